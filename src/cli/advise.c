@@ -1,37 +1,58 @@
-/* weir advise: whether the rules are right, by their numbers. */
+/* weir advise: reports rules whose numbers suggest a change. Reads the table; asks no service. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/options/table.h"
 #include "cli/show.h"
 #include "cli/watch/data.h"
 #include "cli/watch/key.h"
-#include "cli/options/watch.h"
 #include "stats/words.h"
 
-static const char help[] =
+static struct {
+	bool json;
+} given;
+static struct wr_table_choice table;
+static struct wr_words names; /* of rules, or their beginnings; none: all rules */
+
+#define AT(field) .at = offsetof(__typeof__(given), field)
+
+static const struct wr_option options[] = {
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON", AT(json),
+	 .variable = WR_NO_VARIABLE},
+};
+
+static const struct wr_option_group groups[] = {
+	WR_OPTION_GROUP("Options", options, &given),
+	{"Table", wr_table_options, WR_TABLE_OPTIONS, &table},
+};
+
+static const struct wr_command command = {
+	"advise",
 	"weir advise [RULE…]\n"
 	"\n"
-	"Rules that are too tight, never reached, refuse one client above all, or refuse in "
-	"bursts\n"
-	"that another algorithm would let pass: with the numbers behind it, and what to change.\n"
-	"RULE is a rule's name in statistics, or what names begin with.\n"
+	"Reports rules that are too tight, that are never reached, that refuse mostly one client, "
+	"or\n"
+	"that refuse bursts which another algorithm would admit: each with the numbers behind it "
+	"and\n"
+	"a change to make. RULE is a rule's name in statistics, or the beginning of names.\n"
 	"\n"
-	"Clients and bursts are known of the busiest rules, from the last ten minutes, while a\n"
-	"weir serve, a gateway or weir top runs; totals since the table was made.\n"
-	"\n"
-	"  --table NAME  which table (WEIR_TABLE, or default)\n"
-	"  --dir DIR     where it is (WEIR_TABLE_DIR, or where weir itself looks)\n"
-	"  --json        the whole answer\n"
-	"\n"
-	"Exit: 0 told, or nothing to say; 1 there is no such table or rule, 2 not understood.\n"
-	"\n"
+	"Clients and bursts are known for the busiest rules, over the last ten minutes, while a "
+	"weir\n"
+	"serve, a gateway or weir top runs. Totals count from the creation of the table.\n",
+	"Examples\n"
 	"  weir advise\n"
-	"  weir advise api/route=signup\n";
+	"  weir advise api/route=signup\n"
+	"\n"
+	"Exit: 0 done, with or without advice; 1 there is no such table or rule, 2 usage error.\n",
+	groups,
+	sizeof groups / sizeof *groups,
+	.words = &names,
+};
 
-/* What is read of a rule for it. */
+/* The data of one rule that advice is based on. */
 struct evidence {
 	struct weir_point seconds[WEIR_HISTORY_SECONDS];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
@@ -40,13 +61,13 @@ struct evidence {
 
 /* ---- evidence ---- */
 
-static size_t or_none(int count)
+static size_t count_or_none(int count)
 {
 	return count > 0 ? (size_t)count : 0;
 }
 
-static void gather(struct wr_watch *watch, const struct wr_watch_rule *rule,
-		   struct evidence *evidence, struct wr_advice_view *view)
+static void gather_evidence(struct wr_watch *watch, const struct wr_watch_rule *rule,
+			    struct evidence *evidence, struct wr_advice_view *view)
 {
 	const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES];
 	struct weir_top_info info = {.size = sizeof info};
@@ -59,19 +80,19 @@ static void gather(struct wr_watch *watch, const struct wr_watch_rule *rule,
 					.hot = evidence->hot,
 					.refused = evidence->refused,
 					.candidates = evidence->candidates};
-	view->second_count = or_none(weir_history(watch->table, slot, WEIR_SECONDS,
-						  evidence->seconds, WEIR_HISTORY_SECONDS, &end_s));
-	view->hot_count = or_none(
+	view->second_count = count_or_none(weir_history(
+		watch->table, slot, WEIR_SECONDS, evidence->seconds, WEIR_HISTORY_SECONDS, &end_s));
+	view->hot_count = count_or_none(
 		weir_top(watch->table, slot, WEIR_TOP_HOT, evidence->hot, WEIR_TOP_KEYS, NULL));
-	view->refused_count = or_none(weir_top(watch->table, slot, WEIR_TOP_REFUSED,
-					       evidence->refused, WEIR_TOP_KEYS, &info));
+	view->refused_count = count_or_none(weir_top(watch->table, slot, WEIR_TOP_REFUSED,
+						     evidence->refused, WEIR_TOP_KEYS, &info));
 	view->refused_total = view->refused_count ? info.total : 0;
 	view->candidate_count = wr_watch_candidates(watch, &rule->stat, false, found);
 	for (size_t i = 0; i < view->candidate_count; i++)
 		evidence->candidates[i] = found[i]->counts;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static json_t *advice_json(const struct wr_watch_rule *rule, const struct wr_advice *advice)
 {
@@ -90,8 +111,8 @@ static json_t *advice_json(const struct wr_watch_rule *rule, const struct wr_adv
 	return json;
 }
 
-static void tell(const struct wr_watch_rule *rule, const struct wr_advice *advice, size_t count,
-		 bool utf8)
+static void print_advice(const struct wr_watch_rule *rule, const struct wr_advice *advice,
+			 size_t count, bool utf8)
 {
 	struct wr_limit_view own = wr_stat_limit(&rule->stat);
 	char words[160];
@@ -113,7 +134,9 @@ static void tell(const struct wr_watch_rule *rule, const struct wr_advice *advic
 
 /* ---- running ---- */
 
-static size_t advise_all(const struct wr_watch_options *a, struct wr_watch *watch, json_t *list)
+/* Prints the advice for each selected rule, or adds it to `list` for --json. Returns the number of
+ * pieces of advice. */
+static size_t advise_all(struct wr_watch *watch, json_t *list)
 {
 	struct evidence *evidence = malloc(sizeof *evidence);
 	bool utf8 = wr_show_setup();
@@ -127,58 +150,49 @@ static size_t advise_all(const struct wr_watch_options *a, struct wr_watch *watc
 		struct wr_advice_view view;
 		size_t count;
 
-		if (!wr_watch_means(a, rule->stat.rule))
+		if (!wr_watch_selects(&names, rule->stat.rule))
 			continue;
-		gather(watch, rule, evidence, &view);
+		gather_evidence(watch, rule, evidence, &view);
 		count = wr_advise(&view, advice);
-		for (size_t k = 0; a->json && k < count; k++)
+		for (size_t k = 0; given.json && k < count; k++)
 			json_array_append_new(list, advice_json(rule, &advice[k]));
-		if (!a->json && count)
-			tell(rule, advice, count, utf8);
+		if (!given.json && count)
+			print_advice(rule, advice, count, utf8);
 		pieces += count;
 	}
 	free(evidence);
 	return pieces;
 }
 
-static bool any_is_meant(const struct wr_watch_options *a, const struct wr_watch *watch)
-{
-	for (size_t i = 0; i < watch->rule_count; i++)
-		if (wr_watch_means(a, watch->rules[i].stat.rule))
-			return true;
-	return a->rule_count == 0;
-}
-
-static int run(const struct wr_watch_options *a)
+int wr_cli_advise(int argc, char **argv)
 {
 	struct weir_error error = {0};
 	struct wr_watch watch;
 	json_t *list;
-	size_t pieces;
+	size_t pieces = 0, selected = 0;
+	int code;
 
-	if (wr_watch_open(&watch, wr_watch_table(a->table), wr_watch_dir(a->dir), &error) < 0 ||
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
 	    wr_watch_read(&watch, &error) < 0)
-		return wr_watch_fail("advise", &error);
-	if (!any_is_meant(a, &watch)) {
+		return wr_cli_fail("advise", &error, WR_EXIT_NO);
+	for (size_t i = 0; i < watch.rule_count; i++)
+		selected += wr_watch_selects(&names, watch.rules[i].stat.rule);
+	list = json_array();
+	if (selected)
+		pieces = advise_all(&watch, list);
+	wr_watch_close(&watch);
+	if (selected == 0 && names.count) {
 		fputs("weir advise: there is no such rule; weir top --sort name lists them\n",
 		      stderr);
-		wr_watch_close(&watch);
+		json_decref(list);
 		return WR_EXIT_NO;
 	}
-	list = json_array();
-	pieces = advise_all(a, &watch, list);
-	wr_watch_close(&watch);
-	if (a->json)
+	if (given.json)
 		return wr_json_print(list, WR_EXIT_YES);
 	json_decref(list);
 	if (pieces == 0)
-		puts("nothing to say: no rule stands out");
+		puts("no advice: no rule stands out");
 	return WR_EXIT_YES;
-}
-
-int wr_cli_advise(int argc, char **argv)
-{
-	static const struct wr_watch_command command = {"advise", help, false, run};
-
-	return wr_watch_main(&command, argc, argv);
 }

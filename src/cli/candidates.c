@@ -1,32 +1,52 @@
-/* weir candidates: what other limits would have said to the same requests. */
+/* weir candidates: compares a rule with the limits under its `candidates`, which count without
+ * effect. Reads the table; asks no service. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/options/table.h"
 #include "cli/show.h"
 #include "cli/watch/data.h"
-#include "cli/options/watch.h"
 #include "stats/words.h"
 
-static const char help[] =
+static struct {
+	bool json, all;
+} given;
+static struct wr_table_choice table;
+static struct wr_words names; /* of rules, or their beginnings; none: all rules */
+
+#define AT(field) .at = offsetof(__typeof__(given), field)
+
+static const struct wr_option options[] = {
+	{"all", WR_OPTION_SWITCH, NULL, NULL, "candidates of earlier rule files too", AT(all),
+	 .variable = WR_NO_VARIABLE},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON", AT(json),
+	 .variable = WR_NO_VARIABLE},
+};
+
+static const struct wr_option_group groups[] = {
+	WR_OPTION_GROUP("Options", options, &given),
+	{"Table", wr_table_options, WR_TABLE_OPTIONS, &table},
+};
+
+static const struct wr_command command = {
+	"candidates",
 	"weir candidates [RULE…]\n"
 	"\n"
-	"What the limits under a rule's `candidates` would have said to the requests that the "
-	"rule\n"
-	"decided: on the same keys, without effect, counted by every process on the table. RULE "
-	"is\n"
-	"a rule's name in statistics, or what names begin with.\n"
-	"\n"
-	"  --all         those of earlier rule files too\n"
-	"  --table NAME  which table (WEIR_TABLE, or default)\n"
-	"  --dir DIR     where it is (WEIR_TABLE_DIR, or where weir itself looks)\n"
-	"  --json        the whole answer\n"
-	"\n"
-	"Exit: 0 told, 1 there is no such table, or no candidate, 2 not understood.\n"
-	"\n"
+	"Shows the decisions that the limits under a rule's `candidates` would have made for the\n"
+	"requests that the rule decided: on the same keys, without effect, counted by every "
+	"process\n"
+	"on the table. RULE is a rule's name in statistics, or the beginning of names.\n",
+	"Examples\n"
 	"  weir candidates\n"
-	"  weir candidates api/user --json\n";
+	"  weir candidates api/user --json\n"
+	"\n"
+	"Exit: 0 done, 1 there is no such table or no candidate, 2 usage error.\n",
+	groups,
+	sizeof groups / sizeof *groups,
+	.words = &names,
+};
 
 /* ---- JSON ---- */
 
@@ -62,8 +82,8 @@ static json_t *rule_json(const struct wr_watch_rule *rule,
 
 /* ---- text ---- */
 
-static void tell(const struct wr_watch_rule *rule, const struct wr_watch_candidate *const *found,
-		 size_t count, bool utf8)
+static void print_rule(const struct wr_watch_rule *rule,
+		       const struct wr_watch_candidate *const *found, size_t count, bool utf8)
 {
 	struct wr_limit_view own = wr_stat_limit(&rule->stat);
 	char words[160], a[WR_NUMBER_WORDS], b[WR_NUMBER_WORDS];
@@ -89,42 +109,40 @@ static void tell(const struct wr_watch_rule *rule, const struct wr_watch_candida
 
 /* ---- running ---- */
 
-static int run(const struct wr_watch_options *a)
+int wr_cli_candidates(int argc, char **argv)
 {
-	json_t *list = a->json ? json_array() : NULL;
+	json_t *list = NULL;
 	bool utf8 = wr_show_setup(), any = false;
 	struct weir_error error = {0};
 	struct wr_watch watch;
+	int code;
 
-	if (wr_watch_open(&watch, wr_watch_table(a->table), wr_watch_dir(a->dir), &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0) {
-		json_decref(list);
-		return wr_watch_fail("candidates", &error);
-	}
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
+	    wr_watch_read(&watch, &error) < 0)
+		return wr_cli_fail("candidates", &error, WR_EXIT_NO);
+	if (given.json)
+		list = json_array();
 	for (size_t i = 0; i < watch.rule_count; i++) {
+		const struct wr_watch_rule *rule = &watch.rules[i];
 		const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES];
-		size_t count = wr_watch_candidates(&watch, &watch.rules[i].stat, a->all, found);
+		size_t count = wr_watch_candidates(&watch, &rule->stat, given.all, found);
 
-		if (count == 0 || !wr_watch_means(a, watch.rules[i].stat.rule))
+		if (count == 0 || !wr_watch_selects(&names, rule->stat.rule))
 			continue;
 		any = true;
-		if (a->json)
-			json_array_append_new(list, rule_json(&watch.rules[i], found, count));
+		if (given.json)
+			json_array_append_new(list, rule_json(rule, found, count));
 		else
-			tell(&watch.rules[i], found, count, utf8);
+			print_rule(rule, found, count, utf8);
 	}
 	wr_watch_close(&watch);
-	if (a->json)
-		return wr_json_print(list, any ? WR_EXIT_YES : WR_EXIT_NO);
+	code = any ? WR_EXIT_YES : WR_EXIT_NO;
+	if (given.json)
+		return wr_json_print(list, code);
 	if (!any)
-		printf("no rule %shas candidates; docs/watching.md says how to give it some\n",
-		       a->rule_count ? "of that name " : "");
-	return any ? WR_EXIT_YES : WR_EXIT_NO;
-}
-
-int wr_cli_candidates(int argc, char **argv)
-{
-	static const struct wr_watch_command command = {"candidates", help, true, run};
-
-	return wr_watch_main(&command, argc, argv);
+		printf("no rule %shas candidates; docs/watching.md shows how to add them\n",
+		       names.count ? "of that name " : "");
+	return code;
 }

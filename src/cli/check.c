@@ -1,23 +1,40 @@
-/* weir check: every error as file:line:column. */
+/* weir check: reports every error in rule files as file:line:column. */
 #include "cli/cli.h"
 
-#include <getopt.h>
-#include <stdbool.h>
 #include <stdio.h>
 
-static const char help[] =
+#include "base/str.h"
+
+static struct {
+	bool json, strict;
+} given;
+static struct wr_words paths;
+
+static const struct wr_option options[] = {
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print a report for programs as JSON",
+	 .at = offsetof(__typeof__(given), json), .variable = WR_NO_VARIABLE},
+	{"strict", WR_OPTION_SWITCH, NULL, NULL, "warnings count as errors",
+	 .at = offsetof(__typeof__(given), strict)},
+};
+
+static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
+
+static const struct wr_command command = {
+	"check",
 	"weir check [--json] [--strict] PATH…\n"
 	"\n"
-	"Reads rule files, or directories of them, and says what is wrong: each error with its\n"
-	"place, the line and what would be right. Files in one directory belong together.\n"
-	"\n"
-	"  --json     a report for programs, on standard output\n"
-	"  --strict   warnings count as errors\n"
-	"\n"
-	"Exit: 0 the rules are usable, 1 they are not, 2 not understood.\n"
-	"\n"
+	"Reads rule files, or directories of rule files, and reports each error with its "
+	"location,\n"
+	"the line and a correction. The files of one directory form one set of rules.\n",
+	"Examples\n"
 	"  weir check /etc/weir/rules\n"
-	"  weir check --json api.yaml | jq '.files[].diagnostics[].message'\n";
+	"  weir check --json api.yaml | jq '.files[].diagnostics[].message'\n"
+	"\n"
+	"Exit: 0 the rules are usable, 1 they are not, 2 usage error.\n",
+	groups,
+	sizeof groups / sizeof *groups,
+	.words = &paths,
+};
 
 struct tally {
 	uint32_t errors, warnings;
@@ -36,22 +53,22 @@ void wr_cli_print_errors(const struct weir_errors *errors)
 		fprintf(stderr, "… and %u more\n", errors->dropped);
 }
 
-static json_t *report(const char *path, int rc, const struct weir_errors *errors,
-		      const struct weir_rules_info *info)
+static json_t *make_report(const char *path, int rc, const struct weir_errors *errors,
+			   const struct weir_rules_info *info)
 {
 	char hash[17];
 
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
 	return json_pack("{s:o, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "path",
-			 wr_json_text((struct weir_str){path, __builtin_strlen(path)}), "usable",
-			 rc == 0, "errors", (int)errors->errors, "warnings", (int)errors->warnings,
-			 "domains", (int)info->domains, "descriptors", (int)info->descriptors,
-			 "limits", (int)info->limits, "requests", (int)info->requests, "hash", hash,
+			 wr_json_text(wr_str(path)), "usable", rc == 0, "errors",
+			 (int)errors->errors, "warnings", (int)errors->warnings, "domains",
+			 (int)info->domains, "descriptors", (int)info->descriptors, "limits",
+			 (int)info->limits, "requests", (int)info->requests, "hash", hash,
 			 "diagnostics", wr_json_diagnostics(errors));
 }
 
-/* One path: returns 0, or the code of weir_rules_load. */
-static int check_path(const char *path, json_t *reports, struct tally *tally)
+/* Checks one path, and adds the counts to the tally. */
+static void check_path(const char *path, json_t *reports, struct tally *tally)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_rules_info info = {.size = sizeof info};
@@ -61,7 +78,7 @@ static int check_path(const char *path, json_t *reports, struct tally *tally)
 	if (rc == 0)
 		weir_rules_info(rules, &info);
 	if (reports)
-		json_array_append_new(reports, report(path, rc, &errors, &info));
+		json_array_append_new(reports, make_report(path, rc, &errors, &info));
 	else
 		wr_cli_print_errors(&errors);
 	if (rc == WEIR_EMEMORY && !reports)
@@ -74,7 +91,6 @@ static int check_path(const char *path, json_t *reports, struct tally *tally)
 	tally->info.requests += info.requests;
 	weir_errors_free(&errors);
 	weir_rules_free(rules);
-	return rc;
 }
 
 static void print_summary(const struct tally *tally)
@@ -91,41 +107,23 @@ static void print_summary(const struct tally *tally)
 
 int wr_cli_check(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-						{"strict", no_argument, NULL, 's'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
 	struct tally tally = {0};
-	json_t *reports = NULL;
-	bool strict = false, json = false, usable;
-	int option;
+	json_t *reports;
+	bool usable;
+	int code;
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 's':
-			strict = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return WR_EXIT_YES;
-		default:
-			return wr_cli_usage("check", "unknown option '%s'", argv[optind - 1]);
-		}
-	}
-	if (optind == argc)
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	if (paths.count == 0)
 		return wr_cli_usage("check", "no path given");
-	if (json)
-		reports = json_array();
-	for (int i = optind; i < argc; i++)
-		check_path(argv[i], reports, &tally);
-	usable = tally.errors == 0 && !(strict && tally.warnings);
-	if (json)
+	reports = given.json ? json_array() : NULL;
+	for (size_t i = 0; i < paths.count; i++)
+		check_path(paths.items[i], reports, &tally);
+	usable = tally.errors == 0 && !(given.strict && tally.warnings);
+	code = usable ? WR_EXIT_YES : WR_EXIT_NO;
+	if (given.json)
 		return wr_json_print(json_pack("{s:b, s:o}", "usable", usable, "files", reports),
-				     usable ? WR_EXIT_YES : WR_EXIT_NO);
+				     code);
 	print_summary(&tally);
-	return usable ? WR_EXIT_YES : WR_EXIT_NO;
+	return code;
 }

@@ -1,15 +1,16 @@
-/* What the subcommands share: exit codes, and how each is called. */
+/* Shared by the subcommands: exit codes, their entry points, reading of options, errors, JSON. */
 #ifndef WR_CLI_CLI_H
 #define WR_CLI_CLI_H
 
 #include <weir/rules.h>
 
+#include "cli/options/options.h"
 #include "wire/json.h"
 
 enum wr_exit {
-	WR_EXIT_YES = 0,   /* fine */
+	WR_EXIT_YES = 0,   /* success */
 	WR_EXIT_NO = 1,    /* refused, invalid */
-	WR_EXIT_USAGE = 2, /* not understood, or it could not be tried */
+	WR_EXIT_USAGE = 2, /* a usage error, or the service could not be asked */
 };
 
 /* argv[0] is the subcommand's name. Returns an enum wr_exit. */
@@ -27,14 +28,22 @@ int wr_cli_serve(int argc, char **argv);
 int wr_cli_table(int argc, char **argv);
 int wr_cli_top(int argc, char **argv);
 
-/* "weir check: " and the message, to stderr; returns WR_EXIT_USAGE. */
+/* Reads the options and words of a command from its arguments and the environment. Returns false
+ * when the command ends here, with its exit code in *code: after --help, which is printed to
+ * stdout, or after errors, which are printed to stderr. The values stay until the process ends. */
+bool wr_cli_read(const struct wr_command *command, int argc, char **argv, int *code);
+
+/* Writes "weir check: " and the message to stderr. Returns WR_EXIT_USAGE. */
 int wr_cli_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* check.c: all diagnostics, with place and line, to stderr. */
+/* Writes "weir key: " and the error to stderr. Returns exit_code. */
+int wr_cli_fail(const char *command, const struct weir_error *error, int exit_code);
+
+/* check.c: writes all diagnostics, each with its location and line, to stderr. */
 void wr_cli_print_errors(const struct weir_errors *errors);
 
-/* json.c: prints, and returns exit_code. */
+/* Prints the JSON to stdout and frees it. Returns exit_code. */
 int wr_json_print(json_t *json, int exit_code);
 
 #endif

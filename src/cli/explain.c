@@ -1,8 +1,8 @@
-/* weir explain: the descriptors a request makes, the path each takes, and what applies. */
+/* weir explain: prints the descriptors of a request, the path of each through the rules, and the
+ * limits that apply. Reads rule files only. */
 #include "cli/explain.h"
 
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,94 +11,84 @@
 #define HEADERS_MAX 100
 #define ENTRIES_MAX 64
 
-static const char help[] =
-	"weir explain --rules PATH [--json] DOMAIN KEY=VALUE…\n"
-	"weir explain --rules PATH [--json] --http 'METHOD TARGET' [-H 'NAME: VALUE']…\n"
-	"             [--from ADDRESS] [--identity WHO] [DOMAIN]\n"
-	"\n"
-	"Says which rule a descriptor meets: the path through the tree, what was passed over and\n"
-	"why, and the limits that apply. With --http also which descriptors a request makes.\n"
-	"Nothing is counted.\n"
-	"\n"
-	"  --rules PATH      file or directory\n"
-	"  --http REQUEST    a request line; without DOMAIN, every domain that has requests:\n"
-	"  -H, --header H    a header field, as often as need be\n"
-	"  --from ADDRESS    where the request comes from (127.0.0.1)\n"
-	"  --identity WHO    what authentication established\n"
-	"  --json            for programs\n"
-	"\n"
-	"Exit: 0 some limit applies, 1 none does, 2 not understood or the rules have errors.\n"
-	"\n"
-	"  weir explain --rules rules.yaml messaging message_type=marketing\n"
-	"  weir explain --rules rules.yaml --http 'POST /v1/posts' -H 'x-user-id: 7' --from "
-	"192.0.2.7\n";
-
-struct arguments {
-	const char *rules;
-	const char *http;
-	const char *from;
-	const char *identity;
+static struct explain_arguments {
+	const char *rules, *http, *from, *identity;
+	struct wr_words header_lines;
 	struct weir_header headers[HEADERS_MAX];
-	size_t header_count;
 	bool json;
-	bool help;
-	char **rest;
-	int rest_count;
+} given;
+static struct wr_words words;
+
+#define AT(field) .at = offsetof(struct explain_arguments, field)
+
+static const struct wr_option options[] = {
+	{"rules", WR_OPTION_TEXT, "PATH", NULL, "rule file or directory", AT(rules)},
+	{"http", WR_OPTION_TEXT, "REQUEST", NULL,
+	 "a request line; without DOMAIN, it is tried in every\n"
+	 "domain that has requests:",
+	 AT(http), .variable = WR_NO_VARIABLE},
+	{"header", WR_OPTION_REPEATED, "H", NULL, "a header field of the request; may be repeated",
+	 AT(header_lines), .letter = 'H', .variable = WR_NO_VARIABLE},
+	{"from", WR_OPTION_TEXT, "ADDRESS", "127.0.0.1", "client address of the request", AT(from),
+	 .variable = WR_NO_VARIABLE},
+	{"identity", WR_OPTION_TEXT, "USER", NULL, "user that authentication established",
+	 AT(identity), .variable = WR_NO_VARIABLE},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the report as JSON", AT(json),
+	 .variable = WR_NO_VARIABLE},
 };
 
-static int parse_header(struct arguments *a, const char *text)
-{
-	struct weir_str line = wr_str(text);
-	size_t colon = wr_str_find(line, ':');
+static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
 
-	if (colon == line.len || a->header_count == HEADERS_MAX)
-		return wr_cli_usage("explain", "'%s' is not a header such as 'x-user-id: 7'", text);
-	a->headers[a->header_count++] = (struct weir_header){
-		wr_str_trim(wr_str_first(line, colon)), wr_str_trim(wr_str_from(line, colon + 1))};
+static const struct wr_command command = {
+	"explain",
+	"weir explain --rules PATH [--json] DOMAIN KEY=VALUE…\n"
+	"weir explain --rules PATH [--json] --http 'METHOD TARGET' [-H 'NAME: VALUE']…\n"
+	"             [--from ADDRESS] [--identity USER] [DOMAIN]\n"
+	"\n"
+	"Shows which rule a descriptor matches: the path through the tree of rules, the nodes "
+	"that\n"
+	"did not match and why, and the limits that apply. With --http it also shows the\n"
+	"descriptors that the request makes. Nothing is counted.\n",
+	"Examples\n"
+	"  weir explain --rules rules.yaml messaging message_type=marketing\n"
+	"  weir explain --rules rules.yaml --http 'POST /v1/posts' -H 'x-user-id: 7' --from "
+	"192.0.2.7\n"
+	"\n"
+	"Exit: 0 a limit applies, 1 no limit applies, 2 usage error or the rules have errors.\n",
+	groups,
+	sizeof groups / sizeof *groups,
+	.words = &words,
+};
+
+static int read_headers(struct explain_arguments *a)
+{
+	for (size_t i = 0; i < a->header_lines.count; i++) {
+		struct weir_str line = wr_str(a->header_lines.items[i]);
+		size_t colon = wr_str_find(line, ':');
+
+		if (colon == line.len || i == HEADERS_MAX)
+			return wr_cli_usage("explain",
+					    i == HEADERS_MAX
+						    ? "'%s' is one header field too many"
+						    : "'%s' is not a header such as 'x-user-id: 7'",
+					    line.ptr);
+		a->headers[i] = (struct weir_header){wr_str_trim(wr_str_first(line, colon)),
+						     wr_str_trim(wr_str_from(line, colon + 1))};
+	}
 	return 0;
 }
 
-static int parse_arguments(int argc, char **argv, struct arguments *a)
+static int check_arguments(struct explain_arguments *a)
 {
-	static const struct option options[] = {
-		{"rules", required_argument, NULL, 'r'},    {"http", required_argument, NULL, 't'},
-		{"header", required_argument, NULL, 'H'},   {"from", required_argument, NULL, 'f'},
-		{"identity", required_argument, NULL, 'i'}, {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},           {0}};
-	int option, rc = 0;
-
-	opterr = 0;
-	while (rc == 0 && (option = getopt_long(argc, argv, "H:h", options, NULL)) != -1) {
-		if (option == 'r')
-			a->rules = optarg;
-		else if (option == 't')
-			a->http = optarg;
-		else if (option == 'H')
-			rc = parse_header(a, optarg);
-		else if (option == 'f')
-			a->from = optarg;
-		else if (option == 'i')
-			a->identity = optarg;
-		else if (option == 'j')
-			a->json = true;
-		else if (option == 'h')
-			a->help = true;
-		else
-			rc = wr_cli_usage("explain", "'%s' is not understood", argv[optind - 1]);
-	}
-	a->rest = argv + optind;
-	a->rest_count = argc - optind;
-	if (rc || a->help)
-		return rc;
 	if (!a->rules)
 		return wr_cli_usage("explain", "--rules PATH is missing");
-	if (a->http ? a->rest_count > 1 : a->rest_count < 2)
+	if (a->http ? words.count > 1 : words.count < 2)
 		return wr_cli_usage("explain", a->http ? "--http takes at most a DOMAIN"
 						       : "DOMAIN and KEY=VALUE are missing");
-	return 0;
+	return read_headers(a);
 }
 
-static int make_view(const struct arguments *a, struct weir_http_view *view)
+static int make_view(const struct explain_arguments *a, struct weir_http_view *view)
 {
 	struct weir_str line = wr_str(a->http);
 	size_t blank = wr_str_find(line, ' ');
@@ -108,16 +98,16 @@ static int make_view(const struct arguments *a, struct weir_http_view *view)
 					.host = WR_STR(""),
 					.identity = wr_str(a->identity ? a->identity : ""),
 					.headers = a->headers,
-					.header_count = a->header_count};
+					.header_count = a->header_lines.count};
 	view->target = wr_str_trim(wr_str_from(line, blank));
 	view->target = wr_str_first(view->target, wr_str_find(view->target, ' '));
 	if (view->target.len == 0)
 		return wr_cli_usage("explain", "'%s' is not a request such as 'GET /v1/posts'",
 				    a->http);
-	for (size_t i = 0; i < a->header_count; i++)
+	for (size_t i = 0; i < a->header_lines.count; i++)
 		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("host")))
 			view->host = a->headers[i].value;
-	if (inet_pton(AF_INET, a->from ? a->from : "127.0.0.1", view->peer) == 1)
+	if (inet_pton(AF_INET, a->from, view->peer) == 1)
 		view->peer_len = 4;
 	else if (inet_pton(AF_INET6, a->from, view->peer) == 1)
 		view->peer_len = 16;
@@ -126,17 +116,17 @@ static int make_view(const struct arguments *a, struct weir_http_view *view)
 	return 0;
 }
 
-static int explain_descriptor(const struct weir_rules *rules, const struct arguments *a,
-			      struct wr_explain *explain, struct weir_entry *entries)
+static int explain_descriptor(const struct weir_rules *rules, struct wr_explain *explain,
+			      struct weir_entry *entries)
 {
 	size_t count = 0;
 
-	for (int i = 1; i < a->rest_count; i++) {
-		struct weir_str text = wr_str(a->rest[i]);
+	for (size_t i = 1; i < words.count; i++) {
+		struct weir_str text = wr_str(words.items[i]);
 		size_t equals = wr_str_find(text, '=');
 
 		if (equals == 0 || equals == text.len || count == ENTRIES_MAX)
-			return wr_cli_usage("explain", "'%s' is not KEY=VALUE", a->rest[i]);
+			return wr_cli_usage("explain", "'%s' is not KEY=VALUE", words.items[i]);
 		entries[count++] = (struct weir_entry){wr_str_first(text, equals),
 						       wr_str_from(text, equals + 1), WR_STR("")};
 	}
@@ -144,7 +134,7 @@ static int explain_descriptor(const struct weir_rules *rules, const struct argum
 	return 0;
 }
 
-static int explain_http(const struct weir_rules *rules, const struct arguments *a,
+static int explain_http(const struct weir_rules *rules, const struct explain_arguments *a,
 			const struct weir_http_view *view, struct wr_explain *explain)
 {
 	int rc = wr_explain_http(explain, rules, view, a->http);
@@ -157,8 +147,9 @@ static int explain_http(const struct weir_rules *rules, const struct arguments *
 	return rc == 0 ? 0 : wr_cli_usage("explain", "the request is too large: it is refused");
 }
 
-/* All of one domain. Returns an exit code; with `list` the report goes there instead. */
-static int explain_domain(const struct weir_rules *rules, const struct arguments *a,
+/* Reports on one domain: as JSON to `list`, or as text to stdout if it is NULL. Returns an exit
+ * code. */
+static int explain_domain(const struct weir_rules *rules, const struct explain_arguments *a,
 			  const struct weir_http_view *view, struct weir_str name, json_t *list)
 {
 	struct weir_entry entries[ENTRIES_MAX];
@@ -168,19 +159,19 @@ static int explain_domain(const struct weir_rules *rules, const struct arguments
 	if (wr_explain_init(&explain, rules, name) != 0)
 		abort();
 	rc = view ? explain_http(rules, a, view, &explain)
-		  : explain_descriptor(rules, a, &explain, entries);
+		  : explain_descriptor(rules, &explain, entries);
 	if (rc == 0) {
 		rc = wr_explain_is_limited(&explain) ? WR_EXIT_YES : WR_EXIT_NO;
 		if (list)
 			json_array_append_new(list, wr_explain_json(&explain));
 		else
-			explain_print_text(&explain);
+			wr_cli_explain_print(&explain);
 	}
 	wr_explain_free(&explain);
 	return rc;
 }
 
-static int explain_all(const struct weir_rules *rules, const struct arguments *a)
+static int explain_all(const struct weir_rules *rules, const struct explain_arguments *a)
 {
 	json_t *list = a->json ? json_array() : NULL;
 	struct weir_http_view view;
@@ -188,8 +179,8 @@ static int explain_all(const struct weir_rules *rules, const struct arguments *a
 
 	if (a->http && make_view(a, &view) != 0)
 		return WR_EXIT_USAGE;
-	if (a->rest_count) {
-		rc = explain_domain(rules, a, a->http ? &view : NULL, wr_str(a->rest[0]), list);
+	if (words.count) {
+		rc = explain_domain(rules, a, a->http ? &view : NULL, wr_str(words.items[0]), list);
 	} else {
 		for (const struct wr_node *d = rules->first_domain; d; d = d->more->next) {
 			int one = d->more->requests ? explain_domain(rules, a, &view, d->key, list)
@@ -204,22 +195,22 @@ static int explain_all(const struct weir_rules *rules, const struct arguments *a
 int wr_cli_explain(int argc, char **argv)
 {
 	struct weir_errors errors = {.size = sizeof errors};
-	struct arguments a = {0};
 	struct weir_rules *rules = NULL;
-	int rc = parse_arguments(argc, argv, &a);
+	int rc;
 
-	if (rc || a.help) {
-		fputs(a.help ? help : "", stdout);
+	if (!wr_cli_read(&command, argc, argv, &rc))
 		return rc;
-	}
-	rc = weir_rules_load(a.rules, &rules, &errors);
+	rc = check_arguments(&given);
+	if (rc)
+		return rc;
+	rc = weir_rules_load(given.rules, &rules, &errors);
 	for (size_t i = 0; rc && i < errors.count; i++) {
 		char text[2048];
 
 		weir_diagnostic_text(&errors.items[i], text, sizeof text);
 		fputs(errors.items[i].severity == WEIR_ERROR ? text : "", stderr);
 	}
-	rc = rc ? WR_EXIT_USAGE : explain_all(rules, &a);
+	rc = rc ? WR_EXIT_USAGE : explain_all(rules, &given);
 	weir_errors_free(&errors);
 	weir_rules_free(rules);
 	return rc;

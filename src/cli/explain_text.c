@@ -1,4 +1,4 @@
-/* weir explain for people. */
+/* Prints the report of weir explain as text. Called by explain.c. */
 #include "cli/explain.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "rules/path_text.h"
 #include "rules/requests.h"
 
-/* Values come from clients: nothing of them may steer the terminal. */
+/* Values come from clients, so control characters are escaped. */
 static void print_value(struct weir_str text)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -38,7 +38,7 @@ static void print_step(const struct wr_rules_step *step)
 
 	printf("    %-12s ", names[step->kind]);
 	if (step->kind == WR_STEP_LEVEL_EMPTY) {
-		printf("nothing: the rule has no descriptors\n");
+		printf("none: the rule has no descriptors\n");
 		return;
 	}
 	if (!step->node) {
@@ -83,9 +83,9 @@ static void print_limit(const struct wr_explain *explain, const struct wr_limit 
 	if (l->burst)
 		printf(", burst %u", l->burst);
 	if (l->algorithm == WEIR_LEAKY_BUCKET)
-		printf(", %u may wait", l->queue_size);
+		printf(", queue %u", l->queue_size);
 	if (l->max_wait_ns && wr_duration_text(l->max_wait_ns, duration))
-		printf(" at most %s", duration);
+		printf(", wait at most %s", duration);
 	if (l->soft_ceiling && wr_duration_text(l->soft_for_ns, duration))
 		printf(", soft: up to %u for %s", l->soft_ceiling, duration);
 	if (limit->name.len)
@@ -108,7 +108,7 @@ static void print_limit(const struct wr_explain *explain, const struct wr_limit 
 	}
 }
 
-/* Which requests share the counter. */
+/* Prints the entries that select the counter; requests with the same entries share it. */
 static void print_counter(const struct wr_explain_walk *walk)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];
@@ -136,10 +136,10 @@ static void print_outcome(const struct wr_explain *explain, const struct wr_expl
 		puts("  no rule: not limited");
 		return;
 	case WR_PASS_NODE:
-		puts("  the rule only leads to others: not limited");
+		puts("  the rule has no limit of its own, only descriptors below it: not limited");
 		return;
 	case WR_WHITELISTED:
-		puts("  a rule without limit: not limited, on purpose");
+		puts("  the rule is unlimited: not limited");
 		return;
 	case WR_LIMITED:
 	case WR_UNLIMITED:
@@ -171,17 +171,19 @@ static void print_walk(const struct wr_explain *explain, const struct wr_explain
 	}
 	if (walk->request)
 		printf("  made by %s:%u%s", walk->request->file, walk->request->line,
-		       walk->certain ? "" : ", by some readings only: it exempts from nothing");
+		       walk->certain ? ""
+				     : ", by some interpretations of the request only: grants no "
+				       "exemption");
 	putchar('\n');
 	print_steps(walk);
 	print_outcome(explain, walk);
 }
 
-void explain_print_text(const struct wr_explain *explain)
+void wr_cli_explain_print(const struct wr_explain *explain)
 {
 	printf("domain         ");
 	print_value(explain->domain_name);
-	puts(explain->domain ? "" : ": there is none of that name, so nothing is limited");
+	puts(explain->domain ? "" : ": there is no domain of that name, so nothing is limited");
 	if (!explain->domain)
 		return;
 	if (explain->http) {
@@ -190,14 +192,14 @@ void explain_print_text(const struct wr_explain *explain)
 		putchar('\n');
 	}
 	if (explain->result.allowed)
-		printf("allowed by %s:%u: nothing in this domain limits it\n",
+		printf("allowed by %s:%u: no rule of this domain limits the request\n",
 		       explain->result.allowed_by->file, explain->result.allowed_by->line);
 	if (explain->result.denied)
 		printf("refused by %s:%u: a source is missing\n", explain->result.denied_by->file,
 		       explain->result.denied_by->line);
 	if (explain->http && explain->walk_count == 0 && !explain->result.allowed &&
 	    !explain->result.denied)
-		puts("no descriptor: no entry of requests: makes one of this request");
+		puts("no descriptor: no entry of requests: matches this request");
 	for (size_t i = 0; i < explain->walk_count; i++)
 		print_walk(explain, &explain->walks[i]);
 }

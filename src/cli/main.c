@@ -1,4 +1,4 @@
-/* weir: one table of subcommands. */
+/* The program `weir`: the table of subcommands, and the functions that all subcommands share. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -8,19 +8,19 @@
 
 /* X(name, function, one line) */
 #define SUBCOMMANDS(X)                                                                             \
-	X("advise", wr_cli_advise, "whether the rules are right, by their numbers")                \
-	X("ask", wr_cli_ask, "one decision from a running service")                                \
-	X("candidates", wr_cli_candidates, "what other limits would have said")                    \
-	X("check", wr_cli_check, "look for errors in rule files")                                  \
-	X("explain", wr_cli_explain, "which rule a request meets, and why")                        \
-	X("gateway", wr_cli_gateway, "stand before an API and limit its traffic")                  \
-	X("key", wr_cli_key, "look at a counter, reset it, grant more, ban")                       \
-	X("pause", wr_cli_pause, "stop enforcing a rule, or everything")                           \
+	X("advise", wr_cli_advise, "report rules that are too tight, unused or unfair")            \
+	X("ask", wr_cli_ask, "ask a running service for one decision")                             \
+	X("candidates", wr_cli_candidates, "compare a rule with its candidate limits")             \
+	X("check", wr_cli_check, "report errors in rule files")                                    \
+	X("explain", wr_cli_explain, "show which rule a request matches, and why")                 \
+	X("gateway", wr_cli_gateway, "run nginx before an API and limit its traffic")              \
+	X("key", wr_cli_key, "show, reset, grant or ban a key's counters")                         \
+	X("pause", wr_cli_pause, "stop enforcing a rule, or all rules")                            \
 	X("queue", wr_cli_queue, "deferred requests: list, show, retry, drop, stats")              \
-	X("resume", wr_cli_resume, "enforce it again")                                             \
+	X("resume", wr_cli_resume, "enforce a paused rule again")                                  \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
-	X("table", wr_cli_table, "the shared tables of this machine: list, info, resize, rm")      \
-	X("top", wr_cli_top, "live: rules, hottest keys, table, store")
+	X("table", wr_cli_table, "shared tables of this machine: list, info, resize, rm")          \
+	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")
 
 static const struct {
 	const char *name;
@@ -32,6 +32,43 @@ static const struct {
 #undef SUBCOMMAND_ROW
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof *subcommands)
+
+#define OPTIONS_BYTES ((size_t)16 << 20)
+
+extern char **environ;
+
+bool wr_cli_read(const struct wr_command *command, int argc, char **argv, int *code)
+{
+	static struct wr_arena arena;
+
+	wr_arena_init(&arena, OPTIONS_BYTES);
+	switch (wr_options_read(command, argc, argv, environ, &arena, stderr)) {
+	case WR_OPTIONS_READ:
+		return true;
+	case WR_OPTIONS_HELP:
+		wr_options_help(command, stdout);
+		*code = WR_EXIT_YES;
+		return false;
+	case WR_OPTIONS_WRONG:
+		break;
+	}
+	*code = WR_EXIT_USAGE;
+	return false;
+}
+
+int wr_cli_fail(const char *command, const struct weir_error *error, int exit_code)
+{
+	fprintf(stderr, "weir %s: %s\n", command, error->text);
+	return exit_code;
+}
+
+int wr_json_print(json_t *json, int exit_code)
+{
+	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
+	putchar('\n');
+	json_decref(json);
+	return exit_code;
+}
 
 int wr_cli_usage(const char *command, const char *format, ...)
 {
@@ -47,14 +84,14 @@ int wr_cli_usage(const char *command, const char *format, ...)
 
 static void print_help(FILE *out)
 {
-	fputs("weir decides how much of an API's traffic passes.\n\n", out);
+	fputs("weir limits the rate of requests to an API.\n\n", out);
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		fprintf(out, "  weir %-10s %s\n", subcommands[i].name, subcommands[i].line);
-	fputs("\nweir COMMAND --help says more.\n", out);
+	fputs("\nweir COMMAND --help shows the options of a command.\n", out);
 }
 
-/* What was printed has arrived, or the exit code says that it has not: a full disk. */
-static int flushed(int code)
+/* Returns `code`, or WR_EXIT_NO if standard output could not be written, as on a full disk. */
+static int flush_output(int code)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE || code != WR_EXIT_YES)
 		return code;
@@ -70,7 +107,7 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		if (strcmp(argv[1], subcommands[i].name) == 0)
-			return flushed(subcommands[i].run(argc - 1, argv + 1));
+			return flush_output(subcommands[i].run(argc - 1, argv + 1));
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
 		print_help(stdout);
 		return WR_EXIT_YES;

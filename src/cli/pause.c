@@ -1,5 +1,5 @@
-/* weir pause, weir resume: stop and go on enforcing, by the admin API of a running service. */
-#include <getopt.h>
+/* weir pause, weir resume: stop and continue enforcing rules, by the admin API of a running service.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,70 +7,48 @@
 #include "cli/cli.h"
 #include "cli/client/client.h"
 
-static const char help[] =
-	"weir pause  [RULE | --list]\n"
-	"weir resume [RULE]\n"
-	"\n"
-	"What is paused refuses and delays nobody, and goes on counting; in every process on the\n"
-	"table, at once, until it is resumed. RULE is a rule's name in statistics, or what names\n"
-	"begin with: \"api\" is a domain, \"api/route=signup\" that rule and those below it. "
-	"Without\n"
-	"it everything is meant. Rule files are not touched.\n"
-	"\n"
-	"  --list              only say what is paused\n" WR_CLIENT_ADMIN_HELP
-	"  --json              what is paused now, as a list\n"
-	"\n"
-	"Exit: 0 done, 1 it was not paused, 2 not understood or nobody answered.\n"
-	"\n"
-	"  weir pause\n"
-	"  weir pause api/route=signup\n"
-	"  weir resume api/route=signup\n";
-
-struct arguments {
-	const char *command; /* "pause" or "resume" */
-	const char *rule;
+static struct {
 	struct wr_client_admin service;
-	bool list, json, help;
+	bool list, json;
+} given;
+static struct wr_words rule;
+
+#define AT(field) .at = offsetof(__typeof__(given), field)
+
+static const struct wr_option options[] = {
+	{"list", WR_OPTION_SWITCH, NULL, NULL, "list the paused rules and change nothing", AT(list),
+	 .variable = WR_NO_VARIABLE},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the paused rules as JSON", AT(json),
+	 .variable = WR_NO_VARIABLE},
 };
 
-static int parse_arguments(int argc, char **argv, struct arguments *a)
-{
-	static const struct option options[] = {{"admin", required_argument, NULL, 'a'},
-						{"token-file", required_argument, NULL, 't'},
-						{"table", required_argument, NULL, 'n'},
-						{"dir", required_argument, NULL, 'd'},
-						{"list", no_argument, NULL, 'l'},
-						{"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
-	int option;
+static const struct wr_option_group groups[] = {
+	WR_OPTION_GROUP("Options", options, &given),
+	WR_CLIENT_ADMIN_GROUPS(given.service),
+};
 
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (option == 'a')
-			a->service.admin = optarg;
-		else if (option == 't')
-			a->service.token_file = optarg;
-		else if (option == 'n')
-			a->service.table = optarg;
-		else if (option == 'd')
-			a->service.dir = optarg;
-		else if (option == 'l')
-			a->list = true;
-		else if (option == 'j')
-			a->json = true;
-		else if (option == 'h')
-			a->help = true;
-		else
-			return wr_cli_usage(a->command, "'%s' is not understood", argv[optind - 1]);
-	}
-	if (argc - optind > 1 || (a->list && argc > optind))
-		return wr_cli_usage(a->command, "'%s' is one word too many", argv[argc - 1]);
-	a->rule = argc > optind ? argv[optind] : NULL;
-	return 0;
-}
+static const char intro[] = "weir pause  [RULE | --list]\n"
+			    "weir resume [RULE]\n"
+			    "\n"
+			    "A paused rule refuses and delays no request, and continues to count. "
+			    "A pause takes effect\n"
+			    "at once in every process on the table and lasts until it is resumed. "
+			    "RULE is a rule's name\n"
+			    "in statistics, or the beginning of names: \"api\" is a domain, "
+			    "\"api/route=signup\" is that\n"
+			    "rule and the rules below it. Without RULE all rules are paused. Rule "
+			    "files do not change.\n";
 
-static void tell(const json_t *paused)
+static const char examples[] =
+	"Examples\n"
+	"  weir pause\n"
+	"  weir pause api/route=signup\n"
+	"  weir pause --list\n"
+	"  weir resume api/route=signup\n"
+	"\n"
+	"Exit: 0 done, 1 the rule was not paused, 2 usage error or no service answered.\n";
+
+static void print_paused(const json_t *paused)
 {
 	json_t *each;
 	size_t i;
@@ -83,52 +61,39 @@ static void tell(const json_t *paused)
 
 		printf("paused: ");
 		wr_client_print(name[0] ? name : "everything");
-		/* The table keeps a hash of the name, which is all that is left of one that no
-		 * rule has. */
-		puts(name[0] == '#' ? " (no rule goes by this name now: weir top shows names)"
-				    : "");
+		/* The table stores a hash of the name. It is shown if no rule has the name. */
+		puts(name[0] == '#' ? " (no rule has this name now: weir top shows names)" : "");
 	}
 }
 
-static int run(const struct arguments *a)
+static int run_command(const char *name, int argc, char **argv)
 {
-	json_t *body = a->list   ? NULL
-		       : a->rule ? json_pack("{s:o}", "rule", wr_json_text(wr_str(a->rule)))
-				 : json_object();
+	const struct wr_command command = {
+		name,           intro,         examples, groups, sizeof groups / sizeof *groups,
+		.words = &rule, .words_max = 1};
+	json_t *answer, *body = NULL;
 	char path[32] = "/v1/paused";
-	struct wr_client_reply reply;
-	struct weir_error error;
-	int code = WR_EXIT_YES;
+	int code;
 
-	if (!a->list)
-		snprintf(path, sizeof path, "/v1/%s", a->command);
-	if (wr_client_admin(&a->service, a->list ? "GET" : "POST", path, body, &reply, &error) <
-	    0) {
-		fprintf(stderr, "weir %s: %s\n", a->command, error.text);
-		return WR_EXIT_USAGE;
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	if (given.list && rule.count)
+		return wr_cli_usage(name, "'%s' is one word too many", rule.items[0]);
+	if (!given.list) {
+		snprintf(path, sizeof path, "/v1/%s", name);
+		body = json_object();
+		if (rule.count)
+			json_object_set_new(body, "rule", wr_json_text(wr_str(rule.items[0])));
 	}
-	if (reply.status != 200 || !reply.json)
-		code = wr_client_problem(a->command, &reply);
-	else if (a->json)
-		return wr_json_print(reply.json, WR_EXIT_YES);
-	else
-		tell(json_object_get(reply.json, "paused"));
-	json_decref(reply.json);
-	return code;
-}
-
-static int run_command(const char *command, int argc, char **argv)
-{
-	struct arguments a = {.command = command};
-	int rc = parse_arguments(argc, argv, &a);
-
-	if (rc)
-		return rc;
-	if (a.help) {
-		fputs(help, stdout);
-		return WR_EXIT_YES;
-	}
-	return run(&a);
+	code = wr_client_admin(&given.service, name, given.list ? "GET" : "POST", path, body,
+			       &answer);
+	if (code != WR_EXIT_YES)
+		return code;
+	if (given.json)
+		return wr_json_print(answer, WR_EXIT_YES);
+	print_paused(json_object_get(answer, "paused"));
+	json_decref(answer);
+	return WR_EXIT_YES;
 }
 
 int wr_cli_pause(int argc, char **argv)

@@ -1,4 +1,5 @@
-/* weir queue: deferred requests, by the admin API of whoever keeps them. */
+/* weir queue: lists, shows, retries and drops deferred requests, by the admin API of the service that
+ * has the queue. */
 #include "cli/queue.h"
 
 #include <stdio.h>
@@ -12,10 +13,38 @@
 #include "wire/json.h"
 
 #define PATH_BYTES 1024
-#define LIST_USUAL 50
-#define PAGE 500 /* looked at in one step of what takes long */
+#define PAGE 500 /* requests that one step of retry or drop looks at */
 
-static const char help[] =
+static struct queue_arguments {
+	struct wr_client_admin service;
+	const char *state, *rule, *key;
+	uint64_t count, after;
+	bool all, json;
+} given;
+static struct wr_words words; /* the verb, then IDs */
+
+#define AT(field) .at = offsetof(struct queue_arguments, field), .variable = WR_NO_VARIABLE
+
+static const struct wr_option options[] = {
+	{"state", WR_OPTION_TEXT, "STATE", NULL,
+	 "requests in this state: waiting, delivering, delivered,\n"
+	 "dead or dropped",
+	 AT(state)},
+	{"rule", WR_OPTION_TEXT, "RULE", NULL, "requests of this rule", AT(rule)},
+	{"key", WR_OPTION_TEXT, "KEY", NULL, "requests of this key", AT(key)},
+	{"all", WR_OPTION_SWITCH, NULL, NULL, "retry, drop: all requests", AT(all)},
+	{"count", WR_OPTION_NUMBER, "N", "50", "list: at most this number of requests", AT(count)},
+	{"after", WR_OPTION_NUMBER, "ID", NULL, "list: requests after this one", AT(after)},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the service's response as JSON", AT(json)},
+};
+
+static const struct wr_option_group groups[] = {
+	WR_OPTION_GROUP("Options", options, &given),
+	WR_CLIENT_ADMIN_GROUPS(given.service),
+};
+
+static const struct wr_command command = {
+	"queue",
 	"weir queue stats\n"
 	"weir queue list [--state STATE] [--rule RULE] [--key KEY] [--count N] [--after ID]\n"
 	"weir queue show ID\n"
@@ -24,341 +53,217 @@ static const char help[] =
 	"\n"
 	"Requests that a rule with `on_limit: defer` refused and that are delivered later.\n"
 	"\n"
-	"  stats   how many wait, since when, and how deliveries go\n"
-	"  list    requests in the order they came; STATE is waiting, delivering, delivered, dead\n"
-	"          or dropped\n"
-	"  show    one with its header fields and its body\n"
-	"  retry   waiting ones are due at once; dead ones wait again, with all their tries and\n"
-	"          their age new, as far as the queue has room for them\n"
-	"  drop    waiting and dead ones are given up for good; not one that is being delivered\n"
-	"\n" WR_CLIENT_ADMIN_HELP "  --json              what the service answered\n"
-	"\n"
+	"  stats   number of requests, the age of the oldest, and counts of deliveries\n"
+	"  list    requests in order of acceptance\n"
+	"  show    one request with its header fields and its body\n"
+	"  retry   makes waiting requests due at once. Dead requests wait again, with all "
+	"attempts\n"
+	"          and their age reset, as far as the queue has room for them\n"
+	"  drop    removes waiting and dead requests for good. Requests in delivery stay\n",
 	"Examples\n"
 	"  weir queue stats\n"
 	"  weir queue list --state dead\n"
 	"  weir queue retry --state dead --rule shop/orders/1s\n"
 	"  weir queue drop 4711\n"
 	"\n"
-	"Exit: 0 done, 1 there is no such request, 2 not understood or nobody answers.\n";
-
-/* ---- words ---- */
-
-enum option {
-	O_STATE,
-	O_RULE,
-	O_KEY,
-	O_COUNT,
-	O_AFTER,
-	O_ADMIN,
-	O_TOKEN,
-	O_TABLE,
-	O_DIR,
-	OPTION_COUNT
+	"Exit: 0 done, 1 there is no such request, 2 usage error or no service answered.\n",
+	groups,
+	sizeof groups / sizeof *groups,
+	.words = &words,
 };
 
-static const char *const options[OPTION_COUNT] = {"--state",      "--rule",  "--key",
-						  "--count",      "--after", "--admin",
-						  "--token-file", "--table", "--dir"};
+/* ---- stats, show, list ---- */
 
-struct arguments {
-	const char *verb;
-	const char *value[OPTION_COUNT];
-	char **ids;
-	int id_count;
-	bool all, json, help;
-};
-
-static bool is_number(const char *text)
+/* Prints the response of the admin API: as JSON, or with `print`. */
+static int show_answer(const char *path, int (*print)(const json_t *))
 {
-	return text[0] && strlen(text) < 20 && text[strspn(text, "0123456789")] == '\0';
-}
-
-/* An option and what is behind it; 0: it is none. */
-static int read_option(int argc, char **argv, struct arguments *a)
-{
-	for (int i = 0; i < OPTION_COUNT; i++) {
-		size_t len = strlen(options[i]);
-
-		if (strncmp(argv[0], options[i], len) != 0)
-			continue;
-		if (argv[0][len] == '=') {
-			a->value[i] = argv[0] + len + 1;
-			return 1;
-		}
-		if (argv[0][len] == '\0' && argc > 1) {
-			a->value[i] = argv[1];
-			return 2;
-		}
-	}
-	return 0;
-}
-
-static int read_words(int argc, char **argv, struct arguments *a)
-{
-	for (int i = 1, taken; i < argc; i += taken) {
-		taken = 1;
-		if (strcmp(argv[i], "--help") == 0)
-			a->help = true;
-		else if (strcmp(argv[i], "--json") == 0)
-			a->json = true;
-		else if (strcmp(argv[i], "--all") == 0)
-			a->all = true;
-		else if (argv[i][0] == '-') {
-			taken = read_option(argc - i, argv + i, a);
-			if (taken == 0)
-				return wr_cli_usage("queue", "%s is not an option, or says nothing",
-						    argv[i]);
-		} else if (!a->verb)
-			a->verb = argv[i];
-		else if (is_number(argv[i]))
-			a->ids[a->id_count++] = argv[i];
-		else
-			return wr_cli_usage("queue", "'%s' is not the number of a request",
-					    argv[i]);
-	}
-	return 0;
-}
-
-/* ---- asking ---- */
-
-static int ask(const struct arguments *a, const char *method, const char *path, json_t *body,
-	       struct wr_client_reply *reply)
-{
-	struct wr_client_admin flags = {a->value[O_ADMIN], a->value[O_TOKEN], a->value[O_TABLE],
-					a->value[O_DIR]};
-	struct weir_error error;
-	int code;
-
-	if (wr_client_admin(&flags, method, path, body, reply, &error) < 0) {
-		fprintf(stderr, "weir queue: %s\n", error.text);
-		return WR_EXIT_USAGE;
-	}
-	if (reply->status == 200 && reply->json)
-		return WR_EXIT_YES;
-	code = wr_client_problem("queue", reply);
-	json_decref(reply->json);
-	return code;
-}
-
-/* Answers with what was got, or by `tell`. */
-static int show_answer(const struct arguments *a, const char *path, int (*tell)(const json_t *))
-{
-	struct wr_client_reply reply;
-	int code = ask(a, "GET", path, NULL, &reply);
+	json_t *answer;
+	int code = wr_client_admin(&given.service, "queue", "GET", path, NULL, &answer);
 
 	if (code != WR_EXIT_YES)
 		return code;
-	if (a->json)
-		return wr_json_print(reply.json, WR_EXIT_YES);
-	code = tell(reply.json);
-	json_decref(reply.json);
+	if (given.json)
+		return wr_json_print(answer, WR_EXIT_YES);
+	code = print(answer);
+	json_decref(answer);
 	return code;
 }
 
-static int stats(const struct arguments *a)
+static int show_stats(const char *verb)
 {
-	return show_answer(a, "/v1/queue", queue_tell_stats);
+	(void)verb;
+	return show_answer("/v1/queue", wr_cli_queue_print_stats);
 }
 
-static int show(const struct arguments *a)
+static int show_request(const char *verb)
 {
 	char path[64];
 
-	if (a->id_count != 1)
-		return wr_cli_usage("queue", "show wants the number of a request");
-	snprintf(path, sizeof path, "/v1/queue/request?id=%s", a->ids[0]);
-	return show_answer(a, path, queue_tell_request);
+	if (words.count != 2)
+		return wr_cli_usage("queue", "%s needs the ID of one request", verb);
+	snprintf(path, sizeof path, "/v1/queue/request?id=%s", words.items[1]);
+	return show_answer(path, wr_cli_queue_print_request);
 }
 
-/* ---- list ---- */
-
-static void put_escaped(char *path, const char *name, const char *value)
+static void add_parameter(char *path, const char *name, const char *value)
 {
 	size_t len = strlen(path);
 
-	len += (size_t)snprintf(path + len, PATH_BYTES - len, "&%s=", name);
-	for (; *value && len + 4 < PATH_BYTES; value++)
+	len += value ? (size_t)snprintf(path + len, PATH_BYTES - len, "&%s=", name) : 0;
+	for (; value && *value && len + 4 < PATH_BYTES; value++)
 		len += (size_t)snprintf(path + len, PATH_BYTES - len, "%%%02x",
 					(unsigned char)*value);
 }
 
-static int list(const struct arguments *a)
+static int list_requests(const char *verb)
 {
-	char path[PATH_BYTES] = "/v1/queue/requests?count=";
-	const char *count = a->value[O_COUNT];
+	char path[PATH_BYTES];
 
-	if ((count && !is_number(count)) || (a->value[O_AFTER] && !is_number(a->value[O_AFTER])))
-		return wr_cli_usage("queue", "--count and --after want numbers");
-	if (count)
-		strncat(path, count, 20);
-	else
-		snprintf(path + strlen(path), 8, "%d", LIST_USUAL);
-	for (int i = O_STATE; i <= O_KEY; i++)
-		if (a->value[i])
-			put_escaped(path, options[i] + 2, a->value[i]);
-	if (a->value[O_AFTER])
-		put_escaped(path, "after", a->value[O_AFTER]);
-	return show_answer(a, path, queue_tell_list);
+	(void)verb;
+	snprintf(path, sizeof path, "/v1/queue/requests?count=%llu&after=%llu",
+		 (unsigned long long)given.count, (unsigned long long)given.after);
+	add_parameter(path, "state", given.state);
+	add_parameter(path, "rule", given.rule);
+	add_parameter(path, "key", given.key);
+	return show_answer(path, wr_cli_queue_print_list);
 }
 
 /* ---- retry and drop ---- */
 
-static json_t *order_of(const struct arguments *a)
-{
-	json_t *order = json_object();
-
-	for (int i = O_STATE; i <= O_KEY; i++)
-		if (a->value[i])
-			json_object_set_new(order, options[i] + 2,
-					    wr_json_text(wr_str(a->value[i])));
-	if (a->all)
-		json_object_set_new(order, "all", json_true());
-	return order;
-}
-
-struct progress {
+struct queue_progress {
 	json_int_t changed;
-	json_int_t left; /* dead ones that the queue has no room for */
-	json_int_t next; /* where to go on; 0: that was all */
+	json_int_t left; /* dead requests for which the queue has no room */
+	json_int_t next; /* where the next step starts; 0: that was the last step */
 	json_int_t end;
 };
 
-/* One step. Counts of `at` grow. */
-static int step(const struct arguments *a, const char *path, json_t *order, struct progress *at)
+/* Sends one order, which is freed, and adds the response to `at`. Returns an exit code. */
+static int run_step(const char *path, json_t *order, struct queue_progress *at)
 {
-	struct wr_client_reply reply;
-	int code = ask(a, "POST", path, order, &reply);
+	json_t *answer;
+	int code = wr_client_admin(&given.service, "queue", "POST", path, order, &answer);
 
 	if (code != WR_EXIT_YES)
 		return code;
-	at->changed += json_integer_value(json_object_get(reply.json, "changed"));
-	at->left += json_integer_value(json_object_get(reply.json, "left"));
-	at->next = json_integer_value(json_object_get(reply.json, "next"));
-	at->end = json_integer_value(json_object_get(reply.json, "end"));
-	json_decref(reply.json);
+	at->changed += json_integer_value(json_object_get(answer, "changed"));
+	at->left += json_integer_value(json_object_get(answer, "left"));
+	at->next = json_integer_value(json_object_get(answer, "next"));
+	at->end = json_integer_value(json_object_get(answer, "end"));
+	json_decref(answer);
 	return WR_EXIT_YES;
 }
 
-/* For who waits at a terminal. */
-static void tell_progress(const struct arguments *a, const struct progress *at)
+/* Shows the progress to a person at a terminal. */
+static void print_progress(const char *verb, const struct queue_progress *at)
 {
-	if (a->json || !isatty(STDERR_FILENO))
+	if (given.json || !isatty(STDERR_FILENO))
 		return;
 	if (at->next)
-		fprintf(stderr, "\r%s: %lld so far, %lld %% looked at", a->verb,
-			(long long)at->changed,
+		fprintf(stderr, "\r%s: %lld so far, %lld %% checked", verb, (long long)at->changed,
 			at->end ? (long long)(at->next * 100 / at->end) : 0);
 	else
 		fprintf(stderr, "\r\033[K");
 }
 
-static int tell_changed(const struct arguments *a, const struct progress *at, int code)
+static int print_changed(const char *verb, const struct queue_progress *at, int code)
 {
-	bool drop = strcmp(a->verb, "drop") == 0;
-
-	if (a->json)
+	if (given.json)
 		return wr_json_print(
 			json_pack("{s:I, s:I}", "changed", at->changed, "left", at->left), code);
-	printf("%lld %s\n", (long long)at->changed, drop ? "dropped" : "to be tried again");
+	printf("%lld %s\n", (long long)at->changed,
+	       strcmp(verb, "drop") == 0 ? "dropped" : "to be retried");
 	if (at->left)
 		printf("%lld stay dead: the queue has no room for them\n", (long long)at->left);
 	return code;
 }
 
-static int change_ids(const struct arguments *a, const char *path)
+static int change_by_id(const char *verb, const char *path)
 {
-	struct progress at = {0};
+	struct queue_progress at = {0};
 
-	for (int i = 0; i < a->id_count; i++) {
-		json_t *order = json_pack("{s:I}", "id", (json_int_t)strtoll(a->ids[i], NULL, 10));
+	for (size_t i = 1; i < words.count; i++) {
+		json_t *order =
+			json_pack("{s:I}", "id", (json_int_t)strtoll(words.items[i], NULL, 10));
 		json_int_t before = at.changed;
-		int code = step(a, path, order, &at);
 
-		if (code == WR_EXIT_USAGE)
-			return code;
+		if (run_step(path, order, &at) == WR_EXIT_USAGE)
+			return WR_EXIT_USAGE;
 		if (at.changed == before)
-			fprintf(stderr, "weir queue: %s: nothing to %s\n", a->ids[i], a->verb);
+			fprintf(stderr, "weir queue: %s: nothing to %s\n", words.items[i], verb);
 	}
-	return tell_changed(a, &at, at.changed == a->id_count ? WR_EXIT_YES : WR_EXIT_NO);
+	return print_changed(verb, &at,
+			     at.changed == (json_int_t)words.count - 1 ? WR_EXIT_YES : WR_EXIT_NO);
 }
 
-/* Whether it is said which ones by what they are. */
-static bool is_choosy(const struct arguments *a)
+static void set_text(json_t *order, const char *name, const char *value)
 {
-	return a->all || a->value[O_STATE] || a->value[O_RULE] || a->value[O_KEY];
+	if (value)
+		json_object_set_new(order, name, wr_json_text(wr_str(value)));
 }
 
-static int change(const struct arguments *a)
+static int change_requests(const char *verb)
 {
-	struct progress at = {0};
+	bool by_property = given.all || given.state || given.rule || given.key;
+	bool by_id = words.count > 1;
+	struct queue_progress at = {0};
 	char path[32];
+	int code;
 
-	snprintf(path, sizeof path, "/v1/queue/%s", a->verb);
-	if (a->id_count && is_choosy(a))
-		return wr_cli_usage("queue",
-				    "%s wants either numbers, or --state, --rule, --key "
-				    "or --all",
-				    a->verb);
-	if (a->id_count)
-		return change_ids(a, path);
-	if (!is_choosy(a))
-		return wr_cli_usage("queue",
-				    "%s wants to know which: ID…, --state, --rule, --key "
-				    "or --all",
-				    a->verb);
+	if (by_id == by_property)
+		return wr_cli_usage(
+			"queue", "%s needs either IDs, or --state, --rule, --key or --all", verb);
+	snprintf(path, sizeof path, "/v1/queue/%s", verb);
+	if (by_id)
+		return change_by_id(verb, path);
 	do {
-		json_t *order = order_of(a);
-		int code;
+		json_t *order = json_pack("{s:i, s:I}", "count", PAGE, "after", at.next);
 
-		json_object_set_new(order, "count", json_integer(PAGE));
-		json_object_set_new(order, "after", json_integer(at.next));
-		code = step(a, path, order, &at);
+		set_text(order, "state", given.state);
+		set_text(order, "rule", given.rule);
+		set_text(order, "key", given.key);
+		if (given.all)
+			json_object_set_new(order, "all", json_true());
+		code = run_step(path, order, &at);
 		if (code != WR_EXIT_YES)
 			return code;
-		tell_progress(a, &at);
+		print_progress(verb, &at);
 	} while (at.next);
-	return tell_changed(a, &at, WR_EXIT_YES);
+	return print_changed(verb, &at, WR_EXIT_YES);
 }
 
 /* ---- the command ---- */
 
 static const struct {
 	const char *name;
-	int (*run)(const struct arguments *a);
+	int (*run)(const char *verb);
 	bool takes_ids;
-} verbs[] = {{"stats", stats, false},
-	     {"list", list, false},
-	     {"show", show, true},
-	     {"retry", change, true},
-	     {"drop", change, true}};
-
-static int run(const struct arguments *a)
-{
-	if (!a->verb)
-		return wr_cli_usage("queue", "stats, list, show, retry or drop");
-	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-		if (strcmp(verbs[i].name, a->verb) != 0)
-			continue;
-		if (a->id_count && !verbs[i].takes_ids)
-			return wr_cli_usage("queue", "%s takes no number", a->verb);
-		return verbs[i].run(a);
-	}
-	return wr_cli_usage("queue", "there is no '%s'; there are stats, list, show, retry, drop",
-			    a->verb);
-}
+} verbs[] = {{"stats", show_stats, false},
+	     {"list", list_requests, false},
+	     {"show", show_request, true},
+	     {"retry", change_requests, true},
+	     {"drop", change_requests, true}};
 
 int wr_cli_queue(int argc, char **argv)
 {
-	struct arguments a = {.ids = calloc((size_t)argc, sizeof *a.ids)};
+	const char *verb;
 	int code;
 
-	if (!a.ids)
-		return WR_EXIT_USAGE;
-	code = read_words(argc, argv, &a);
-	if (code == 0 && a.help)
-		fputs(help, stdout);
-	else if (code == 0)
-		code = run(&a);
-	free(a.ids);
-	return code;
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	if (words.count == 0)
+		return wr_cli_usage("queue", "stats, list, show, retry or drop is needed");
+	verb = words.items[0];
+	for (size_t i = 1; i < words.count; i++)
+		if (strlen(words.items[i]) >= 20 || !words.items[i][0] ||
+		    words.items[i][strspn(words.items[i], "0123456789")])
+			return wr_cli_usage("queue", "'%s' is not the ID of a request: a number",
+					    words.items[i]);
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+		if (strcmp(verbs[i].name, verb) != 0)
+			continue;
+		if (words.count > 1 && !verbs[i].takes_ids)
+			return wr_cli_usage("queue", "%s takes no ID", verb);
+		return verbs[i].run(verb);
+	}
+	return wr_cli_usage("queue", "'%s' is none of stats, list, show, retry and drop", verb);
 }

@@ -1,12 +1,13 @@
-/* weir queue, in parts: what is asked (queue.c), and how answers read (queue_text.c). */
+/* weir queue: queue.c asks the service, queue_text.c prints its responses. */
 #ifndef WR_CLI_QUEUE_H
 #define WR_CLI_QUEUE_H
 
 #include <jansson.h>
 
-/* Of what /v1/queue, /v1/queue/requests and /v1/queue/request answer. Each returns an exit code. */
-int queue_tell_stats(const json_t *answer);
-int queue_tell_list(const json_t *answer);
-int queue_tell_request(const json_t *answer);
+/* Print the responses of /v1/queue, /v1/queue/requests and /v1/queue/request. Each returns an exit
+ * code. */
+int wr_cli_queue_print_stats(const json_t *answer);
+int wr_cli_queue_print_list(const json_t *answer);
+int wr_cli_queue_print_request(const json_t *answer);
 
 #endif

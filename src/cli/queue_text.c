@@ -1,3 +1,4 @@
+/* Prints deferred requests and the state of their queue as text. Called by queue.c. */
 #include "cli/queue.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static double seconds(const json_t *from, const char *name)
 
 /* ---- stats ---- */
 
-static void tell_refused(const json_t *refused)
+static void print_refused(const json_t *refused)
 {
 	const char *reason;
 	json_t *count;
@@ -42,33 +43,35 @@ static void tell_refused(const json_t *refused)
 		putchar('\n');
 }
 
-static void tell_where(const json_t *queue)
+static void print_where(const json_t *queue)
 {
 	printf("queue       ");
 	wr_client_print(text(queue, "url"));
 	if (strcmp(text(queue, "state"), "ok") != 0) {
-		printf(", and nothing can be stored: ");
+		printf(", cannot store requests: ");
 		wr_client_print(text(queue, "trouble"));
 	}
 	printf("\ntarget      ");
-	wr_client_print(json_is_null(json_object_get(queue, "target")) ? "none: others deliver"
-								       : text(queue, "target"));
+	wr_client_print(json_is_null(json_object_get(queue, "target"))
+				? "none: other services deliver"
+				: text(queue, "target"));
 	if (json_is_false(json_object_get(queue, "target_up")))
-		printf(", which can not be reached");
+		printf(", not reachable");
 	putchar('\n');
 }
 
-int queue_tell_stats(const json_t *answer)
+int wr_cli_queue_print_stats(const json_t *answer)
 {
 	const json_t *queue = json_object_get(answer, "queue");
 	const json_t *totals = json_object_get(queue, "totals");
 	char age[WR_CLIENT_SPAN];
 
 	if (!json_is_object(queue)) {
-		puts("there is no queue: weir serve --queue, or a gateway whose rules defer");
+		puts("there is no queue; start weir serve with --queue, or a gateway whose rules "
+		     "defer");
 		return WR_EXIT_NO;
 	}
-	tell_where(queue);
+	print_where(queue);
 	printf("waiting     %lld of %lld, in %lld bytes, of %lld %s", number(queue, "waiting"),
 	       number(queue, "max_requests"), number(queue, "bytes"), number(queue, "keys"),
 	       number(queue, "keys") == 1 ? "key" : "keys");
@@ -79,17 +82,17 @@ int queue_tell_stats(const json_t *answer)
 	printf("bytes       at most %lld, of one key %lld, and %lld of dead ones\n",
 	       number(queue, "max_bytes"), number(queue, "max_line_bytes"),
 	       number(queue, "max_dead_bytes"));
-	printf("so far      %lld stored, %lld delivered, %lld tries failed, %lld dead, %lld "
+	printf("so far      %lld stored, %lld delivered, %lld attempts failed, %lld dead, %lld "
 	       "dropped\n",
 	       number(totals, "stored"), number(totals, "delivered"), number(totals, "retried"),
 	       number(totals, "dead"), number(totals, "dropped"));
-	tell_refused(json_object_get(queue, "refused"));
+	print_refused(json_object_get(queue, "refused"));
 	return WR_EXIT_YES;
 }
 
 /* ---- list ---- */
 
-static void tell_row(const json_t *request, double now)
+static void print_row(const json_t *request, double now)
 {
 	char age[WR_CLIENT_SPAN];
 	double since = now - seconds(request, "accepted_at");
@@ -109,7 +112,7 @@ static void tell_row(const json_t *request, double now)
 	putchar('\n');
 }
 
-int queue_tell_list(const json_t *answer)
+int wr_cli_queue_print_list(const json_t *answer)
 {
 	const json_t *list = json_object_get(answer, "requests");
 	double now = (double)time(NULL);
@@ -122,7 +125,7 @@ int queue_tell_list(const json_t *answer)
 		puts("      ID  STATE    TRIES         AGE  REQUEST");
 	json_array_foreach(list, i, each)
 	{
-		tell_row(each, now);
+		print_row(each, now);
 	}
 	if (number(answer, "next"))
 		printf("… more: --after %lld\n", number(answer, "next"));
@@ -131,7 +134,7 @@ int queue_tell_list(const json_t *answer)
 
 /* ---- show ---- */
 
-static void tell_text(const char *title, const json_t *from, const char *name)
+static void print_text(const char *title, const json_t *from, const char *name)
 {
 	if (!text(from, name)[0])
 		return;
@@ -140,7 +143,7 @@ static void tell_text(const char *title, const json_t *from, const char *name)
 	putchar('\n');
 }
 
-static void tell_time(const char *title, const json_t *from, const char *name)
+static void print_time(const char *title, const json_t *from, const char *name)
 {
 	time_t at = (time_t)seconds(from, name);
 	char stamp[40];
@@ -153,7 +156,7 @@ static void tell_time(const char *title, const json_t *from, const char *name)
 	printf("%-12s%s\n", title, stamp);
 }
 
-static void tell_fields(const json_t *fields)
+static void print_fields(const json_t *fields)
 {
 	const json_t *field;
 	size_t i;
@@ -173,14 +176,14 @@ static void tell_fields(const json_t *fields)
 	}
 }
 
-/* Lines stay lines; all else that is not print is shown as a question mark. */
-static void tell_body(const json_t *request)
+/* Prints the body; control characters other than line ends and tabs become '?'. */
+static void print_body(const json_t *request)
 {
 	const json_t *body = json_object_get(request, "body");
 	long long len = number(request, "body_bytes");
 
 	if (!json_is_string(body)) {
-		printf("\n(%lld bytes that are no text, too many, or hidden)\n", len);
+		printf("\n(%lld bytes, not shown: binary, too long, or hidden)\n", len);
 		return;
 	}
 	if (len == 0)
@@ -195,30 +198,30 @@ static void tell_body(const json_t *request)
 	putchar('\n');
 }
 
-int queue_tell_request(const json_t *answer)
+int wr_cli_queue_print_request(const json_t *answer)
 {
 	printf("request     %lld, %s", number(answer, "id"), text(answer, "state"));
 	if (number(answer, "position"))
 		printf(", %lld. of its key", number(answer, "position"));
 	putchar('\n');
-	tell_text("rule", answer, "rule");
-	tell_text("key", answer, "key");
-	tell_time("accepted", answer, "accepted_at");
-	tell_time("due", answer, "due_at");
-	tell_time("expires", answer, "expires_at");
-	tell_time("finished", answer, "finished_at");
+	print_text("rule", answer, "rule");
+	print_text("key", answer, "key");
+	print_time("accepted", answer, "accepted_at");
+	print_time("due", answer, "due_at");
+	print_time("expires", answer, "expires_at");
+	print_time("finished", answer, "finished_at");
 	printf("%-12s%lld of %lld\n", "tries", number(answer, "tries"),
 	       number(answer, "max_tries"));
 	if (number(answer, "http_status"))
 		printf("%-12s%lld\n", "status", number(answer, "http_status"));
-	tell_text("reason", answer, "reason");
-	tell_text("idempotency", answer, "idempotency_key");
+	print_text("reason", answer, "reason");
+	print_text("idempotency", answer, "idempotency_key");
 	putchar('\n');
 	wr_client_print(text(answer, "method"));
 	putchar(' ');
 	wr_client_print(text(answer, "uri"));
 	putchar('\n');
-	tell_fields(json_object_get(answer, "fields"));
-	tell_body(answer);
+	print_fields(json_object_get(answer, "fields"));
+	print_body(answer);
 	return WR_EXIT_YES;
 }

@@ -1,4 +1,4 @@
-/* weir serve: the service in a process of its own. */
+/* weir serve: runs the service in this process until a signal ends it. */
 #include "cli/serve.h"
 
 #include <errno.h>
@@ -21,14 +21,14 @@
 
 extern char **environ;
 
-struct run {
+struct serve_run {
 	struct wr_service service;
 	int signals; /* signalfd */
 	int ended;   /* eventfd */
 	bool draining;
 };
 
-static int refuse(const struct weir_error *error)
+static int report_error(const struct weir_error *error)
 {
 	fprintf(stderr, "weir serve: %s\n", error->text);
 	return WR_EXIT_NO;
@@ -48,15 +48,16 @@ static enum wr_log_level level_of(const char *name)
 
 static void finish_settings(const struct wr_reference *reference, bool hidden)
 {
-	struct weir_str profile = {serve_headers, strlen(serve_headers)};
+	struct weir_str profile = {wr_serve_headers, strlen(wr_serve_headers)};
 
-	serve_settings.headers = weir_profile_by_name(profile);
-	wr_log_setup("weir serve", level_of(serve_settings.log_level),
-		     strcmp(serve_settings.log_format, "json") == 0);
+	wr_serve_settings.headers = weir_profile_by_name(profile);
+	wr_log_setup("weir serve", level_of(wr_serve_settings.log_level),
+		     strcmp(wr_serve_settings.log_format, "json") == 0);
 	if (reference->taken[0])
-		wr_log(WR_LOG_INFO, "taken from the environment: %s", reference->taken);
+		wr_log(WR_LOG_INFO, "read from the environment: %s", reference->taken);
 	if (reference->ignored[0])
-		wr_log(WR_LOG_WARN, "ignored in the environment, without a meaning here: %s",
+		wr_log(WR_LOG_WARN,
+		       "ignored in the environment, because they have no meaning here: %s",
 		       reference->ignored);
 	if (hidden)
 		wr_log(WR_LOG_WARN, "%s", WR_ARGUMENTS_HIDDEN);
@@ -66,14 +67,14 @@ static void finish_settings(const struct wr_reference *reference, bool hidden)
 
 static void on_ended(void *context)
 {
-	struct run *run = context;
+	struct serve_run *run = context;
 	uint64_t one = 1;
 
 	if (write(run->ended, &one, sizeof one) < 0)
-		return; /* an eventfd takes it */
+		return; /* an eventfd always has room for one more */
 }
 
-static int open_signals(struct run *run)
+static int open_signals(struct serve_run *run)
 {
 	sigset_t set;
 
@@ -88,20 +89,20 @@ static int open_signals(struct run *run)
 	return run->signals < 0 || run->ended < 0 ? -1 : 0;
 }
 
-/* False: end now. */
-static bool on_signal(struct run *run)
+/* Returns false if the process is to end at once. */
+static bool on_signal(struct serve_run *run)
 {
 	struct signalfd_siginfo info;
 
 	if (read(run->signals, &info, sizeof info) != sizeof info)
 		return true;
 	if (info.ssi_signo == SIGHUP) {
-		wr_log(WR_LOG_INFO, "HUP: rules and certificates are read again");
+		wr_log(WR_LOG_INFO, "HUP: reading rules and certificates again");
 		wr_service_reload(&run->service);
 		return true;
 	}
 	if (run->draining) {
-		wr_log(WR_LOG_WARN, "told to end again: ending at once");
+		wr_log(WR_LOG_WARN, "second signal: stopping at once");
 		return false;
 	}
 	run->draining = true;
@@ -109,7 +110,7 @@ static bool on_signal(struct run *run)
 	return true;
 }
 
-static void wait_for_end(struct run *run)
+static void wait_for_end(struct serve_run *run)
 {
 	struct pollfd fds[] = {{run->signals, POLLIN, 0}, {run->ended, POLLIN, 0}};
 
@@ -123,20 +124,20 @@ static void wait_for_end(struct run *run)
 	}
 }
 
-static int open_service(struct run *run, struct weir_error *error)
+static int open_service(struct serve_run *run, struct weir_error *error)
 {
 	struct wr_user user;
-	int rc = wr_user_find(serve_settings.user, &user, error);
+	int rc = wr_user_find(wr_serve_settings.user, &user, error);
 
 	if (rc < 0)
 		return rc;
-	rc = wr_service_init(&run->service, &serve_settings, error);
+	rc = wr_service_init(&run->service, &wr_serve_settings, error);
 	if (rc < 0)
 		return rc;
 	run->service.ended = on_ended;
 	run->service.context = run;
 	wr_service_report(&run->service);
-	if (wr_user_stays_root(serve_settings.user, &user))
+	if (wr_user_stays_root(wr_serve_settings.user, &user))
 		wr_log(WR_LOG_WARN, "the service runs as root: " WR_USER_REMEDY);
 	rc = wr_service_give(&run->service, &user, error);
 	if (rc == 0)
@@ -150,7 +151,7 @@ static int open_service(struct run *run, struct weir_error *error)
 
 static int run_service(void)
 {
-	static struct run run;
+	static struct serve_run run;
 	struct weir_error error = {0};
 
 	if (open_signals(&run) < 0) {
@@ -158,7 +159,7 @@ static int run_service(void)
 		return WR_EXIT_NO;
 	}
 	if (open_service(&run, &error) < 0)
-		return refuse(&error);
+		return report_error(&error);
 	wr_log(WR_LOG_INFO, "ready");
 	wait_for_end(&run);
 	wr_service_stop(&run.service);
@@ -173,12 +174,13 @@ static int read_and_run(int argc, char **argv, struct wr_arena *arena, bool hidd
 	struct weir_error error = {0};
 
 	if (wr_reference_read(environ, arena, &reference, &error) < 0) {
-		refuse(&error);
+		report_error(&error);
 		return WR_EXIT_USAGE;
 	}
-	switch (wr_options_read(&serve_command, argc, argv, reference.environment, arena, stderr)) {
+	switch (wr_options_read(&wr_serve_command, argc, argv, reference.environment, arena,
+				stderr)) {
 	case WR_OPTIONS_HELP:
-		wr_options_help(&serve_command, stdout);
+		wr_options_help(&wr_serve_command, stdout);
 		return WR_EXIT_YES;
 	case WR_OPTIONS_READ:
 		finish_settings(&reference, hidden);
@@ -193,7 +195,7 @@ int wr_cli_serve(int argc, char **argv)
 {
 	struct wr_arena arena;
 	bool hidden;
-	char **own = wr_arguments_hide(&serve_command, argc, argv, &hidden);
+	char **own = wr_arguments_hide(&wr_serve_command, argc, argv, &hidden);
 	int code;
 
 	if (!own)

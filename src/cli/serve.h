@@ -1,14 +1,13 @@
-/* The options of `weir serve`, which `weir gateway` has too where it runs the service beside nginx.
- */
+/* The options of `weir serve`. */
 #ifndef WR_CLI_SERVE_H
 #define WR_CLI_SERVE_H
 
 #include "cli/options/options.h"
 #include "serve/settings.h"
 
-/* Where wr_options_read puts them. */
-extern struct wr_settings serve_settings;
-extern const char *serve_headers; /* name of a profile */
-extern const struct wr_command serve_command;
+/* Filled by wr_options_read(). */
+extern struct wr_settings wr_serve_settings;
+extern const char *wr_serve_headers; /* --headers: the name of a profile */
+extern const struct wr_command wr_serve_command;
 
 #endif

@@ -1,3 +1,5 @@
+/* Formats untrusted text, rates and bars for a terminal. Called by the commands that print names of
+ * rules and keys. */
 #include "cli/show.h"
 
 #include <langinfo.h>
@@ -17,7 +19,8 @@ bool wr_show_setup(void)
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* One character or byte as it is shown; *took of the text's bytes. Returns its columns. */
+/* Formats the first character of the text, or its first byte if it is not UTF-8. Sets *took to the
+ * bytes used. Returns the columns. */
 static size_t show_one(struct weir_str text, bool utf8, char piece[PIECE], size_t *took)
 {
 	size_t len = wr_utf8_len(text.ptr, text.len);
@@ -95,7 +98,7 @@ static const char *const bars[2][9] = {
 	{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
 };
 
-/* Of the points that fall into a column; UINT64_MAX: none is known. */
+/* Returns the sum of the known points of a column, or UINT64_MAX if none is known. */
 static uint64_t sum_column(const uint64_t *points, size_t count, size_t column, size_t columns)
 {
 	size_t from = column * count / columns, to = (column + 1) * count / columns;
@@ -121,7 +124,7 @@ void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf
 	}
 	for (size_t i = 0; i < columns && len + 4 < cap; i++) {
 		uint64_t sum = sum_column(points, count, i, columns);
-		/* Nothing is the lowest bar, and whatever is more than nothing is higher. */
+		/* A sum of 0 is the lowest bar; every larger sum is higher. */
 		size_t level = sum == UINT64_MAX ? 0 : 1 + (size_t)((sum * 7 + most - 1) / most);
 
 		len += (size_t)snprintf(out + len, cap - len, "%s", bars[utf8][level]);

@@ -1,21 +1,44 @@
-/* weir table: the shared tables of this machine. */
+/* weir table: lists, shows, resizes and removes the shared tables of this machine. */
 #include <dirent.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/options/table.h"
 
 #define NAME_MAX_LEN 64
 
-static const char help[] =
+static struct table_arguments {
+	const char *dir;
+	uint64_t log_bytes;
+	bool json;
+} given;
+static struct wr_words words; /* the verb, then its words */
+
+#define AT(field) .at = offsetof(struct table_arguments, field)
+
+static const struct wr_option options[] = {
+	{"log-memory", WR_OPTION_SIZE, "SIZE", NULL,
+	 "resize: part of SIZE for sliding window logs, at most\n"
+	 "three quarters; without it the present share",
+	 AT(log_bytes), .min = 1, .variable = WR_NO_VARIABLE},
+	{"dir", WR_OPTION_TEXT, "DIR", NULL, WR_TABLE_DIR_HELP, AT(dir),
+	 .variable = "WEIR_TABLE_DIR"},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON", AT(json),
+	 .variable = WR_NO_VARIABLE},
+};
+
+static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
+
+static const struct wr_command command = {
+	"table",
 	"weir table list\n"
 	"weir table info   [NAME]\n"
 	"weir table resize [NAME] SIZE [--log-memory SIZE]\n"
@@ -23,73 +46,23 @@ static const char help[] =
 	"\n"
 	"Shows, resizes and removes the tables that gateways, services and programs share. "
 	"Without\n"
-	"NAME the table is \"default\". resize keeps what every key has used, and statistics "
-	"begin\n"
-	"at 0: a running weir serve moves over within a second, a weir gateway soon after, an\n"
-	"nginx of your own at its next reload. rm\n"
-	"takes the file away; processes that have it open go on with it, alone.\n"
-	"\n"
-	"  --log-memory SIZE\n"
-	"              of it for sliding window logs, at most three quarters (otherwise: the "
-	"share\n"
-	"              that the table has)\n"
-	"  --dir DIR   where tables are (otherwise: where weir itself looks for them, /run/weir,\n"
-	"              $XDG_RUNTIME_DIR/weir, /dev/shm)\n"
-	"  --json      the whole answer\n"
-	"\n"
-	"Exit: 0 done, 1 there is no such table or it cannot be done, 2 not understood.\n"
-	"\n"
+	"NAME the table is \"default\". resize keeps the usage of every key and resets statistics "
+	"to\n"
+	"0. A running weir serve changes to the new table within a second, a weir gateway soon\n"
+	"after, and your own nginx at its next reload. rm removes the file; processes that have "
+	"the\n"
+	"table open keep it and no longer share counters with others.\n",
+	"Examples\n"
 	"  weir table list\n"
 	"  weir table info default\n"
 	"  weir table resize default 256M\n"
-	"  weir table resize default 256M --log-memory 64M\n";
-
-struct arguments {
-	const char *verb, *name, *dir, *log_memory;
-	char **words;
-	int word_count;
-	bool json, help;
+	"  weir table resize default 256M --log-memory 64M\n"
+	"\n"
+	"Exit: 0 done, 1 the table does not exist or the change failed, 2 usage error.\n",
+	groups,
+	sizeof groups / sizeof *groups,
+	.words = &words,
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-static int parse_arguments(int argc, char **argv, struct arguments *a)
-{
-	static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-						{"log-memory", required_argument, NULL, 'l'},
-						{"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
-	int option;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (option == 'd')
-			a->dir = optarg;
-		else if (option == 'l')
-			a->log_memory = optarg;
-		else if (option == 'j')
-			a->json = true;
-		else if (option == 'h')
-			a->help = true;
-		else
-			return wr_cli_usage("table", "'%s' is not understood", argv[optind - 1]);
-	}
-	if (a->help)
-		return 0;
-	if (optind == argc)
-		return wr_cli_usage("table", "list, info, resize or rm is needed");
-	a->verb = argv[optind];
-	a->words = argv + optind + 1;
-	a->word_count = argc - optind - 1;
-	return 0;
-}
 
 /* ---- info ---- */
 
@@ -104,7 +77,7 @@ static int read_info(const char *name, const char *dir, struct weir_info *info,
 	if (rc < 0)
 		return rc;
 	*info = (struct weir_info){.size = sizeof *info};
-	rc = weir_info(table, now_ns(), info);
+	rc = weir_info(table, wr_clock_wall_ns(), info);
 	weir_close(table);
 	return rc;
 }
@@ -124,7 +97,7 @@ static json_t *info_json(const char *name, const struct weir_info *info)
 		"log_lost", (json_int_t)info->log_lost);
 }
 
-static void tell_info(const struct weir_info *info)
+static void print_info(const struct weir_info *info)
 {
 	char memory[WR_SIZE_TEXT], log[WR_SIZE_TEXT];
 	uint64_t percent = info->cells ? info->keys * 100 / info->cells : 0;
@@ -133,42 +106,44 @@ static void tell_info(const struct weir_info *info)
 	wr_size_text(info->log_bytes, log);
 	printf("path      %s\n", info->path);
 	printf("memory    %s, of which %s for logs\n", memory, log);
-	printf("keys      %llu of %llu, %llu %% full; %llu were refused last\n",
+	printf("keys      %llu of %llu, %llu %% full; the last decision of %llu was a refusal\n",
 	       (unsigned long long)info->keys, (unsigned long long)info->cells,
 	       (unsigned long long)percent, (unsigned long long)info->keys_refused);
-	printf("logs      %llu bytes in use; %llu requests approximated for want of room\n",
+	printf("logs      %llu bytes in use; %llu requests approximated for lack of room\n",
 	       (unsigned long long)info->log_bytes_used, (unsigned long long)info->log_approximate);
-	printf("forgotten %llu live keys, %llu refused ones; %llu as good as new\n",
+	printf("evicted   %llu active keys, %llu of them refused; %llu expired keys removed\n",
 	       (unsigned long long)info->evicted, (unsigned long long)info->evicted_refused,
 	       (unsigned long long)info->expired);
 }
 
-static int fail(const struct weir_error *error)
+static int show_table(const char *name)
 {
-	fprintf(stderr, "weir table: %s\n", error->text);
-	return WR_EXIT_NO;
-}
-
-static int run_info(const struct arguments *a)
-{
-	const char *name = a->word_count ? a->words[0] : "default";
 	struct weir_error error = {0};
 	struct weir_info info;
 
-	if (a->word_count > 1)
-		return wr_cli_usage("table", "'%s' is one word too many", a->words[1]);
-	if (read_info(name, a->dir, &info, &error) < 0)
-		return fail(&error);
-	if (a->json)
+	if (read_info(name, given.dir, &info, &error) < 0)
+		return wr_cli_fail("table", &error, WR_EXIT_NO);
+	if (given.json)
 		return wr_json_print(info_json(name, &info), WR_EXIT_YES);
-	tell_info(&info);
+	print_info(&info);
 	return WR_EXIT_YES;
+}
+
+static int refuse_word(size_t i)
+{
+	return wr_cli_usage("table", "'%s' is one word too many", words.items[i]);
+}
+
+static int run_info(void)
+{
+	return words.count > 2 ? refuse_word(2)
+			       : show_table(words.count > 1 ? words.items[1] : "default");
 }
 
 /* ---- list ---- */
 
-/* The name in "NAME.vLAYOUT" behind `prefix`, or false. */
-static bool table_name(const char *file, const char *prefix, char name[NAME_MAX_LEN + 1])
+/* Copies NAME of a file "PREFIXNAME.vLAYOUT". Returns false if the file is not named so. */
+static bool read_name(const char *file, const char *prefix, char name[NAME_MAX_LEN + 1])
 {
 	const char *end = strrchr(file, '.');
 	size_t skip = strlen(prefix);
@@ -182,7 +157,8 @@ static bool table_name(const char *file, const char *prefix, char name[NAME_MAX_
 	return true;
 }
 
-/* Of one folder. A table of another layout, or of somebody else, says so in its line. */
+/* Adds the tables of one folder to the list. A table that cannot be opened, because of its layout or
+ * its owner, has an "error". */
 static void list_folder(const char *dir, const char *prefix, const char *open_dir, json_t *list)
 {
 	char name[NAME_MAX_LEN + 1];
@@ -193,7 +169,7 @@ static void list_folder(const char *dir, const char *prefix, const char *open_di
 		struct weir_error error = {0};
 		struct weir_info info;
 
-		if (!table_name(entry->d_name, prefix, name))
+		if (!read_name(entry->d_name, prefix, name))
 			continue;
 		if (read_info(name, open_dir, &info, &error) < 0)
 			json_array_append_new(list, json_pack("{s:s, s:s++, s:s}", "name", name,
@@ -206,7 +182,7 @@ static void list_folder(const char *dir, const char *prefix, const char *open_di
 		closedir(folder);
 }
 
-static void list_usual(json_t *list)
+static void list_default_folders(json_t *list)
 {
 	const char *session = getenv("XDG_RUNTIME_DIR");
 	char text[512];
@@ -219,7 +195,7 @@ static void list_usual(json_t *list)
 	list_folder("/dev/shm", text, NULL, list);
 }
 
-static void tell_list(const json_t *list)
+static void print_list(const json_t *list)
 {
 	if (json_array_size(list) == 0)
 		puts("there is no table");
@@ -242,62 +218,56 @@ static void tell_list(const json_t *list)
 	}
 }
 
-static int run_list(const struct arguments *a)
+static int run_list(void)
 {
-	json_t *list = json_array();
+	json_t *list;
 
-	if (a->word_count) {
-		json_decref(list);
-		return wr_cli_usage("table", "'%s' is one word too many", a->words[0]);
-	}
-	if (a->dir)
-		list_folder(a->dir, "", a->dir, list);
+	if (words.count > 1)
+		return refuse_word(1);
+	list = json_array();
+	if (given.dir)
+		list_folder(given.dir, "", given.dir, list);
 	else
-		list_usual(list);
-	if (a->json)
+		list_default_folders(list);
+	if (given.json)
 		return wr_json_print(list, WR_EXIT_YES);
-	tell_list(list);
+	print_list(list);
 	json_decref(list);
 	return WR_EXIT_YES;
 }
 
 /* ---- resize, rm ---- */
 
-static int run_resize(const struct arguments *a)
+static int run_resize(void)
 {
-	const char *name = a->word_count > 1 ? a->words[0] : "default";
-	struct weir_opts opts = {.size = sizeof opts, .name = name, .dir = a->dir};
+	const char *name = words.count > 2 ? words.items[1] : "default";
+	const char *size = words.items[words.count - 1];
+	struct weir_opts opts = {
+		.size = sizeof opts, .name = name, .dir = given.dir, .log_bytes = given.log_bytes};
 	struct weir_error error = {0};
 	struct weir_info info;
 
-	if (a->word_count < 1 || a->word_count > 2)
-		return wr_cli_usage("table", "resize wants a SIZE, or NAME and SIZE");
-	if (wr_size_parse(wr_str(a->words[a->word_count - 1]), &opts.memory_bytes) < 0)
-		return wr_cli_usage("table", "'%s' is not a size such as 256M",
-				    a->words[a->word_count - 1]);
-	if (a->log_memory &&
-	    (wr_size_parse(wr_str(a->log_memory), &opts.log_bytes) < 0 || opts.log_bytes == 0))
-		return wr_cli_usage("table", "'%s' is not a size such as 64M", a->log_memory);
-	if (read_info(name, a->dir, &info, &error) < 0 ||
-	    weir_resize(&opts, now_ns(), &error) < 0 || read_info(name, a->dir, &info, &error) < 0)
-		return fail(&error);
-	if (a->json)
-		return wr_json_print(info_json(name, &info), WR_EXIT_YES);
-	tell_info(&info);
-	return WR_EXIT_YES;
+	if (words.count < 2 || words.count > 3)
+		return wr_cli_usage("table", "resize needs SIZE, or NAME and SIZE");
+	if (wr_size_parse(wr_str(size), &opts.memory_bytes) < 0)
+		return wr_cli_usage("table", "'%s' is not a size such as 256M", size);
+	if (read_info(name, given.dir, &info, &error) < 0 ||
+	    weir_resize(&opts, wr_clock_wall_ns(), &error) < 0)
+		return wr_cli_fail("table", &error, WR_EXIT_NO);
+	return show_table(name);
 }
 
-static int run_rm(const struct arguments *a)
+static int run_rm(void)
 {
 	struct weir_error error = {0};
 
-	if (a->word_count != 1)
-		return wr_cli_usage("table", "rm wants a NAME");
-	if (weir_remove(a->words[0], a->dir, &error) < 0)
-		return fail(&error);
-	if (a->json)
-		return wr_json_print(json_pack("{s:s}", "removed", a->words[0]), WR_EXIT_YES);
-	printf("removed; processes that have it open go on with it, alone: restart them\n");
+	if (words.count != 2)
+		return wr_cli_usage("table", "rm needs NAME");
+	if (weir_remove(words.items[1], given.dir, &error) < 0)
+		return wr_cli_fail("table", &error, WR_EXIT_NO);
+	if (given.json)
+		return wr_json_print(json_pack("{s:s}", "removed", words.items[1]), WR_EXIT_YES);
+	puts("removed; restart the processes that have the table open: they no longer share it");
 	return WR_EXIT_YES;
 }
 
@@ -305,22 +275,19 @@ int wr_cli_table(int argc, char **argv)
 {
 	static const struct {
 		const char *verb;
-		int (*run)(const struct arguments *a);
+		int (*run)(void);
 	} verbs[] = {
 		{"list", run_list}, {"info", run_info}, {"resize", run_resize}, {"rm", run_rm}};
-	struct arguments a = {.verb = ""};
-	int rc = parse_arguments(argc, argv, &a);
+	int code;
 
-	if (rc)
-		return rc;
-	if (a.help) {
-		fputs(help, stdout);
-		return WR_EXIT_YES;
-	}
-	if (a.log_memory && strcmp(a.verb, "resize") != 0)
-		return wr_cli_usage("table", "--log-memory belongs to resize");
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	if (words.count == 0)
+		return wr_cli_usage("table", "list, info, resize or rm is needed");
+	if (given.log_bytes && strcmp(words.items[0], "resize") != 0)
+		return wr_cli_usage("table", "--log-memory is for resize");
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		if (strcmp(a.verb, verbs[i].verb) == 0)
-			return verbs[i].run(&a);
-	return wr_cli_usage("table", "'%s' is none of list, info, resize and rm", a.verb);
+		if (strcmp(words.items[0], verbs[i].verb) == 0)
+			return verbs[i].run();
+	return wr_cli_usage("table", "'%s' is none of list, info, resize and rm", words.items[0]);
 }

@@ -1,4 +1,4 @@
-/* Text from clients as a terminal gets it, bars, and short numbers. */
+/* Escaped text, bars and short numbers for a terminal. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void test_text(void **state)
 	}
 }
 
-/* Ten thousand bytes of anything stay within their columns, and within the buffer. */
+/* Ten thousand random bytes stay within the columns and within the buffer. */
 static void test_long(void **state)
 {
 	static char text[10000];

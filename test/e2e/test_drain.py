@@ -238,7 +238,7 @@ def test_a_request_that_always_fails_dies_and_others_go_on(api):
         assert Metrics(counter.serve.admin_port).value("weir_queue_dead_total") == 1
         api.plan("/orders/bad/1")  # it has been mended
         [dead] = counter.admin("GET", "/v1/queue/requests?state=dead")[1]["requests"]
-        assert counter.weir("retry", str(dead["id"])) == (0, "1 to be tried again\n", "")
+        assert counter.weir("retry", str(dead["id"])) == (0, "1 to be retried\n", "")
         assert counter.wait_ticket(poison, "delivered")["http_status"] == 200
 
 
@@ -470,13 +470,13 @@ def test_retry_keeps_to_the_bounds(api, kind):
         counter.wait_ticket(dead, "dead")
         counter.defer("/orders/shut/1", key="shut")
         assert counter.weir("retry", "--state", "dead") == (
-            0, "0 to be tried again\n1 stay dead: the queue has no room for them\n", "")
+            0, "0 to be retried\n1 stay dead: the queue has no room for them\n", "")
         status, told = counter.admin("POST", "/v1/queue/retry", {"id": 1})
         assert status == 503 and "--queue-max" in told["detail"]
         assert counter.ticket(dead)["status"] == "dead"
         assert drop_all(counter, "shop/shut") == 1
         api.plan("/orders/8/")
-        assert counter.weir("retry", "1") == (0, "1 to be tried again\n", "")
+        assert counter.weir("retry", "1") == (0, "1 to be retried\n", "")
         counter.wait_ticket(dead, "delivered")
 
 

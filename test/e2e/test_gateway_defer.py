@@ -168,7 +168,7 @@ def test_queue_command_wants_numbers_or_a_choice():
     for words in (["drop", "1", "--state", "dead"], ["retry", "--all", "1"], ["drop", "2", "--rule=a"]):
         done = subprocess.run([env.WEIR, "queue", *words, "--admin", "127.0.0.1:1"], capture_output=True, text=True,
                               timeout=env.patience(30), check=False)
-        assert done.returncode == 2 and "wants either numbers, or --state" in done.stderr, done
+        assert done.returncode == 2 and "needs either IDs, or --state" in done.stderr, done
 
 
 def resize(gateway, size):
@@ -327,7 +327,7 @@ def test_a_rule_begins_to_defer(api, tmp_path, state):
         assert not folder.exists()
         gateway.write_rules(rules("1h"))
         wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
-        gateway.wait_said("a rule says on_limit: defer now", 1)
+        gateway.wait_said("a rule now has on_limit: defer", 1)
         gateway.wait_said("deferred requests are stored in file:" + str(folder), 1)
         assert (folder / "queue" / "queue.db").exists()
         # A worker that is about to go, and knows of no queue, may take one more.

@@ -276,12 +276,12 @@ def test_root_without_a_user(api, tmp_path):
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
         gateway.start()
-        assert f"weir gateway: warning: the service runs as root: {remedy} makes a user for it" in gateway.output()
+        assert f"weir gateway: warning: the service runs as root: {remedy} creates a user for it" in gateway.output()
         assert gateway.get("/").status == 200
     for options, what in ((["--queue", f"file:{tmp_path}/queue"], "a queue"), (["--redis", "redis://127.0.0.1:1"], "--redis")):
         with gateway_as_root(api, *options) as gateway:
             code, said = gateway.run()
-            assert code == 1 and f"weir gateway: {what} needs a user of its own, for root runs this: {remedy} makes one" in said
+            assert code == 1 and f"weir gateway: {what} needs a user of its own, because root runs the gateway: {remedy} creates one" in said
     assert not (tmp_path / "queue").exists()
 
 

@@ -493,7 +493,7 @@ def test_each_rule_has_its_fallback_and_redis_hears_of_it():
             assert mixed.verdicts("here", "1", times=4) == [True] * 3 + [False]
             wait_for(lambda: mixed.store()["state"] == "away", "the state to be shown")
             wait_for(lambda: counter(mixed, "deny", "1") == ("machine", 2, False), "the table to be shown")
-            assert "of this machine alone" in key_get(mixed, "deny=1")
+            assert "of this machine only: Redis did not answer" in key_get(mixed, "deny=1")
             wait_for(lambda: ready(strict) == 503, "readiness to end")
             assert rls.health() == 2
             assert "on_store_failure: deny" in fetch(strict.http_port, "GET", "/readyz").body.decode()
@@ -561,7 +561,7 @@ def test_a_key_is_shown_as_redis_has_it(fleet):
     assert counter(one, "deny", "shown") == ("store", 2, False)
     assert one.verdicts("deny", "shown", times=3) == [True, True, False]
     shown = key_get(two, "deny=shown")
-    assert "0 of 2 left" in shown and "by the store" in shown
+    assert "0 of 2 left" in shown and "read from Redis" in shown
 
 
 def test_the_last_order_is_the_last_everywhere(fleet):

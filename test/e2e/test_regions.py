@@ -163,7 +163,7 @@ def test_operators_act_in_one_region():
         assert take(eu, "fixed", "u") == 1
         learn(us, "fixed", "u", LIMIT - 1)
         said = order(eu, "ban", "--for", "1h")
-        assert "banned until" in said and said.endswith("In region eu alone: say it to a service of each other region, too.\n")
+        assert "banned until" in said and said.endswith("Changed in region eu only: run the command at a service of each other region too.\n")
         assert "banned" in order(eu, "get") and "region" not in order(eu, "get")
         assert "banned" not in order(us, "get")
         assert json.loads(order(us, "get", "--json"))["region"] == "us"

@@ -120,7 +120,7 @@ def test_reload_with_other_options(api):
         with socket.create_server(("127.0.0.1", first)):
             options.write_text(f"grpc: 127.0.0.1:{first}\n")
             gateway.signal(signal.SIGHUP)
-            gateway.wait_said("the service goes on with the options it had")
+            gateway.wait_said("the service continues with its previous options")
             assert open_at(second)
         assert gateway.get().status == 429
 

@@ -1,9 +1,12 @@
 """weir ask, weir key, weir pause, weir resume against a running service: words, JSON, exit codes."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,12 +60,12 @@ def test_ask_over_both_protocols_counts_once_each(serve):
     assert code == 1 and out.startswith("refused\n  over limit, 0 left of 2 per year")
 
 
-def test_ask_more(serve):
+def test_ask_options(serve):
     http = ("ask", "--http", str(serve.http_port))
     assert weir(*http, "api", "nobody=1")[:2] == (0, "admitted, no limit applies\n")
     assert weir(*http, "--hits", "0", "api", "user=2")[1] == "admitted, 2 of 2 left in api/user/365d\n"
     code, out, _ = weir(*http, "--hits", "3", "api", "user=2")
-    assert (code, out) == (1, "refused, 0 of 2 left in api/user/365d, no wait will do\n")
+    assert (code, out) == (1, "refused, 0 of 2 left in api/user/365d, waiting does not help\n")
     code, out, _ = weir(*http, "--json", "api", "plan=free", "user=a=b", "+", "user=3")
     told = json.loads(out)
     assert code == 0 and [d["remaining"] for d in told["descriptors"]] == [4, 1]
@@ -78,10 +81,10 @@ def test_ask_more(serve):
     (("ask", "api"), "DOMAIN and KEY=VALUE are missing"),
     (("ask", "api", "user"), "'user' is not KEY=VALUE"),
     (("ask", "api", "=7"), "'=7' is not KEY=VALUE"),
-    (("ask", "--hits", "x", "api", "a=1"), "not a number of hits"),
+    (("ask", "--hits", "x", "api", "a=1"), "--hits is 'x', which is not a whole number"),
     (("ask", "--hits", "-1", "api", "a=1"), "needs --http"),
-    (("ask", "--grpc", "1", "--http", "2", "api", "a=1"), "at once"),
-    (("ask", "--what", "api", "a=1"), "'--what' is not understood"),
+    (("ask", "--grpc", "1", "--http", "2", "api", "a=1"), "--grpc and --http cannot be used together"),
+    (("ask", "--what", "api", "a=1"), "there is no option '--what'"),
     (("ask", "--grpc", "nowhere", "api", "a=1"), "nowhere"),
     (("key", "get", "api"), "are needed"),
     (("key", "show", "api", "a=1"), "'show' is none of"),
@@ -91,7 +94,7 @@ def test_ask_more(serve):
     (("key", "get", "--from", "b=path", "api", "a=1"), "a KEY of the descriptor"),
     (("key", "get", "--from", "a", "api", "a=1"), "a KEY of the descriptor"),
     (("pause", "a", "b"), "one word too many"),
-    (("resume", "--lst"), "'--lst' is not understood")])
+    (("resume", "--lst"), "there is no option --lst; did you mean --list?")])
 def test_usage(words, message):
     code, out, err = weir(*words)
     assert (code, out) == (2, "") and message in err
@@ -102,7 +105,7 @@ def test_nobody_there():
     for words in (("ask", "--grpc", str(port), "api", "a=1"), ("ask", "--http", str(port), "api", "a=1"),
                   ("key", "get", "--admin", str(port), "api", "a=1"), ("pause", "--admin", str(port))):
         code, out, err = weir(*words)
-        assert (code, out) == (2, "") and f"nobody answers at {port}" in err
+        assert (code, out) == (2, "") and f"no service answers at {port}" in err
 
 
 def test_the_wrong_port(serve):
@@ -112,9 +115,35 @@ def test_the_wrong_port(serve):
     assert code == 2 and "HTTP/1.1" in err
 
 
+def test_no_proxy_of_the_environment(serve):
+    elsewhere = {name: f"http://127.0.0.1:{free_port()}" for name in ("http_proxy", "all_proxy", "ALL_PROXY")}
+    assert weir("ask", "--http", str(serve.http_port), "api", "user=proxy", variables=elsewhere)[0] == 0
+
+
+@pytest.mark.parametrize("answer,message", [
+    (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (17 << 20), "the response is larger than 16 MiB"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "the connection ended before the response"),
+    (b"", "the connection ended before the response"),
+    (b"-ERR unknown command\r\n", "does not speak HTTP/1.1")])
+def test_responses_that_cannot_be_used(answer, message):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve_once():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(ConnectionError):
+                connection.recv(65536)
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1)
+        thread = threading.Thread(target=serve_once)
+        thread.start()
+        code, out, err = weir("ask", "--http", str(listener.getsockname()[1]), "api", "a=1")
+        thread.join()
+    assert (code, out) == (2, "") and message in err
+
+
 @pytest.mark.parametrize("how", ["--http", "--grpc"])
-def test_stopped_while_it_waits(serve, how):
-    """Ctrl-Z and fg, or a machine that slept: the command goes on waiting for its answer."""
+def test_a_stopped_command_continues_to_wait(serve, how):
+    """Ctrl-Z and fg, or a suspended machine: the command continues to wait for the response."""
     port = serve.http_port if how == "--http" else serve.grpc_port
     serve.signal(signal.SIGSTOP)
     try:
@@ -142,10 +171,26 @@ def is_connected(process):
         return False
 
 
-@pytest.mark.parametrize("command", ["ask", "key", "pause", "resume"])
+@pytest.mark.parametrize("command", ["advise", "ask", "candidates", "check", "explain", "gateway", "key", "pause", "queue",
+                                     "resume", "serve", "table", "top"])
 def test_help_has_examples(command):
     code, out, _ = weir(command, "--help")
     assert code == 0 and out.count(f"\n  weir {command}") >= 1 and "Exit: 0" in out
+    assert weir(command, "-h") == (0, out, "")
+
+
+def test_variables_of_a_command(serve):
+    """An option that selects what a command does has no variable, and a setting of weir serve changes no other command."""
+    others = {"WEIR_JSON": "on", "WEIR_ALL": "on", "WEIR_LIST": "on", "WEIR_HTTP": "1", "WEIR_CONFIG": "/nowhere.yaml",
+              "WEIR_HITS": "many", "WEIR_LIMIT": "none"}
+    asked = weir("ask", "api", "user=v", variables={**others, "WEIR_GRPC": str(serve.grpc_port)})
+    assert asked[0] == 0 and asked[1].startswith("admitted\n  ok, 1 left of 2 per year")
+    admin = tokens.variables(serve.admin_port)
+    assert weir("key", "reset", "api", "user=v", variables={**others, **admin}) == (0, "api/user/365d: 2 of 2 left\n", "")
+    code, _, err = weir("queue", "drop", variables={**others, **admin})
+    assert code == 2 and "drop needs either IDs" in err
+    code, out, _ = weir("queue", "--help")
+    assert "(WEIR_ADMIN)" in out and "WEIR_ALL" not in out and "The other options have no variable" in out
 
 
 def test_key(serve):
@@ -153,7 +198,7 @@ def test_key(serve):
     ask = ("ask", "--http", str(serve.http_port), "api", "user=k")
     assert weir("key", "get", "api", "user=k", variables=admin) == (0, "api/user/365d: 2 of 2 left\n", "")
     weir(*ask)
-    assert "1 of 2 left, as good as new in" in weir("key", "get", "api", "user=k", variables=admin)[1]
+    assert "1 of 2 left, fully reset in" in weir("key", "get", "api", "user=k", variables=admin)[1]
     assert weir("key", "reset", "api", "user=k", variables=admin)[1] == "api/user/365d: 2 of 2 left\n"
     out = weir("key", "grant", "--extra", "3", "--for", "1h", "api", "user=k", variables=admin)[1]
     assert out.startswith("api/user/365d: 5 of 5 left, 3 granted until 20")
@@ -171,7 +216,7 @@ def test_key(serve):
 
 
 def test_key_by_source(serve):
-    """Rules that name several sources keep a header's value and an address of that spelling apart."""
+    """Rules with several sources count a header value and an address with the same text separately."""
     admin = tokens.variables(serve.admin_port)
     forwarded = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/named", "X-Name": "10.1.1.1"}
     with Client(serve.http_port) as client:
@@ -194,7 +239,7 @@ def test_pause_and_resume(serve):
     code, _, err = weir("resume", *admin)
     assert code == 1 and "not paused" in err
     told = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
-    assert told.startswith("paused: #") and "no rule goes by this name" in told
+    assert told.startswith("paused: #") and "no rule has this name" in told
     assert weir("resume", *admin, "api/usr")[0] == 0
 
 
@@ -213,7 +258,7 @@ def test_over_sockets_and_with_a_token():
         assert weir("pause", *admin, "--token-file", str(serve.folder / "tokens"))[0] == 0
         by_variable = {"WEIR_ADMIN_TOKEN_FILE": str(serve.folder / "tokens")}
         assert weir("key", "get", *admin, "api", "user=1", variables=by_variable)[1].startswith(
-            "api/user/365d: 0 of 2 left, as good as new in")
+            "api/user/365d: 0 of 2 left, fully reset in")
         serve.wait_logged("token me: pause everything")
 
 

@@ -1,4 +1,4 @@
-"""weir table: what people do to tables, with a service that has one open."""
+"""weir table: list, info, resize and rm while a service has the table open."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def as_json(*words):
 
 
 def test_resize_under_a_service_keeps_the_counters():
-    """Two of three are taken before, the third after; the file is larger and holds one key."""
+    """Two of three units are taken before the resize, the third after it. The file is larger and has one key."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OK]
         listed = as_json("list", "--dir", serve.table)
@@ -64,8 +64,8 @@ def test_rules_with_logs_get_a_larger_share_of_a_new_table():
         assert "--log-memory" not in serve.log()
 
 
-def test_a_table_from_before_keeps_its_share_and_the_log_names_the_remedy():
-    """The table was made for rules without logs. The service says what to do; the command does it and keeps the counts."""
+def test_an_old_table_keeps_its_share_and_the_log_names_the_remedy():
+    """The table was created for rules without logs. The service logs a command, which enlarges the share and keeps the counts."""
     with Serve(rules=RULES, grpc=True) as before:
         assert log_share(before) == [(4096, 256)]
         with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:
@@ -81,7 +81,7 @@ def test_a_table_from_before_keeps_its_share_and_the_log_names_the_remedy():
             assert as_json("resize", "default", "8M", "--dir", serve.table)["log_bytes"] == 2 << 20
 
 
-def test_rm_and_what_is_not_there(tmp_path):
+def test_rm_and_missing_tables(tmp_path):
     with Serve(rules=RULES, grpc=True) as serve:
         name = as_json("list", "--dir", serve.table)[0]["name"]
         assert as_json("rm", name, "--dir", serve.table) == {"removed": name}
@@ -94,7 +94,7 @@ def test_rm_and_what_is_not_there(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_files_that_are_no_tables(tmp_path):
+def test_list_reports_files_that_are_no_tables(tmp_path):
     (tmp_path / "odd.v2").write_text("no table")
     (tmp_path / "odd.v2").chmod(0o600)
     (tmp_path / "other.txt").write_text("")
@@ -103,14 +103,15 @@ def test_files_that_are_no_tables(tmp_path):
     assert odd["name"] == "odd" and odd["path"] == f"{tmp_path}/odd.v2" and odd["error"]
 
 
-def test_words_that_are_not_understood():
+def test_usage_errors_of_table():
     for words, said in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
-                        (("info", "--log-memory", "1M"), "--log-memory belongs to resize"),
-                        (("resize", "8M", "--log-memory", "x"), "'x' is not a size"),
-                        (("resize", "8M", "--log-memory", "0"), "'0' is not a size"),
-                        (("resize",), "resize wants a SIZE"), (("resize", "a", "b"), "'b' is not a size"),
-                        (("rm",), "rm wants a NAME"), (("list", "x"), "'x' is one word too many"),
-                        (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "'--odd' is not understood")]:
+                        (("info", "--log-memory", "1M"), "--log-memory is for resize"),
+                        (("resize", "8M", "--log-memory", "x"), "--log-memory is 'x', which is not a size such as 64M"),
+                        (("resize", "8M", "--log-memory", "0"), "--log-memory is '0', which is not at least 1"),
+                        (("resize",), "resize needs SIZE"), (("resize", "a", "b"), "'b' is not a size"),
+                        (("rm",), "rm needs NAME"), (("list", "x"), "'x' is one word too many"),
+                        (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "there is no option '--odd'"),
+                        (("--dri", "x", "list"), "there is no option --dri; did you mean --dir?")]:
         code, out, err = table(*words)
         assert (code, out) == (2, "") and said in err, words
     assert table("info", "../x")[0] == 1

@@ -1,5 +1,5 @@
-"""weir top, weir candidates and weir advise: what they show of a table, in a terminal and in a pipe, and
-that no client can do anything to the terminal."""
+"""weir top, weir candidates and weir advise: their output in a terminal and in a pipe. Text of clients cannot
+control the terminal."""
 
 import json
 import os
@@ -38,7 +38,7 @@ HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "\x1b[31mred", "a\r\nb\tc\x00d", "\x9b31m"
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands still: statistics get their next second when a test moves it, and no counts fade meanwhile."""
+    """A clock that stands still: statistics advance only when a test moves it."""
     with Clock() as stands:
         yield stands
 
@@ -63,7 +63,7 @@ def ask(serve, *pairs, times=1):
 
 
 def begin(serve, clock, *questions):
-    """Asks each once, and passes a second: history and keys of a rule are kept from a second after its first decision on."""
+    """Asks each question once, then advances a second: history and keys of a rule start a second after its first decision."""
     serve.pass_seconds(clock)
     for question in questions:
         ask(serve, *question)
@@ -72,8 +72,8 @@ def begin(serve, clock, *questions):
 
 @pytest.fixture(scope="module")
 def busy(clock):
-    """A service with history: user 7 with 30 refusals of 40 requests, each hostile one with 12, of which 2 are refused;
-    fewer sign-ups. `.shown` and `.whole` are what weir top said of it then, as text and as JSON."""
+    """A service with history: user 7 has 40 requests and 30 refusals, each hostile key 12 requests and 2 refusals;
+    there are fewer sign-ups. `.shown` and `.whole` are the output of weir top then, as text and as JSON."""
     with Serve(rules=RULES, resp=True, admin=True) as serve:
         begin(serve, clock, [("user", "first")], [("route", "signup"), ("ip", "192.0.2.9")])
         ask(serve, ("user", "7"), times=40)
@@ -110,7 +110,7 @@ def test_snapshot(busy):
     assert_harmless(text)
     lines = text.splitlines()
     assert lines[0].startswith("weir top   default  ") and "3 rules, 1 process: serve 1" in lines[0]
-    assert "no rule    2 requests met none" in lines
+    assert "no rule    2 requests matched no rule" in lines
     user = next(line for line in lines if line.startswith("api/user/365d "))
     assert "10 per 365d" in user
     total = 1 + 40 + 12 * len(HOSTILE)
@@ -172,7 +172,7 @@ def test_hashed_and_hidden_keys(clock):
                 assert f"#{keys[0]['hash']}" in weir("top", "--dir", serve.table)
 
 
-def test_what_is_not_understood(tmp_path):
+def test_usage_errors(tmp_path):
     weir("top", "--dir", tmp_path, code=1)
     weir("candidates", "--dir", tmp_path, code=1)
     weir("advise", "--dir", tmp_path, code=1)
@@ -183,8 +183,19 @@ def test_what_is_not_understood(tmp_path):
         assert weir(command, "--help").startswith(f"weir {command}")
 
 
+def test_table_by_variable(busy, tmp_path):
+    """WEIR_TABLE and WEIR_TABLE_DIR name the table; the command line overrides them."""
+    here = {"WEIR_TABLE_DIR": str(busy.table), "WEIR_TABLE": "default"}
+    others = {"WEIR_RULES": "/nowhere", "WEIR_JSON": "on"}  # settings that are no variables of weir top
+    assert weir("top", env={**here, **others}).startswith("weir top   default ")
+    weir("top", env={**here, "WEIR_TABLE": "other"}, code=1)
+    weir("top", "--table", "default", env={**here, "WEIR_TABLE": "other"})
+    weir("top", "--dir", tmp_path, env=here, code=1)
+    weir("top", env={**here, "WEIR_SORT": "size"}, code=2)
+
+
 def test_without_any_service(busy, tmp_path):
-    """The table alone tells it, when all who wrote it have ended."""
+    """The table has the data after all processes that wrote it have ended."""
     with Serve(rules=RULES, resp=True) as serve:
         ask(serve, ("user", "7"), times=15)
         serve.stop()
@@ -210,7 +221,7 @@ def test_candidates(busy):
 
 
 def check_rules(tmp_path, change):
-    """Whether a proposed limit is one that weir takes."""
+    """Asserts that weir accepts a proposed limit."""
     path = tmp_path / "proposed.yaml"
     document = {"domain": "api", "descriptors": [{"key": "user", **yaml.safe_load(change)}]}
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
@@ -218,7 +229,7 @@ def check_rules(tmp_path, change):
 
 
 def test_advice(tmp_path, clock):
-    """No rule has a thousand decisions: of more in a second not every one is looked at."""
+    """No rule has a thousand decisions in a second: above that, only a sample is recorded."""
     rules = """
         domain: api
         descriptors:
@@ -256,7 +267,7 @@ def test_advice(tmp_path, clock):
     assert "    the client: loud" in text and "tight" not in text
 
 
-def test_a_limit_for_all_together_has_no_client_to_blame(clock):
+def test_no_client_in_advice_for_a_shared_limit(clock):
     rules = """
         domain: api
         descriptors:
@@ -269,7 +280,7 @@ def test_a_limit_for_all_together_has_no_client_to_blame(clock):
         assert json.loads(weir("advise", "--json", "--dir", serve.table)) == []
 
 
-def test_what_cannot_be_told_is_an_error(busy):
+def test_failed_output_is_an_error(busy):
     weir("advise", "api/nobody", "--dir", busy.table, code=1)
     assert "of that name" in weir("candidates", "api/idle", "--dir", busy.table, code=1)
     for command in ("top", "candidates", "advise"):
@@ -283,7 +294,7 @@ def test_what_cannot_be_told_is_an_error(busy):
 
 @pytest.mark.seconds(120)
 def test_live(busy):
-    ask(busy, ("idle", "now"))  # now: the number of keys, which is on the second line, is read less often than the rest
+    ask(busy, ("idle", "now"))  # before the start: the number of keys, on the second line, is read less often than the rest
     with Terminal([WEIR, "top", "--dir", busy.table, "--interval", "200ms"], columns=130, lines=30) as terminal:
         screen = terminal.wait_shown("api/user/365d ")
         assert_harmless(screen)
@@ -306,7 +317,7 @@ def test_live(busy):
         screen = terminal.wait_shown(lambda s: max(map(len, s.splitlines())) <= 80 and "\napi/user/365d\n" in s)
         assert_harmless(screen)
         terminal.resize(40, 8)
-        # Lines are cut where the terminal ends: its last column has no character of their end.
+        # Lines are cut at the width of the terminal: its last column does not show the last character of a longer line.
         second = lambda: weir("top", "--dir", busy.table).splitlines()[1]
         terminal.wait_shown(lambda s: s.splitlines()[1:2] == [second()[:40].rstrip()])
         terminal.press("q")
@@ -318,7 +329,7 @@ def test_live(busy):
 
 @pytest.mark.seconds(120)
 @pytest.mark.parametrize("key", ["C-c", "q"])
-def test_live_ends_and_leaves_the_terminal_as_it_was(busy, key):
+def test_live_restores_the_terminal(busy, key):
     with Terminal([WEIR, "top", "--dir", busy.table], columns=100, lines=20) as terminal:
         terminal.wait_shown("RULE")
         terminal.press(key)
@@ -327,7 +338,7 @@ def test_live_ends_and_leaves_the_terminal_as_it_was(busy, key):
         terminal.wait_shown("echoed\nechoed")
 
 
-def test_a_terminal_that_cannot_be_drawn_on_is_told_once(busy):
+def test_prints_once_in_a_dumb_terminal(busy):
     with Terminal([WEIR, "top", "--dir", busy.table], before="TERM=dumb") as terminal:
         terminal.wait_shown("ended: 0")  # without a key
 
@@ -339,9 +350,9 @@ def test_live_in_a_terminal_without_utf8(busy):
         terminal.wait_shown("ended: 0")
 
 
-def test_live_moves_history_on_if_nobody_does(clock, tmp_path):
-    """A table whose writers have no watching thread: weir top sees to it while it runs, when it has not been done for
-    three seconds. The reader's clock has stopped, so that it does not do it itself."""
+def test_live_advances_history_if_no_other_process_does(clock, tmp_path):
+    """The service of this table has stopped. weir top advances the history if no process has done so
+    for three seconds. The clock of the reading command stands still, so that it does not advance the history itself."""
     with Serve(rules=RULES, resp=True, admin=True) as serve:
         serve.pass_seconds(clock, 2)
         serve.stop()

@@ -102,10 +102,10 @@ class Explain(unittest.TestCase):
         rules = EXAMPLES / "17-allow-list.yaml"
         code, out, _ = weir("explain", "--rules", rules, "--http", "GET /", "--from", "10.0.0.1")
         self.assertEqual(code, 1)
-        self.assertIn("nothing in this domain limits it", out)
+        self.assertIn("no rule of this domain limits the request", out)
         code, out, _ = weir("explain", "--rules", rules, "nowhere", "a=b")
         self.assertEqual(code, 1)
-        self.assertIn("there is none of that name", out)
+        self.assertIn("there is no domain of that name", out)
 
     def test_denied(self):
         code, out, _ = weir("explain", "--rules", EXAMPLES, "--http", "POST /v1/rewards/1", "social")

@@ -1,4 +1,5 @@
-/* Where the admin API of a running service is, and what has to be shown there. */
+/* Finds the admin API of a running service by --admin, or by the Unix socket beside its table, and
+ * sends one request there. Called by `weir key`, `weir pause` and `weir queue`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,41 +7,56 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/endpoint.h"
 #include "base/error.h"
+#include "base/str.h"
+#include "cli/cli.h"
 #include "cli/client/client.h"
 #include "table/paths.h"
 
-#define USUAL_PORT "127.0.0.1:9099"
+#define DEFAULT_PORT "127.0.0.1:9099"
 #define ADDRESS_BYTES (WR_TABLE_PATHS_ADMIN + 8)
+#define TOKEN_BYTES 512
 
-static bool is_path(const char *text)
-{
-	return text && strcmp(text, "off") != 0;
-}
+#define AT(field) .at = offsetof(struct wr_client_admin, field)
 
-/* A token is for a port; without one it is the socket beside the table. */
-static int find_address(const struct wr_client_admin *flags, const char *token_file,
-			char address[ADDRESS_BYTES], struct weir_error *error)
+const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
+	{"admin", WR_OPTION_TEXT, "ADDR", NULL,
+	 "the service's --admin: PORT, HOST:PORT or unix:/path", AT(admin)},
+	{"token-file", WR_OPTION_TEXT, "FILE", NULL,
+	 "file with the token for a port; without --admin the\n"
+	 "port is " DEFAULT_PORT,
+	 AT(token_file), .variable = "WEIR_ADMIN_TOKEN_FILE"},
+};
+
+/* Writes the address of the admin API. A token file selects a port; otherwise the address is the
+ * socket beside the table. WEIR_ADMIN_SOCKET names another socket, unless the command line selects a
+ * table. */
+static int find_address(const struct wr_client_admin *options, char address[ADDRESS_BYTES],
+			struct weir_error *error)
 {
-	const char *given = wr_client_setting(flags->admin, "WEIR_ADMIN", NULL);
-	const char *named = wr_client_setting(NULL, "WEIR_ADMIN_SOCKET", NULL);
+	const struct wr_table_choice *table = &options->table;
+	const char *given = options->admin, *socket = getenv("WEIR_ADMIN_SOCKET");
 	char path[WR_TABLE_PATHS_ADMIN];
 	struct wr_table_paths place;
 	int rc, len;
 
-	if (!given && token_file)
-		given = USUAL_PORT;
-	if (given || (!flags->table && !flags->dir && is_path(named))) {
-		len = given ? snprintf(address, ADDRESS_BYTES, "%s", given)
-			    : snprintf(address, ADDRESS_BYTES, "unix:%s", named);
+	if (!given && options->token_file)
+		given = DEFAULT_PORT;
+	if (!socket || !*socket || strcmp(socket, "off") == 0 || table->name_given ||
+	    table->dir_given)
+		socket = NULL;
+	if (given || socket) {
+		len = snprintf(address, ADDRESS_BYTES, "%s%s",
+			       given ? "" : "unix:", given ? given : socket);
 		return len < ADDRESS_BYTES
 			       ? 0
-			       : wr_error(error, WEIR_EINVAL, "the address is too long");
+			       : wr_error(error, WEIR_EINVAL,
+					  "the address of the admin API is longer than %zu bytes",
+					  (size_t)ADDRESS_BYTES - 1);
 	}
-	rc = wr_table_paths_find(wr_client_setting(flags->dir, "WEIR_TABLE_DIR", NULL),
-				 wr_client_setting(flags->table, "WEIR_TABLE", NULL), false, &place,
-				 error);
+	rc = wr_table_paths_find(table->dir, table->name, false, &place, error);
 	if (rc < 0)
 		return rc;
 	wr_table_paths_admin(&place, path);
@@ -48,7 +64,7 @@ static int find_address(const struct wr_client_admin *flags, const char *token_f
 	return 0;
 }
 
-/* Whether others than root and this user can put a socket into the folder of this one. */
+/* Whether users other than root and this user can create a socket in the folder of `path`. */
 static bool is_open_to_others(const char *path)
 {
 	char folder[ADDRESS_BYTES];
@@ -63,20 +79,18 @@ static bool is_open_to_others(const char *path)
 	return stat(folder, &info) != 0 || info.st_mode & (S_IWGRP | S_IWOTH);
 }
 
-/* In a folder of everybody's, such as /dev/shm, somebody else may have been first: what a command
- * says is for a service of root or of this user alone. */
-static int connect_to(const char *address, struct weir_error *error)
+/* Refuses the listener of a Unix socket in a folder that other users can write to, such as /dev/shm,
+ * unless the listener is root or this user: another user may have created the socket. */
+static int check_listener(int fd, const char *address, struct weir_error *error)
 {
-	int fd = wr_client_connect(address, error);
 	struct ucred peer = {0};
 	socklen_t len = sizeof peer;
 
-	if (fd < 0 || !is_open_to_others(address + strlen("unix:")))
-		return fd;
+	if (!is_open_to_others(address + strlen("unix:")))
+		return 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
 	    (peer.uid == 0 || peer.uid == geteuid()))
-		return fd;
-	close(fd);
+		return 0;
 	return wr_error(error, WEIR_ESYS,
 			"user %u listens at %s, who is neither root nor this user, in a folder "
 			"that others can write to: run the command as that user, or move the "
@@ -84,20 +98,64 @@ static int connect_to(const char *address, struct weir_error *error)
 			(unsigned)peer.uid, address);
 }
 
-int wr_client_admin(const struct wr_client_admin *flags, const char *method, const char *path,
-		    json_t *body, struct wr_client_reply *reply, struct weir_error *error)
+/* Reads the first token of the file. The file has a token per line, as TOKEN or NAME:TOKEN, and
+ * comments after #. */
+static int read_token(const char *path, char token[TOKEN_BYTES], struct weir_error *error)
 {
-	const char *token_file =
-		wr_client_setting(flags->token_file, "WEIR_ADMIN_TOKEN_FILE", NULL);
-	char address[ADDRESS_BYTES];
-	int rc = find_address(flags, token_file, address, error);
+	FILE *file = fopen(path, "re");
+	char line[TOKEN_BYTES];
+	struct weir_str text = WR_STR("");
 
-	if (rc < 0) {
-		json_decref(body);
-		return rc;
+	if (!file)
+		return wr_error_errno(error, WEIR_ESYS, "cannot read the token in %s", path);
+	while (text.len == 0 && fgets(line, sizeof line, file)) {
+		text = wr_str_trim(wr_str_first(wr_str(line), strcspn(line, "\r\n")));
+		if (text.len && text.ptr[0] == '#')
+			text.len = 0;
 	}
-	if (strncmp(address, "unix:", 5) == 0)
-		return wr_client_http_on(connect_to(address, error), method, path, "", body, reply,
-					 error);
-	return wr_client_http(address, method, path, token_file, body, reply, error);
+	fclose(file);
+	if (text.len == 0)
+		return wr_error(error, WEIR_EINVAL, "%s contains no token", path);
+	if (wr_str_has(text, ':'))
+		text = wr_str_from(text, wr_str_find(text, ':') + 1);
+	snprintf(token, TOKEN_BYTES, "%.*s", (int)text.len, text.ptr);
+	return 0;
+}
+
+static int ask_admin(const struct wr_client_admin *options, const char *method, const char *path,
+		     json_t *body, struct wr_client_reply *reply, struct weir_error *error)
+{
+	char address[ADDRESS_BYTES], token[TOKEN_BYTES];
+	bool is_socket, has_token = false;
+	int rc = find_address(options, address, error);
+
+	is_socket = rc == 0 && strncmp(address, "unix:", 5) == 0;
+	if (rc == 0 && !is_socket && options->token_file) {
+		rc = read_token(options->token_file, token, error);
+		has_token = true;
+	}
+	if (rc == 0)
+		return wr_client_http(address, is_socket ? check_listener : NULL, method, path,
+				      has_token ? token : NULL, body, reply, error);
+	json_decref(body);
+	return rc;
+}
+
+int wr_client_admin(const struct wr_client_admin *options, const char *command, const char *method,
+		    const char *path, json_t *body, json_t **answer)
+{
+	struct wr_client_reply reply;
+	struct weir_error error = {0};
+	int code;
+
+	wr_assert(options && answer);
+	if (ask_admin(options, method, path, body, &reply, &error) < 0)
+		return wr_cli_fail(command, &error, WR_EXIT_USAGE);
+	*answer = reply.json;
+	if (reply.status == 200 && reply.json)
+		return WR_EXIT_YES;
+	code = wr_client_problem(command, &reply);
+	json_decref(reply.json);
+	*answer = NULL;
+	return code;
 }

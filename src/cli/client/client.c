@@ -1,3 +1,5 @@
+/* Connects to a service, and prints the parts of its responses. Called by the commands that ask a
+ * service. */
 #include "cli/client/client.h"
 
 #include <errno.h>
@@ -38,8 +40,8 @@ static int connect_unix(const struct wr_endpoint *at)
 	return -1;
 }
 
-/* One that was interrupted goes on by itself. */
-static int connect_to(int fd, const struct sockaddr *address, socklen_t len)
+/* connect() that survives a signal: the kernel continues an interrupted connect. */
+static int connect_through_signals(int fd, const struct sockaddr *address, socklen_t len)
 {
 	struct pollfd made = {.fd = fd, .events = POLLOUT};
 	int rc, failed = ETIMEDOUT;
@@ -66,7 +68,7 @@ static int connect_first(const struct addrinfo *list)
 		fd = socket(i->ai_family, i->ai_socktype | SOCK_CLOEXEC, i->ai_protocol);
 		if (fd >= 0)
 			set_timeouts(fd);
-		if (fd >= 0 && connect_to(fd, i->ai_addr, i->ai_addrlen) != 0) {
+		if (fd >= 0 && connect_through_signals(fd, i->ai_addr, i->ai_addrlen) != 0) {
 			int saved = errno;
 
 			close(fd);
@@ -84,7 +86,7 @@ static int connect_inet(const struct wr_endpoint *at)
 	int fd;
 
 	snprintf(port, sizeof port, "%u", at->port);
-	/* a port alone is this machine's; services may listen on IPv4 or IPv6 */
+	/* A port alone is on this machine; the service may listen on IPv4 or IPv6. */
 	if (getaddrinfo(at->kind == WR_ENDPOINT_ANY ? "localhost" : at->host, port, &hints,
 			&list) != 0) {
 		errno = EHOSTUNREACH;
@@ -95,6 +97,18 @@ static int connect_inet(const struct wr_endpoint *at)
 	return fd;
 }
 
+int wr_client_refused(const char *address, struct weir_error *error)
+{
+	if (errno == EACCES)
+		return wr_error(
+			error, WEIR_EACCESS,
+			"this user may not connect to %s: run the command as root or as the "
+			"service's user, or use the port with --admin and --token-file",
+			address);
+	return wr_error_errno(error, WEIR_ESYS, "no service answers at %s (is weir serve running?)",
+			      address);
+}
+
 int wr_client_connect(const char *address, struct weir_error *error)
 {
 	struct wr_endpoint at;
@@ -103,48 +117,13 @@ int wr_client_connect(const char *address, struct weir_error *error)
 	if (rc < 0)
 		return rc;
 	fd = at.kind == WR_ENDPOINT_UNIX ? connect_unix(&at) : connect_inet(&at);
-	if (fd < 0 && errno == EACCES)
-		return wr_error(error, WEIR_EACCESS,
-				"this user may not ask at %s: do it as root or as the service's "
-				"user, or by its port with --admin and --token-file",
-				address);
 	if (fd < 0)
-		return wr_error_errno(error, WEIR_ESYS,
-				      "nobody answers at %s (is weir serve running?)", address);
+		return wr_client_refused(address, error);
 	set_timeouts(fd);
 	return fd;
 }
 
-/* With SO_RCVTIMEO the kernel does not take these up again after a stop, even where nobody handles
- * a signal. */
-ssize_t wr_client_recv(int fd, void *bytes, size_t len)
-{
-	ssize_t got;
-
-	do
-		got = recv(fd, bytes, len, 0);
-	while (got < 0 && errno == EINTR);
-	return got;
-}
-
-ssize_t wr_client_send(int fd, const void *bytes, size_t len)
-{
-	ssize_t sent;
-
-	do
-		sent = send(fd, bytes, len, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent;
-}
-
 /* ---- words ---- */
-
-const char *wr_client_setting(const char *flag, const char *variable, const char *otherwise)
-{
-	const char *value = flag ? flag : getenv(variable);
-
-	return value && value[0] ? value : otherwise;
-}
 
 json_t *wr_client_entry(const char *word)
 {
@@ -174,7 +153,8 @@ const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])
 	return text;
 }
 
-/* Those of one byte, and U+0080 to U+009F: 9B is as good as ESC [ to many a terminal. */
+/* Control characters are those of one byte, and U+0080 to U+009F: many terminals take U+009B for
+ * ESC [. */
 size_t wr_client_control(const char *at)
 {
 	if ((unsigned char)at[0] < ' ' || at[0] == 0x7f)

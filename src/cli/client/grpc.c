@@ -1,4 +1,6 @@
-/* One unary call over HTTP/2 on a blocking socket. */
+/* Calls ShouldRateLimit of a gRPC service once, over HTTP/2 on a blocking socket. Called by
+ * `weir ask`. */
+#include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +15,13 @@
 #define FRAME_HEAD 5
 #define ANSWER_MAX (1u << 20)
 
-struct call {
+struct grpc_client_call {
 	int fd;
-	uint8_t *message; /* what is sent, with its head */
+	uint8_t *message; /* the request, with its frame head */
 	size_t message_len, sent;
 	uint8_t *answer;
 	size_t answer_len;
-	int http_status, grpc_status; /* -1: not told */
+	int http_status, grpc_status; /* -1: not received */
 	char grpc_message[200];
 	bool closed;
 };
@@ -27,18 +29,21 @@ struct call {
 static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len, int flags,
 		       void *context)
 {
-	const struct call *call = context;
-	ssize_t sent = wr_client_send(call->fd, data, len);
+	const struct grpc_client_call *call = context;
+	ssize_t sent;
 
 	(void)session;
 	(void)flags;
+	do
+		sent = send(call->fd, data, len, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
 	return sent < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : sent;
 }
 
 static ssize_t on_read_body(nghttp2_session *session, int32_t stream, uint8_t *buffer, size_t room,
 			    uint32_t *flags, nghttp2_data_source *source, void *context)
 {
-	struct call *call = context;
+	struct grpc_client_call *call = context;
 	size_t left = call->message_len - call->sent;
 	size_t len = left < room ? left : room;
 
@@ -56,7 +61,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
 		     void *context)
 {
-	struct call *call = context;
+	struct grpc_client_call *call = context;
 	struct weir_str field = {(const char *)name, name_len};
 
 	(void)session;
@@ -75,7 +80,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
 		   size_t len, void *context)
 {
-	struct call *call = context;
+	struct grpc_client_call *call = context;
 
 	(void)session;
 	(void)flags;
@@ -92,11 +97,11 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
 	(void)session;
 	(void)stream;
 	(void)code;
-	((struct call *)context)->closed = true;
+	((struct grpc_client_call *)context)->closed = true;
 	return 0;
 }
 
-static nghttp2_session *make_session(struct call *call)
+static nghttp2_session *make_session(struct grpc_client_call *call)
 {
 	nghttp2_session_callbacks *callbacks;
 	nghttp2_session *session = NULL;
@@ -118,7 +123,7 @@ static nghttp2_session *make_session(struct call *call)
 			NGHTTP2_NV_FLAG_NONE                                                       \
 	}
 
-static int submit(nghttp2_session *session, struct call *call)
+static int submit_call(nghttp2_session *session, struct grpc_client_call *call)
 {
 	static const nghttp2_nv fields[] = {
 		FIELD(":method", "POST"),
@@ -137,7 +142,8 @@ static int submit(nghttp2_session *session, struct call *call)
 				      call);
 }
 
-static int run(nghttp2_session *session, struct call *call)
+/* With SO_RCVTIMEO the kernel does not restart recv() after a stop signal, so EINTR is retried. */
+static int run_session(nghttp2_session *session, struct grpc_client_call *call)
 {
 	uint8_t bytes[16384];
 
@@ -146,24 +152,26 @@ static int run(nghttp2_session *session, struct call *call)
 
 		if (nghttp2_session_send(session) != 0)
 			return -1;
-		got = wr_client_recv(call->fd, bytes, sizeof bytes);
+		do
+			got = recv(call->fd, bytes, sizeof bytes, 0);
+		while (got < 0 && errno == EINTR);
 		if (got <= 0 || nghttp2_session_mem_recv(session, bytes, (size_t)got) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int talk(struct call *call, const char *address, struct weir_error *error)
+static int make_call(struct grpc_client_call *call, const char *address, struct weir_error *error)
 {
 	nghttp2_session *session = make_session(call);
-	int rc = session && submit(session, call) >= 0 ? run(session, call) : -1;
+	int rc = session && submit_call(session, call) >= 0 ? run_session(session, call) : -1;
 
 	nghttp2_session_del(session);
 	if (rc != 0)
 		return wr_error(
 			error, WEIR_ESYS,
-			"%s does not answer as gRPC in plain text does; is it another port, or "
-			"does it want TLS?",
+			"%s does not speak gRPC without TLS; is it another port, or does it need "
+			"TLS?",
 			address);
 	if (call->grpc_status != 0)
 		return wr_error(error, WEIR_EINVAL, "%s answered with gRPC status %d: %s", address,
@@ -171,9 +179,9 @@ static int talk(struct call *call, const char *address, struct weir_error *error
 	return 0;
 }
 
-/* Compression was not offered, so the flag of the answer's head is 0. */
-static Pb__RateLimitResponse *read_answer(const struct call *call, struct wr_rls_memory *memory,
-					  struct weir_error *error)
+/* The flag in the answer's head is 0: the request did not offer compression. */
+static Pb__RateLimitResponse *read_answer(const struct grpc_client_call *call,
+					  struct wr_rls_memory *memory, struct weir_error *error)
 {
 	Pb__RateLimitResponse *response = NULL;
 
@@ -186,7 +194,7 @@ static Pb__RateLimitResponse *read_answer(const struct call *call, struct wr_rls
 	return response;
 }
 
-static int pack(struct call *call, const Pb__RateLimitRequest *request)
+static int pack_request(struct grpc_client_call *call, const Pb__RateLimitRequest *request)
 {
 	size_t len = pb__rate_limit_request__get_packed_size(request);
 
@@ -205,15 +213,15 @@ static int pack(struct call *call, const Pb__RateLimitRequest *request)
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
 				      struct wr_rls_memory *memory, struct weir_error *error)
 {
-	struct call call = {.http_status = -1, .grpc_status = -1};
+	struct grpc_client_call call = {.http_status = -1, .grpc_status = -1};
 	Pb__RateLimitResponse *response = NULL;
 
-	if (pack(&call, request) != 0) {
+	if (pack_request(&call, request) != 0) {
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 	} else {
 		call.fd = wr_client_connect(address, error);
 		if (call.fd >= 0) {
-			if (talk(&call, address, error) == 0)
+			if (make_call(&call, address, error) == 0)
 				response = read_answer(&call, memory, error);
 			close(call.fd);
 		}

@@ -1,150 +1,212 @@
-/* A request of HTTP/1.1 on a connection of its own. */
+/* Sends one HTTP/1.1 request on a connection of its own, with libcurl. Called by `weir ask --http` and
+ * by admin.c. */
+#include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/endpoint.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "cli/client/client.h"
 
-#define TOKEN_BYTES 512
-#define HEAD_BYTES 1024
+#define TOKEN_FIELD 600
+#define SECOND_NS 1000000000u
 
-/* The first token of the file, without its name. */
-static int read_token(const char *path, char token[TOKEN_BYTES], struct weir_error *error)
+struct http_exchange {
+	const char *address;
+	struct wr_endpoint at;
+	wr_client_check *check; /* NULL: any peer */
+	struct weir_error *error;
+	bool refused; /* the check has set the error */
+	int fd;       /* owned by libcurl */
+	int os_error; /* of connect */
+	struct wr_buf body;
+	uint64_t seen_ns, idle_ns; /* last call of on_progress(); time without bytes */
+	curl_off_t bytes;
+};
+
+static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-	FILE *file = fopen(path, "re");
-	char line[TOKEN_BYTES];
-	struct weir_str text = WR_STR("");
+	struct http_exchange *exchange = context;
 
-	if (!file)
-		return wr_error_errno(error, WEIR_ESYS, "cannot read the token in %s", path);
-	while (text.len == 0 && fgets(line, sizeof line, file)) {
-		text = wr_str_trim(wr_str_first(wr_str(line), strcspn(line, "\r\n")));
-		if (text.len && text.ptr[0] == '#')
-			text.len = 0;
-	}
-	fclose(file);
-	if (text.len == 0)
-		return wr_error(error, WEIR_EINVAL, "%s has no token in it", path);
-	if (wr_str_has(text, ':'))
-		text = wr_str_from(text, wr_str_find(text, ':') + 1);
-	snprintf(token, TOKEN_BYTES, "%.*s", (int)text.len, text.ptr);
-	return 0;
+	(void)purpose;
+	exchange->fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	return exchange->fd < 0 ? CURL_SOCKET_BAD : exchange->fd;
 }
 
-static int send_all(int fd, const char *bytes, size_t len)
+/* libcurl calls this when the socket is connected, before it sends the request. */
+static int on_connected(void *context, char *ip, char *local_ip, int port, int local_port)
 {
-	while (len) {
-		ssize_t sent = wr_client_send(fd, bytes, len);
+	struct http_exchange *exchange = context;
 
-		if (sent <= 0)
-			return -1;
-		bytes += sent;
-		len -= (size_t)sent;
-	}
-	return 0;
+	(void)ip;
+	(void)local_ip;
+	(void)port;
+	(void)local_port;
+	exchange->refused = exchange->check &&
+			    exchange->check(exchange->fd, exchange->address, exchange->error) < 0;
+	return exchange->refused ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-static int send_request(int fd, const char *method, const char *path, const char *token,
+static size_t on_body(char *bytes, size_t size, size_t count, void *context)
+{
+	struct http_exchange *exchange = context;
+
+	return wr_buf_add(&exchange->body, bytes, size * count) ? size * count : 0;
+}
+
+/* Ends an exchange without bytes for WR_CLIENT_TIMEOUT_S. libcurl calls this about once a second. A
+ * longer gap means that this process was stopped (Ctrl-Z, a debugger, a suspended machine); it
+ * counts as one second, so that a stop does not end the wait. */
+static int on_progress(void *context, curl_off_t download_total, curl_off_t downloaded,
+		       curl_off_t upload_total, curl_off_t uploaded)
+{
+	struct http_exchange *exchange = context;
+	uint64_t now_ns = wr_clock_mono_ns(), gap_ns = now_ns - exchange->seen_ns;
+
+	(void)download_total;
+	(void)upload_total;
+	exchange->seen_ns = now_ns;
+	exchange->idle_ns += gap_ns < SECOND_NS ? gap_ns : SECOND_NS;
+	if (exchange->bytes != downloaded + uploaded)
+		exchange->idle_ns = 0;
+	exchange->bytes = downloaded + uploaded;
+	return exchange->idle_ns > (uint64_t)WR_CLIENT_TIMEOUT_S * SECOND_NS;
+}
+
+static void set_target(CURL *easy, const struct wr_endpoint *at, const char *path)
+{
+	char url[2560];
+
+	if (at->kind == WR_ENDPOINT_UNIX)
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, at->host);
+	/* A port alone is on this machine; the service may listen on IPv4 or IPv6. */
+	if (at->kind == WR_ENDPOINT_UNIX || at->kind == WR_ENDPOINT_ANY)
+		snprintf(url, sizeof url, "http://localhost:%u%s", at->port ? at->port : 80, path);
+	else
+		snprintf(url, sizeof url,
+			 at->kind == WR_ENDPOINT_V6 ? "http://[%s]:%u%s" : "http://%s:%u%s",
+			 at->host, at->port, path);
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+}
+
+static void set_options(CURL *easy, struct http_exchange *exchange, struct curl_slist *fields,
 			const char *body)
 {
-	char head[HEAD_BYTES + TOKEN_BYTES];
-	int len = snprintf(head, sizeof head,
-			   "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-			   "Content-Type: application/json\r\nContent-Length: %zu\r\n%s%s%s\r\n",
-			   method, path, strlen(body), token[0] ? "Authorization: Bearer " : "",
-			   token, token[0] ? "\r\n" : "");
-
-	return send_all(fd, head, (size_t)len) != 0 ? -1 : send_all(fd, body, strlen(body));
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* not that of the environment */
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields);
+	if (body)
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, exchange);
 }
 
-/* All that comes until the end; NULL: nothing, too much, or no memory. */
-static char *receive(int fd, size_t *len)
+static CURLcode perform(struct http_exchange *exchange, const char *path, const char *token,
+			const char *body, int *status)
 {
-	size_t cap = 8192;
-	char *bytes = malloc(cap);
-	ssize_t got = 0;
+	static const char *const fixed[] = {"Host: localhost", "Connection: close",
+					    "Content-Type: application/json", "Expect:"};
+	char field[TOKEN_FIELD];
+	struct curl_slist *fields = NULL;
+	CURLcode rc = CURLE_OUT_OF_MEMORY;
+	CURL *easy = curl_easy_init();
+	long code = 0, os_error = 0;
 
-	*len = 0;
-	while (bytes && (got = wr_client_recv(fd, bytes + *len, cap - *len - 1)) > 0) {
-		*len += (size_t)got;
-		if (*len + 1 == cap) {
-			char *more = cap < WR_CLIENT_REPLY_MAX ? realloc(bytes, cap * 2) : NULL;
-
-			if (!more)
-				break;
-			bytes = more;
-			cap *= 2;
-		}
+	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+		fields = curl_slist_append(fields, fixed[i]);
+	if (token) {
+		snprintf(field, sizeof field, "Authorization: Bearer %s", token);
+		fields = curl_slist_append(fields, field);
 	}
-	if (bytes && (got != 0 || *len == 0)) {
-		free(bytes);
-		return NULL;
+	if (easy && fields) {
+		set_target(easy, &exchange->at, path);
+		set_options(easy, exchange, fields, body);
+		rc = curl_easy_perform(easy);
+		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &code);
+		curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
 	}
-	if (bytes)
-		bytes[*len] = '\0';
-	return bytes;
-}
-
-static int parse(char *bytes, size_t len, struct wr_client_reply *reply, struct weir_error *error)
-{
-	const char *body = strstr(bytes, "\r\n\r\n");
-	char *end;
-
-	if (strncmp(bytes, "HTTP/1.1 ", 9) != 0 || !body)
-		return wr_error(error, WEIR_EFORMAT,
-				"what answers there does not speak HTTP/1.1; is it another port?");
-	reply->status = (int)strtol(bytes + 9, &end, 10);
-	body += 4;
-	reply->json = json_loadb(body, len - (size_t)(body - bytes), JSON_ALLOW_NUL, NULL);
-	snprintf(reply->text, sizeof reply->text, "%.200s", body);
-	return 0;
-}
-
-static int exchange(int fd, const char *method, const char *path, const char *token,
-		    const char *body, struct wr_client_reply *reply, struct weir_error *error)
-{
-	char *bytes = NULL;
-	size_t len;
-	int rc;
-
-	if (send_request(fd, method, path, token, body) == 0)
-		bytes = receive(fd, &len);
-	if (!bytes)
-		return wr_error_errno(error, WEIR_ESYS,
-				      "the connection ended before an answer came");
-	rc = parse(bytes, len, reply, error);
-	free(bytes);
+	*status = (int)code;
+	exchange->os_error = (int)os_error;
+	curl_easy_cleanup(easy);
+	curl_slist_free_all(fields);
 	return rc;
 }
 
-int wr_client_http_on(int fd, const char *method, const char *path, const char *token, json_t *body,
-		      struct wr_client_reply *reply, struct weir_error *error)
+static int report_failure(CURLcode rc, const struct http_exchange *exchange)
 {
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	int rc = fd;
+	struct weir_error *error = exchange->error;
 
-	*reply = (struct wr_client_reply){0};
-	json_decref(body);
-	if (fd >= 0) {
-		rc = exchange(fd, method, path, token, text ? text : "", reply, error);
-		close(fd);
+	if (exchange->refused)
+		return WEIR_ESYS;
+	switch (rc) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+		errno = EHOSTUNREACH;
+		return wr_client_refused(exchange->address, error);
+	case CURLE_COULDNT_CONNECT:
+		errno = exchange->os_error;
+		return wr_client_refused(exchange->address, error);
+	case CURLE_UNSUPPORTED_PROTOCOL:
+	case CURLE_WEIRD_SERVER_REPLY:
+		return wr_error(error, WEIR_EFORMAT,
+				"the program at %s does not speak HTTP/1.1; is it another port?",
+				exchange->address);
+	case CURLE_WRITE_ERROR:
+		return wr_error(error, WEIR_EFORMAT, "the response is larger than %u MiB",
+				WR_CLIENT_REPLY_MAX >> 20);
+	case CURLE_ABORTED_BY_CALLBACK:
+		return wr_error(error, WEIR_ESYS, "%s did not answer within %d s",
+				exchange->address, WR_CLIENT_TIMEOUT_S);
+	default:
+		return wr_error(error, WEIR_ESYS, "the connection ended before the response: %s",
+				curl_easy_strerror(rc));
 	}
-	free(text);
-	return rc < 0 ? rc : 0;
 }
 
-int wr_client_http(const char *address, const char *method, const char *path,
-		   const char *token_file, json_t *body, struct wr_client_reply *reply,
+int wr_client_http(const char *address, wr_client_check *check, const char *method,
+		   const char *path, const char *token, json_t *body, struct wr_client_reply *reply,
 		   struct weir_error *error)
 {
-	char token[TOKEN_BYTES] = "";
-	int rc = token_file ? read_token(token_file, token, error) : 0;
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	const char *sent = strcmp(method, "POST") == 0 ? (text ? text : "") : NULL;
+	struct http_exchange exchange = {.address = address,
+					 .check = check,
+					 .error = error,
+					 .fd = -1,
+					 .seen_ns = wr_clock_mono_ns()};
+	int rc = wr_endpoint_parse(wr_str(address), &exchange.at, error);
+	CURLcode done;
 
-	return wr_client_http_on(rc < 0 ? rc : wr_client_connect(address, error), method, path,
-				 token, body, reply, error);
+	wr_assert(reply && error);
+	*reply = (struct wr_client_reply){0};
+	json_decref(body);
+	wr_buf_init(&exchange.body, WR_CLIENT_REPLY_MAX);
+	if (rc == 0) {
+		done = perform(&exchange, path, token, sent, &reply->status);
+		rc = done == CURLE_OK ? 0 : report_failure(done, &exchange);
+	}
+	if (rc == 0) {
+		struct weir_str got = wr_buf_str(&exchange.body);
+
+		reply->json = json_loadb(got.ptr, got.len, JSON_ALLOW_NUL, NULL);
+		snprintf(reply->text, sizeof reply->text, "%.200s", got.ptr);
+	}
+	wr_buf_free(&exchange.body);
+	free(text);
+	return rc;
 }

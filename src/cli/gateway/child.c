@@ -1,3 +1,5 @@
+/* Forks the process of the service beside nginx, and carries orders and reports between it and the
+ * gateway. Called by service.c. */
 #include "cli/gateway/child.h"
 
 #include <errno.h>
@@ -18,24 +20,24 @@
 #include "table/table.h"
 
 #define REPORT_MS 250
-#define STUCK_REPORTS 6 /* a table that is being resized is away for a moment */
+#define STUCK_REPORTS 6 /* a table is missing for a moment while it is resized */
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768
 
 enum message_kind { MESSAGE_STARTED = 1, MESSAGE_FAILED, MESSAGE_REPORT };
 
-struct message {
+struct service_message {
 	uint32_t kind;
-	struct gateway_report report;
-	char text[]; /* of MESSAGE_STARTED: the summary */
+	struct wr_gateway_report report;
+	char text[]; /* MESSAGE_STARTED: the summary */
 };
 
 /* ---- in the child ---- */
 
 struct service_process {
 	struct wr_service service;
-	const struct gateway_child_opts *opts;
-	struct gateway_report report, told;
+	const struct wr_gateway_child_opts *opts;
+	struct wr_gateway_report report, sent;
 	int fd, ended;
 	unsigned moved_looks;
 };
@@ -46,7 +48,7 @@ static void on_ended(void *context)
 	uint64_t one = 1;
 
 	if (write(process->ended, &one, sizeof one) < 0)
-		return; /* an eventfd takes it */
+		return; /* an eventfd always has room for one more */
 }
 
 static int open_ports(struct service_process *process, struct weir_error *error)
@@ -55,7 +57,7 @@ static int open_ports(struct service_process *process, struct weir_error *error)
 	struct wr_settings settings;
 	struct weir_error why;
 
-	if (rc == 0 || !process->opts->usual_admin)
+	if (rc == 0 || !process->opts->default_admin)
 		return rc;
 	settings = *process->opts->settings;
 	settings.admin.count = 0;
@@ -66,7 +68,7 @@ static int open_ports(struct service_process *process, struct weir_error *error)
 	return rc;
 }
 
-/* What the gateway has to see to when it changes, for this user cannot. */
+/* Notes the files that this user cannot read: after a change the gateway has to restart the service. */
 static void note_unreadable(struct service_process *process)
 {
 	const struct wr_settings *s = process->opts->settings;
@@ -84,7 +86,7 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	int rc = wr_user_find(process->opts->settings->user, &user, error);
 
 	if (rc == 0 && !process->opts->settings->user)
-		user.change = false; /* the gateway has decided who it is */
+		user.change = false; /* the gateway has selected the user */
 	if (rc == 0)
 		rc = open_ports(process, error);
 	if (rc < 0)
@@ -93,8 +95,8 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	process->service.context = process;
 	wr_service_report_store(&process->service);
 	rc = wr_service_give(&process->service, &user, error);
-	/* With the rights goes what was asked for before. A gateway that was killed takes its
-	 * service with it: the next one wants the ports. */
+	/* Changing the user has cleared PDEATHSIG. The service must end with a killed gateway: the
+	 * next gateway needs the ports. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != gateway)
 		_exit(1);
@@ -109,25 +111,26 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	return rc;
 }
 
-static void look(struct service_process *process)
+static void update_report(struct service_process *process)
 {
-	struct gateway_report *report = &process->report;
+	struct wr_gateway_report *report = &process->report;
 	struct wr_service *service = &process->service;
 	struct wr_core *core = wr_service_core(service);
 
 	report->moves = __atomic_load_n(&service->moves, __ATOMIC_ACQUIRE);
 	report->table_bytes = core->table->header.memory_bytes;
-	report->rules = gateway_rules_look(core->engine, process->opts->domain, &report->defers);
+	report->rules = wr_gateway_rules_read(core->engine, process->opts->domain, &report->defers);
 	process->moved_looks = weir_moved(core->table) ? process->moved_looks + 1 : 0;
 	report->stuck = process->moved_looks >= STUCK_REPORTS;
 	report->drained = __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
 	wr_core_release(core);
 }
 
-static void say(const struct service_process *process, enum message_kind kind, const char *text)
+static void send_message(const struct service_process *process, enum message_kind kind,
+			 const char *text)
 {
 	size_t len = strlen(text) + 1;
-	struct message *message = calloc(1, sizeof *message + len);
+	struct service_message *message = calloc(1, sizeof *message + len);
 
 	if (!message)
 		abort();
@@ -135,11 +138,11 @@ static void say(const struct service_process *process, enum message_kind kind, c
 	message->report = process->report;
 	memcpy(message->text, text, len);
 	if (send(process->fd, message, sizeof *message + len, MSG_NOSIGNAL) < 0)
-		_exit(1); /* there is no gateway any more */
+		_exit(1); /* the gateway has ended */
 	free(message);
 }
 
-static void say_started(struct service_process *process)
+static void send_started(struct service_process *process)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -151,34 +154,34 @@ static void say_started(struct service_process *process)
 	fclose(out);
 	if (len > SUMMARY_MAX)
 		text[SUMMARY_MAX] = 0;
-	look(process);
-	process->told = process->report;
-	say(process, MESSAGE_STARTED, text);
+	update_report(process);
+	process->sent = process->report;
+	send_message(process, MESSAGE_STARTED, text);
 	free(text);
 }
 
-/* False: end. */
-static bool obey(struct service_process *process)
+/* Carries out one order. Returns false if the process is to end. */
+static bool obey_order(struct service_process *process)
 {
 	char order;
 
 	if (recv(process->fd, &order, 1, 0) != 1)
 		return false;
-	if (order == GATEWAY_CHILD_RELOAD)
+	if (order == WR_GATEWAY_CHILD_RELOAD)
 		wr_service_reload(&process->service);
-	else if (order == GATEWAY_CHILD_DRAIN)
+	else if (order == WR_GATEWAY_CHILD_DRAIN)
 		wr_service_drain(&process->service);
-	return order != GATEWAY_CHILD_STOP;
+	return order != WR_GATEWAY_CHILD_STOP;
 }
 
-static bool differ(const struct gateway_report *a, const struct gateway_report *b)
+static bool reports_differ(const struct wr_gateway_report *a, const struct wr_gateway_report *b)
 {
 	return a->moves != b->moves || a->table_bytes != b->table_bytes || a->rules != b->rules ||
 	       a->defers != b->defers || a->drained != b->drained || a->stuck != b->stuck ||
 	       a->no_rules != b->no_rules || a->no_certificate != b->no_certificate;
 }
 
-static void serve(struct service_process *process)
+static void run_service(struct service_process *process)
 {
 	struct pollfd fds[] = {{process->fd, POLLIN, 0}, {process->ended, POLLIN, 0}};
 	uint64_t count;
@@ -186,18 +189,18 @@ static void serve(struct service_process *process)
 	for (;;) {
 		if (poll(fds, 2, REPORT_MS) < 0 && errno != EINTR)
 			return;
-		if (fds[0].revents && !obey(process))
+		if (fds[0].revents && !obey_order(process))
 			return;
 		if (fds[1].revents && read(process->ended, &count, sizeof count) < 0)
 			return;
-		look(process);
-		if (differ(&process->report, &process->told))
-			say(process, MESSAGE_REPORT, "");
-		process->told = process->report;
+		update_report(process);
+		if (reports_differ(&process->report, &process->sent))
+			send_message(process, MESSAGE_REPORT, "");
+		process->sent = process->report;
 	}
 }
 
-/* The gateway is told of signals, and tells the service. */
+/* The gateway handles signals and sends orders to the service. */
 static void ignore_signals(void)
 {
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
@@ -210,7 +213,7 @@ static void ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void run_child(const struct gateway_child_opts *opts, int fd, pid_t gateway)
+static _Noreturn void run_child(const struct wr_gateway_child_opts *opts, int fd, pid_t gateway)
 {
 	static struct service_process process;
 	struct weir_error error = {0};
@@ -222,11 +225,11 @@ static _Noreturn void run_child(const struct gateway_child_opts *opts, int fd, p
 		abort();
 	if (start_service(&process, gateway, &error) < 0) {
 		wr_log(WR_LOG_ERROR, "%s", error.text);
-		say(&process, MESSAGE_FAILED, "");
+		send_message(&process, MESSAGE_FAILED, "");
 		exit(1);
 	}
-	say_started(&process);
-	serve(&process);
+	send_started(&process);
+	run_service(&process);
 	wr_service_stop(&process.service);
 	wr_service_free(&process.service);
 	exit(0);
@@ -234,7 +237,7 @@ static _Noreturn void run_child(const struct gateway_child_opts *opts, int fd, p
 
 /* ---- in the gateway ---- */
 
-static void note_end(struct gateway_child *child, int status)
+static void describe_end(struct wr_gateway_child *child, int status)
 {
 	if (WIFSIGNALED(status))
 		snprintf(child->ended, sizeof child->ended,
@@ -246,14 +249,14 @@ static void note_end(struct gateway_child *child, int status)
 			 WEXITSTATUS(status));
 }
 
-/* It has ended, or is about to. */
-static void collect(struct gateway_child *child)
+/* Waits for the end of the process, which has ended or was killed, and frees its data. */
+static void collect_child(struct wr_gateway_child *child)
 {
 	int status = 0;
 
 	while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
 		continue;
-	note_end(child, status);
+	describe_end(child, status);
 	close(child->fd);
 	free(child->summary);
 	child->summary = NULL;
@@ -261,11 +264,11 @@ static void collect(struct gateway_child *child)
 	child->pid = 0;
 }
 
-/* 0: took a message; -1: there is none now; -2: there will be none any more. */
-static int take_message(struct gateway_child *child, uint32_t *kind, int flags)
+/* Reads one message. Returns 0, -1 if there is none now, or -2 if the process has closed the socket. */
+static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flags)
 {
-	char buffer[sizeof(struct message) + SUMMARY_MAX + 1];
-	struct message head;
+	char buffer[sizeof(struct service_message) + SUMMARY_MAX + 1];
+	struct service_message head;
 	ssize_t len = recv(child->fd, buffer, sizeof buffer - 1, flags);
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
@@ -276,21 +279,21 @@ static int take_message(struct gateway_child *child, uint32_t *kind, int flags)
 	buffer[len] = 0;
 	child->report = head.report;
 	*kind = head.kind;
-	/* Once, before it has met a client. */
+	/* Only the first summary counts: it was sent before the service read from clients. */
 	if (head.kind == MESSAGE_STARTED && !child->summary)
 		child->summary = strdup(buffer + sizeof head);
 	return 0;
 }
 
-int gateway_child_start(struct gateway_child *child, const struct gateway_child_opts *opts)
+int wr_gateway_child_start(struct wr_gateway_child *child, const struct wr_gateway_child_opts *opts)
 {
 	uint32_t kind = 0;
 	int ends[2], rc;
 	pid_t gateway = getpid();
 
-	*child = (struct gateway_child){.fd = -1};
+	*child = (struct wr_gateway_child){.fd = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		wr_log(WR_LOG_ERROR, "the service: %s", strerror(errno));
+		wr_log(WR_LOG_ERROR, "cannot start the service: %s", strerror(errno));
 		return -1;
 	}
 	fflush(NULL);
@@ -302,53 +305,53 @@ int gateway_child_start(struct gateway_child *child, const struct gateway_child_
 	close(ends[1]);
 	child->fd = ends[0];
 	if (child->pid < 0) {
-		wr_log(WR_LOG_ERROR, "the service: %s", strerror(errno));
+		wr_log(WR_LOG_ERROR, "cannot start the service: %s", strerror(errno));
 		close(ends[0]);
 		child->pid = 0;
 		return -1;
 	}
 	do
-		rc = take_message(child, &kind, 0);
+		rc = read_message(child, &kind, 0);
 	while (rc == -1);
 	if (rc == 0 && kind == MESSAGE_STARTED)
 		return 0;
-	collect(child);
+	collect_child(child);
 	return -1;
 }
 
-void gateway_child_look(struct gateway_child *child)
+void wr_gateway_child_poll(struct wr_gateway_child *child)
 {
 	uint32_t kind;
 	int rc = 0;
 
 	while (child->pid && rc == 0)
-		rc = take_message(child, &kind, MSG_DONTWAIT);
+		rc = read_message(child, &kind, MSG_DONTWAIT);
 	if (rc == -2) {
-		kill(child->pid, SIGKILL); /* a process that cannot be talked to is none */
-		collect(child);
+		kill(child->pid, SIGKILL); /* without the socket the process cannot be controlled */
+		collect_child(child);
 	}
 }
 
-void gateway_child_tell(const struct gateway_child *child, enum gateway_child_order order)
+void wr_gateway_child_send(const struct wr_gateway_child *child, enum wr_gateway_child_order order)
 {
 	char byte = (char)order;
 
 	if (child->pid && send(child->fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* the next look finds out */
+		return; /* wr_gateway_child_poll() finds the closed socket */
 }
 
-void gateway_child_stop(struct gateway_child *child)
+void wr_gateway_child_stop(struct wr_gateway_child *child)
 {
 	struct pollfd pidfd = {.events = POLLIN};
 
 	if (!child->pid)
 		return;
-	gateway_child_tell(child, GATEWAY_CHILD_STOP);
+	wr_gateway_child_send(child, WR_GATEWAY_CHILD_STOP);
 	pidfd.fd = (int)syscall(SYS_pidfd_open, child->pid, 0);
 	if (pidfd.fd >= 0) {
 		if (poll(&pidfd, 1, STOP_MS) == 0)
 			kill(child->pid, SIGKILL);
 		close(pidfd.fd);
 	}
-	collect(child);
+	collect_child(child);
 }

@@ -1,4 +1,5 @@
-/* weir gateway: nginx with the module before an API. */
+/* weir gateway: runs nginx with weir's module in front of an API, and the service beside it. Reads the
+ * options, starts both, and passes signals and reloads on. */
 #include "cli/gateway/gateway.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/options/arguments.h"
 #include "cli/cli.h"
 #include "cli/gateway/service.h"
@@ -20,6 +22,7 @@
 #include "gateway/supervisor.h"
 #include "gateway/worker_view.h"
 #include "serve/notify.h"
+#include "serve/user.h"
 
 #define EDITION_BYTES ((size_t)4 * 1024 * 1024)
 #define ORPHAN_TRIES 100
@@ -29,56 +32,48 @@
 
 extern char **environ;
 
-/* Options as they were read once, and all that follows from them. */
-struct edition {
+/* The options of one reading, and the data derived from them. */
+struct gateway_edition {
 	struct wr_arena arena;
 	struct wr_gateway_settings settings;
-	struct gateway_service_settings service;
+	struct wr_gateway_service_settings service;
 	struct wr_gateway_plan plan;
 	struct weir_rules *rules;
 };
 
-struct gateway {
+struct gateway_run {
 	int argc;
 	char **argv;
-	struct edition *now;  /* in force */
-	struct edition *next; /* while nginx looks at it; NULL: none */
+	struct gateway_edition *now;  /* in use */
+	struct gateway_edition *next; /* while nginx checks it; NULL: none */
 	struct wr_supervisor supervisor;
-	struct gateway_service *service; /* beside nginx */
-	struct wr_notify notify;         /* systemd, which listens to this process alone */
+	struct wr_gateway_service *service; /* beside nginx */
+	struct wr_notify notify; /* to systemd, which accepts messages of this process only */
 	uv_signal_t signals[5];
-	uv_timer_t service_end; /* nginx has ended, the service has not */
+	uv_timer_t service_end; /* runs when nginx has ended and the service has not */
 	uv_timer_t service_look;
-	unsigned table_moves; /* of the service, seen so far */
-	uint64_t rules_seen;  /* the service's, by number */
-	bool table_resized;   /* by somebody else, and --memory is what it was then */
+	unsigned table_moves; /* resizes of the table that the service has reported */
+	uint64_t rules_seen;  /* generation of rules that the service has reported */
+	bool table_resized;   /* by another program, and --memory has not changed since */
 	bool nginx_done;
 	bool failed;
 };
 
-static void say(void *context, const char *text)
+static void log_line(void *context, const char *text)
 {
 	(void)context;
 	fprintf(stderr, "weir gateway: %s%s", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
-static int refuse(const struct weir_error *error, int exit_code)
+static int report_error(const struct weir_error *error, int exit_code)
 {
-	say(NULL, error->text);
+	log_line(NULL, error->text);
 	return exit_code;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* ---- reading ---- */
 
-static void edition_free(struct edition *edition)
+static void edition_free(struct gateway_edition *edition)
 {
 	if (!edition)
 		return;
@@ -87,8 +82,8 @@ static void edition_free(struct edition *edition)
 	free(edition);
 }
 
-/* Warnings are shown as well, as weir check does. */
-static int load_rules(struct edition *edition)
+/* Loads the rules. Prints warnings and errors as weir check does. */
+static int load_rules(struct gateway_edition *edition)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	int rc = weir_rules_load(edition->plan.rules, &edition->rules, &errors);
@@ -100,13 +95,13 @@ static int load_rules(struct edition *edition)
 			edition->plan.rules, rc == WEIR_EMEMORY ? ": out of memory" : "");
 		return WR_EXIT_NO;
 	}
-	weir_rules_stamp(edition->rules, 1, now_ns());
+	weir_rules_stamp(edition->rules, 1, wr_clock_wall_ns());
 	return WR_EXIT_YES;
 }
 
-/* Programs of others run as www-data and nobody. What they could do with a request that is kept, or
- * with Redis, asks for a user of our own. */
-static int check_user(const struct edition *edition)
+/* A queue and Redis need a separate user: other programs run as www-data and nobody too, and could
+ * then read deferred requests or reach Redis. */
+static int check_user(const struct gateway_edition *edition)
 {
 	const struct wr_gateway_plan *plan = &edition->plan;
 
@@ -115,19 +110,20 @@ static int check_user(const struct edition *edition)
 	if (!plan->queue && !plan->settings->central)
 		return WR_EXIT_YES;
 	fprintf(stderr,
-		"weir gateway: %s needs a user of its own, for root runs "
-		"this: " WR_GATEWAY_MAKE_USER " makes one, --user NAME names another%s\n",
+		"weir gateway: %s needs a user of its own, because root runs the "
+		"gateway: " WR_GATEWAY_MAKE_USER " creates one, --user NAME selects another%s\n",
 		plan->queue ? "a queue" : "--redis",
-		plan->queue ? ", --queue off does without a queue" : "");
+		plan->queue ? ", --queue off runs without a queue" : "");
 	return WR_EXIT_NO;
 }
 
-static int edition_fill(struct edition *edition, int argc, char **argv)
+static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 {
 	struct weir_error error;
 	int rc;
 
-	switch (wr_options_read(&gateway_command, argc, argv, environ, &edition->arena, stderr)) {
+	switch (wr_options_read(&wr_gateway_command, argc, argv, environ, &edition->arena,
+				stderr)) {
 	case WR_OPTIONS_WRONG:
 		return WR_EXIT_USAGE;
 	case WR_OPTIONS_HELP:
@@ -135,28 +131,27 @@ static int edition_fill(struct edition *edition, int argc, char **argv)
 	case WR_OPTIONS_READ:
 		break;
 	}
-	edition->settings = gateway_settings;
-	edition->service = gateway_service_settings;
+	edition->settings = wr_cli_gateway_settings;
+	edition->service = wr_gateway_service_settings;
 	edition->settings.central = edition->service.redis.url != NULL;
 	edition->settings.central_timeout_ns = edition->service.redis.timeout_ns;
 	edition->settings.fleet_size = edition->service.redis.fleet_size;
 	edition->settings.queue = edition->service.queue.url;
 	edition->settings.queue_target = edition->service.queue.target;
 	if (wr_gateway_plan(&edition->settings, &edition->arena, &edition->plan, &error) != 0)
-		return refuse(&error, WR_EXIT_USAGE);
+		return report_error(&error, WR_EXIT_USAGE);
 	rc = load_rules(edition);
 	if (rc == WR_EXIT_YES &&
 	    (wr_gateway_pick_domain(&edition->plan, edition->rules, &edition->arena, &error) != 0 ||
 	     wr_gateway_plan_queue(&edition->plan, edition->rules, &edition->arena, &error) != 0))
-		rc = refuse(&error, WR_EXIT_NO);
+		rc = report_error(&error, WR_EXIT_NO);
 	return rc == WR_EXIT_YES ? check_user(edition) : rc;
 }
 
-/* Options, plan and rules; NULL and an exit code (-1: help was asked for) when they are not usable.
- */
-static struct edition *edition_read(int argc, char **argv, int *exit_code)
+/* Reads options, plan and rules. On failure returns NULL and sets *exit_code, -1 for --help. */
+static struct gateway_edition *edition_read(int argc, char **argv, int *exit_code)
 {
-	struct edition *edition = calloc(1, sizeof *edition);
+	struct gateway_edition *edition = calloc(1, sizeof *edition);
 
 	if (!edition)
 		abort();
@@ -168,7 +163,7 @@ static struct edition *edition_read(int argc, char **argv, int *exit_code)
 	return NULL;
 }
 
-/* ---- what the supervisor asks for ---- */
+/* ---- callbacks of the supervisor ---- */
 
 static int write_conf(const struct wr_gateway_plan *plan, const char *path)
 {
@@ -189,11 +184,11 @@ static int write_conf(const struct wr_gateway_plan *plan, const char *path)
 	return 0;
 }
 
-/* What a reload cannot change: nginx is where it is. */
-static void keep_folder(const struct edition *now, struct edition *fresh)
+/* A reload cannot change the runtime folder: nginx runs there. */
+static void keep_folder(const struct gateway_edition *now, struct gateway_edition *fresh)
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)
-		say(NULL, "the runtime folder stays the same until the next start");
+		log_line(NULL, "the runtime folder does not change before the next start");
 	fresh->plan.runtime = wr_gateway_print(&fresh->arena, "%s", now->plan.runtime);
 	fresh->plan.bodies = wr_gateway_print(&fresh->arena, "%s", now->plan.bodies);
 	fresh->plan.socket = wr_gateway_print(&fresh->arena, "%s", now->plan.socket);
@@ -201,19 +196,20 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
 	fresh->plan.deliver = wr_gateway_print(&fresh->arena, "%s", now->plan.deliver);
 }
 
-/* At the start the options have just been read; on a reload they are read again. */
-static int configure(void *context, const char *path)
+/* Writes nginx's configuration. Uses the present options at the start and reads them again on a
+ * reload. */
+static int write_configuration(void *context, const char *path)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 	struct weir_error error;
-	struct edition *fresh;
+	struct gateway_edition *fresh;
 	int exit_code;
 
 	if (gateway->supervisor.state == WR_SUPERVISOR_CHECKING)
 		return write_conf(&gateway->now->plan, path);
 	fresh = edition_read(gateway->argc, gateway->argv, &exit_code);
 	if (!fresh) {
-		say(NULL, "nothing changes");
+		log_line(NULL, "nothing changes");
 		return -1;
 	}
 	keep_folder(gateway->now, fresh);
@@ -221,7 +217,7 @@ static int configure(void *context, const char *path)
 		gateway->table_resized &&
 		fresh->settings.memory_bytes == gateway->now->settings.memory_bytes;
 	if (wr_gateway_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
-		exit_code = refuse(&error, WR_EXIT_NO);
+		exit_code = report_error(&error, WR_EXIT_NO);
 	else if (write_conf(&fresh->plan, path) != 0)
 		exit_code = WR_EXIT_NO;
 	if (exit_code != WR_EXIT_YES) {
@@ -233,10 +229,10 @@ static int configure(void *context, const char *path)
 	return 0;
 }
 
-/* Nothing changes before nginx has agreed: neither here nor for the service. */
+/* nginx has accepted the new configuration: the gateway and the service change to it. */
 static void on_accepted(void *context)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 
 	if (!gateway->next)
 		return;
@@ -245,37 +241,37 @@ static void on_accepted(void *context)
 	gateway->next = NULL;
 	gateway->table_resized = gateway->now->plan.table_as_is;
 	gateway->supervisor.opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
-	gateway->rules_seen = 0; /* it may be another service, and count anew */
-	gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
+	gateway->rules_seen = 0; /* a new service counts from 1 again */
+	wr_gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
 
-/* nginx will make the socket for deliveries, open to all. */
+/* nginx creates the socket for deliveries with access for all users. */
 static void on_starting(void *context)
 {
-	const struct gateway *gateway = context;
+	const struct gateway_run *gateway = context;
 
 	wr_gateway_close_delivery(&gateway->now->plan);
 }
 
 static void on_ready(void *context, bool taken_over)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 	const struct wr_supervisor *s = &gateway->supervisor;
 
 	wr_gateway_open_delivery(&gateway->now->plan);
 	if (taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
-		       "where "
-		       "they went\n");
-	wr_summary_write(&gateway->now->plan, gateway->now->rules, now_ns(), stdout);
-	gateway_service_summary(gateway->service, stdout);
+		       "to the same output as before\n");
+	wr_summary_write(&gateway->now->plan, gateway->now->rules, wr_clock_wall_ns(), stdout);
+	wr_gateway_service_summary(gateway->service, stdout);
 	printf("weir gateway is ready, nginx is process %d\n", (int)s->pid);
 	fflush(stdout);
 	wr_notify_send(&gateway->notify, "READY=1");
 }
 
-/* Signals are blocked first: without a handler the next one would end us half way. */
-static void leave(struct gateway *gateway)
+/* Closes all handles, which ends the loop. Blocks signals first: without a handler the next signal would
+ * end the process before it has cleaned up. */
+static void close_handles(struct gateway_run *gateway)
 {
 	sigset_t all;
 
@@ -291,39 +287,39 @@ static void leave(struct gateway *gateway)
 
 static void on_service_end(uv_timer_t *timer)
 {
-	struct gateway *gateway = timer->data;
+	struct gateway_run *gateway = timer->data;
 
-	if (gateway_service_drained(gateway->service))
-		leave(gateway);
+	if (wr_gateway_service_drained(gateway->service))
+		close_handles(gateway);
 }
 
-/* The service may have calls to end yet; its own bound on that is --drain too. */
+/* nginx has ended. The service may still have calls in progress, for --drain at most. */
 static void on_done(void *context, bool failed)
 {
-	struct gateway *gateway = context;
+	struct gateway_run *gateway = context;
 
 	gateway->failed = failed;
 	gateway->nginx_done = true;
-	if (failed || gateway_service_drained(gateway->service)) {
-		leave(gateway);
+	if (failed || wr_gateway_service_drained(gateway->service)) {
+		close_handles(gateway);
 		return;
 	}
-	gateway_service_drain(gateway->service);
+	wr_gateway_service_drain(gateway->service);
 	uv_timer_start(&gateway->service_end, on_service_end, SERVICE_END_MS, SERVICE_END_MS);
 }
 
-/* The service follows a table that is resized, and nginx only at a reload: until then a limit would
- * hold in each of the tables for itself, and what is deferred be known in one of them alone. If it
- * has the size that nginx was told, nginx itself has resized it. */
-static void look_at_table(struct gateway *gateway)
+/* Reloads nginx after a resize of the table. The service changes to the new table by itself, nginx only
+ * at a reload; until then each limit is counted in both tables, and deferred requests are known in one
+ * of them only. If the table has the size of nginx's configuration, nginx itself has resized it. */
+static void follow_table(struct gateway_run *gateway)
 {
 	uint64_t bytes = 0;
-	unsigned moves = gateway_service_moves(gateway->service, &bytes);
+	unsigned moves = wr_gateway_service_moves(gateway->service, &bytes);
 
-	bool renewed = gateway_service_renew(gateway->service);
+	bool renewed = wr_gateway_service_renew(gateway->service);
 
 	if (renewed)
-		gateway_service_moves(gateway->service, &bytes);
+		wr_gateway_service_moves(gateway->service, &bytes);
 	else if (moves == gateway->table_moves)
 		return;
 	gateway->table_moves = renewed ? 0 : moves;
@@ -332,13 +328,14 @@ static void look_at_table(struct gateway *gateway)
 	     bytes / 1024 == (gateway->now->settings.memory_bytes + 1023) / 1024))
 		return;
 	gateway->table_resized = true;
-	say(NULL, "the table is another one now: nginx is to take it, too");
+	log_line(NULL, "the table was resized: reloading nginx to use the new table");
 	wr_supervisor_reload(&gateway->supervisor);
 }
 
-/* Where nobody says --queue there is none before a rule needs one, and rules change while we run.
- * If it cannot be had, why is said once for each change of the rules. */
-static void look_at_rules(struct gateway *gateway)
+/* Reloads nginx when a rule begins to defer. Without --queue the gateway has a queue only if a rule
+ * defers, and rules change at run time. If the queue cannot be opened, the reload reports it once for
+ * each change of the rules. */
+static void follow_rules(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
 	uint64_t seen = gateway->rules_seen;
@@ -346,38 +343,38 @@ static void look_at_rules(struct gateway *gateway)
 
 	if (gateway->supervisor.state != WR_SUPERVISOR_RUNNING)
 		return;
-	gateway->rules_seen = gateway_service_rules(gateway->service, &defers);
+	gateway->rules_seen = wr_gateway_service_rules(gateway->service, &defers);
 	if (gateway->rules_seen == seen || !defers || plan->queue || plan->settings->queue)
 		return;
-	say(NULL, "a rule says on_limit: defer now: nginx is to keep its requests");
+	log_line(NULL, "a rule now has on_limit: defer: reloading nginx to queue its requests");
 	wr_supervisor_reload(&gateway->supervisor);
 }
 
-static void on_service_look(uv_timer_t *timer)
+static void on_service_timer(uv_timer_t *timer)
 {
-	struct gateway *gateway = timer->data;
+	struct gateway_run *gateway = timer->data;
 
-	gateway_service_look(gateway->service);
-	if (gateway->notify.watchdog_ms && gateway_service_lives(gateway->service))
+	wr_gateway_service_poll(gateway->service);
+	if (gateway->notify.watchdog_ms && wr_gateway_service_runs(gateway->service))
 		wr_notify_send(&gateway->notify, "WATCHDOG=1");
 	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
 		wr_gateway_open_delivery(&gateway->now->plan);
-	look_at_table(gateway);
-	look_at_rules(gateway);
+	follow_table(gateway);
+	follow_rules(gateway);
 }
 
 /* ---- signals ---- */
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-	struct gateway *gateway = handle->data;
+	struct gateway_run *gateway = handle->data;
 
 	switch (number) {
 	case SIGHUP:
 		wr_supervisor_reload(&gateway->supervisor);
 		break;
 	case SIGUSR1:
-		/* nginx would give the terminal behind /dev/stdout to its workers' user. */
+		/* nginx would change the owner of the terminal behind /dev/stdout. */
 		if (gateway->now->plan.access_log &&
 		    strcmp(gateway->now->settings.access_log, "-") != 0)
 			wr_supervisor_reopen(&gateway->supervisor);
@@ -386,18 +383,18 @@ static void on_signal(uv_signal_t *handle, int number)
 		break;
 	default:
 		if (gateway->nginx_done) {
-			leave(gateway);
+			close_handles(gateway);
 			return;
 		}
 		if (gateway->supervisor.state < WR_SUPERVISOR_STOPPING)
-			say(NULL,
-			    "stopping when the requests under way are done; again to stop at once");
-		gateway_service_drain(gateway->service);
+			log_line(NULL, "stopping when the requests in progress are done; a second "
+				       "signal stops at once");
+		wr_gateway_service_drain(gateway->service);
 		wr_supervisor_stop(&gateway->supervisor);
 	}
 }
 
-static void listen_to_signals(struct gateway *gateway, uv_loop_t *loop)
+static void listen_to_signals(struct gateway_run *gateway, uv_loop_t *loop)
 {
 	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
 
@@ -405,7 +402,7 @@ static void listen_to_signals(struct gateway *gateway, uv_loop_t *loop)
 	gateway->service_end.data = gateway;
 	uv_timer_init(loop, &gateway->service_look);
 	gateway->service_look.data = gateway;
-	uv_timer_start(&gateway->service_look, on_service_look, SERVICE_LOOK_MS, SERVICE_LOOK_MS);
+	uv_timer_start(&gateway->service_look, on_service_timer, SERVICE_LOOK_MS, SERVICE_LOOK_MS);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		uv_signal_init(loop, &gateway->signals[i]);
 		gateway->signals[i].data = gateway;
@@ -415,7 +412,7 @@ static void listen_to_signals(struct gateway *gateway, uv_loop_t *loop)
 
 /* ---- starting ---- */
 
-/* Workers whose master and gateway are both gone still hold the ports. */
+/* Ends nginx workers whose master and gateway have ended: they still hold the ports. */
 static void end_orphans(pid_t session)
 {
 	struct timespec pause = {.tv_nsec = ORPHAN_PAUSE_NS};
@@ -445,15 +442,15 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
 	if (seen & WR_WORKER_NO_RULES)
 		fprintf(stderr,
 			"weir gateway: warning: nginx's workers run as %s, who cannot read %s: "
-			"changes will "
-			"be noticed at SIGHUP only. Put the rules where %s can read them, as in "
-			"/etc/weir\n",
+			"changes take effect at SIGHUP only. Put the rules where %s can read them, "
+			"for example into /etc/weir\n",
 			plan->user, plan->rules, plan->user);
 	return WR_EXIT_YES;
 }
 
-/* Everything that can be known to fail before nginx is asked. Returns the lock, or -1. */
-static int prepare(const struct wr_gateway_plan *plan)
+/* Checks everything that can fail before nginx starts. Returns the lock, or -1 after an error message.
+ */
+static int prepare_start(const struct wr_gateway_plan *plan)
 {
 	struct weir_error error;
 	struct wr_process master;
@@ -463,7 +460,7 @@ static int prepare(const struct wr_gateway_plan *plan)
 
 	if (wr_gateway_paths_make(plan, &error) != 0 ||
 	    (lock = wr_gateway_paths_lock(plan, &error)) < 0) {
-		refuse(&error, WR_EXIT_NO);
+		report_error(&error, WR_EXIT_NO);
 		return -1;
 	}
 	running = wr_process_master(plan->runtime, &master, &left);
@@ -474,7 +471,7 @@ static int prepare(const struct wr_gateway_plan *plan)
 		if (check_worker_view(plan) == WR_EXIT_YES)
 			return lock;
 	} else {
-		refuse(&error, WR_EXIT_NO);
+		report_error(&error, WR_EXIT_NO);
 	}
 	if (!running)
 		wr_gateway_paths_remove(plan);
@@ -482,27 +479,27 @@ static int prepare(const struct wr_gateway_plan *plan)
 	return -1;
 }
 
-static int run(struct gateway *gateway)
+static int run_gateway(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
-	struct wr_supervisor_opts opts = {.configure = configure,
+	struct wr_supervisor_opts opts = {.configure = write_configuration,
 					  .accepted = on_accepted,
 					  .starting = on_starting,
 					  .ready = on_ready,
-					  .say = say,
+					  .say = log_line,
 					  .done = on_done,
 					  .context = gateway};
 	uv_loop_t loop;
-	int lock = prepare(plan);
+	int lock = prepare_start(plan);
 
 	if (lock < 0)
 		return WR_EXIT_NO;
-	gateway->service = gateway_service_start(&gateway->now->service, plan);
+	gateway->service = wr_gateway_service_start(&gateway->now->service, plan);
 	if (!gateway->service) {
 		close(lock);
 		return WR_EXIT_NO;
 	}
-	/* Copies: a reload frees the edition these came from. */
+	/* Copies, because a reload frees the edition. */
 	opts.nginx = strdup(plan->nginx);
 	opts.folder = strdup(plan->runtime);
 	opts.deliver = strdup(plan->deliver);
@@ -515,7 +512,7 @@ static int run(struct gateway *gateway)
 	wr_supervisor_start(&gateway->supervisor);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	uv_loop_close(&loop);
-	gateway_service_stop(gateway->service);
+	wr_gateway_service_stop(gateway->service);
 	wr_notify_close(&gateway->notify);
 	if (!gateway->failed)
 		wr_gateway_paths_remove(&gateway->now->plan);
@@ -526,27 +523,26 @@ static int run(struct gateway *gateway)
 	return gateway->failed ? WR_EXIT_NO : WR_EXIT_YES;
 }
 
-static int read_and_run(struct gateway *gateway, bool hidden)
+static int read_and_run(struct gateway_run *gateway, bool hidden)
 {
 	int exit_code;
 
 	gateway->now = edition_read(gateway->argc, gateway->argv, &exit_code);
 	if (exit_code == -1) {
-		wr_options_help(&gateway_command, stdout);
+		wr_options_help(&wr_gateway_command, stdout);
 		return WR_EXIT_YES;
 	}
 	if (!gateway->now)
 		return exit_code;
 	if (hidden)
-		say(NULL, WR_ARGUMENTS_HIDDEN);
+		log_line(NULL, WR_ARGUMENTS_HIDDEN);
 	if (geteuid() == 0 && !gateway->now->plan.drops && !gateway->now->settings.user &&
 	    !gateway->now->settings.print_config)
-		say(NULL, "warning: the service runs as root: " WR_GATEWAY_MAKE_USER
-			  " makes a user for it, and --user NAME names another");
+		log_line(NULL, "warning: the service runs as root: " WR_USER_REMEDY);
 	if (gateway->now->settings.print_config)
 		wr_conf_write(&gateway->now->plan, WR_CONF_SHOW, stdout);
 	else
-		exit_code = run(gateway);
+		exit_code = run_gateway(gateway);
 	edition_free(gateway->next);
 	edition_free(gateway->now);
 	return exit_code;
@@ -554,14 +550,14 @@ static int read_and_run(struct gateway *gateway, bool hidden)
 
 int wr_cli_gateway(int argc, char **argv)
 {
-	static struct gateway gateway;
+	static struct gateway_run gateway;
 	bool hidden;
-	char **own = wr_arguments_hide(&gateway_command, argc, argv, &hidden);
+	char **own = wr_arguments_hide(&wr_gateway_command, argc, argv, &hidden);
 	int exit_code;
 
 	if (!own)
 		abort();
-	gateway = (struct gateway){.argc = argc, .argv = own};
+	gateway = (struct gateway_run){.argc = argc, .argv = own};
 	exit_code = read_and_run(&gateway, hidden);
 	free(own);
 	return exit_code;

@@ -1,11 +1,11 @@
-/* Between the parts of weir gateway. */
+/* Shared by the files of weir gateway. */
 #ifndef WR_CLI_GATEWAY_GATEWAY_H
 #define WR_CLI_GATEWAY_GATEWAY_H
 
 #include "cli/options/options.h"
 #include "gateway/plan.h"
 
-extern const struct wr_command gateway_command;
-extern struct wr_gateway_settings gateway_settings; /* what the command's table reads into */
+extern const struct wr_command wr_gateway_command;
+extern struct wr_gateway_settings wr_cli_gateway_settings; /* filled by wr_options_read() */
 
 #endif

@@ -1,9 +1,10 @@
+/* Reads the rules in use of the service beside nginx. Called by child.c. */
 #include "cli/gateway/rules.h"
 
 #include "gateway/plan.h"
 #include "limiter/engine.h"
 
-uint64_t gateway_rules_look(struct weir_engine *engine, const char *domain, bool *defers)
+uint64_t wr_gateway_rules_read(struct weir_engine *engine, const char *domain, bool *defers)
 {
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);

@@ -1,4 +1,4 @@
-/* The rules that the service beside nginx decides by. */
+/* Reads the rules in use of the service beside nginx. */
 #ifndef WR_CLI_GATEWAY_RULES_H
 #define WR_CLI_GATEWAY_RULES_H
 
@@ -7,7 +7,8 @@
 
 struct weir_engine;
 
-/* Their number, from 1; 0: there are none. *defers: a rule of the domain says on_limit: defer. */
-uint64_t gateway_rules_look(struct weir_engine *engine, const char *domain, bool *defers);
+/* Returns the generation of the rules, from 1, or 0 if there are none. Sets *defers if a rule of the
+ * domain has on_limit: defer. */
+uint64_t wr_gateway_rules_read(struct weir_engine *engine, const char *domain, bool *defers);
 
 #endif

@@ -1,3 +1,5 @@
+/* Starts, reloads and restarts the service beside nginx, and derives its settings from the options of
+ * the gateway. Called by gateway.c. */
 #include "cli/gateway/service.h"
 
 #include <errno.h>
@@ -8,9 +10,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "cli/gateway/child.h"
 #include "gateway/paths.h"
@@ -20,62 +22,63 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 
-#define AT(field) .at = offsetof(struct gateway_service_settings, field)
+#define AT(field) .at = offsetof(struct wr_gateway_service_settings, field)
 #define ARENA_BYTES ((size_t)256 * 1024)
-#define USUAL_ADMIN "127.0.0.1:9099"
+#define DEFAULT_ADMIN "127.0.0.1:9099"
 #define CONNECTIONS 1024
-#define STEADY_MS 10000 /* after so long a death is the first one again */
+#define STEADY_MS 10000 /* after this time without an end, failures count from 0 again */
 
-struct gateway_service_settings gateway_service_settings;
+struct wr_gateway_service_settings wr_gateway_service_settings;
 
-const struct wr_option gateway_service_options[GATEWAY_SERVICE_OPTIONS] = {
+const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = {
 	{"admin", WR_OPTION_LIST, "ADDR,…", NULL,
-	 "rules, counters, bans; off for none (" USUAL_ADMIN ",\n"
-	 "if nobody else has it)",
+	 "addresses of the admin API: rules, counters, bans; off\n"
+	 "for none. Without it " DEFAULT_ADMIN ", if that port is\n"
+	 "free",
 	 AT(admin)},
 	{"admin-socket", WR_OPTION_TEXT, "PATH", NULL,
-	 "Unix socket of the same for root and the service's user,\n"
-	 "which weir's commands ask; off for none (TABLE.admin in\n"
-	 "the table's folder, unless --admin is off)",
+	 "Unix socket of the admin API for root and the service's\n"
+	 "user, used by weir's commands; off for none. Without it\n"
+	 "TABLE.admin in the table's folder, unless --admin is off",
 	 AT(admin_socket)},
 	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
-	 "tokens for --admin, one a line; needed when others than\n"
-	 "this machine can reach it (otherwise: one that is made at\n"
-	 "start and printed in the dashboard's address)",
+	 "tokens for --admin, one per line; required if other\n"
+	 "machines can reach it. Without it a token is made at\n"
+	 "start and printed in the dashboard's address",
 	 AT(admin_token_file)},
 	{"admin-open", WR_OPTION_SWITCH, NULL, NULL,
 	 "let every user of this machine use --admin without a token", AT(admin_open)},
-	{"grpc", WR_OPTION_LIST, "ADDR,…", NULL, "also be Envoy's rate limit service there",
+	{"grpc", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of Envoy's rate limit service",
 	 AT(grpc)},
-	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "… answer /v1/check, /check/DOMAIN and /json",
+	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of /v1/check, /check/DOMAIN and /json",
 	 AT(http)},
-	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "… speak the Redis protocol", AT(resp)},
+	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of the Redis protocol", AT(resp)},
 	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
-	 "clients of these that may give hits back, and reset\n"
-	 "counters by --resp; unix: is all on Unix sockets",
+	 "clients of these addresses that may give hits back, and\n"
+	 "reset counters at --resp; unix: is every client of a Unix\n"
+	 "socket",
 	 AT(refunds)},
-	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL, "password for AUTH of --resp",
-	 AT(resp_password_file)},
+	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL,
+	 "file with the password for AUTH at --resp", AT(resp_password_file)},
 };
 
-struct gateway_service {
-	struct gateway_child child;
+struct wr_gateway_service {
+	struct wr_gateway_child child;
 	struct wr_settings settings;
 	const char *domain;
-	struct wr_arena
-		arena;    /* of its texts: the options they came from are read again and freed */
-	bool asleep;      /* there is nothing to open */
-	bool usual_admin; /* nobody asked for it, so it may be missing */
+	struct wr_arena arena; /* of its texts: a reload frees the options that they came from */
+	bool asleep;           /* no port is configured */
+	bool default_admin;    /* not configured, so the port may be in use */
 	bool draining;
-	unsigned starts;        /* that were not the first */
-	unsigned failed_starts; /* one after the other */
+	unsigned starts;        /* restarts */
+	unsigned failed_starts; /* in a row */
 	uint64_t started_ms, again_ms;
-	uint64_t certificate; /* what was read of it, in a number */
+	uint64_t certificate; /* fingerprint of the files at the start */
 };
 
 /* ---- settings ---- */
 
-static const char *text(struct gateway_service *service, const char *from)
+static const char *copy_text(struct wr_gateway_service *service, const char *from)
 {
 	const char *copy = from ? wr_arena_copy(&service->arena, from, strlen(from)) : NULL;
 
@@ -84,12 +87,13 @@ static const char *text(struct gateway_service *service, const char *from)
 	return copy;
 }
 
-static struct wr_text_list list(struct gateway_service *service, const struct wr_text_list *from)
+static struct wr_text_list copy_list(struct wr_gateway_service *service,
+				     const struct wr_text_list *from)
 {
 	struct wr_text_list copy = {.count = from->count};
 
 	for (size_t i = 0; i < from->count; i++)
-		copy.items[i] = text(service, from->items[i]);
+		copy.items[i] = copy_text(service, from->items[i]);
 	return copy;
 }
 
@@ -99,7 +103,7 @@ static bool is_off(const struct wr_text_list *list)
 	       (list->count == 1 && list->items[0] && strcmp(list->items[0], "off") == 0);
 }
 
-static void add_socket(struct gateway_service *service, const char *path)
+static void add_socket(struct wr_gateway_service *service, const char *path)
 {
 	struct wr_text_list *resp = &service->settings.resp;
 
@@ -107,10 +111,10 @@ static void add_socket(struct gateway_service *service, const char *path)
 		resp->items[resp->count++] = wr_gateway_print(&service->arena, "unix:%s", path);
 }
 
-/* Whatever else is open: one for whoever runs the gateway, and if there is Redis or a queue one for
- * nginx, which may be the same. */
-static void add_sockets(struct gateway_service *service,
-			const struct gateway_service_settings *settings,
+/* Adds the Unix sockets of --resp: one for the user that runs the gateway, and with Redis or a queue one
+ * for nginx, which may be the same. */
+static void add_sockets(struct wr_gateway_service *service,
+			const struct wr_gateway_service_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
 	const char *own = wr_gateway_print(&service->arena, "%s/weir.sock", plan->runtime);
@@ -132,63 +136,64 @@ static void add_sockets(struct gateway_service *service,
 	service->settings.socket_group = workers ? workers->gr_gid : 0;
 }
 
-static struct wr_redis_settings redis(struct gateway_service *service,
-				      const struct wr_redis_settings *from)
+static struct wr_redis_settings copy_redis(struct wr_gateway_service *service,
+					   const struct wr_redis_settings *from)
 {
-	return (struct wr_redis_settings){.url = text(service, from->url),
-					  .prefix = text(service, from->prefix),
+	return (struct wr_redis_settings){.url = copy_text(service, from->url),
+					  .prefix = copy_text(service, from->prefix),
 					  .timeout_ns = from->timeout_ns,
-					  .password_file = text(service, from->password_file),
-					  .ca = text(service, from->ca),
-					  .cert = text(service, from->cert),
-					  .key = text(service, from->key),
-					  .key_secret = text(service, from->key_secret),
+					  .password_file = copy_text(service, from->password_file),
+					  .ca = copy_text(service, from->ca),
+					  .cert = copy_text(service, from->cert),
+					  .key = copy_text(service, from->key),
+					  .key_secret = copy_text(service, from->key_secret),
 					  .fleet_size = from->fleet_size,
 					  .sync_ns = from->sync_ns,
-					  .region = text(service, from->region),
-					  .peers = list(service, &from->peers)};
+					  .region = copy_text(service, from->region),
+					  .peers = copy_list(service, &from->peers)};
 }
 
-/* Deliveries go by nginx, which knows the API servers. */
-static struct wr_queue_settings queue(struct gateway_service *service,
-				      const struct wr_queue_settings *from,
-				      const struct wr_gateway_plan *plan)
+/* Without --queue-target deliveries go through nginx, which knows the API servers. */
+static struct wr_queue_settings copy_queue(struct wr_gateway_service *service,
+					   const struct wr_queue_settings *from,
+					   const struct wr_gateway_plan *plan)
 {
 	struct wr_queue_settings settings = *from;
 
-	settings.url = text(service, plan->queue);
-	settings.password_file = text(service, from->password_file);
-	settings.key_file = text(service, from->key_file);
-	settings.target_ca = text(service, from->target_ca);
+	settings.url = copy_text(service, plan->queue);
+	settings.password_file = copy_text(service, from->password_file);
+	settings.key_file = copy_text(service, from->key_file);
+	settings.target_ca = copy_text(service, from->target_ca);
 	settings.target = from->target
-				  ? text(service, from->target)
+				  ? copy_text(service, from->target)
 				  : wr_gateway_print(&service->arena, "unix:%s", plan->deliver);
 	return settings;
 }
 
-static void fill(struct gateway_service *service, const struct gateway_service_settings *settings,
-		 const struct wr_gateway_plan *plan)
+static void fill_settings(struct wr_gateway_service *service,
+			  const struct wr_gateway_service_settings *settings,
+			  const struct wr_gateway_plan *plan)
 {
 	service->settings = (struct wr_settings){
-		.rules = text(service, plan->rules),
-		.table = text(service, plan->settings->table),
+		.rules = copy_text(service, plan->rules),
+		.table = copy_text(service, plan->settings->table),
 		.memory_bytes = plan->settings->memory_bytes,
 		.log_bytes = plan->settings->log_bytes,
 		.threads = 1,
-		.grpc = list(service, &settings->grpc),
-		.http = list(service, &settings->http),
-		.resp = list(service, &settings->resp),
-		.admin = list(service, &settings->admin),
-		.refunds = list(service, &settings->refunds),
-		.redis = redis(service, &settings->redis),
-		.queue = queue(service, &settings->queue, plan),
-		.tls_cert = text(service, plan->tls_cert),
-		.tls_key = text(service, plan->tls_key),
-		.admin_token_file = text(service, settings->admin_token_file),
-		.admin_socket = text(service, settings->admin_socket),
+		.grpc = copy_list(service, &settings->grpc),
+		.http = copy_list(service, &settings->http),
+		.resp = copy_list(service, &settings->resp),
+		.admin = copy_list(service, &settings->admin),
+		.refunds = copy_list(service, &settings->refunds),
+		.redis = copy_redis(service, &settings->redis),
+		.queue = copy_queue(service, &settings->queue, plan),
+		.tls_cert = copy_text(service, plan->tls_cert),
+		.tls_key = copy_text(service, plan->tls_key),
+		.admin_token_file = copy_text(service, settings->admin_token_file),
+		.admin_socket = copy_text(service, settings->admin_socket),
 		.admin_open = settings->admin_open,
-		.resp_password_file = text(service, settings->resp_password_file),
-		.link_key_file = text(service, plan->link_key),
+		.resp_password_file = copy_text(service, settings->resp_password_file),
+		.link_key_file = copy_text(service, plan->link_key),
 		.drain_ns = plan->settings->drain_ns,
 		.idle_ns = 3600000000000,
 		.slow_ns = 10000000000,
@@ -200,15 +205,15 @@ static void fill(struct gateway_service *service, const struct gateway_service_s
 		.headers = weir_profile_by_name((struct weir_str){plan->settings->headers,
 								  strlen(plan->settings->headers)}),
 		.near_limit_percent = 80,
-		.keys = text(service, plan->settings->keys),
-		.user = plan->drops ? text(service, plan->service_user) : NULL,
+		.keys = copy_text(service, plan->settings->keys),
+		.user = plan->drops ? copy_text(service, plan->service_user) : NULL,
 		.renewed = true,
 		.quiet = true,
 	};
-	service->domain = text(service, plan->domain);
-	service->usual_admin = settings->admin.count == 0;
-	if (service->usual_admin)
-		service->settings.admin = (struct wr_text_list){1, {USUAL_ADMIN}};
+	service->domain = copy_text(service, plan->domain);
+	service->default_admin = settings->admin.count == 0;
+	if (service->default_admin)
+		service->settings.admin = (struct wr_text_list){1, {DEFAULT_ADMIN}};
 	add_sockets(service, settings, plan);
 	service->asleep = is_off(&service->settings.grpc) && is_off(&service->settings.http) &&
 			  is_off(&service->settings.resp) && is_off(&service->settings.admin);
@@ -248,7 +253,7 @@ static bool same_queue(const struct wr_queue_settings *a, const struct wr_queue_
 	       a->timeout_ns == b->timeout_ns && a->keep_ns == b->keep_ns;
 }
 
-static bool same(const struct wr_settings *a, const struct wr_settings *b)
+static bool same_settings(const struct wr_settings *a, const struct wr_settings *b)
 {
 	return same_text(a->rules, b->rules) && same_text(a->table, b->table) &&
 	       same_list(&a->grpc, &b->grpc) && same_list(&a->http, &b->http) &&
@@ -265,19 +270,19 @@ static bool same(const struct wr_settings *a, const struct wr_settings *b)
 	       same_text(a->user, b->user);
 }
 
-static struct gateway_service *prepare(const struct gateway_service_settings *settings,
-				       const struct wr_gateway_plan *plan)
+static struct wr_gateway_service *new_service(const struct wr_gateway_service_settings *settings,
+					      const struct wr_gateway_plan *plan)
 {
-	struct gateway_service *service = calloc(1, sizeof *service);
+	struct wr_gateway_service *service = calloc(1, sizeof *service);
 
 	if (!service)
 		abort();
 	wr_arena_init(&service->arena, ARENA_BYTES);
-	fill(service, settings, plan);
+	fill_settings(service, settings, plan);
 	return service;
 }
 
-static void discard(struct gateway_service *service)
+static void free_service(struct wr_gateway_service *service)
 {
 	wr_arena_free(&service->arena);
 	free(service);
@@ -287,10 +292,7 @@ static void discard(struct gateway_service *service)
 
 static uint64_t mono_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return wr_clock_mono_ns() / 1000000;
 }
 
 static uint64_t fingerprint(const char *path)
@@ -303,7 +305,7 @@ static uint64_t fingerprint(const char *path)
 	       (uint64_t)st.st_mtim.tv_nsec;
 }
 
-static uint64_t certificate(const struct gateway_service *service)
+static uint64_t certificate_fingerprint(const struct wr_gateway_service *service)
 {
 	return fingerprint(service->settings.tls_cert) + 3 * fingerprint(service->settings.tls_key);
 }
@@ -322,34 +324,35 @@ static void write_ports(const struct wr_service *service, FILE *out)
 		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
 }
 
-static int launch(struct gateway_service *service)
+static int launch_child(struct wr_gateway_service *service)
 {
-	struct gateway_child_opts opts = {.settings = &service->settings,
-					  .domain = service->domain,
-					  .usual_admin = service->usual_admin,
-					  .summary = write_ports};
+	struct wr_gateway_child_opts opts = {.settings = &service->settings,
+					     .domain = service->domain,
+					     .default_admin = service->default_admin,
+					     .summary = write_ports};
 	struct weir_error error = {0};
 
 	if (service->asleep)
 		return 0;
-	/* Here, so that a service that is started again asks for the same. */
+	/* The gateway makes the token, so that it is the same after a restart of the service. */
 	if (wr_admin_make_start_token(&service->settings, &error) < 0) {
 		wr_log(WR_LOG_ERROR, "%s", error.text);
 		return -1;
 	}
-	service->certificate = certificate(service);
+	service->certificate = certificate_fingerprint(service);
 	service->started_ms = mono_ms();
-	return gateway_child_start(&service->child, &opts);
+	return wr_gateway_child_start(&service->child, &opts);
 }
 
-struct gateway_service *gateway_service_start(const struct gateway_service_settings *settings,
-					      const struct wr_gateway_plan *plan)
+struct wr_gateway_service *
+wr_gateway_service_start(const struct wr_gateway_service_settings *settings,
+			 const struct wr_gateway_plan *plan)
 {
-	struct gateway_service *service = prepare(settings, plan);
+	struct wr_gateway_service *service = new_service(settings, plan);
 
 	wr_log_setup("weir gateway", WR_LOG_INFO, false);
-	if (launch(service) < 0) {
-		discard(service);
+	if (launch_child(service) < 0) {
+		free_service(service);
 		return NULL;
 	}
 	return service;
@@ -374,8 +377,8 @@ static void remove_socket(const char *path, size_t len)
 		close(fd);
 }
 
-/* A service that has given up its rights cannot remove its sockets from folders of root's. They are
- * in what it said of its ports: "  resp      unix:/run/weir/weir.sock". */
+/* Removes the sockets of the service, which cannot remove them from root's folders itself. `ports` is
+ * its summary: "  resp      unix:/run/weir/weir.sock". */
 static void remove_sockets(const char *ports)
 {
 	static const char mark[] = " unix:";
@@ -388,7 +391,7 @@ static void remove_sockets(const char *ports)
 	}
 }
 
-static void end(struct gateway_service *service)
+static void end_child(struct wr_gateway_service *service)
 {
 	char *ports;
 
@@ -396,61 +399,63 @@ static void end(struct gateway_service *service)
 		return;
 	ports = service->child.summary;
 	service->child.summary = NULL;
-	gateway_child_stop(&service->child);
+	wr_gateway_child_stop(&service->child);
 	if (ports)
 		remove_sockets(ports);
 	free(ports);
 }
 
-/* The ports of the old one have to be free before the new one can have them. */
-static struct gateway_service *exchange(struct gateway_service *old, struct gateway_service *fresh)
+/* Ends the old service, which frees its ports, and starts the new one. Returns the service that runs, or
+ * NULL. */
+static struct wr_gateway_service *replace_service(struct wr_gateway_service *old,
+						  struct wr_gateway_service *fresh)
 {
-	end(old);
-	if (launch(fresh) == 0) {
-		discard(old);
+	end_child(old);
+	if (launch_child(fresh) == 0) {
+		free_service(old);
 		return fresh;
 	}
-	discard(fresh);
-	if (launch(old) == 0) {
-		wr_log(WR_LOG_WARN, "the service goes on with the options it had");
+	free_service(fresh);
+	if (launch_child(old) == 0) {
+		wr_log(WR_LOG_WARN, "the service continues with its previous options");
 		return old;
 	}
-	discard(old);
+	free_service(old);
 	return NULL;
 }
 
-/* Whether it has to be another process to see what has changed. */
-static bool is_stale(const struct gateway_service *service)
+/* Whether only a new process can read the changed files. */
+static bool is_stale(const struct wr_gateway_service *service)
 {
-	const struct gateway_report *report = &service->child.report;
+	const struct wr_gateway_report *report = &service->child.report;
 
 	return report->no_rules ||
-	       (report->no_certificate && certificate(service) != service->certificate);
+	       (report->no_certificate && certificate_fingerprint(service) != service->certificate);
 }
 
-void gateway_service_reload(struct gateway_service **service,
-			    const struct gateway_service_settings *settings,
-			    const struct wr_gateway_plan *plan)
+void wr_gateway_service_reload(struct wr_gateway_service **service,
+			       const struct wr_gateway_service_settings *settings,
+			       const struct wr_gateway_plan *plan)
 {
-	struct gateway_service *fresh = prepare(settings, plan);
+	struct wr_gateway_service *fresh = new_service(settings, plan);
 
 	if (!*service) {
-		discard(fresh);
-		*service = gateway_service_start(settings, plan);
+		free_service(fresh);
+		*service = wr_gateway_service_start(settings, plan);
 		return;
 	}
-	if (!same(&(*service)->settings, &fresh->settings) ||
+	if (!same_settings(&(*service)->settings, &fresh->settings) ||
 	    !same_text((*service)->domain, fresh->domain) || is_stale(*service)) {
-		*service = exchange(*service, fresh);
+		*service = replace_service(*service, fresh);
 		return;
 	}
-	discard(fresh);
-	gateway_child_tell(&(*service)->child, GATEWAY_CHILD_RELOAD);
+	free_service(fresh);
+	wr_gateway_child_send(&(*service)->child, WR_GATEWAY_CHILD_RELOAD);
 }
 
-/* ---- looking after it ---- */
+/* ---- supervision ---- */
 
-static void plan_restart(struct gateway_service *service)
+static void plan_restart(struct wr_gateway_service *service)
 {
 	uint64_t now = mono_ms(), wait_ms;
 
@@ -463,74 +468,74 @@ static void plan_restart(struct gateway_service *service)
 	service->child.ended[0] = 0;
 }
 
-static void restart(struct gateway_service *service)
+static void restart_child(struct wr_gateway_service *service)
 {
-	if (launch(service) < 0) {
+	if (launch_child(service) < 0) {
 		snprintf(service->child.ended, sizeof service->child.ended,
 			 "the service could not be started");
 		return;
 	}
 	service->starts++;
 	wr_log(WR_LOG_INFO, "the service runs again (process %d)", (int)service->child.pid);
-	gateway_service_summary(service, stdout);
+	wr_gateway_service_summary(service, stdout);
 	fflush(stdout);
 }
 
-void gateway_service_look(struct gateway_service *service)
+void wr_gateway_service_poll(struct wr_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return;
-	gateway_child_look(&service->child);
+	wr_gateway_child_poll(&service->child);
 	if (service->child.pid || service->draining)
 		return;
 	if (service->child.ended[0])
 		plan_restart(service);
 	else if (mono_ms() >= service->again_ms)
-		restart(service);
+		restart_child(service);
 }
 
-bool gateway_service_lives(const struct gateway_service *service)
+bool wr_gateway_service_runs(const struct wr_gateway_service *service)
 {
 	return service && (service->asleep || service->child.pid);
 }
 
-bool gateway_service_renew(struct gateway_service *service)
+bool wr_gateway_service_renew(struct wr_gateway_service *service)
 {
 	char size[WR_SIZE_TEXT];
 
 	if (!service || !service->child.report.stuck)
 		return false;
-	end(service);
-	restart(service);
+	end_child(service);
+	restart_child(service);
 	wr_size_text(service->child.report.table_bytes, size);
-	wr_log(WR_LOG_INFO, "the table was resized: it has %s, and the service was started anew",
+	wr_log(WR_LOG_INFO, "the table was resized: it has %s, and the service was restarted",
 	       size);
 	return true;
 }
 
-void gateway_service_summary(const struct gateway_service *service, FILE *out)
+void wr_gateway_service_summary(const struct wr_gateway_service *service, FILE *out)
 {
 	if (service && service->child.summary)
 		fputs(service->child.summary, out);
 }
 
-void gateway_service_drain(struct gateway_service *service)
+void wr_gateway_service_drain(struct wr_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return;
 	service->draining = true;
-	gateway_child_tell(&service->child, GATEWAY_CHILD_DRAIN);
+	wr_gateway_child_send(&service->child, WR_GATEWAY_CHILD_DRAIN);
 }
 
-bool gateway_service_drained(struct gateway_service *service)
+bool wr_gateway_service_drained(struct wr_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return true;
-	gateway_child_look(&service->child);
+	wr_gateway_child_poll(&service->child);
 	return !service->child.pid || service->child.report.drained;
 }
 
-unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *bytes)
+unsigned wr_gateway_service_moves(const struct wr_gateway_service *service, uint64_t *bytes)
 {
 	if (!service || service->asleep)
 		return 0;
@@ -538,20 +543,20 @@ unsigned gateway_service_moves(const struct gateway_service *service, uint64_t *
 	return (unsigned)service->child.report.moves;
 }
 
-uint64_t gateway_service_rules(const struct gateway_service *service, bool *defers)
+uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool *defers)
 {
 	*defers = false;
 	if (!service || service->asleep || !service->child.pid)
 		return 0;
 	*defers = service->child.report.defers;
-	/* Another process counts anew. */
+	/* A new process counts generations from 1. */
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 
-void gateway_service_stop(struct gateway_service *service)
+void wr_gateway_service_stop(struct wr_gateway_service *service)
 {
 	if (!service)
 		return;
-	end(service);
-	discard(service);
+	end_child(service);
+	free_service(service);
 }

@@ -1,23 +1,14 @@
+/* Overwrites passwords in argv, which other users can read in the process list. Called by `weir serve`
+ * and `weir gateway` before they read their options. */
 #include "cli/options/arguments.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_secret(const struct wr_command *command, const char *name, size_t len)
-{
-	for (size_t g = 0; g < command->group_count; g++)
-		for (size_t i = 0; i < command->groups[g].count; i++) {
-			const struct wr_option *option = &command->groups[g].options[i];
+#include "cli/options/read.h"
 
-			if (option->secret && strlen(option->name) == len &&
-			    memcmp(option->name, name, len) == 0)
-				return true;
-		}
-	return false;
-}
-
-/* The URL from behind its "://" up to `end`: USER:PASSWORD@, and ?sentinel_password=. What is not a
- * password may be struck out with it, never the other way round. */
+/* Overwrites the passwords of a URL: USER:PASSWORD@ and ?sentinel_password=. `url` points behind
+ * "://". Text beside a password may be overwritten too; a password is never left. */
 static bool hide_in_url(char *url, char *end)
 {
 	static const char name[] = "password=";
@@ -34,7 +25,7 @@ static bool hide_in_url(char *url, char *end)
 	return colon || query;
 }
 
-/* A list has several. */
+/* The value may be a list of URLs. */
 static bool hide_in_value(char *value)
 {
 	bool hidden = false;
@@ -49,7 +40,7 @@ static bool hide_in_value(char *value)
 	return hidden;
 }
 
-static char **copy_of(int argc, char **argv)
+static char **copy_arguments(int argc, char **argv)
 {
 	size_t count = (size_t)argc, bytes = (count + 1) * sizeof *argv;
 	char **copy, *text;
@@ -72,15 +63,21 @@ static char **copy_of(int argc, char **argv)
 
 char **wr_arguments_hide(const struct wr_command *command, int argc, char **argv, bool *hidden)
 {
-	char **copy = copy_of(argc, argv);
+	char **copy = copy_arguments(argc, argv);
 
 	*hidden = false;
 	if (!copy)
 		return NULL;
 	for (int i = 1; i < argc; i++) {
 		size_t len = strcspn(argv[i], "=");
+		struct wr_option_ref ref = {0};
+		bool secret = false;
 
-		if (strncmp(argv[i], "--", 2) != 0 || !is_secret(command, argv[i] + 2, len - 2))
+		while (strncmp(argv[i], "--", 2) == 0 && wr_options_next(command, &ref))
+			secret |= ref.option->secret &&
+				  wr_str_equal(wr_str(ref.option->name),
+					       (struct weir_str){argv[i] + 2, len - 2});
+		if (!secret)
 			continue;
 		if (argv[i][len])
 			*hidden |= hide_in_value(argv[i] + len + 1);

@@ -1,4 +1,4 @@
-/* weir gateway: its options. */
+/* The options of `weir gateway`: one row each, into struct wr_gateway_settings. */
 #include "cli/gateway/gateway.h"
 
 #include "cli/gateway/service.h"
@@ -8,47 +8,51 @@
 #define AT(field) .at = offsetof(struct wr_gateway_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 
-struct wr_gateway_settings gateway_settings;
+struct wr_gateway_settings wr_cli_gateway_settings;
 
 static const struct wr_option traffic[] = {
 	{"upstream", WR_OPTION_LIST, "URL,…", NULL,
-	 "the API servers: http://HOST:PORT, https://HOST, unix:/path.\n"
-	 "A server that fails three times rests for 5 s",
+	 "the API servers: http://HOST:PORT, https://HOST,\n"
+	 "unix:/path. A server that fails three times gets no\n"
+	 "requests for 5 s",
 	 AT(upstream)},
 	{"listen", WR_OPTION_ADDRESSES, "ADDR,…", "8080",
-	 "where clients connect: PORT (all addresses), HOST:PORT,\n"
+	 "addresses for clients: PORT (all interfaces), HOST:PORT,\n"
 	 "[IPV6]:PORT, unix:/path",
 	 AT(listen)},
 	{"tls-cert", WR_OPTION_TEXT, "FILE", NULL,
-	 "certificate with its chain, PEM: --listen then speaks\n"
-	 "HTTPS, with HTTP/2",
+	 "certificate with its chain, PEM: --listen then uses HTTPS,\n"
+	 "with HTTP/2",
 	 AT(tls_cert)},
-	{"tls-key", WR_OPTION_TEXT, "FILE", NULL, "its private key, PEM", AT(tls_key)},
-	{"h2c", WR_OPTION_ADDRESSES, "ADDR,…", NULL, "where to speak HTTP/2 without TLS", AT(h2c)},
+	{"tls-key", WR_OPTION_TEXT, "FILE", NULL, "private key of --tls-cert, PEM", AT(tls_key)},
+	{"h2c", WR_OPTION_ADDRESSES, "ADDR,…", NULL, "addresses for HTTP/2 without TLS", AT(h2c)},
 };
 
 static const struct wr_option limiting[] = {
 	{"rules", WR_OPTION_TEXT, "PATH", NULL,
-	 "rule file or directory; changes are noticed within a\n"
-	 "second (/etc/weir/rules)",
+	 "rule file or directory; changes take effect within a\n"
+	 "second. Without it /etc/weir/rules",
 	 AT(rules)},
 	{"domain", WR_OPTION_TEXT, "NAME", NULL,
-	 "the domain that decides; needed when several have\n"
-	 "requests:",
+	 "domain of the rules that apply; required if several\n"
+	 "domains have requests:",
 	 AT(domain)},
 	{"headers", WR_OPTION_TEXT, "PROFILE", "x",
-	 "fields that tell clients their limits: x, ietf, github,\n"
+	 "header fields with the client's limits: x, ietf, github,\n"
 	 "none",
 	 AT(headers), .choices = "x ietf github none"},
 	{"dry-run", WR_OPTION_SWITCH, NULL, NULL, "count, but refuse and delay nothing",
 	 AT(dry_run)},
 	{"table", WR_OPTION_TEXT, "NAME", "default",
-	 "the counters: processes that name one table share them", AT(table)},
-	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "the table's size, about 44 bytes a key",
+	 "name of the table; processes with the same table share its\n"
+	 "counters",
+	 AT(table)},
+	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "size of the table, about 44 bytes per key",
 	 AT(memory_bytes), .min = 262144, .max = (uint64_t)256 << 30},
 	{"log-memory", WR_OPTION_SIZE, "SIZE", "0",
-	 "of it for sliding window logs, 8 bytes a stamp; 0: a quarter if\n"
-	 "the rules have such limits, else a sixteenth",
+	 "part of --memory for sliding window logs, 8 bytes per\n"
+	 "request; 0: a quarter if the rules have such limits, else a\n"
+	 "sixteenth",
 	 AT(log_bytes), .max = (uint64_t)192 << 30},
 	{"keys", WR_OPTION_TEXT, "HOW", "text",
 	 "how clients' keys are shown in statistics: text, hashed,\n"
@@ -58,66 +62,65 @@ static const struct wr_option limiting[] = {
 
 static const struct wr_option clients[] = {
 	{"trust", WR_OPTION_LIST, "CIDR,…", NULL,
-	 "proxies before this one, whose X-Forwarded-* count:\n"
-	 "10.0.0.0/8, unix:",
+	 "proxies in front of the gateway whose X-Forwarded-* fields\n"
+	 "are used: 10.0.0.0/8, unix:",
 	 AT(trust)},
 	{"auth", WR_OPTION_TEXT, "URL", NULL,
-	 "asked about every request; who it says the user is\n"
-	 "becomes `identity` in rules",
+	 "authentication server, asked about every request; the user\n"
+	 "in its response is `identity` in rules",
 	 AT(auth)},
 	{"auth-headers", WR_OPTION_LIST, "NAME,…",
 	 "Remote-User,X-Auth-Request-User,X-Forwarded-User",
-	 "where its answer says so, the first that is there;\n"
-	 "clients' own are dropped",
+	 "header fields of its response with the user; the first\n"
+	 "present one counts. Clients' own fields are removed",
 	 AT(auth_headers)},
-	{"max-body", WR_OPTION_SIZE, "SIZE", "16M", "the largest request body; others get a 413",
-	 AT(max_body_bytes), .min = 1024, .max = (uint64_t)1 << 40},
+	{"max-body", WR_OPTION_SIZE, "SIZE", "16M",
+	 "maximum size of a request body; larger ones get status 413", AT(max_body_bytes),
+	 .min = 1024, .max = (uint64_t)1 << 40},
 	{"stream-uploads", WR_OPTION_SWITCH, NULL, NULL,
-	 "pass request bodies on as they come, so that a failed\n"
-	 "one is not tried at another server",
+	 "forward request bodies as they arrive; a failed request\n"
+	 "is then not retried at another server",
 	 AT(stream_uploads)},
 };
 
 static const struct wr_option servers[] = {
 	{"upstream-timeout", WR_OPTION_DURATION, "TIME", "60s",
-	 "how long an API server may be silent", AT(upstream_timeout_ns), .min = 1000000,
+	 "timeout for an API server that sends nothing", AT(upstream_timeout_ns), .min = 1000000,
 	 .max = SECONDS(86400)},
 	{"upstream-ca", WR_OPTION_TEXT, "FILE", NULL,
-	 "what https:// servers' certificates are checked by\n"
-	 "(the system's)",
+	 "CA certificates for https:// servers, PEM; without it\n"
+	 "those of the system",
 	 AT(upstream_ca)},
-	{"upstream-name", WR_OPTION_TEXT, "NAME", NULL, "the name in them, if it is not the host's",
-	 AT(upstream_name)},
+	{"upstream-name", WR_OPTION_TEXT, "NAME", NULL,
+	 "name in the servers' certificates, if it is not the host", AT(upstream_name)},
 };
 
 static const struct wr_option running[] = {
-	{"workers", WR_OPTION_NUMBER, "N", "0", "worker processes; 0: one for each processor",
+	{"workers", WR_OPTION_NUMBER, "N", "0", "number of worker processes; 0: one per processor",
 	 AT(workers), .min = 0, .max = 512},
 	{"drain", WR_OPTION_DURATION, "TIME", "30s",
-	 "when stopping, how long requests under way have", AT(drain_ns), .min = 0,
+	 "time for requests in progress when the gateway stops", AT(drain_ns), .min = 0,
 	 .max = SECONDS(86400)},
 	{"access-log", WR_OPTION_TEXT, "FILE", "off",
-	 "a line for each request; - is standard output", AT(access_log)},
+	 "file with a line per request; - is standard output", AT(access_log)},
 	{"runtime", WR_OPTION_TEXT, "DIR", NULL,
-	 "folder of nginx's configuration and process id\n"
-	 "(/run/weir/gateway-PORT for root)",
+	 "folder of nginx's configuration and process id; without\n"
+	 "it /run/weir/gateway-PORT for root",
 	 AT(runtime)},
 	{"user", WR_OPTION_TEXT, "NAME", NULL,
-	 "when root starts it, who the service and nginx's workers\n"
-	 "are (weir, if that user exists); a number that no account\n"
-	 "has is for the service alone",
+	 "user of the service and of nginx's workers when root starts\n"
+	 "the gateway; a number without an account is for the service\n"
+	 "only. Without it weir, if that user exists",
 	 AT(user)},
-	{"nginx", WR_OPTION_TEXT, "PATH", NULL, "the program (found by PATH)", AT(nginx)},
-	{"module", WR_OPTION_TEXT, "PATH", NULL, "ngx_http_weir_module.so (beside weir)",
-	 AT(module)},
-	{"print-config", WR_OPTION_SWITCH, NULL, NULL,
-	 "print nginx's configuration and do nothing else", AT(print_config)},
+	{"nginx", WR_OPTION_TEXT, "PATH", NULL, "nginx program; without it the one in PATH",
+	 AT(nginx)},
+	{"module", WR_OPTION_TEXT, "PATH", NULL,
+	 "path of ngx_http_weir_module.so; without it beside weir", AT(module)},
+	{"print-config", WR_OPTION_SWITCH, NULL, NULL, "print nginx's configuration and exit",
+	 AT(print_config)},
 };
 
-#define GROUP(title, options)                                                                      \
-	{                                                                                          \
-		title, options, sizeof(options) / sizeof *(options), &gateway_settings             \
-	}
+#define GROUP(title, options) WR_OPTION_GROUP(title, options, &wr_cli_gateway_settings)
 
 static const struct wr_option_group groups[] = {
 	GROUP("Traffic", traffic),
@@ -125,21 +128,24 @@ static const struct wr_option_group groups[] = {
 	GROUP("Clients", clients),
 	GROUP("API servers", servers),
 	GROUP("Running", running),
-	{"Service (weir serve beside nginx)", gateway_service_options, GATEWAY_SERVICE_OPTIONS,
-	 &gateway_service_settings},
-	{"Redis", redis_options, WR_REDIS_OPTIONS, &gateway_service_settings.redis},
-	{"Deferred requests", queue_options, WR_QUEUE_OPTIONS, &gateway_service_settings.queue},
+	{"Service (weir serve beside nginx)", wr_gateway_service_options,
+	 WR_GATEWAY_SERVICE_OPTIONS, &wr_gateway_service_settings},
+	{"Redis", wr_redis_options, WR_REDIS_OPTIONS, &wr_gateway_service_settings.redis},
+	{"Deferred requests", wr_queue_options, WR_QUEUE_OPTIONS,
+	 &wr_gateway_service_settings.queue},
 };
 
-const struct wr_command gateway_command = {
+const struct wr_command wr_gateway_command = {
 	"gateway",
 	"weir gateway --upstream URL[,URL…] [--rules PATH] [--listen ADDR] [OPTION…]\n"
 	"\n"
-	"Stands before an API and lets pass what the rules allow. It runs nginx with weir's "
-	"module,\n"
-	"in the foreground: TERM or Ctrl-C ends it after the requests under way, a second one at "
-	"once;\n"
-	"HUP reads options, rules and certificates again; USR1 opens the log file again.\n",
+	"Runs in front of an API and admits requests by the rules. It runs nginx with weir's "
+	"module\n"
+	"in the foreground. TERM or Ctrl-C stops it when the requests in progress are done; a "
+	"second\n"
+	"TERM stops it at once. HUP reads options, rules and certificates again; USR1 opens the "
+	"log\n"
+	"file again.\n",
 	"Examples\n"
 	"  weir gateway --upstream http://127.0.0.1:3000 --rules rules.yaml\n"
 	"  weir gateway --upstream http://10.0.0.5:3000,http://10.0.0.6:3000 --rules "
@@ -151,7 +157,8 @@ const struct wr_command gateway_command = {
 	"  weir gateway --upstream http://127.0.0.1:3000 --rules rules.yaml --dry-run --access-log "
 	"-\n"
 	"\n"
-	"Exit: 0 stopped, 1 the rules, a port or nginx was in the way, 2 not understood.\n",
+	"Exit: 0 stopped, 1 the rules, a port or nginx cannot be used, 2 usage error.\n",
 	groups,
 	sizeof groups / sizeof *groups,
+	.has_config = true,
 };

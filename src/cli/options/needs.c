@@ -1,30 +1,29 @@
-/* Options that say something about another one are no use without it: who gives one expects that it
- * does something. */
+/* Reports options that have no effect because the option that they refine is missing, such as
+ * --redis-timeout without --redis. Called by options.c after all sources have been read. */
 #include <string.h>
 
 #include "cli/options/read.h"
 
-static bool is_given(const struct options_reader *reader, size_t number)
+static bool is_given(const struct wr_options_reader *reader, size_t number)
 {
-	return reader->set_by[number] > FROM_DEFAULT;
+	return reader->set_by[number] > WR_FROM_DEFAULT;
 }
 
-/* Whether the option that is needed is there. A queue is one of several kinds: it counts when it is
- * kept in Redis. */
-static bool is_met_by(const struct options_reader *reader, struct weir_str name)
+/* Whether the needed option was given. --queue counts only if the queue's backend is Redis. */
+static bool is_met_by(const struct wr_options_reader *reader, struct weir_str name)
 {
-	struct options_spot spot = options_find(reader, name);
+	struct wr_option_ref ref = wr_options_find(reader->command, name);
 	const char *value;
 
-	if (!spot.option || !is_given(reader, spot.number))
+	if (!ref.option || !is_given(reader, ref.number))
 		return false;
 	if (!wr_str_equal(name, WR_STR("queue")))
 		return true;
-	memcpy(&value, spot.field, sizeof value);
+	memcpy(&value, ref.field, sizeof value);
 	return value && wr_str_begins(wr_str(value), WR_STR("redis"));
 }
 
-static bool is_met(const struct options_reader *reader, const char *needs)
+static bool is_met(const struct wr_options_reader *reader, const char *needs)
 {
 	struct weir_str rest = wr_str(needs);
 
@@ -38,32 +37,24 @@ static bool is_met(const struct options_reader *reader, const char *needs)
 	return false;
 }
 
-static void say_unmet(struct options_reader *reader, const struct wr_option *option, size_t number)
+void wr_options_check_needs(struct wr_options_reader *reader)
 {
-	char name[64];
+	struct wr_option_ref ref = {0};
 
-	if (reader->set_by[number] == FROM_ENVIRONMENT)
-		options_variable(option->name, name, sizeof name);
-	else
-		snprintf(name, sizeof name, "%s%s", reader->set_by[number] == FROM_FILE ? "" : "--",
-			 option->name);
-	options_wrong(reader, "", "%s needs --redis%s: there is no store it could be for", name,
-		      strchr(option->needs, ' ') ? ", or a --queue in Redis" : "");
-}
+	while (wr_options_next(reader->command, &ref)) {
+		const struct wr_option *option = ref.option;
+		enum wr_option_source source = reader->set_by[ref.number];
+		char name[64];
 
-void options_check_needs(struct options_reader *reader)
-{
-	size_t number = 0;
-
-	for (size_t g = 0; g < reader->command->group_count; g++) {
-		const struct wr_option_group *group = &reader->command->groups[g];
-
-		for (size_t i = 0; i < group->count; i++, number++) {
-			const struct wr_option *option = &group->options[i];
-
-			if (option->needs && is_given(reader, number) &&
-			    !is_met(reader, option->needs))
-				say_unmet(reader, option, number);
-		}
+		if (!option->needs || !is_given(reader, ref.number) ||
+		    is_met(reader, option->needs))
+			continue;
+		if (source == WR_FROM_ENVIRONMENT)
+			wr_options_variable(option, name, sizeof name);
+		else
+			snprintf(name, sizeof name, "%s%s", source == WR_FROM_FILE ? "" : "--",
+				 option->name);
+		wr_options_wrong(reader, "", "%s needs --redis%s: without Redis it has no effect",
+				 name, strchr(option->needs, ' ') ? ", or a --queue in Redis" : "");
 	}
 }

@@ -1,33 +1,24 @@
+/* Reads a command's options from its table (options.h), and prints the table as help text. Called
+ * by every subcommand: `weir serve` and `weir gateway` directly, the others by wr_cli_read(). */
 #include "cli/options/read.h"
 
-#include <assert.h>
 #include <stdarg.h>
 
+#include "base/assert.h"
 #include "rules/fields.h"
 
-static struct options_spot spot_of(const struct wr_option_group *group, size_t at, size_t number)
+struct wr_option_ref wr_options_find(const struct wr_command *command, struct weir_str name)
 {
-	const struct wr_option *option = &group->options[at];
+	struct wr_option_ref ref = {0};
 
-	return (struct options_spot){option, (char *)group->into + option->at, number};
+	while (wr_options_next(command, &ref))
+		if (wr_str_equal(name, wr_str(ref.option->name)))
+			return ref;
+	return (struct wr_option_ref){0};
 }
 
-struct options_spot options_find(const struct options_reader *reader, struct weir_str name)
-{
-	size_t number = 0;
-
-	for (size_t g = 0; g < reader->command->group_count; g++) {
-		const struct wr_option_group *group = &reader->command->groups[g];
-
-		for (size_t i = 0; i < group->count; i++, number++)
-			if (wr_str_equal(name, wr_str(group->options[i].name)))
-				return spot_of(group, i, number);
-	}
-	return (struct options_spot){0};
-}
-
-/* Names and values come from files and from other programs: they steer no terminal. */
-void options_wrong(struct options_reader *reader, const char *where, const char *format, ...)
+/* Names and values come from files and from other programs, so control characters are replaced. */
+void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
 {
 	char text[2048];
 	va_list args;
@@ -44,14 +35,15 @@ void options_wrong(struct options_reader *reader, const char *where, const char 
 		*where ? " " : "", text);
 }
 
-struct weir_str options_guess(const struct options_reader *reader, struct weir_str name)
+struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name)
 {
 	struct wr_guess guess = {.word = name};
+	struct wr_option_ref ref = {0};
 
-	for (size_t g = 0; g < reader->command->group_count; g++)
-		for (size_t i = 0; i < reader->command->groups[g].count; i++)
-			wr_guess_try(&guess, wr_str(reader->command->groups[g].options[i].name));
-	wr_guess_try(&guess, WR_STR("config"));
+	while (wr_options_next(reader->command, &ref))
+		wr_guess_try(&guess, wr_str(ref.option->name));
+	if (reader->command->has_config)
+		wr_guess_try(&guess, WR_STR("config"));
 	wr_guess_try(&guess, WR_STR("help"));
 	return guess.best;
 }
@@ -62,95 +54,104 @@ static const size_t field_bytes[] = {
 #undef FIELD_BYTES
 };
 
-static void read_defaults(struct options_reader *reader)
+static void read_defaults(struct wr_options_reader *reader)
 {
-	size_t number = 0;
+	struct wr_option_ref ref = {0};
 
-	reader->source = FROM_DEFAULT;
-	for (size_t g = 0; g < reader->command->group_count; g++) {
-		const struct wr_option_group *group = &reader->command->groups[g];
-
-		assert(number + group->count <= WR_OPTIONS_MAX);
-		for (size_t i = 0; i < group->count; i++) {
-			struct options_spot spot = spot_of(group, i, number++);
-
-			memset(spot.field, 0, field_bytes[spot.option->kind]);
-			if (spot.option->otherwise)
-				options_set(reader, &spot, spot.option->name,
-					    wr_str(spot.option->otherwise));
-		}
+	reader->source = WR_FROM_DEFAULT;
+	if (reader->command->words)
+		*reader->command->words = (struct wr_words){0};
+	while (wr_options_next(reader->command, &ref)) {
+		wr_assert(ref.number < WR_OPTIONS_MAX);
+		memset(ref.field, 0, field_bytes[ref.option->kind]);
+		if (ref.option->given_at)
+			*(bool *)(ref.field - ref.option->at + ref.option->given_at) = false;
+		if (ref.option->otherwise)
+			wr_options_set(reader, &ref, ref.option->name,
+				       wr_str(ref.option->otherwise));
 	}
 }
 
-void options_variable(const char *option, char *name, size_t cap)
+void wr_options_variable(const struct wr_option *option, char *name, size_t cap)
 {
-	size_t len = (size_t)snprintf(name, cap, "WEIR_");
+	size_t len;
 
-	for (; *option && len + 1 < cap; option++, len++)
-		name[len] = *option == '-'                     ? '_'
-			    : *option >= 'a' && *option <= 'z' ? (char)(*option - 'a' + 'A')
-							       : *option;
+	if (option->variable) {
+		snprintf(name, cap, "%s", option->variable);
+		return;
+	}
+	len = (size_t)snprintf(name, cap, "WEIR_");
+	for (const char *c = option->name; *c && len + 1 < cap; c++, len++)
+		name[len] = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
 	name[len] = 0;
 }
 
-/* An empty variable is as good as none: that is how compose files leave one out. */
-static const char *variable(char **environment, const char *name)
+/* An empty variable counts as unset: compose files leave a variable out in this way. */
+static const char *find_variable(char **environment, const char *name)
 {
 	size_t len = strlen(name);
 
-	for (; environment && *environment; environment++)
+	for (; *name && environment && *environment; environment++)
 		if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=' &&
 		    (*environment)[len + 1])
 			return *environment + len + 1;
 	return NULL;
 }
 
-static void read_environment(struct options_reader *reader, char **environment)
+static void read_environment(struct wr_options_reader *reader, char **environment)
 {
-	size_t number = 0;
+	struct wr_option_ref ref = {0};
 
-	reader->source = FROM_ENVIRONMENT;
-	for (size_t g = 0; g < reader->command->group_count; g++) {
-		const struct wr_option_group *group = &reader->command->groups[g];
+	reader->source = WR_FROM_ENVIRONMENT;
+	while (wr_options_next(reader->command, &ref)) {
+		char name[64];
+		const char *value;
 
-		for (size_t i = 0; i < group->count; i++) {
-			char name[64];
-			const char *value;
-			struct options_spot spot = spot_of(group, i, number++);
-
-			options_variable(spot.option->name, name, sizeof name);
-			value = variable(environment, name);
-			if (value)
-				options_set(reader, &spot, name, wr_str(value));
-		}
+		wr_options_variable(ref.option, name, sizeof name);
+		value = find_variable(environment, name);
+		if (value)
+			wr_options_set(reader, &ref, name, wr_str(value));
 	}
 }
 
-/* An argument that is a flag, or should be one. */
-struct flag {
+/* An argument that begins with a dash. */
+struct option_flag {
 	const char *text;
-	struct weir_str name; /* without dashes; empty: not a flag at all */
+	struct weir_str name; /* without dashes; empty: no long option */
 	const char *value;    /* NULL: none given */
-	struct options_spot spot;
+	struct wr_option_ref ref;
 	bool is_config, is_help, takes_value;
-	int arguments; /* it is made of */
+	int arguments; /* that it consists of */
 };
 
-/* Values follow behind `=` or as the next argument; one that begins with -- is the next flag. */
-static struct flag split_flag(const struct options_reader *reader, int left, char **argv)
+static struct wr_option_ref find_letter(const struct wr_command *command, char letter)
 {
-	struct flag flag = {.text = argv[0], .arguments = 1};
+	struct wr_option_ref ref = {0};
+
+	while (letter && wr_options_next(command, &ref))
+		if (ref.option->letter == letter)
+			return ref;
+	return (struct wr_option_ref){0};
+}
+
+/* A value follows `=` or a letter, or is the next argument, unless that begins with --. */
+static struct option_flag split_flag(const struct wr_command *command, int left, char **argv)
+{
+	struct option_flag flag = {.text = argv[0], .arguments = 1};
 	struct weir_str text = wr_str(argv[0]);
 	size_t equals = wr_str_find(text, '=');
 
 	flag.is_help = wr_str_equal(text, WR_STR("--help")) || wr_str_equal(text, WR_STR("-h"));
-	if (!wr_str_begins(text, WR_STR("--")))
-		return flag;
-	flag.name = wr_str_from(wr_str_first(text, equals), 2);
-	flag.value = equals < text.len ? argv[0] + equals + 1 : NULL;
-	flag.spot = options_find(reader, flag.name);
-	flag.is_config = wr_str_equal(flag.name, WR_STR("config"));
-	flag.takes_value = flag.is_config || (flag.spot.option && flag.spot.option->argument);
+	if (wr_str_begins(text, WR_STR("--"))) {
+		flag.name = wr_str_from(wr_str_first(text, equals), 2);
+		flag.value = equals < text.len ? argv[0] + equals + 1 : NULL;
+		flag.ref = wr_options_find(command, flag.name);
+		flag.is_config = command->has_config && wr_str_equal(flag.name, WR_STR("config"));
+	} else if (text.len > 1 && text.ptr[0] == '-') {
+		flag.ref = find_letter(command, text.ptr[1]);
+		flag.value = text.len > 2 ? argv[0] + 2 : NULL;
+	}
+	flag.takes_value = flag.is_config || (flag.ref.option && flag.ref.option->argument);
 	if (flag.takes_value && !flag.value && left > 1 && strncmp(argv[1], "--", 2) != 0) {
 		flag.value = argv[1];
 		flag.arguments = 2;
@@ -158,84 +159,135 @@ static struct flag split_flag(const struct options_reader *reader, int left, cha
 	return flag;
 }
 
-/* Returns how many arguments to pass over: what follows an unknown flag is its value, most likely,
- * and no fault of its own. */
-static int unknown_flag(struct options_reader *reader, const struct flag *flag, const char *next)
+/* Returns the number of arguments to skip. An argument that follows an unknown flag is most likely
+ * the flag's value, so it is not reported as a second error. */
+static int report_unknown(struct wr_options_reader *reader, const struct option_flag *flag,
+			  const char *next)
 {
-	struct weir_str near = options_guess(reader, flag->name);
+	struct weir_str near = wr_options_guess(reader, flag->name);
 
 	if (flag->text[0] != '-') {
-		options_wrong(reader, "", "'%.200s' is not understood: options begin with --",
-			      flag->text);
+		wr_options_wrong(reader, "", "'%.200s' is not an option: options begin with --",
+				 flag->text);
 		return 1;
 	}
 	if (near.len)
-		options_wrong(reader, "", "there is no option --%.*s; did you mean --%.*s?",
-			      (int)flag->name.len, flag->name.ptr, (int)near.len, near.ptr);
+		wr_options_wrong(reader, "", "there is no option --%.*s; did you mean --%.*s?",
+				 (int)flag->name.len, flag->name.ptr, (int)near.len, near.ptr);
 	else
-		options_wrong(reader, "", "there is no option '%.200s'", flag->text);
+		wr_options_wrong(reader, "", "there is no option '%.200s'", flag->text);
 	return next && next[0] != '-' && !flag->value ? 2 : 1;
 }
 
-/* Returns how many arguments it took. In the first pass only --config and --help count: the file is
- * read before the other flags, which win over it. */
-static int read_argument(struct options_reader *reader, int left, char **argv, bool first_pass)
+/* Returns the number of arguments that were read. The first pass reads only --config and --help:
+ * the file is read before the other flags, which override it. */
+static int read_flag(struct wr_options_reader *reader, int left, char **argv, bool first_pass)
 {
-	struct flag flag = split_flag(reader, left, argv);
+	struct option_flag flag = split_flag(reader->command, left, argv);
+	const struct wr_option *option = flag.ref.option;
 	char where[96];
 
-	snprintf(where, sizeof where, "%.*s",
-		 (int)(flag.name.len ? flag.name.len + 2 : strlen(flag.text)), flag.text);
+	snprintf(where, sizeof where, "--%s",
+		 flag.is_config ? "config"
+		 : option       ? option->name
+				: "");
 	if (flag.is_help)
 		reader->help = true;
 	else if (flag.is_config && flag.value)
 		reader->config = flag.value;
 	else if (first_pass)
 		return flag.arguments;
-	else if (!flag.is_config && !flag.spot.option)
-		return unknown_flag(reader, &flag, left > 1 ? argv[1] : NULL);
+	else if (!flag.is_config && !option)
+		return report_unknown(reader, &flag, left > 1 ? argv[1] : NULL);
 	else if (flag.takes_value && !flag.value)
-		options_wrong(reader, where, "needs a value: %s %s", where,
-			      flag.is_config ? "FILE" : flag.spot.option->argument);
+		wr_options_wrong(reader, where, "needs a value: %s %s", where,
+				 flag.is_config ? "FILE" : option->argument);
 	else
-		options_set(reader, &flag.spot, where, wr_str(flag.value ? flag.value : "on"));
+		wr_options_set(reader, &flag.ref, where, wr_str(flag.value ? flag.value : "on"));
 	return flag.arguments;
 }
 
-static void read_arguments(struct options_reader *reader, int argc, char **argv, bool first_pass)
+static void read_word(struct wr_options_reader *reader, const char *word)
 {
-	reader->source = FROM_ARGUMENTS;
-	for (int i = 1; i < argc;)
-		i += read_argument(reader, argc - i, argv + i, first_pass);
+	const struct wr_command *command = reader->command;
+
+	if (command->words_max && command->words->count == command->words_max)
+		wr_options_wrong(reader, "", "'%.200s' is one word too many", word);
+	else
+		wr_options_add_word(reader, command->words, "", wr_str(word));
+}
+
+static void read_arguments(struct wr_options_reader *reader, int argc, char **argv, bool first_pass)
+{
+	bool has_words = reader->command->words, only_words = false;
+
+	reader->source = WR_FROM_ARGUMENTS;
+	for (int i = 1; i < argc;) {
+		bool is_flag = argv[i][0] == '-' && argv[i][1] && !only_words;
+
+		if (has_words && is_flag && strcmp(argv[i], "--") == 0) {
+			only_words = true;
+			i++;
+		} else if (has_words && !is_flag) {
+			if (!first_pass)
+				read_word(reader, argv[i]);
+			i++;
+		} else {
+			i += read_flag(reader, argc - i, argv + i, first_pass);
+		}
+	}
 }
 
 enum wr_options_outcome wr_options_read(const struct wr_command *command, int argc, char **argv,
 					char **environment, struct wr_arena *arena, FILE *errors)
 {
-	struct options_reader reader = {.command = command, .arena = arena, .errors = errors};
+	struct wr_options_reader reader = {.command = command,
+					   .arena = arena,
+					   .errors = errors,
+					   .words_cap = (size_t)argc + 1};
 
 	read_defaults(&reader);
-	assert(!reader.wrong); /* the table's own defaults are usable */
-	reader.config = variable(environment, "WEIR_CONFIG");
+	wr_assert(!reader.wrong); /* the defaults in the table are valid */
+	if (command->has_config)
+		reader.config = find_variable(environment, "WEIR_CONFIG");
 	read_arguments(&reader, argc, argv, true);
 	if (reader.help)
 		return WR_OPTIONS_HELP;
 	if (reader.config)
-		options_read_file(&reader, reader.config);
+		wr_options_read_file(&reader, reader.config);
 	read_environment(&reader, environment);
 	read_arguments(&reader, argc, argv, false);
-	options_check_needs(&reader);
+	wr_options_check_needs(&reader);
 	if (reader.wrong)
-		fprintf(errors, "weir %s --help tells all options\n", command->name);
+		fprintf(errors, "weir %s --help lists all options\n", command->name);
 	return reader.wrong ? WR_OPTIONS_WRONG : WR_OPTIONS_READ;
 }
 
 #define HELP_COLUMN 28
+#define HELP_WIDTH 90
 
-static void print_option(const struct wr_option *option, FILE *out)
+/* Writes "(default: 64M; WEIR_MEMORY)", "(WEIR_RULES)" or nothing. */
+static void describe_default(const struct wr_option *option, bool with_variable, char *text,
+			     size_t cap)
 {
-	int width = fprintf(out, "  --%s", option->name);
+	bool has_default = option->otherwise && *option->otherwise;
+	char variable[64] = "";
+
+	text[0] = 0;
+	if (with_variable)
+		wr_options_variable(option, variable, sizeof variable);
+	if (has_default || *variable)
+		snprintf(text, cap, "(%s%s%s%s)", has_default ? "default: " : "",
+			 has_default ? option->otherwise : "", has_default && *variable ? "; " : "",
+			 variable);
+}
+
+static void print_option(const struct wr_option *option, bool with_variable, FILE *out)
+{
+	int width = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+				   : fprintf(out, "  --%s", option->name);
 	const char *line = option->help;
+	char more[256];
 
 	if (option->argument)
 		width += fprintf(out, " %s", option->argument);
@@ -248,10 +300,23 @@ static void print_option(const struct wr_option *option, FILE *out)
 	for (const char *end; (end = strchr(line, '\n')); line = end + 1)
 		fprintf(out, "%.*s\n%*s", (int)(end - line), line, HELP_COLUMN, "");
 	fputs(line, out);
-	if (option->otherwise && *option->otherwise)
-		fprintf(out, " (%s)", option->otherwise);
+	describe_default(option, with_variable, more, sizeof more);
+	if (*more && HELP_COLUMN + strlen(line) + 1 + strlen(more) > HELP_WIDTH)
+		fprintf(out, "\n%*s%s", HELP_COLUMN, "", more);
+	else if (*more)
+		fprintf(out, " %s", more);
 	fputc('\n', out);
 }
+
+static const char config_note[] =
+	"\nEvery option can also be set by an environment variable (--tls-cert is WEIR_TLS_CERT)\n"
+	"and by a line of the YAML file that --config FILE names (tls-cert: FILE). The command\n"
+	"line overrides the environment, and the environment overrides the file.\n\n";
+
+static const char variable_note[] = "\nA name WEIR_… is the environment variable of that option; "
+				    "the command line overrides it.\n"
+				    "The other options have no variable: the environment cannot "
+				    "change what the command does.\n\n";
 
 void wr_options_help(const struct wr_command *command, FILE *out)
 {
@@ -259,13 +324,8 @@ void wr_options_help(const struct wr_command *command, FILE *out)
 	for (size_t g = 0; g < command->group_count; g++) {
 		fprintf(out, "\n%s\n", command->groups[g].title);
 		for (size_t i = 0; i < command->groups[g].count; i++)
-			print_option(&command->groups[g].options[i], out);
+			print_option(&command->groups[g].options[i], !command->has_config, out);
 	}
-	fprintf(out,
-		"\nEvery option is also a variable of the environment (--tls-cert is "
-		"WEIR_TLS_CERT) and a\n"
-		"line of the YAML file that --config FILE names (tls-cert: FILE). The command line "
-		"goes\n"
-		"before the environment, and that before the file.\n\n%s",
-		command->examples);
+	fputs(command->has_config ? config_note : variable_note, out);
+	fputs(command->examples, out);
 }

@@ -1,10 +1,11 @@
-/* --queue and what belongs to it: options that `weir serve` and `weir gateway` share. */
+/* --queue and the options that refine it: shared by `weir serve` and `weir gateway`. */
 #ifndef WR_CLI_OPTIONS_QUEUE_H
 #define WR_CLI_OPTIONS_QUEUE_H
 
 #include "cli/options/options.h"
 
 #define WR_QUEUE_OPTIONS 14
-extern const struct wr_option queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
+extern const struct wr_option
+	wr_queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
 
 #endif

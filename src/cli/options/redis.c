@@ -1,52 +1,55 @@
+/* The option --redis and the options that refine it, for `weir serve` and `weir gateway`. */
 #include "cli/options/redis.h"
 
 #include "serve/settings.h"
 
 #define AT(field) .at = offsetof(struct wr_redis_settings, field)
 
-const struct wr_option redis_options[WR_REDIS_OPTIONS] = {
+const struct wr_option wr_redis_options[WR_REDIS_OPTIONS] = {
 	{"redis", WR_OPTION_TEXT, "URL", NULL,
-	 "share the counters of rules that are not `local` with\n"
-	 "other machines: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],\n"
+	 "Redis that shares the counters of all rules, except\n"
+	 "`local` ones, with other machines:\n"
+	 "redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],\n"
 	 "rediss:// (TLS), redis+unix:///PATH,\n"
 	 "redis+sentinel://HOST,…/MASTER, redis+cluster://HOST,…",
 	 AT(url), .secret = true},
 	{"redis-password-file", WR_OPTION_TEXT, "FILE", NULL,
-	 "the password, so that it is not in the URL; read again\n"
-	 "when it changes",
+	 "file with the password, instead of a password in the URL;\n"
+	 "read again when it changes",
 	 AT(password_file), .needs = "redis"},
-	{"redis-prefix", WR_OPTION_TEXT, "TEXT", "weir", "what every key begins with", AT(prefix),
+	{"redis-prefix", WR_OPTION_TEXT, "TEXT", "weir", "prefix of every key in Redis", AT(prefix),
 	 .needs = "redis queue"},
 	{"redis-timeout", WR_OPTION_DURATION, "TIME", "250ms",
-	 "for connecting and for an answer; after it a rule does\n"
-	 "what its on_store_failure says",
+	 "timeout for a connection and for a reply; the rule's\n"
+	 "on_store_failure then decides",
 	 AT(timeout_ns), .min = 1000000, .max = 60000000000, .needs = "redis"},
 	{"redis-ca", WR_OPTION_TEXT, "FILE", NULL,
-	 "certificates to believe, PEM (those of the system)", AT(ca), .needs = "redis queue"},
-	{"redis-cert", WR_OPTION_TEXT, "FILE", NULL, "our certificate, if Redis asks for one",
-	 AT(cert), .needs = "redis queue"},
-	{"redis-key", WR_OPTION_TEXT, "FILE", NULL, "its private key", AT(key),
+	 "CA certificates, PEM; without it those of the system", AT(ca), .needs = "redis queue"},
+	{"redis-cert", WR_OPTION_TEXT, "FILE", NULL,
+	 "client certificate, PEM, if Redis requires one", AT(cert), .needs = "redis queue"},
+	{"redis-key", WR_OPTION_TEXT, "FILE", NULL, "private key of --redis-cert, PEM", AT(key),
 	 .needs = "redis queue"},
 	{"key-secret", WR_OPTION_TEXT, "FILE", NULL,
-	 "what names of counters are hashed with: the same on all\n"
-	 "machines, at least 16 bytes (agreed upon in Redis)",
+	 "file with the secret that hashes names of counters: the\n"
+	 "same on all machines, at least 16 bytes; without it the\n"
+	 "machines agree on a secret in Redis",
 	 AT(key_secret), .needs = "redis"},
 	{"fleet-size", WR_OPTION_NUMBER, "N", "1",
-	 "machines there are, for `on_store_failure: local`, until\n"
-	 "they have been counted in Redis",
+	 "number of machines, for `on_store_failure: local`, until\n"
+	 "Redis has counted them",
 	 AT(fleet_size), .min = 1, .max = 100000, .needs = "redis"},
 	{"sync-interval", WR_OPTION_DURATION, "TIME", "100ms",
-	 "how often machines tell each other what they admitted by\n"
-	 "`consistency: eventual`; what may be admitted too much\n"
-	 "grows with it",
+	 "how often machines exchange the amounts that they\n"
+	 "admitted by `consistency: eventual`; the possible\n"
+	 "overshoot grows with it",
 	 AT(sync_ns), .min = 10000000, .max = 60000000000, .needs = "redis"},
 	{"region", WR_OPTION_TEXT, "NAME", NULL,
-	 "this region's name, where several have a Redis each; not\n"
-	 "that of another one",
+	 "name of this region, if several regions each have a\n"
+	 "Redis; every region has its own name",
 	 AT(region), .needs = "redis"},
 	{"peer", WR_OPTION_LIST, "URL,…", NULL,
 	 "Redis of the other regions, as --redis: eventual limits\n"
-	 "count what was admitted in all of them. Needs --region\n"
-	 "and --key-secret",
+	 "count the amounts of all regions. Needs --region and\n"
+	 "--key-secret",
 	 AT(peers), .secret = true, .needs = "redis"},
 };

@@ -1,3 +1,5 @@
+/* Builds a URL of --redis from the Redis variables of envoyproxy/ratelimit. Called by
+ * serve_environment.c. */
 #include "cli/options/redis_environment.h"
 
 #include <ctype.h>
@@ -7,13 +9,13 @@
 
 #include "base/error.h"
 
-/* A URL being written; it is too long when len reaches cap. */
-struct writer {
+/* A URL being written. It does not fit if len reaches cap. */
+struct url_writer {
 	char *at;
 	size_t cap, len;
 };
 
-static void put_char(struct writer *out, char c)
+static void put_char(struct url_writer *out, char c)
 {
 	if (out->len + 1 < out->cap)
 		out->at[out->len] = c;
@@ -21,13 +23,13 @@ static void put_char(struct writer *out, char c)
 		out->len++;
 }
 
-static void put(struct writer *out, const char *text)
+static void put_text(struct url_writer *out, const char *text)
 {
 	for (; *text; text++)
 		put_char(out, *text);
 }
 
-static void put_escaped(struct writer *out, const char *text, size_t len)
+static void put_escaped(struct url_writer *out, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		char code[4];
@@ -37,12 +39,12 @@ static void put_escaped(struct writer *out, const char *text, size_t len)
 			continue;
 		}
 		snprintf(code, sizeof code, "%%%02X", (unsigned char)text[i]);
-		put(out, code);
+		put_text(out, code);
 	}
 }
 
-/* "PASSWORD" or "USER:PASSWORD" as what stands before the host. */
-static void put_login(struct writer *out, const char *auth)
+/* Writes "PASSWORD" or "USER:PASSWORD" as the login before the host. */
+static void put_login(struct url_writer *out, const char *auth)
 {
 	const char *colon = auth ? strchr(auth, ':') : NULL;
 
@@ -56,7 +58,7 @@ static void put_login(struct writer *out, const char *auth)
 	put_char(out, '@');
 }
 
-static void put_sentinel_login(struct writer *out, const char *auth)
+static void put_sentinel_login(struct url_writer *out, const char *auth)
 {
 	const char *colon = auth ? strchr(auth, ':') : NULL;
 
@@ -64,16 +66,16 @@ static void put_sentinel_login(struct writer *out, const char *auth)
 		return;
 	put_char(out, '?');
 	if (colon) {
-		put(out, "sentinel_user=");
+		put_text(out, "sentinel_user=");
 		put_escaped(out, auth, (size_t)(colon - auth));
 		put_char(out, '&');
 		auth = colon + 1;
 	}
-	put(out, "sentinel_password=");
+	put_text(out, "sentinel_password=");
 	put_escaped(out, auth, strlen(auth));
 }
 
-static int put_sentinel(struct writer *out, const struct redis_environment *from,
+static int put_sentinel(struct url_writer *out, const struct wr_redis_environment *from,
 			struct weir_error *error)
 {
 	size_t master = strcspn(from->url, ",");
@@ -82,62 +84,62 @@ static int put_sentinel(struct writer *out, const struct redis_environment *from
 		return wr_error(error, WEIR_EINVAL,
 				"REDIS_URL: with REDIS_TYPE=SENTINEL it is the master's name and "
 				"the sentinels: mymaster,sentinel1:26379,sentinel2:26379");
-	put(out, from->tls ? "rediss+sentinel://" : "redis+sentinel://");
+	put_text(out, from->tls ? "rediss+sentinel://" : "redis+sentinel://");
 	put_login(out, from->auth);
-	put(out, from->url + master + 1);
+	put_text(out, from->url + master + 1);
 	put_char(out, '/');
 	put_escaped(out, from->url, master);
 	put_sentinel_login(out, from->sentinel_auth);
 	return 0;
 }
 
-static bool is_unix(const struct redis_environment *from)
+static bool is_unix(const struct wr_redis_environment *from)
 {
 	return from->url[0] == '/' ||
 	       (from->socket_type && strcasecmp(from->socket_type, "unix") == 0);
 }
 
-static int put_single(struct writer *out, const struct redis_environment *from,
+static int put_single(struct url_writer *out, const struct wr_redis_environment *from,
 		      struct weir_error *error)
 {
 	if (!is_unix(from)) {
-		put(out, from->tls ? "rediss://" : "redis://");
+		put_text(out, from->tls ? "rediss://" : "redis://");
 		put_login(out, from->auth);
-		put(out, from->url);
+		put_text(out, from->url);
 		return 0;
 	}
 	if (from->tls)
 		return wr_error(error, WEIR_EINVAL, "REDIS_TLS is not for a Unix socket");
-	put(out, "redis+unix://");
+	put_text(out, "redis+unix://");
 	put_login(out, from->auth);
-	put(out, from->url);
+	put_text(out, from->url);
 	return 0;
 }
 
-/* The reference takes whole URLs too. */
+/* The reference accepts whole URLs too. */
 static bool is_url(const char *text)
 {
 	return strncmp(text, "redis://", 8) == 0 || strncmp(text, "rediss://", 9) == 0;
 }
 
-int redis_environment_url(const struct redis_environment *from, char *url, size_t cap,
-			  struct weir_error *error)
+int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
+			     struct weir_error *error)
 {
 	const char *type = from->type ? from->type : "SINGLE";
-	struct writer out = {url, cap, 0};
+	struct url_writer out = {url, cap, 0};
 	int rc = 0;
 
 	if (strcasecmp(type, "SENTINEL") == 0) {
 		rc = put_sentinel(&out, from, error);
 	} else if (strcasecmp(type, "CLUSTER") == 0) {
-		put(&out, from->tls ? "rediss+cluster://" : "redis+cluster://");
+		put_text(&out, from->tls ? "rediss+cluster://" : "redis+cluster://");
 		put_login(&out, from->auth);
-		put(&out, from->url);
+		put_text(&out, from->url);
 	} else if (strcasecmp(type, "SINGLE") != 0) {
 		return wr_error(error, WEIR_EINVAL,
 				"REDIS_TYPE=%s is none of SINGLE, SENTINEL, CLUSTER", type);
 	} else if (is_url(from->url)) {
-		put(&out, from->url);
+		put_text(&out, from->url);
 	} else {
 		rc = put_single(&out, from, error);
 	}

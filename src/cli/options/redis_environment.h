@@ -1,4 +1,4 @@
-/* The reference's variables about Redis as a URL of ours. */
+/* Converts the Redis variables of envoyproxy/ratelimit to a URL of --redis. */
 #ifndef WR_CLI_OPTIONS_REDIS_ENVIRONMENT_H
 #define WR_CLI_OPTIONS_REDIS_ENVIRONMENT_H
 
@@ -7,8 +7,8 @@
 
 #include <weir/error.h>
 
-/* Values as they stand in the environment; NULL: not set. */
-struct redis_environment {
+/* Values of the environment; NULL: not set. */
+struct wr_redis_environment {
 	const char *type;        /* SINGLE, SENTINEL, CLUSTER */
 	const char *socket_type; /* tcp, unix */
 	const char *url;         /* host:port, a path, master,sentinel:port,… or node:port,… */
@@ -17,8 +17,8 @@ struct redis_environment {
 	bool tls;
 };
 
-/* WEIR_EINVAL: the error says which variable is in the way, and never what a password is. */
-int redis_environment_url(const struct redis_environment *from, char *url, size_t cap,
-			  struct weir_error *error);
+/* Writes the URL. Returns 0, or WEIR_EINVAL with an error that names the variable but no password. */
+int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
+			     struct weir_error *error);
 
 #endif

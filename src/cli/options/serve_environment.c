@@ -1,3 +1,4 @@
+/* Derives WEIR_… variables from the variables of envoyproxy/ratelimit. Called by `weir serve`. */
 #include "cli/options/serve_environment.h"
 
 #include <stdbool.h>
@@ -14,18 +15,18 @@
 #define DEFAULT_ROOT "/srv/runtime_data/current"
 
 enum row_kind {
-	COPIED,  /* means what `into` means */
-	STORED,  /* the same, where there is a store */
-	BOOLEAN, /* the same, as the reference spells yes and no */
+	COPIED,  /* has the meaning of `into` */
+	STORED,  /* the same, but only with Redis */
+	BOOLEAN, /* the same, with true and false as the reference writes them */
 	RATIO,   /* 0.8 becomes 80 */
-	PART,    /* is put together with others, below */
-	ALWAYS,  /* asks for what weir does anyhow */
+	PART,    /* one of several variables that form an option, see below */
+	ALWAYS,  /* requests the behaviour that weir always has */
 	IGNORED, /* has no meaning here */
-	FAMILY,  /* all names that begin so: ignored */
+	FAMILY,  /* all names that begin with this one: ignored */
 };
 
 /* Every variable of the reference. */
-static const struct row {
+static const struct reference_row {
 	const char *name;
 	enum row_kind kind;
 	const char *into;
@@ -95,7 +96,7 @@ static const struct row {
 };
 #define ROW_COUNT (sizeof rows / sizeof *rows)
 
-struct reader {
+struct reference_reader {
 	char **environment;
 	struct wr_arena *arena;
 	struct wr_reference *reference;
@@ -105,7 +106,7 @@ struct reader {
 	int rc;
 };
 
-static const char *get(const struct reader *reader, const char *name)
+static const char *get_variable(const struct reference_reader *reader, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -115,13 +116,13 @@ static const char *get(const struct reader *reader, const char *name)
 	return NULL;
 }
 
-/* The value of an option, unless it has one already. */
-static void make(struct reader *reader, const char *option, const char *value)
+/* Adds OPTION=value to the environment, unless the option has a value already. */
+static void add_variable(struct reference_reader *reader, const char *option, const char *value)
 {
 	size_t size = strlen(option) + strlen(value) + 2;
 	char *text;
 
-	if (get(reader, option) || reader->made_count == MADE_MAX)
+	if (get_variable(reader, option) || reader->made_count == MADE_MAX)
 		return;
 	text = wr_arena_alloc(reader->arena, size);
 	if (!text) {
@@ -132,7 +133,7 @@ static void make(struct reader *reader, const char *option, const char *value)
 	reader->made[reader->made_count++] = text;
 }
 
-static void note(char *names, const char *variable)
+static void note_name(char *names, const char *variable)
 {
 	size_t used = strlen(names), len = strcspn(variable, "=");
 
@@ -141,44 +142,45 @@ static void note(char *names, const char *variable)
 			 (int)len, variable);
 }
 
-/* ---- what is put together ---- */
+/* ---- options that several variables form ---- */
 
-static void make_rules(struct reader *reader)
+static void make_rules(struct reference_reader *reader)
 {
-	const char *root = get(reader, "RUNTIME_ROOT"), *sub = get(reader, "RUNTIME_SUBDIRECTORY");
-	const char *app = get(reader, "RUNTIME_APPDIRECTORY");
+	const char *root = get_variable(reader, "RUNTIME_ROOT"),
+		   *sub = get_variable(reader, "RUNTIME_SUBDIRECTORY");
+	const char *app = get_variable(reader, "RUNTIME_APPDIRECTORY");
 	char path[VALUE_MAX];
 
 	snprintf(path, sizeof path, "%s/%s%s%s", root ? root : DEFAULT_ROOT, sub ? sub : "",
 		 sub ? "/" : "", app ? app : "config");
-	make(reader, "WEIR_RULES", path);
+	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* A port without a host is one of all addresses; the reverse is the usual port. */
-static void make_address(struct reader *reader, const char *option, const char *host_name,
-			 const char *port_name, const char *usual_host, const char *usual_port)
+/* A port without a host is on all addresses. A host without a port has the default port. */
+static void make_address(struct reference_reader *reader, const char *option, const char *host_name,
+			 const char *port_name, const char *default_host, const char *default_port)
 {
-	const char *host = get(reader, host_name), *port = get(reader, port_name);
+	const char *host = get_variable(reader, host_name), *port = get_variable(reader, port_name);
 	char address[VALUE_MAX];
 
 	if (!host && !port)
 		return;
 	if (!host)
-		host = usual_host;
+		host = default_host;
 	if (!port)
-		port = usual_port;
+		port = default_port;
 	snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-	make(reader, option, address);
+	add_variable(reader, option, address);
 }
 
-static void make_addresses(struct reader *reader)
+static void make_addresses(struct reference_reader *reader)
 {
-	const char *path = get(reader, "GRPC_UDS");
+	const char *path = get_variable(reader, "GRPC_UDS");
 	char address[VALUE_MAX];
 
 	if (path) {
 		snprintf(address, sizeof address, "unix:%s", path);
-		make(reader, "WEIR_GRPC", address);
+		add_variable(reader, "WEIR_GRPC", address);
 	} else {
 		make_address(reader, "WEIR_GRPC", "GRPC_HOST", "GRPC_PORT", "*", "8081");
 	}
@@ -186,9 +188,9 @@ static void make_addresses(struct reader *reader)
 	make_address(reader, "WEIR_ADMIN", "DEBUG_HOST", "DEBUG_PORT", "127.0.0.1", "6070");
 }
 
-/* What is neither yes nor no would end the reference too: nobody is to run without TLS, or enforce
- * what he wanted to look at, because of a spelling. */
-static bool is_true(struct reader *reader, const char *name, const char *text)
+/* Any other spelling is an error, as in the reference: it must not switch TLS off or enforcement on.
+ */
+static bool is_true(struct reference_reader *reader, const char *name, const char *text)
 {
 	if (!text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0 ||
 	    strcasecmp(text, "f") == 0)
@@ -199,35 +201,36 @@ static bool is_true(struct reader *reader, const char *name, const char *text)
 	return true;
 }
 
-static void copy(struct reader *reader, const char *name, const char *option)
+static void copy_variable(struct reference_reader *reader, const char *name, const char *option)
 {
-	const char *value = get(reader, name);
+	const char *value = get_variable(reader, name);
 
 	if (value)
-		make(reader, option, value);
+		add_variable(reader, option, value);
 }
 
-static void make_tls(struct reader *reader)
+static void make_tls(struct reference_reader *reader)
 {
 	static const char name[] = "GRPC_SERVER_USE_TLS";
 
-	if (!is_true(reader, name, get(reader, name)))
+	if (!is_true(reader, name, get_variable(reader, name)))
 		return;
-	copy(reader, "GRPC_SERVER_TLS_CERT", "WEIR_TLS_CERT");
-	copy(reader, "GRPC_SERVER_TLS_KEY", "WEIR_TLS_KEY");
-	copy(reader, "GRPC_CLIENT_TLS_CACERT", "WEIR_TLS_CLIENT_CA");
-	copy(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
+	copy_variable(reader, "GRPC_SERVER_TLS_CERT", "WEIR_TLS_CERT");
+	copy_variable(reader, "GRPC_SERVER_TLS_KEY", "WEIR_TLS_KEY");
+	copy_variable(reader, "GRPC_CLIENT_TLS_CACERT", "WEIR_TLS_CLIENT_CA");
+	copy_variable(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
 }
 
-/* One store: what the reference may keep elsewhere, counters of a second, is kept there too. */
-static void make_redis(struct reader *reader)
+/* The reference can keep counters of one second in a second Redis; here one Redis has them all. */
+static void make_redis(struct reference_reader *reader)
 {
-	struct redis_environment from = {.type = get(reader, "REDIS_TYPE"),
-					 .socket_type = get(reader, "REDIS_SOCKET_TYPE"),
-					 .url = get(reader, "REDIS_URL"),
-					 .auth = get(reader, "REDIS_AUTH"),
-					 .sentinel_auth = get(reader, "REDIS_SENTINEL_AUTH")};
-	const char *backend = get(reader, "BACKEND_TYPE");
+	struct wr_redis_environment from = {
+		.type = get_variable(reader, "REDIS_TYPE"),
+		.socket_type = get_variable(reader, "REDIS_SOCKET_TYPE"),
+		.url = get_variable(reader, "REDIS_URL"),
+		.auth = get_variable(reader, "REDIS_AUTH"),
+		.sentinel_auth = get_variable(reader, "REDIS_SENTINEL_AUTH")};
+	const char *backend = get_variable(reader, "BACKEND_TYPE");
 	char url[VALUE_MAX];
 
 	if (backend && strcasecmp(backend, "redis") != 0)
@@ -235,37 +238,37 @@ static void make_redis(struct reader *reader)
 				      "BACKEND_TYPE=%s: counters are kept in this machine's "
 				      "memory or in Redis; unset it",
 				      backend);
-	if (!from.url || get(reader, "WEIR_REDIS"))
+	if (!from.url || get_variable(reader, "WEIR_REDIS"))
 		return;
-	from.tls = is_true(reader, "REDIS_TLS", get(reader, "REDIS_TLS"));
-	if (redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
+	from.tls = is_true(reader, "REDIS_TLS", get_variable(reader, "REDIS_TLS"));
+	if (wr_redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
 		reader->rc = WEIR_EINVAL;
 		return;
 	}
-	make(reader, "WEIR_REDIS", url);
+	add_variable(reader, "WEIR_REDIS", url);
 	if (!from.tls)
 		return;
-	copy(reader, "REDIS_TLS_CACERT", "WEIR_REDIS_CA");
-	copy(reader, "REDIS_TLS_CLIENT_CERT", "WEIR_REDIS_CERT");
-	copy(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
+	copy_variable(reader, "REDIS_TLS_CACERT", "WEIR_REDIS_CA");
+	copy_variable(reader, "REDIS_TLS_CLIENT_CERT", "WEIR_REDIS_CERT");
+	copy_variable(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
 }
 
-/* The reference has more levels. */
-static void make_log_level(struct reader *reader)
+/* Maps the levels of the reference, which has more of them. */
+static void make_log_level(struct reference_reader *reader)
 {
 	static const char *const levels[][2] = {
 		{"panic", "error"},  {"fatal", "error"}, {"error", "error"}, {"warn", "warn"},
 		{"warning", "warn"}, {"info", "info"},   {"debug", "debug"}, {"trace", "debug"}};
-	const char *value = get(reader, "LOG_LEVEL");
+	const char *value = get_variable(reader, "LOG_LEVEL");
 
 	for (size_t i = 0; value && i < sizeof levels / sizeof *levels; i++)
 		if (strcasecmp(value, levels[i][0]) == 0)
-			make(reader, "WEIR_LOG_LEVEL", levels[i][1]);
+			add_variable(reader, "WEIR_LOG_LEVEL", levels[i][1]);
 }
 
-static void check_config_type(struct reader *reader)
+static void check_config_type(struct reference_reader *reader)
 {
-	const char *value = get(reader, "CONFIG_TYPE");
+	const char *value = get_variable(reader, "CONFIG_TYPE");
 
 	if (value && strcmp(value, "FILE") != 0)
 		reader->rc = wr_error(reader->error, WEIR_EINVAL,
@@ -274,7 +277,8 @@ static void check_config_type(struct reader *reader)
 				      value);
 }
 
-static void make_percent(struct reader *reader, const struct row *row, const char *value)
+static void make_percent(struct reference_reader *reader, const struct reference_row *row,
+			 const char *value)
 {
 	char *end, text[16];
 	double ratio = strtod(value, &end);
@@ -286,12 +290,12 @@ static void make_percent(struct reader *reader, const struct row *row, const cha
 		return;
 	}
 	snprintf(text, sizeof text, "%d", (int)(ratio * 100 + 0.5));
-	make(reader, row->into, strcmp(text, "0") == 0 ? "1" : text);
+	add_variable(reader, row->into, strcmp(text, "0") == 0 ? "1" : text);
 }
 
-/* ---- one by one ---- */
+/* ---- single variables ---- */
 
-static const struct row *row_of(const char *variable)
+static const struct reference_row *row_of(const char *variable)
 {
 	size_t len = strcspn(variable, "=");
 
@@ -306,32 +310,33 @@ static const struct row *row_of(const char *variable)
 	return NULL;
 }
 
-static bool has_store(const struct reader *reader)
+static bool has_store(const struct reference_reader *reader)
 {
-	return get(reader, "REDIS_URL") || get(reader, "WEIR_REDIS");
+	return get_variable(reader, "REDIS_URL") || get_variable(reader, "WEIR_REDIS");
 }
 
-static void read_variable(struct reader *reader, const char *variable)
+static void read_variable(struct reference_reader *reader, const char *variable)
 {
-	const struct row *row = row_of(variable);
+	const struct reference_row *row = row_of(variable);
 	const char *value = strchr(variable, '=');
 
 	if (!row || !value || !*++value)
 		return;
 	if (row->kind >= IGNORED || (row->kind == STORED && !has_store(reader))) {
-		note(reader->reference->ignored, variable);
+		note_name(reader->reference->ignored, variable);
 		return;
 	}
-	note(reader->reference->taken, variable);
+	note_name(reader->reference->taken, variable);
 	if (row->kind == COPIED || row->kind == STORED)
-		make(reader, row->into, value);
+		add_variable(reader, row->into, value);
 	else if (row->kind == BOOLEAN)
-		make(reader, row->into, is_true(reader, row->name, value) ? "true" : "false");
+		add_variable(reader, row->into,
+			     is_true(reader, row->name, value) ? "true" : "false");
 	else if (row->kind == RATIO)
 		make_percent(reader, row, value);
 }
 
-static char **joined(struct reader *reader)
+static char **join_environment(struct reference_reader *reader)
 {
 	size_t count = 0;
 	char **all;
@@ -349,13 +354,14 @@ static char **joined(struct reader *reader)
 int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_reference *reference,
 		      struct weir_error *error)
 {
-	struct reader reader = {
+	struct reference_reader reader = {
 		.environment = environment, .arena = arena, .reference = reference, .error = error};
 
 	memset(reference, 0, sizeof *reference);
 	reference->environment = environment;
-	if (!get(&reader, "RUNTIME_ROOT") && !get(&reader, "RUNTIME_SUBDIRECTORY") &&
-	    !get(&reader, "RUNTIME_APPDIRECTORY"))
+	if (!get_variable(&reader, "RUNTIME_ROOT") &&
+	    !get_variable(&reader, "RUNTIME_SUBDIRECTORY") &&
+	    !get_variable(&reader, "RUNTIME_APPDIRECTORY"))
 		return 0;
 	for (char **v = environment; *v; v++)
 		read_variable(&reader, *v);
@@ -365,7 +371,7 @@ int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_refe
 	make_redis(&reader);
 	make_log_level(&reader);
 	check_config_type(&reader);
-	reference->environment = joined(&reader);
+	reference->environment = join_environment(&reader);
 	if (!reference->environment)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	return reader.rc;

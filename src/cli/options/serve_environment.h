@@ -1,7 +1,7 @@
-/* The environment of envoyproxy/ratelimit, read as options of weir serve.
+/* The environment variables of envoyproxy/ratelimit ("the reference"), read as options of weir serve.
  *
- * It counts only where RUNTIME_ROOT, RUNTIME_SUBDIRECTORY or RUNTIME_APPDIRECTORY is set: HOST,
- * PORT and LOG_LEVEL are common names, and meant for somebody else otherwise. */
+ * They are read only if RUNTIME_ROOT, RUNTIME_SUBDIRECTORY or RUNTIME_APPDIRECTORY is set: HOST, PORT
+ * and LOG_LEVEL are common names that other programs use too. */
 #ifndef WR_CLI_OPTIONS_SERVE_ENVIRONMENT_H
 #define WR_CLI_OPTIONS_SERVE_ENVIRONMENT_H
 
@@ -12,12 +12,12 @@
 #define WR_REFERENCE_NAMES 2048
 
 struct wr_reference {
-	char **environment; /* the one given, and WEIR_… variables that it does not set itself */
-	char taken[WR_REFERENCE_NAMES];   /* names that have a meaning here: "PORT, RUNTIME_ROOT" */
-	char ignored[WR_REFERENCE_NAMES]; /* … and that have none */
+	char **environment; /* the given one, and the WEIR_… variables that were derived from it */
+	char taken[WR_REFERENCE_NAMES];   /* names of variables in use: "PORT, RUNTIME_ROOT" */
+	char ignored[WR_REFERENCE_NAMES]; /* names of variables without a meaning here */
 };
 
-/* WEIR_EINVAL: a value cannot be read; WEIR_EMEMORY. */
+/* Fills `reference`. Returns 0, WEIR_EINVAL for a value that cannot be used, or WEIR_EMEMORY. */
 int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_reference *reference,
 		      struct weir_error *error);
 

@@ -1,26 +1,28 @@
-/* From the text of a value to its field. */
+/* Converts the text of an option's value and stores it in the option's field. Called by options.c and
+ * file.c. */
 #include "cli/options/read.h"
 
+#include "base/assert.h"
 #include "base/duration.h"
 #include "base/size.h"
 
-/* A secret's text is nobody's business, in an error least of all. */
-static void refuse(struct options_reader *reader, const struct wr_option *option, const char *where,
-		   struct weir_str text, const char *what)
+/* The message for a secret option does not contain the value. */
+static void refuse_value(struct wr_options_reader *reader, const struct wr_option *option,
+			 const char *where, struct weir_str text, const char *what)
 {
 	if (option->secret)
-		options_wrong(reader, where, "has a value that is not %s", what);
+		wr_options_wrong(reader, where, "has a value that is not %s", what);
 	else
-		options_wrong(reader, where, "is '%.*s', which is not %s",
-			      (int)(text.len < 200 ? text.len : 200), text.ptr, what);
+		wr_options_wrong(reader, where, "is '%.*s', which is not %s",
+				 (int)(text.len < 200 ? text.len : 200), text.ptr, what);
 }
 
-static char *keep(struct options_reader *reader, const char *where, struct weir_str text)
+static char *copy_value(struct wr_options_reader *reader, const char *where, struct weir_str text)
 {
 	char *copy = wr_arena_copy(reader->arena, text.ptr, text.len);
 
 	if (!copy)
-		options_wrong(reader, where, "is more than there is memory for");
+		wr_options_wrong(reader, where, "needs more memory than is available");
 	return copy;
 }
 
@@ -46,31 +48,30 @@ static bool is_choice(const char *choices, struct weir_str text)
 	return false;
 }
 
-static void set_text(struct options_reader *reader, const struct options_spot *spot,
+static void set_text(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		     const char *where, struct weir_str text)
 {
 	char what[160];
 
-	snprintf(what, sizeof what, "one of: %s",
-		 spot->option->choices ? spot->option->choices : "");
-	if (spot->option->choices && !is_choice(spot->option->choices, text))
-		refuse(reader, spot->option, where, text, what);
+	snprintf(what, sizeof what, "one of: %s", ref->option->choices ? ref->option->choices : "");
+	if (ref->option->choices && !is_choice(ref->option->choices, text))
+		refuse_value(reader, ref->option, where, text, what);
 	else
-		*(const char **)spot->field = keep(reader, where, text);
+		*(const char **)ref->field = copy_value(reader, where, text);
 }
 
-static void set_switch(struct options_reader *reader, const struct options_spot *spot,
+static void set_switch(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		       const char *where, struct weir_str text)
 {
 	bool on = is_choice("on yes true 1", text);
 
 	if (!on && !is_choice("off no false 0", text))
-		refuse(reader, spot->option, where, text, "on or off");
+		refuse_value(reader, ref->option, where, text, "on or off");
 	else
-		*(bool *)spot->field = on;
+		*(bool *)ref->field = on;
 }
 
-/* A bound, written as the value would be. */
+/* Writes a bound in the form of the option's values. */
 static void bound_text(enum wr_option_kind kind, uint64_t bound, char text[WR_DURATION_TEXT])
 {
 	if (kind == WR_OPTION_SIZE)
@@ -91,49 +92,50 @@ static int parse_amount(enum wr_option_kind kind, struct weir_str text, uint64_t
 	return wr_size_parse(text, value);
 }
 
-static void set_amount(struct options_reader *reader, const struct options_spot *spot,
+static void set_amount(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		       const char *where, struct weir_str text)
 {
 	static const char *const forms[] = {[WR_OPTION_NUMBER] = "a whole number",
 					    [WR_OPTION_SIZE] = "a size such as 64M",
 					    [WR_OPTION_DURATION] = "a duration such as 30s"};
-	const struct wr_option *option = spot->option;
+	const struct wr_option *option = ref->option;
 	char what[160], min[WR_DURATION_TEXT], max[WR_DURATION_TEXT];
 	uint64_t value;
 
 	if (parse_amount(option->kind, text, &value) != 0) {
-		refuse(reader, option, where, text, forms[option->kind]);
+		refuse_value(reader, option, where, text, forms[option->kind]);
 		return;
 	}
 	if (value < option->min || (option->max && value > option->max)) {
 		bound_text(option->kind, option->min, min);
 		bound_text(option->kind, option->max, max);
-		snprintf(what, sizeof what, "from %s to %s", min, option->max ? max : "any");
-		refuse(reader, option, where, text, what);
+		snprintf(what, sizeof what, option->max ? "from %s to %s" : "at least %s", min,
+			 max);
+		refuse_value(reader, option, where, text, what);
 		return;
 	}
-	*(uint64_t *)spot->field = value;
+	*(uint64_t *)ref->field = value;
 }
 
-/* One item of a list or of addresses. */
-static void add_item(struct options_reader *reader, const struct options_spot *spot,
+/* Appends one item to a list of texts or of addresses. */
+static void add_item(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		     const char *where, struct weir_str item)
 {
-	if (spot->option->kind == WR_OPTION_LIST) {
-		struct wr_text_list *list = (struct wr_text_list *)spot->field;
+	if (ref->option->kind == WR_OPTION_LIST) {
+		struct wr_text_list *list = (struct wr_text_list *)ref->field;
 
 		if (list->count == WR_TEXT_LIST_MAX)
-			options_wrong(reader, where, "lists more than %d", WR_TEXT_LIST_MAX);
-		else if ((list->items[list->count] = keep(reader, where, item)))
+			wr_options_wrong(reader, where, "has more than %d items", WR_TEXT_LIST_MAX);
+		else if ((list->items[list->count] = copy_value(reader, where, item)))
 			list->count++;
 	} else {
-		struct wr_endpoint_list *list = (struct wr_endpoint_list *)spot->field;
+		struct wr_endpoint_list *list = (struct wr_endpoint_list *)ref->field;
 		struct weir_error error;
 
 		if (list->count == WR_ENDPOINTS_MAX)
-			options_wrong(reader, where, "lists more than %d", WR_ENDPOINTS_MAX);
+			wr_options_wrong(reader, where, "has more than %d items", WR_ENDPOINTS_MAX);
 		else if (wr_endpoint_parse(item, &list->items[list->count], &error) != 0)
-			options_wrong(reader, where, "%s", error.text);
+			wr_options_wrong(reader, where, "%s", error.text);
 		else
 			list->count++;
 	}
@@ -143,42 +145,90 @@ static void add_item(struct options_reader *reader, const struct options_spot *s
 _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 
-static void set_list(struct options_reader *reader, const struct options_spot *spot,
+/* The first word allocates room for all arguments. */
+void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
+			 const char *where, struct weir_str text)
+{
+	char *copy = copy_value(reader, where, text);
+
+	if (!words->items)
+		words->items =
+			wr_arena_alloc(reader->arena, reader->words_cap * sizeof *words->items);
+	wr_assert(words->count < reader->words_cap);
+	if (!words->items)
+		wr_options_wrong(reader, where, "needs more memory than is available");
+	else if (copy)
+		words->items[words->count++] = copy;
+}
+
+static void set_repeated(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+			 const char *where, struct weir_str text)
+{
+	struct wr_words *words = (struct wr_words *)ref->field;
+
+	if (reader->set_by[ref->number] != reader->source)
+		words->count = 0;
+	wr_options_add_word(reader, words, where, text);
+}
+
+static void set_signed(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+		       const char *where, struct weir_str text)
+{
+	const struct wr_option *option = ref->option;
+	bool negative = text.len && text.ptr[0] == '-';
+	uint64_t bound = option->max ? option->max : INT64_MAX, value;
+	char what[160];
+
+	if (parse_amount(WR_OPTION_NUMBER, wr_str_from(text, negative), &value) != 0) {
+		refuse_value(reader, option, where, text, "a whole number");
+	} else if (value > bound) {
+		snprintf(what, sizeof what, "from -%llu to %llu", (unsigned long long)bound,
+			 (unsigned long long)bound);
+		refuse_value(reader, option, where, text, what);
+	} else {
+		*(int64_t *)ref->field = negative ? -(int64_t)value : (int64_t)value;
+	}
+}
+
+static void set_list(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		     const char *where, struct weir_str text)
 {
-	if (reader->set_by[spot->number] != reader->source)
-		*(size_t *)spot->field = 0;
+	if (reader->set_by[ref->number] != reader->source)
+		*(size_t *)ref->field = 0;
 	while (text.len) {
 		size_t comma = wr_str_find(text, ',');
 		struct weir_str item = wr_str_trim(wr_str_first(text, comma));
 
 		if (item.len)
-			add_item(reader, spot, where, item);
+			add_item(reader, ref, where, item);
 		text = wr_str_from(text, comma < text.len ? comma + 1 : comma);
 	}
 }
 
-void options_set(struct options_reader *reader, const struct options_spot *spot, const char *where,
-		 struct weir_str text)
+void wr_options_set(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+		    const char *where, struct weir_str text)
 {
-	static void (*const setters[])(struct options_reader *, const struct options_spot *,
+	static void (*const setters[])(struct wr_options_reader *, const struct wr_option_ref *,
 				       const char *, struct weir_str) = {
-		[WR_OPTION_TEXT] = set_text,      [WR_OPTION_LIST] = set_list,
-		[WR_OPTION_SWITCH] = set_switch,  [WR_OPTION_NUMBER] = set_amount,
-		[WR_OPTION_SIZE] = set_amount,    [WR_OPTION_DURATION] = set_amount,
+		[WR_OPTION_TEXT] = set_text,         [WR_OPTION_LIST] = set_list,
+		[WR_OPTION_REPEATED] = set_repeated, [WR_OPTION_SWITCH] = set_switch,
+		[WR_OPTION_NUMBER] = set_amount,     [WR_OPTION_SIGNED] = set_signed,
+		[WR_OPTION_SIZE] = set_amount,       [WR_OPTION_DURATION] = set_amount,
 		[WR_OPTION_ADDRESSES] = set_list,
 	};
 
 	if (text.len > WR_OPTION_VALUE || !is_clean(text)) {
-		options_wrong(reader, where,
-			      "has a value with control characters, or longer than %d",
-			      WR_OPTION_VALUE);
+		wr_options_wrong(reader, where,
+				 "has a value with control characters, or longer than %d bytes",
+				 WR_OPTION_VALUE);
 		return;
 	}
-	if (text.len == 0 && reader->source != FROM_DEFAULT) {
-		options_wrong(reader, where, "has an empty value");
+	if (text.len == 0 && reader->source != WR_FROM_DEFAULT) {
+		wr_options_wrong(reader, where, "has an empty value");
 		return;
 	}
-	setters[spot->option->kind](reader, spot, where, text);
-	reader->set_by[spot->number] = reader->source;
+	setters[ref->option->kind](reader, ref, where, text);
+	reader->set_by[ref->number] = reader->source;
+	if (ref->option->given_at && reader->source == WR_FROM_ARGUMENTS)
+		*(bool *)(ref->field - ref->option->at + ref->option->given_at) = true;
 }

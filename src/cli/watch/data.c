@@ -1,33 +1,27 @@
+/* Reads statistics of rules and processes from a table. Called by top, advise and candidates. */
 #include "cli/watch/data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/assert.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define INFO_SHARE 20u                 /* reading the table takes at most a twentieth of the time */
-#define INFO_OLD_NS (5 * SECOND_NS)    /* … and is done no more often than this */
-#define TICK_OLD_NS (3 * SECOND_NS)    /* nobody moves history on */
-#define TICK_AHEAD_NS (10 * SECOND_NS) /* … nor since the clock was set back */
-#define GAUGE_OLD_NS (60 * SECOND_NS)  /* who said it has gone */
-#define RATE_LEAST_NS (SECOND_NS / 5)  /* between two readings that make a rate */
+#define INFO_SHARE 20u              /* scanning the table takes at most a twentieth of the time */
+#define INFO_OLD_NS (5 * SECOND_NS) /* minimum time between two scans */
+#define TICK_OLD_NS (3 * SECOND_NS) /* no process advances the history */
+#define TICK_AHEAD_NS (10 * SECOND_NS) /* … the same, after the clock was set back */
+#define GAUGE_OLD_NS (60 * SECOND_NS)  /* the process that set it has ended */
+#define RATE_LEAST_NS (SECOND_NS / 5)  /* minimum time between two readings for a rate */
 #define RATE_MOST_NS (30 * SECOND_NS)
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
-
-/* A command that has no memory left has nothing else to do. */
-static void *grow(void *items, size_t count, size_t *cap, size_t size)
+/* Makes room for one more item. Ends the process if there is no memory. */
+static void *grow_items(void *items, size_t count, size_t *cap, size_t size)
 {
 	if (count < *cap)
 		return items;
@@ -66,25 +60,25 @@ void wr_watch_close(struct wr_watch *watch)
 	*watch = (struct wr_watch){0};
 }
 
-static int follow(struct wr_watch *watch, struct weir_error *error)
+/* Opens the new table after a resize. Keeps the old one if that fails: it can still be read. */
+static void follow_resize(struct wr_watch *watch, struct weir_error *error)
 {
 	struct weir_table *before = watch->table;
 
 	if (weir_moved(before) == 0)
-		return 0;
+		return;
 	if (open_table(watch, error) < 0) {
 		watch->table = before;
-		return 0; /* it will be there in a moment, or not: the old one can still be read */
+		return;
 	}
 	weir_close(before);
 	watch->info_read_ns = 0;
 	watch->before_count = 0;
-	return 0;
 }
 
 static int read_info(struct wr_watch *watch)
 {
-	uint64_t begun_ns = clock_ns(CLOCK_MONOTONIC), wait_ns = watch->info_took_ns * INFO_SHARE;
+	uint64_t begun_ns = wr_clock_mono_ns(), wait_ns = watch->info_took_ns * INFO_SHARE;
 	int rc;
 
 	if (watch->info_read_ns &&
@@ -92,12 +86,12 @@ static int read_info(struct wr_watch *watch)
 		return 0;
 	watch->info = (struct weir_info){.size = sizeof watch->info};
 	rc = weir_info(watch->table, watch->now_ns, &watch->info);
-	watch->info_read_ns = clock_ns(CLOCK_MONOTONIC);
+	watch->info_read_ns = wr_clock_mono_ns();
 	watch->info_took_ns = watch->info_read_ns - begun_ns;
 	return rc;
 }
 
-static void tick_if_nobody_does(struct wr_watch *watch)
+static void advance_history(struct wr_watch *watch)
 {
 	watch->room = (struct weir_stats_info){.size = sizeof watch->room};
 	if (weir_stats_info(watch->table, &watch->room) == 0 &&
@@ -108,12 +102,12 @@ static void tick_if_nobody_does(struct wr_watch *watch)
 
 /* ---- rules ---- */
 
-static void keep_before(struct wr_watch *watch, uint64_t now_ns)
+static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 {
 	size_t count = 0;
 
 	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
-		return; /* rates go on from the reading before */
+		return; /* too soon: the rate uses the earlier reading */
 	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
 	if (!watch->before)
 		abort();
@@ -147,14 +141,14 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	if (!stat->loaded_ns && wr_watch_all(stat) == 0)
 		return 0;
 	watch->rules =
-		grow(watch->rules, watch->rule_count, &watch->rule_cap, sizeof *watch->rules);
+		grow_items(watch->rules, watch->rule_count, &watch->rule_cap, sizeof *watch->rules);
 	rule = &watch->rules[watch->rule_count++];
 	*rule = (struct wr_watch_rule){.stat = *stat};
 	memcpy(rule->name, stat->rule.ptr, stat->rule.len);
 	return 0;
 }
 
-/* Arrays may have moved while they grew. */
+/* Sets the pointers to names again: arrays may have moved while they grew. */
 static void settle_names(struct wr_watch *watch)
 {
 	for (size_t i = 0; i < watch->rule_count; i++)
@@ -208,8 +202,8 @@ static int on_candidate(void *context, const struct weir_candidate *counts)
 	struct wr_watch *watch = context;
 	struct wr_watch_candidate *candidate;
 
-	watch->candidates = grow(watch->candidates, watch->candidate_count, &watch->candidate_cap,
-				 sizeof *watch->candidates);
+	watch->candidates = grow_items(watch->candidates, watch->candidate_count,
+				       &watch->candidate_cap, sizeof *watch->candidates);
 	candidate = &watch->candidates[watch->candidate_count++];
 	*candidate = (struct wr_watch_candidate){.counts = *counts};
 	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
@@ -277,14 +271,15 @@ uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned perce
 
 int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 {
-	int rc = follow(watch, error);
+	int rc;
 
-	keep_before(watch, clock_ns(CLOCK_REALTIME));
-	watch->now_ns = clock_ns(CLOCK_REALTIME);
+	wr_assert(watch && watch->table);
+	follow_resize(watch, error);
+	save_reading(watch, wr_clock_wall_ns());
+	watch->now_ns = wr_clock_wall_ns();
 	watch->rule_count = watch->candidate_count = watch->gauge_count = watch->host_count = 0;
-	tick_if_nobody_does(watch);
-	if (rc == 0)
-		rc = read_info(watch);
+	advance_history(watch);
+	rc = read_info(watch);
 	if (rc == 0)
 		rc = weir_stats_each(watch->table, on_stat, watch);
 	if (rc < 0) {
@@ -302,27 +297,10 @@ int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 	return 0;
 }
 
-/* ---- the command line ---- */
-
-int wr_watch_fail(const char *command, const struct weir_error *error)
+bool wr_watch_selects(const struct wr_words *names, struct weir_str rule)
 {
-	fprintf(stderr, "weir %s: %s\n", command, error->text);
-	return WR_EXIT_NO;
-}
-
-static const char *setting(const char *flag, const char *variable)
-{
-	const char *value = flag ? flag : getenv(variable);
-
-	return value && value[0] ? value : NULL;
-}
-
-const char *wr_watch_table(const char *flag)
-{
-	return setting(flag, "WEIR_TABLE");
-}
-
-const char *wr_watch_dir(const char *flag)
-{
-	return setting(flag, "WEIR_TABLE_DIR");
+	for (size_t i = 0; i < names->count; i++)
+		if (wr_str_begins(rule, wr_str(names->items[i])))
+			return true;
+	return names->count == 0;
 }

@@ -1,4 +1,5 @@
-/* All that a table tells of its rules, for the commands that show it. No service is needed. */
+/* Reads statistics of rules, keys and processes from a table, for the commands that show them. Needs
+ * no service. */
 #ifndef WR_CLI_WATCH_DATA_H
 #define WR_CLI_WATCH_DATA_H
 
@@ -7,14 +8,16 @@
 #include <weir/stats.h>
 #include <weir/weir.h>
 
-#define WR_WATCH_POINTS 60u /* of history that is shown: a minute */
+#include "cli/options/options.h"
+
+#define WR_WATCH_POINTS 60u /* seconds of history that are shown */
 #define WR_WATCH_HOSTS 64u
 #define WR_WATCH_CANDIDATES 8u /* of one rule */
 
 struct wr_watch_rule {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
-	uint64_t all_milli, refused_milli; /* a second, now, in thousandths */
+	uint64_t all_milli, refused_milli; /* present rate per second, in thousandths */
 };
 
 struct wr_watch_candidate {
@@ -33,20 +36,20 @@ struct wr_watch {
 	const char *name, *dir;
 	struct weir_table *table;
 	uint64_t now_ns;
-	struct weir_info info; /* read now and then: it takes the whole table */
+	struct weir_info info; /* read rarely: weir_info() scans the whole table */
 	uint64_t info_read_ns, info_took_ns;
 	struct weir_stats_info room;
-	struct wr_watch_rule *rules; /* by slot, until somebody sorts them */
+	struct wr_watch_rule *rules; /* by slot, until they are sorted */
 	size_t rule_count, rule_cap;
-	struct weir_stat own[WEIR_STAT_RULES]; /* names that are not rules' */
+	struct weir_stat own[WEIR_STAT_RULES]; /* statistics that belong to no rule */
 	struct wr_watch_candidate *candidates;
 	size_t candidate_count, candidate_cap;
-	struct weir_gauge gauges[WEIR_GAUGE_COUNT]; /* the fresh ones */
+	struct weir_gauge gauges[WEIR_GAUGE_COUNT]; /* set within the last minute */
 	size_t gauge_count;
-	struct wr_watch_host hosts[WR_WATCH_HOSTS]; /* the living */
+	struct wr_watch_host hosts[WR_WATCH_HOSTS]; /* live processes */
 	size_t host_count;
 	struct weir_latency latency; /* of decisions in the table */
-	/* The reading before this one, for rates. */
+	/* The previous reading, for rates. */
 	struct wr_watch_before {
 		uint32_t slot;
 		uint64_t all, refused;
@@ -55,19 +58,20 @@ struct wr_watch {
 	uint64_t before_ns;
 };
 
-/* An existing table; NULL means "default", and where tables are. */
+/* Opens an existing table. NULL is the default name and the default folder. */
 int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
 		  struct weir_error *error);
 void wr_watch_close(struct wr_watch *watch);
 
-/* Reads everything but keys; moves history on if nobody else does, and follows a table that was
- * resized. */
+/* Reads all data except keys. Advances the history if no other process does, and opens the new table
+ * after a resize. */
 int wr_watch_read(struct wr_watch *watch, struct weir_error *error);
 
-/* The table's gauge, or -1: nobody has set it of late. */
+/* Returns the gauge, or -1 if it was not set within the last minute. */
 int64_t wr_watch_gauge(const struct wr_watch *watch, enum weir_gauge_name gauge);
 
-/* Candidates that the rule has now, or ever had; returns how many, at most WR_WATCH_CANDIDATES. */
+/* Finds the candidates that the rule has now, or with `all` ever had. Returns their number, at most
+ * WR_WATCH_CANDIDATES. */
 size_t wr_watch_candidates(const struct wr_watch *watch, const struct weir_stat *stat, bool all,
 			   const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES]);
 
@@ -81,16 +85,10 @@ static inline uint64_t wr_watch_all(const struct weir_stat *stat)
 	return stat->admitted + wr_watch_refused(stat);
 }
 
-/* The time below which so many per cent of decisions were; 0: none were timed. */
+/* Returns the latency that `percent` of decisions did not exceed, or 0 if none was measured. */
 uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned percent);
 
-/* ---- for the command line ---- */
-
-/* "weir top: there is no table …"; returns an exit code. */
-int wr_watch_fail(const char *command, const struct weir_error *error);
-
-/* --table, or WEIR_TABLE, or NULL; --dir, or WEIR_TABLE_DIR, or NULL. */
-const char *wr_watch_table(const char *flag);
-const char *wr_watch_dir(const char *flag);
+/* Whether the rule's name begins with one of the names; true if there are none. */
+bool wr_watch_selects(const struct wr_words *names, struct weir_str rule);
 
 #endif

@@ -1,3 +1,4 @@
+/* Formats a key of a rule's lists as text and as JSON. Called by top and advise. */
 #include "cli/watch/key.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include "cli/show.h"
 #include "limiter/text.h"
 
-static struct weir_str text_of(const struct weir_top_key *key)
+static struct weir_str key_text(const struct weir_top_key *key)
 {
 	return (struct weir_str){key->text,
 				 key->text_len < WEIR_TOP_TEXT ? key->text_len : WEIR_TOP_TEXT};
@@ -16,7 +17,7 @@ static struct weir_str text_of(const struct weir_top_key *key)
 size_t wr_watch_key_text(const struct weir_top_key *key, size_t columns, bool utf8, char *text,
 			 size_t cap)
 {
-	struct weir_str rest = text_of(key);
+	struct weir_str rest = key_text(key);
 	char joined[3 * WEIR_TOP_TEXT + 8];
 	struct wr_text out = {joined, sizeof joined, 0};
 
@@ -37,7 +38,7 @@ size_t wr_watch_key_text(const struct weir_top_key *key, size_t columns, bool ut
 
 json_t *wr_watch_key_json(const struct weir_top_key *key)
 {
-	struct weir_str rest = text_of(key);
+	struct weir_str rest = key_text(key);
 	json_t *values = key->text_kind == WEIR_TOP_NO_TEXT ? json_null() : json_array();
 	char hash[20];
 

@@ -1,15 +1,13 @@
-/* weir top: rules, keys, table and store as they are now, from the table alone. */
+/* weir top: shows rules, keys, table and Redis as they are now. Reads the table; asks no service. */
 #include "cli/watch/top.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/duration.h"
-#include "base/str.h"
 #include "cli/cli.h"
+#include "cli/options/table.h"
 #include "cli/show.h"
 
 #define PIPE_COLUMNS 160u
@@ -18,138 +16,85 @@
 #define PIPE_KEYS 5u
 #define JSON_KEYS 10u
 #define PIPE_DETAIL 5u
-#define EVERY_LEAST_NS 100000000u
 
-static const char help[] =
-	"weir top\n"
-	"\n"
-	"Rules with what they decide a second, their hottest and most refused keys, how full the\n"
-	"table is, and how the store fares. It reads the table; no service is needed. In a "
-	"terminal\n"
-	"it goes on until you press q; in a pipe it tells once.\n"
-	"\n"
-	"  --table NAME      which table (WEIR_TABLE, or default)\n"
-	"  --dir DIR         where it is (WEIR_TABLE_DIR, or where weir itself looks)\n"
-	"  --sort BY         requests, refused or name\n"
-	"  --rules N         so many rules, when telling once (20; 400 with --json)\n"
-	"  --interval TIME   between two looks (1s)\n"
-	"  --once            tell once, in a terminal too\n"
-	"  --json            tell once, everything\n"
-	"\n"
-	"Keys: q end · r f n sort by requests, refused, name · arrows choose a rule · blank hold\n"
-	"\n"
-	"Exit: 0 ended, 1 there is no such table, 2 not understood.\n"
-	"\n"
-	"  weir top\n"
-	"  weir top --table edge --sort refused\n"
-	"  weir top --json | jq '.rules[] | select(.refused > 0)'\n";
+static struct top_arguments {
+	const char *sort;
+	uint64_t interval_ns, rules; /* rules 0: not given */
+	bool once, json;
+} given;
+static struct wr_table_choice table;
 
-struct arguments {
-	const char *table, *dir;
-	enum top_sort sort;
-	uint64_t every_ns;
-	size_t rules; /* 0: not said */
-	bool once, json, help;
+#define AT(field) .at = offsetof(struct top_arguments, field)
+
+static const struct wr_option options[] = {
+	{"sort", WR_OPTION_TEXT, "BY", "requests", "order of rules: requests, refused or name",
+	 AT(sort), .choices = "requests refused name"},
+	{"rules", WR_OPTION_NUMBER, "N", NULL,
+	 "number of rules, when printed once; without it 20, and\n"
+	 "400 with --json",
+	 AT(rules), .min = 1, .max = 100000, .variable = WR_NO_VARIABLE},
+	{"interval", WR_OPTION_DURATION, "TIME", "1s", "time between two updates, at least 100ms",
+	 AT(interval_ns), .min = 100000000},
+	{"once", WR_OPTION_SWITCH, NULL, NULL, "print once, in a terminal too", AT(once),
+	 .variable = WR_NO_VARIABLE},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print everything once, as JSON", AT(json),
+	 .variable = WR_NO_VARIABLE},
 };
 
-static bool read_sort(const char *text, enum top_sort *sort)
+static const struct wr_option_group groups[] = {
+	WR_OPTION_GROUP("Options", options, &given),
+	{"Table", wr_table_options, WR_TABLE_OPTIONS, &table},
+};
+
+static const struct wr_command command = {
+	"top",
+	"weir top\n"
+	"\n"
+	"Shows rules with their decisions per second, their busiest and most refused keys, how "
+	"full\n"
+	"the table is, and the state of Redis. It reads the table; no service is needed. In a\n"
+	"terminal it updates until you press q; in a pipe it prints once.\n"
+	"\n"
+	"Keys: q quit · r f n sort by requests, refused, name · arrows select a rule · space "
+	"pause\n",
+	"Examples\n"
+	"  weir top\n"
+	"  weir top --table edge --sort refused\n"
+	"  weir top --json | jq '.rules[] | select(.refused > 0)'\n"
+	"\n"
+	"Exit: 0 done, 1 the table does not exist, 2 usage error.\n",
+	groups,
+	.group_count = sizeof groups / sizeof *groups,
+};
+
+static enum wr_cli_top_sort sort_named(const char *name)
 {
 	static const char *const names[] = {
-#define SORT_NAME(name, word, key) [name] = (word),
-		TOP_SORTS(SORT_NAME)
-#undef SORT_NAME
+#define SORT_ROW(name, word, key) [name] = (word),
+		WR_CLI_TOP_SORTS(SORT_ROW)
+#undef SORT_ROW
 	};
+	size_t i = 0;
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strcmp(text, names[i]) == 0) {
-			*sort = (enum top_sort)i;
-			return true;
-		}
-	return false;
+	while (strcmp(name, names[i]) != 0)
+		i++;
+	return (enum wr_cli_top_sort)i;
 }
 
-static bool read_count(const char *text, size_t *count)
+static int print_once(struct wr_watch *watch, struct wr_cli_top_look *look)
 {
-	char *end;
+	struct wr_cli_top_page page = {0};
 
-	*count = strtoul(text, &end, 10);
-	return text[0] >= '0' && text[0] <= '9' && !*end && *count > 0 && *count <= 100000;
-}
-
-static int set_option(int option, struct arguments *a)
-{
-	switch (option) {
-	case 't':
-		a->table = optarg;
-		return 0;
-	case 'd':
-		a->dir = optarg;
-		return 0;
-	case 's':
-		return read_sort(optarg, &a->sort)
-			       ? 0
-			       : wr_cli_usage("top", "--sort is requests, refused or name");
-	case 'n':
-		return read_count(optarg, &a->rules)
-			       ? 0
-			       : wr_cli_usage("top", "--rules is a number of 1 to 100000");
-	case 'i':
-		return wr_duration_parse(wr_str(optarg), &a->every_ns) == 0 &&
-				       a->every_ns >= EVERY_LEAST_NS
-			       ? 0
-			       : wr_cli_usage("top", "--interval is a time of 100ms and more: 2s");
-	case 'o':
-		a->once = true;
-		return 0;
-	case 'j':
-		a->json = true;
-		return 0;
-	default:
-		a->help = true;
-		return 0;
-	}
-}
-
-static int parse_arguments(int argc, char **argv, struct arguments *a)
-{
-	static const struct option options[] = {{"table", required_argument, NULL, 't'},
-						{"dir", required_argument, NULL, 'd'},
-						{"sort", required_argument, NULL, 's'},
-						{"rules", required_argument, NULL, 'n'},
-						{"interval", required_argument, NULL, 'i'},
-						{"once", no_argument, NULL, 'o'},
-						{"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
-	int option, rc;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (option == '?' || option == ':')
-			return wr_cli_usage("top", "'%s' is not understood", argv[optind - 1]);
-		rc = set_option(option, a);
-		if (rc)
-			return rc;
-	}
-	if (optind < argc)
-		return wr_cli_usage("top", "'%s' is one word too many", argv[optind]);
-	return 0;
-}
-
-static int tell_once(const struct arguments *a, struct wr_watch *watch, struct top_look *look)
-{
-	struct top_page page = {0};
-
-	top_sort_rules(watch, look->sort);
-	if (a->json)
-		return wr_json_print(top_json(watch, look), WR_EXIT_YES);
-	top_write(watch, look, &page);
+	wr_cli_top_sort_rules(watch, look->sort);
+	if (given.json)
+		return wr_json_print(wr_cli_top_json(watch, look), WR_EXIT_YES);
+	wr_cli_top_write(watch, look, &page);
 	fwrite(page.text, 1, page.len, stdout);
 	free(page.text);
 	return WR_EXIT_YES;
 }
 
-/* Whether what we run in can be drawn on. */
+/* Whether input and output are a terminal with cursor control. */
 static bool is_screen(void)
 {
 	const char *term = getenv("TERM");
@@ -158,40 +103,25 @@ static bool is_screen(void)
 	       strcmp(term, "dumb") != 0;
 }
 
-static int run(const struct arguments *a)
+int wr_cli_top(int argc, char **argv)
 {
-	bool live = !a->once && !a->json && is_screen();
-	struct top_look look = {.sort = a->sort,
-				.rules = a->rules  ? a->rules
-					 : a->json ? JSON_RULES
-						   : PIPE_RULES,
-				.keys = a->json ? JSON_KEYS : PIPE_KEYS,
-				.detail = PIPE_DETAIL,
-				.columns = PIPE_COLUMNS,
-				.utf8 = wr_show_setup(),
-				.live = live};
+	struct wr_cli_top_look look = {.columns = PIPE_COLUMNS, .detail = PIPE_DETAIL};
 	struct weir_error error = {0};
 	struct wr_watch watch;
 	int code;
 
-	if (wr_watch_open(&watch, wr_watch_table(a->table), wr_watch_dir(a->dir), &error) < 0 ||
+	if (!wr_cli_read(&command, argc, argv, &code))
+		return code;
+	look.sort = sort_named(given.sort);
+	look.rules = given.rules ? given.rules : given.json ? JSON_RULES : PIPE_RULES;
+	look.keys = given.json ? JSON_KEYS : PIPE_KEYS;
+	look.utf8 = wr_show_setup();
+	look.live = !given.once && !given.json && is_screen();
+	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
 	    wr_watch_read(&watch, &error) < 0)
-		return wr_watch_fail("top", &error);
-	code = live ? top_live(&watch, &look, a->every_ns) : tell_once(a, &watch, &look);
+		return wr_cli_fail("top", &error, WR_EXIT_NO);
+	code = look.live ? wr_cli_top_live(&watch, &look, given.interval_ns)
+			 : print_once(&watch, &look);
 	wr_watch_close(&watch);
 	return code;
-}
-
-int wr_cli_top(int argc, char **argv)
-{
-	struct arguments a = {.every_ns = 1000000000};
-	int rc = parse_arguments(argc, argv, &a);
-
-	if (rc)
-		return rc;
-	if (a.help) {
-		fputs(help, stdout);
-		return WR_EXIT_YES;
-	}
-	return run(&a);
 }

@@ -1,6 +1,5 @@
-/* weir top, in parts: what is shown (top_view.c, top_head.c), as JSON (top_json.c), in a terminal
- * (top_live.c).
- */
+/* weir top in parts: top_view.c and top_head.c write the page, top_json.c the JSON, and top_live.c
+ * draws the page in a terminal. */
 #ifndef WR_CLI_WATCH_TOP_H
 #define WR_CLI_WATCH_TOP_H
 
@@ -9,20 +8,20 @@
 #include "cli/watch/data.h"
 
 /* X(enum, name, key that chooses it) */
-#define TOP_SORTS(X)                                                                               \
-	X(TOP_BY_REQUESTS, "requests", 'r')                                                        \
-	X(TOP_BY_REFUSED, "refused", 'f')                                                          \
-	X(TOP_BY_NAME, "name", 'n')
+#define WR_CLI_TOP_SORTS(X)                                                                        \
+	X(WR_CLI_TOP_BY_REQUESTS, "requests", 'r')                                                 \
+	X(WR_CLI_TOP_BY_REFUSED, "refused", 'f')                                                   \
+	X(WR_CLI_TOP_BY_NAME, "name", 'n')
 
-enum top_sort {
-#define TOP_SORT_ENUM(name, text, key) name,
-	TOP_SORTS(TOP_SORT_ENUM)
-#undef TOP_SORT_ENUM
+enum wr_cli_top_sort {
+#define WR_CLI_TOP_SORT_ENUM(name, text, key) name,
+	WR_CLI_TOP_SORTS(WR_CLI_TOP_SORT_ENUM)
+#undef WR_CLI_TOP_SORT_ENUM
 };
 
-/* How to show it. */
-struct top_look {
-	enum top_sort sort;
+/* How the page is drawn. */
+struct wr_cli_top_look {
+	enum wr_cli_top_sort sort;
 	size_t rules;  /* rows */
 	size_t keys;   /* of each list */
 	size_t detail; /* rules whose keys are shown, from `chosen` on */
@@ -32,43 +31,48 @@ struct top_look {
 	size_t first, chosen;
 };
 
-/* Lines as they are put together. */
-struct top_page {
+/* The page as text. */
+struct wr_cli_top_page {
 	char *text;
 	size_t len, cap;
 	size_t lines;
 };
 
-void top_sort_rules(struct wr_watch *watch, enum top_sort sort);
+void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort);
 
-/* Of rules that have been sorted. */
-void top_write(const struct wr_watch *watch, const struct top_look *look, struct top_page *page);
+/* Writes the page. The rules have been sorted. */
+void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+		      struct wr_cli_top_page *page);
 
-json_t *top_json(const struct wr_watch *watch, const struct top_look *look);
+json_t *wr_cli_top_json(const struct wr_watch *watch, const struct wr_cli_top_look *look);
 
-/* Until somebody says q. Returns an exit code. */
-int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns);
+/* Draws the page until the user presses q. Returns an exit code. */
+int wr_cli_top_live(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns);
 
-__attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const char *format, ...);
-void top_end_line(struct top_page *page);
+__attribute__((format(printf, 2, 3))) void wr_cli_top_put(struct wr_cli_top_page *page,
+							  const char *format, ...);
+void wr_cli_top_end_line(struct wr_cli_top_page *page);
 
-/* A minute as bars. */
-void top_put_bars(struct top_page *page, const struct top_look *look, const uint64_t *points);
+/* Writes a minute of history as bars. */
+void wr_cli_top_put_bars(struct wr_cli_top_page *page, const struct wr_cli_top_look *look,
+			 const uint64_t *points);
 
-/* What parts two things on a line. */
-static inline const char *top_dot(const struct top_look *look)
+/* The separator on a line. */
+static inline const char *wr_cli_top_dot(const struct wr_cli_top_look *look)
 {
 	return look->utf8 ? "·" : "-";
 }
 
-/* top_head.c: table, store and processes. */
-void top_put_head(const struct wr_watch *watch, const struct top_look *look, struct top_page *page);
+/* top_head.c: table, Redis and processes. */
+void wr_cli_top_put_head(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+			 struct wr_cli_top_page *page);
 
 /* top_queue.c: deferred requests, if there is a queue. */
-void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_page *page);
+void wr_cli_top_put_queue(const struct wr_watch *watch, const char *dot,
+			  struct wr_cli_top_page *page);
 
-/* A minute of a rule's history, or WEIR_STAT_ALL's: UINT64_MAX where nothing is known. */
-void top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
-		uint64_t refused[WR_WATCH_POINTS]);
+/* Reads a minute of history of a rule, or of WEIR_STAT_ALL. Unknown seconds are UINT64_MAX. */
+void wr_cli_top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
+		       uint64_t refused[WR_WATCH_POINTS]);
 
 #endif

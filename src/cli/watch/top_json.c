@@ -1,4 +1,4 @@
-/* weir top --json: everything it knows. */
+/* Writes all data of weir top as JSON. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -42,7 +42,7 @@ static json_t *table_json(const struct wr_watch *watch)
 	return json;
 }
 
-/* null where nothing is known. */
+/* Unknown seconds are null. */
 static json_t *points_json(const uint64_t *points)
 {
 	json_t *list = json_array();
@@ -57,7 +57,7 @@ static void set_history(const struct wr_watch *watch, uint32_t slot, json_t *jso
 {
 	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS];
 
-	top_minute(watch, slot, all, refused);
+	wr_cli_top_minute(watch, slot, all, refused);
 	json_object_set_new(json, "last_minute",
 			    json_pack("{s:o, s:o}", "decisions", points_json(all), "refused",
 				      points_json(refused)));
@@ -76,7 +76,7 @@ static json_t *keys_json(const struct wr_watch *watch, uint32_t slot, enum weir_
 }
 
 static json_t *rule_json(const struct wr_watch *watch, const struct wr_watch_rule *rule,
-			 const struct top_look *look)
+			 const struct wr_cli_top_look *look)
 {
 	const struct weir_stat *stat = &rule->stat;
 	const char *algorithm = weir_algorithm_name((int)stat->algorithm);
@@ -154,7 +154,7 @@ static json_t *ruleless_json(const struct wr_watch *watch)
 	return json;
 }
 
-json_t *top_json(const struct wr_watch *watch, const struct top_look *look)
+json_t *wr_cli_top_json(const struct wr_watch *watch, const struct wr_cli_top_look *look)
 {
 	json_t *json = json_object(), *rules = json_array();
 

@@ -1,4 +1,4 @@
-/* weir top in a terminal: draws, reads keys, and leaves the terminal as it was. */
+/* weir top in a terminal: draws the page, reads keys, and restores the terminal at the end. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,30 +7,30 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/watch/top.h"
 
-#define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l" /* another screen, no cursor, long lines are cut */
+#define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l" /* alternate screen, no cursor, no line wrap */
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
-#define LINES_BESIDE 4u /* a blank before rules, titles, and two titles of keys */
-#define ESCAPE_MS 25    /* a lone escape, or the beginning of an arrow */
+#define LINES_BESIDE 4u /* a blank line, the titles of rules, and two titles of keys */
+#define ESCAPE_MS 25    /* wait after ESC for the rest of an arrow key */
 
-static struct termios usual;
-static volatile sig_atomic_t told_to_end;
+static struct termios saved;
+static volatile sig_atomic_t end_requested;
 
 static void on_end(int number)
 {
 	(void)number;
-	told_to_end = 1;
+	end_requested = 1;
 }
 
-/* It ends the wait for a key, and the next drawing asks for the size. */
+/* The signal interrupts the wait for a key; the next drawing reads the size. */
 static void on_resize(int number)
 {
 	(void)number;
@@ -50,18 +50,18 @@ static void write_all(const char *text, size_t len)
 	}
 }
 
-static int enter(void)
+static int enter_screen(void)
 {
 	struct sigaction end = {.sa_handler = on_end}, resize = {.sa_handler = on_resize};
 	struct termios raw;
 
-	if (tcgetattr(STDIN_FILENO, &usual) < 0)
+	if (tcgetattr(STDIN_FILENO, &saved) < 0)
 		return -1;
-	raw = usual;
+	raw = saved;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
-	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* it would stop on the other screen */
+	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* Ctrl-Z would leave the alternate screen active */
 	sigaction(SIGINT, &end, NULL);
 	sigaction(SIGTERM, &end, NULL);
 	sigaction(SIGHUP, &end, NULL);
@@ -72,15 +72,15 @@ static int enter(void)
 	return 0;
 }
 
-static void leave(void)
+static void leave_screen(void)
 {
 	write_all(LEAVE, sizeof LEAVE - 1);
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &usual);
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved);
 }
 
 /* ---- drawing ---- */
 
-static size_t lines_of_terminal(struct top_look *look)
+static size_t read_terminal_size(struct wr_cli_top_look *look)
 {
 	struct winsize size = {0};
 
@@ -90,9 +90,10 @@ static size_t lines_of_terminal(struct top_look *look)
 	return size.ws_row;
 }
 
-/* Rules get what the head and the keys leave, and three rows at least; the chosen one is among
- * them. */
-static void fit(const struct wr_watch *watch, struct top_look *look, size_t lines, size_t head)
+/* Divides the lines: rules get the lines that the head and the keys leave, at least three. The chosen
+ * rule is among the visible ones. */
+static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
+		      size_t head)
 {
 	size_t keys = lines > head + LINES_BESIDE + KEYS_SHOWN + 6 ? KEYS_SHOWN : 3;
 	size_t beside = head + LINES_BESIDE + keys + 1;
@@ -108,9 +109,9 @@ static void fit(const struct wr_watch *watch, struct top_look *look, size_t line
 		look->first = look->chosen - look->rules + 1;
 }
 
-/* How much of a line the terminal has columns for. It would cut, too, but show the line's last
- * character in its last column: of a number that makes another one. */
-static size_t fitting(const char *line, size_t len, size_t columns)
+/* Returns the bytes of the line that fit into `columns`. The terminal would cut the line too, but it
+ * would show the line's last character in the last column, which can change a number. */
+static size_t count_fitting(const char *line, size_t len, size_t columns)
 {
 	size_t at = 0;
 
@@ -130,40 +131,41 @@ static size_t fitting(const char *line, size_t len, size_t columns)
 	return at < len ? at : len;
 }
 
-/* Lines of the page as far as the terminal has room, each in a line that was cleared. */
-static void draw(const struct top_page *page, size_t lines, size_t columns)
+/* Draws the lines of the page that the terminal has room for. */
+static void draw_page(const struct wr_cli_top_page *page, size_t lines, size_t columns)
 {
-	struct top_page out = {0};
+	struct wr_cli_top_page out = {0};
 	size_t at = 0, line = 0;
 
-	top_put(&out, "\x1b[H");
+	wr_cli_top_put(&out, "\x1b[H");
 	for (; line < lines && at < page->len; line++) {
 		const char *end = memchr(page->text + at, '\n', page->len - at);
 		size_t len = end ? (size_t)(end - page->text) - at : page->len - at;
 
-		top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
-			(int)fitting(page->text + at, len, columns), page->text + at);
+		wr_cli_top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
+			       (int)count_fitting(page->text + at, len, columns), page->text + at);
 		at += len + 1;
 	}
 	if (line < lines)
-		top_put(&out, "\r\n\x1b[J");
+		wr_cli_top_put(&out, "\r\n\x1b[J");
 	write_all(out.text, out.len);
 	free(out.text);
 }
 
-static void show(const struct wr_watch *watch, struct top_look *look, struct top_page *page)
+static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *look,
+		       struct wr_cli_top_page *page)
 {
-	size_t lines = lines_of_terminal(look), head = 4;
+	size_t lines = read_terminal_size(look), head = 4;
 
-	for (int i = 0; i < 2; i++) { /* the second time it is known how long the head is */
-		fit(watch, look, lines, head);
-		top_write(watch, look, page);
+	for (int i = 0; i < 2; i++) { /* the first pass finds the length of the head */
+		fit_rules(watch, look, lines, head);
+		wr_cli_top_write(watch, look, page);
 		head = 0;
 		for (const char *p = page->text; (p = strchr(p, '\n')) && p[1] != '\n'; p++)
 			head++;
 		head++;
 	}
-	draw(page, lines, look->columns);
+	draw_page(page, lines, look->columns);
 }
 
 /* ---- keys ---- */
@@ -173,7 +175,7 @@ struct keyboard {
 	int move; /* rows down */
 };
 
-static int next_byte(int wait_ms)
+static int read_byte(int wait_ms)
 {
 	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
 	unsigned char byte;
@@ -184,13 +186,13 @@ static int next_byte(int wait_ms)
 }
 
 /* Arrows and page keys: ESC [ A, ESC [ 5 ~. */
-static void read_escape(struct keyboard *keyboard, const struct top_look *look)
+static void read_escape(struct keyboard *keyboard, const struct wr_cli_top_look *look)
 {
 	int page = (int)look->rules;
 
-	if (next_byte(ESCAPE_MS) != '[')
+	if (read_byte(ESCAPE_MS) != '[')
 		return;
-	switch (next_byte(ESCAPE_MS)) {
+	switch (read_byte(ESCAPE_MS)) {
 	case 'A':
 		keyboard->move--;
 		break;
@@ -199,18 +201,18 @@ static void read_escape(struct keyboard *keyboard, const struct top_look *look)
 		break;
 	case '5':
 		keyboard->move -= page;
-		next_byte(ESCAPE_MS);
+		read_byte(ESCAPE_MS);
 		break;
 	case '6':
 		keyboard->move += page;
-		next_byte(ESCAPE_MS);
+		read_byte(ESCAPE_MS);
 		break;
 	default:
 		break;
 	}
 }
 
-static void press(int key, struct keyboard *keyboard, struct top_look *look)
+static void handle_key(int key, struct keyboard *keyboard, struct wr_cli_top_look *look)
 {
 	switch (key) {
 	case 'q':
@@ -234,14 +236,15 @@ static void press(int key, struct keyboard *keyboard, struct top_look *look)
 		look->sort = name;                                                                 \
 		look->first = look->chosen = 0;                                                    \
 		break;
-		TOP_SORTS(SORT_CASE)
+		WR_CLI_TOP_SORTS(SORT_CASE)
 #undef SORT_CASE
 	default:
 		break;
 	}
 }
 
-static void move(struct keyboard *keyboard, const struct wr_watch *watch, struct top_look *look)
+static void move_choice(struct keyboard *keyboard, const struct wr_watch *watch,
+			struct wr_cli_top_look *look)
 {
 	int64_t to = (int64_t)look->chosen + keyboard->move;
 	int64_t last = watch->rule_count ? (int64_t)watch->rule_count - 1 : 0;
@@ -254,14 +257,11 @@ static void move(struct keyboard *keyboard, const struct wr_watch *watch, struct
 
 static uint64_t mono_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return wr_clock_mono_ns() / 1000000;
 }
 
-/* Until the next look is due, or a key was pressed. False: the terminal has gone. */
-static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct top_look *look)
+/* Waits until the next update is due or a key is pressed. Returns false if the terminal is closed. */
+static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct wr_cli_top_look *look)
 {
 	uint64_t now_ms = mono_ms();
 	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
@@ -270,26 +270,26 @@ static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct to
 
 	if (ready <= 0)
 		return ready == 0 || errno == EINTR;
-	byte = next_byte(0);
+	byte = read_byte(0);
 	if (byte < 0)
 		return false;
-	for (; byte >= 0; byte = next_byte(0))
-		press(byte, keyboard, look);
+	for (; byte >= 0; byte = read_byte(0))
+		handle_key(byte, keyboard, look);
 	return true;
 }
 
-static int watch_on(struct wr_watch *watch, struct top_look *look, uint64_t every_ms,
-		    struct weir_error *error)
+static int run_screen(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ms,
+		      struct weir_error *error)
 {
 	struct keyboard keyboard = {0};
-	struct top_page page = {0};
+	struct wr_cli_top_page page = {0};
 	uint64_t due_ms = mono_ms() + every_ms;
 	int rc = 0;
 
-	while (!keyboard.quit && !told_to_end && rc == 0) {
-		top_sort_rules(watch, look->sort);
-		move(&keyboard, watch, look);
-		show(watch, look, &page);
+	while (!keyboard.quit && !end_requested && rc == 0) {
+		wr_cli_top_sort_rules(watch, look->sort);
+		move_choice(&keyboard, watch, look);
+		show_rules(watch, look, &page);
 		if (!wait_for_key(due_ms, &keyboard, look))
 			break;
 		if (mono_ms() < due_ms)
@@ -302,16 +302,16 @@ static int watch_on(struct wr_watch *watch, struct top_look *look, uint64_t ever
 	return rc;
 }
 
-int top_live(struct wr_watch *watch, struct top_look *look, uint64_t every_ns)
+int wr_cli_top_live(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns)
 {
 	struct weir_error error = {0};
 	int rc;
 
-	if (enter() < 0) {
+	if (enter_screen() < 0) {
 		perror("weir top: terminal");
 		return WR_EXIT_NO;
 	}
-	rc = watch_on(watch, look, every_ns / 1000000, &error);
-	leave();
-	return rc < 0 ? wr_watch_fail("top", &error) : WR_EXIT_YES;
+	rc = run_screen(watch, look, every_ns / 1000000, &error);
+	leave_screen();
+	return rc < 0 ? wr_cli_fail("top", &error, WR_EXIT_NO) : WR_EXIT_YES;
 }

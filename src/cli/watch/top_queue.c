@@ -1,8 +1,9 @@
-/* The line of weir top about deferred requests, where there is a queue. */
+/* Writes the line of weir top about deferred requests, if there is a queue. */
 #include "cli/client/client.h"
 #include "cli/watch/top.h"
 
-void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_page *page)
+void wr_cli_top_put_queue(const struct wr_watch *watch, const char *dot,
+			  struct wr_cli_top_page *page)
 {
 	int64_t depth = wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_DEPTH);
 	int64_t oldest_us = wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_OLDEST_US);
@@ -11,14 +12,15 @@ void top_put_queue(const struct wr_watch *watch, const char *dot, struct top_pag
 
 	if (depth < 0)
 		return;
-	top_put(page, "queue      %lld waiting", (long long)depth);
+	wr_cli_top_put(page, "queue      %lld waiting", (long long)depth);
 	if (depth > 0 && oldest_us >= 0)
-		top_put(page, ", the oldest for %s", wr_client_span((double)oldest_us / 1e6, age));
-	top_put(page, " %s %lld being delivered", dot,
-		(long long)wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_SENDING));
+		wr_cli_top_put(page, ", the oldest for %s",
+			       wr_client_span((double)oldest_us / 1e6, age));
+	wr_cli_top_put(page, " %s %lld being delivered", dot,
+		       (long long)wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_SENDING));
 	if (dead > 0)
-		top_put(page, " %s %lld dead", dot, (long long)dead);
+		wr_cli_top_put(page, " %s %lld dead", dot, (long long)dead);
 	if (wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_TARGET_UP) == 0)
-		top_put(page, " %s the API server can not be reached", dot);
-	top_end_line(page);
+		wr_cli_top_put(page, " %s the API server is unreachable", dot);
+	wr_cli_top_end_line(page);
 }

@@ -1,4 +1,4 @@
-/* What weir top shows, line by line. */
+/* Writes the page of weir top: rules, their history and their keys. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +12,17 @@
 #include "stats/words.h"
 
 #define BARS 20u  /* columns of a minute */
-#define WIDE 118u /* columns with room for two of them */
+#define WIDE 118u /* columns with room for two minutes */
 #define VERY_WIDE 140u
-#define NARROW 100u    /* … with little room for anything */
+#define NARROW 100u    /* below this: short columns */
 #define NAME_LEAST 16u /* columns of a rule's name */
 #define NUMBERS 32u    /* columns of the numbers between its limit and its minute */
 #define LINE 1024u
 
 /* ---- lines ---- */
 
-__attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const char *format, ...)
+__attribute__((format(printf, 2, 3))) void wr_cli_top_put(struct wr_cli_top_page *page,
+							  const char *format, ...)
 {
 	va_list args;
 	int len;
@@ -38,21 +39,21 @@ __attribute__((format(printf, 2, 3))) void top_put(struct top_page *page, const 
 	page->len += (size_t)len < (size_t)LINE * 4 ? (size_t)len : (size_t)LINE * 4 - 1;
 }
 
-void top_end_line(struct top_page *page)
+void wr_cli_top_end_line(struct wr_cli_top_page *page)
 {
-	top_put(page, "\n");
+	wr_cli_top_put(page, "\n");
 	page->lines++;
 }
 
-/* Text from anywhere, padded to its columns. */
-static void put_text(struct top_page *page, const struct top_look *look, struct weir_str text,
-		     size_t columns)
+/* Writes untrusted text, escaped and padded to `columns`. */
+static void put_text(struct wr_cli_top_page *page, const struct wr_cli_top_look *look,
+		     struct weir_str text, size_t columns)
 {
 	char shown[LINE];
 	size_t most = columns < LINE / 4 - 1 ? columns : LINE / 4 - 1;
 	size_t used = wr_show_text(text, most, look->utf8, shown, sizeof shown);
 
-	top_put(page, "%s%*s", shown, (int)(columns - used), "");
+	wr_cli_top_put(page, "%s%*s", shown, (int)(columns - used), "");
 }
 
 /* ---- the order of rules ---- */
@@ -97,12 +98,12 @@ static int by_name(const void *x, const void *y)
 	return compare_names(x, y);
 }
 
-void top_sort_rules(struct wr_watch *watch, enum top_sort sort)
+void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort)
 {
 	static int (*const orders[])(const void *x, const void *y) = {
-		[TOP_BY_REQUESTS] = by_requests,
-		[TOP_BY_REFUSED] = by_refused,
-		[TOP_BY_NAME] = by_name,
+		[WR_CLI_TOP_BY_REQUESTS] = by_requests,
+		[WR_CLI_TOP_BY_REFUSED] = by_refused,
+		[WR_CLI_TOP_BY_NAME] = by_name,
 	};
 
 	qsort(watch->rules, watch->rule_count, sizeof *watch->rules, orders[sort]);
@@ -112,8 +113,8 @@ void top_sort_rules(struct wr_watch *watch, enum top_sort sort)
 
 /* ---- history ---- */
 
-void top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
-		uint64_t refused[WR_WATCH_POINTS])
+void wr_cli_top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
+		       uint64_t refused[WR_WATCH_POINTS])
 {
 	struct weir_point points[WR_WATCH_POINTS];
 	uint64_t end_s;
@@ -129,27 +130,28 @@ void top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WAT
 	}
 }
 
-static size_t bar_columns(const struct top_look *look)
+static size_t bar_columns(const struct wr_cli_top_look *look)
 {
 	return look->columns < NARROW ? BARS / 2 : BARS;
 }
 
-void top_put_bars(struct top_page *page, const struct top_look *look, const uint64_t *points)
+void wr_cli_top_put_bars(struct wr_cli_top_page *page, const struct wr_cli_top_look *look,
+			 const uint64_t *points)
 {
 	char bars[4 * BARS + 8];
 
 	wr_show_bars(points, WR_WATCH_POINTS, bar_columns(look), look->utf8, bars, sizeof bars);
-	top_put(page, "%s", bars);
+	wr_cli_top_put(page, "%s", bars);
 }
 
 /* ---- rules ---- */
 
-static size_t limit_columns(const struct top_look *look)
+static size_t limit_columns(const struct wr_cli_top_look *look)
 {
 	return look->columns < NARROW ? 16 : look->columns < VERY_WIDE ? 22 : 28;
 }
 
-static size_t name_columns(const struct top_look *look)
+static size_t name_columns(const struct wr_cli_top_look *look)
 {
 	size_t others = 1 + limit_columns(look) + NUMBERS + 2 + bar_columns(look);
 
@@ -158,24 +160,25 @@ static size_t name_columns(const struct top_look *look)
 	return look->columns > others + NAME_LEAST ? look->columns - others : NAME_LEAST;
 }
 
-static void put_titles(const struct top_look *look, struct top_page *page)
+static void put_titles(const struct wr_cli_top_look *look, struct wr_cli_top_page *page)
 {
 	size_t name = name_columns(look);
 
 	if (look->live)
-		top_put(page, "\x1b[7m");
-	top_put(page, "%-*s %-*s%9s%9s%5s%9s  %-*s", (int)name, "RULE", (int)limit_columns(look),
-		"LIMIT", "/s", "REF/s", "REF%", "TOTAL", (int)bar_columns(look), "MINUTE");
+		wr_cli_top_put(page, "\x1b[7m");
+	wr_cli_top_put(page, "%-*s %-*s%9s%9s%5s%9s  %-*s", (int)name, "RULE",
+		       (int)limit_columns(look), "LIMIT", "/s", "REF/s", "REF%", "TOTAL",
+		       (int)bar_columns(look), "MINUTE");
 	if (look->columns >= WIDE)
-		top_put(page, "  %-*s", (int)bar_columns(look), "REFUSED");
+		wr_cli_top_put(page, "  %-*s", (int)bar_columns(look), "REFUSED");
 	if (look->live)
-		top_put(page, "\x1b[0m");
-	top_end_line(page);
+		wr_cli_top_put(page, "\x1b[0m");
+	wr_cli_top_end_line(page);
 }
 
-/* "100 per 1m, burst 20": without the algorithm, for which there is no room. */
-static void put_limit(const struct weir_stat *stat, const struct top_look *look,
-		      struct top_page *page)
+/* Writes "100 per 1m, burst 20". The algorithm is left out for lack of room. */
+static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
+		      struct wr_cli_top_page *page)
 {
 	struct wr_limit_view limit = wr_stat_limit(stat);
 	char words[160];
@@ -192,8 +195,8 @@ static void put_limit(const struct weir_stat *stat, const struct top_look *look,
 	put_text(page, look, wr_str(comma ? comma + 2 : words), limit_columns(look));
 }
 
-static void put_rule(const struct wr_watch *watch, const struct top_look *look, size_t at,
-		     struct top_page *page)
+static void put_rule(const struct wr_watch *watch, const struct wr_cli_top_look *look, size_t at,
+		     struct wr_cli_top_page *page)
 {
 	const struct wr_watch_rule *rule = &watch->rules[at];
 	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS];
@@ -205,21 +208,22 @@ static void put_rule(const struct wr_watch *watch, const struct top_look *look, 
 	wr_show_rate(rule->refused_milli, b);
 	wr_show_count(total, c);
 	if (chosen)
-		top_put(page, "\x1b[1m");
+		wr_cli_top_put(page, "\x1b[1m");
 	put_text(page, look, rule->stat.rule, name_columns(look));
-	top_put(page, " ");
+	wr_cli_top_put(page, " ");
 	put_limit(&rule->stat, look, page);
-	top_put(page, "%9s%9s%4llu%%%9s  ", a, b,
+	wr_cli_top_put(
+		page, "%9s%9s%4llu%%%9s  ", a, b,
 		(unsigned long long)(total ? wr_watch_refused(&rule->stat) * 100 / total : 0), c);
-	top_minute(watch, rule->stat.slot, all, refused);
-	top_put_bars(page, look, all);
+	wr_cli_top_minute(watch, rule->stat.slot, all, refused);
+	wr_cli_top_put_bars(page, look, all);
 	if (look->columns >= WIDE) {
-		top_put(page, "  ");
-		top_put_bars(page, look, refused);
+		wr_cli_top_put(page, "  ");
+		wr_cli_top_put_bars(page, look, refused);
 	}
 	if (chosen)
-		top_put(page, "\x1b[0m");
-	top_end_line(page);
+		wr_cli_top_put(page, "\x1b[0m");
+	wr_cli_top_end_line(page);
 }
 
 /* ---- keys ---- */
@@ -233,26 +237,26 @@ static size_t read_keys(const struct wr_watch *watch, uint32_t slot, enum weir_t
 	return count > 0 ? (size_t)count : 0;
 }
 
-static void put_key(const struct top_look *look, const struct weir_top_key *key, size_t columns,
-		    struct top_page *page)
+static void put_key(const struct wr_cli_top_look *look, const struct weir_top_key *key,
+		    size_t columns, struct wr_cli_top_page *page)
 {
 	char text[LINE], count[WR_SHOW_RATE];
 	size_t room = columns > 12 ? columns - 12 : 1;
 	size_t used;
 
 	if (!key) {
-		top_put(page, "%*s", (int)columns, "");
+		wr_cli_top_put(page, "%*s", (int)columns, "");
 		return;
 	}
 	if (room > LINE / 4 - 1)
 		room = LINE / 4 - 1;
 	wr_show_count(key->count, count);
 	used = wr_watch_key_text(key, room, look->utf8, text, sizeof text);
-	top_put(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
+	wr_cli_top_put(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
 }
 
-static void put_keys(const struct wr_watch *watch, const struct top_look *look, size_t at,
-		     struct top_page *page)
+static void put_keys(const struct wr_watch *watch, const struct wr_cli_top_look *look, size_t at,
+		     struct wr_cli_top_page *page)
 {
 	const struct wr_watch_rule *rule = &watch->rules[at];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
@@ -262,25 +266,25 @@ static void put_keys(const struct wr_watch *watch, const struct top_look *look, 
 
 	if (hots == 0 && !look->live)
 		return;
-	top_end_line(page);
+	wr_cli_top_end_line(page);
 	put_text(page, look, rule->stat.rule, look->columns - 1);
-	top_end_line(page);
-	top_put(page, "%-*s%s", (int)half, "  hottest, last minutes", "  most refused");
-	top_end_line(page);
+	wr_cli_top_end_line(page);
+	wr_cli_top_put(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");
+	wr_cli_top_end_line(page);
 	for (size_t i = 0; i < hots || i < refusals; i++) {
 		put_key(look, i < hots ? &hot[i] : NULL, half, page);
 		put_key(look, i < refusals ? &refused[i] : NULL, look->columns - half, page);
-		top_end_line(page);
+		wr_cli_top_end_line(page);
 	}
 	if (hots == 0) {
-		top_put(page, "  none are kept: the rule is not among the busiest, or keys are "
-			      "hidden");
-		top_end_line(page);
+		wr_cli_top_put(page,
+			       "  no keys: the rule is not among the busiest, or keys are hidden");
+		wr_cli_top_end_line(page);
 	}
 }
 
-/* Lines end where their text does. */
-static void trim(struct top_page *page)
+/* Removes trailing blanks of each line. */
+static void trim_lines(struct wr_cli_top_page *page)
 {
 	size_t to = 0;
 
@@ -293,21 +297,22 @@ static void trim(struct top_page *page)
 	page->len = to;
 }
 
-void top_write(const struct wr_watch *watch, const struct top_look *look, struct top_page *page)
+void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+		      struct wr_cli_top_page *page)
 {
 	size_t end = look->first + look->rules;
 
 	page->len = page->lines = 0;
-	top_put_head(watch, look, page);
-	top_end_line(page);
+	wr_cli_top_put_head(watch, look, page);
+	wr_cli_top_end_line(page);
 	put_titles(look, page);
 	for (size_t i = look->first; i < watch->rule_count && i < end; i++)
 		put_rule(watch, look, i, page);
 	if (watch->rule_count == 0) {
-		top_put(page, "no rule has been loaded on this table yet");
-		top_end_line(page);
+		wr_cli_top_put(page, "no rule has been loaded on this table yet");
+		wr_cli_top_end_line(page);
 	}
 	for (size_t i = 0; i < look->detail && look->chosen + i < watch->rule_count; i++)
 		put_keys(watch, look, look->chosen + i, page);
-	trim(page);
+	trim_lines(page);
 }

@@ -1,4 +1,4 @@
-/* Passwords leave the command line, and are in the copy. */
+/* wr_arguments_hide(): passwords are overwritten in argv and kept in the copy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,9 +18,9 @@ static const struct wr_option options[] = {
 	{"loud", WR_OPTION_SWITCH, NULL, NULL, "", .at = 0},
 };
 static const struct wr_option_group groups[] = {{"One", options, 4, NULL}};
-static const struct wr_command command = {"test", "", "", groups, 1};
+static const struct wr_command command = {"test", "", "", groups, .group_count = 1};
 
-/* What the arguments, parted by blanks, look like then; good until the next call. */
+/* Returns the arguments of `line`, separated by blanks, after hiding. Valid until the next call. */
 static const char *shown(const char *line, bool *hidden)
 {
 	static char words[512], text[512];
@@ -47,7 +47,7 @@ static const char *shown(const char *line, bool *hidden)
 	return text;
 }
 
-static void struck_out(const char *line, const char *expected)
+static void assert_hidden(const char *line, const char *expected)
 {
 	bool hidden;
 
@@ -55,7 +55,7 @@ static void struck_out(const char *line, const char *expected)
 	assert_true(hidden);
 }
 
-static void left_alone(const char *line)
+static void assert_unchanged(const char *line)
 {
 	bool hidden;
 
@@ -63,45 +63,46 @@ static void left_alone(const char *line)
 	assert_false(hidden);
 }
 
-static void passwords_are_struck_out(void **state)
+static void hides_passwords(void **state)
 {
 	(void)state;
-	struck_out("test --redis redis://weir:hush@h:1/2 --loud",
-		   "test --redis redis://weir:****@h:1/2 --loud");
-	struck_out("test --redis=redis://:hush@h", "test --redis=redis://:****@h");
-	struck_out("test --redis redis://u:a@b:c@h", "test --redis redis://u:*****@h");
-	struck_out("test --redis redis+sentinel://u:pw@a:1,b:2/m?sentinel_password=hush",
-		   "test --redis redis+sentinel://u:**@a:1,b:2/m?sentinel_password=****");
-	struck_out("test --redis redis+sentinel://a/m?sentinel_password=x@y",
-		   "test --redis redis+sentinel://a/m?sentinel_password=***");
+	assert_hidden("test --redis redis://weir:hush@h:1/2 --loud",
+		      "test --redis redis://weir:****@h:1/2 --loud");
+	assert_hidden("test --redis=redis://:hush@h", "test --redis=redis://:****@h");
+	assert_hidden("test --redis redis://u:a@b:c@h", "test --redis redis://u:*****@h");
+	assert_hidden("test --redis redis+sentinel://u:pw@a:1,b:2/m?sentinel_password=hush",
+		      "test --redis redis+sentinel://u:**@a:1,b:2/m?sentinel_password=****");
+	assert_hidden("test --redis redis+sentinel://a/m?sentinel_password=x@y",
+		      "test --redis redis+sentinel://a/m?sentinel_password=***");
 }
 
-static void of_a_list_all_are(void **state)
+static void hides_every_password_of_a_list(void **state)
 {
 	(void)state;
-	struck_out("test --peer redis://u:one@a,redis://b,redis://:two@c --peer=redis://:three@d",
-		   "test --peer redis://u:***@a,redis://b,redis://:***@c --peer=redis://:*****@d");
+	assert_hidden(
+		"test --peer redis://u:one@a,redis://b,redis://:two@c --peer=redis://:three@d",
+		"test --peer redis://u:***@a,redis://b,redis://:***@c --peer=redis://:*****@d");
 }
 
-static void what_is_no_password_stays(void **state)
+static void keeps_text_without_passwords(void **state)
 {
 	(void)state;
-	left_alone("test");
-	left_alone("test --redis");
-	left_alone("test --redis=");
-	left_alone("test --redis redis://h:6379/1 --redis-prefix a://b:c@d");
-	left_alone("test --redis redis://user@h:6379");
-	left_alone("test --redis redis+unix:///run/redis?db=3");
-	left_alone("test - -- --= --unknown redis://:a@b");
-	left_alone("--redis=redis://:a@b"); /* the command's name */
+	assert_unchanged("test");
+	assert_unchanged("test --redis");
+	assert_unchanged("test --redis=");
+	assert_unchanged("test --redis redis://h:6379/1 --redis-prefix a://b:c@d");
+	assert_unchanged("test --redis redis://user@h:6379");
+	assert_unchanged("test --redis redis+unix:///run/redis?db=3");
+	assert_unchanged("test - -- --= --unknown redis://:a@b");
+	assert_unchanged("--redis=redis://:a@b"); /* the command's name */
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(passwords_are_struck_out),
-		cmocka_unit_test(of_a_list_all_are),
-		cmocka_unit_test(what_is_no_password_stays),
+		cmocka_unit_test(hides_passwords),
+		cmocka_unit_test(hides_every_password_of_a_list),
+		cmocka_unit_test(keeps_text_without_passwords),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

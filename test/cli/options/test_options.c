@@ -1,3 +1,4 @@
+/* Options from the command line, the environment and a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +61,8 @@ static const struct wr_option_group groups[] = {
 	{"Three", third, sizeof third / sizeof *third, &s},
 };
 
-static const struct wr_command command = {"test", "weir test\n", "Examples\n", groups, 3};
+static const struct wr_command command = {"test", "weir test\n",     "Examples\n", groups,
+					  3,      .has_config = true};
 
 static struct wr_arena arena;
 static char said[8192];
@@ -80,8 +82,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Arguments end with NULL, as do variables; what was said is in `said`. */
-static enum wr_options_outcome run(const char **environment, const char **argv)
+/* Arguments and variables end with NULL. The errors are in `said`. */
+static enum wr_options_outcome run_of(const struct wr_command *read, const char **environment,
+				      const char **argv)
 {
 	enum wr_options_outcome outcome;
 	FILE *errors = fmemopen(said, sizeof said, "w");
@@ -89,10 +92,14 @@ static enum wr_options_outcome run(const char **environment, const char **argv)
 
 	while (argv[argc])
 		argc++;
-	outcome = wr_options_read(&command, argc, (char **)argv, (char **)environment, &arena,
-				  errors);
+	outcome = wr_options_read(read, argc, (char **)argv, (char **)environment, &arena, errors);
 	fclose(errors);
 	return outcome;
+}
+
+static enum wr_options_outcome run(const char **environment, const char **argv)
+{
+	return run_of(&command, environment, argv);
 }
 
 #define ARGS(...) ((const char *[]){"test", __VA_ARGS__, NULL})
@@ -125,7 +132,7 @@ static void flags_of_every_kind(void **state)
 		WR_OPTIONS_READ);
 	assert_string_equal(s.name, "-");
 	assert_string_equal(s.colour, "green");
-	assert_int_equal(s.words.count, 4); /* a repeated flag goes on with the list */
+	assert_int_equal(s.words.count, 4); /* a repeated flag extends the list */
 	assert_string_equal(s.words.items[1], "y");
 	assert_string_equal(s.words.items[3], "w");
 	assert_true(s.loud);
@@ -189,8 +196,8 @@ static const struct {
 } wrong[] = {
 	{{"test", "--memroy", "1G"}, "there is no option --memroy; did you mean --memory?"},
 	{{"test", "--zzzzzzzzz"}, "there is no option '--zzzzzzzzz'"},
-	{{"test", "config"}, "'config' is not understood"},
-	{{"test", "extra"}, "'extra' is not understood: options begin with --"},
+	{{"test", "config"}, "'config' is not an option"},
+	{{"test", "extra"}, "'extra' is not an option: options begin with --"},
 	{{"test", "-n"}, "there is no option '-n'"},
 	{{"test", "--name"}, "--name needs a value: --name NAME"},
 	{{"test", "--name", "--loud-mode"}, "--name needs a value"},
@@ -210,7 +217,7 @@ static const struct {
 	{{"test", "--config", "/nowhere.yaml"}, "--config /nowhere.yaml: No such file"},
 };
 
-static void says_what_is_wrong(void **state)
+static void reports_wrong_arguments(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -220,7 +227,7 @@ static void says_what_is_wrong(void **state)
 	}
 }
 
-static void keeps_secrets(void **state)
+static void errors_hide_secrets(void **state)
 {
 	(void)state;
 	assert_int_equal(run((const char *[]){"WEIR_PASSWORD=hunter2", NULL},
@@ -238,12 +245,12 @@ static const struct {
 	{"workers: [1, 2]\n", ":1:10: is a list; this option has one value"},
 	{"words: {a: b}\n", ":1:8: has neither a value nor a list of values"},
 	{"- a\n", ":1:1: is not a list of `option: value`"},
-	{"name: a\nname: b\n", ":2:1: name is there twice"},
+	{"name: a\nname: b\n", ":2:1: name occurs twice"},
 	{"words: [\n", ":2:1: did not find expected node content"},
 	{"name: \"a\\0b\"\n", "name has a value with control characters"},
 };
 
-static void says_where_a_file_is_wrong(void **state)
+static void reports_the_location_in_a_file(void **state)
 {
 	char path[32];
 
@@ -257,7 +264,7 @@ static void says_where_a_file_is_wrong(void **state)
 	}
 }
 
-static void all_faults_at_once(void **state)
+static void reports_all_errors(void **state)
 {
 	char path[32];
 
@@ -270,7 +277,7 @@ static void all_faults_at_once(void **state)
 	unlink(path);
 }
 
-static void lists_end(void **state)
+static void lists_have_a_maximum(void **state)
 {
 	char many[4 * 65 + 1] = "";
 
@@ -278,13 +285,13 @@ static void lists_end(void **state)
 	for (int i = 0; i < 65; i++)
 		memcpy(many + 4 * i, "abc,", 4);
 	assert_int_equal(run(NOTHING, ARGS("--words", many)), WR_OPTIONS_WRONG);
-	assert_non_null(strstr(said, "lists more than 64"));
+	assert_non_null(strstr(said, "has more than 64 items"));
 	many[4 * 64] = 0;
 	assert_int_equal(run(NOTHING, ARGS("--words", many)), WR_OPTIONS_READ);
 	assert_int_equal(s.words.count, 64);
 }
 
-static void what_another_one_is_needed_for(void **state)
+static void options_that_need_another_option(void **state)
 {
 	char path[32];
 
@@ -307,6 +314,107 @@ static void what_another_one_is_needed_for(void **state)
 	unlink(path);
 }
 
+/* ---- a command with words and without --config ---- */
+
+static struct {
+	struct wr_words headers;
+	int64_t hits;
+	bool has_hits, all;
+	const char *dir;
+} w;
+static struct wr_words words;
+
+#define AT_W(field) .at = offsetof(__typeof__(w), field)
+
+static const struct wr_option word_options[] = {
+	{"header", WR_OPTION_REPEATED, "H", NULL, "a header", AT_W(headers), .letter = 'H'},
+	{"hits", WR_OPTION_SIGNED, "N", "1", "cost", AT_W(hits), .max = 100,
+	 .given_at = offsetof(__typeof__(w), has_hits)},
+	{"all", WR_OPTION_SWITCH, NULL, NULL, "everything", AT_W(all), .variable = WR_NO_VARIABLE},
+	{"dir", WR_OPTION_TEXT, "DIR", NULL, "a folder", AT_W(dir), .variable = "WEIR_TABLE_DIR"},
+};
+
+static const struct wr_option_group word_groups[] = {WR_OPTION_GROUP("One", word_options, &w)};
+
+static const struct wr_command word_command = {"words", "weir words\n",  "Examples\n",  word_groups,
+					       1,       .words = &words, .words_max = 3};
+
+static void words_between_options(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		run_of(&word_command, NOTHING,
+		       ARGS("get", "-H", "a: 1, 2", "--hits", "-7", "-", "-Hb:3", "--", "--all")),
+		WR_OPTIONS_READ);
+	assert_int_equal(words.count, 3);
+	assert_string_equal(words.items[0], "get");
+	assert_string_equal(words.items[1], "-");
+	assert_string_equal(words.items[2], "--all");
+	assert_false(w.all);
+	assert_int_equal(w.headers.count, 2); /* a comma does not split */
+	assert_string_equal(w.headers.items[0], "a: 1, 2");
+	assert_string_equal(w.headers.items[1], "b:3");
+	assert_int_equal(w.hits, -7);
+	assert_true(w.has_hits);
+}
+
+static void variables_of_other_names(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		run_of(&word_command,
+		       ((const char *[]){"WEIR_ALL=on", "WEIR_TABLE_DIR=/x", "WEIR_DIR=/y",
+					 "WEIR_HITS=5", "WEIR_CONFIG=/nowhere", "=on", NULL}),
+		       ARGS("get")),
+		WR_OPTIONS_READ);
+	assert_false(w.all);
+	assert_string_equal(w.dir, "/x");
+	assert_int_equal(w.hits, 5);
+	assert_false(w.has_hits); /* only the command line counts */
+}
+
+static void reports_wrong_words(void **state)
+{
+	static const struct {
+		const char *argv[6];
+		const char *said;
+	} cases[] = {
+		{{"words", "a", "b", "c", "d"}, "'d' is one word too many"},
+		{{"words", "--hits", "101"}, "--hits is '101', which is not from -100 to 100"},
+		{{"words", "--hits", "-101"}, "--hits is '-101', which is not from -100 to 100"},
+		{{"words", "--hits", "-"}, "--hits is '-', which is not a whole number"},
+		{{"words", "--hits", "1x"}, "--hits is '1x', which is not a whole number"},
+		{{"words", "-H"}, "--header needs a value: --header H"},
+		{{"words", "-x"}, "there is no option '-x'"},
+		{{"words", "--al", "a"}, "there is no option --al; did you mean --all?"},
+		{{"words", "--config", "x"}, "there is no option '--config'"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(run_of(&word_command, NOTHING, (const char **)cases[i].argv),
+				 WR_OPTIONS_WRONG);
+		if (!strstr(said, cases[i].said))
+			fail_msg("expected '%s' in '%s'", cases[i].said, said);
+	}
+}
+
+static void help_names_variables(void **state)
+{
+	char text[4096] = "";
+	FILE *out = fmemopen(text, sizeof text, "w");
+
+	(void)state;
+	wr_options_help(&word_command, out);
+	fclose(out);
+	assert_non_null(strstr(text, "  -H, --header H            a header (WEIR_HEADER)\n"));
+	assert_non_null(strstr(text, "  --hits N                  cost (default: 1; WEIR_HITS)\n"));
+	assert_non_null(strstr(text, "  --all                     everything\n"));
+	assert_non_null(strstr(text, "  --dir DIR                 a folder (WEIR_TABLE_DIR)\n"));
+	assert_non_null(strstr(text, "The other options have no variable"));
+	assert_null(strstr(text, "--config"));
+}
+
 static void help_is_the_table(void **state)
 {
 	char text[4096] = "";
@@ -316,9 +424,9 @@ static void help_is_the_table(void **state)
 	assert_int_equal(run(NOTHING, ARGS("--bogus", "--help")), WR_OPTIONS_HELP);
 	wr_options_help(&command, out);
 	fclose(out);
-	assert_non_null(strstr(text, "\nTwo\n  --workers N               how many (1)\n"));
+	assert_non_null(strstr(text, "\nTwo\n  --workers N               how many (default: 1)\n"));
 	assert_non_null(strstr(text, "  --words WORD,…            some words\n"
-				     "                            on two lines (a,b)\n"));
+				     "                            on two lines (default: a,b)\n"));
 	assert_non_null(strstr(text, "Examples\n"));
 }
 
@@ -330,12 +438,16 @@ int main(void)
 		cmocka_unit_test_setup_teardown(command_line_over_environment_over_file, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(config_by_variable, setup, teardown),
-		cmocka_unit_test_setup_teardown(says_what_is_wrong, setup, teardown),
-		cmocka_unit_test_setup_teardown(keeps_secrets, setup, teardown),
-		cmocka_unit_test_setup_teardown(says_where_a_file_is_wrong, setup, teardown),
-		cmocka_unit_test_setup_teardown(all_faults_at_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(lists_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_another_one_is_needed_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(reports_wrong_arguments, setup, teardown),
+		cmocka_unit_test_setup_teardown(errors_hide_secrets, setup, teardown),
+		cmocka_unit_test_setup_teardown(reports_the_location_in_a_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(reports_all_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(lists_have_a_maximum, setup, teardown),
+		cmocka_unit_test_setup_teardown(options_that_need_another_option, setup, teardown),
+		cmocka_unit_test_setup_teardown(words_between_options, setup, teardown),
+		cmocka_unit_test_setup_teardown(variables_of_other_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(reports_wrong_words, setup, teardown),
+		cmocka_unit_test_setup_teardown(help_names_variables, setup, teardown),
 		cmocka_unit_test_setup_teardown(help_is_the_table, setup, teardown),
 	};
 

@@ -1,3 +1,4 @@
+/* The environment variables of envoyproxy/ratelimit as options of weir serve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,8 +44,8 @@ static int read_all(const char **environment)
 	return wr_reference_read((char **)environment, &arena, &reference, &error);
 }
 
-/* HOST and PORT are somebody else's unless it is plain whose they are. */
-static void test_only_beside_its_own_names(void **state)
+/* Without a RUNTIME variable, HOST and PORT belong to other programs. */
+static void test_ignored_without_runtime_variables(void **state)
 {
 	const char *environment[] = {"HOST=10.0.0.1", "PORT=3000", "REDIS_URL=x", "LOG_LEVEL=debug",
 				     NULL};
@@ -150,7 +151,7 @@ static void test_values(void **state)
 	assert_string_equal(reference.ignored, "");
 }
 
-static void test_names_of_those_ignored(void **state)
+static void test_reports_ignored_names(void **state)
 {
 	const char *environment[] = {"REDIS_POOL_SIZE=10",
 				     "RUNTIME_ROOT=/x",
@@ -211,7 +212,7 @@ static void test_redis(void **state)
 	assert_non_null(strstr(reference.ignored, "REDIS_TIMEOUT, CACHE_KEY_PREFIX"));
 }
 
-static void test_redis_that_cannot_be_read(void **state)
+static void test_invalid_redis_variables(void **state)
 {
 	(void)state;
 	assert_non_null(strstr(redis_of("REDIS_URL=r:1", "REDIS_TYPE=RING", NULL, NULL), "RING"));
@@ -221,7 +222,7 @@ static void test_redis_that_cannot_be_read(void **state)
 	assert_non_null(strstr(redis_of("BACKEND_TYPE=memcache", NULL, NULL, NULL), "memcache"));
 }
 
-static void test_what_cannot_be_read(void **state)
+static void test_invalid_values(void **state)
 {
 	static const char *const wrong[] = {"NEAR_LIMIT_RATIO=80", "NEAR_LIMIT_RATIO=0",
 					    "NEAR_LIMIT_RATIO=x", "NEAR_LIMIT_RATIO=nan",
@@ -239,15 +240,16 @@ static void test_what_cannot_be_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_only_beside_its_own_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ignored_without_runtime_variables, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_rules_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_addresses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tls_only_when_switched_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_values, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_names_of_those_ignored, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reports_ignored_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_redis, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_redis_that_cannot_be_read, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_cannot_be_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_invalid_redis_variables, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_invalid_values, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

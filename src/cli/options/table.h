@@ -1,0 +1,19 @@
+/* --table and --dir: options of the commands that read a table or ask the service on it. */
+#ifndef WR_CLI_OPTIONS_TABLE_H
+#define WR_CLI_OPTIONS_TABLE_H
+
+#include "cli/options/options.h"
+
+struct wr_table_choice {
+	const char *name, *dir;     /* NULL: the default table, the default folder */
+	bool name_given, dir_given; /* on the command line */
+};
+
+#define WR_TABLE_OPTIONS 2
+extern const struct wr_option wr_table_options[WR_TABLE_OPTIONS]; /* into struct wr_table_choice */
+
+#define WR_TABLE_DIR_HELP                                                                          \
+	"folder of the table; without it /run/weir for root, else\n"                               \
+	"$XDG_RUNTIME_DIR/weir, else /dev/shm"
+
+#endif

@@ -103,7 +103,6 @@ struct wr_service {
 	struct wr_table_info table_info; /* has its own locks */
 	struct wr_metrics_choice metrics;
 	unsigned admin_works;        /* responses that worker threads are writing */
-	uint32_t admin_longest;      /* bytes of the longest such response so far */
 	unsigned admin_lives;        /* open live streams of the dashboard */
 	struct wr_changes *changes;  /* changes made through the admin API; has its own lock */
 	struct wr_guard admin_guard; /* counts wrong tokens; has its own lock */

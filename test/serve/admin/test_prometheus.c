@@ -23,11 +23,12 @@ static const char *write_all(bool open)
 	static const uint64_t bounds[] = {64, 1500000, 1000000000, 2500000000},
 			      counts[] = {1, 0, 5, 0, 2};
 	static char text[4096];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_buf out;
 	struct wr_prom prom = {.out = &out, .open = open};
 	struct wr_prom_label labels[] = {{"rule", WR_STR("a/b")}, {"result", WR_STR("admitted")}};
 	struct wr_prom_histogram histogram = {bounds, counts, 4, 3000000001};
 
+	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_prom_family(&prom, &decisions);
 	wr_prom_number(&prom, labels, 2, UINT64_MAX);
 	wr_prom_number(&prom, NULL, 0, 0);
@@ -40,8 +41,7 @@ static const char *write_all(bool open)
 	wr_prom_family(&prom, &took);
 	wr_prom_histogram(&prom, labels, 1, &histogram);
 	wr_prom_end(&prom);
-	assert_true(wr_text_fits(&out));
-	text[out.len] = '\0';
+	assert_false(wr_buf_failed(&out));
 	return text;
 }
 
@@ -111,13 +111,13 @@ static void test_labels_are_any_bytes(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[256], wanted[256];
-		struct wr_text out = {text, sizeof text - 1, 0};
+		struct wr_buf out;
 		struct wr_prom prom = {.out = &out};
 		struct wr_prom_label label = {"x", cases[i].value};
 
+		wr_buf_init_fixed(&out, text, sizeof text);
 		prom.family = &decisions;
 		wr_prom_number(&prom, &label, 1, 1);
-		text[out.len] = '\0';
 		snprintf(wanted, sizeof wanted, "weir_decisions_total{x=\"%s\"} 1\n",
 			 cases[i].written);
 		assert_string_equal(text, wanted);

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/endpoint.h"
+#include "base/thread.h"
 
 #define LOOKUPS_MAX 32u
 #define FRESH_MS 1000u
@@ -85,25 +84,6 @@ static void *look_up(void *argument)
 	eventfd_write(job->done, 1);
 	release_job(job);
 	return NULL;
-}
-
-/* The thread blocks all signals: the main thread handles them. */
-static int start_thread(struct job *job)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int rc;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&thread, &attributes, look_up, job);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return rc;
 }
 
 /* ---- the loop ---- */
@@ -221,7 +201,7 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 	lookup->job = job;
 	names->lookups_open++;
 	names->count++;
-	if (start_thread(job) != 0) {
+	if (wr_thread_start_detached("weir-lookup", STACK_BYTES, look_up, job) != 0) {
 		job->refs = 1;
 		close_lookup(lookup);
 		return NULL;

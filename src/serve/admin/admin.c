@@ -137,7 +137,7 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 		return 0;
 	if (admin->tokens)
 		admin->token_name = wr_tokens_find(admin->tokens, authorization);
-	else if (start && wr_token_shown(start, authorization))
+	else if (start && wr_admin_token_matches(start, authorization))
 		admin->token_name = "made at start";
 	if (!admin->token_name)
 		return refuse_token(request, authorization.len > 0, problem);

@@ -200,7 +200,7 @@ const char *wr_admin_start_token(const struct wr_settings *settings);
 int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_error *error);
 
 /* Whether an Authorization field has this token. The time taken does not depend on the token. */
-bool wr_token_shown(const char *token, struct weir_str authorization);
+bool wr_admin_token_matches(const char *token, struct weir_str authorization);
 
 /* A file of tokens, one on each line: TOKEN, or NAME:TOKEN. Empty lines and lines that begin with #
  * are skipped. The file is read again when it has changed. */

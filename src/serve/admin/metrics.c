@@ -371,7 +371,7 @@ int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 	struct metric_reading reading = {.choice = choice};
 	int rc;
 
-	wr_assert(choice->max);
+	wr_assert(view->table && view->engine && view->info);
 
 	pthread_mutex_lock(&choice->lock);
 	rc = read_locked(view, &reading);

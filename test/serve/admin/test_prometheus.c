@@ -1,4 +1,4 @@
-/* Both text formats, byte by byte, and which of them a client wants. */
+/* Both text formats, byte by byte, and the choice of the format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static const struct wr_prom_family build = {"weir_build", WR_PROM_INFO, "", "Ver
 static const struct wr_prom_family took = {"weir_took_seconds", WR_PROM_HISTOGRAM, "seconds",
 					   "Time."};
 
-/* All kinds of families, each with a sample or more. */
+/* Writes a family of each type, with one sample or more. */
 static const char *write_all(bool open)
 {
 	static const uint64_t bounds[] = {64, 1500000, 1000000000, 2500000000},
@@ -73,7 +73,7 @@ static void test_text(void **state)
 			    "weir_took_seconds_count{rule=\"a/b\"} 8\n");
 }
 
-/* A family's name has no suffix, a unit has a line, and the text says where it ends. */
+/* In OpenMetrics the name of a family has no suffix, a unit has a line, and the text has an end mark. */
 static void test_open_metrics(void **state)
 {
 	const char *text = write_all(true);
@@ -124,7 +124,7 @@ static void test_labels_are_any_bytes(void **state)
 	}
 }
 
-static void test_which_format(void **state)
+static void test_choice_of_format(void **state)
 {
 	static const struct {
 		const char *accept;
@@ -159,7 +159,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_open_metrics),
 		cmocka_unit_test(test_labels_are_any_bytes),
-		cmocka_unit_test(test_which_format),
+		cmocka_unit_test(test_choice_of_format),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

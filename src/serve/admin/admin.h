@@ -70,14 +70,15 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* ---- responses ---- */
 
-#define WR_ADMIN_BODY_MAX ((size_t)64 << 20) /* a longer body is not sent: the response is 500 */
+#define WR_ADMIN_BODY_MAX ((size_t)64 << 20) /* a longer body is not sent */
 
 /* Responds with the JSON that `write` writes, and a line feed. Calls it once, before it returns. */
 void wr_admin_reply(struct wr_http_request *request, unsigned status,
 		    void (*write)(struct wr_json_out *json, void *context), void *context);
 
 /* A response with this body, which is released, and the header fields that every response has.
- * Returns NULL if the body failed or there is no memory; wr_http_reply() takes that too. */
+ * Returns NULL if the body failed or there is no memory; wr_http_reply() then closes the
+ * connection. */
 struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type);
 
 /* Responds with an error of the library as a problem: WEIR_ENOENT is 404, WEIR_EMOVED and

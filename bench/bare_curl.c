@@ -1,11 +1,11 @@
-/* The least a program on libcurl's multi interface can do to post a number of requests over some
- * connections: each handle posts the same bytes again as soon as it is answered, nothing is looked
- * up, asked or noted. The drainer of `weir serve` is measured against it.
+/* A minimal program on libcurl's multi interface that posts COUNT requests. Each handle posts the
+ * same bytes again as soon as it has a response. It is the baseline for the deliverer of
+ * `weir serve`.
  *
- *   bare-curl URL CONNECTIONS COUNT BYTES [SOCKET]     prints requests a second
+ *   bare-curl URL CONNECTIONS COUNT BYTES [SOCKET]     prints requests per second
  *
- * Driven by epoll through curl_multi_socket_action, as the drainer is: curl_multi_poll looks at
- * every connection each time. */
+ * It uses epoll and curl_multi_socket_action like the deliverer, because curl_multi_poll checks
+ * every connection on each call. */
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { MOST_BYTES = 1 << 20, MOST_CONNECTIONS = 1024, EVENTS = 64 };
 struct run {
 	CURLM *multi;
 	int epoll;
-	long timeout_ms; /* until libcurl wants to be called; below 0: never */
+	long timeout_ms; /* until libcurl must be called; below 0: never */
 	unsigned long left, under_way, done, failed;
 };
 
@@ -125,7 +125,7 @@ static CURL *make_handle(const char *url, const char *socket, const char *body, 
 	return easy;
 }
 
-/* Those that the drainer of a gateway sends too. */
+/* The header fields that the deliverer of a gateway sends. */
 static struct curl_slist *make_fields(void)
 {
 	static const char *const lines[] = {

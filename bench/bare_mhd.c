@@ -1,6 +1,5 @@
-/* The least an HTTP/1.1 server on libmicrohttpd can do: one thread, its own epoll, the same short
- * answer to every request, made anew each time as its tutorial has it. /v1/check is measured
- * against it.
+/* A minimal HTTP/1.1 server on libmicrohttpd: one thread, epoll, and the same short response to
+ * every request, created for each request as in its tutorial. It is the baseline for /v1/check.
  *
  *   bare-mhd PORT */
 #include <arpa/inet.h>
@@ -20,7 +19,7 @@ static enum MHD_Result answer(void *cls, struct MHD_Connection *connection, cons
 	enum MHD_Result result;
 
 	(void)cls, (void)url, (void)method, (void)version, (void)upload;
-	if (!*state) { /* the head is there; the body, if any, comes next */
+	if (!*state) { /* the header is complete; the body follows, if any */
 		*state = &begun;
 		return MHD_YES;
 	}

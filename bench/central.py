@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""make bench-redis: what a decision costs when its counter is in Redis.
+"""make bench-redis: the cost of a decision whose counter is in Redis.
 
-Redis has a core and a session of its own. What is held against it is Redis asked for the same script with the same
-arguments, by redis-benchmark, without weir. A round is a run of each, in turn; a figure is the median of the rounds'
-ratios.
+Redis has its own core and session. The baseline is redis-benchmark, which calls the same script with the same arguments
+without weir. A round runs both in turn. A figure is the median of the ratios of all rounds.
 """
 
 import re
@@ -21,8 +20,8 @@ from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, Process, free_port, pinn
 
 KEYS = 100_000
 DEPTH = 16
-COUNT = 150_000  # of a round
-RATE = 2000  # a second, of gRPC calls and of EVALSHA beside them
+COUNT = 150_000  # requests of a round
+RATE = 2000  # gRPC calls per second, and EVALSHA calls per second of the baseline
 RULES = """
 domain: bench
 descriptors:
@@ -37,15 +36,15 @@ TOKEN_BUCKET, MILLION, SECOND_US = "1", "1000000", "1000000"
 
 
 def redis_server(stack):
-    """Apart: what weir and the load do on their core must not cost it any of its own, however busy the machine is."""
+    """Starts Redis in its own session, so that weir and the load take no time from the core of Redis."""
     port = free_port()
     return Process(stack, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
                    port, apart=True)
 
 
 def serve(stack, store, core, rules=RULES, key=None, **ports):
-    """weir serve with one thread, its counters in Redis; ports: the listeners that are on, the last one with TCP.
-    Returns that one's port."""
+    """Starts weir serve with one thread and its counters in Redis. `ports` are the active listeners. The last one uses
+    TCP, and its port is returned."""
     place = frame.folder(stack, "serve", frame.MEMORY)
     (place / "rules.yaml").write_text(rules)
     argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
@@ -59,13 +58,13 @@ def serve(stack, store, core, rules=RULES, key=None, **ports):
 
 
 def own_script(port):
-    """The script that weir uses, as EVALSHA knows it, and a call of it as weir makes it."""
+    """Loads weir's script. Returns the EVALSHA command that weir sends."""
     sha1 = redis.Redis(port=port).script_load((BUILD / "src/redis/take.lua").read_text())
     return ["EVALSHA", sha1, "1", "weir:1:{%s}:token_bucket/1s", TOKEN_BUCKET, "1", MILLION, SECOND_US, MILLION]
 
 
 def named(command, key):
-    """Keys as long as weir's, whose hash has 22 characters; key becomes 12 digits."""
+    """Returns the command with a key as long as weir's, whose hash has 22 characters. `key` becomes 12 digits."""
     return [word.replace("%s", "0" * (22 - 12) + key) for word in command]
 
 
@@ -77,7 +76,7 @@ def redis_benchmark(port, *command):
 
 
 class Watched:
-    """redis-benchmark's runs of one command, and what Redis did meanwhile."""
+    """Runs of one command by redis-benchmark, with the processor time and idle time of Redis."""
 
     def __init__(self, store, port, *command):
         self.store, self.port, self.command = store, port, command
@@ -104,13 +103,13 @@ def bench_throughput(figures, stack, rounds):
     raw = Watched(store, store.port, *named(own_script(store.port), "__rand_int__"))
     ratio = frame.interleaved(rounds, ours.run, raw.run)
     calls = redis.Redis(port=store.port).info("commandstats")["cmdstat_evalsha"]["calls"]
-    if calls < 0.9 * 2 * rounds * COUNT:  # a few went along in others' calls
-        sys.exit(f"bench-redis: Redis was asked {calls} times only")
+    if calls < 0.9 * 2 * rounds * COUNT:  # a few decisions share the call of another
+        sys.exit(f"bench-redis: Redis received only {calls} calls")
     figures.add("strict_vs_raw_evalsha", ratio, f"÷ EVALSHA of the same script, pipeline {DEPTH}; to reach: >= 0.9")
-    figures.add("strict_per_s", statistics.median(ours.rates), "decisions a second")
+    figures.add("strict_per_s", statistics.median(ours.rates), "decisions per second")
     for name, side in ("strict", ours), ("raw", raw):
-        figures.add(f"{name}_redis_us", statistics.median(side.us), "processor time of Redis for each")
-        figures.add(f"{name}_redis_idle", statistics.median(side.idle), "of the time Redis had nothing to do")
+        figures.add(f"{name}_redis_us", statistics.median(side.us), "processor time of Redis per decision")
+        figures.add(f"{name}_redis_idle", statistics.median(side.idle), "share of time that Redis was idle")
 
 
 def p99_ms(*argv):
@@ -131,7 +130,7 @@ def bench_latency(figures, stack, rounds):
                       p99_ms(BUILD / "resp-load", store, 2, KEYS, 8, RATE, *raw)))
     mine, theirs = (statistics.median(p[i] for p in pairs) for i in (0, 1))
     figures.add("strict_p99_vs_raw", statistics.median(a / b for a, b in pairs),
-                f"gRPC ÷ EVALSHA, {RATE} a second; to reach: <= 2.5")
+                f"gRPC ÷ EVALSHA, {RATE} per second; to reach: <= 2.5")
     figures.add("strict_p99_ms", mine, "gRPC, the counter in Redis")
     figures.add("raw_p99_ms", theirs, "EVALSHA")
 
@@ -145,7 +144,7 @@ def bench_gateway(figures, stack, rounds):
                    "weir on;" + gateway.PROXY, rules=ONE_LIMIT, main="user root;")
     local = Nginx(stack, "local", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=ONE_LIMIT)
     ratio = frame.interleaved(rounds, lambda: gateway.wrk(strict, keys)[0], lambda: gateway.wrk(local, keys)[0])
-    figures.add("gateway_strict_vs_local", ratio, "requests a second, counters in Redis ÷ in the table")
+    figures.add("gateway_strict_vs_local", ratio, "requests per second, counters in Redis ÷ in the table")
 
 
 def bench_bytes(figures, _stack, _rounds):

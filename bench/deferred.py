@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""make bench-queue: what it costs to keep a request, and to deliver it.
+"""make bench-queue: the cost of storing a deferred request, and of delivering it.
 
-enqueue  POSTs of 64 clients to `weir gateway`, each over its limit and kept in a file before it is answered with a 202,
-         against the times a second that the same disk makes one record durable (disk-sync).
-drain    the same requests on their way to the API, under a rule that no longer holds them back, against a bare loop on
-         libcurl's multi interface that posts as many, over as many connections, the same way (bare-curl).
+enqueue  64 clients send POSTs to `weir gateway`. Each request is above its limit and is stored in a file before
+         the 202. The baseline is the number of records per second that the same disk makes durable (disk-sync).
+drain    the deliverer sends the same requests to the API, under a rule that does not limit them. The baseline is a
+         minimal loop on libcurl's multi interface with the same number of requests and connections (bare-curl).
 
-Nothing is pinned: either way three programs want the two cores. A round is one of each; a figure is the median of the rounds'
-ratios.
+No process is pinned, because three programs share the two cores in both cases. A round runs both in turn. A figure is
+the median of the ratios of all rounds.
 """
 
 import http.client
@@ -28,7 +28,7 @@ CLIENTS = 64
 CONNECTIONS = 32
 KEYS = 2000
 BODY = 200
-RECORD = 4096  # a page, the least that SQLite's log grows by
+RECORD = 4096  # one page, the smallest growth of SQLite's log
 DRAINED = 20_000
 SLOW_US = 1000
 RULES = """
@@ -39,7 +39,7 @@ descriptors:
 - key: user
   rate_limit: {{{rate}, algorithm: token_bucket, on_limit: defer, defer: {{max_age: 366d, max_waiting: 1000000}}}}
 """
-ONE_AN_HOUR = "unit: hour, requests_per_unit: 1"  # within max_age each could be delivered, but not while this runs
+ONE_AN_HOUR = "unit: hour, requests_per_unit: 1"  # each request is deliverable within max_age, but not during the run
 UNLIMITED = "unit: second, requests_per_unit: 100000000"
 WRK = """
 local requests = {}
@@ -59,7 +59,7 @@ end
 
 
 class Gateway:
-    """weir gateway with a queue on the disk, and an nginx that says 200 behind it."""
+    """weir gateway with a queue on the disk, in front of an nginx that returns 200."""
 
     def __init__(self, stack, env=None):
         self.seen = free_port()
@@ -102,16 +102,16 @@ class Gateway:
             return json.load(answer)
 
     def stats(self):
-        """Up to a second old."""
+        """Returns the state of the queue, up to one second old."""
         return self.get("/v1/queue")["queue"]
 
     def stored(self):
-        """Requests kept by this process."""
+        """Returns the number of requests stored by this process."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics") as answer:
             return int(float(re.search(r"^weir_queue_stored_total (\S+)", answer.read().decode(), re.M)[1]))
 
     def use(self, rate):
-        """Rules with this rate; returns when the service has them."""
+        """Writes rules with this rate, and waits until the service has loaded them."""
         if self.rate == rate:
             return
         before = self.get("/v1/status")["rules"]["hash"]
@@ -120,7 +120,7 @@ class Gateway:
             time.sleep(0.05)
 
     def settle(self):
-        """Nothing waits and nothing is under way, as of two looks at the queue."""
+        """Waits until two readings in a row show no waiting request and no delivery in flight."""
         idle = 0
         while idle < 2:
             now = self.stats()
@@ -128,14 +128,15 @@ class Gateway:
             time.sleep(1.1)
 
     def arrived(self):
-        """Requests the API has had, but for those that ask so. On one connection: looking takes from what is looked at."""
+        """Returns the number of requests that the API has received, without those of this function. It reuses one
+        connection, to disturb the measurement as little as possible."""
         self.polls += 1
         self.asking.request("GET", "/")
         return int(self.asking.getresponse().read().split()[9]) - self.polls
 
 
 def wrk(port, script, seconds):
-    """Requests a second, and how many."""
+    """Returns requests per second, and their number."""
     out = subprocess.run(["wrk", "-t1", f"-c{CLIENTS}", f"-d{seconds}s", "-s", script, f"http://127.0.0.1:{port}/"],
                          check=True, capture_output=True, text=True).stdout
     if "Non-2xx" in out or "Socket errors" in out:
@@ -155,10 +156,10 @@ def disk_syncs(folder, env):
 
 
 def compare_enqueue(stack, rounds, slow_us=0):
-    """The ratio, 202s a second and syncs a second; on a disk that is slower by so much."""
+    """Returns the ratio, 202s per second and syncs per second. Each sync takes slow_us longer than on the real disk."""
     env = {**os.environ, "LD_PRELOAD": str(BUILD / "slow-sync.so"), "SLOW_SYNC_US": str(slow_us)} if slow_us else None
     ours, script = Gateway(stack, env), wrk_script(stack)
-    wrk(ours.port, script, 1)  # each key has had its one
+    wrk(ours.port, script, 1)  # uses up the limit of each key
     kept, syncs = [], []
 
     def keep():
@@ -166,7 +167,7 @@ def compare_enqueue(stack, rounds, slow_us=0):
         rate, count = wrk(ours.port, script, 2)
         stored = ours.stored() - before
         if stored < 0.99 * count:
-            sys.exit(f"bench-queue: {stored} of {count} were kept")
+            sys.exit(f"bench-queue: only {stored} of {count} requests were stored")
         kept.append(rate)
         return rate
 
@@ -182,19 +183,20 @@ def bench_enqueue(figures, stack, rounds):
     ratio, kept, syncs = compare_enqueue(stack, rounds)
     figures.add("enqueue_vs_fsync", ratio,
                 f"durable 202s of {CLIENTS} clients ÷ fsyncs of the disk; to reach: >= 4")
-    figures.add("enqueue_per_s", kept, "durable 202s a second")
-    figures.add("fsync_per_s", syncs, "fsyncs a second, a page appended each time")
+    figures.add("enqueue_per_s", kept, "durable 202s per second")
+    figures.add("fsync_per_s", syncs, "fsyncs per second, one page appended each time")
 
 
 def bench_slow_disk(figures, stack, rounds):
     ratio, kept, syncs = compare_enqueue(stack, max(3, rounds // 3), SLOW_US)
-    figures.add("enqueue_vs_fsync_slow_disk", ratio, f"the same, each sync made {SLOW_US / 1000:g} ms longer")
-    figures.add("enqueue_per_s_slow_disk", kept, "durable 202s a second")
-    figures.add("fsync_per_s_slow_disk", syncs, "fsyncs a second")
+    figures.add("enqueue_vs_fsync_slow_disk", ratio, f"the same, each sync {SLOW_US / 1000:g} ms longer")
+    figures.add("enqueue_per_s_slow_disk", kept, "durable 202s per second")
+    figures.add("fsync_per_s_slow_disk", syncs, "fsyncs per second")
 
 
 def fill(ours, script):
-    """So many wait, and none of them for its limit any more; the API does not answer yet. Returns how many."""
+    """Fills the queue, stops the API and removes the limit, so that all requests wait for the API alone. Returns their
+    number."""
     ours.use(ONE_AN_HOUR)
     while ours.stored() - ours.delivered < DRAINED:
         wrk(ours.port, script, 1)
@@ -206,7 +208,7 @@ def fill(ours, script):
 
 
 def drained(ours, waiting):
-    """Deliveries a second, from the moment the API answers."""
+    """Starts the API. Returns deliveries per second from that time on."""
     os.kill(ours.api.worker(), signal.SIGCONT)
     began = time.monotonic()
     while ours.arrived() - ours.first < waiting:
@@ -239,9 +241,9 @@ def bench_drain(figures, stack, rounds):
         return bare[-1]
 
     figures.add("drain_vs_curl_multi", frame.interleaved(max(3, rounds // 3), drain, post),
-                f"deliveries ÷ a bare loop on libcurl, {CONNECTIONS} connections; to reach: >= 0.7")
-    figures.add("drain_per_s", statistics.median(rates), "deliveries a second")
-    figures.add("curl_multi_per_s", statistics.median(bare), "the bare loop's")
+                f"deliveries ÷ a minimal loop on libcurl, {CONNECTIONS} connections; to reach: >= 0.7")
+    figures.add("drain_per_s", statistics.median(rates), "deliveries per second")
+    figures.add("curl_multi_per_s", statistics.median(bare), "requests per second of the minimal loop")
 
 
 if __name__ == "__main__":

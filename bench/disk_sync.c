@@ -1,8 +1,8 @@
-/* How often a second a disk makes something durable: appends a record to a file and waits for it,
- * one after the other, as a queue without group commit would for every request. What is kept
- * durably is measured against it.
+/* Measures how many records per second a disk makes durable. It appends a record to a file and
+ * syncs it, one after the other, like a queue without group commit. It is the baseline for stored
+ * requests.
  *
- *   disk-sync FOLDER SECONDS BYTES      prints syncs a second */
+ *   disk-sync FOLDER SECONDS BYTES      prints syncs per second */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Syncs a second, or below 0 with errno. */
+/* Returns syncs per second, or below 0 with errno set. */
 static double measure(int fd, const char *record, size_t size, double seconds)
 {
 	unsigned long count = 0;
@@ -47,7 +47,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	memset(record, 'x', size);
-	fd = open(argv[1], O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600); /* it has no name to remove */
+	fd = open(argv[1], O_TMPFILE | O_WRONLY | O_CLOEXEC,
+		  0600); /* a file without a name, removed on exit */
 	rate = fd < 0 ? -1 : measure(fd, record, size, seconds);
 	if (rate < 0) {
 		fprintf(stderr, "disk-sync: %s: %s\n", argv[1], strerror(errno));

@@ -1,4 +1,4 @@
-/* make bench-engine: decisions against the floor under them. */
+/* make bench-engine: measures decisions and compares them with the floor of workload.h. */
 #include "measure.h"
 #include "workload.h"
 
@@ -13,7 +13,7 @@
 #define SECOND 1000000000u
 #define YEAR_S 31557600u
 
-/* Heap allocations, counted by the linker's --wrap, which chose the names. */
+/* Counts heap allocations. The linker option --wrap requires these names. */
 // NOLINTBEGIN(bugprone-reserved-identifier)
 static uint64_t allocations;
 void *__real_malloc(size_t);
@@ -43,7 +43,7 @@ void *__wrap_realloc(void *old, size_t bytes)
 
 // NOLINTEND(bugprone-reserved-identifier)
 
-/* For many keys: generous, and so slow that every key used stays live. */
+/* A limit for many keys: high, with a period so long that every used key stays live. */
 static struct weir_limit limit_of(int algorithm)
 {
 	struct weir_limit limit = {.size = sizeof limit,
@@ -54,11 +54,11 @@ static struct weir_limit limit_of(int algorithm)
 	if (algorithm == WEIR_LEAKY_BUCKET)
 		limit.queue_size = 9999;
 	if (algorithm == WEIR_SLIDING_LOG)
-		limit.limit = 4; /* a block of the smallest size */
+		limit.limit = 4; /* fits a block of the smallest size */
 	return limit;
 }
 
-/* For one key that takes it all: admits one request per µs for ever. */
+/* A limit for one hot key: always admits one request per µs. */
 static struct weir_limit hot_limit(void)
 {
 	struct weir_limit limit = {.size = sizeof limit,
@@ -82,7 +82,8 @@ struct pair_of {
 	double engine_ns, floor_ns, ratio, find_ratio;
 };
 
-/* Many short rounds of each, in turn; medians of each and of the per-round ratios. */
+/* Runs many short rounds of each in turn. Returns the medians of each and of the ratios per round.
+ */
 static struct pair_of compare(struct wr_workload *work, uint64_t count)
 {
 	double engine[ROUNDS], floor[ROUNDS], ratio[ROUNDS], find[ROUNDS];
@@ -99,7 +100,7 @@ static struct pair_of compare(struct wr_workload *work, uint64_t count)
 				wr_bench_median(ratio, ROUNDS), wr_bench_median(find, ROUNDS)};
 }
 
-/* A name made of two parts, for the JSON. */
+/* Adds a figure named prefix_name. */
 static void figure(const char *prefix, const char *name, double value, const char *remark)
 {
 	char whole[128];
@@ -112,7 +113,7 @@ static void report(const char *prefix, struct pair_of result, const char *remark
 {
 	figure(prefix, "ns", result.engine_ns, remark);
 	figure(prefix, "floor_ns", result.floor_ns, "");
-	figure(prefix, "find_vs_floor", result.find_ratio, "of which finding and a swap");
+	figure(prefix, "find_vs_floor", result.find_ratio, "part for finding the key and a swap");
 	figure(prefix, "vs_floor", result.ratio, "to reach: <= 1.8");
 }
 
@@ -141,7 +142,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Decisions per ns with one or two threads. */
+/* Returns decisions per ns with one or two threads. */
 static double speed(struct wr_workload *work, int threads,
 		    uint64_t (*run)(struct wr_workload *, uint64_t), uint64_t count)
 {
@@ -205,7 +206,7 @@ static void bench_million(void)
 	wr_workload_close(&work);
 }
 
-/* The bare contended swap: load, add one, swap until it succeeds. */
+/* The baseline under contention: load, add one, swap until the swap succeeds. */
 static uint64_t contended_floor(struct wr_workload *work, uint64_t count)
 {
 	struct wr_pair *at = &work->floor->rows[0].cell[1].hot;
@@ -219,7 +220,7 @@ static uint64_t contended_floor(struct wr_workload *work, uint64_t count)
 	return count;
 }
 
-/* ns per success with two processes at it. */
+/* Returns ns per successful swap with two processes. */
 static double two_processes(struct wr_workload *work,
 			    uint64_t (*run)(struct wr_workload *, uint64_t), uint64_t count)
 {
@@ -267,7 +268,8 @@ static void bench_processes(void)
 	wr_workload_close(&work);
 }
 
-/* Keys until the first live one is forgotten. Every table has a secret of its own: a seed. */
+/* Returns the number of keys until the first live key is evicted. Each table has its own random
+ * secret, so each call is a new sample. */
 static double bytes_per_key(void)
 {
 	const uint64_t now_ns = 1800000000000000000u;
@@ -308,14 +310,15 @@ static void bench_curve(void)
 			struct pair_of result;
 			char name[48];
 
-			if (algorithm == WEIR_SLIDING_LOG) /* two live entries a key, on average */
+			if (algorithm == WEIR_SLIDING_LOG) /* two live entries per key on average */
 				limit.period_ns = 2ull * sizes[i] * WR_TICK_NS;
 			wr_workload_open(&work, limit, sizes[i], 0.75, log_bytes);
 			result = compare(&work, 100000);
 			snprintf(name, sizeof name, "%s_%s", weir_algorithm_name(algorithm),
 				 labels[i]);
 			figure("ns_by_keys", name, result.engine_ns, "");
-			figure("vs_floor_by_keys", name, result.ratio, "to stay flat");
+			figure("vs_floor_by_keys", name, result.ratio,
+			       "goal: equal for all numbers of keys");
 			wr_workload_close(&work);
 		}
 	}

@@ -1,4 +1,4 @@
-"""What the benchmarks that drive servers share: figures, cores, an nginx."""
+"""Common parts of the benchmarks that drive servers: figures, pinning to cores, nginx."""
 
 import argparse
 import contextlib
@@ -17,13 +17,13 @@ from pathlib import Path
 BUILD = Path(os.environ.get("WEIR_BUILD", "build")).resolve()
 MODULE = BUILD / "ngx_http_weir_module.so"
 SERVER_CORE, LOAD_CORE = 1, 0
-# A table belongs in memory, as /run is. On a disk its pages are written out now and then, and the next
-# write to each is a fault.
+# The table is in memory, as in /run. On a disk the kernel writes its pages out from time to time, and the next
+# write to each page is a fault.
 MEMORY = Path("/dev/shm")
 
 
 def link_key(stack):
-    """The file of a key that nginx's workers show to weir serve."""
+    """Returns a file with a link key, which nginx's workers present to weir serve."""
     path = folder(stack, "key") / "link.key"
     path.touch(0o600)
     path.write_text("0123456789abcdef" * 4 + "\n")
@@ -37,7 +37,7 @@ def free_port():
 
 
 def listens(port, process):
-    """Waits until somebody does at the port; False when the process has ended first."""
+    """Waits until the port accepts connections. Returns False if the process exits first."""
     for _ in range(500):
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -49,7 +49,7 @@ def listens(port, process):
 
 
 def pinned(core):
-    """To one core, or to all of them: None."""
+    """Returns a function that pins the process to a core, or to all cores if core is None."""
     def pin():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, range(os.cpu_count()) if core is None else {core})
@@ -57,7 +57,7 @@ def pinned(core):
 
 
 class Nginx:
-    """One nginx with one worker, ended with the benchmark."""
+    """One nginx with one worker. It is stopped at the end of the benchmark."""
 
     def __init__(self, stack, name, http="", location="", core=SERVER_CORE, rules=None, main=""):
         self.dir = folder(stack, name)
@@ -110,15 +110,15 @@ class Figures:
 
 
 def folder(stack, name, parent=None):
-    """A folder that goes with the benchmark."""
+    """Creates a folder that is removed at the end of the benchmark."""
     path = Path(tempfile.mkdtemp(prefix=f"weir-bench-{name}-", dir=parent))
     stack.callback(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
 class Process:
-    """A server on the servers' core, ended with the benchmark. apart: in a session of its own. Linux shares a core
-    out by sessions (sched_autogroup), and one that keeps other cores busy as well gets less of this one."""
+    """A server on the servers' core. It is stopped at the end of the benchmark. apart: the server has its own session.
+    Linux divides a core among sessions (sched_autogroup); a session that uses other cores too gets less of this core."""
 
     def __init__(self, stack, argv, port, core=SERVER_CORE, apart=False):
         self.port = port
@@ -133,7 +133,7 @@ class Process:
         self.process.wait()
 
     def schedstat_ns(self):
-        """How long its threads ran, and how long they could have but had to wait for their core."""
+        """Returns the time that its threads ran, and the time that they waited for a core while runnable."""
         tasks = [(t / "schedstat").read_text().split() for t in Path(f"/proc/{self.process.pid}/task").iterdir()]
         return sum(int(t[0]) for t in tasks), sum(int(t[1]) for t in tasks)
 
@@ -146,7 +146,7 @@ class Process:
 
 
 def interleaved(rounds, ours, theirs):
-    """The median over rounds of ours() ÷ theirs(), each first in half of them."""
+    """Returns the median over rounds of ours() ÷ theirs(). Each function runs first in half of the rounds."""
     ratios = []
     for i in range(rounds):
         if i % 2:
@@ -160,7 +160,7 @@ def interleaved(rounds, ours, theirs):
 
 
 def main(doc, parts):
-    """parts: name → function(figures, stack, rounds), run in order."""
+    """Runs the parts in order. parts: name → function(figures, stack, rounds)."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--rounds", type=int, default=21)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""make bench-gateway: what weir costs inside nginx.
+"""make bench-gateway: the cost of weir inside nginx.
 
-Two nginx that differ in one thing run side by side, on a core that is theirs; wrk and the API server
-share the other. A round is a second of load on the one and a second on the other; a figure is the
-median of the rounds' ratios. Cpu time is the worker's own, from /proc/PID/schedstat.
+Two nginx servers that differ in one setting run on one core. wrk and the API server share the other core.
+A round is one second of load on each server. A figure is the median of the ratios of all rounds. CPU time
+is that of the worker, from /proc/PID/schedstat.
 """
 
 import re
@@ -21,7 +21,7 @@ KEYS = 100_000
 ACCURACY_S = 30
 BURST = 20
 
-# Reads: one limit for each user and one for all. The numbers are never reached.
+# One limit per user and one for all users. The limits are never reached.
 TWO_LIMITS = """
 domain: api
 requests:
@@ -58,7 +58,7 @@ descriptors:
   rate_limit: {{unit: second, requests_per_unit: 1000, algorithm: token_bucket, burst: {BURST}}}
 """
 
-# In turn asks for each key once; else at random.
+# With in_turn the keys come in order, else at random.
 WRK = """
 local requests = {}
 local at = 0
@@ -77,7 +77,8 @@ end
 
 
 def wrk(nginx, script, seconds=1, connections=32):
-    """Requests a second, cpu time of the worker for each in µs, the share that was not 2xx or 3xx."""
+    """Returns requests per second, CPU time of the worker per request in µs, and the share of responses that are neither
+    2xx nor 3xx."""
     before = nginx.cpu_ns()
     out = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script,
                           f"http://127.0.0.1:{nginx.port}/"], check=True, capture_output=True, text=True,
@@ -92,7 +93,7 @@ def wrk(nginx, script, seconds=1, connections=32):
 
 
 def compare(figures, name, ours, theirs, script, rounds, remark, expect_refused=False):
-    """The median over rounds of ours ÷ theirs, and the cpu time each takes for a request."""
+    """Adds the median over rounds of ours ÷ theirs and the CPU time per request of both. Returns the added CPU time."""
     ratios, cpu_ours, cpu_theirs, added = [], [], [], []
     for i in range(rounds):
         pair = [(ours, expect_refused), (theirs, expect_refused)]
@@ -100,15 +101,15 @@ def compare(figures, name, ours, theirs, script, rounds, remark, expect_refused=
         for nginx, refused in pair if i % 2 else reversed(pair):
             rate, cpu_us, share = wrk(nginx, script)
             if share != refused:
-                sys.exit(f"bench-gateway: {name}: a share of {share} was refused")
+                sys.exit(f"bench-gateway: {name}: unexpected share of refusals: {share}")
             results[nginx] = rate, cpu_us
         ratios.append(results[ours][0] / results[theirs][0])
         cpu_ours.append(results[ours][1])
         cpu_theirs.append(results[theirs][1])
         added.append(results[ours][1] - results[theirs][1])
     figures.add(name, statistics.median(ratios), remark)
-    figures.add(f"{name}_cpu_us", statistics.median(cpu_ours), "cpu time of a request here")
-    figures.add(f"{name}_peer_cpu_us", statistics.median(cpu_theirs), "and there")
+    figures.add(f"{name}_cpu_us", statistics.median(cpu_ours), "CPU time per request, with weir")
+    figures.add(f"{name}_peer_cpu_us", statistics.median(cpu_theirs), "CPU time per request, baseline")
     return statistics.median(added)
 
 
@@ -130,7 +131,7 @@ def script(stack, in_turn):
 
 
 def meet_all(nginx, in_turn):
-    """Each key has asked before: what is measured is not the first visit of everybody."""
+    """Sends requests for all keys once, so that the measurement does not include first requests of keys."""
     rate = wrk(nginx, in_turn)[0]
     wrk(nginx, in_turn, seconds=int(1.5 * KEYS / rate) + 2)
 
@@ -141,8 +142,8 @@ def bench_proxy(figures, stack, rounds):
     ours = Nginx(stack, "weir", upstream(api), "weir on;" + PROXY, rules=TWO_LIMITS)
     meet_all(ours, in_turn)
     added = compare(figures, "vs_bare_proxy", ours, bare, random_keys, rounds,
-                    "÷ the same nginx without it; to reach: >= 0.95")
-    figures.add("added_cpu_us", added, "cpu time added to a request; to reach: <= 3")
+                    "÷ the same nginx without weir; to reach: >= 0.95")
+    figures.add("added_cpu_us", added, "CPU time added to a request; to reach: <= 3")
 
 
 def bench_limit_req(figures, stack, rounds):
@@ -162,7 +163,7 @@ def quoted(text):
 
 
 def return_429(port):
-    """nginx configuration that answers what weir answers, byte for byte but the time to wait."""
+    """Returns an nginx configuration with the same response as weir's, byte for byte except the time to wait."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"x-user-id": "user-1"})
     try:
         urllib.request.urlopen(request)
@@ -172,20 +173,20 @@ def return_429(port):
         fields = [(k, v) for k, v in error.headers.items() if k.lower() not in own]
         return "".join(f"add_header {k} {quoted(v)} always;" for k, v in fields) + \
             f"default_type {error.headers['content-type']}; return {error.code} {quoted(body)};"
-    sys.exit("bench-gateway: a request that should be refused was not")
+    sys.exit("bench-gateway: a request was admitted that should be refused")
 
 
 def bench_refusal(figures, stack, rounds):
     api, random_keys, in_turn = api_server(stack), script(stack, False), script(stack, True)
     ours = Nginx(stack, "weir", upstream(api), "weir on;" + PROXY, rules=ONE_A_DAY)
-    meet_all(ours, in_turn)  # each has had its one
+    meet_all(ours, in_turn)  # uses up the limit of each key
     theirs = Nginx(stack, "return", 'geo $dollar { default "$"; }', return_429(ours.port))
     compare(figures, "refusal_vs_return_429", ours, theirs, random_keys, rounds,
-            "÷ nginx `return 429` with the same answer; to reach: >= 0.9", expect_refused=True)
+            "÷ nginx `return 429` with the same response; to reach: >= 0.9", expect_refused=True)
 
 
 def admitted_rate(nginx, log):
-    """Admitted a second at the API server beyond the burst, offered three times the limit."""
+    """Returns the admitted requests per second beyond the burst, counted at the API server, at three times the limit."""
     log.write_text("")
     subprocess.run(["hey", "-z", f"{ACCURACY_S}s", "-c", "30", "-q", "100", f"http://127.0.0.1:{nginx.port}/"],
                    check=True, capture_output=True, preexec_fn=pinned(LOAD_CORE))
@@ -208,7 +209,7 @@ def bench_accuracy(figures, stack, _):
                    upstream(api, "limit_req_zone $server_addr zone=z:1m rate=1000r/s;"),
                    f"limit_req zone=z burst={BURST} nodelay;" + PROXY)
     figures.add("accuracy_1000rps", admitted_rate(ours, log) / 1000,
-                "admitted ÷ 1000 a second; to reach: 0.999 to 1.001")
+                "admitted ÷ 1000 per second; to reach: 0.999 to 1.001")
     figures.add("accuracy_1000rps_limit_req", admitted_rate(theirs, log) / 1000, "the same, limit_req")
 
 

@@ -1,10 +1,11 @@
-/* Load for gRPC servers: what h2load does, with a key of its own for each request (h2load sends one
- * body for ever) and, with a rate, at times that do not wait for the server.
+/* A load generator for gRPC servers. Unlike h2load, which repeats one body, it sends another key
+ * with each request. With RATE it sends at fixed times and does not wait for the server.
  *
  *   grpc-load PORT SECONDS [KEYS [CONNECTIONS [STREAMS [RATE]]]]
  *
- * prints: requests, requests per second, p50 and p99 of the latency in ms, answers that were not
- * gRPC status 0. With a rate a request's latency begins when it was due. */
+ * It prints the number of requests, requests per second, p50 and p99 of the latency in ms, and the
+ * number of responses without gRPC status 0. With RATE the latency starts when a request was due.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -32,7 +33,7 @@ struct call {
 struct link {
 	nghttp2_session *session;
 	int fd;
-	unsigned open; /* streams under way */
+	unsigned open; /* streams in flight */
 };
 
 static struct {
@@ -56,7 +57,7 @@ static uint64_t draw(uint64_t below)
 	return (load.seed >> 33) % below;
 }
 
-/* domain "bench"; one descriptor: service=api, user=a number of six digits */
+/* A request: domain "bench", one descriptor service=api, user=a number of six digits. */
 static size_t write_body(uint8_t *to, uint64_t key)
 {
 	static const uint8_t head[] = "\0\0\0\0\x2a"
@@ -120,7 +121,8 @@ static void begin(struct link *link, uint64_t begun_ns)
 	link->open++;
 }
 
-/* With a rate: what is due, on the connection that is asked. Without: as much as may be open. */
+/* Submits requests on a connection: with a rate those that are due, otherwise as many as may be in
+ * flight. */
 static void fill(struct link *link, uint64_t now)
 {
 	if (now >= load.end_ns)
@@ -278,7 +280,7 @@ static double quantile_ms(double share)
 	return count ? load.latency_us[(uint64_t)((double)(count - 1) * share)] / 1000.0 : 0;
 }
 
-/* The i-th argument, or what stands for it if it is not there or no number. */
+/* Returns the i-th argument, or the default if it is missing or not a number. */
 static double argument(int argc, char **argv, int i, double otherwise)
 {
 	char *end = NULL;

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""make bench-lease: what a decision costs when units are borrowed ahead of time.
+"""make bench-lease: the cost of a decision from leased units.
 
-What is held against it is the same limit kept in the table alone. A round is a run of each, in turn; a figure is the
-median of the rounds' ratios.
+The baseline is the same limit in the table alone. A round runs both in turn. A figure is the median of the ratios of
+all rounds.
 """
 
 import json
@@ -19,9 +19,9 @@ import gateway
 from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, free_port, pinned
 
 KEYS = 1000
-EACH = 100  # requests a second for each of them
+EACH = 100  # requests per second and key
 SECONDS = 10
-HOT = 100  # keys of the gateway
+HOT = 100  # keys in the gateway part
 ATTEMPTS = 3
 SEEDS = 200
 
@@ -43,23 +43,23 @@ descriptors:
 
 
 def bench_spend(figures, stack, _rounds):
-    """The table alone against the table with a lease in it, without a server."""
+    """Compares the table alone with the table and a lease, without a server."""
     out = frame.folder(stack, "spend") / "figures.json"
     subprocess.run([BUILD / "lease-local", out], check=True, stdout=subprocess.DEVNULL, preexec_fn=pinned(SERVER_CORE))
     for name, value in json.loads(out.read_text()).items():
-        remark = "ns" if name.endswith("_ns") else "had to ask" if name.endswith("_waited") else \
-            "decisions a second ÷ the table alone" + ("; to reach: >= 0.9" if name == "lease_vs_local" else "")
+        remark = "ns" if name.endswith("_ns") else "decisions that needed Redis" if name.endswith("_waited") else \
+            "decisions per second ÷ the table alone" + ("; to reach: >= 0.9" if name == "lease_vs_local" else "")
         figures.add(name, value, remark)
 
 
 def commands(store):
-    """Calls of scripts so far."""
+    """Returns the number of script calls so far."""
     stats = redis.Redis(port=store).info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
 
 
 def ask(port, seconds):
-    """So many decisions, at the rate that was agreed upon, or as fast as the machine can."""
+    """Sends decisions at KEYS * EACH per second, or as fast as the machine can. Returns their number and rate."""
     out = subprocess.run([str(a) for a in (BUILD / "resp-load", port, seconds, KEYS, 8, KEYS * EACH, "WEIR.CHECK",
                                            "bench", "user", "KEY")],
                          check=True, capture_output=True, text=True, preexec_fn=pinned(LOAD_CORE)).stdout.split()
@@ -73,16 +73,16 @@ def bench_calls(figures, stack, _rounds):
         store = central.redis_server(stack).port
         port = central.serve(stack, store, SERVER_CORE, rules=RULES % algorithm, resp=f"127.0.0.1:{free_port()}")
         ask(port, 2)
-        for _ in range(ATTEMPTS):  # a machine that is busy does not get that far each time
+        for _ in range(ATTEMPTS):  # a busy machine may not reach the rate
             before = commands(store)
             done, rate = ask(port, SECONDS)
             calls = commands(store) - before
             if rate >= 0.95 * KEYS * EACH:
                 break
         name = "redis_ops_per_1k_lease" + ("" if algorithm == "fixed_window" else f"_{algorithm}")
-        figures.add(name, calls / done * 1000, f"{KEYS} keys, {rate / KEYS:.0f} a second each; to reach: <= 20")
+        figures.add(name, calls / done * 1000, f"{KEYS} keys, {rate / KEYS:.0f} per second each; to reach: <= 20")
         if rate < 0.95 * KEYS * EACH:
-            print(f"  (the machine was too busy for {EACH} a second each)")
+            print(f"  (the machine was too busy for {EACH} per second and key)")
 
 
 def script(stack):
@@ -103,16 +103,16 @@ def bench_gateway(figures, stack, rounds):
     frame.Process(stack, argv, int(argv[-3].rpartition(":")[2]), core=LOAD_CORE)
     local = Nginx(stack, "local", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=ONE_LIMIT % "local")
     deadline = time.monotonic() + 20
-    while commands(store) < 10:  # the worker has to find the service
+    while commands(store) < 10:  # until the worker has connected to the service
         gateway.wrk(lease, keys)
         if time.monotonic() > deadline:
             sys.exit("bench-lease: nginx does not ask Redis")
     ratio = frame.interleaved(rounds, lambda: gateway.wrk(lease, keys)[0], lambda: gateway.wrk(local, keys)[0])
-    figures.add("gateway_lease_vs_local", ratio, "requests a second, by lease ÷ in the table; to reach: >= 0.95")
+    figures.add("gateway_lease_vs_local", ratio, "requests per second, by lease ÷ in the table; to reach: >= 0.95")
 
 
 def bench_sim(figures, _stack, _rounds):
-    """How fast the simulated fleet is, as it prints itself."""
+    """Reads the speed of the simulated fleet from its output."""
     out = subprocess.run([BUILD / "lease-sim", "--mode", "lease", "--seeds", str(SEEDS)], check=True,
                          capture_output=True, text=True, preexec_fn=pinned(SERVER_CORE)).stdout
     figures.add("sim_requests_per_s", float(re.search(r"([\d.]+) requests/s", out)[1]),

@@ -1,7 +1,7 @@
-/* lease-local FILE, a part of make bench-lease: decisions that spend units of a lease, or are told
- * to other nodes, against the same decisions in the table alone. Hot keys, whose limit is ten times
- * what is asked; a keeper beside them grants, reports and renews as the service does, or exchanges,
- * ten times a second. */
+/* lease-local FILE, a part of make bench-lease: compares decisions with consistency lease or
+ * eventual with the same decisions in the table alone. The keys are hot, and their limit is ten
+ * times the demand. Ten times per second an owner grants, reports and renews leases as the service
+ * does, or exchanges counts. */
 #include "measure.h"
 
 #include <pthread.h>
@@ -21,12 +21,12 @@
 #include "store/exchange.h"
 #include "store/lease.h"
 
-#define PAIRS 151 /* of short rounds: what others do on the machine hits few of them */
+#define PAIRS 151 /* many short rounds, so that other load on the machine affects few of them */
 #define EACH 20000u
 #define HOT 100u
 #define OWNER 77u
 #define SECOND_NS 1000000000u
-#define UNITS 1000000u /* more than are asked for within a second */
+#define UNITS 1000000u /* more than the demand of one second */
 
 static const char rules_format[] =
 	"domain: api\n"
@@ -98,14 +98,14 @@ struct moment {
 	uint64_t now_ns, mono_ns;
 };
 
-/* Three digits in place. */
+/* Writes three digits into the text. */
 static void put_digits(char *at, uint32_t number)
 {
 	for (int i = 2; i >= 0; i--, number /= 10)
 		at[i] = (char)('0' + number % 10);
 }
 
-/* One ask for user `number`. The store would answer what has to wait: it is admitted here. */
+/* Decides one request of user `number`. A request that would wait for Redis is admitted here. */
 static void decide(struct weir_engine *engine, uint32_t number, struct moment now)
 {
 	char user[] = "u000";
@@ -128,8 +128,8 @@ static void decide(struct weir_engine *engine, uint32_t number, struct moment no
 	weir_ask_done(ask);
 }
 
-/* As hosts do that read one clock for a decision: with leases the one those end by, and how far the
- * wall clock is from it is looked up once a millisecond. */
+/* Reads one clock per decision, as hosts do. With leases this is the clock by which leases end, and
+ * the offset to the wall clock is read once per millisecond. */
 static struct moment read_clock(bool leased)
 {
 	static uint64_t distance_ns, looked_mono_ns;
@@ -155,7 +155,7 @@ static double decide_ns(struct weir_engine *engine, bool leased)
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / EACH;
 }
 
-/* ---- the keeper ---- */
+/* ---- the owner of the leases ---- */
 
 struct keeper {
 	struct weir_table *table;
@@ -164,7 +164,7 @@ struct keeper {
 	bool stop;
 };
 
-/* The keys as the engine hashes them: taken from a question about each. */
+/* Reads the hash of each key from a question that the engine writes. */
 static void find_tags(struct weir_engine *engine)
 {
 	char user[] = "u000";
@@ -209,7 +209,7 @@ static void renew(struct keeper *keeper)
 	}
 }
 
-/* One other node has admitted as much as this one. */
+/* Simulates one other node that has admitted as much as this node. */
 static void exchange(struct keeper *keeper)
 {
 	uint64_t now_ns = clock_ns(CLOCK_REALTIME), mono_ns = wr_mono_ns();
@@ -258,11 +258,11 @@ static void write_figures(const struct comparison *of, double *leased_ns, double
 	snprintf(figure, sizeof figure, "%s_local_ns", of->name);
 	wr_bench_figure(figure, wr_bench_median(local_ns, PAIRS), "");
 	wr_bench_figure(of->name, wr_bench_median(ratio, PAIRS), of->remark);
-	if (waited) /* decisions that found no units: then it is something else that was measured */
+	if (waited) /* decisions without units; then the figure is not valid */
 		exit(1);
 }
 
-/* Short rounds of each by turns; the median of the ratios. */
+/* Runs short rounds of each in turn. The figure is the median of the ratios. */
 static void compare(const struct comparison *of)
 {
 	double leased_ns[PAIRS], local_ns[PAIRS], ratio[PAIRS];
@@ -300,7 +300,7 @@ static void compare(const struct comparison *of)
 }
 
 static const struct comparison comparisons[] = {
-	{"lease_vs_local", "lease", "fixed_window", 1, "at least 0.9"},
+	{"lease_vs_local", "lease", "fixed_window", 1, "to reach: >= 0.9"},
 	{"lease_vs_local_token_bucket", "lease", "token_bucket", 1, ""},
 	{"lease_vs_local_token_bucket_of_three", "lease", "token_bucket", 3, ""},
 	{"lease_vs_local_sliding_counter", "lease", "sliding_window_counter", 1, ""},

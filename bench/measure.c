@@ -1,3 +1,4 @@
+/* Timing, medians and the JSON file, for the benchmarks in C. */
 #include "measure.h"
 
 #include <stdio.h>

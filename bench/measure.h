@@ -1,4 +1,4 @@
-/* Timing, medians and the JSON file of figures. */
+/* Timing, medians, and the JSON file of figures. */
 #ifndef WR_BENCH_MEASURE_H
 #define WR_BENCH_MEASURE_H
 
@@ -7,10 +7,11 @@
 
 uint64_t wr_bench_clock_ns(void);
 
-/* Sorts the values. */
+/* Returns the median. Sorts the values. */
 double wr_bench_median(double *values, size_t count);
 
-/* One flat object: figures are written as they are reported, with what they should reach. */
+/* The file holds one flat JSON object. wr_bench_figure writes a figure to the file, and prints it
+ * with the remark. */
 int wr_bench_begin(const char *path);
 void wr_bench_figure(const char *name, double value, const char *remark);
 int wr_bench_end(void);

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What a key takes in Redis, beside the layouts everybody uses, at equal key length.
+"""Memory of a key in Redis, compared with common layouts at equal key length.
 
     WEIR_BUILD=build bench/redis_bytes.py [FILE]
 
-Memory is what Redis says it uses with so many keys more, divided by them: value, name, expiry and its
-share of the hash tables. bench/central.py calls measure() with its own Redis.
+Memory per key is the growth of Redis' used memory divided by the number of keys: value, name, expiry and
+the share of the hash tables. bench/central.py calls measure() with its own Redis.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from frame import BUILD
 
 HOUR_US = 3_600_000_000
 HOUR_MS = HOUR_US // 1000
-KEYS = 1 << 13  # as the hash tables have slots, so that both are as full
+KEYS = 1 << 13  # a size of Redis' hash tables, so that the tables of all layouts are equally full
 TOKEN_BUCKET, LEAKY_BUCKET, FIXED_WINDOW, SLIDING_COUNTER, SLIDING_LOG = range(1, 6)
 
 
@@ -28,10 +28,10 @@ def name(i):
 
 
 class Filled:
-    """How much memory is used for each of so many keys that fill(pipe, key) writes."""
+    """Memory per key, for keys that fill(pipe, key) writes."""
 
     def __init__(self, client, fill, keys=KEYS):
-        self.write(client, fill, keys)  # once for what Redis sets up besides: buffers, statistics
+        self.write(client, fill, keys)  # the first run allocates buffers and statistics of Redis
         client.flushall()
         before = self.used(client)
         self.write(client, fill, keys)
@@ -48,7 +48,7 @@ class Filled:
 
     @staticmethod
     def used(client):
-        """Once it stands still: buffers of the pipeline go back, tables finish growing."""
+        """Returns the used memory after it has stopped changing: pipeline buffers are freed, hash tables have grown."""
         client.connection_pool.disconnect()
         last = -1
         while (now := client.info("memory")["used_memory"]) != last:
@@ -58,7 +58,7 @@ class Filled:
 
 
 def taken(sha1, algorithm, limit, used):
-    """So much taken under weir's script, by requests at different times where it remembers them."""
+    """Returns a function that takes `used` units with weir's script. For a log it sends one request per unit."""
     rate = [limit] if algorithm <= LEAKY_BUCKET else []
     times, cost = (used, 1) if algorithm == SLIDING_LOG else (1, used)
 
@@ -73,7 +73,7 @@ def counted(pipe, key):
 
 
 def counted_twice(pipe, key):
-    """This window and the one before: two keys, each as long as weir's one."""
+    """Writes the current and the previous window: two keys, each as long as weir's key."""
     for window in "01":
         counted(pipe, key[:-1] + window)
 
@@ -83,7 +83,7 @@ def bucket_hash(pipe, key):
 
 
 def bucket_string(pipe, key):
-    """GCRA: the theoretical arrival time in seconds."""
+    """Writes the state of GCRA: the theoretical arrival time in seconds."""
     pipe.set(key, f"{time.time():.6f}", px=HOUR_MS)
 
 
@@ -95,7 +95,7 @@ def sorted_set(entries):
 
 
 def measure(client):
-    """{name: (weir's bytes, {layout: bytes})}"""
+    """Returns {name: (weir's bytes, {layout: bytes})}."""
     sha1 = client.script_load((BUILD / "src/redis/take.lua").read_text())
     hashes = {"GCRA string": bucket_string, "hash of two fields": bucket_hash}
     cases = [("token_bucket", TOKEN_BUCKET, 10, 5, KEYS, hashes),
@@ -110,11 +110,11 @@ def measure(client):
 
 
 def add_figures(figures, client):
-    """bytes_per_key_NAME, and beside it the smallest of the layouts as bytes_per_key_NAME_classic."""
+    """Adds bytes_per_key_NAME, and the smallest other layout as bytes_per_key_NAME_classic."""
     for case, (weir, layouts) in measure(client).items():
         beside = ", ".join(f"{layout} {size:.0f}" for layout, size in layouts.items())
-        figures.add(f"bytes_per_key_{case}", weir, f"beside {beside}")
-        figures.add(f"bytes_per_key_{case}_classic", min(layouts.values()), "the smallest of them")
+        figures.add(f"bytes_per_key_{case}", weir, f"other layouts: {beside}")
+        figures.add(f"bytes_per_key_{case}_classic", min(layouts.values()), "the smallest other layout")
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
-/* Load for servers that speak RESP, at times that do not wait for the server, as grpc_load.c has it
- * for gRPC.
+/* A load generator for RESP servers. It sends at fixed times and does not wait for the server, like
+ * grpc_load.c with RATE.
  *
  *   resp-load PORT SECONDS KEYS CONNECTIONS RATE WORD…
  *
- * sends the words as a command, `KEY` in them replaced by a number of six digits below KEYS, and
- * prints: replies, replies per second, p50 and p99 of the latency in ms, replies that were errors.
- * A command's latency begins when it was due. */
+ * It sends the words as a command and replaces `KEY` by a number of six digits below KEYS. It
+ * prints the number of replies, replies per second, p50 and p99 of the latency in ms, and the
+ * number of error replies. The latency starts when a command was due. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define SAMPLES_MAX (1u << 22)
-#define UNDER_WAY 1024u /* of one connection; more of what is due waits */
+#define UNDER_WAY 1024u /* commands in flight per connection; further commands wait */
 #define COMMAND_BYTES 4096u
 
 struct link {
@@ -51,7 +51,7 @@ static uint64_t draw(uint64_t below)
 	return (load.seed >> 33) % below;
 }
 
-/* KEY becomes six digits, so a word has three bytes more for each. */
+/* Each KEY becomes six digits, which adds three bytes. */
 static size_t grown(const char *word)
 {
 	size_t len = strlen(word);

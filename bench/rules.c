@@ -1,4 +1,5 @@
-/* make bench-rules: matching among many rules, and whole decisions against bare takes. */
+/* make bench-rules: measures matching among many rules, and compares whole decisions with
+ * weir_take. */
 #include "measure.h"
 
 #include <stdio.h>
@@ -83,7 +84,7 @@ static void make_rules(struct set *set, uint32_t count)
 	free(text);
 }
 
-/* What is asked for is drawn before it is timed: one of `live` customers, spread over the rules. */
+/* Draws the requests before the measurement: one of `live` customers, spread over the rules. */
 static void make_draws(struct set *set, uint32_t rules, uint32_t live)
 {
 	set->entries = malloc(2 * DRAWS * sizeof *set->entries);
@@ -121,7 +122,7 @@ static void free_draws(struct set *set)
 	free(set->texts);
 }
 
-/* Both sets by turns; medians of each and of the per-round ratio. */
+/* Measures both sets in turn. Returns the medians of each and of the ratio per round. */
 static double compare_matches(const struct set *many, const struct set *few, double *many_median,
 			      double *few_median)
 {
@@ -137,8 +138,8 @@ static double compare_matches(const struct set *many, const struct set *few, dou
 	return wr_bench_median(ratio, ROUNDS);
 }
 
-/* As many live customers in both, so that the work is compared; then all of the 100,000, which
- * compares memory with cache. */
+/* First both sets have the same number of live customers, which compares the work. Then all 100,000
+ * customers are live, which compares memory with cache. */
 static void bench_match(void)
 {
 	struct set many, few;
@@ -157,7 +158,7 @@ static void bench_match(void)
 	make_draws(&many, MANY, MANY);
 	ratio = compare_matches(&many, &few, &many_ns, &few_ns);
 	wr_bench_figure("match_100k_all_live_ns", many_ns, "100,000 live customers: out of cache");
-	wr_bench_figure("match_100k_all_live_vs_10", ratio, "printed");
+	wr_bench_figure("match_100k_all_live_vs_10", ratio, "no goal");
 	weir_rules_info(many.rules, &info);
 	wr_bench_figure("load_100k_s", many.load_s, "");
 	wr_bench_figure("bytes_per_rule", (double)info.bytes / MANY, "");
@@ -184,7 +185,7 @@ static const char decide_rules[] =
 struct work {
 	struct weir_table *table;
 	struct weir_engine *engine;
-	struct weir_limit limits[2]; /* for bare takes: the same two */
+	struct weir_limit limits[2]; /* the same two limits, for weir_take */
 	uint32_t clients;
 	uint64_t now_ns;
 };
@@ -211,7 +212,7 @@ static void open_work(struct work *work, uint32_t clients)
 					    .algorithm = i ? WEIR_FIXED_WINDOW : WEIR_TOKEN_BUCKET,
 					    .limit = 60000000,
 					    .period_ns = 60ull * 1000000000,
-					    .identity = 77}; /* counters of its own */
+					    .identity = 77}; /* separate counters */
 		weir_limit_check(&work->limits[i], NULL);
 	}
 }
@@ -222,14 +223,14 @@ static void close_work(struct work *work)
 	weir_close(work->table);
 }
 
-/* Seven digits in place. */
+/* Writes seven digits into the text. */
 static void put_digits(char *at, uint32_t number)
 {
 	for (int i = 6; i >= 0; i--, number /= 10)
 		at[i] = (char)('0' + number % 10);
 }
 
-/* Fields as browsers send them; the one that counts is in the middle. */
+/* Header fields of a browser. The field that is counted by is in the middle. */
 static double decide_ns(struct work *work, uint32_t count)
 {
 	char user[] = "u0000000";
@@ -328,6 +329,6 @@ int main(int argc, char **argv)
 	wr_bench_figure(many[2],
 			bench_decide(CLIENTS, many, "HTTP request, two limits, 100,000 clients"),
 			"to reach: <= 3");
-	wr_bench_figure(one[2], bench_decide(1, one, "the same, all in cache"), "printed");
+	wr_bench_figure(one[2], bench_decide(1, one, "the same, all in cache"), "no goal");
 	return wr_bench_end() == 0 ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""make bench-serve: what a decision costs over the network.
+"""make bench-serve: the cost of a decision over the network.
 
-weir serve with one thread has a core of its own, and so has what it is held against; the load has the other.
-A round is a second of each, in turn; a figure is the median of the rounds' ratios.
+weir serve with one thread and the server that it is compared with use one core, the load uses the other. A round is one
+second of each in turn. A figure is the median of the ratios of all rounds.
 """
 
 import re
@@ -38,7 +38,7 @@ request = function() return bodies[math.random(#bodies)] end
 
 
 def serve(stack, memory="64M", **ports):
-    """weir serve with one thread; ports: the listener that is on, and where."""
+    """Starts weir serve with one thread. `ports` names the active listener and its port."""
     place = frame.folder(stack, "serve", frame.MEMORY)
     (place / "rules.yaml").write_text(RULES)
     argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
@@ -49,7 +49,7 @@ def serve(stack, memory="64M", **ports):
 
 
 def grpc_load(port, seconds=1, rate=0):
-    """Requests per second, p50 and p99 in ms."""
+    """Returns requests per second, p50 and p99 in ms, and the number of failed calls."""
     out = subprocess.run([BUILD / "grpc-load", str(port), str(seconds), str(KEYS), "8", "32", str(rate)], check=True,
                          capture_output=True, text=True, preexec_fn=pinned(LOAD_CORE)).stdout.split()
     return float(out[1]), float(out[2]), float(out[3]), int(out[4])
@@ -73,12 +73,12 @@ def bench_grpc(figures, stack, rounds):
     nginx = Nginx(stack, "h2", f"server {{ listen 127.0.0.1:{port} http2; location / {{ return 200; }} }}")
     figures.add("grpc_vs_bare_nghttp2",
                 frame.interleaved(rounds, lambda: grpc_rate(ours.port), lambda: grpc_rate(bare.port)),
-                "÷ nghttp2 answering constant bytes; to reach: >= 0.7")
+                "÷ nghttp2 with a constant response; to reach: >= 0.7")
     figures.add("grpc_vs_nginx_h2",
                 frame.interleaved(rounds, lambda: grpc_rate(ours.port), lambda: grpc_rate(port, False)),
                 "÷ nginx `return 200` over h2c; to reach: >= 2")
     rates = [grpc_rate(ours.port) for _ in range(5)]
-    figures.add("grpc_per_s", statistics.median(rates), "ShouldRateLimit a second, one thread")
+    figures.add("grpc_per_s", statistics.median(rates), "ShouldRateLimit per second, one thread")
     bench_latency(figures, ours, bare, statistics.median(rates) / 2, rounds)
 
 
@@ -88,7 +88,7 @@ def bench_latency(figures, ours, bare, rate, rounds):
         for server, values in both.items():
             values.append(grpc_load(server.port, seconds=2, rate=rate)[2])
     mine, theirs = (statistics.median(both[s]) for s in (ours, bare))
-    figures.add("p99_ms_half_load", mine, f"at {rate:.0f} calls a second, open loop")
+    figures.add("p99_ms_half_load", mine, f"at {rate:.0f} calls per second, open loop")
     figures.add("p99_ms_half_load_bare", theirs, "the bare server at the same rate")
     figures.add("p99_vs_bare", mine / theirs, "to reach: <= 2")
 
@@ -129,11 +129,11 @@ def bench_http(figures, stack, rounds):
     script.write_text(WRK % (KEYS, CHECK))
     figures.add("check_http_vs_mhd_hello",
                 frame.interleaved(rounds, lambda: wrk(ours.port, script), lambda: wrk(port, script)),
-                "/v1/check ÷ libmicrohttpd saying hello; to reach: >= 0.8")
+                "/v1/check ÷ libmicrohttpd with a constant response; to reach: >= 0.8")
 
 
 def fill(port, keys):
-    """Each key once, in pipelines."""
+    """Sends one request for each key, in pipelines."""
     with socket.create_connection(("127.0.0.1", port)) as s:
         reader = s.makefile("rb")
         for first in range(0, keys, 1000):

@@ -1,6 +1,6 @@
-/* LD_PRELOAD: a disk that takes a while. Every fsync and fdatasync lasts SLOW_SYNC_US longer than
- * it does, as on a disk without a cache that outlives a power loss; those of virtual machines often
- * answer in a fraction of that. */
+/* LD_PRELOAD library that simulates a slow disk. Every fsync and fdatasync takes SLOW_SYNC_US
+ * longer, as on a disk without a cache that survives a power loss. Disks of virtual machines are
+ * often much faster. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static int sync_as(const char *name, int fd)
 {
 	int (*real)(int);
 
-	*(void **)&real = dlsym(RTLD_NEXT, name); /* as its manual page has it */
+	*(void **)&real = dlsym(RTLD_NEXT, name); /* the cast that dlsym(3) recommends */
 	wait_a_while();
 	return real(fd);
 }

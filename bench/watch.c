@@ -1,5 +1,5 @@
-/* make bench-watch: what watching costs. Decisions with statistics against the same decisions
- * without, the bytes a rule takes that is watched, and the time of a scrape. */
+/* make bench-watch: the cost of statistics. Compares decisions with and without statistics, and
+ * measures the memory of an active rule and the time of a scrape. */
 #include "measure.h"
 
 #include <pthread.h>
@@ -19,12 +19,12 @@
 #include "serve/admin/metrics.h"
 
 #define ROUNDS 41
-#define PAIRS 151 /* of short rounds: what others do on the machine hits few of them */
+#define PAIRS 151 /* many short rounds, so that other load on the machine affects few of them */
 #define EACH 20000u
 #define MILLION 1000000u
 #define RULES 5000u
 #define ACTIVE 400u
-#define COUNTERS 4 /* threads that count */
+#define COUNTERS 4 /* threads that write statistics */
 #define NOW_NS 1800000000000000000u
 #define TICK_NS 1100u
 #define SECOND_NS 1000000000u
@@ -101,14 +101,14 @@ static void open_work(struct work *work, struct weir_table *table, uint32_t keys
 		exit(1);
 }
 
-/* Seven digits in place. */
+/* Writes seven digits into the text. */
 static void put_digits(char *at, uint32_t number)
 {
 	for (int i = 6; i >= 0; i--, number /= 10)
 		at[i] = (char)('0' + number % 10);
 }
 
-/* As a host does it: with statistics, one decision in 64 is timed. */
+/* Decides like a host: with statistics, one decision in 64 is timed. */
 static double decide_ns(struct work *work, uint32_t count, bool in_turn)
 {
 	_Alignas(64) static char memory[WEIR_ASK_BYTES];
@@ -132,7 +132,7 @@ static double decide_ns(struct work *work, uint32_t count, bool in_turn)
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / count;
 }
 
-/* Someone moves history on while it is measured. */
+/* Ticks the statistics during the measurement. */
 struct ticker {
 	struct weir_table *table;
 	pthread_t thread;
@@ -150,7 +150,8 @@ static void *tick_along(void *arg)
 	return NULL;
 }
 
-/* Short rounds of each by turns, on the same keys in the same memory; the median of the ratios. */
+/* Runs short rounds of each in turn, on the same keys in the same memory. The figure is the median
+ * of the ratios. */
 static void compare(const char *name, uint32_t keys, const char *remark)
 {
 	double with_ns[PAIRS], without_ns[PAIRS], ratio[PAIRS];
@@ -167,7 +168,7 @@ static void compare(const char *name, uint32_t keys, const char *remark)
 		exit(1);
 	while (weir_history(table, WEIR_STAT_ALL, WEIR_SECONDS, NULL, 0, &end_s) < 0)
 		decide_ns(&with, EACH, false);
-	/* Top keys are kept once a second has seen traffic. */
+	/* Top keys are stored after the first second with traffic. */
 	for (uint64_t end = wr_bench_clock_ns() + 2ull * SECOND_NS; wr_bench_clock_ns() < end;)
 		decide_ns(&with, EACH, false);
 	for (int i = 0; i < PAIRS; i++) {
@@ -193,7 +194,7 @@ static void compare(const char *name, uint32_t keys, const char *remark)
 
 /* ---- bytes ---- */
 
-/* Cache lines of a section that somebody has written to. */
+/* Returns the number of cache lines of a section that are not zero. */
 static uint64_t lines_used(const struct weir_table *table, enum wr_section section)
 {
 	struct wr_extent extent = table->header.sections[section];
@@ -232,8 +233,8 @@ static void fill_top(struct wr_top *top)
 	}
 }
 
-/* 400 rules with four threads each, a day of history, full lists of keys: all that was written for
- * them, in whole cache lines. */
+/* Measures the cache lines written for 400 rules with four threads each, a day of history and full
+ * lists of keys. */
 static void bench_bytes(void)
 {
 	struct weir_table *table = open_table(64ull << 20);

@@ -1,3 +1,4 @@
+/* Runs decisions and the floor's work, for bench-engine. */
 #include "workload.h"
 
 #include <math.h>
@@ -51,7 +52,7 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 {
 	uint64_t cells = (uint64_t)(keys / fill) + 2ull * WR_CELLS;
 
-	/* A table has a least size, and at most three quarters of it are for logs. */
+	/* A table has a minimum size, and logs get at most three quarters of it. */
 	if (cells < 8192 + log_bytes / 96)
 		cells = 8192 + log_bytes / 96;
 	if (log_bytes < 4096)
@@ -68,7 +69,7 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 
 		weir_take(work->table, &work->limit, &key, sizeof key, 1, work->now_ns, &decision);
 	}
-	/* Fault the floor's pages in as well. */
+	/* Touches the pages of the floor too. */
 	wr_work_floor(work, work->table->row_count * 64);
 }
 
@@ -131,7 +132,7 @@ uint64_t wr_work_find(struct wr_workload *work, uint64_t count)
 	return done;
 }
 
-/* Draws by inverting the distribution's sum, worked out once. */
+/* Draws by inverting the cumulative distribution, which is computed once. */
 uint32_t *wr_zipf_sequence(uint32_t keys, double exponent, uint32_t count)
 {
 	double *sums = malloc(keys * sizeof *sums);
@@ -155,7 +156,7 @@ uint32_t *wr_zipf_sequence(uint32_t keys, double exponent, uint32_t count)
 			else
 				high = middle;
 		}
-		/* Popular keys are spread over the table, not neighbours in it. */
+		/* Spreads popular keys over the table. */
 		sequence[i] = low;
 	}
 	free(sums);

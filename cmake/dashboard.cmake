@@ -1,7 +1,7 @@
-# One folder for all build configurations, so that npm fetches once.
-set(WEIR_NPM ${CMAKE_BINARY_DIR}/npm CACHE PATH "Where npm puts the libraries of the dashboard")
+# All build configurations share this folder, so npm fetches the packages once.
+set(WEIR_NPM ${CMAKE_BINARY_DIR}/npm CACHE PATH "Folder for the npm packages of the dashboard")
 
-# weir_dashboard(out.c): web/ and the libraries it uses, as C.
+# weir_dashboard(out.c): writes the files of web/ and their libraries as C arrays.
 function(weir_dashboard out)
   set(from ${PROJECT_SOURCE_DIR}/web)
   set(to ${CMAKE_BINARY_DIR}/web)
@@ -10,7 +10,7 @@ function(weir_dashboard out)
     OUTPUT ${uplot}/uPlot.esm.js ${uplot}/uPlot.min.css
     COMMAND ${CMAKE_COMMAND} -DFROM=${from} -DTO=${WEIR_NPM} -P ${PROJECT_SOURCE_DIR}/cmake/npm.cmake
     DEPENDS ${from}/package.json ${from}/package-lock.json ${PROJECT_SOURCE_DIR}/cmake/npm.cmake
-    COMMENT "Fetching the dashboard's charts" VERBATIM)
+    COMMENT "Fetching uPlot for the dashboard" VERBATIM)
   file(GLOB paths CONFIGURE_DEPENDS ${from}/*.html ${from}/*.css ${from}/*.svg ${from}/*.js ${from}/views/*.js)
   set(files "uPlot.js=${uplot}/uPlot.esm.js" "uPlot.css=${uplot}/uPlot.min.css")
   foreach(path ${paths})

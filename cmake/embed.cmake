@@ -1,4 +1,4 @@
-# cmake -DIN=file -DOUT=file.c -DNAME=name -P embed.cmake: the bytes of a file as a C array.
+# cmake -DIN=file -DOUT=file.c -DNAME=name -P embed.cmake: writes the bytes of a file as a C array.
 file(READ ${IN} hex HEX)
 string(LENGTH "${hex}" digits)
 math(EXPR len "${digits} / 2")

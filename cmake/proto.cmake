@@ -1,8 +1,8 @@
-# Messages of proto/ as a library of protobuf-c code and as a descriptor set, all in the build folder.
+# Generates protobuf-c code and a descriptor set for the messages of proto/, in the build folder.
 #
-# The C code is made from copies in which `string` is `bytes`, because a text may hold a zero and a C
-# string may not (the wire is the same), and in which all is one package, `pb`, because names such as
-# Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor hide what is said about them.
+# The C code is generated from modified copies. In the copies `string` is `bytes`, because a text may
+# contain a zero byte; the encoding is the same. All messages are in one package `pb`, which avoids
+# names such as Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor.
 find_program(PROTOC_C protoc-c REQUIRED)
 
 function(weir_proto_copy from to)
@@ -14,7 +14,7 @@ function(weir_proto_copy from to)
   file(CONFIGURE OUTPUT ${to} CONTENT "${text}" @ONLY)
 endfunction()
 
-# weir_proto(name FILES …): the target `name` has the code and where to include it from.
+# weir_proto(name FILES …): defines the target `name` with the code and its include path.
 function(weir_proto name)
   cmake_parse_arguments(P "" "" "FILES" ${ARGN})
   set(copies ${CMAKE_CURRENT_BINARY_DIR}/proto)
@@ -35,14 +35,14 @@ function(weir_proto name)
     DEPENDS ${inputs} VERBATIM)
   add_custom_target(${name}_headers DEPENDS ${headers})
   add_library(${name} OBJECT ${sources})
-  # A system folder: its warnings are its makers'.
+  # SYSTEM suppresses warnings in generated headers.
   target_include_directories(${name} SYSTEM PUBLIC ${code})
   target_link_libraries(${name} PUBLIC protobuf-c)
   add_dependencies(${name} ${name}_headers)
 endfunction()
 
-# weir_descriptors(source FILES …): a C file with the bytes of the descriptor set of these files and
-# their imports, in wr_descriptors and wr_descriptors_len.
+# weir_descriptors(source FILES …): writes a C file with the descriptor set of these files and their
+# imports, as wr_descriptors and wr_descriptors_len.
 function(weir_descriptors source)
   cmake_parse_arguments(D "" "" "FILES" ${ARGN})
   set(root ${PROJECT_SOURCE_DIR}/proto)

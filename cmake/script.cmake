@@ -1,5 +1,5 @@
-# cmake -DFROM=folder "-DPARTS=a.lua b.lua" -DOUT=path/name -DNAME=name -P script.cmake: joins the parts, files in FROM,
-# into a script for Redis. Writes the text to path/name.lua, and text and SHA1 to path/name.c: wr_script_name of
+# cmake -DFROM=folder "-DPARTS=a.lua b.lua" -DOUT=path/name -DNAME=name -P script.cmake: joins the files PARTS in FROM
+# into a script for Redis. Writes the text to path/name.lua. Writes text and SHA1 to path/name.c, as wr_script_NAME of
 # redis/script.h.
 separate_arguments(parts UNIX_COMMAND "${PARTS}")
 set(text)

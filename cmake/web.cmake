@@ -1,5 +1,5 @@
-# cmake -DOUT=file.c "-DFILES=name=path;…" -DTO=folder -P web.cmake: files of the dashboard as C, each plain and
-# compressed, with a tag that changes when it does. TO is for what is made on the way.
+# cmake -DOUT=file.c "-DFILES=name=path;…" -DTO=folder -P web.cmake: writes the files of the dashboard as C arrays, each
+# plain and gzipped, with a hash of its content as ETag. TO is a folder for temporary files.
 find_program(gzip gzip REQUIRED)
 set(types "html=text/html\; charset=utf-8" "js=text/javascript\; charset=utf-8" "css=text/css\; charset=utf-8"
           "svg=image/svg+xml")

@@ -1,6 +1,6 @@
-# One library per folder. A folder sees include/weir and exactly the folders it names: each has a
-# directory of its own under build/arrows that holds one link, so `#include "table/x.h"` compiles
-# only where the arrow points down.
+# weir_layer(name SOURCES … USES …): one library per folder of src/. A layer can include files of include/weir
+# and of the layers in USES. Each layer has a directory under build/arrows with one link to its folder, and
+# only the directories of USES are in the include path.
 function(weir_layer name)
   cmake_parse_arguments(L "" "" "SOURCES;USES;LINK" ${ARGN})
   set(arrow ${CMAKE_BINARY_DIR}/arrows/${name})
@@ -22,9 +22,9 @@ function(weir_layer name)
 endfunction()
 
 # A cmocka suite test/<path>/test_<x>.c. LABELS: `unit` runs in `make check` and `make test`, `full`
-# only in `make test-full`; `threads` runs under ThreadSanitizer as well, `slow` only without
-# sanitizers. PROCESSORS 2 is for suites with several busy processes or threads: ctest runs nothing
-# beside them on a machine with two cores.
+# only in `make test-full`. `threads` also runs with ThreadSanitizer, `slow` never runs with a
+# sanitizer. PROCESSORS 2 is for suites with several busy processes or threads: on a machine with two
+# cores ctest then runs no other suite at the same time.
 function(weir_test name)
   cmake_parse_arguments(T "" "TIMEOUT;PROCESSORS" "SOURCES;LIBS;LABELS;ARGS" ${ARGN})
   add_executable(${name} ${T_SOURCES})
@@ -55,7 +55,7 @@ function(weir_suites layer)
   endforeach()
 endfunction()
 
-# Sources that several suites share. They are compiled once; a suite names the helper in its LIBS.
+# Sources that several suites share. They are compiled once. A suite names the helper in its LIBS.
 function(weir_test_helper name)
   cmake_parse_arguments(H "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} OBJECT ${H_SOURCES})
@@ -63,9 +63,9 @@ function(weir_test_helper name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test)
 endfunction()
 
-# Every .c of a folder is a fuzz target with a LLVMFuzzerTestOneInput. It is linked with an archive of
-# all layers, so it may include a .c of theirs and still link. Only the fuzz configuration makes
-# programs of them; elsewhere the target `extra` compiles them, for the warnings.
+# Every .c file of a folder is a fuzz target that defines LLVMFuzzerTestOneInput. It is linked with an
+# archive of all layers, so it may include a .c file of a layer. Only the fuzz configuration builds
+# programs. In other configurations the target `extra` compiles the files, for warnings.
 function(weir_fuzz_targets folder)
   add_custom_target(fuzz)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)

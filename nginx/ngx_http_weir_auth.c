@@ -2,25 +2,32 @@
 #include "ngx_http_weir_module.h"
 
 
-static ngx_int_t ngx_http_weir_auth_looked(ngx_http_request_t *r,
+/*
+ * Authentication, "weir_auth": a subrequest to the authentication service. The
+ * phase handler calls it before a request is counted, and again when a request
+ * was redirected to a location with another service.
+ */
+
+
+static ngx_int_t ngx_http_weir_auth_probed(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
-static ngx_int_t ngx_http_weir_auth_made_sure(ngx_http_request_t *r,
+static ngx_int_t ngx_http_weir_auth_counted(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 static ngx_int_t ngx_http_weir_auth_start(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
-static ngx_int_t ngx_http_weir_auth_done(ngx_http_request_t *r, void *data,
-    ngx_int_t rc);
+static ngx_int_t ngx_http_weir_auth_post_handler(ngx_http_request_t *r,
+    void *data, ngx_int_t rc);
 
 
 static ngx_uint_t
-ngx_http_weir_auth_same(ngx_str_t *a, ngx_str_t *b)
+ngx_http_weir_auth_equal(ngx_str_t *a, ngx_str_t *b)
 {
     return a->len == b->len
            && (a->len == 0 || ngx_memcmp(a->data, b->data, a->len) == 0);
 }
 
 
-/* what the location's service has answered to this request; NULL: not asked */
+/* an earlier response of the location's service to this request, or NULL */
 
 static ngx_http_weir_auth_t *
 ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
@@ -29,8 +36,8 @@ ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_auth_t  *auth;
 
     for (auth = ctx->auths; auth; auth = auth->next) {
-        if (ngx_http_weir_auth_same(&auth->uri, &wlcf->auth_uri)
-            && ngx_http_weir_auth_same(&auth->args, &wlcf->auth_args))
+        if (ngx_http_weir_auth_equal(&auth->uri, &wlcf->auth_uri)
+            && ngx_http_weir_auth_equal(&auth->args, &wlcf->auth_args))
         {
             return auth;
         }
@@ -48,10 +55,10 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * The service is asked only for requests that limits would let pass: a flood
- * is refused before it. A look at those that hold for whoever it is costs
- * nothing; what it says is made sure of by a real decision, which is taken
- * back if it turns out better.
+ * Limits that do not depend on the identity are checked first, so that a flood
+ * does not reach the service. The first check takes nothing (hits 0). If it
+ * refuses, a second one counts the request; if that one admits, its units are
+ * given back.
  */
 
 ngx_int_t
@@ -62,7 +69,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
-    /* an error page of a service that failed: it is not asked again */
+    /* the error page of a failed service: no second subrequest */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
 
@@ -71,7 +78,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_pass(r, ctx);
     }
 
-    /* a request that is refused may be gone when this returns */
+    /* a refused request may be freed when ngx_http_weir_decide() returns */
 
     ctx->state = NGX_HTTP_WEIR_DONE;
 
@@ -84,15 +91,15 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ctx->probing = 0;
 
     if (block == NULL) {
-        return ctx->unfit ? ngx_http_weir_unasked(r, ctx)
+        return ctx->unfit ? ngx_http_weir_refuse_unfit(r, ctx)
                           : ngx_http_weir_auth_start(r, ctx);
     }
 
-    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_looked);
+    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_probed);
 }
 
 
-/* what is to be put off is not refused: but who it is has to be known first */
+/* WEIR_DEFER is no refusal: authentication comes first, see defer */
 
 static ngx_uint_t
 ngx_http_weir_is_over_limit(ngx_http_weir_block_t *block, int verdict)
@@ -107,7 +114,7 @@ ngx_http_weir_is_over_limit(ngx_http_weir_block_t *block, int verdict)
 
 
 static ngx_int_t
-ngx_http_weir_auth_looked(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_auth_probed(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, int verdict)
 {
     ngx_uint_t  over;
@@ -128,12 +135,12 @@ ngx_http_weir_auth_looked(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return ngx_http_weir_auth_start(r, ctx);
     }
 
-    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_made_sure);
+    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_auth_counted);
 }
 
 
 static ngx_int_t
-ngx_http_weir_auth_made_sure(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_auth_counted(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, int verdict)
 {
     ngx_int_t  rc;
@@ -149,7 +156,7 @@ ngx_http_weir_auth_made_sure(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return ngx_http_weir_auth_start(r, ctx);
     }
 
-    rc = ngx_http_weir_note(r, ctx, block->ask, verdict) == NGX_OK
+    rc = ngx_http_weir_save_decision(r, ctx, block->ask, verdict) == NGX_OK
              ? ngx_http_weir_refuse(r, ctx, block->ask)
              : NGX_HTTP_INTERNAL_SERVER_ERROR;
 
@@ -171,7 +178,7 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
         return NULL;
     }
 
-    ps->handler = ngx_http_weir_auth_done;
+    ps->handler = ngx_http_weir_auth_post_handler;
     ps->data = auth;
 
     if (ngx_http_subrequest(r, &auth->uri, &auth->args, &sr, ps,
@@ -181,7 +188,7 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
         return NULL;
     }
 
-    /* the client's body is neither sent along nor announced */
+    /* the subrequest has no body */
 
     sr->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
     if (sr->request_body == NULL) {
@@ -194,8 +201,8 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
     sr->header_only = 1;
 
     /*
-     * An error page is no answer of the service. "error_page 502 =200 ..." of
-     * the server would authenticate everybody while the service is down.
+     * Error pages are off: with "error_page 502 =200 ..." every request would
+     * be accepted while the service is down.
      */
 
     sr->error_page = 1;
@@ -205,13 +212,13 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
 
 
 /*
- * The request ends while its service is asked, for the client has left. It is
- * counted like one that the service refused: otherwise clients that leave at
- * once could ask the service without end.
+ * The client has closed the connection during the subrequest. The request is
+ * counted like a refused one; otherwise such clients could send any number of
+ * requests to the service.
  */
 
 static void
-ngx_http_weir_auth_abandoned(void *data)
+ngx_http_weir_auth_cleanup(void *data)
 {
     ngx_http_weir_ctx_t  *ctx = data;
 
@@ -247,7 +254,7 @@ ngx_http_weir_auth_abandoned(void *data)
 }
 
 
-/* a request that is not counted yet is counted wherever it is answered */
+/* a request that has not been counted is counted by its error page */
 
 static ngx_int_t
 ngx_http_weir_auth_failed(ngx_http_weir_ctx_t *ctx, ngx_int_t status)
@@ -274,9 +281,9 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    /* the pool's cleanups are too late: by then it is no request any more */
+    /* cleanups of the pool run when the request is freed already */
 
-    cln->handler = ngx_http_weir_auth_abandoned;
+    cln->handler = ngx_http_weir_auth_cleanup;
     cln->data = ctx;
 
     auth->uri = wlcf->auth_uri;
@@ -298,7 +305,8 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
 
 static ngx_int_t
-ngx_http_weir_auth_done(ngx_http_request_t *r, void *data, ngx_int_t rc)
+ngx_http_weir_auth_post_handler(ngx_http_request_t *r, void *data,
+    ngx_int_t rc)
 {
     ngx_http_weir_auth_t  *auth = data;
 
@@ -309,9 +317,9 @@ ngx_http_weir_auth_done(ngx_http_request_t *r, void *data, ngx_int_t rc)
 
 
 /*
- * Whether the answer comes from a location whose requests the service is to
- * accept first. It is then no answer of the service: "try_files" or "location
- * /" of a server without the service's location would authenticate everybody.
+ * Whether the response comes from a location with the same "weir_auth" instead
+ * of the service. Without a location for the service, "try_files" or "location
+ * /" would accept every request.
  */
 
 static ngx_uint_t
@@ -324,13 +332,13 @@ ngx_http_weir_auth_is_circular(ngx_http_weir_auth_t *auth)
     wlcf = ngx_http_get_module_loc_conf(auth->request, ngx_http_weir_module);
 
     return wlcf->domain.len
-           && ngx_http_weir_auth_same(&auth->uri, &wlcf->auth_uri)
+           && ngx_http_weir_auth_equal(&auth->uri, &wlcf->auth_uri)
            && !clcf->internal
            && !ngx_http_weir_is_auth_location(clcf, wlcf);
 }
 
 
-/* what the client is told, 200 standing for a yes */
+/* 200 if the service accepts the request, otherwise the client's status */
 
 static ngx_uint_t
 ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
@@ -341,9 +349,9 @@ ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
 
     if (ngx_http_weir_auth_is_circular(auth)) {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "weir: \"%V\" of \"weir_auth\" led to a location that "
-                      "has the same \"weir_auth\": the service needs a "
-                      "location of its own, or \"weir_auth off\" there",
+                      "weir: \"%V\" of \"weir_auth\" led to a location with "
+                      "the same \"weir_auth\": add a location for the "
+                      "service, or \"weir_auth off\" there",
                       &auth->uri);
 
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -358,8 +366,8 @@ ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
     }
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "weir: \"%V\" of \"weir_auth\" answered %ui, which is "
-                  "neither 2xx nor 401 nor 403",
+                  "weir: \"%V\" of \"weir_auth\" responded with status %ui, "
+                  "expected 2xx, 401 or 403",
                   &auth->uri, status);
 
     return auth->request->upstream ? NGX_HTTP_BAD_GATEWAY
@@ -367,7 +375,7 @@ ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
 }
 
 
-/* what the location's service said, to a request that is counted */
+/* applies the response of the service to a counted request */
 
 static ngx_int_t
 ngx_http_weir_auth_apply(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -404,17 +412,17 @@ ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_apply(r, ctx);
     }
 
-    /* who failed is counted as somebody unknown from that address */
+    /* a refused request is counted without an identity */
 
     return ngx_http_weir_limit(r, ctx);
 }
 
 
 /*
- * Authentication is the location's that answers: a request that was decided
- * before and has come to another one is shown to the service of that one,
- * but not counted again. One that limits refused is shown to nobody: a flood
- * would reach the service by way of an error page.
+ * A counted request was redirected. The service of the new location has to
+ * accept it too, but it is not counted again. A request that limits have
+ * refused is not sent to a service: a flood would reach the service through an
+ * error page.
  */
 
 ngx_int_t
@@ -435,7 +443,7 @@ ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_start(r, ctx);
     }
 
-    /* another error page of the same status would lead here again */
+    /* an error page of the same status could lead here again */
 
     if (auth == NULL || auth->status != NGX_HTTP_OK) {
         r->error_page = 1;

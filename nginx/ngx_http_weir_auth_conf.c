@@ -2,14 +2,18 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives about authentication, and what they come to in a location. */
+/* Directives of authentication, and their checks after merging. */
 
 
-static ngx_str_t  ngx_http_weir_default_auth_headers[] = {
+static ngx_str_t  ngx_http_weir_default_auth_names[] = {
     ngx_string("remote-user"),
     ngx_string("x-auth-request-user"),
-    ngx_string("x-forwarded-user"),
-    ngx_null_string
+    ngx_string("x-forwarded-user")
+};
+
+
+static ngx_array_t  ngx_http_weir_default_auth_headers = {
+    ngx_http_weir_default_auth_names, 3, sizeof(ngx_str_t), 3, NULL
 };
 
 
@@ -37,8 +41,8 @@ ngx_http_weir_set_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (value[1].len == 0 || value[1].data[0] != '/') {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_auth\" is not the URI of a "
-                           "location, which begins with \"/\"",
+                           "invalid URI \"%V\" of \"weir_auth\": it must "
+                           "begin with \"/\"",
                            &value[1]);
         return NGX_CONF_ERROR;
     }
@@ -86,9 +90,9 @@ ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     for (i = 1; i < cf->args->nelts; i++) {
         if (!ngx_http_weir_is_field_name(&value[i])) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" of \"weir_auth_headers\" is not the "
-                               "name of a header field: letters, digits and "
-                               "hyphens",
+                               "invalid header name \"%V\" of "
+                               "\"weir_auth_headers\": use letters, digits "
+                               "and hyphens",
                                &value[i]);
             return NGX_CONF_ERROR;
         }
@@ -106,31 +110,7 @@ ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_array_t *
-ngx_http_weir_make_default_auth_headers(ngx_conf_t *cf)
-{
-    ngx_str_t    *name, *from;
-    ngx_array_t  *names;
-
-    names = ngx_array_create(cf->pool, 3, sizeof(ngx_str_t));
-    if (names == NULL) {
-        return NULL;
-    }
-
-    for (from = ngx_http_weir_default_auth_headers; from->len; from++) {
-        name = ngx_array_push(names);
-        if (name == NULL) {
-            return NULL;
-        }
-
-        *name = *from;
-    }
-
-    return names;
-}
-
-
-char *
+void
 ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     ngx_http_weir_loc_conf_t *conf)
 {
@@ -147,24 +127,19 @@ ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (conf->auth_uri.len == 0) {
-        return NGX_CONF_OK;
+        return;
     }
 
     wscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_weir_module);
     wscf->auth = 1;
 
     if (conf->auth_headers == NULL) {
-        conf->auth_headers = ngx_http_weir_make_default_auth_headers(cf);
-        if (conf->auth_headers == NULL) {
-            return NGX_CONF_ERROR;
-        }
+        conf->auth_headers = &ngx_http_weir_default_auth_headers;
     }
-
-    return NGX_CONF_OK;
 }
 
 
-/* whether the locations of a server leave no request to the server itself */
+/* whether the server has "location /", so that it serves no request itself */
 
 static ngx_uint_t
 ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
@@ -190,7 +165,7 @@ ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
 }
 
 
-/* the location that the service is reached by inherits from its server, too */
+/* whether this is the location of the service, which may inherit "weir_auth" */
 
 ngx_uint_t
 ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
@@ -208,8 +183,8 @@ ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
 
 
 /*
- * "weir_auth" works where weir is on. Elsewhere it would be silently without
- * effect, and the location open: the operator has to say that.
+ * "weir_auth" has no effect where weir is off: such a location would be open.
+ * An open location needs "weir_auth off".
  */
 
 char *
@@ -222,7 +197,7 @@ ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* "if" and "limit_except" have it from their location */
+    /* "if" and "limit_except" are checked with their location */
 
     if (conf->auth_uri.len == 0 || conf->domain.len || clcf->noname
         || ngx_process == NGX_PROCESS_SIGNALLER)
@@ -244,11 +219,11 @@ ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf)
 
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                   "\"weir_auth %V\" has no effect in %s%V%s, where weir is "
-                  "off: write \"weir on\"%s there, or \"weir_auth off\" if "
-                  "it needs no authentication in %V:%ui",
+                  "off: add \"weir on\"%s, or \"weir_auth off\" if it needs "
+                  "no authentication in %V:%ui",
                   &conf->auth_uri, server ? "a server" : "location \"",
                   &clcf->name, server ? "" : "\"",
-                  wmcf->rules_path.len ? "" : ", with \"weir_rules\" in http,",
+                  wmcf->rules_path.len ? "" : " and \"weir_rules\" in http",
                   &at->file, at->line);
 
     return NGX_CONF_ERROR;

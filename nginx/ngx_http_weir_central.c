@@ -3,25 +3,27 @@
 
 
 /*
- * Requests whose limits a central store keeps wait here for its answer. What
- * is asked over the link is answered in the same order, so a list of what is
- * under way tells whose an answer is:
+ * Requests whose limits are kept in the central store (Redis, asked through
+ * "weir serve"). The phase handler parks such a request until the reply to its
+ * question comes, the timeout is over, or the link is lost.
  *
- *   a request     it waits, and goes on when the answer comes, when the time
- *                 is up, or when the link is lost
- *   an ask alone  its client has left; what the answer grants is given back,
- *                 unless it is to be counted all the same
- *   a question    the ask timed out and was decided without the store; if the
- *                 answer says that the store took units, the store is told so
- *                 and counts them once
- *   none          the store is only told something; the answer is thrown away
+ * If the client closes the connection first, the ask stays pending: units that
+ * the reply grants are given back. If the timeout is over first, the request
+ * is decided without the store; the question is saved, and units that a late
+ * reply has taken are reported, so that the store counts them once.
  *
- * All wait equally long, so the list is in the order of their ends too. While
- * the first one is overdue nobody else is asked: they would wait behind it.
+ * While the first pending question is overdue, no further one is sent.
  */
 
 
-static void ngx_http_weir_central_expire(ngx_event_t *ev);
+#define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000  /* ms, beyond the timeout */
+#define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
+
+
+static void ngx_http_weir_central_start_handler(ngx_event_t *ev);
+static void ngx_http_weir_central_release_held(void);
+static void ngx_http_weir_central_poll(void);
+static void ngx_http_weir_central_lost(void);
 
 
 ngx_http_weir_central_t  ngx_http_weir_central;
@@ -32,13 +34,12 @@ u_char  ngx_http_weir_question[WEIR_QUESTION_MAX];
 ngx_int_t
 ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 {
-    ngx_http_weir_central_t   *central;
-    ngx_http_weir_link_use_t   use;
+    ngx_http_weir_central_t    *central;
+    ngx_http_weir_link_opts_t   opts;
 
     central = &ngx_http_weir_central;
 
     ngx_memzero(central, sizeof(ngx_http_weir_central_t));
-    ngx_queue_init(&central->pending);
     ngx_queue_init(&central->held);
 
     if (wmcf->central.name.len == 0) {
@@ -47,43 +48,44 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
     central->conf = wmcf;
 
-    central->timeout.handler = ngx_http_weir_central_expire;
-    central->timeout.data = central;
-    central->timeout.log = cycle->log;
+    central->start.handler = ngx_http_weir_central_start_handler;
+    central->start.log = cycle->log;
 
-    central->poll.handler = ngx_http_weir_central_poll;
-    central->poll.data = central;
-    central->poll.log = cycle->log;
-    central->poll.cancelable = 1;
+    ngx_add_timer(&central->start, wmcf->central.timeout);
 
-    central->greeting = 1;
-    ngx_add_timer(&central->timeout, wmcf->central.timeout);
+    opts.peer = wmcf->central;
+    opts.key = wmcf->link_key;
+    opts.directive = "weir_central";
+    opts.fallback = "rules follow their on_store_failure";
+    opts.silence = NGX_HTTP_WEIR_CENTRAL_SILENCE;
+    opts.out_max = NGX_HTTP_WEIR_CENTRAL_OUT;
+    opts.up = ngx_http_weir_central_poll;
+    opts.poll = ngx_http_weir_central_poll;
+    opts.lost = ngx_http_weir_central_lost;
 
-    use.name = wmcf->central.name;
-    use.sockaddr = wmcf->central.sockaddr;
-    use.socklen = wmcf->central.socklen;
-    use.key = wmcf->link_key;
-    use.directive = "weir_central";
-    use.without = "its rules do as their on_store_failure says";
-    use.out_max = NGX_HTTP_WEIR_CENTRAL_OUT;
-    use.up = ngx_http_weir_central_up;
-    use.reply = ngx_http_weir_central_reply;
-    use.lost = ngx_http_weir_central_lost;
-
-    return ngx_http_weir_link_init(cycle, &central->link, &use);
+    return ngx_http_weir_link_init(cycle, &central->link, &opts);
 }
 
 
-/* ---- a worker's first moments ---- */
+/* ---- a worker that starts ---- */
 
 
-/* whoever it may turn out to be */
+/*
+ * Keys in the store depend on the fleet's secret, which a new worker does not
+ * know until the service has sent it. Until then requests that need the store
+ * wait, at most for the timeout; otherwise a reload would look like a failed
+ * store.
+ */
 
-static ngx_uint_t
-ngx_http_weir_central_concerns(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_uint_t
+ngx_http_weir_central_hold(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    ngx_uint_t              concerns;
+    ngx_uint_t              needs_store;
     ngx_http_weir_block_t  *block;
+
+    if (!ngx_http_weir_central.start.timer_set) {
+        return 0;
+    }
 
     ctx->probing = 1;
     block = ngx_http_weir_ask(r, ctx, 1);
@@ -93,168 +95,211 @@ ngx_http_weir_central_concerns(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return 0;
     }
 
-    concerns = weir_ask_central(block->ask) == 1;
+    needs_store = (weir_ask_central(block->ask) == 1);
     ngx_http_weir_ask_done(block);
 
-    return concerns;
-}
-
-
-/*
- * A new worker does not know the fleet's secret before the link has told it.
- * So that a reload does not look like a store that has failed, requests that
- * need the store wait for it, no longer than they would for an answer.
- */
-
-ngx_uint_t
-ngx_http_weir_central_hold(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
-{
-    ngx_http_weir_central_t  *central;
-
-    central = &ngx_http_weir_central;
-
-    if (!central->greeting || !ngx_http_weir_central_concerns(r, ctx)
-        || ngx_http_weir_park(r) != NGX_OK)
-    {
+    if (!needs_store || ngx_http_weir_park(r) != NGX_OK) {
         return 0;
     }
 
     ctx->state = NGX_HTTP_WEIR_HELD;
-    ngx_queue_insert_tail(&central->held, &ctx->queue);
+    ngx_queue_insert_tail(&ngx_http_weir_central.held, &ctx->queue);
 
     return 1;
 }
 
 
 void
-ngx_http_weir_central_let_go(ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_central_release(ngx_http_weir_ctx_t *ctx)
 {
     ngx_queue_remove(&ctx->queue);
     ctx->state = NGX_HTTP_WEIR_NEW;
 }
 
 
-/* a timer would keep the worker from ending */
-
 static void
-ngx_http_weir_central_disarm(ngx_http_weir_central_t *central)
+ngx_http_weir_central_release_held(void)
 {
-    if (central->nwaiting == 0 && !central->greeting
-        && central->timeout.timer_set)
-    {
-        ngx_del_timer(&central->timeout);
+    ngx_http_weir_ctx_t      *ctx;
+    ngx_http_weir_central_t  *central;
+
+    central = &ngx_http_weir_central;
+
+    if (central->start.timer_set) {
+        ngx_del_timer(&central->start);
     }
-}
 
+    while (!ngx_queue_empty(&central->held)) {
+        ctx = ngx_queue_data(ngx_queue_head(&central->held),
+                             ngx_http_weir_ctx_t, queue);
 
-void
-ngx_http_weir_central_greeted(ngx_http_weir_central_t *central)
-{
-    ngx_queue_t          *q, *next;
-    ngx_http_weir_ctx_t  *ctx;
-
-    central->greeting = 0;
-    ngx_http_weir_central_disarm(central);
-
-    for (q = ngx_queue_head(&central->held);
-         q != ngx_queue_sentinel(&central->held); q = next)
-    {
-        next = ngx_queue_next(q);
-        ctx = ngx_queue_data(q, ngx_http_weir_ctx_t, queue);
-
-        ngx_http_weir_central_let_go(ctx);
+        ngx_http_weir_central_release(ctx);
         ngx_post_event(ctx->request->connection->write, &ngx_posted_events);
     }
 }
 
 
-/* ---- what is under way ---- */
-
-
-/* NULL: the command did not go out */
-
-ngx_http_weir_pending_t *
-ngx_http_weir_central_send(ngx_http_weir_command_e command,
-    const u_char *argument, size_t len)
+static void
+ngx_http_weir_central_start_handler(ngx_event_t *ev)
 {
-    static ngx_str_t  names[] = {
-        ngx_string("WEIR.FLEET"), ngx_string("WEIR.TELL"),
-        ngx_string("WEIR.ASK")
-    };
+    ngx_http_weir_central_release_held();
+}
 
-    ngx_str_t                 words[2];
+
+/* ---- the fleet's secret ---- */
+
+
+static ngx_int_t
+ngx_http_weir_central_secret_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
+{
+    int                       rc;
+    ngx_http_weir_part_t     *head;
     ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *p;
 
     central = &ngx_http_weir_central;
+    central->secret_pending = 0;
 
-    if (central->npending == NGX_HTTP_WEIR_CENTRAL_MAX) {
-        return NULL;
+    if (reply == NULL) {
+        return NGX_OK;
     }
 
-    p = ngx_calloc(sizeof(ngx_http_weir_pending_t), ngx_cycle->log);
-    if (p == NULL) {
-        return NULL;
-    }
+    head = &reply->head;
 
-    words[0] = names[command];
-    words[1].data = (u_char *) argument;
-    words[1].len = len;
+    /* the service does not know the secret yet */
 
-    if (ngx_http_weir_link_send(&central->link, words, len ? 2 : 1)
-        != NGX_OK)
+    if (head->type == '_'
+        || (head->type == '-' && head->len >= 6
+            && ngx_strncmp(head->data, "NOTYET", 6) == 0))
     {
-        ngx_free(p);
-        return NULL;
+        ngx_http_weir_central_release_held();
+        return NGX_OK;
     }
 
-    p->command = command;
-    p->sent = ngx_current_msec;
+    if (head->type == '-') {
+        if (!central->refusal_logged) {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "weir: \"%V\" of \"weir_central\" refused "
+                          "WEIR.FLEET: \"%*s\"",
+                          &central->conf->central.name, head->len, head->data);
+        }
 
-    ngx_queue_insert_tail(&central->pending, &p->queue);
-    central->npending++;
+        central->refusal_logged = 1;
+        ngx_http_weir_central_release_held();
+        return NGX_OK;
+    }
 
-    return p;
+    if (head->type != '$' || head->len != WEIR_SECRET_BYTES) {
+        return NGX_ERROR;
+    }
+
+    rc = weir_engine_fleet(central->conf->engine, head->data);
+
+    if (rc != 0) {
+        ngx_http_weir_failed(ngx_cycle->log, "weir_engine_fleet()", rc);
+        return NGX_OK;
+    }
+
+    central->ready = 1;
+    central->refusal_logged = 0;
+
+    ngx_http_weir_central_release_held();
+    ngx_http_weir_link_works(&central->link);
+
+    return NGX_OK;
 }
 
 
-void
-ngx_http_weir_central_remove(ngx_http_weir_pending_t *p)
+/* the secret may change, so it is requested every second */
+
+static void
+ngx_http_weir_central_poll(void)
 {
-    ngx_queue_remove(&p->queue);
-    ngx_http_weir_central.npending--;
-
-    if (p->question) {
-        ngx_free(p->question);
-    }
-
-    ngx_free(p);
-}
-
-
-ngx_http_weir_pending_t *
-ngx_http_weir_central_first(void)
-{
+    ngx_str_t                 word = ngx_string("WEIR.FLEET");
     ngx_http_weir_central_t  *central;
 
     central = &ngx_http_weir_central;
 
-    if (ngx_queue_empty(&central->pending)) {
-        return NULL;
+    if (!central->secret_pending
+        && ngx_http_weir_link_send(&central->link, &word, 1,
+                                   ngx_http_weir_central_secret_handler, NULL))
+    {
+        central->secret_pending = 1;
     }
 
-    return ngx_queue_data(ngx_queue_head(&central->pending),
-                          ngx_http_weir_pending_t, queue);
+    ngx_http_weir_central_send_held_reports();
 }
 
 
-/*
- * The store has decided, or will not: whoever waits goes on, and what was
- * granted to one who has left is given back.
- */
+static void
+ngx_http_weir_central_lost(void)
+{
+    ngx_http_weir_central.ready = 0;
+    ngx_http_weir_central_release_held();
+}
 
-void
-ngx_http_weir_central_settle(ngx_http_weir_pending_t *p,
+
+/* ---- questions ---- */
+
+
+/* the request was decided without the store, see the top of this file */
+
+static ngx_int_t
+ngx_http_weir_central_late_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
+{
+    int         n;
+    ngx_str_t  *question;
+
+    question = p->data;
+
+    if (reply && reply->head.type == '$') {
+        n = weir_question_late(question->data, question->len, reply->head.data,
+                               reply->head.len);
+        if (n > 0) {
+            ngx_http_weir_central_send_report(question->data, n);
+        }
+    }
+
+    ngx_free(question);
+
+    return NGX_OK;
+}
+
+
+/* without memory, units that a late reply has taken stay taken */
+
+static void
+ngx_http_weir_central_await_late(ngx_http_weir_pending_t *p,
+    struct weir_ask *ask)
+{
+    int         n;
+    ngx_str_t  *question;
+
+    n = weir_ask_question(ask, ngx_http_weir_question,
+                          sizeof(ngx_http_weir_question));
+    if (n <= 0) {
+        return;
+    }
+
+    question = ngx_alloc(sizeof(ngx_str_t) + n, ngx_cycle->log);
+    if (question == NULL) {
+        return;
+    }
+
+    question->len = n;
+    question->data = (u_char *) (question + 1);
+    ngx_memcpy(question->data, ngx_http_weir_question, n);
+
+    p->handler = ngx_http_weir_central_late_handler;
+    p->data = question;
+}
+
+
+/* decides the ask; if its client is connected, the request continues */
+
+static ngx_int_t
+ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
     ngx_http_weir_reply_t *reply)
 {
     int                     verdict;
@@ -262,19 +307,17 @@ ngx_http_weir_central_settle(ngx_http_weir_pending_t *p,
     ngx_http_weir_ctx_t    *ctx;
     ngx_http_weir_block_t  *block;
 
-    ctx = p->ctx;
-    block = p->block;
+    block = p->data;
 
-    p->ctx = NULL;
-    p->block = NULL;
-
-    if (block == NULL) {
-        return;
+    if (p->late) {
+        ngx_http_weir_central_await_late(p, block->ask);
     }
 
-    ngx_http_weir_central.nwaiting--;
-    ngx_http_weir_central_disarm(&ngx_http_weir_central);
+    if (ngx_http_weir_central.exiting && block->ctx) {
+        ngx_http_weir_central_cancel(block->ctx);
+    }
 
+    ctx = block->ctx;
     now_ns = ngx_http_weir_now();
     verdict = WEIR_EFORMAT;
 
@@ -289,228 +332,113 @@ ngx_http_weir_central_settle(ngx_http_weir_pending_t *p,
 
     if (ctx == NULL) {
         ngx_http_weir_ask_done(block);
-        return;
+
+    } else {
+        ngx_http_weir_record_latency(block->ask, ctx->decided_ns);
+
+        ctx->verdict = verdict;
+        ctx->decided_ns = now_ns;
+        ctx->state = NGX_HTTP_WEIR_ANSWERED;
+
+        ngx_post_event(ctx->request->connection->write, &ngx_posted_events);
     }
 
-    ngx_http_weir_took(block->ask, ctx->decided_ns);
-
-    ctx->pending = NULL;
-    ctx->block = block;
-    ctx->verdict = verdict;
-    ctx->decided_ns = now_ns;
-    ctx->state = NGX_HTTP_WEIR_ANSWERED;
-
-    ngx_post_event(ctx->request->connection->write, &ngx_posted_events);
+    return reply && reply->head.type == '*' ? NGX_ERROR : NGX_OK;
 }
 
 
-/* ---- asking ---- */
+/* NGX_DECLINED if the question cannot be sent: the store has failed */
 
-
-static ngx_uint_t
-ngx_http_weir_central_may_ask(ngx_http_weir_central_t *central)
-{
-    return central->ready && !central->overdue;
-}
-
-
-/* NULL: the ask cannot go out, the store has failed */
-
-static ngx_http_weir_pending_t *
-ngx_http_weir_central_question(ngx_http_weir_block_t *block)
+static ngx_int_t
+ngx_http_weir_central_send_question(ngx_http_weir_block_t *block,
+    ngx_http_weir_ctx_t *ctx)
 {
     int                       n;
+    ngx_str_t                 words[2];
     ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *p;
 
     central = &ngx_http_weir_central;
 
-    if (!ngx_http_weir_central_may_ask(central)) {
-        return NULL;
+    if (!central->ready || central->link.overdue) {
+        return NGX_DECLINED;
     }
 
     n = weir_ask_question(block->ask, ngx_http_weir_question,
                           sizeof(ngx_http_weir_question));
     if (n <= 0) {
-        return NULL;
+        return NGX_DECLINED;
     }
 
-    p = ngx_http_weir_central_send(NGX_HTTP_WEIR_QUESTION,
-                                   ngx_http_weir_question, n);
-    if (p == NULL) {
-        return NULL;
-    }
+    ngx_str_set(&words[0], "WEIR.ASK");
+    words[1].data = ngx_http_weir_question;
+    words[1].len = n;
 
-    p->block = block;
-    central->nwaiting++;
+    block->ctx = ctx;
 
-    if (!central->timeout.timer_set) {
-        ngx_add_timer(&central->timeout, central->conf->central.timeout);
-    }
-
-    return p;
+    return ngx_http_weir_link_send(&central->link, words, 2,
+                                   ngx_http_weir_central_reply_handler, block)
+           ? NGX_OK : NGX_DECLINED;
 }
 
 
 /*
- * Parks a request whose ask waits for the store, until next() is called with
- * the verdict. What cannot be asked has failed, at once.
+ * Parks a request whose ask waits for the store. next() is called with the
+ * verdict: now if the question cannot be sent, otherwise by the phase handler.
  */
 
 ngx_int_t
 ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, ngx_http_weir_next_pt next)
 {
-    int                       n;
-    ngx_http_weir_pending_t  *p;
+    int  verdict;
 
-    p = ngx_http_weir_central_question(block);
-
-    if (p == NULL) {
-        n = weir_ask_store_failed(block->ask, ctx->decided_ns);
-        return next(r, ctx, block, n);
+    if (ngx_http_weir_central_send_question(block, ctx) != NGX_OK) {
+        verdict = weir_ask_store_failed(block->ask, ctx->decided_ns);
+        return next(r, ctx, block, verdict);
     }
 
-    if (ngx_http_weir_park(r) != NGX_OK) {
-        (void) weir_ask_cancel(block->ask, ctx->decided_ns);
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    p->ctx = ctx;
-
-    ctx->pending = p;
+    ctx->block = block;
     ctx->next = next;
     ctx->state = NGX_HTTP_WEIR_ASKING;
+
+    if (ngx_http_weir_park(r) != NGX_OK) {
+        ngx_http_weir_central_cancel(ctx);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     return NGX_AGAIN;
 }
 
 
-/* has a request counted that nobody waits for any more; takes the block */
+/* counts a request whose client has closed the connection; frees the block */
 
 void
 ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
 {
-    if (ngx_http_weir_central_question(block) == NULL) {
+    if (ngx_http_weir_central_send_question(block, NULL) != NGX_OK) {
         (void) weir_ask_store_failed(block->ask, now_ns);
         ngx_http_weir_ask_done(block);
     }
 }
 
 
-/* a client has left; what the answer grants is given back when it comes */
+/* the client has closed the connection, the question stays pending */
 
 void
-ngx_http_weir_central_leave(ngx_http_weir_ctx_t *ctx)
-{
-    ngx_http_weir_pending_t  *p;
-
-    p = ctx->pending;
-
-    (void) weir_ask_cancel(p->block->ask, ngx_http_weir_now());
-
-    p->ctx = NULL;
-    ctx->pending = NULL;
-    ctx->state = NGX_HTTP_WEIR_DONE;
-}
-
-
-/* the store decided, but the client has left before it was told */
-
-void
-ngx_http_weir_central_forget(ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx)
 {
     (void) weir_ask_cancel(ctx->block->ask, ngx_http_weir_now());
-    ngx_http_weir_ask_done(ctx->block);
 
+    ctx->block->ctx = NULL;
     ctx->block = NULL;
     ctx->state = NGX_HTTP_WEIR_DONE;
 }
 
 
-/*
- * Keeps a copy of the question, which a late answer is held against. Without
- * memory, units that the store takes late stay counted there.
- */
-
-static void
-ngx_http_weir_central_keep_question(ngx_http_weir_pending_t *p)
-{
-    int  n;
-
-    n = weir_ask_question(p->block->ask, ngx_http_weir_question,
-                          sizeof(ngx_http_weir_question));
-    if (n <= 0) {
-        return;
-    }
-
-    p->question = ngx_alloc(n, ngx_cycle->log);
-    if (p->question == NULL) {
-        return;
-    }
-
-    ngx_memcpy(p->question, ngx_http_weir_question, n);
-    p->question_len = n;
-}
-
-
-/* those whose time is up go on without an answer */
-
-static void
-ngx_http_weir_central_expire(ngx_event_t *ev)
-{
-    ngx_queue_t              *q;
-    ngx_msec_int_t            left;
-    ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *p;
-
-    central = ev->data;
-
-    ngx_http_weir_central_greeted(central);
-
-    for (q = ngx_queue_head(&central->pending);
-         q != ngx_queue_sentinel(&central->pending); q = ngx_queue_next(q))
-    {
-        p = ngx_queue_data(q, ngx_http_weir_pending_t, queue);
-
-        left = (ngx_msec_int_t) (p->sent + central->conf->central.timeout
-                                 - ngx_current_msec);
-        if (left > 0) {
-            if (p->block) {
-                ngx_add_timer(ev, left);
-                return;
-            }
-
-            continue;
-        }
-
-        if (p->command == NGX_HTTP_WEIR_QUESTION && !p->late) {
-            p->late = 1;
-            ngx_http_weir_central_keep_question(p);
-            ngx_http_weir_central_settle(p, NULL);
-
-            if (!central->overdue) {
-                ngx_log_error(NGX_LOG_INFO, ev->log, 0,
-                              "weir: no answer from \"%V\" of "
-                              "\"weir_central\" within %Mms",
-                              &central->conf->central.name,
-                              central->conf->central.timeout);
-            }
-
-            central->overdue = 1;
-        }
-    }
-}
-
-
-/* the worker ends: those who still wait are given up */
-
 void
 ngx_http_weir_central_exit(void)
 {
-    ngx_queue_t              *q, *next;
     ngx_http_weir_central_t  *central;
-    ngx_http_weir_pending_t  *p;
 
     central = &ngx_http_weir_central;
 
@@ -518,30 +446,11 @@ ngx_http_weir_central_exit(void)
         return;
     }
 
-    for (q = ngx_queue_head(&central->pending);
-         q != ngx_queue_sentinel(&central->pending); q = ngx_queue_next(q))
-    {
-        p = ngx_queue_data(q, ngx_http_weir_pending_t, queue);
+    central->exiting = 1;
 
-        if (p->ctx) {
-            ngx_http_weir_central_leave(p->ctx);
-        }
-    }
-
-    for (q = ngx_queue_head(&central->held);
-         q != ngx_queue_sentinel(&central->held); q = next)
-    {
-        next = ngx_queue_next(q);
-        ngx_http_weir_central_let_go(
-            ngx_queue_data(q, ngx_http_weir_ctx_t, queue));
-    }
-
+    ngx_http_weir_central_release_held();
     ngx_http_weir_link_close(&central->link);
-    ngx_http_weir_central_lost();
-
-    if (central->kept) {
-        ngx_free(central->kept);
-    }
+    ngx_http_weir_central_free_reports();
 
     central->conf = NULL;
 }

@@ -2,16 +2,20 @@
 #include "ngx_http_weir_module.h"
 
 
+/* Directives, except for those of authentication and of "weir serve". */
+
+
 #define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
 #define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 1024 * 1024 * 1024 * 1024)
 
 
-static char *ngx_http_weir_rules(ngx_conf_t *cf, ngx_command_t *cmd,
+static char *ngx_http_weir_set_rules(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd,
+static char *ngx_http_weir_set_table(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-static char *ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd,
+static char *ngx_http_weir_set_mode(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_weir_set_descriptor(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
 
@@ -49,14 +53,14 @@ ngx_command_t  ngx_http_weir_commands[] = {
 
     { ngx_string("weir_rules"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_weir_rules,
+      ngx_http_weir_set_rules,
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("weir_table"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1234,
-      ngx_http_weir_table,
+      ngx_http_weir_set_table,
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
@@ -98,21 +102,21 @@ ngx_command_t  ngx_http_weir_commands[] = {
 
     { ngx_string("weir_tickets"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
-      ngx_http_weir_tickets,
+      ngx_http_weir_set_tickets,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("weir"),
       NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_TAKE1,
-      ngx_http_weir,
+      ngx_http_weir_set_mode,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("weir_descriptor"),
       NGX_HTTP_WEIR_ANY_CONF|NGX_CONF_2MORE,
-      ngx_http_weir_descriptor,
+      ngx_http_weir_set_descriptor,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -164,7 +168,7 @@ ngx_command_t  ngx_http_weir_commands[] = {
 
 
 static char *
-ngx_http_weir_rules(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_set_rules(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_main_conf_t  *wmcf = conf;
 
@@ -197,7 +201,7 @@ ngx_http_weir_rules(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-ngx_http_weir_table_size(ngx_conf_t *cf, ngx_str_t *text, off_t min,
+ngx_http_weir_parse_size(ngx_conf_t *cf, ngx_str_t *text, off_t min,
     size_t *size)
 {
     off_t  n;
@@ -206,8 +210,8 @@ ngx_http_weir_table_size(ngx_conf_t *cf, ngx_str_t *text, off_t min,
 
     if (n == NGX_ERROR || n < min || n > NGX_HTTP_WEIR_TABLE_MAX) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid size \"%V\" of \"weir_table\", "
-                           "it is from %Ok to %Og",
+                           "invalid size \"%V\" of \"weir_table\": "
+                           "valid are %Ok to %Og",
                            text, min / 1024,
                            NGX_HTTP_WEIR_TABLE_MAX / 1024 / 1024 / 1024);
         return NGX_CONF_ERROR;
@@ -220,7 +224,7 @@ ngx_http_weir_table_size(ngx_conf_t *cf, ngx_str_t *text, off_t min,
 
 
 static char *
-ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_set_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_main_conf_t  *wmcf = conf;
 
@@ -254,7 +258,7 @@ ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         if (ngx_strncmp(value[i].data, "log=", 4) == 0) {
             s.len = value[i].len - 4;
             s.data = value[i].data + 4;
-            rc = ngx_http_weir_table_size(cf, &s, 1024, &wmcf->table_log);
+            rc = ngx_http_weir_parse_size(cf, &s, 1024, &wmcf->table_log);
 
         } else if (ngx_strncmp(value[i].data, "dir=", 4) == 0
                    && value[i].len > 4)
@@ -267,13 +271,14 @@ ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
             }
 
         } else if (i == 2) {
-            rc = ngx_http_weir_table_size(cf, &value[i],
+            rc = ngx_http_weir_parse_size(cf, &value[i],
                                           NGX_HTTP_WEIR_TABLE_MIN,
                                           &wmcf->table_size);
 
         } else {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
+                               "invalid parameter \"%V\" of \"weir_table\": "
+                               "valid are log= and dir=", &value[i]);
             return NGX_CONF_ERROR;
         }
 
@@ -287,7 +292,7 @@ ngx_http_weir_table(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_set_mode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_loc_conf_t  *wlcf = conf;
 
@@ -325,53 +330,26 @@ ngx_http_weir(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
-    ngx_str_t *text)
+/* the value may have variables */
+
+char *
+ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries, ngx_str_t *key,
+    ngx_str_t *value)
 {
-    u_char                           *p;
-    ngx_str_t                         value;
-    ngx_http_weir_entry_t            *entry;
-    ngx_http_compile_complex_value_t  ccv;
+    ngx_http_weir_entry_t             *entry;
+    ngx_http_compile_complex_value_t   ccv;
 
-    p = ngx_strlchr(text->data, text->data + text->len, '=');
-
-    if (p == NULL || p == text->data) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_descriptor\" is not key=value",
-                           text);
-        return NGX_CONF_ERROR;
-    }
-
-    entry = ngx_array_push(&descriptor->entries);
+    entry = ngx_array_push(entries);
     if (entry == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    entry->key.data = text->data;
-    entry->key.len = p - text->data;
-
-    if (ngx_http_weir_check_literal(cf, "weir_descriptor", &entry->key)
-        != NGX_CONF_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
-    value.data = p + 1;
-    value.len = text->data + text->len - value.data;
-
-    if (value.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_descriptor\" has no value, so "
-                           "nothing would ever be limited by it",
-                           text);
-        return NGX_CONF_ERROR;
-    }
+    entry->key = *key;
 
     ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
 
     ccv.cf = cf;
-    ccv.value = &value;
+    ccv.value = value;
     ccv.complex_value = &entry->value;
 
     if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
@@ -383,7 +361,48 @@ ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_http_weir_descriptor_t *descriptor,
 
 
 static char *
-ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_add_descriptor_entry(ngx_conf_t *cf,
+    ngx_http_weir_descriptor_t *descriptor, ngx_str_t *text)
+{
+    u_char     *p;
+    ngx_str_t   key, value;
+
+    p = ngx_strlchr(text->data, text->data + text->len, '=');
+
+    if (p == NULL || p == text->data) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid entry \"%V\" of \"weir_descriptor\": it "
+                           "must be key=value",
+                           text);
+        return NGX_CONF_ERROR;
+    }
+
+    key.data = text->data;
+    key.len = p - text->data;
+
+    if (ngx_http_weir_check_literal(cf, "weir_descriptor", &key)
+        != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    value.data = p + 1;
+    value.len = text->data + text->len - value.data;
+
+    if (value.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" of \"weir_descriptor\" has no value, so "
+                           "it would never limit a request",
+                           text);
+        return NGX_CONF_ERROR;
+    }
+
+    return ngx_http_weir_add_entry(cf, &descriptor->entries, &key, &value);
+}
+
+
+static char *
+ngx_http_weir_set_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_loc_conf_t    *wlcf = conf;
 
@@ -427,8 +446,8 @@ ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         || ngx_strcmp(value[1].data, first->domain.data) != 0)
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"weir_descriptor\" names the domain \"%V\", but "
-                           "another one here has \"%V\"",
+                           "\"weir_descriptor\" has domain \"%V\", but an "
+                           "earlier one in this block has \"%V\"",
                            &value[1], &first->domain);
         return NGX_CONF_ERROR;
     }
@@ -441,7 +460,7 @@ ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_http_weir_add_entry(cf, descriptor, &value[i])
+        if (ngx_http_weir_add_descriptor_entry(cf, descriptor, &value[i])
             != NGX_CONF_OK)
         {
             return NGX_CONF_ERROR;
@@ -452,7 +471,7 @@ ngx_http_weir_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* for arguments that are read once, when the configuration is */
+/* most arguments are used when the configuration is read */
 
 char *
 ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
@@ -463,8 +482,8 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%V\" of \"%s\" has a variable, which would not be "
-                       "replaced there: write the text itself",
+                       "\"%V\" of \"%s\" has a variable, but this argument "
+                       "must be plain text",
                        text, directive);
 
     return NGX_CONF_ERROR;
@@ -472,8 +491,9 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 
 
 /*
- * A name that no field can have would mean that nobody is ever anybody. "_"
- * is none: it would also be found as "-", which clients could then send.
+ * A field with an invalid name never comes, so the identity would always be
+ * empty. "_" is invalid because lookups also match it with "-", and a client
+ * could send such a field.
  */
 
 ngx_uint_t
@@ -516,7 +536,7 @@ ngx_http_weir_create_main_conf(ngx_conf_t *cf)
 }
 
 
-/* before locations are merged: what "weir on" means is in the rules */
+/* merging needs the rules: they have the domain of "weir on" */
 
 char *
 ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf)

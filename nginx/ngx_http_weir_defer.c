@@ -3,30 +3,101 @@
 
 
 /*
- * Requests that limits put off: the body is read into memory of its own, the
- * request goes to the queue of "weir serve", and when it is safe there the
- * client is told 202. Whatever is in the way of that is a refusal, with a word
- * that says why.
+ * Deferred requests. The phase handler calls ngx_http_weir_defer() instead of
+ * refusing a request whose limits say "on_limit: defer". The body is copied to
+ * memory, the request is sent to the queue of "weir serve", and the client
+ * gets 202 when the queue has stored it. If any of this fails, the request is
+ * refused, and the reason is one word for X-Weir-Not-Deferred.
  *
- *   READING    the body is read; a client that leaves now has sent nothing
- *   DEFERRING  it was sent; a client that leaves now may find it delivered
- *   ANSWERED   it is known what became of it
+ *   READING    if the client closes the connection, nothing is queued
+ *   DEFERRING  the request is sent; it may be delivered without its client
+ *   ANSWERED   the queue has replied, or will not
  */
 
 
-/* bodies of all requests that are being kept */
+#define NGX_HTTP_WEIR_QUEUE_SILENCE  10000   /* ms, beyond the timeout */
+#define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms */
+#define NGX_HTTP_WEIR_QUEUE_HEADS    (4 * 1024 * 1024)
 
+
+ngx_http_weir_link_t  ngx_http_weir_queue_link;
+
+static ngx_msec_t  ngx_http_weir_queue_pinged;
+
+/* bytes reserved for bodies of deferred requests in this worker */
 static size_t  ngx_http_weir_bodies;
 
 
-static void ngx_http_weir_defer_body(ngx_http_request_t *r);
-static void ngx_http_weir_defer_sent(void *data, ngx_http_weir_reply_t *reply);
+static void ngx_http_weir_defer_body_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_weir_defer_reply_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply);
 
 
-/*
- * Whether there is anybody to keep it, and whether it is of a kind that is
- * worth it: one that changes something.
- */
+static void
+ngx_http_weir_defer_link_up(void)
+{
+    ngx_http_weir_queue_pinged = ngx_current_msec;
+
+    ngx_http_weir_link_works(&ngx_http_weir_queue_link);
+}
+
+
+/* the service would close an unused connection as idle */
+
+static void
+ngx_http_weir_defer_link_poll(void)
+{
+    ngx_str_t  ping = ngx_string("PING");
+
+    if (ngx_current_msec - ngx_http_weir_queue_pinged
+        < NGX_HTTP_WEIR_QUEUE_PING)
+    {
+        return;
+    }
+
+    ngx_http_weir_queue_pinged = ngx_current_msec;
+
+    if (ngx_http_weir_queue_link.npending == 0) {
+        (void) ngx_http_weir_link_send(&ngx_http_weir_queue_link, &ping, 1,
+                                       NULL, NULL);
+    }
+}
+
+
+ngx_int_t
+ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
+{
+    ngx_http_weir_link_opts_t  opts;
+
+    if (wmcf->queue.name.len == 0) {
+        return NGX_OK;
+    }
+
+    opts.peer = wmcf->queue;
+    opts.key = wmcf->link_key;
+    opts.directive = "weir_queue";
+    opts.fallback = "requests are refused instead of deferred";
+    opts.silence = NGX_HTTP_WEIR_QUEUE_SILENCE;
+
+    /* the buffer doubles; bodies in it still count as reserved */
+
+    opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
+    opts.up = ngx_http_weir_defer_link_up;
+    opts.poll = ngx_http_weir_defer_link_poll;
+    opts.lost = NULL;
+
+    return ngx_http_weir_link_init(cycle, &ngx_http_weir_queue_link, &opts);
+}
+
+
+void
+ngx_http_weir_defer_exit(void)
+{
+    ngx_http_weir_link_close(&ngx_http_weir_queue_link);
+}
+
+
+/* only methods that change something are deferred */
 
 ngx_uint_t
 ngx_http_weir_may_defer(ngx_http_request_t *r)
@@ -69,7 +140,7 @@ ngx_http_weir_deferral_free(ngx_http_weir_deferral_t *d)
 }
 
 
-/* a length that is not told may be as large as it may */
+/* a chunked body reserves max_body; returns the reason if it is refused */
 
 static const char *
 ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
@@ -90,7 +161,7 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
         len = r->headers_in.chunked ? (off_t) d->max : 0;
     }
 
-    if ((size_t) len > wmcf->queue.bodies - ngx_http_weir_bodies) {
+    if ((size_t) len > wmcf->queue_bodies - ngx_http_weir_bodies) {
         return "busy";
     }
 
@@ -102,13 +173,15 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 
 
 /*
- * Somebody whom nobody knows would pass for somebody when the request is
- * delivered. A location that does not say whether it wants authentication may
- * redirect to one that does, which the request will not come to any more.
+ * A deferred request is delivered without authentication, so it has to be
+ * authenticated before. A location without "weir_auth", neither a URI nor
+ * "off", could redirect to a location with it in the same server, but a
+ * deferred request is not redirected.
  */
 
 static ngx_uint_t
-ngx_http_weir_defer_is_known(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_defer_is_authenticated(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx)
 {
     ngx_http_weir_loc_conf_t  *wlcf;
     ngx_http_weir_srv_conf_t  *wscf;
@@ -124,21 +197,21 @@ ngx_http_weir_defer_is_known(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* NULL: it can be begun with; or why it cannot be kept */
+/* returns NULL, or the reason why the request cannot be deferred */
 
 static const char *
-ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_defer_prepare(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block)
 {
-    const char                *why;
+    const char                *why_not;
     struct weir_deferral       deferral;
     ngx_http_weir_deferral_t  *d;
 
-    if (!ngx_http_weir_defer_is_known(r, ctx)) {
+    if (!ngx_http_weir_defer_is_authenticated(r, ctx)) {
         return "not_authenticated";
     }
 
-    if (!ngx_http_weir_body_is_there(r)) {
+    if (!ngx_http_weir_body_is_complete(r)) {
         return "no_body";
     }
 
@@ -152,7 +225,7 @@ ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "too_late";
     }
 
-    if (!ngx_http_weir_backlog_is_up()) {
+    if (!ngx_http_weir_queue_link.up) {
         return "away";
     }
 
@@ -163,11 +236,11 @@ ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     d->max = deferral.max_body;
 
-    why = ngx_http_weir_deferral_reserve(r, d);
+    why_not = ngx_http_weir_deferral_reserve(r, d);
 
-    if (why) {
+    if (why_not) {
         ngx_free(d);
-        return why;
+        return why_not;
     }
 
     d->block = block;
@@ -178,15 +251,15 @@ ngx_http_weir_defer_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* in place of an answer to a request that its limits put off */
+/* the phase handler of a request with the verdict WEIR_DEFER */
 
 ngx_int_t
 ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block)
 {
-    ngx_int_t   rc;
+    ngx_int_t  rc;
 
-    ctx->why_not = ngx_http_weir_defer_begin(r, ctx, block);
+    ctx->why_not = ngx_http_weir_defer_prepare(r, ctx, block);
 
     if (ctx->why_not) {
         (void) weir_ask_kept(block->ask, ctx->why_not);
@@ -197,10 +270,11 @@ ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     r->request_body_no_buffering = 1;
 
-    rc = ngx_http_read_client_request_body(r, ngx_http_weir_defer_body);
+    rc = ngx_http_read_client_request_body(r,
+                                           ngx_http_weir_defer_body_handler);
 
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
-        ngx_http_weir_defer_leave(ctx);
+        ngx_http_weir_defer_cancel(ctx);
         return rc;
     }
 
@@ -210,35 +284,30 @@ ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* whoever answers in place of a refusal, an error page, finds no body */
+/* the phase handler continues with the result, a refusal if why_not is set */
 
 static void
-ngx_http_weir_defer_empty(ngx_http_request_t *r)
+ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
 {
+    ngx_http_request_t     *r;
+    ngx_http_weir_ctx_t    *ctx;
+    ngx_http_weir_block_t  *block;
+
+    ctx = d->ctx;
+    block = d->block;
+    r = ctx->request;
+
+    d->block = NULL;
+    ngx_http_weir_deferral_release(d);
+
+    /* an error page of the refusal gets no body */
+
     if (r->request_body) {
         r->request_body->bufs = NULL;
     }
 
     r->headers_in.content_length_n = 0;
     r->headers_in.chunked = 0;
-}
-
-
-/* it is known what becomes of it: the phase handler goes on with it */
-
-static void
-ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
-{
-    ngx_http_weir_ctx_t    *ctx;
-    ngx_http_weir_block_t  *block;
-
-    ctx = d->ctx;
-    block = d->block;
-
-    d->block = NULL;
-    ngx_http_weir_deferral_release(d);
-
-    ngx_http_weir_defer_empty(ctx->request);
 
     ctx->why_not = d->why_not;
     ctx->verdict = weir_ask_kept(block->ask, d->why_not);
@@ -248,13 +317,11 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
 }
 
 
-/* the body could not be read, or there was too much of it */
-
 static void
-ngx_http_weir_defer_give_up(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
-    const char *why)
+ngx_http_weir_defer_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+    const char *why_not)
 {
-    ctx->deferral->why_not = why;
+    ctx->deferral->why_not = why_not;
     ngx_http_weir_defer_settle(ctx->deferral);
 
     r->read_event_handler = ngx_http_block_reading;
@@ -265,26 +332,27 @@ ngx_http_weir_defer_give_up(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 static void
-ngx_http_weir_defer_hand_over(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    const char                *why;
+    const char                *why_not;
     ngx_http_weir_deferral_t  *d;
 
     d = ctx->deferral;
 
-    /* a body of unknown length is not as large as it may be */
+    /* a chunked body had reserved max_body */
 
     ngx_http_weir_bodies -= d->reserved - d->len;
     d->reserved = d->len;
 
-    why = ngx_http_weir_words_send(r, ctx, d, ngx_http_weir_defer_sent);
+    why_not = ngx_http_weir_defer_send(r, ctx, d,
+                                       ngx_http_weir_defer_reply_handler);
 
-    if (why) {
-        ngx_http_weir_defer_give_up(r, ctx, why);
+    if (why_not) {
+        ngx_http_weir_defer_refuse(r, ctx, why_not);
         return;
     }
 
-    /* what was sent is the link's */
+    /* the link has copied the body */
 
     ngx_free(d->body);
     d->body = NULL;
@@ -297,10 +365,10 @@ ngx_http_weir_defer_hand_over(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* more of the body may have come, or all of it */
+/* called when a part of the body has been read */
 
 static void
-ngx_http_weir_defer_body(ngx_http_request_t *r)
+ngx_http_weir_defer_body_handler(ngx_http_request_t *r)
 {
     ngx_int_t             rc;
     ngx_http_weir_ctx_t  *ctx;
@@ -311,26 +379,26 @@ ngx_http_weir_defer_body(ngx_http_request_t *r)
         rc = ngx_http_weir_body_collect(r, ctx->deferral);
 
         if (rc != NGX_OK) {
-            ngx_http_weir_defer_give_up(r, ctx, rc == NGX_DECLINED
-                                                    ? "too_large" : "busy");
+            ngx_http_weir_defer_refuse(r, ctx, rc == NGX_DECLINED
+                                                   ? "too_large" : "busy");
             return;
         }
 
         if (!r->reading_body) {
-            ngx_http_weir_defer_hand_over(r, ctx);
+            ngx_http_weir_defer_enqueue(r, ctx);
             return;
         }
 
         rc = ngx_http_read_unbuffered_request_body(r);
 
         if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
-            ngx_http_weir_defer_leave(ctx);
+            ngx_http_weir_defer_cancel(ctx);
             ngx_http_finalize_request(r, rc);
             return;
         }
 
         if (rc == NGX_AGAIN && r->request_body->bufs == NULL) {
-            r->read_event_handler = ngx_http_weir_defer_body;
+            r->read_event_handler = ngx_http_weir_defer_body_handler;
             r->write_event_handler = ngx_http_request_empty_handler;
             return;
         }
@@ -338,23 +406,22 @@ ngx_http_weir_defer_body(ngx_http_request_t *r)
 }
 
 
-/* the queue has answered, or it will not; the client may have left */
-
-static void
-ngx_http_weir_defer_sent(void *data, ngx_http_weir_reply_t *reply)
+static ngx_int_t
+ngx_http_weir_defer_reply_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
 {
-    ngx_http_weir_deferral_t  *d = data;
-
     ngx_http_request_t        *r;
+    ngx_http_weir_deferral_t  *d;
 
-    d->errand = NULL;
+    d = p->data;
+    d->pending = 0;
 
-    ngx_http_weir_words_read(d, reply);
+    ngx_http_weir_defer_read_reply(d, reply);
 
     if (d->ctx == NULL) {
         (void) weir_ask_kept(d->block->ask, d->why_not);
         ngx_http_weir_deferral_free(d);
-        return;
+        return NGX_OK;
     }
 
     r = d->ctx->request;
@@ -362,13 +429,15 @@ ngx_http_weir_defer_sent(void *data, ngx_http_weir_reply_t *reply)
     ngx_http_weir_defer_settle(d);
 
     ngx_post_event(r->connection->write, &ngx_posted_events);
+
+    return NGX_OK;
 }
 
 
-/* the request ends, for its client has left or has been answered */
+/* the request ends; a pending one is still counted when the queue replies */
 
 void
-ngx_http_weir_defer_leave(ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_defer_cancel(ngx_http_weir_ctx_t *ctx)
 {
     ngx_http_weir_deferral_t  *d;
 
@@ -381,8 +450,8 @@ ngx_http_weir_defer_leave(ngx_http_weir_ctx_t *ctx)
         ctx->state = NGX_HTTP_WEIR_DONE;
     }
 
-    if (d->errand) {
-        d->ctx = NULL; /* the answer is waited for, to be counted */
+    if (d->pending) {
+        d->ctx = NULL;
         return;
     }
 

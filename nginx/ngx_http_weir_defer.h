@@ -9,35 +9,23 @@
 #define NGX_HTTP_WEIR_TICKET  32         /* hexadecimal digits */
 
 
-/* backlog */
-
-typedef struct ngx_http_weir_errand_s  ngx_http_weir_errand_t;
-
-typedef void (*ngx_http_weir_errand_pt)(void *data,
-    ngx_http_weir_reply_t *reply);
-
-ngx_uint_t ngx_http_weir_backlog_is_up(void);
-ngx_http_weir_errand_t *ngx_http_weir_backlog_send(const ngx_str_t *words,
-    ngx_uint_t n, ngx_http_weir_errand_pt done, void *data);
-void ngx_http_weir_backlog_forget(ngx_http_weir_errand_t *errand);
-
-
-/* a request that is being kept */
+/* a request that is being deferred; outlives the request once it is sent */
 
 struct ngx_http_weir_deferral_s {
-    ngx_http_weir_block_t   *block;      /* its ask, until it has a verdict */
-    ngx_http_weir_ctx_t     *ctx;        /* NULL: its client has left */
-    ngx_http_weir_errand_t  *errand;     /* NULL: not sent yet */
+    ngx_http_weir_block_t   *block;      /* NULL: handed back to the ctx */
+    ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has disconnected */
 
-    u_char                  *body;       /* of its own, not the request's */
+    u_char                  *body;       /* a copy; NULL when it is sent */
     size_t                   size;
     size_t                   len;
     size_t                   max;
-    size_t                   reserved;   /* of the bodies a worker may have */
+    size_t                   reserved;   /* of "bodies=" of "weir_queue" */
 
-    ngx_uint_t               late;       /* age bounds its line, not max_waiting */
+    unsigned                 pending:1;  /* sent, and not replied to */
+    unsigned                 age_bound:1; /* max_age allows fewer to wait
+                                             than max_waiting does */
 
-    const char              *why_not;    /* NULL: it was kept */
+    const char              *why_not;    /* NULL: it is queued */
     u_char                   reason[32];
     u_char                   ticket[NGX_HTTP_WEIR_TICKET];
     uint64_t                 position;
@@ -45,18 +33,21 @@ struct ngx_http_weir_deferral_s {
 };
 
 
-/* body */
+extern ngx_http_weir_link_t  ngx_http_weir_queue_link;
 
-ngx_uint_t ngx_http_weir_body_is_there(ngx_http_request_t *r);
+
+/* defer_body */
+
+ngx_uint_t ngx_http_weir_body_is_complete(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_body_collect(ngx_http_request_t *r,
     ngx_http_weir_deferral_t *d);
 
-/* words */
+/* defer_command */
 
-const char *ngx_http_weir_words_send(ngx_http_request_t *r,
+const char *ngx_http_weir_defer_send(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_deferral_t *d,
-    ngx_http_weir_errand_pt done);
-void ngx_http_weir_words_read(ngx_http_weir_deferral_t *d,
+    ngx_http_weir_reply_pt handler);
+void ngx_http_weir_defer_read_reply(ngx_http_weir_deferral_t *d,
     ngx_http_weir_reply_t *reply);
 
 #endif /* NGX_HTTP_WEIR_DEFER_H_INCLUDED */

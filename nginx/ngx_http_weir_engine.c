@@ -2,12 +2,15 @@
 #include "ngx_http_weir_module.h"
 
 
+/* Rules, table and engine of a cycle, made when the configuration is read. */
+
+
 static ngx_int_t ngx_http_weir_open_table(ngx_conf_t *cf,
     ngx_http_weir_main_conf_t *wmcf);
 static void ngx_http_weir_cleanup_engine(void *data);
 
 
-/* nginx's cached time is as old as its turn of the loop */
+/* nginx's cached time may be as old as the event loop iteration */
 
 uint64_t
 ngx_http_weir_now(void)
@@ -25,21 +28,22 @@ ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
     const struct weir_errors *errors)
 {
     size_t                         i;
-    ngx_uint_t                     own;
+    ngx_uint_t                     item_level;
     const struct weir_diagnostic  *d;
 
     for (i = 0; i < errors->count; i++) {
         d = &errors->items[i];
-        own = (d->severity == WEIR_ERROR) ? level : NGX_LOG_WARN;
+        item_level = (d->severity == WEIR_ERROR) ? level : NGX_LOG_WARN;
 
-        ngx_log_error(own, log, 0, "weir: %s:%uD:%uD: %s: %s", d->file,
-                      d->line, d->column,
+        ngx_log_error(item_level, log, 0, "weir: %s:%uD:%uD: %s: %s",
+                      d->file, d->line, d->column,
                       d->severity == WEIR_ERROR ? "error" : "warning",
                       d->text);
     }
 
     if (errors->dropped) {
-        ngx_log_error(level, log, 0, "weir: and %uD more", errors->dropped);
+        ngx_log_error(level, log, 0, "weir: %uD more errors and warnings",
+                      errors->dropped);
     }
 }
 
@@ -47,13 +51,13 @@ ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
 const char *
 ngx_http_weir_load_error(int rc)
 {
-    return rc == WEIR_ERULES ? "they have errors" : weir_strerror(rc);
+    return rc == WEIR_ERULES ? "invalid rules" : weir_strerror(rc);
 }
 
 
 /*
- * Errors in the rules are errors in the configuration, except for nginx -s,
- * which has to be able to stop an nginx whose rules have gone bad since.
+ * An error in the rules is an error in the configuration, but not for nginx -s:
+ * an nginx whose rules have become invalid can still be stopped.
  */
 
 char *
@@ -84,7 +88,7 @@ ngx_http_weir_load_rules(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
         return NGX_CONF_OK;
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "cannot use the rules \"%V\": %s",
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "rules \"%V\" not loaded: %s",
                        &wmcf->rules_path, ngx_http_weir_load_error(rc));
 
     return NGX_CONF_ERROR;
@@ -117,15 +121,15 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
     if (wmcf->central.name.len) {
         opts.flags = WEIR_ENGINE_CENTRAL;
-        opts.fleet_size = (uint32_t) wmcf->central.fleet;
+        opts.fleet_size = (uint32_t) wmcf->fleet;
     }
 
     rc = weir_engine_new(wmcf->table, wmcf->rules, &opts, &wmcf->engine);
 
     if (rc != 0) {
         wmcf->engine = NULL;
-        ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "weir: no engine: %s",
-                      weir_strerror(rc));
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "weir: weir_engine_new() failed: %s", weir_strerror(rc));
         return NGX_ERROR;
     }
 
@@ -133,7 +137,7 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* a table of another size than the configuration's is made anew */
+/* resizes the table if "weir_table" has another size */
 
 static ngx_int_t
 ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -155,7 +159,7 @@ ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
         || weir_open(opts, &wmcf->table, &error) != 0)
     {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                      "weir: cannot resize the table \"%s\": %s", info->path,
+                      "weir: table \"%s\" not resized: %s", info->path,
                       error.text);
         return NGX_ERROR;
     }
@@ -234,7 +238,7 @@ ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* whatever of it is there: a configuration may fail half way */
+/* parts may be missing if the configuration has failed */
 
 static void
 ngx_http_weir_cleanup_engine(void *data)

@@ -2,6 +2,9 @@
 #include "ngx_http_weir_module.h"
 
 
+/* The header filter: adds the header fields that a decision has saved. */
+
+
 static ngx_int_t ngx_http_weir_filter_init(ngx_conf_t *cf);
 
 
@@ -57,7 +60,7 @@ ngx_http_weir_is_field(ngx_http_weir_ctx_t *ctx, ngx_str_t *name)
 }
 
 
-/* an API behind us may limit too: the client shall not hear two voices */
+/* drops fields of the same names that the upstream has sent */
 
 static void
 ngx_http_weir_drop_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -78,11 +81,30 @@ ngx_http_weir_drop_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
+ngx_int_t
+ngx_http_weir_add_field(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_str_t *value)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+    h->hash = 1;
+    h->key = *name;
+    h->value = *value;
+
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 ngx_http_weir_header_filter(ngx_http_request_t *r)
 {
     ngx_uint_t            i;
-    ngx_table_elt_t      *h;
     ngx_http_weir_ctx_t  *ctx;
 
     if (r != r->main) {
@@ -98,15 +120,12 @@ ngx_http_weir_header_filter(ngx_http_request_t *r)
     ngx_http_weir_drop_fields(r, ctx);
 
     for (i = 0; i < ctx->nfields; i++) {
-        h = ngx_list_push(&r->headers_out.headers);
-        if (h == NULL) {
+        if (ngx_http_weir_add_field(r, &ctx->fields[i].key,
+                                    &ctx->fields[i].value)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
-
-        ngx_memzero(h, sizeof(ngx_table_elt_t));
-        h->hash = 1;
-        h->key = ctx->fields[i].key;
-        h->value = ctx->fields[i].value;
     }
 
     return ngx_http_next_header_filter(r);

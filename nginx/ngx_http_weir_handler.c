@@ -2,11 +2,17 @@
 #include "ngx_http_weir_module.h"
 
 
-#define NGX_HTTP_WEIR_CTXS_MAX  256
+/*
+ * The handler of the PREACCESS phase, contexts of requests, and parking: a
+ * parked request waits for a reply or its time without blocking the worker.
+ */
 
 
-static ngx_http_weir_ctx_t  *ngx_http_weir_ctxs;
-static ngx_uint_t            ngx_http_weir_nctxs;
+#define NGX_HTTP_WEIR_FREE_CTXS_MAX  256
+
+
+static ngx_http_weir_ctx_t  *ngx_http_weir_free_ctxs;
+static ngx_uint_t            ngx_http_weir_nfree_ctxs;
 static ngx_queue_t           ngx_http_weir_used_ctxs =
     { &ngx_http_weir_used_ctxs, &ngx_http_weir_used_ctxs };
 
@@ -16,11 +22,11 @@ ngx_http_weir_alloc_ctx(ngx_log_t *log)
 {
     ngx_http_weir_ctx_t  *ctx;
 
-    ctx = ngx_http_weir_ctxs;
+    ctx = ngx_http_weir_free_ctxs;
 
     if (ctx) {
-        ngx_http_weir_ctxs = ctx->next_free;
-        ngx_http_weir_nctxs--;
+        ngx_http_weir_free_ctxs = ctx->next_free;
+        ngx_http_weir_nfree_ctxs--;
 
     } else {
         ctx = ngx_alloc(sizeof(ngx_http_weir_ctx_t), log);
@@ -41,21 +47,21 @@ ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
 {
     ngx_queue_remove(&ctx->used);
 
-    if (ngx_http_weir_nctxs == NGX_HTTP_WEIR_CTXS_MAX) {
+    if (ngx_http_weir_nfree_ctxs == NGX_HTTP_WEIR_FREE_CTXS_MAX) {
         ngx_free(ctx);
         return;
     }
 
-    ctx->next_free = ngx_http_weir_ctxs;
-    ngx_http_weir_ctxs = ctx;
-    ngx_http_weir_nctxs++;
+    ctx->next_free = ngx_http_weir_free_ctxs;
+    ngx_http_weir_free_ctxs = ctx;
+    ngx_http_weir_nfree_ctxs++;
 }
 
 
-/* the worker ends: pools of requests that are under way are not destroyed */
+/* the worker exits without destroying the pools of requests in progress */
 
 void
-ngx_http_weir_free_ctxs(void)
+ngx_http_weir_destroy_ctxs(void)
 {
     ngx_queue_t          *q;
     ngx_http_weir_ctx_t  *ctx;
@@ -70,9 +76,9 @@ ngx_http_weir_free_ctxs(void)
 
     ngx_queue_init(&ngx_http_weir_used_ctxs);
 
-    while ((ctx = ngx_http_weir_ctxs) != NULL) {
-        ngx_http_weir_ctxs = ctx->next_free;
-        ngx_http_weir_nctxs--;
+    while ((ctx = ngx_http_weir_free_ctxs) != NULL) {
+        ngx_http_weir_free_ctxs = ctx->next_free;
+        ngx_http_weir_nfree_ctxs--;
         ngx_free(ctx);
     }
 }
@@ -84,30 +90,31 @@ ngx_http_weir_cleanup(void *data)
     ngx_http_weir_ctx_t  *ctx = data;
 
     if (ctx->deferral && ctx->state != NGX_HTTP_WEIR_ANSWERED) {
-        ngx_http_weir_defer_leave(ctx);
+        ngx_http_weir_defer_cancel(ctx);
     }
 
     switch (ctx->state) {
 
     case NGX_HTTP_WEIR_HELD:
-        ngx_http_weir_central_let_go(ctx);
+        ngx_http_weir_central_release(ctx);
         break;
 
     case NGX_HTTP_WEIR_ASKING:
-        ngx_http_weir_central_leave(ctx);
+        ngx_http_weir_central_cancel(ctx);
         break;
 
     case NGX_HTTP_WEIR_ANSWERED:
-        ngx_http_weir_central_forget(ctx);
+        (void) weir_ask_cancel(ctx->block->ask, ngx_http_weir_now());
+        ngx_http_weir_ask_done(ctx->block);
 
         if (ctx->deferral) {
-            ngx_http_weir_defer_leave(ctx);
+            ngx_http_weir_defer_cancel(ctx);
         }
 
         break;
 
     case NGX_HTTP_WEIR_WAITING:
-        ngx_http_weir_queue_leave(ctx);
+        ngx_http_weir_queue_cancel(ctx);
         break;
 
     default:
@@ -119,9 +126,9 @@ ngx_http_weir_cleanup(void *data)
 
 
 /*
- * Redirects clear the contexts of a request's modules, but leave its pool's
- * cleanups alone. What is known of the client's request holds for all that is
- * done for it.
+ * Internal redirects clear the module contexts of a request, but not the
+ * cleanups of its pool, so the ctx is found there again. Subrequests use the
+ * ctx of the main request.
  */
 
 ngx_http_weir_ctx_t *
@@ -186,10 +193,10 @@ ngx_http_weir_is_parked(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* of a parked request, which goes on once it is not parked any more */
+/* runs the phases again when the state is no longer a parked one */
 
 static void
-ngx_http_weir_unpark(ngx_http_request_t *r)
+ngx_http_weir_unpark_handler(ngx_http_request_t *r)
 {
     ngx_http_weir_ctx_t  *ctx;
 
@@ -216,9 +223,9 @@ ngx_http_weir_unpark(ngx_http_request_t *r)
 
 
 /*
- * Lets a request wait: nothing of it is read, but its client's leaving is
- * noticed. It goes on when its state has changed and a write event of its
- * connection is posted.
+ * Parks a request: nothing is read from the client, but a closed connection is
+ * noticed. To continue the request, change its state and post the write event
+ * of its connection.
  */
 
 ngx_int_t
@@ -233,9 +240,9 @@ ngx_http_weir_park(ngx_http_request_t *r)
     }
 
     r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_weir_unpark;
+    r->write_event_handler = ngx_http_weir_unpark_handler;
 
-    /* a client that left before this has been told of already */
+    /* no further event comes if the connection is closed already */
 
     if (rev->ready || rev->pending_eof) {
         ngx_post_event(rev, &ngx_posted_events);
@@ -245,27 +252,14 @@ ngx_http_weir_park(ngx_http_request_t *r)
 }
 
 
-/* with a request that the central store has answered */
-
-static ngx_int_t
-ngx_http_weir_go_on(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
-{
-    ngx_http_weir_block_t  *block;
-
-    block = ctx->block;
-    ctx->block = NULL;
-
-    return ctx->next(r, ctx, block, ctx->verdict);
-}
-
-
 ngx_int_t
 ngx_http_weir_handler(ngx_http_request_t *r)
 {
     ngx_http_weir_ctx_t       *ctx;
+    ngx_http_weir_block_t     *block;
     ngx_http_weir_loc_conf_t  *wlcf;
 
-    /* subrequests are part of the request that made them */
+    /* subrequests are not counted */
 
     if (r != r->main) {
         return NGX_DECLINED;
@@ -313,19 +307,21 @@ ngx_http_weir_handler(ngx_http_request_t *r)
 
     case NGX_HTTP_WEIR_ANSWERED:
         ctx->state = NGX_HTTP_WEIR_DONE;
-        return ngx_http_weir_go_on(r, ctx);
+        block = ctx->block;
+        ctx->block = NULL;
+        return ctx->next(r, ctx, block, ctx->verdict);
 
     case NGX_HTTP_WEIR_RELEASED:
         ctx->state = NGX_HTTP_WEIR_DONE;
         return ngx_http_weir_auth_pass(r, ctx);
 
-    default: /* NGX_HTTP_WEIR_DONE, and redirected since */
+    default: /* NGX_HTTP_WEIR_DONE: the request was redirected */
         return ngx_http_weir_auth_again(r, ctx);
     }
 }
 
 
-/* what a verdict comes to; one that defers is of a request that was kept */
+/* carries out a verdict; WEIR_DEFER means that the request has been queued */
 
 ngx_int_t
 ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -333,7 +329,7 @@ ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 {
     ngx_int_t  rc;
 
-    if (ngx_http_weir_note(r, ctx, block->ask, verdict) != NGX_OK) {
+    if (ngx_http_weir_save_decision(r, ctx, block->ask, verdict) != NGX_OK) {
         ngx_http_weir_ask_done(block);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -349,7 +345,7 @@ ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         break;
 
     case NGX_HTTP_WEIR_DEFERRED:
-        rc = ngx_http_weir_accepted(r, ctx->deferral);
+        rc = ngx_http_weir_send_accepted(r, ctx->deferral);
         break;
 
     default:
@@ -364,7 +360,7 @@ ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 static ngx_int_t
-ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_apply_verdict(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, int verdict)
 {
     if (block == NULL) {
@@ -379,10 +375,10 @@ ngx_http_weir_obey(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* what becomes of a request that could not be asked for */
+/* called without an ask; the request passes unless it is unfit */
 
 ngx_int_t
-ngx_http_weir_unasked(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_refuse_unfit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
     ngx_http_weir_loc_conf_t  *wlcf;
 
@@ -400,7 +396,7 @@ ngx_http_weir_unasked(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* decides a request, for good */
+/* decides and counts a request */
 
 ngx_int_t
 ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -416,8 +412,8 @@ ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     block = ngx_http_weir_ask(r, ctx, 1);
     if (block == NULL) {
-        return ngx_http_weir_unasked(r, ctx);
+        return ngx_http_weir_refuse_unfit(r, ctx);
     }
 
-    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_obey);
+    return ngx_http_weir_decide(r, ctx, block, ngx_http_weir_apply_verdict);
 }

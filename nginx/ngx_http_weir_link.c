@@ -3,32 +3,45 @@
 
 
 /*
- * A connection of a worker to the socket of "weir serve": one for questions to
- * the central store, one for requests that are put off. Commands go out as
- * RESP, all of a turn of the loop in one write; replies come back in the same
- * order. It is opened when the worker begins, and again whenever it is lost.
- * Nothing here waits.
+ * A worker's connection to the Unix socket of "weir serve", and the list of
+ * requests that are pending on it. The module has two links: one for questions
+ * to the central store, one for deferred requests.
+ *
+ * Commands are sent in RESP; all commands of one event loop iteration leave in
+ * one write. The service replies in the order of the commands, so a reply
+ * belongs to the first entry of the list. An entry stays in the list until its
+ * reply is read or the link is lost, also when its deadline has passed or its
+ * client has closed the connection. All deadlines of a link are equally long,
+ * so the list is in the order of deadlines too.
+ *
+ * A lost link is opened again after NGX_HTTP_WEIR_LINK_RETRY ms, and after
+ * twice as long for each further failure, with 50-100% jitter.
  */
 
 
-#define NGX_HTTP_WEIR_LINK_OUT      65536
-#define NGX_HTTP_WEIR_LINK_SPARE    (1024 * 1024) /* kept when it is empty */
-#define NGX_HTTP_WEIR_LINK_IN       65536
-#define NGX_HTTP_WEIR_LINK_CONNECT  1000   /* ms */
-#define NGX_HTTP_WEIR_LINK_BACK     50     /* ms until it is tried again, */
-#define NGX_HTTP_WEIR_LINK_BACK_MAX 2000   /* and each time twice as long */
+#define NGX_HTTP_WEIR_LINK_OUT        65536
+#define NGX_HTTP_WEIR_LINK_OUT_KEEP   (1024 * 1024) /* larger ones are freed */
+#define NGX_HTTP_WEIR_LINK_IN         65536
+#define NGX_HTTP_WEIR_LINK_CONNECT    1000  /* ms */
+#define NGX_HTTP_WEIR_LINK_POLL       1000  /* ms */
+#define NGX_HTTP_WEIR_LINK_RETRY      50    /* ms */
+#define NGX_HTTP_WEIR_LINK_RETRY_MAX  2000  /* ms */
 
 
 static void ngx_http_weir_link_open(ngx_http_weir_link_t *link);
-static void ngx_http_weir_link_retry(ngx_event_t *ev);
-static void ngx_http_weir_link_read(ngx_event_t *rev);
-static void ngx_http_weir_link_write(ngx_event_t *wev);
+static void ngx_http_weir_link_lose(ngx_http_weir_link_t *link,
+    const char *reason, ngx_err_t err);
+static void ngx_http_weir_link_retry_handler(ngx_event_t *ev);
+static void ngx_http_weir_link_deadline_handler(ngx_event_t *ev);
+static void ngx_http_weir_link_poll_handler(ngx_event_t *ev);
+static void ngx_http_weir_link_read_handler(ngx_event_t *rev);
+static void ngx_http_weir_link_write_handler(ngx_event_t *wev);
 
 
-/* one worker tells; the others whisper */
+/* only the first worker logs above "info" */
 
 static ngx_uint_t
-ngx_http_weir_link_level(ngx_uint_t level)
+ngx_http_weir_link_log_level(ngx_uint_t level)
 {
     return ngx_worker == 0 ? level : NGX_LOG_INFO;
 }
@@ -36,11 +49,11 @@ ngx_http_weir_link_level(ngx_uint_t level)
 
 ngx_int_t
 ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_link_t *link,
-    const ngx_http_weir_link_use_t *use)
+    const ngx_http_weir_link_opts_t *opts)
 {
     ngx_memzero(link, sizeof(ngx_http_weir_link_t));
 
-    link->use = *use;
+    link->opts = *opts;
     link->in = ngx_alloc(NGX_HTTP_WEIR_LINK_IN, cycle->log);
     link->out = ngx_alloc(NGX_HTTP_WEIR_LINK_OUT, cycle->log);
 
@@ -49,15 +62,26 @@ ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_link_t *link,
     }
 
     link->out_size = NGX_HTTP_WEIR_LINK_OUT;
-    link->back = NGX_HTTP_WEIR_LINK_BACK;
+    link->retry_delay = NGX_HTTP_WEIR_LINK_RETRY;
 
-    link->quiet = *cycle->log;
-    link->quiet.log_level = NGX_LOG_EMERG;
+    ngx_queue_init(&link->pending);
 
-    link->timer.handler = ngx_http_weir_link_retry;
-    link->timer.data = link;
-    link->timer.log = cycle->log;
-    link->timer.cancelable = 1;
+    link->quiet_log = *cycle->log;
+    link->quiet_log.log_level = NGX_LOG_EMERG;
+
+    link->retry.handler = ngx_http_weir_link_retry_handler;
+    link->retry.data = link;
+    link->retry.log = cycle->log;
+    link->retry.cancelable = 1;
+
+    link->poll.handler = ngx_http_weir_link_poll_handler;
+    link->poll.data = link;
+    link->poll.log = cycle->log;
+    link->poll.cancelable = 1;
+
+    link->deadline.handler = ngx_http_weir_link_deadline_handler;
+    link->deadline.data = link;
+    link->deadline.log = cycle->log;
 
     ngx_http_weir_link_open(link);
 
@@ -65,17 +89,17 @@ ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_link_t *link,
 }
 
 
-/* large commands leave no large buffer behind */
+/* the buffer is empty; a large one is replaced with one of the first size */
 
 static void
-ngx_http_weir_link_sent(ngx_http_weir_link_t *link)
+ngx_http_weir_link_reset_out(ngx_http_weir_link_t *link)
 {
     u_char  *out;
 
     link->out_sent = 0;
     link->out_len = 0;
 
-    if (link->out_size <= NGX_HTTP_WEIR_LINK_SPARE) {
+    if (link->out_size <= NGX_HTTP_WEIR_LINK_OUT_KEEP) {
         return;
     }
 
@@ -90,6 +114,150 @@ ngx_http_weir_link_sent(ngx_http_weir_link_t *link)
 }
 
 
+/* ---- pending requests ---- */
+
+
+/*
+ * Calls the handler of a request, at most once for each that is set. A handler
+ * that is called at the deadline may set another one for a late reply.
+ */
+
+static ngx_int_t
+ngx_http_weir_link_settle(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
+{
+    ngx_http_weir_link_t    *link;
+    ngx_http_weir_reply_pt   handler;
+
+    link = p->link;
+
+    if (p->timed) {
+        p->timed = 0;
+        link->ntimed--;
+
+        /* a timer would keep the worker from exiting */
+
+        if (link->ntimed == 0 && link->deadline.timer_set) {
+            ngx_del_timer(&link->deadline);
+        }
+    }
+
+    handler = p->handler;
+    p->handler = NULL;
+
+    return handler ? handler(p, reply) : NGX_OK;
+}
+
+
+static ngx_http_weir_pending_t *
+ngx_http_weir_link_first_pending(ngx_http_weir_link_t *link)
+{
+    if (ngx_queue_empty(&link->pending)) {
+        return NULL;
+    }
+
+    return ngx_queue_data(ngx_queue_head(&link->pending),
+                          ngx_http_weir_pending_t, queue);
+}
+
+
+/* settles the first request; NGX_ERROR if none is pending */
+
+static ngx_int_t
+ngx_http_weir_link_settle_first(ngx_http_weir_link_t *link,
+    ngx_http_weir_reply_t *reply)
+{
+    ngx_int_t                 rc;
+    ngx_http_weir_pending_t  *p;
+
+    p = ngx_http_weir_link_first_pending(link);
+
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_weir_link_settle(p, reply);
+
+    ngx_queue_remove(&p->queue);
+    link->npending--;
+    ngx_free(p);
+
+    p = ngx_http_weir_link_first_pending(link);
+    link->overdue = link->overdue && p && p->late;
+
+    return rc;
+}
+
+
+static void
+ngx_http_weir_link_deadline_handler(ngx_event_t *ev)
+{
+    ngx_queue_t              *q;
+    ngx_msec_int_t            left;
+    ngx_http_weir_link_t     *link;
+    ngx_http_weir_pending_t  *p;
+
+    link = ev->data;
+
+    for (q = ngx_queue_head(&link->pending);
+         q != ngx_queue_sentinel(&link->pending); q = ngx_queue_next(q))
+    {
+        p = ngx_queue_data(q, ngx_http_weir_pending_t, queue);
+
+        if (!p->timed) {
+            continue;
+        }
+
+        left = (ngx_msec_int_t) (p->sent + link->opts.peer.timeout
+                                 - ngx_current_msec);
+        if (left > 0) {
+            ngx_add_timer(ev, left);
+            return;
+        }
+
+        if (!link->overdue) {
+            ngx_log_error(NGX_LOG_INFO, ev->log, 0,
+                          "weir: no reply from \"%V\" of \"%s\" within %Mms",
+                          &link->opts.peer.name, link->opts.directive,
+                          link->opts.peer.timeout);
+        }
+
+        link->overdue = 1;
+        p->late = 1;
+
+        (void) ngx_http_weir_link_settle(p, NULL);
+    }
+}
+
+
+static void
+ngx_http_weir_link_poll_handler(ngx_event_t *ev)
+{
+    ngx_http_weir_link_t     *link;
+    ngx_http_weir_pending_t  *p;
+
+    link = ev->data;
+    p = ngx_http_weir_link_first_pending(link);
+
+    if (p
+        && ngx_current_msec - p->sent
+           > link->opts.peer.timeout + link->opts.silence)
+    {
+        ngx_http_weir_link_lose(link, "no reply", 0);
+        return;
+    }
+
+    link->opts.poll();
+
+    ngx_add_timer(ev, NGX_HTTP_WEIR_LINK_POLL);
+}
+
+
+/* ---- opening and losing the connection ---- */
+
+
+/* fails all pending requests: their handlers are called without a reply */
+
 static void
 ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
 {
@@ -98,20 +266,35 @@ ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
         link->peer.connection = NULL;
     }
 
+    if (link->retry.timer_set) {
+        ngx_del_timer(&link->retry);
+    }
+
+    if (link->poll.timer_set) {
+        ngx_del_timer(&link->poll);
+    }
+
     link->up = 0;
-    link->proving = 0;
     link->in_len = 0;
 
-    ngx_http_weir_link_sent(link);
+    ngx_http_weir_link_reset_out(link);
+
+    while (link->npending) {
+        (void) ngx_http_weir_link_settle_first(link, NULL);
+    }
 }
 
 
-/* the worker ends; what can be sent without waiting is sent */
+/* the worker exits; sends what the socket takes without blocking */
 
 void
 ngx_http_weir_link_close(ngx_http_weir_link_t *link)
 {
     ngx_connection_t  *c;
+
+    if (link->in == NULL) {
+        return;
+    }
 
     if (link->up && link->out_sent < link->out_len) {
         c = link->peer.connection;
@@ -119,58 +302,55 @@ ngx_http_weir_link_close(ngx_http_weir_link_t *link)
                        link->out_len - link->out_sent);
     }
 
-    if (link->timer.timer_set) {
-        ngx_del_timer(&link->timer);
-    }
-
     ngx_http_weir_link_disconnect(link);
 
-    if (link->in) {
-        ngx_free(link->in);
-    }
-
-    if (link->out) {
-        ngx_free(link->out);
-    }
+    ngx_free(link->in);
+    ngx_free(link->out);
 
     ngx_memzero(link, sizeof(ngx_http_weir_link_t));
 }
 
 
-void
-ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *why,
+static void
+ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *reason,
     ngx_err_t err)
 {
-    ngx_msec_t  wait;
+    ngx_msec_t  half;
+
+    if (!link->loss_logged && !ngx_exiting) {
+        ngx_log_error(ngx_http_weir_link_log_level(NGX_LOG_WARN),
+                      ngx_cycle->log, err,
+                      "weir: connection to \"%V\" of \"%s\" lost: %s; "
+                      "until it is back, %s",
+                      &link->opts.peer.name, link->opts.directive, reason,
+                      link->opts.fallback);
+    }
+
+    link->loss_logged = 1;
 
     ngx_http_weir_link_disconnect(link);
 
-    if (!link->missed && !ngx_exiting) {
-        ngx_log_error(ngx_http_weir_link_level(NGX_LOG_WARN),
-                      ngx_cycle->log, err,
-                      "weir: \"%V\" of \"%s\" %s; until it is back %s",
-                      &link->use.name, link->use.directive, why,
-                      link->use.without);
+    half = link->retry_delay / 2;
+    ngx_add_timer(&link->retry, half + (ngx_msec_t) ngx_random() % (half + 1));
+
+    link->retry_delay = ngx_min(link->retry_delay * 2,
+                                NGX_HTTP_WEIR_LINK_RETRY_MAX);
+
+    if (link->opts.lost) {
+        link->opts.lost();
     }
-
-    link->missed = 1;
-
-    wait = link->back / 2 + (ngx_msec_t) ngx_random() % (link->back / 2 + 1);
-    link->back = ngx_min(link->back * 2, NGX_HTTP_WEIR_LINK_BACK_MAX);
-
-    ngx_add_timer(&link->timer, wait);
-
-    link->use.lost();
 }
 
 
+/* the timer runs while the link connects, and until the next attempt */
+
 static void
-ngx_http_weir_link_retry(ngx_event_t *ev)
+ngx_http_weir_link_retry_handler(ngx_event_t *ev)
 {
     ngx_http_weir_link_t  *link = ev->data;
 
     if (link->peer.connection) {
-        ngx_http_weir_link_lose(link, "does not accept", 0);
+        ngx_http_weir_link_lose(link, "connect timed out", 0);
         return;
     }
 
@@ -178,10 +358,44 @@ ngx_http_weir_link_retry(ngx_event_t *ev)
 }
 
 
+/* the reply to WEIR.LINK */
+
+static ngx_int_t
+ngx_http_weir_link_key_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
+{
+    ngx_http_weir_link_t  *link;
+
+    link = p->link;
+
+    if (reply == NULL) {
+        return NGX_OK;
+    }
+
+    if (reply->head.type == '+') {
+        link->refusal_logged = 0;
+        return NGX_OK;
+    }
+
+    if (!link->refusal_logged) {
+        ngx_log_error(ngx_http_weir_link_log_level(NGX_LOG_ERR),
+                      ngx_cycle->log, 0,
+                      "weir: \"%V\" of \"%s\" refused the key of "
+                      "\"weir_link_key\", which must be the key of "
+                      "\"weir serve --link-key\": \"%*s\"",
+                      &link->opts.peer.name, link->opts.directive,
+                      reply->head.len, reply->head.data);
+    }
+
+    link->refusal_logged = 1;
+
+    return NGX_DECLINED;
+}
+
+
 /*
- * The other end believes what it is told by whoever has the key, which the
- * master has read and its workers inherit. It is shown first; what is sent
- * behind it is refused or lost where the key is not accepted.
+ * The key is sent first. The service refuses commands behind a wrong key. The
+ * master process has read the key, and its workers inherit it.
  */
 
 static void
@@ -189,47 +403,26 @@ ngx_http_weir_link_connected(ngx_http_weir_link_t *link)
 {
     ngx_str_t  words[2];
 
-    if (link->timer.timer_set) {
-        ngx_del_timer(&link->timer);
+    if (link->retry.timer_set) {
+        ngx_del_timer(&link->retry);
     }
 
     link->up = 1;
-    link->proving = 1;
 
     ngx_str_set(&words[0], "WEIR.LINK");
-    words[1] = link->use.key;
+    words[1] = link->opts.key;
 
-    /* a buffer that is empty has room for it */
-
-    (void) ngx_http_weir_link_send(link, words, 2);
-
-    link->use.up();
-}
-
-
-static ngx_int_t
-ngx_http_weir_link_proved(ngx_http_weir_link_t *link,
-    ngx_http_weir_reply_t *reply)
-{
-    if (reply->head.type != '+') {
-
-        if (!link->denied) {
-            ngx_log_error(ngx_http_weir_link_level(NGX_LOG_ERR),
-                          ngx_cycle->log, 0,
-                          "weir: \"%V\" of \"%s\" does not accept the key of "
-                          "\"weir_link_key\": \"%*s\"",
-                          &link->use.name, link->use.directive,
-                          reply->head.len, reply->head.data);
-        }
-
-        link->denied = 1;
-        return NGX_DECLINED;
+    if (ngx_http_weir_link_send(link, words, 2, ngx_http_weir_link_key_handler,
+                                NULL)
+        == NULL)
+    {
+        ngx_http_weir_link_lose(link, "no memory", 0);
+        return;
     }
 
-    link->proving = 0;
-    link->denied = 0;
+    link->opts.up();
 
-    return NGX_OK;
+    ngx_add_timer(&link->poll, NGX_HTTP_WEIR_LINK_POLL);
 }
 
 
@@ -244,61 +437,63 @@ ngx_http_weir_link_open(ngx_http_weir_link_t *link)
 
     ngx_memzero(pc, sizeof(ngx_peer_connection_t));
 
-    pc->sockaddr = link->use.sockaddr;
-    pc->socklen = link->use.socklen;
-    pc->name = &link->use.name;
+    pc->sockaddr = link->opts.peer.sockaddr;
+    pc->socklen = link->opts.peer.socklen;
+    pc->name = &link->opts.peer.name;
     pc->get = ngx_event_get_peer;
-    pc->log = &link->quiet;
+    pc->log = &link->quiet_log;
     pc->log_error = NGX_ERROR_ERR;
 
     rc = ngx_event_connect_peer(pc);
 
     if (rc != NGX_OK && rc != NGX_AGAIN) {
-        ngx_http_weir_link_lose(link, "cannot be connected to",
-                                ngx_socket_errno);
+        ngx_http_weir_link_lose(link, "connect failed", ngx_socket_errno);
         return;
     }
 
     c = pc->connection;
     c->data = link;
-    c->read->handler = ngx_http_weir_link_read;
-    c->write->handler = ngx_http_weir_link_write;
+    c->read->handler = ngx_http_weir_link_read_handler;
+    c->write->handler = ngx_http_weir_link_write_handler;
 
     if (rc == NGX_OK) {
         ngx_http_weir_link_connected(link);
         return;
     }
 
-    ngx_add_timer(&link->timer, NGX_HTTP_WEIR_LINK_CONNECT);
+    ngx_add_timer(&link->retry, NGX_HTTP_WEIR_LINK_CONNECT);
 }
 
 
-/* it does what it is for: told once, and the next loss is told again */
+/* the service has replied as it should: the next loss is logged again */
 
 void
 ngx_http_weir_link_works(ngx_http_weir_link_t *link)
 {
-    link->back = NGX_HTTP_WEIR_LINK_BACK;
+    link->retry_delay = NGX_HTTP_WEIR_LINK_RETRY;
 
-    if (link->missed) {
-        ngx_log_error(ngx_http_weir_link_level(NGX_LOG_NOTICE),
+    if (link->loss_logged) {
+        ngx_log_error(ngx_http_weir_link_log_level(NGX_LOG_NOTICE),
                       ngx_cycle->log, 0,
-                      "weir: \"%V\" of \"%s\" is back",
-                      &link->use.name, link->use.directive);
+                      "weir: connection to \"%V\" of \"%s\" is back",
+                      &link->opts.peer.name, link->opts.directive);
 
-    } else if (!link->worked) {
+    } else if (!link->up_logged) {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                      "weir: \"%V\" of \"%s\" is there",
-                      &link->use.name, link->use.directive);
+                      "weir: connection to \"%V\" of \"%s\" is up",
+                      &link->opts.peer.name, link->opts.directive);
     }
 
-    link->missed = 0;
-    link->worked = 1;
+    link->loss_logged = 0;
+    link->up_logged = 1;
 }
 
 
+/* ---- sending ---- */
+
+
 static ngx_int_t
-ngx_http_weir_link_reserve(ngx_http_weir_link_t *link, size_t len)
+ngx_http_weir_link_reserve_out(ngx_http_weir_link_t *link, size_t len)
 {
     size_t   size;
     u_char  *out;
@@ -321,7 +516,7 @@ ngx_http_weir_link_reserve(ngx_http_weir_link_t *link, size_t len)
         return NGX_OK;
     }
 
-    if (size > link->use.out_max) {
+    if (size > link->opts.out_max) {
         return NGX_ERROR;
     }
 
@@ -341,18 +536,20 @@ ngx_http_weir_link_reserve(ngx_http_weir_link_t *link, size_t len)
 
 
 /*
- * A command and its arguments. Goes out when this turn of the loop has no more
- * to say. NGX_ERROR: there is no room, and nothing of it goes out.
+ * Sends a command of n words at the end of this event loop iteration. The
+ * handler is called once: with the reply, or without one when the deadline has
+ * passed or the link is lost. If data is NULL, no request waits for the reply,
+ * and the command has no deadline. Returns NULL if the command is not sent.
  */
 
-ngx_int_t
+ngx_http_weir_pending_t *
 ngx_http_weir_link_send(ngx_http_weir_link_t *link, const ngx_str_t *words,
-    ngx_uint_t n)
+    ngx_uint_t n, ngx_http_weir_reply_pt handler, void *data)
 {
-    size_t             size;
-    u_char            *p;
-    ngx_uint_t         i;
-    ngx_connection_t  *c;
+    size_t                    size;
+    u_char                   *out;
+    ngx_uint_t                i;
+    ngx_http_weir_pending_t  *p;
 
     size = 2 * NGX_INT64_LEN;
 
@@ -360,64 +557,63 @@ ngx_http_weir_link_send(ngx_http_weir_link_t *link, const ngx_str_t *words,
         size += words[i].len + NGX_INT64_LEN;
     }
 
-    if (!link->up || ngx_http_weir_link_reserve(link, size) != NGX_OK) {
-        return NGX_ERROR;
+    if (!link->up || link->npending == NGX_HTTP_WEIR_PENDING_MAX
+        || ngx_http_weir_link_reserve_out(link, size) != NGX_OK)
+    {
+        return NULL;
     }
 
-    p = ngx_sprintf(link->out + link->out_len, "*%ui\r\n", n);
+    p = ngx_calloc(sizeof(ngx_http_weir_pending_t), ngx_cycle->log);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    out = ngx_sprintf(link->out + link->out_len, "*%ui\r\n", n);
 
     for (i = 0; i < n; i++) {
-        p = ngx_sprintf(p, "$%uz\r\n", words[i].len);
+        out = ngx_sprintf(out, "$%uz\r\n", words[i].len);
 
         if (words[i].len) {
-            p = ngx_cpymem(p, words[i].data, words[i].len);
+            out = ngx_cpymem(out, words[i].data, words[i].len);
         }
 
-        *p++ = CR;
-        *p++ = LF;
+        *out++ = CR;
+        *out++ = LF;
     }
 
-    link->out_len = p - link->out;
+    link->out_len = out - link->out;
 
-    c = link->peer.connection;
-
-    if (c->write->ready) {
-        ngx_post_event(c->write, &ngx_posted_events);
+    if (link->peer.connection->write->ready) {
+        ngx_post_event(link->peer.connection->write, &ngx_posted_events);
     }
 
-    return NGX_OK;
-}
+    p->link = link;
+    p->handler = handler;
+    p->data = data;
+    p->sent = ngx_current_msec;
 
+    ngx_queue_insert_tail(&link->pending, &p->queue);
+    link->npending++;
 
-static ngx_int_t
-ngx_http_weir_link_test_connect(ngx_connection_t *c)
-{
-    int                    err;
-    socklen_t              len;
-    ngx_http_weir_link_t  *link;
+    if (data) {
+        p->timed = 1;
+        link->ntimed++;
 
-    link = c->data;
-
-    err = 0;
-    len = sizeof(int);
-
-    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, (void *) &err, &len) == -1) {
-        err = ngx_socket_errno;
+        if (!link->deadline.timer_set) {
+            ngx_add_timer(&link->deadline, link->opts.peer.timeout);
+        }
     }
 
-    if (err) {
-        ngx_http_weir_link_lose(link, "cannot be connected to", err);
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
+    return p;
 }
 
 
 static void
-ngx_http_weir_link_write(ngx_event_t *wev)
+ngx_http_weir_link_write_handler(ngx_event_t *wev)
 {
+    int                    err;
     ssize_t                n;
+    socklen_t              len;
     ngx_connection_t      *c;
     ngx_http_weir_link_t  *link;
 
@@ -425,11 +621,25 @@ ngx_http_weir_link_write(ngx_event_t *wev)
     link = c->data;
 
     if (!link->up) {
-        if (ngx_http_weir_link_test_connect(c) != NGX_OK) {
+        err = 0;
+        len = sizeof(int);
+
+        if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, (void *) &err, &len)
+            == -1)
+        {
+            err = ngx_socket_errno;
+        }
+
+        if (err) {
+            ngx_http_weir_link_lose(link, "connect failed", err);
             return;
         }
 
         ngx_http_weir_link_connected(link);
+
+        if (!link->up) {
+            return;
+        }
     }
 
     while (link->out_sent < link->out_len) {
@@ -441,7 +651,7 @@ ngx_http_weir_link_write(ngx_event_t *wev)
         }
 
         if (n <= 0) {
-            ngx_http_weir_link_lose(link, "was lost", ngx_socket_errno);
+            ngx_http_weir_link_lose(link, "send failed", ngx_socket_errno);
             return;
         }
 
@@ -449,19 +659,22 @@ ngx_http_weir_link_write(ngx_event_t *wev)
     }
 
     if (link->out_sent == link->out_len) {
-        ngx_http_weir_link_sent(link);
+        ngx_http_weir_link_reset_out(link);
     }
 
     if (ngx_handle_write_event(wev, 0) != NGX_OK) {
-        ngx_http_weir_link_lose(link, "was lost", 0);
+        ngx_http_weir_link_lose(link, "write event failed", 0);
     }
 }
 
 
-/* all replies that are whole; NGX_ERROR: the connection was given up */
+/* ---- replies ---- */
+
+
+/* handles all complete replies; NGX_ERROR if the link was lost */
 
 static ngx_int_t
-ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
+ngx_http_weir_link_read_replies(ngx_http_weir_link_t *link)
 {
     u_char                 *p, *last;
     ngx_int_t               rc;
@@ -473,22 +686,18 @@ ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
     for ( /* void */ ; p < last; p = reply.end) {
         rc = ngx_http_weir_reply_parse(p, last, &reply);
 
-        if (rc == NGX_OK) {
-            rc = link->proving ? ngx_http_weir_link_proved(link, &reply)
-                               : link->use.reply(&reply);
-        }
-
         if (rc == NGX_AGAIN) {
             break;
         }
 
-        if (rc == NGX_DECLINED) {
-            ngx_http_weir_link_lose(link, "does not accept the key", 0);
-            return NGX_ERROR;
+        if (rc == NGX_OK) {
+            rc = ngx_http_weir_link_settle_first(link, &reply);
         }
 
         if (rc != NGX_OK) {
-            ngx_http_weir_link_lose(link, "answers what makes no sense", 0);
+            ngx_http_weir_link_lose(link, rc == NGX_DECLINED ? "key refused"
+                                                             : "invalid reply",
+                                    0);
             return NGX_ERROR;
         }
     }
@@ -501,7 +710,7 @@ ngx_http_weir_link_replies(ngx_http_weir_link_t *link)
 
 
 static void
-ngx_http_weir_link_read(ngx_event_t *rev)
+ngx_http_weir_link_read_handler(ngx_event_t *rev)
 {
     ssize_t                n;
     ngx_connection_t      *c;
@@ -519,23 +728,23 @@ ngx_http_weir_link_read(ngx_event_t *rev)
         }
 
         if (n == 0) {
-            ngx_http_weir_link_lose(link, "has closed the connection", 0);
+            ngx_http_weir_link_lose(link, "closed by the service", 0);
             return;
         }
 
         if (n < 0) {
-            ngx_http_weir_link_lose(link, "was lost", ngx_socket_errno);
+            ngx_http_weir_link_lose(link, "recv failed", ngx_socket_errno);
             return;
         }
 
         link->in_len += n;
 
-        if (ngx_http_weir_link_replies(link) != NGX_OK) {
+        if (ngx_http_weir_link_read_replies(link) != NGX_OK) {
             return;
         }
     }
 
     if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-        ngx_http_weir_link_lose(link, "was lost", 0);
+        ngx_http_weir_link_lose(link, "read event failed", 0);
     }
 }

@@ -2,7 +2,10 @@
 #include "ngx_http_weir_module.h"
 
 
-/* the domains of the rules, for messages; with "requests:" or all of them */
+/* Merges the directives of a location, and finds its domain in the rules. */
+
+
+/* for messages: all domains, or only those with "requests:" */
 
 static ngx_str_t
 ngx_http_weir_list_domains(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -40,10 +43,10 @@ ngx_http_weir_list_domains(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 }
 
 
-/* the only domain that says itself how requests are counted */
+/* the domain of "weir on" is the only one with "requests:" */
 
 static char *
-ngx_http_weir_find_only(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
+ngx_http_weir_find_only_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 {
     size_t                   i, found;
     ngx_str_t                list;
@@ -54,13 +57,13 @@ ngx_http_weir_find_only(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
     for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
         if (info.requests && found++ == 0) {
-            wmcf->only.len = info.name.len;
-            wmcf->only.data = ngx_pnalloc(cf->pool, info.name.len + 1);
-            if (wmcf->only.data == NULL) {
+            wmcf->only_domain.len = info.name.len;
+            wmcf->only_domain.data = ngx_pnalloc(cf->pool, info.name.len + 1);
+            if (wmcf->only_domain.data == NULL) {
                 return NGX_CONF_ERROR;
             }
 
-            ngx_cpystrn(wmcf->only.data, (u_char *) info.name.ptr,
+            ngx_cpystrn(wmcf->only_domain.data, (u_char *) info.name.ptr,
                         info.name.len + 1);
         }
     }
@@ -74,13 +77,14 @@ ngx_http_weir_find_only(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     if (found == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"weir on\" needs a domain with \"requests:\" in "
-                           "\"%V\"; domains without: %V",
+                           "\"%V\", domains without it: %V",
                            &wmcf->rules_path, &list);
 
     } else {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"weir on\" could mean several domains of \"%V\", "
-                           "write \"weir DOMAIN\" with one of: %V",
+                           "\"weir on\" is ambiguous, several domains of "
+                           "\"%V\" have \"requests:\": use \"weir DOMAIN\" "
+                           "with one of %V",
                            &wmcf->rules_path, &list);
     }
 
@@ -88,13 +92,32 @@ ngx_http_weir_find_only(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* notes that a domain is in use; it has to be in the rules */
+ngx_uint_t
+ngx_http_weir_find_domain(struct weir_rules *rules, ngx_str_t *domain,
+    struct weir_domain_info *info)
+{
+    size_t  i;
+
+    info->size = sizeof(struct weir_domain_info);
+
+    for (i = 0; weir_rules_domain(rules, i, info) == 0; i++) {
+        if (info->name.len == domain->len
+            && ngx_strncmp(info->name.ptr, domain->data, domain->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* adds the domain to those in use, and checks that the rules have it */
 
 static char *
 ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
     ngx_http_weir_loc_conf_t *wlcf)
 {
-    size_t                   i;
     ngx_str_t               *used, list;
     ngx_uint_t               n;
     struct weir_domain_info  info;
@@ -109,57 +132,51 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
         }
     }
 
-    info.size = sizeof(info);
+    if (!ngx_http_weir_find_domain(wmcf->rules, &wlcf->domain, &info)) {
+        list = ngx_http_weir_list_domains(cf, wmcf, 0);
 
-    for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
-        if (info.name.len == wlcf->domain.len
-            && ngx_strncmp(info.name.ptr, wlcf->domain.data, info.name.len)
-                   == 0)
-        {
-            if (wlcf->descriptors == NULL && info.requests == 0) {
-                ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                                   "nothing is limited by \"weir %V\": the "
-                                   "domain has no \"requests:\", and there is "
-                                   "no \"weir_descriptor\"",
-                                   &wlcf->domain);
-            }
-
-            used = ngx_array_push(&wmcf->domains);
-            if (used == NULL) {
-                return NGX_CONF_ERROR;
-            }
-
-            *used = wlcf->domain;
-            return NGX_CONF_OK;
-        }
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "no domain \"%V\" in the rules \"%V\", which have: "
+                           "%V",
+                           &wlcf->domain, &wmcf->rules_path, &list);
+        return NGX_CONF_ERROR;
     }
 
-    list = ngx_http_weir_list_domains(cf, wmcf, 0);
+    if (wlcf->descriptors == NULL && info.requests == 0) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"weir %V\" limits nothing: the domain has no "
+                           "\"requests:\", and the location has no "
+                           "\"weir_descriptor\"",
+                           &wlcf->domain);
+    }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "no domain \"%V\" in the rules \"%V\"; there are: %V",
-                       &wlcf->domain, &wmcf->rules_path, &list);
+    used = ngx_array_push(&wmcf->domains);
+    if (used == NULL) {
+        return NGX_CONF_ERROR;
+    }
 
-    return NGX_CONF_ERROR;
+    *used = wlcf->domain;
+
+    return NGX_CONF_OK;
 }
 
 
-/* one domain per location, whichever directive names it */
+/* a location has one domain: of "weir" or of "weir_descriptor" */
 
 static char *
-ngx_http_weir_settle_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
+ngx_http_weir_set_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
     ngx_http_weir_loc_conf_t *conf, ngx_flag_t own)
 {
     ngx_http_weir_descriptor_t  *first;
 
     if (conf->mode == NGX_HTTP_WEIR_ON) {
-        if (wmcf->only.len == 0
-            && ngx_http_weir_find_only(cf, wmcf) != NGX_CONF_OK)
+        if (wmcf->only_domain.len == 0
+            && ngx_http_weir_find_only_domain(cf, wmcf) != NGX_CONF_OK)
         {
             return NGX_CONF_ERROR;
         }
 
-        conf->domain = wmcf->only;
+        conf->domain = wmcf->only_domain;
     }
 
     conf->requests = (conf->mode != NGX_CONF_UNSET_UINT);
@@ -180,8 +197,8 @@ ngx_http_weir_settle_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
     {
         if (own) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"weir_descriptor\" names the domain \"%V\", "
-                               "but \"weir\" means \"%V\" there",
+                               "\"weir_descriptor\" has domain \"%V\", but "
+                               "\"weir\" has \"%V\"",
                                &first->domain, &conf->domain);
             return NGX_CONF_ERROR;
         }
@@ -206,7 +223,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
         conf->descriptors = prev->descriptors;
     }
 
-    /* a descriptor of its own switches on what was off around it */
+    /* "weir_descriptor" overrides an inherited "weir off" */
 
     if (conf->mode == NGX_CONF_UNSET_UINT
         && !(own && prev->mode == NGX_HTTP_WEIR_OFF))
@@ -233,10 +250,10 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (ngx_process == NGX_PROCESS_SIGNALLER) {
-        return NGX_CONF_OK; /* the rules may be any, see there */
+        return NGX_CONF_OK; /* the rules may be invalid */
     }
 
-    return ngx_http_weir_settle_domain(cf, wmcf, conf, own);
+    return ngx_http_weir_set_domain(cf, wmcf, conf, own);
 }
 
 
@@ -259,9 +276,9 @@ ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->queue_fields = prev->queue_fields;
     }
 
-    if (ngx_http_weir_merge_auth(cf, prev, conf) != NGX_CONF_OK
-        || ngx_http_weir_merge_mode(cf, prev, conf) != NGX_CONF_OK)
-    {
+    ngx_http_weir_merge_auth(cf, prev, conf);
+
+    if (ngx_http_weir_merge_mode(cf, prev, conf) != NGX_CONF_OK) {
         return NGX_CONF_ERROR;
     }
 

@@ -2,6 +2,9 @@
 #include "ngx_http_weir_module.h"
 
 
+/* The module's definitions for nginx, and its place among the modules. */
+
+
 static ngx_int_t ngx_http_weir_postconfiguration(ngx_conf_t *cf);
 
 
@@ -37,10 +40,10 @@ ngx_module_t  ngx_http_weir_module = {
 
 
 /*
- * What nginx looks for in a dynamic module. Handlers of a phase run in the
- * reverse order of their modules: to come after realip, the handler's module
- * has to stand before it. The filter has to stand among the filters, so it is
- * a module of its own.
+ * Symbols of a dynamic module. The handlers of a phase run in the reverse order
+ * of their modules, so the handler's module is before realip to run after it.
+ * The header filter needs a position among the filters, so it is a module of
+ * its own.
  */
 
 #define NGX_HTTP_WEIR_EXPORT  __attribute__((visibility("default")))

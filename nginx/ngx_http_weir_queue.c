@@ -3,24 +3,24 @@
 
 
 /*
- * Requests that a leaky bucket delays wait here, in the worker. Those of one
- * bucket are a group: they leave in order, each at the time that the table
- * gave it, so that the outflow of all workers is one.
+ * Requests delayed by a leaky bucket, parked in the worker. The requests of a
+ * bucket are a group. They leave in order, each at the time that the table has
+ * given it; the table gives these times to all workers.
  */
 
 
-#define NGX_HTTP_WEIR_TURN   60000    /* ms between looks at the clock */
-#define NGX_HTTP_WEIR_GRACE  1000     /* ms more if the clock was set back */
+#define NGX_HTTP_WEIR_TIMER_MAX  60000  /* ms; then the clock is read again */
+#define NGX_HTTP_WEIR_GRACE      1000   /* ms more if the clock is set back */
 
 
 struct ngx_http_weir_group_s {
-    ngx_rbtree_node_t  node;             /* its key is the bucket */
-    ngx_queue_t        waiters;          /* in the order they are due */
-    ngx_event_t        event;            /* when the first one is */
+    ngx_rbtree_node_t  node;             /* key: the bucket */
+    ngx_queue_t        waiters;          /* of ctxs, by due_ns */
+    ngx_event_t        event;            /* timer of the first waiter */
 };
 
 
-static void ngx_http_weir_queue_expire(ngx_event_t *ev);
+static void ngx_http_weir_queue_timer_handler(ngx_event_t *ev);
 
 
 static ngx_rbtree_t      ngx_http_weir_groups;
@@ -36,7 +36,7 @@ ngx_http_weir_queue_init(void)
 
 
 static ngx_http_weir_group_t *
-ngx_http_weir_queue_group(uint64_t bucket)
+ngx_http_weir_queue_get_group(uint64_t bucket)
 {
     ngx_rbtree_node_t      *node;
     ngx_http_weir_group_t  *group;
@@ -57,7 +57,7 @@ ngx_http_weir_queue_group(uint64_t bucket)
     }
 
     ngx_queue_init(&group->waiters);
-    group->event.handler = ngx_http_weir_queue_expire;
+    group->event.handler = ngx_http_weir_queue_timer_handler;
     group->event.data = group;
     group->event.log = ngx_cycle->log;
     group->node.key = bucket;
@@ -89,7 +89,7 @@ ngx_http_weir_queue_insert(ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* how long the first of a group has to wait, in ms rounded up; 0: no longer */
+/* ms until the request is due, rounded up */
 
 static ngx_msec_t
 ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
@@ -106,11 +106,11 @@ ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
     ms = (ctx->due_ns - now_ns + 999999) / 1000000;
     ms = ngx_min(ms, (uint64_t) rest);
 
-    return (ngx_msec_t) ngx_min(ms, NGX_HTTP_WEIR_TURN);
+    return (ngx_msec_t) ngx_min(ms, NGX_HTTP_WEIR_TIMER_MAX);
 }
 
 
-/* the timer is the first one's; a group that nobody waits in goes */
+/* sets the timer of the first waiter; frees a group without waiters */
 
 static void
 ngx_http_weir_queue_arm(ngx_http_weir_group_t *group, uint64_t now_ns)
@@ -159,7 +159,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     group = NULL;
 
     if (weir_ask_place(block->ask, &place) == 0) {
-        group = ngx_http_weir_queue_group(place.queue);
+        group = ngx_http_weir_queue_get_group(place.queue);
     }
 
     if (group == NULL || ngx_http_weir_park(r) != NGX_OK) {
@@ -173,7 +173,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_time_update(); /* this turn of the loop may have been held up */
+    ngx_time_update(); /* ngx_current_msec may be old */
 
     ctx->state = NGX_HTTP_WEIR_WAITING;
     ctx->block = block;
@@ -188,10 +188,10 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* lets those go whose time has come; a timer may be a little early */
+/* a timer may fire a little early, so due_ns is checked */
 
 static void
-ngx_http_weir_queue_expire(ngx_event_t *ev)
+ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 {
     uint64_t                now_ns;
     ngx_queue_t            *q, *next;
@@ -219,7 +219,10 @@ ngx_http_weir_queue_expire(ngx_event_t *ev)
 }
 
 
-/* after a trade; the bucket that now has it wait longest may be another one */
+/*
+ * After a trade of positions. The bucket that delays the request longest may be
+ * another one now.
+ */
 
 static void
 ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
@@ -241,9 +244,9 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
         return;
     }
 
-    group = ngx_http_weir_queue_group(place.queue);
+    group = ngx_http_weir_queue_get_group(place.queue);
     if (group == NULL) {
-        return; /* it is due no later where it is */
+        return; /* in its old group it is due no later */
     }
 
     ngx_queue_remove(&ctx->queue);
@@ -252,10 +255,13 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 }
 
 
-/* a client has left: those behind it move up, and the last place is free */
+/*
+ * The client has closed the connection. Each waiter behind it trades positions
+ * with it, and the last position is given back.
+ */
 
 void
-ngx_http_weir_queue_leave(ngx_http_weir_ctx_t *ctx)
+ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
 {
     uint64_t                now_ns;
     ngx_queue_t            *q, *next;
@@ -285,10 +291,10 @@ ngx_http_weir_queue_leave(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* the worker stops at once: places are given back, the last one first */
+/* gives all positions back, the last one first */
 
 void
-ngx_http_weir_queue_abandon(void)
+ngx_http_weir_queue_exit(void)
 {
     uint64_t                now_ns;
     ngx_queue_t            *q, *prev;

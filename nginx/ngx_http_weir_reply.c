@@ -2,14 +2,14 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Replies of "weir serve" on its socket, in RESP2. */
+/* Parses replies of "weir serve", in RESP2. */
 
 
 #define NGX_HTTP_WEIR_REPLY_LINE  512    /* longest line */
 #define NGX_HTTP_WEIR_REPLY_BULK  16384  /* longest bulk */
 
 
-/* '$', whose bytes follow its line; a null is one of type '_' */
+/* the bytes of a '$' follow its line; a null becomes type '_' */
 
 static ngx_int_t
 ngx_http_weir_reply_bulk(u_char *last, ngx_http_weir_part_t *part,
@@ -81,8 +81,8 @@ ngx_http_weir_reply_part(u_char *p, u_char *last, ngx_http_weir_part_t *part,
 
 
 /*
- * One reply, or a list of a few. NGX_AGAIN: it is not whole yet; NGX_ERROR: it
- * is none.
+ * Parses one reply, or an array of up to NGX_HTTP_WEIR_REPLY_PARTS. NGX_AGAIN
+ * if it is incomplete, NGX_ERROR if it is invalid.
  */
 
 ngx_int_t

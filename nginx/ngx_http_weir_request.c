@@ -2,19 +2,24 @@
 #include "ngx_http_weir_module.h"
 
 
-#define NGX_HTTP_WEIR_SPARE_MAX  64
-#define NGX_HTTP_WEIR_MOVED_LAG  5    /* s, a reload that resizes takes less */
+/*
+ * A request as libweir sees it: a struct weir_ask with the descriptors of the
+ * request. Called by the phase handler and by authentication.
+ */
 
+
+#define NGX_HTTP_WEIR_FREE_BLOCKS_MAX  64
+#define NGX_HTTP_WEIR_MOVED_DELAY      5  /* s; longer than a reload takes */
 
 /*
- * Stands for whoever the authentication service may find it to be: a name of
- * nobody, whose counters are looked at but never taken from.
+ * Identity of a request that is not authenticated yet. No client has it, and
+ * nothing is taken from its counters.
  */
-#define NGX_HTTP_WEIR_SOMEBODY  "\377weir\377somebody"
+#define NGX_HTTP_WEIR_ANY_IDENTITY  "\377weir\377somebody"
 
 
-static ngx_http_weir_block_t *ngx_http_weir_spare;
-static ngx_uint_t             ngx_http_weir_nspare;
+static ngx_http_weir_block_t *ngx_http_weir_free_blocks;
+static ngx_uint_t             ngx_http_weir_nfree_blocks;
 
 
 static ngx_http_weir_block_t *
@@ -23,11 +28,11 @@ ngx_http_weir_get_block(ngx_log_t *log)
     size_t                  head;
     ngx_http_weir_block_t  *block;
 
-    block = ngx_http_weir_spare;
+    block = ngx_http_weir_free_blocks;
 
     if (block) {
-        ngx_http_weir_spare = block->next;
-        ngx_http_weir_nspare--;
+        ngx_http_weir_free_blocks = block->next;
+        ngx_http_weir_nfree_blocks--;
         return block;
     }
 
@@ -45,76 +50,81 @@ ngx_http_weir_block_memory(ngx_http_weir_block_t *block)
 }
 
 
+/* sends the reports of the ask, ends it and frees its block */
+
 void
 ngx_http_weir_ask_done(ngx_http_weir_block_t *block)
 {
-    ngx_http_weir_central_tell(block->ask);
+    ngx_http_weir_central_report(block->ask);
 
     weir_ask_done(block->ask);
 
-    if (ngx_http_weir_nspare == NGX_HTTP_WEIR_SPARE_MAX) {
+    if (ngx_http_weir_nfree_blocks == NGX_HTTP_WEIR_FREE_BLOCKS_MAX) {
         ngx_free(block);
         return;
     }
 
-    block->next = ngx_http_weir_spare;
-    ngx_http_weir_spare = block;
-    ngx_http_weir_nspare++;
+    block->next = ngx_http_weir_free_blocks;
+    ngx_http_weir_free_blocks = block;
+    ngx_http_weir_nfree_blocks++;
 }
 
 
 void
-ngx_http_weir_free_spare(void)
+ngx_http_weir_destroy_blocks(void)
 {
     ngx_http_weir_block_t  *block;
 
-    while ((block = ngx_http_weir_spare) != NULL) {
-        ngx_http_weir_spare = block->next;
-        ngx_http_weir_nspare--;
+    while ((block = ngx_http_weir_free_blocks) != NULL) {
+        ngx_http_weir_free_blocks = block->next;
+        ngx_http_weir_nfree_blocks--;
         ngx_free(block);
     }
 }
 
 
-/* weir's own failure must not become the clients', nor fill the log */
+/* at most once a minute */
+
+static void
+ngx_http_weir_log_failure(ngx_log_t *log, ngx_uint_t level, time_t *last,
+    const char *call, const char *effect, int rc)
+{
+    if (*last && ngx_time() - *last < 60) {
+        return;
+    }
+
+    *last = ngx_time();
+
+    ngx_log_error(level, log, 0, "weir: %s failed, %s: %s", call, effect,
+                  weir_strerror(rc));
+}
+
+
+/* a failure of weir */
 
 void
 ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc)
 {
     static time_t  last;
 
-    if (last && ngx_time() - last < 60) {
-        return;
-    }
-
-    last = ngx_time();
-
-    ngx_log_error(NGX_LOG_ALERT, log, 0,
-                  "weir: %s failed, requests pass unlimited: %s", call,
-                  weir_strerror(rc));
+    ngx_http_weir_log_failure(log, NGX_LOG_ALERT, &last, call,
+                              "requests pass unlimited", rc);
 }
 
 
-/* what a client may bring about */
+/* a failure that a client can cause */
 
 static void
-ngx_http_weir_undescribed(ngx_log_t *log, const char *call, int rc)
+ngx_http_weir_unfit(ngx_log_t *log, const char *call, int rc)
 {
     static time_t  last;
 
-    if (last && ngx_time() - last < 60) {
-        return;
-    }
-
-    last = ngx_time();
-
-    ngx_log_error(NGX_LOG_ERR, log, 0,
-                  "weir: %s failed, such requests are refused: %s", call,
-                  weir_strerror(rc));
+    ngx_http_weir_log_failure(log, NGX_LOG_ERR, &last, call,
+                              "the request is refused", rc);
 }
 
 
-static struct weir_str
+struct weir_str
 ngx_http_weir_str(const ngx_str_t *s)
 {
     struct weir_str  out;
@@ -147,7 +157,7 @@ ngx_http_weir_is_auth_header(ngx_http_weir_loc_conf_t *wlcf,
 }
 
 
-/* a client's own word on who it is is not shown to the rules */
+/* rules see identity headers of the service's response, not of the client */
 
 static size_t
 ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
@@ -173,25 +183,16 @@ ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
 }
 
 
-static size_t
-ngx_http_weir_find_header(void *data, struct weir_str name,
+/* name is in lower case; returns how many there are, also beyond max */
+
+size_t
+ngx_http_weir_find_client_header(ngx_http_request_t *r, struct weir_str name,
     struct weir_str *values, size_t max)
 {
-    ngx_http_weir_ctx_t       *ctx = data;
-
-    size_t                     n;
-    ngx_uint_t                 i;
-    ngx_list_part_t           *part;
-    ngx_table_elt_t           *h;
-    ngx_http_request_t        *r;
-    ngx_http_weir_loc_conf_t  *wlcf;
-
-    r = ctx->request;
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
-
-    if (wlcf->auth_uri.len && ngx_http_weir_is_auth_header(wlcf, name)) {
-        return ngx_http_weir_find_auth_header(ctx, name, values, max);
-    }
+    size_t            n;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
 
     n = 0;
 
@@ -217,8 +218,26 @@ ngx_http_weir_find_header(void *data, struct weir_str name,
 }
 
 
+static size_t
+ngx_http_weir_find_header(void *data, struct weir_str name,
+    struct weir_str *values, size_t max)
+{
+    ngx_http_weir_ctx_t       *ctx = data;
+
+    ngx_http_weir_loc_conf_t  *wlcf;
+
+    wlcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_weir_module);
+
+    if (wlcf->auth_uri.len && ngx_http_weir_is_auth_header(wlcf, name)) {
+        return ngx_http_weir_find_auth_header(ctx, name, values, max);
+    }
+
+    return ngx_http_weir_find_client_header(ctx->request, name, values, max);
+}
+
+
 static void
-ngx_http_weir_set_peer(struct weir_http_view *view, struct sockaddr *sa)
+ngx_http_weir_set_view_peer(struct weir_http_view *view, struct sockaddr *sa)
 {
     struct sockaddr_in  *sin;
 #if (NGX_HAVE_INET6)
@@ -247,10 +266,20 @@ ngx_http_weir_set_peer(struct weir_http_view *view, struct sockaddr *sa)
 }
 
 
-static void
-ngx_http_weir_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
+/* a host in the request line replaces the header field */
+
+const ngx_str_t *
+ngx_http_weir_host(ngx_http_request_t *r)
 {
-    ngx_str_t            somebody = ngx_string(NGX_HTTP_WEIR_SOMEBODY);
+    return (r->host_start == NULL && r->headers_in.host)
+               ? &r->headers_in.host->value : &r->headers_in.server;
+}
+
+
+static void
+ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
+{
+    ngx_str_t            any = ngx_string(NGX_HTTP_WEIR_ANY_IDENTITY);
     ngx_http_request_t  *r;
 
     r = ctx->request;
@@ -258,28 +287,18 @@ ngx_http_weir_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
     ngx_memzero(view, sizeof(struct weir_http_view));
     view->size = sizeof(struct weir_http_view);
 
-    ngx_http_weir_set_peer(view, r->connection->sockaddr);
+    ngx_http_weir_set_view_peer(view, r->connection->sockaddr);
 
     view->method = ngx_http_weir_str(&r->method_name);
     view->target = ngx_http_weir_str(&r->unparsed_uri);
-
-    /* a host in the request line goes before the header field */
-
-    if (r->host_start == NULL && r->headers_in.host) {
-        view->host = ngx_http_weir_str(&r->headers_in.host->value);
-
-    } else {
-        view->host = ngx_http_weir_str(&r->headers_in.server);
-    }
-
-    view->identity =
-        ngx_http_weir_str(ctx->probing ? &somebody : &ctx->identity);
+    view->host = ngx_http_weir_str(ngx_http_weir_host(r));
+    view->identity = ngx_http_weir_str(ctx->probing ? &any : &ctx->identity);
     view->header = ngx_http_weir_find_header;
     view->context = ctx;
 }
 
 
-/* a descriptor of the configuration; one with an empty value is left out */
+/* "weir_descriptor"; one with an empty value is left out */
 
 static ngx_int_t
 ngx_http_weir_add_descriptor(ngx_http_request_t *r, struct weir_ask *ask,
@@ -311,7 +330,7 @@ ngx_http_weir_add_descriptor(ngx_http_request_t *r, struct weir_ask *ask,
     rc = weir_ask_add(ask, entries, i, NULL, WEIR_HITS_UNSET);
 
     if (rc != 0) {
-        ngx_http_weir_undescribed(r->connection->log, "weir_ask_add()", rc);
+        ngx_http_weir_unfit(r->connection->log, "weir_ask_add()", rc);
         return NGX_ERROR;
     }
 
@@ -332,15 +351,14 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     if (wlcf->requests) {
-        ngx_http_weir_view(ctx, &view);
+        ngx_http_weir_init_view(ctx, &view);
 
         rc = weir_ask_http(ask, &view);
 
-        /* what it cannot read or hold, it refuses */
+        /* WEIR_EROOM and WEIR_EMANY become a refusal by the decision */
 
         if (rc != 0 && rc != WEIR_EROOM && rc != WEIR_EMANY) {
-            ngx_http_weir_undescribed(r->connection->log, "weir_ask_http()",
-                                      rc);
+            ngx_http_weir_unfit(r->connection->log, "weir_ask_http()", rc);
             return NGX_ERROR;
         }
     }
@@ -361,7 +379,7 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* a table that was resized by others goes on, but without them */
+/* after a resize by another process, this one still counts in the old table */
 
 static void
 ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
@@ -381,22 +399,19 @@ ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
     if (moved == 0) {
         moved = checked;
 
-    } else if (checked - moved >= NGX_HTTP_WEIR_MOVED_LAG) {
+    } else if (checked - moved >= NGX_HTTP_WEIR_MOVED_DELAY) {
         moved = -1;
         ngx_log_error(NGX_LOG_WARN, log, 0,
-                      "weir: the table was resized; limits are counted in the "
-                      "old one until nginx is reloaded");
+                      "weir: another process has resized the table; reload "
+                      "nginx to share counters with that process again");
     }
 }
 
 
-/*
- * Before and after descriptors are added: what a request that may be put off
- * is asked for is kept, in case it is.
- */
+/* records the descriptors that are added next, for the queue */
 
 static void
-ngx_http_weir_begin_record(ngx_http_request_t *r, struct weir_ask *ask)
+ngx_http_weir_start_record(ngx_http_request_t *r, struct weir_ask *ask)
 {
     static u_char  record[WEIR_RECORD_MAX];
 
@@ -410,7 +425,7 @@ ngx_http_weir_begin_record(ngx_http_request_t *r, struct weir_ask *ask)
 
 
 static ngx_int_t
-ngx_http_weir_keep_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
+ngx_http_weir_copy_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     struct weir_ask *ask)
 {
     struct weir_str  record;
@@ -435,9 +450,9 @@ ngx_http_weir_keep_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Begins to ask for a request. NULL: it cannot be asked for, and passes, for
- * weir has failed; or it cannot be described, which would let clients out of
- * their limits: it is unfit, see ngx_http_weir_unasked().
+ * Creates the ask of a request. NULL if weir fails, and the request passes; or
+ * if the request cannot be described, with ctx->unfit set. An unfit request is
+ * refused, since a client could evade its limits with such requests.
  */
 
 ngx_http_weir_block_t *
@@ -471,10 +486,10 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     (void) weir_ask_hits(block->ask, hits);
 
-    ngx_http_weir_begin_record(r, block->ask);
+    ngx_http_weir_start_record(r, block->ask);
 
     if (ngx_http_weir_describe(r, ctx, block->ask) != NGX_OK
-        || ngx_http_weir_keep_record(r, ctx, block->ask) != NGX_OK)
+        || ngx_http_weir_copy_record(r, ctx, block->ask) != NGX_OK)
     {
         ctx->unfit = 1;
         ngx_http_weir_ask_done(block);
@@ -485,10 +500,10 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* some decisions are timed, for the statistics */
+/* for statistics, of the decisions that libweir has chosen */
 
 void
-ngx_http_weir_took(struct weir_ask *ask, uint64_t since_ns)
+ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
 {
     uint64_t  now_ns;
 
@@ -504,7 +519,7 @@ ngx_http_weir_took(struct weir_ask *ask, uint64_t since_ns)
 }
 
 
-/* next() is called now, or when the central store has been asked */
+/* calls next() now, or when the central store has decided */
 
 ngx_int_t
 ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -526,7 +541,7 @@ ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         block = NULL;
 
     } else {
-        ngx_http_weir_took(block->ask, ctx->decided_ns);
+        ngx_http_weir_record_latency(block->ask, ctx->decided_ns);
     }
 
     return next(r, ctx, block, verdict);

@@ -2,10 +2,13 @@
 #include "ngx_http_weir_module.h"
 
 
+/* Responses to refused requests: an error page, or a body of libweir. */
+
+
 #define NGX_HTTP_WEIR_BODY  1024
 
 
-/* with a page for the status that nginx can still redirect to */
+/* whether nginx would redirect to an error page for the status */
 
 static ngx_uint_t
 ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
@@ -32,42 +35,20 @@ ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 }
 
 
-static struct weir_str
-ngx_http_weir_accept(ngx_http_request_t *r)
-{
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-    struct weir_str   accept = { NULL, 0 };
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == 6
-                && ngx_memcmp(h[i].lowcase_key, "accept", 6) == 0)
-            {
-                accept.ptr = (char *) h[i].value.data;
-                accept.len = h[i].value.len;
-                return accept;
-            }
-        }
-    }
-
-    return accept;
-}
-
-
-/* the texts are partly the rules', which go with the ask: they are copied */
+/* copies the texts: they belong to the rules, and may be freed with the ask */
 
 static ngx_int_t
-ngx_http_weir_body(ngx_http_request_t *r, const struct weir_ask *ask,
+ngx_http_weir_make_body(ngx_http_request_t *r, const struct weir_ask *ask,
     ngx_str_t *body, ngx_str_t *content_type)
 {
     int              type, n, room;
     struct weir_str  ct;
+    struct weir_str  name = { "accept", 6 };
+    struct weir_str  accept = { NULL, 0 };
 
-    type = weir_body_type(ngx_http_weir_accept(r));
+    (void) ngx_http_weir_find_client_header(r, name, &accept, 1);
+
+    type = weir_body_type(accept);
     room = NGX_HTTP_WEIR_BODY;
 
     for (;;) {
@@ -102,7 +83,7 @@ ngx_http_weir_body(ngx_http_request_t *r, const struct weir_ask *ask,
 }
 
 
-/* what a phase handler returns for a request that was refused */
+/* returns the code of a phase handler */
 
 ngx_int_t
 ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -119,7 +100,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     status = result.http_status;
     ctx->refused = status;
 
-    /* an error page may have led here: its status is not this one's */
+    /* an error page with another status may have led here */
 
     r->err_status = 0;
 
@@ -130,7 +111,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     ngx_memzero(&body, sizeof(ngx_http_complex_value_t));
 
-    if (ngx_http_weir_body(r, ask, &body.value, &content_type) != NGX_OK) {
+    if (ngx_http_weir_make_body(r, ask, &body.value, &content_type) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

@@ -2,14 +2,13 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives about a "weir serve" beside nginx. */
+/* Directives of the connection to a "weir serve" on the same machine. */
 
 
-#define NGX_HTTP_WEIR_TIMEOUT            320     /* ms */
-#define NGX_HTTP_WEIR_TIMEOUT_MAX        60000
-#define NGX_HTTP_WEIR_FLEET_MAX          100000
+#define NGX_HTTP_WEIR_CENTRAL_TIMEOUT    320     /* ms */
 #define NGX_HTTP_WEIR_QUEUE_TIMEOUT      5000    /* ms */
-#define NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX  60000
+#define NGX_HTTP_WEIR_TIMEOUT_MAX        60000   /* ms */
+#define NGX_HTTP_WEIR_FLEET_MAX          100000
 #define NGX_HTTP_WEIR_QUEUE_BODIES       (64 * 1024 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_BODIES_MIN   (64 * 1024)
 #define NGX_HTTP_WEIR_QUEUE_BODIES_MAX   (1024 * 1024 * 1024)
@@ -18,16 +17,16 @@
 #define NGX_HTTP_WEIR_KEY_MAX            256
 
 
-/* the Unix socket of a "weir serve" */
-
 static ngx_int_t
-ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive, ngx_str_t *text,
-    ngx_url_t *u)
+ngx_http_weir_set_peer(ngx_conf_t *cf, const char *directive, ngx_str_t *text,
+    ngx_msec_t timeout, ngx_http_weir_peer_t *peer)
 {
+    ngx_url_t  u;
+
     if (ngx_strncmp(text->data, "unix:/", 6) != 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"%s\" is not the socket of "
-                           "a \"weir serve\": unix:/run/weir/weir.sock",
+                           "invalid socket \"%V\" of \"%s\": it must be "
+                           "like unix:/run/weir/weir.sock",
                            text, directive);
         return NGX_ERROR;
     }
@@ -36,49 +35,73 @@ ngx_http_weir_serve_url(ngx_conf_t *cf, const char *directive, ngx_str_t *text,
         return NGX_ERROR;
     }
 
-    ngx_memzero(u, sizeof(ngx_url_t));
-    u->url = *text;
-    u->no_resolve = 1;
+    ngx_memzero(&u, sizeof(ngx_url_t));
+    u.url = *text;
+    u.no_resolve = 1;
 
-    if (ngx_parse_url(cf->pool, u) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" of \"%s\": %s",
-                           &u->url, directive, u->err ? u->err : "not a path");
+    if (ngx_parse_url(cf->pool, &u) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid socket \"%V\" of \"%s\": %s", &u.url,
+                           directive, u.err ? u.err : "not a path");
         return NGX_ERROR;
     }
+
+    peer->name = u.addrs[0].name;
+    peer->sockaddr = u.addrs[0].sockaddr;
+    peer->socklen = u.addrs[0].socklen;
+    peer->timeout = timeout;
 
     return NGX_OK;
 }
 
 
-static char *
-ngx_http_weir_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
-    ngx_http_weir_central_conf_t *central)
+static ngx_uint_t
+ngx_http_weir_parse_timeout(ngx_str_t *text, ngx_msec_t *timeout)
 {
     ngx_int_t  n;
     ngx_str_t  s;
 
-    if (ngx_strncmp(text->data, "timeout=", 8) == 0) {
-        s.data = text->data + 8;
-        s.len = text->len - 8;
-        n = ngx_parse_time(&s, 0);
+    if (ngx_strncmp(text->data, "timeout=", 8) != 0) {
+        return 0;
+    }
 
-        if (n != NGX_ERROR && n > 0 && n <= NGX_HTTP_WEIR_TIMEOUT_MAX) {
-            central->timeout = n;
-            return NGX_CONF_OK;
-        }
+    s.data = text->data + 8;
+    s.len = text->len - 8;
+    n = ngx_parse_time(&s, 0);
 
-    } else if (ngx_strncmp(text->data, "fleet=", 6) == 0) {
+    if (n == NGX_ERROR || n == 0 || n > NGX_HTTP_WEIR_TIMEOUT_MAX) {
+        return 0;
+    }
+
+    *timeout = n;
+
+    return 1;
+}
+
+
+static char *
+ngx_http_weir_set_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
+    ngx_http_weir_main_conf_t *wmcf)
+{
+    ngx_int_t  n;
+
+    if (ngx_http_weir_parse_timeout(text, &wmcf->central.timeout)) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(text->data, "fleet=", 6) == 0) {
         n = ngx_atoi(text->data + 6, text->len - 6);
 
         if (n != NGX_ERROR && n > 0 && n <= NGX_HTTP_WEIR_FLEET_MAX) {
-            central->fleet = n;
+            wmcf->fleet = n;
             return NGX_CONF_OK;
         }
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid parameter \"%V\" of \"weir_central\": there "
-                       "are timeout=, 1ms to %dms, and fleet=, 1 to %d",
+                       "invalid parameter \"%V\" of \"weir_central\": valid "
+                       "are timeout=1ms to timeout=%dms, and fleet=1 to "
+                       "fleet=%d",
                        text, NGX_HTTP_WEIR_TIMEOUT_MAX,
                        NGX_HTTP_WEIR_FLEET_MAX);
 
@@ -89,32 +112,26 @@ ngx_http_weir_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
 char *
 ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_http_weir_main_conf_t     *wmcf = conf;
+    ngx_http_weir_main_conf_t  *wmcf = conf;
 
-    ngx_url_t                      u;
-    ngx_str_t                     *value;
-    ngx_uint_t                     i;
-    ngx_http_weir_central_conf_t  *central;
+    ngx_str_t                  *value;
+    ngx_uint_t                  i;
 
-    central = &wmcf->central;
-
-    if (central->name.len) {
+    if (wmcf->central.name.len) {
         return "is duplicate";
     }
 
     value = cf->args->elts;
 
-    if (ngx_http_weir_serve_url(cf, "weir_central", &value[1], &u) != NGX_OK) {
+    if (ngx_http_weir_set_peer(cf, "weir_central", &value[1],
+                               NGX_HTTP_WEIR_CENTRAL_TIMEOUT, &wmcf->central)
+        != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
-    central->name = u.addrs[0].name;
-    central->sockaddr = u.addrs[0].sockaddr;
-    central->socklen = u.addrs[0].socklen;
-    central->timeout = NGX_HTTP_WEIR_TIMEOUT;
-
     for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_http_weir_central_parameter(cf, &value[i], central)
+        if (ngx_http_weir_set_central_parameter(cf, &value[i], wmcf)
             != NGX_CONF_OK)
         {
             return NGX_CONF_ERROR;
@@ -125,10 +142,7 @@ ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/*
- * Read by the master, before it starts workers, so that the file need not be
- * readable for their user.
- */
+/* the master process reads the file, so workers need no access to it */
 
 static char *
 ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
@@ -146,12 +160,12 @@ ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
 
     if (!ngx_is_file(&info) || (ngx_file_access(&info) & 077)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_link_key\" is no file that only "
-                           "its owner can read: chmod 600 it", name);
+                           "\"%V\" of \"weir_link_key\" must be a file that "
+                           "only its owner can read, mode 0600", name);
         return NGX_CONF_ERROR;
     }
 
-    /* one more than a key with its line end */
+    /* the longest key, CR LF, and a byte to detect a longer key */
 
     text = ngx_pnalloc(cf->pool, NGX_HTTP_WEIR_KEY_MAX + 3);
     if (text == NULL) {
@@ -172,8 +186,8 @@ ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
         || ngx_strlchr(text, text + n, LF) != NULL)
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_link_key\" does not hold a line "
-                           "of %d to %d characters", name,
+                           "\"%V\" of \"weir_link_key\" must have one line of "
+                           "%d to %d characters", name,
                            NGX_HTTP_WEIR_KEY_MIN, NGX_HTTP_WEIR_KEY_MAX);
         return NGX_CONF_ERROR;
     }
@@ -244,8 +258,8 @@ ngx_http_weir_check_link_key(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     }
 
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                  "\"%s\" needs \"weir_link_key\" with the file that "
-                  "\"weir serve --link-key\" names",
+                  "\"%s\" needs \"weir_link_key\" with the file of "
+                  "\"weir serve --link-key\"",
                   wmcf->queue.name.len ? "weir_queue" : "weir_central");
 
     return NGX_CONF_ERROR;
@@ -253,24 +267,17 @@ ngx_http_weir_check_link_key(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
 
 static char *
-ngx_http_weir_queue_parameter(ngx_conf_t *cf, ngx_str_t *text,
-    ngx_http_weir_queue_conf_t *queue)
+ngx_http_weir_set_queue_parameter(ngx_conf_t *cf, ngx_str_t *text,
+    ngx_http_weir_main_conf_t *wmcf)
 {
     ssize_t    size;
-    ngx_int_t  n;
     ngx_str_t  s;
 
-    if (ngx_strncmp(text->data, "timeout=", 8) == 0) {
-        s.data = text->data + 8;
-        s.len = text->len - 8;
-        n = ngx_parse_time(&s, 0);
+    if (ngx_http_weir_parse_timeout(text, &wmcf->queue.timeout)) {
+        return NGX_CONF_OK;
+    }
 
-        if (n != NGX_ERROR && n > 0 && n <= NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX) {
-            queue->timeout = n;
-            return NGX_CONF_OK;
-        }
-
-    } else if (ngx_strncmp(text->data, "bodies=", 7) == 0) {
+    if (ngx_strncmp(text->data, "bodies=", 7) == 0) {
         s.data = text->data + 7;
         s.len = text->len - 7;
         size = ngx_parse_size(&s);
@@ -278,23 +285,24 @@ ngx_http_weir_queue_parameter(ngx_conf_t *cf, ngx_str_t *text,
         if (size != NGX_ERROR && size >= NGX_HTTP_WEIR_QUEUE_BODIES_MIN
             && size <= NGX_HTTP_WEIR_QUEUE_BODIES_MAX)
         {
-            queue->bodies = size;
+            wmcf->queue_bodies = size;
             return NGX_CONF_OK;
         }
 
     } else if (ngx_strncmp(text->data, "tickets=/", 9) == 0
                && text->data[text->len - 1] == '/')
     {
-        queue->tickets.data = text->data + 8;
-        queue->tickets.len = text->len - 8;
+        wmcf->queue_tickets.data = text->data + 8;
+        wmcf->queue_tickets.len = text->len - 8;
         return NGX_CONF_OK;
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid parameter \"%V\" of \"weir_queue\": there are "
-                       "timeout=, 1ms to %dms, bodies=, 64k to 1024m, and "
-                       "tickets=, a path that begins and ends with \"/\"",
-                       text, NGX_HTTP_WEIR_QUEUE_TIMEOUT_MAX);
+                       "invalid parameter \"%V\" of \"weir_queue\": valid are "
+                       "timeout=1ms to timeout=%dms, bodies=64k to "
+                       "bodies=1024m, and tickets=PATH, where PATH begins and "
+                       "ends with \"/\"",
+                       text, NGX_HTTP_WEIR_TIMEOUT_MAX);
 
     return NGX_CONF_ERROR;
 }
@@ -303,43 +311,32 @@ ngx_http_weir_queue_parameter(ngx_conf_t *cf, ngx_str_t *text,
 char *
 ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_http_weir_main_conf_t   *wmcf = conf;
+    ngx_http_weir_main_conf_t  *wmcf = conf;
 
-    ngx_url_t                    u;
-    ngx_str_t                   *value;
-    ngx_uint_t                   i;
-    ngx_http_weir_queue_conf_t  *queue;
+    ngx_str_t                  *value;
+    ngx_uint_t                  i;
 
-    queue = &wmcf->queue;
-
-    if (queue->name.len) {
+    if (wmcf->queue.name.len) {
         return "is duplicate";
     }
 
     value = cf->args->elts;
 
-    if (ngx_http_weir_serve_url(cf, "weir_queue", &value[1], &u) != NGX_OK) {
+    if (ngx_http_weir_set_peer(cf, "weir_queue", &value[1],
+                               NGX_HTTP_WEIR_QUEUE_TIMEOUT, &wmcf->queue)
+        != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
+    wmcf->queue_bodies = NGX_HTTP_WEIR_QUEUE_BODIES;
+    ngx_str_set(&wmcf->queue_tickets, "/.weir/tickets/");
+
     for (i = 2; i < cf->args->nelts; i++) {
         if (ngx_http_weir_check_literal(cf, "weir_queue", &value[i])
-            != NGX_CONF_OK)
-        {
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    queue->name = u.addrs[0].name;
-    queue->sockaddr = u.addrs[0].sockaddr;
-    queue->socklen = u.addrs[0].socklen;
-    queue->timeout = NGX_HTTP_WEIR_QUEUE_TIMEOUT;
-    queue->bodies = NGX_HTTP_WEIR_QUEUE_BODIES;
-    ngx_str_set(&queue->tickets, "/.weir/tickets/");
-
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_http_weir_queue_parameter(cf, &value[i], queue)
-            != NGX_CONF_OK)
+                != NGX_CONF_OK
+            || ngx_http_weir_set_queue_parameter(cf, &value[i], wmcf)
+                   != NGX_CONF_OK)
         {
             return NGX_CONF_ERROR;
         }
@@ -349,16 +346,14 @@ ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* a field that is kept with every request of the location */
+/* a header field that is queued with every deferred request */
 
 char *
 ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    ngx_http_weir_loc_conf_t          *wlcf = conf;
+    ngx_http_weir_loc_conf_t  *wlcf = conf;
 
-    ngx_str_t                         *value;
-    ngx_http_weir_entry_t             *field;
-    ngx_http_compile_complex_value_t   ccv;
+    ngx_str_t                 *value;
 
     value = cf->args->elts;
 
@@ -376,28 +371,13 @@ ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (!ngx_http_weir_is_field_name(&value[1])) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" of \"weir_queue_field\" is not the name of "
-                           "a header field: letters, digits and hyphens",
+                           "invalid header name \"%V\" of "
+                           "\"weir_queue_field\": use letters, digits and "
+                           "hyphens",
                            &value[1]);
         return NGX_CONF_ERROR;
     }
 
-    field = ngx_array_push(wlcf->queue_fields);
-    if (field == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    field->key = value[1];
-
-    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
-
-    ccv.cf = cf;
-    ccv.value = &value[2];
-    ccv.complex_value = &field->value;
-
-    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
+    return ngx_http_weir_add_entry(cf, wlcf->queue_fields, &value[1],
+                                   &value[2]);
 }

@@ -3,84 +3,67 @@
 
 
 /*
- * What clients are told of requests that are kept: 202 with a ticket, and at
- * the ticket's URL what became of it.
+ * Responses about deferred requests: 202 with a ticket when a request has been
+ * queued, and the state of the request at the ticket's URL ("weir_tickets").
  */
 
 
-#define NGX_HTTP_WEIR_TICKETS_MAX   256   /* a worker asks for at once */
-#define NGX_HTTP_WEIR_TICKETS_RATE  100   /* a client may ask for in a second */
+#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* pending in a worker */
+#define NGX_HTTP_WEIR_TICKETS_RATE      100      /* r/s of a client */
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
 
-/* of their counters in the table, which no rule's keys begin with */
+/* prefix of the counters in the table; keys of rules never begin with it */
 #define NGX_HTTP_WEIR_TICKETS_KEY  "\377weir\377tickets"
 
 
+/* a request for the state of a ticket */
+
 typedef struct {
-    ngx_http_request_t      *request;
-    ngx_http_weir_errand_t  *errand;     /* NULL: it has come back */
-} ngx_http_weir_inquiry_t;
+    ngx_http_request_t       *request;
+    ngx_http_weir_pending_t  *pending;   /* NULL: replied to */
+} ngx_http_weir_lookup_t;
 
 
-static ngx_uint_t  ngx_http_weir_inquiries;
+static ngx_uint_t  ngx_http_weir_lookups;
 
 static ngx_str_t  ngx_http_weir_json = ngx_string("application/json");
 
 
-static ngx_int_t
-ngx_http_weir_add_field(ngx_http_request_t *r, const char *name, size_t len,
-    ngx_str_t *value)
-{
-    ngx_table_elt_t  *h;
-
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(h, sizeof(ngx_table_elt_t));
-    h->hash = 1;
-    h->key.data = (u_char *) name;
-    h->key.len = len;
-    h->value = *value;
-
-    return NGX_OK;
-}
-
-
-/* not as headers_out.location: nginx would make up a host for it */
+/* nginx would add a host to headers_out.location */
 
 static ngx_int_t
 ngx_http_weir_add_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
 {
     u_char                     *p;
     ngx_str_t                   location;
+    ngx_str_t                   location_name = ngx_string("Location");
+    ngx_str_t                   ticket_name = ngx_string("X-Weir-Ticket");
     ngx_http_weir_main_conf_t  *wmcf;
 
     wmcf = ngx_http_get_module_main_conf(r, ngx_http_weir_module);
 
-    location.len = wmcf->queue.tickets.len + ticket->len;
+    location.len = wmcf->queue_tickets.len + ticket->len;
     location.data = ngx_pnalloc(r->pool, location.len);
     if (location.data == NULL) {
         return NGX_ERROR;
     }
 
-    p = ngx_cpymem(location.data, wmcf->queue.tickets.data,
-                   wmcf->queue.tickets.len);
+    p = ngx_cpymem(location.data, wmcf->queue_tickets.data,
+                   wmcf->queue_tickets.len);
     ngx_memcpy(p, ticket->data, ticket->len);
 
-    if (ngx_http_weir_add_field(r, "Location", 8, &location) != NGX_OK) {
+    if (ngx_http_weir_add_field(r, &location_name, &location) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_http_weir_add_field(r, "X-Weir-Ticket", 13, ticket);
+    return ngx_http_weir_add_field(r, &ticket_name, ticket);
 }
 
 
-/* what a phase handler returns for a request that is kept */
+/* sends 202 for a queued request; returns the code of a phase handler */
 
 ngx_int_t
-ngx_http_weir_accepted(ngx_http_request_t *r,
+ngx_http_weir_send_accepted(ngx_http_request_t *r,
     const ngx_http_weir_deferral_t *d)
 {
     u_char                    *p;
@@ -114,7 +97,7 @@ ngx_http_weir_accepted(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    r->err_status = 0; /* of an error page that led here */
+    r->err_status = 0; /* an error page may have led here */
 
     ngx_http_finalize_request(
         r, ngx_http_send_response(r, NGX_HTTP_ACCEPTED, &ngx_http_weir_json,
@@ -128,21 +111,22 @@ ngx_http_weir_accepted(ngx_http_request_t *r,
 
 
 static void
-ngx_http_weir_inquiry_cleanup(void *data)
+ngx_http_weir_lookup_cleanup(void *data)
 {
-    ngx_http_weir_inquiry_t  *inquiry = data;
+    ngx_http_weir_lookup_t  *lookup = data;
 
-    if (inquiry->errand) {
-        ngx_http_weir_backlog_forget(inquiry->errand);
-        inquiry->errand = NULL;
-        ngx_http_weir_inquiries--;
+    if (lookup->pending) {
+        lookup->pending->handler = NULL;
+        lookup->pending = NULL;
+        ngx_http_weir_lookups--;
     }
 }
 
 
 static ngx_int_t
-ngx_http_weir_ticket_status(ngx_http_request_t *r, ngx_http_weir_part_t *json)
+ngx_http_weir_send_ticket(ngx_http_request_t *r, ngx_http_weir_part_t *json)
 {
+    ngx_str_t                 name = ngx_string("Cache-Control");
     ngx_str_t                 no_store = ngx_string("no-store");
     ngx_http_complex_value_t  body;
 
@@ -156,7 +140,7 @@ ngx_http_weir_ticket_status(ngx_http_request_t *r, ngx_http_weir_part_t *json)
 
     ngx_memcpy(body.value.data, json->data, json->len);
 
-    if (ngx_http_weir_add_field(r, "Cache-Control", 13, &no_store) != NGX_OK) {
+    if (ngx_http_weir_add_field(r, &name, &no_store) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -164,23 +148,24 @@ ngx_http_weir_ticket_status(ngx_http_request_t *r, ngx_http_weir_part_t *json)
 }
 
 
-static void
-ngx_http_weir_inquiry_done(void *data, ngx_http_weir_reply_t *reply)
+static ngx_int_t
+ngx_http_weir_lookup_reply_handler(ngx_http_weir_pending_t *p,
+    ngx_http_weir_reply_t *reply)
 {
-    ngx_http_weir_inquiry_t  *inquiry = data;
+    ngx_int_t                rc;
+    ngx_connection_t        *c;
+    ngx_http_request_t      *r;
+    ngx_http_weir_lookup_t  *lookup;
 
-    ngx_int_t                 rc;
-    ngx_connection_t         *c;
-    ngx_http_request_t       *r;
-
-    r = inquiry->request;
+    lookup = p->data;
+    r = lookup->request;
     c = r->connection;
 
-    inquiry->errand = NULL;
-    ngx_http_weir_inquiries--;
+    lookup->pending = NULL;
+    ngx_http_weir_lookups--;
 
     if (reply && reply->head.type == '$') {
-        rc = ngx_http_weir_ticket_status(r, &reply->head);
+        rc = ngx_http_weir_send_ticket(r, &reply->head);
 
     } else if (reply && reply->head.type == '_') {
         rc = NGX_HTTP_NOT_FOUND;
@@ -191,10 +176,12 @@ ngx_http_weir_inquiry_done(void *data, ngx_http_weir_reply_t *reply)
 
     ngx_http_finalize_request(r, rc);
     ngx_http_run_posted_requests(c);
+
+    return NGX_OK;
 }
 
 
-/* the last part of the path, if it looks like one */
+/* the ticket is the last part of the path */
 
 static ngx_int_t
 ngx_http_weir_find_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
@@ -225,10 +212,10 @@ ngx_http_weir_find_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
 }
 
 
-/* clients have an IPv4 address, or a network of 64 bits */
+/* the key of a client is its IPv4 address, or the /64 of its IPv6 address */
 
 static size_t
-ngx_http_weir_tickets_client(struct sockaddr *sa, u_char *key)
+ngx_http_weir_tickets_key(struct sockaddr *sa, u_char *key)
 {
     u_char               *p;
     struct sockaddr_in   *sin;
@@ -260,15 +247,13 @@ ngx_http_weir_tickets_client(struct sockaddr *sa, u_char *key)
         p = ngx_cpymem(p, &sin->sin_addr, 4);
         break;
 
-    default: /* AF_UNIX: all are one */
+    default: /* AF_UNIX: all clients share a key */
         break;
     }
 
     return p - key;
 }
 
-
-/* a client that asks too often is told when to come back */
 
 static ngx_int_t
 ngx_http_weir_tickets_limit(ngx_http_request_t *r)
@@ -277,6 +262,7 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
     u_char                      key[sizeof(NGX_HTTP_WEIR_TICKETS_KEY) + 8];
     uint64_t                    s;
     ngx_str_t                   wait;
+    ngx_str_t                   name = ngx_string("Retry-After");
     struct weir_decision        decision;
     ngx_http_weir_loc_conf_t   *wlcf;
     ngx_http_weir_main_conf_t  *wmcf;
@@ -288,7 +274,7 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
         return NGX_OK;
     }
 
-    len = ngx_http_weir_tickets_client(r->connection->sockaddr, key);
+    len = ngx_http_weir_tickets_key(r->connection->sockaddr, key);
 
     if (weir_take(wmcf->table, wlcf->tickets, key, len, 1, ngx_http_weir_now(),
                   &decision)
@@ -308,7 +294,7 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
 
     wait.len = ngx_sprintf(wait.data, "%uL", s) - wait.data;
 
-    if (ngx_http_weir_add_field(r, "Retry-After", 11, &wait) != NGX_OK) {
+    if (ngx_http_weir_add_field(r, &name, &wait) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -319,10 +305,10 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_weir_tickets_handler(ngx_http_request_t *r)
 {
-    ngx_int_t                 rc;
-    ngx_str_t                 words[2];
-    ngx_pool_cleanup_t       *cln;
-    ngx_http_weir_inquiry_t  *inquiry;
+    ngx_int_t                rc;
+    ngx_str_t                words[2];
+    ngx_pool_cleanup_t      *cln;
+    ngx_http_weir_lookup_t  *lookup;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
         return NGX_HTTP_NOT_ALLOWED;
@@ -344,29 +330,30 @@ ngx_http_weir_tickets_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_http_weir_inquiries == NGX_HTTP_WEIR_TICKETS_MAX) {
+    if (ngx_http_weir_lookups == NGX_HTTP_WEIR_LOOKUPS_MAX) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     }
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_weir_inquiry_t));
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_weir_lookup_t));
     if (cln == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    inquiry = cln->data;
-    inquiry->request = r;
+    lookup = cln->data;
+    lookup->request = r;
 
     ngx_str_set(&words[0], "WEIR.TICKET");
 
-    inquiry->errand = ngx_http_weir_backlog_send(
-        words, 2, ngx_http_weir_inquiry_done, inquiry);
+    lookup->pending = ngx_http_weir_link_send(
+        &ngx_http_weir_queue_link, words, 2,
+        ngx_http_weir_lookup_reply_handler, lookup);
 
-    if (inquiry->errand == NULL) {
+    if (lookup->pending == NULL) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     }
 
-    ngx_http_weir_inquiries++;
-    cln->handler = ngx_http_weir_inquiry_cleanup;
+    ngx_http_weir_lookups++;
+    cln->handler = ngx_http_weir_lookup_cleanup;
 
     r->main->count++;
     r->read_event_handler = ngx_http_test_reading;
@@ -376,10 +363,10 @@ ngx_http_weir_tickets_handler(ngx_http_request_t *r)
 }
 
 
-/* "100r/s" */
+/* parses "100r/s" */
 
 static ngx_int_t
-ngx_http_weir_tickets_rate(ngx_str_t *text)
+ngx_http_weir_tickets_parse_rate(ngx_str_t *text)
 {
     ngx_int_t  n;
 
@@ -395,7 +382,7 @@ ngx_http_weir_tickets_rate(ngx_str_t *text)
 
 
 char *
-ngx_http_weir_tickets(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_weir_set_tickets(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_loc_conf_t  *wlcf = conf;
 
@@ -424,11 +411,11 @@ ngx_http_weir_tickets(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         s.len = value[1].len - 5;
 
         if (ngx_strncmp(value[1].data, "rate=", 5) != 0
-            || (rate = ngx_http_weir_tickets_rate(&s)) == NGX_ERROR)
+            || (rate = ngx_http_weir_tickets_parse_rate(&s)) == NGX_ERROR)
         {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\" of \"weir_tickets\", "
-                               "it is rate=off or from rate=1r/s to "
+                               "invalid parameter \"%V\" of \"weir_tickets\": "
+                               "valid are rate=off, and rate=1r/s to "
                                "rate=%dr/s",
                                &value[1], NGX_HTTP_WEIR_TICKETS_RATE_MAX);
             return NGX_CONF_ERROR;

@@ -2,6 +2,9 @@
 #include "ngx_http_weir_module.h"
 
 
+/* Variables $weir_..., set by decisions and authentication. */
+
+
 static ngx_int_t ngx_http_weir_result_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_weir_text_variable(ngx_http_request_t *r,
@@ -192,11 +195,11 @@ ngx_http_weir_delay_variable(ngx_http_request_t *r,
 }
 
 
-/* of the fields that say who it is, with "_" for "-" */
+/* whether "weir_auth_headers" has the name, which has "_" for "-" */
 
 static ngx_uint_t
-ngx_http_weir_names_somebody(ngx_http_weir_auth_t *auth, const u_char *name,
-    size_t len)
+ngx_http_weir_is_identity_header(ngx_http_weir_auth_t *auth,
+    const u_char *name, size_t len)
 {
     u_char      ch;
     size_t      n;
@@ -227,7 +230,7 @@ ngx_http_weir_names_somebody(ngx_http_weir_auth_t *auth, const u_char *name,
 }
 
 
-/* an answer that refuses says of nobody who it is */
+/* identity headers are empty unless the service has accepted the request */
 
 static ngx_int_t
 ngx_http_weir_auth_http_variable(ngx_http_request_t *r,
@@ -249,8 +252,8 @@ ngx_http_weir_auth_http_variable(ngx_http_request_t *r,
 
     if (h == NULL
         || (!ngx_http_weir_is_accepted(ctx)
-            && ngx_http_weir_names_somebody(ctx->auth, name->data + prefix,
-                                            name->len - prefix)))
+            && ngx_http_weir_is_identity_header(ctx->auth, name->data + prefix,
+                                                name->len - prefix)))
     {
         v->not_found = 1;
         return NGX_OK;

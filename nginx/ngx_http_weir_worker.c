@@ -2,49 +2,24 @@
 #include "ngx_http_weir_module.h"
 
 
-#define NGX_HTTP_WEIR_LOOK  250          /* ms, between looks at the rules */
+/* Init and exit of a worker. A worker reloads rules that change on disk. */
 
 
-static ngx_event_t       ngx_http_weir_look_event;
+#define NGX_HTTP_WEIR_RULES_POLL  250    /* ms */
 
 
-/* whether what happened is this process' to tell: one of the workers does */
-
-static ngx_uint_t
-ngx_http_weir_tells(void)
-{
-    return ngx_worker == 0 && !ngx_exiting;
-}
+static ngx_event_t  ngx_http_weir_rules_event;
 
 
-static ngx_uint_t
-ngx_http_weir_has_domain(struct weir_rules *rules, ngx_str_t *domain)
-{
-    size_t                   i;
-    struct weir_domain_info  info;
-
-    info.size = sizeof(info);
-
-    for (i = 0; weir_rules_domain(rules, i, &info) == 0; i++) {
-        if (info.name.len == domain->len
-            && ngx_strncmp(info.name.ptr, domain->data, domain->len) == 0)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* the rules in force are the engine's own: to see them, read them again */
+/* the engine owns the rules in force, so they are loaded once more */
 
 static void
-ngx_http_weir_warn_of_domains(ngx_http_weir_main_conf_t *wmcf)
+ngx_http_weir_check_domains(ngx_http_weir_main_conf_t *wmcf)
 {
-    ngx_str_t          *domains;
-    ngx_uint_t          i;
-    struct weir_rules  *rules;
+    ngx_str_t                *domains;
+    ngx_uint_t                i;
+    struct weir_rules        *rules;
+    struct weir_domain_info   info;
 
     if (weir_rules_load((char *) wmcf->rules_path.data, &rules, NULL) != 0) {
         return;
@@ -53,9 +28,9 @@ ngx_http_weir_warn_of_domains(ngx_http_weir_main_conf_t *wmcf)
     domains = wmcf->domains.elts;
 
     for (i = 0; i < wmcf->domains.nelts; i++) {
-        if (!ngx_http_weir_has_domain(rules, &domains[i])) {
+        if (!ngx_http_weir_find_domain(rules, &domains[i], &info)) {
             ngx_log_error(NGX_LOG_WARN, wmcf->log, 0,
-                          "weir: the rules have no domain \"%V\" any more, "
+                          "weir: domain \"%V\" is missing in the new rules, "
                           "its requests pass unlimited",
                           &domains[i]);
         }
@@ -66,16 +41,17 @@ ngx_http_weir_warn_of_domains(ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Called by the thread of a load, which may touch nothing of nginx but the log
- * and the time: the loop may have slept for long.
+ * Called in the thread that loads rules. The thread uses only the log and the
+ * time of nginx. The first worker logs for all. The time is updated because the
+ * event loop may have been idle.
  */
 
 static void
-ngx_http_weir_loaded(void *data, const struct weir_load *load)
+ngx_http_weir_rules_loaded(void *data, const struct weir_load *load)
 {
     ngx_http_weir_main_conf_t  *wmcf = data;
 
-    if (!ngx_http_weir_tells()) {
+    if (ngx_worker != 0 || ngx_exiting) {
         return;
     }
 
@@ -85,38 +61,42 @@ ngx_http_weir_loaded(void *data, const struct weir_load *load)
 
     if (load->rc != 0) {
         ngx_log_error(NGX_LOG_ERR, wmcf->log, 0,
-                      "weir: cannot use the rules \"%V\": %s, those of "
-                      "generation %uL stay in force",
+                      "weir: rules \"%V\" not loaded: %s, generation %uL "
+                      "stays in force",
                       &wmcf->rules_path, ngx_http_weir_load_error(load->rc),
                       load->generation);
         return;
     }
 
     ngx_log_error(NGX_LOG_NOTICE, wmcf->log, 0,
-                  "weir: rules \"%V\" in force, generation %uL, read in %uLms",
+                  "weir: rules \"%V\" in force, generation %uL, loaded in "
+                  "%uLms",
                   &wmcf->rules_path, load->generation,
                   load->took_ns / 1000000);
 
-    ngx_http_weir_warn_of_domains(wmcf);
+    ngx_http_weir_check_domains(wmcf);
 }
 
 
-/* seconds of the history are best told where they end */
+/*
+ * A poll also writes the second that has ended to the history of statistics, so
+ * one poll is at the start of each second.
+ */
 
 static void
-ngx_http_weir_next_look(void)
+ngx_http_weir_schedule_rules_poll(void)
 {
     ngx_msec_t  ms;
 
     ms = 1000 - ngx_cached_time->msec + 1;
 
-    ngx_add_timer(&ngx_http_weir_look_event,
-                  ngx_min(ms, NGX_HTTP_WEIR_LOOK));
+    ngx_add_timer(&ngx_http_weir_rules_event,
+                  ngx_min(ms, NGX_HTTP_WEIR_RULES_POLL));
 }
 
 
 static void
-ngx_http_weir_look(ngx_event_t *ev)
+ngx_http_weir_poll_rules(ngx_event_t *ev)
 {
     static ngx_uint_t           failed;
     ngx_http_weir_main_conf_t  *wmcf = ev->data;
@@ -127,19 +107,18 @@ ngx_http_weir_look(ngx_event_t *ev)
     } else if (!failed) {
         failed = 1;
         ngx_log_error(NGX_LOG_ERR, ev->log, ngx_errno,
-                      "weir: cannot start a thread to read the rules \"%V\" "
-                      "again, trying on",
+                      "weir: no thread to reload the rules \"%V\", retrying",
                       &wmcf->rules_path);
     }
 
-    ngx_http_weir_next_look();
+    ngx_http_weir_schedule_rules_poll();
 }
 
 
-/* without it the rules of now stay in force, which is no reason to stop */
+/* the worker also runs without a watch: then the rules do not change */
 
 static void
-ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
+ngx_http_weir_watch_rules(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 {
     int                     rc;
     struct weir_watch_opts  opts;
@@ -149,7 +128,7 @@ ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     ngx_memzero(&opts, sizeof(opts));
     opts.size = sizeof(opts);
     opts.flags = WEIR_WATCH_BY_HOST;
-    opts.loaded = ngx_http_weir_loaded;
+    opts.loaded = ngx_http_weir_rules_loaded;
     opts.context = wmcf;
 
     rc = weir_watch_start(wmcf->engine, (char *) wmcf->rules_path.data,
@@ -157,24 +136,24 @@ ngx_http_weir_watch(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     if (rc != 0) {
         wmcf->watch = NULL;
         ngx_log_error(NGX_LOG_ERR, cycle->log, ngx_errno,
-                      "weir: cannot watch the rules \"%V\" (%s), changes need "
-                      "a reload",
+                      "weir: rules \"%V\" are not watched: %s; reload nginx "
+                      "after a change",
                       &wmcf->rules_path, weir_strerror(rc));
         return;
     }
 
-    ngx_http_weir_look_event.handler = ngx_http_weir_look;
-    ngx_http_weir_look_event.data = wmcf;
-    ngx_http_weir_look_event.log = cycle->log;
-    ngx_http_weir_look_event.cancelable = 1; /* waits for nobody to end */
+    ngx_http_weir_rules_event.handler = ngx_http_weir_poll_rules;
+    ngx_http_weir_rules_event.data = wmcf;
+    ngx_http_weir_rules_event.log = cycle->log;
+    ngx_http_weir_rules_event.cancelable = 1;
 
-    ngx_http_weir_next_look();
+    ngx_http_weir_schedule_rules_poll();
 }
 
 
 /*
- * Other processes of the workers' user could read the key from their memory.
- * It also keeps them from leaving core files.
+ * Keeps other processes of the same user from reading the key in the memory of
+ * the worker. The worker leaves no core file either.
  */
 
 static void
@@ -189,7 +168,7 @@ ngx_http_weir_hide_key(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* too late to fail: nginx would end, and not go on with the old cycle */
+/* after an error here nginx would exit instead of keeping the old cycle */
 
 ngx_int_t
 ngx_http_weir_init_module(ngx_cycle_t *cycle)
@@ -203,7 +182,7 @@ ngx_http_weir_init_module(ngx_cycle_t *cycle)
     }
 
     ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0,
-                  "weir: table \"%V\" holds %uL keys, rules \"%V\"",
+                  "weir: table \"%V\" has %uL keys, rules \"%V\"",
                   &wmcf->table_path, wmcf->table_keys, &wmcf->rules_path);
 
     return NGX_OK;
@@ -230,13 +209,13 @@ ngx_http_weir_init_process(ngx_cycle_t *cycle)
     }
 
     ngx_http_weir_hide_key(cycle, wmcf);
-    ngx_http_weir_watch(cycle, wmcf);
+    ngx_http_weir_watch_rules(cycle, wmcf);
 
     if (ngx_http_weir_central_init(cycle, wmcf) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_http_weir_backlog_init(cycle, wmcf);
+    return ngx_http_weir_defer_init(cycle, wmcf);
 }
 
 
@@ -245,17 +224,17 @@ ngx_http_weir_exit_process(ngx_cycle_t *cycle)
 {
     ngx_http_weir_main_conf_t  *wmcf;
 
-    ngx_http_weir_queue_abandon();
+    ngx_http_weir_queue_exit();
     ngx_http_weir_central_exit();
-    ngx_http_weir_backlog_exit();
-    ngx_http_weir_free_spare();
-    ngx_http_weir_free_ctxs();
+    ngx_http_weir_defer_exit();
+    ngx_http_weir_destroy_blocks();
+    ngx_http_weir_destroy_ctxs();
 
     wmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_weir_module);
 
     if (wmcf && wmcf->watch) {
-        if (ngx_http_weir_look_event.timer_set) {
-            ngx_del_timer(&ngx_http_weir_look_event);
+        if (ngx_http_weir_rules_event.timer_set) {
+            ngx_del_timer(&ngx_http_weir_rules_event);
         }
 
         weir_watch_stop(wmcf->watch);

@@ -14,9 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
-# The folder under build/, the compiler, and its CMake settings. `plain` is the folder of `make all` and
-# has its compiler, $CC or cc. Warnings are errors without a sanitizer. With one,
-# GCC wrongly reports uninitialised variables.
+# The folder under build/, the compiler and its CMake settings. `plain` is the folder of `make all` and uses its
+# compiler, $CC or cc. Warnings are errors, except with a sanitizer, where GCC wrongly reports uninitialised variables.
 CONFIGS = {
     "plain": (".", None, ["WEIR_WERROR=ON"]),
     "clang": ("clang", "clang", ["WEIR_WERROR=ON"]),
@@ -32,14 +31,14 @@ SANITIZER_ENV = {
 }
 
 
-RECAP_LINES, RECAP_COLUMNS = 25, 200  # of the output of each failure, printed again at the end
+RECAP_LINES, RECAP_COLUMNS = 25, 200  # size of each failure's output in the summary
 SLOWEST = 10
 
 
 @dataclass
 class Result:
-    """One suite, model, fuzz target or linted file. `passed`, `failed` and `skipped` count its tests; `reasons` holds the
-    name of each skipped test and why it was skipped."""
+    """One suite, model, fuzz target or linted file. `passed`, `failed` and `skipped` count its tests. `reasons` holds
+    the name of each skipped test and the reason."""
     name: str
     ok: bool
     output: str = ""
@@ -62,7 +61,7 @@ class Report:
     def __init__(self, logs):
         self.logs = logs
         self.stages = []  # (name, seconds, results)
-        self.name = ""    # of the stage that runs
+        self.name = ""    # the current stage
         logs.mkdir(parents=True, exist_ok=True)
 
     @contextlib.contextmanager
@@ -137,9 +136,9 @@ class StageError(Exception):
 
 
 def run(argv, log, env=None, timeout=None, cwd=ROOT, progress=None):
-    """Runs argv with its output in the file `log`; returns (exit code, output). On a terminal, `progress` is called with
-    the last line of the output every second, and the text that it returns is shown. The exit code is 127 for a program that
-    was not found and 124 after the timeout. Raises SystemExit when this program is being ended."""
+    """Runs argv with its output in the file `log`. Returns (exit code, output). On a terminal, `progress` is called
+    every second with the last line of the output, and the text that it returns is shown. The exit code is 127 if the
+    program was not found and 124 after the timeout. Raises SystemExit while this program is shutting down."""
     env = {**os.environ, **(env or {})}
     if _ending:
         raise SystemExit
@@ -165,7 +164,7 @@ def run(argv, log, env=None, timeout=None, cwd=ROOT, progress=None):
 
 
 def _die_with_parent():
-    """The child is killed when this process is, even with -9."""
+    """Makes the kernel kill the child when this process dies, even by SIGKILL."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -196,7 +195,8 @@ def end_by_signal():
 
 
 def _wait(child, log, timeout, progress):
-    """Waits a second at a time: a wait without an end keeps the lock that end_session() needs in the signal handler."""
+    """Waits for the child, one second at a time. A wait without a timeout would hold the lock that end_session() needs
+    in the signal handler."""
     deadline = time.monotonic() + (timeout or float("inf"))
     while True:
         try:
@@ -239,8 +239,8 @@ def compile_targets(build, config, jobs, log, targets=("all",)):
 
 
 def without_aslr():
-    """Returns the command prefix that turns ASLR off, or an empty list where a container forbids that. Clang 14's runtimes
-    do not start when ASLR uses more bits than they support."""
+    """Returns the command prefix that turns ASLR off, or an empty list if a container forbids that. Clang 14's
+    runtimes do not start if ASLR uses more bits than they support."""
     probe = subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL, check=False)
     return ["setarch", "-R"] if probe.returncode == 0 else []
 

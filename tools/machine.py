@@ -1,6 +1,6 @@
 """Capabilities of this machine. Each one is probed once, by using it.
 
-tools/test prints the missing ones and the suites that need them; weirtest.needs skips end-to-end tests by them.
+tools/test prints the missing capabilities and the suites that need them. weirtest.needs skips end-to-end tests.
 WEIR_LACKS="namespaces ipv6" marks both as missing, to test the skips.
 """
 
@@ -17,7 +17,7 @@ SBIN = ("/usr/sbin", "/sbin")  # not in an ordinary user's PATH
 
 
 def with_sbin(path):
-    """A PATH that finds nft, ip and nginx for everybody."""
+    """Returns the PATH with the folders of nft, ip and nginx."""
     words = [w for w in path.split(":") if w]
     return ":".join([*words, *(s for s in SBIN if s not in words)])
 
@@ -54,7 +54,7 @@ def _shm():
 
 
 def _ptrace():
-    """A child may be traced: test/e2e/weirtest/threads.py halts threads of the programs it starts."""
+    """Returns whether a child can be traced. test/e2e/weirtest/threads.py stops threads of its programs."""
     seize, detach = 0x4206, 17
     libc = ctypes.CDLL(None)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -68,7 +68,7 @@ def _ptrace():
             child.send_signal(signal.SIGKILL)
 
 
-# name: (what its absence means, how it is tried)
+# name: (text if it is missing, function that probes it)
 CAPABILITIES = {
     "root": ("not root", lambda: os.geteuid() == 0),
     "namespaces": ("no network namespaces", lambda: _namespace("ip", "link", "add", "weirtest", "type", "bridge")),
@@ -85,12 +85,12 @@ CAPABILITIES = {
 
 @functools.cache
 def is_missing(name):
-    """Whether the machine lacks this capability, or WEIR_LACKS says so."""
+    """Returns whether the machine lacks this capability, or WEIR_LACKS names it."""
     return name in os.environ.get("WEIR_LACKS", "").split() or not CAPABILITIES[name][1]()
 
 
 def lacks():
-    """The names of all capabilities that are missing."""
+    """Returns the names of all missing capabilities."""
     return {name for name in CAPABILITIES if is_missing(name)}
 
 

@@ -1,6 +1,6 @@
-// Asking the admin API: once, or as events. A page has to show its token for every change.
+// Requests to the admin API, single or as a stream of events. Every change carries the page's token from /v1/session.
 
-const STORE = "weir-token";
+const STORE = "weir-token"; // in sessionStorage
 let page = null;
 
 export class Problem extends Error {
@@ -16,25 +16,25 @@ export const token = {
 };
 
 function headers(more = {}) {
-  const shown = token.get();
-  return shown ? { Authorization: `Bearer ${shown}`, ...more } : more;
+  const secret = token.get();
+  return secret ? { Authorization: `Bearer ${secret}`, ...more } : more;
 }
 
-async function refuse(answer) {
-  const body = await answer.json().catch(() => ({}));
-  throw new Problem(answer.status, body.detail || `the service answered ${answer.status}`);
+async function throwProblem(response) {
+  const body = await response.json().catch(() => ({}));
+  throw new Problem(response.status, body.detail || `the service responded with status ${response.status}`);
 }
 
 export async function get(path) {
-  const answer = await fetch(path, { headers: headers() });
-  if (!answer.ok) await refuse(answer);
-  return answer.json();
+  const response = await fetch(path, { headers: headers() });
+  if (!response.ok) await throwProblem(response);
+  return response.json();
 }
 
 export async function session() {
-  const told = await get("/v1/session");
-  page = told.page;
-  return told;
+  const data = await get("/v1/session");
+  page = data.page;
+  return data;
 }
 
 async function send(path, body) {
@@ -45,68 +45,68 @@ async function send(path, body) {
   });
 }
 
-// The token is the process's: one that was restarted has another.
+// A restarted service has another page token: get it and retry once.
 export async function post(path, body) {
-  let answer = await send(path, body);
-  if (answer.status === 403) {
+  let response = await send(path, body);
+  if (response.status === 403) {
     await session();
-    answer = await send(path, body);
+    response = await send(path, body);
   }
-  if (!answer.ok) await refuse(answer);
-  return answer.json();
+  if (!response.ok) await throwProblem(response);
+  return response.json();
 }
 
-const SILENT_MS = 15000;
-const AGAIN_MS = [500, 1000, 2000, 4000, 8000];
+const SILENCE_MS = 15000;
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
-// Follows a path: data(json) for each event; state("live" | "lost" | "denied", why) for the
-// connection, which is made again until `stop`.
+// Reads a stream of events and reconnects when it breaks. Calls data(json) for each event, and state("live" | "lost" | "denied" | "gone",
+// reason) when the connection changes. Returns a function that ends it.
 export function follow(path, data, state) {
-  let stopped = false, failures = 0, controller = null, watch = null, wake = null;
+  let stopped = false, failures = 0, controller = null, watchdog = null, wake = null;
 
-  const alive = () => {
-    clearTimeout(watch);
-    watch = setTimeout(() => controller?.abort(), SILENT_MS);
+  const restartWatchdog = () => {
+    clearTimeout(watchdog);
+    watchdog = setTimeout(() => controller?.abort(), SILENCE_MS);
   };
 
-  function take(block) {
+  function handleEvent(block) {
     const lines = block.split("\n");
     const text = lines.filter((l) => l.startsWith("data: ")).map((l) => l.slice(6)).join("");
     if (!text) return;
     if (lines.includes("event: failure")) {
-      const told = JSON.parse(text);
-      throw new Problem(told.status, told.detail);
+      const failure = JSON.parse(text);
+      throw new Problem(failure.status, failure.detail);
     }
     failures = 0;
     state("live");
     data(JSON.parse(text));
   }
 
-  async function once() {
+  async function readEvents() {
     controller = new AbortController();
-    alive();
-    const answer = await fetch(path, {
+    restartWatchdog();
+    const response = await fetch(path, {
       headers: headers({ Accept: "text/event-stream" }), signal: controller.signal, cache: "no-store",
     });
-    if (!answer.ok) await refuse(answer);
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let seen = "";
+    if (!response.ok) await throwProblem(response);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let buffer = "";
     for (;;) {
       const { value, done } = await reader.read();
       if (done) throw new Error("the service closed the connection");
-      alive();
-      seen += value;
-      for (let end = seen.indexOf("\n\n"); end >= 0; end = seen.indexOf("\n\n")) {
-        take(seen.slice(0, end));
-        seen = seen.slice(end + 2);
+      restartWatchdog();
+      buffer += value;
+      for (let end = buffer.indexOf("\n\n"); end >= 0; end = buffer.indexOf("\n\n")) {
+        handleEvent(buffer.slice(0, end));
+        buffer = buffer.slice(end + 2);
       }
     }
   }
 
-  async function run() {
+  async function connect() {
     while (!stopped) {
       try {
-        await once();
+        await readEvents();
       } catch (error) {
         if (stopped) return;
         controller?.abort();
@@ -116,22 +116,22 @@ export function follow(path, data, state) {
       }
       await new Promise((resolve) => {
         wake = resolve;
-        setTimeout(resolve, AGAIN_MS[Math.min(failures++, AGAIN_MS.length - 1)]);
+        setTimeout(resolve, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]);
       });
     }
   }
 
-  // On this machine itself a lost network loses nothing: then it is live again at once.
-  const away = () => controller?.abort();
-  const back = () => wake?.();
-  addEventListener("offline", away);
-  addEventListener("online", back);
-  run();
+  // A service on the same machine is reachable without a network: the next attempt succeeds.
+  const onOffline = () => controller?.abort();
+  const onOnline = () => wake?.();
+  addEventListener("offline", onOffline);
+  addEventListener("online", onOnline);
+  connect();
   return () => {
     stopped = true;
-    clearTimeout(watch);
-    removeEventListener("offline", away);
-    removeEventListener("online", back);
+    clearTimeout(watchdog);
+    removeEventListener("offline", onOffline);
+    removeEventListener("online", onOnline);
     controller?.abort();
   };
 }

@@ -1,4 +1,4 @@
-// Which page is shown, whether the service can be heard, and who may look.
+// The frame of the dashboard: pages by the hash of the URL, state of the connection, sign-in, colours.
 import { follow, session, token } from "/ui/api.js";
 import { h, replace } from "/ui/dom.js";
 import { retheme } from "/ui/chart.js";
@@ -13,19 +13,19 @@ const pages = { overview, rule, key, rules, fleet, queue };
 const view = document.getElementById("view");
 const live = document.getElementById("live");
 const lost = document.getElementById("lost");
-const leave = document.getElementById("leave");
+const signOut = document.getElementById("leave");
 
-let current = null; // { path, data, stop, close } of the page that is shown
+let current = null; // { path, data, stop, close } of the open page
 
 // ---- the connection ----
 
 function show(state, why = "") {
   if (state === "denied") return signIn();
   live.dataset.state = state;
-  live.textContent = { live: "live", lost: "no connection", wait: "connecting", still: "paused", gone: "gone" }[state] ?? state;
+  live.textContent = { live: "live", lost: "no connection", wait: "connecting", still: "paused", gone: "not found" }[state] ?? state;
   const text = state === "lost"
-    ? `The service cannot be heard${why ? ` (${why})` : ""}. What is below is from before; trying again.`
-    : state === "gone" ? `Nothing to follow here: ${why}.` : "";
+    ? `No connection to the service${why ? ` (${why})` : ""}. The data below is old. Retrying…`
+    : state === "gone" ? `This page cannot be shown: ${why}.` : "";
   lost.hidden = !text;
   if (lost.textContent !== text) lost.textContent = text;
 }
@@ -36,7 +36,7 @@ function connect() {
   current.stop = follow(current.path, current.data, show);
 }
 
-// A page follows one path at a time; another one replaces it.
+// A page follows one path at a time. A second call replaces the first.
 const context = {
   follow(path, data) {
     current.path = path;
@@ -47,7 +47,7 @@ const context = {
   denied: () => signIn(),
 };
 
-// A page nobody looks at gives its place back.
+// A hidden tab closes its stream: the service allows a limited number of streams.
 document.addEventListener("visibilitychange", () => {
   if (!current?.path) return;
   if (document.hidden) {
@@ -60,7 +60,7 @@ document.addEventListener("visibilitychange", () => {
 
 // ---- pages ----
 
-function place() {
+function parseHash() {
   const text = location.hash.replace(/^#\/?/, "");
   const mark = text.indexOf("?");
   const path = mark < 0 ? text : text.slice(0, mark);
@@ -68,16 +68,16 @@ function place() {
   return { name: name || "overview", rest, query: new URLSearchParams(mark < 0 ? "" : text.slice(mark + 1)) };
 }
 
-function close() {
+function closePage() {
   current?.stop?.();
   current?.close?.();
   current = null;
 }
 
-function open() {
-  const to = place();
+function openPage() {
+  const to = parseHash();
   const page = pages[to.name] ?? pages.overview;
-  close();
+  closePage();
   current = {};
   show("wait");
   for (const link of document.querySelectorAll("nav a")) {
@@ -92,18 +92,18 @@ function open() {
 
 addEventListener("hashchange", () => {
   if (location.hash === "#view") return;
-  if (takeToken()) return begin(STALE);
-  open();
+  if (takeToken()) return start(STALE);
+  openPage();
   view.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
 
-// ---- who ----
+// ---- sign-in ----
 
-const STALE = "The token in that address is not this service's. A service that was started anew has printed another one.";
+const STALE = "The token in this address is not valid. A service that was restarted prints a new address.";
 
-// The address that was printed at start brings a token in its fragment, which no server and no log gets to see. It does
-// not stay in the address bar or the history.
+// The service prints an address with a token in the fragment. Browsers do not send the fragment, so the token is in no log. It is removed
+// from the address bar and the history.
 function takeToken() {
   const found = location.hash.match(/^#token=(.+)$/);
   if (!found) return false;
@@ -113,36 +113,36 @@ function takeToken() {
 }
 
 function signIn(why) {
-  close();
-  leave.hidden = true;
+  closePage();
+  signOut.hidden = true;
   live.dataset.state = "wait";
   live.textContent = "signed out";
   lost.hidden = true;
   const field = h("input", { name: "token", type: "password", id: "token", autocomplete: "current-password", required: true });
-  const said = h("p", { class: "note bad", role: "alert", hidden: !why }, why ?? "");
+  const error = h("p", { class: "note bad", role: "alert", hidden: !why }, why ?? "");
   replace(view, h("form", {
     class: "card sign-in",
     async onsubmit(event) {
       event.preventDefault();
       token.set(field.value.trim());
-      if (!(await begin("That is none of this service's tokens."))) field.select();
+      if (!(await start("This token is not valid."))) field.select();
     },
-  }, h("h1", {}, "Sign in"), h("p", {}, "This service asks for a token: one of its --admin-token-file, or the one in the address that it printed at its start."), said,
+  }, h("h1", {}, "Sign in"), h("p", {}, "This service requires a token: one from its --admin-token-file, or the one in the address that it printed at its start."), error,
   h("label", { for: "token" }, "Token"), field, h("button", { class: "primary", type: "submit" }, "Sign in")));
   field.focus();
 }
 
-leave.addEventListener("click", () => {
+signOut.addEventListener("click", () => {
   token.set(null);
   signIn();
 });
 
-async function begin(why) {
+async function start(why) {
   try {
-    const told = await session();
-    leave.hidden = !told.token;
-    leave.title = told.token ? `Signed in with token ${told.token}` : "";
-    open();
+    const data = await session();
+    signOut.hidden = !data.token;
+    signOut.title = data.token ? `Signed in with token ${data.token}` : "";
+    openPage();
     return true;
   } catch (error) {
     if (error.status === 401 || error.status === 429) {
@@ -150,7 +150,7 @@ async function begin(why) {
       signIn(error.status === 429 ? `${error.message}.` : why);
     } else {
       show("lost", error.status ? error.message : "");
-      setTimeout(begin, 2000);
+      setTimeout(start, 2000);
     }
     return false;
   }
@@ -164,7 +164,7 @@ const button = document.getElementById("theme");
 function paint(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  button.setAttribute("aria-label", `Colours: ${theme === "system" ? "as the system has them" : theme}`);
+  button.setAttribute("aria-label", `Colours: ${theme}`);
   button.title = button.getAttribute("aria-label");
   button.textContent = { system: "◐", light: "☀", dark: "☾" }[theme];
   retheme();
@@ -178,4 +178,4 @@ button.addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
 
 paint(localStorage.getItem("weir-theme") ?? "system");
-begin(takeToken() ? STALE : undefined);
+start(takeToken() ? STALE : undefined);

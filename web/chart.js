@@ -1,4 +1,4 @@
-// Curves: uPlot for the large ones, a small canvas for rows.
+// Charts: uPlot for the large ones, a canvas for the small ones in table rows.
 import uPlot from "/ui/uPlot.js";
 import { count, rate } from "/ui/dom.js";
 
@@ -8,7 +8,7 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// Colours are read when a chart is made, so another theme makes it again.
+// A chart reads its colours when it is made, so a new theme makes all charts again.
 export function retheme() {
   for (const chart of charts) chart.make();
   for (const spark of sparks) spark();
@@ -16,17 +16,17 @@ export function retheme() {
 
 const clock = (t, seconds) => new Date(t * 1000).toLocaleTimeString("en-GB", seconds ? {} : { hour: "2-digit", minute: "2-digit" });
 
-// Times without dates: ten minutes or a day are shown.
+// Without dates: a chart shows ten minutes or a day.
 function timeTicks(u, ticks, axis, space, step) {
   return ticks.map((t) => clock(t, step < 60));
 }
 
-// What the legend tells: of the point that is pointed at, else of the last one.
-const shown = (u, index, at) => u.data[index]?.[at ?? u.data[0].length - 1];
+// The legend shows the point under the cursor, or else the last one.
+const legendValue = (u, index, at) => u.data[index]?.[at ?? u.data[0].length - 1];
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-// series: [{ label, colour, fill, dash, width }], all over the same times.
+// series: [{ label, colour, fill, dash, width }] with common times.
 export class Chart {
   constructor(box, series, height = 240) {
     this.box = box;
@@ -59,7 +59,7 @@ export class Chart {
       legend: { live: true },
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, Math.max(1, high * 1.08)] } },
       axes: [{ ...axis, space: 80, size: 34, values: timeTicks }, { ...axis, size: 52, values: (u, ticks) => ticks.map((t) => compact.format(t)) }],
-      series: [{ label: "at", value: (u, v, index, at) => (u.data[0].length ? clock(shown(u, 0, at), true) : "–") }, ...this.series.map((s) => ({
+      series: [{ label: "at", value: (u, v, index, at) => (u.data[0].length ? clock(legendValue(u, 0, at), true) : "–") }, ...this.series.map((s) => ({
         label: s.label,
         stroke: colour(s.colour),
         fill: s.fill ? colour(`${s.colour}-fill`) : undefined,
@@ -69,7 +69,7 @@ export class Chart {
         points: { show: false },
         spanGaps: false,
         value: (u, v, index, at) => {
-          const n = shown(u, index, at);
+          const n = legendValue(u, index, at);
           return n === null || n === undefined ? "–" : n < 10 && n % 1 ? rate(n) : count(n);
         },
       }))],
@@ -93,20 +93,20 @@ export class Chart {
   }
 }
 
-const LEAST = 60; // points that are shown, known or not
+const MIN_POINTS = 60; // shown, with or without data
 
-// Times and lists of a history, without the time before anybody watched.
+// Times and lists of a history, without the points before the first data.
 export function curves(history, ...lists) {
   const length = history.admitted.length;
   const known = history.admitted.findIndex((n) => n !== null);
-  const skip = Math.max(0, Math.min(known < 0 ? length : known, length - LEAST));
+  const skip = Math.max(0, Math.min(known < 0 ? length : known, length - MIN_POINTS));
   const times = Array.from({ length: length - skip }, (_, i) => history.end - (length - skip - i) * history.span);
   return [times, ...lists.map((list) => list.slice(skip))];
 }
 
 const sparks = new Set();
 
-// All requests, and in front of them those that were refused.
+// A small bar chart: all requests, and in front of them the refused ones.
 export function spark(canvas) {
   let last = null;
   const draw = () => {

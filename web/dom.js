@@ -1,4 +1,4 @@
-// Elements made of text: nothing that came from a client is ever read as markup.
+// Elements and texts. Values from clients are always inserted as text, never as markup.
 
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
@@ -13,7 +13,7 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
-// Sets text only where it differs: what is selected stays selected, and screen readers stay calm.
+// Writes only a text that differs, so a selection stays and screen readers do not repeat it.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -25,13 +25,13 @@ export function replace(element, ...children) {
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const named = (c) => {
   const n = c.charCodeAt(0);
-  if (n === 0x1f) return " · "; // between the values of a key
+  if (n === 0x1f) return " · "; // separates the values of a key
   if (n < 0x20) return String.fromCharCode(0x2400 + n);
   if (n === 0x7f) return "\u2421";
   return `⟨${n.toString(16).toUpperCase().padStart(4, "0")}⟩`;
 };
 
-// A text of a client as it can be looked at: what would not show, shows.
+// A text of a client with its control and invisible characters made visible.
 export function visible(text, most = 120) {
   const shown = text.length > most ? text.slice(0, most) : text;
   const rest = text.length - shown.length;
@@ -55,11 +55,11 @@ export function percent(part, all) {
   return p >= 10 || p === 0 ? `${Math.round(p)} %` : `${p.toFixed(1)} %`;
 }
 
-// What came of decisions that did not admit, by the counts there are: curves have one line for all of it.
+// The label of all decisions that do not admit: charts have one line for them. Names only the kinds with a count.
 export function denied(counts, shadow = false) {
-  const said = [counts.refused && "refused", counts.deferred && "deferred", counts.shadowed && "would be refused"].filter(Boolean);
-  if (!said.length) return shadow ? "would be refused" : "refused";
-  return said.length > 1 ? `${said.slice(0, -1).join(", ")} or ${said.at(-1)}` : said[0];
+  const kinds = [counts.refused && "refused", counts.deferred && "deferred", counts.shadowed && "would be refused"].filter(Boolean);
+  if (!kinds.length) return shadow ? "would be refused" : "refused";
+  return kinds.length > 1 ? `${kinds.slice(0, -1).join(", ")} or ${kinds.at(-1)}` : kinds[0];
 }
 
 export function bytes(n) {
@@ -71,17 +71,17 @@ export function bytes(n) {
 }
 
 export function span(seconds) {
-  if (seconds === null) return "no wait will do";
+  if (seconds === null) return "never";
   if (seconds < 1) return `${Math.ceil(seconds * 1000)} ms`;
   if (seconds < 60) return `${Number(seconds.toFixed(seconds < 10 ? 1 : 0))} s`;
   const parts = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   let left = Math.round(seconds);
-  const said = [];
+  const shown = [];
   for (const [unit, size] of parts) {
-    if (left >= size && said.length < 2) said.push(`${Math.floor(left / size)} ${unit}`);
+    if (left >= size && shown.length < 2) shown.push(`${Math.floor(left / size)} ${unit}`);
     left %= size;
   }
-  return said.join(" ");
+  return shown.join(" ");
 }
 
 export function nanos(ns) {
@@ -99,14 +99,14 @@ export const words = (name) => (name ? name.replaceAll("_", " ") : "");
 
 let dialogs = 0;
 
-// Asks, and resolves with the fields of the form, or null.
+// Shows a dialog. Resolves with the fields of its form, or with null if it was cancelled.
 export function confirm(title, body, verb, danger = false) {
   return new Promise((resolve) => {
     const id = `dialog-${++dialogs}`;
     const form = h("form", { method: "dialog" },
       h("h2", { id }, title), body,
       h("div", { class: "actions" },
-        h("button", { type: "button", class: "quiet", onclick: () => dialog.close("") }, "Leave it"),
+        h("button", { type: "button", class: "quiet", onclick: () => dialog.close("") }, "Cancel"),
         h("button", { type: "submit", value: "yes", class: danger ? "danger" : "primary" }, verb)));
     const dialog = h("dialog", { "aria-labelledby": id }, form);
     dialog.addEventListener("close", () => {

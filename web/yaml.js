@@ -1,4 +1,4 @@
-// Colours for a line of YAML. Lines stand for themselves: a text over several lines is coloured as if it were not one.
+// Colours for YAML, line by line: a text over several lines is coloured like other lines.
 
 const PIECES = /(#.*$)|("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')|([A-Za-z_][\w.-]*)(?=\s*:(?:\s|$))|(\b\d[\d_.]*(?:ms|s|m|h|d|%)?\b)|(\b(?:true|false|null|unlimited)\b)|([[\]{},:&*|>-])/g;
 const NAMES = [null, "comment", "text", "name", "number", "word", "sign"];
@@ -7,7 +7,7 @@ export function colour(line) {
   const pieces = [];
   let end = 0;
   for (const found of line.matchAll(PIECES)) {
-    // A hash within a word is no comment.
+    // A hash inside a word does not start a comment.
     if (found[1] && found.index > 0 && !/\s/.test(line[found.index - 1])) continue;
     if (found.index > end) pieces.push(line.slice(end, found.index));
     const kind = NAMES[found.findIndex((group, i) => i > 0 && group !== undefined)];

@@ -1,5 +1,5 @@
-/* Two processes, one limit. `embed-demo` has a table to itself; `embed-demo NAME` uses the table of
- * that name and leaves it there, so that others can count along (embed.py). */
+/* Two processes share one limit. `embed-demo` uses a private table. `embed-demo NAME` uses the
+ * table of that name and does not remove it, so that other programs can use it (embed.py). */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,7 +24,7 @@ static int ask(struct weir_table *table, const struct weir_limit *limit)
 		admitted += d.admitted;
 		printf("process %d: %s, %u left, retry after %.0f s\n", (int)getpid(),
 		       d.admitted ? "admitted" : "refused", d.remaining, d.retry_after_ns / 1e9);
-		usleep(5000); /* so that both have their turns */
+		usleep(5000); /* lets the other process run */
 	}
 	return admitted;
 }
@@ -41,18 +41,18 @@ int main(int argc, char **argv)
 	char name[32];
 	int status = 0, admitted;
 
-	setvbuf(stdout, NULL, _IOLBF, 0); /* whole lines, into a pipe too */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* line buffered, also into a pipe */
 	snprintf(name, sizeof name, "embed-demo-%d", (int)getpid());
 	opts.name = argc > 1 ? argv[1] : name;
-	opts.dir = argc > 1 ? NULL : "/dev/shm"; /* NULL: where everyone looks */
+	opts.dir = argc > 1 ? NULL : "/dev/shm"; /* NULL: the default folder */
 	if (weir_limit_check(&limit, &error) < 0 || weir_open(&opts, &table, &error) < 0) {
 		fprintf(stderr, "embed-demo: %s\n", error.text);
 		return 1;
 	}
-	if (argc == 1) /* the name goes, the memory stays ours: nothing is left, however we end */
+	if (argc == 1) /* removes the name; the memory is freed when both processes exit */
 		weir_remove(opts.name, opts.dir, NULL);
 	if (fork() == 0)
-		_exit(ask(table, &limit)); /* a child may use the handle it inherited */
+		_exit(ask(table, &limit)); /* a child process may use the inherited handle */
 	admitted = ask(table, &limit);
 	wait(&status);
 	admitted += WEXITSTATUS(status);

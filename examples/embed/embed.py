@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""libweir from Python, through ctypes: the same table and the same counters as embed.c.
+"""libweir from Python with ctypes. Uses the same table and counters as embed.c.
 
-  embed.py ask NAME [FILE]      asks eight times; a table that has to be made begins with FILE
+  embed.py ask NAME [FILE]      asks eight times; a new table is restored from FILE
   embed.py checkpoint NAME FILE writes the table's state to FILE
   embed.py remove NAME          removes the table
 
-$WEIR_LIB is the library to load, libweir.so.0 where it is not set.
+$WEIR_LIB is the library to load (default libweir.so.0).
 """
 
 import ctypes as c
@@ -19,8 +19,8 @@ TOKEN_BUCKET = 1
 OPEN_EXISTING = 1
 
 
-# The structs of weir/error.h, algo.h and weir.h. The library compares `size` with its own, so a
-# struct that has fallen behind its header is an error, not a wrong answer.
+# The structs of weir/error.h, algo.h and weir.h. The library compares `size` with its own size and
+# returns an error if a struct does not match its header.
 class Error(c.Structure):
     _fields_ = [("code", c.c_int), ("text", c.c_char * 252)]
 
@@ -54,7 +54,7 @@ class Decision(c.Structure):
                 ("charged_ns", c.c_uint64)]
 
 
-# Without these ctypes would pass an int as 32 bits, and cut pointers and times in half.
+# Without these declarations ctypes passes integers as 32 bits, and truncates pointers and times.
 lib.weir_take.argtypes = [c.c_void_p, c.POINTER(Limit), c.c_char_p, c.c_size_t, c.c_int64,
                           c.c_uint64, c.POINTER(Decision)]
 lib.weir_checkpoint.argtypes = [c.c_void_p, c.c_char_p, c.c_uint64, c.POINTER(Error)]
@@ -70,7 +70,7 @@ def check(code, error=None):
 
 
 class Table:
-    """A table by its name, in the folder where every program looks for it."""
+    """A table, found by its name in the default folder."""
 
     def __init__(self, name, **opts):
         opts = Opts(size=c.sizeof(Opts), name=name.encode(), **opts)

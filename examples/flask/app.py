@@ -1,5 +1,5 @@
-"""A web app of which several run. How often somebody may come is not its business: it asks weir, one question for
-each request, and weir keeps one count for all of them."""
+"""A web app that runs in several instances. Each instance asks weir about each request, and weir counts the requests of
+all instances together."""
 
 import json
 import os
@@ -14,7 +14,7 @@ app = Flask(__name__)
 
 
 def ask(user):
-    """What weir says about one more request of this user."""
+    """Returns weir's decision about one more request of this user."""
     question = {"domain": "flask", "descriptors": [{"entries": [{"key": "user", "value": user}]}]}
     asked = urllib.request.Request(f"{WEIR}/v1/check", json.dumps(question).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked, timeout=1) as answer:
@@ -23,12 +23,12 @@ def ask(user):
 
 @app.before_request
 def limit():
-    # A demo believes the header. Take the user of your session, or of a verified token.
+    # The demo trusts the header. In production use the user of the session or of a verified token.
     user = request.headers.get("X-User-Id") or request.remote_addr
     try:
         g.decision = ask(user)
     except OSError as e:
-        app.logger.warning("weir does not answer, the request passes: %s", e)
+        app.logger.warning("weir does not answer; the request passes: %s", e)
         return None
     if g.decision["admitted"]:
         return None
@@ -36,7 +36,7 @@ def limit():
 
 
 @app.after_request
-def tell(response):
+def add_limit_headers(response):
     decision = g.get("decision")
     if decision and decision["limit"] is not None:
         response.headers["X-Ratelimit-Limit"] = decision["limit"]

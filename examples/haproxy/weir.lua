@@ -1,13 +1,13 @@
 -- An action that asks weir about each request:   http-request lua.weir
 --
--- A request that weir admits passes, and txn.weir.* hold the fields of its limit for the answer. A refusal is sent to
--- the client as weir words it. If weir is down, slow or broken, the request passes.
+-- If weir admits a request, the request passes, and txn.weir.* hold the header fields of its limit. A refusal is sent to
+-- the client with weir's status, fields and body. If weir is down, slow or fails, the request passes.
 
 local ADDRESS = os.getenv("WEIR_ADDRESS") or "127.0.0.1:8082"
 local QUESTION = "http://" .. ADDRESS .. "/check/api?by=forwarded"
 local TIMEOUT_MS = 500
 
--- Fields of an answer that the client sees, and the variables that carry them to the answer of the API.
+-- Header fields for the client, and the variables that carry them to the API's response.
 local FIELDS = {
 	["x-ratelimit-limit"] = "txn.weir.limit",
 	["x-ratelimit-remaining"] = "txn.weir.remaining",
@@ -15,7 +15,7 @@ local FIELDS = {
 	["ratelimit-policy"] = "txn.weir.policy",
 }
 
--- Fields that belong to one connection, and those that only this proxy may set.
+-- Header fields of a single connection, and header fields that only this proxy may set.
 local NOT_PASSED_ON = {
 	["connection"] = true, ["keep-alive"] = true, ["te"] = true, ["trailer"] = true, ["transfer-encoding"] = true,
 	["upgrade"] = true, ["proxy-connection"] = true, ["content-length"] = true, ["expect"] = true, ["host"] = true,

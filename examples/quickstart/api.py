@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A small API to have something behind the gateway: api.py [PORT], a free one without.
+"""A small demo API for the gateway: api.py [PORT]. Without PORT it uses a free port.
 
-Prints the port it listens on, and ends when its standard input does."""
+Prints its port, and exits when its standard input is closed."""
 
 import http.server
 import json
@@ -41,7 +41,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         elif path.startswith("/v1/rewards/"):
             self.answer(200, reward=path.rsplit("/", 1)[1], device=self.headers.get("X-Device-Id"))
         else:
-            self.answer(404, error="there is nothing here")
+            self.answer(404, error="not found")
 
     def log_message(self, format, *args):  # pylint: disable=redefined-builtin
         pass

@@ -1,40 +1,38 @@
+/* Writes the main and http blocks of nginx's configuration. `weir gateway` calls wr_conf_write() at
+ * its start, at every reload and for --print-config. */
 #include "gateway/conf.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "gateway/places.h"
+#include "gateway/paths.h"
 
-/* Connections of a worker: each request may have one to a client and one to an API server, which
- * both are open files. */
-static unsigned long long connections(const struct wr_gateway_plan *plan)
-{
-	uint64_t most = plan->open_files > 256 ? plan->open_files - 128 : 128;
-
-	return most < 16384 ? most : 16384;
-}
-
-static void put_intro(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
+static void put_intro(enum wr_conf_use use, FILE *out)
 {
 	if (use == WR_CONF_SHOW)
-		fputs("# Made by weir gateway --print-config. Process id and temporary files are "
-		      "relative\n"
-		      "# to a folder of nginx's own, which -p names:\n"
+		fputs("# Written by weir gateway --print-config. The paths of the process id and "
+		      "of temporary\n"
+		      "# files are relative to the folder that nginx gets with -p:\n"
 		      "#\n"
 		      "#     mkdir run && nginx -p $PWD/run -c $PWD/saved.conf\n"
 		      "#\n"
-		      "# To take it into a configuration of yours: load_module to its top, what "
-		      "begins with\n"
-		      "# weir_ and the maps to its http block, the rest to a server block.\n\n",
+		      "# To merge it into another configuration: put load_module at the top, the "
+		      "directives that\n"
+		      "# begin with weir_ and the maps into the http block, the rest into a server "
+		      "block.\n\n",
 		      out);
 	else
-		fputs("# Made by weir gateway at every start and SIGHUP: changes here are "
+		fputs("# Written by weir gateway at every start and SIGHUP. Changes made here are "
 		      "lost.\n\n",
 		      out);
-	(void)plan;
 }
 
 static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
+	/* A request can hold two connections, to a client and to an API server. Each is an open
+	 * file. 128 files are left for logs, the table and the rules. */
+	uint64_t connections = plan->open_files > 256 ? plan->open_files - 128 : 128;
+
 	wr_conf_line(out, 0, "load_module", plan->module);
 	if (plan->user) {
 		fputs("user ", out);
@@ -58,15 +56,16 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 		"events {\n"
 		"    worker_connections %llu;\n"
 		"}\n\n",
-		connections(plan));
+		(unsigned long long)(connections < 16384 ? connections : 16384));
 }
 
-/* nginx makes all of these at start, used or not, and its own defaults belong to root. */
+/* nginx creates all temporary folders when it starts, also the unused ones. Its default folders
+ * belong to root, so a gateway that runs as another user could not start. */
 static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
-	const char *const *names = wr_places_temporary;
+	const char *const *names = wr_gateway_temporary_kinds;
 
-	for (size_t i = 0; i < WR_TEMPORARY_KINDS; i++) {
+	for (size_t i = 0; i < WR_GATEWAY_TEMPORARY_KINDS; i++) {
 		char path[4096 + 64], directive[32];
 
 		snprintf(path, sizeof path, "%s%s%s_temp", use == WR_CONF_RUN ? plan->bodies : "",
@@ -76,7 +75,8 @@ static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use u
 	}
 }
 
-/* nginx waits a little longer than the service does for Redis, whose word it is then. */
+/* nginx waits 25 % longer than the service waits for Redis: if Redis is slow, the service decides
+ * by the rule's fallback and nginx still gets that decision. */
 static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	uint64_t timeout_ns = plan->settings->central_timeout_ns;
@@ -86,22 +86,13 @@ static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use
 	if (use == WR_CONF_SHOW)
 		fprintf(out,
 			"    # The Unix socket of weir serve --resp unix:%s --redis …\n"
-			"    # that nginx's workers may connect to.\n",
+			"    # nginx's workers need permission to connect to it.\n",
 			plan->socket);
 	snprintf(address, sizeof address, "unix:%s", plan->socket);
 	fputs("    weir_central ", out);
 	wr_conf_quote(out, address);
 	fprintf(out, " timeout=%llums fleet=%llu;\n", (unsigned long long)timeout_ms,
 		(unsigned long long)plan->settings->fleet_size);
-}
-
-/* Whoever shows it at the socket is believed what it says of a request. */
-static void put_link_key(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
-{
-	if (use == WR_CONF_SHOW)
-		fputs("    # The file of weir serve --link-key, which only its owner can read.\n",
-		      out);
-	wr_conf_line(out, 1, "weir_link_key", plan->link_key);
 }
 
 static void put_queue(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
@@ -111,9 +102,9 @@ static void put_queue(const struct wr_gateway_plan *plan, enum wr_conf_use use, 
 	if (use == WR_CONF_SHOW)
 		fprintf(out,
 			"    # The Unix socket of weir serve --resp unix:%s --queue URL\n"
-			"    # --queue-target unix:%s, whose folder has to be there and is\n"
-			"    # closed to all others (0700): what comes from it passes without "
-			"limits.\n",
+			"    # --queue-target unix:%s. Its folder must exist and must be\n"
+			"    # closed to other users (0700): requests from this socket are not "
+			"limited.\n",
 			plan->socket, plan->deliver);
 	snprintf(address, sizeof address, "unix:%s", plan->socket);
 	wr_conf_line(out, 1, "weir_queue", address);
@@ -134,8 +125,12 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	fprintf(out, "    weir_headers %s;\n", s->headers);
 	if (s->keys && strcmp(s->keys, "text") != 0)
 		fprintf(out, "    weir_keys %s;\n", s->keys);
+	if ((s->central || plan->queue) && use == WR_CONF_SHOW)
+		fputs("    # The file of weir serve --link-key, which only its owner can read.\n",
+		      out);
+	/* The service trusts the request details that come from holders of this key. */
 	if (s->central || plan->queue)
-		put_link_key(plan, use, out);
+		wr_conf_line(out, 1, "weir_link_key", plan->link_key);
 	if (s->central)
 		put_central(plan, use, out);
 	if (plan->queue)
@@ -171,16 +166,14 @@ static void put_log(const struct wr_gateway_plan *plan, FILE *out)
 	}
 }
 
-/* nginx counts streams of HTTP/2 that the client resets as requests of the connection, and has no
- * other bound on them: after so many the connection ends. Over HTTP/1 a request costs an answer. */
-static int requests_per_connection(const struct wr_gateway_plan *plan)
-{
-	return plan->tls_cert || plan->settings->h2c.count ? 1000 : 10000;
-}
-
-/* What one client may hold, and for how long. */
+/* Writes the limits on the memory, connections and time that one client can use. */
 static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 {
+	/* keepalive_requests is nginx's only bound on HTTP/2 streams that a client opens and
+	 * resets, so it is lower with HTTP/2. Over HTTP/1 the client has to read a response for
+	 * each request. */
+	int requests_max = plan->tls_cert || plan->settings->h2c.count ? 1000 : 10000;
+
 	fprintf(out,
 		"    server_tokens off;\n"
 		"    client_header_timeout 15s;\n"
@@ -194,16 +187,18 @@ static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 		"    client_body_buffer_size 16k;\n"
 		"    client_max_body_size %llu;\n"
 		"    http2_max_concurrent_streams 128;\n"
-		"    # x_user_id and x-user-id are one variable to many an API: only the one with "
-		"hyphens passes.\n"
+		"    # Many frameworks read x_user_id and x-user-id as the same header: nginx "
+		"passes "
+		"only the name with hyphens.\n"
 		"    underscores_in_headers off;\n"
 		"    ignore_invalid_headers on;\n\n",
-		requests_per_connection(plan), (unsigned long long)plan->settings->max_body_bytes);
+		requests_max, (unsigned long long)plan->settings->max_body_bytes);
 }
 
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
-	put_intro(plan, use, out);
+	assert(plan->settings && plan->domain && plan->rules && plan->module);
+	put_intro(use, out);
 	put_main(plan, use, out);
 	fputs("http {\n", out);
 	put_weir(plan, use, out);

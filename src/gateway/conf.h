@@ -1,4 +1,4 @@
-/* nginx's configuration as text. */
+/* Writes nginx's configuration from a plan. No I/O except to the stream that the caller passes. */
 #ifndef WR_GATEWAY_CONF_H
 #define WR_GATEWAY_CONF_H
 
@@ -6,19 +6,20 @@
 
 #include "gateway/plan.h"
 
-/* What the text is for. */
 enum wr_conf_use {
-	WR_CONF_RUN,  /* the gateway's own nginx */
-	WR_CONF_SHOW, /* --print-config: needs nothing that the gateway makes */
+	WR_CONF_RUN,  /* for the nginx that the gateway starts */
+	WR_CONF_SHOW, /* for --print-config: names no file that only the gateway creates */
 };
 
-/* A checked plan with its domain. */
+/* Writes the whole configuration. The plan comes from wr_gateway_plan(), with plan->domain set by
+ * wr_gateway_pick_domain(). */
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out);
 
-/* conf_text.c: a text between double quotes. What nginx could take for more than text (a `$`,
- * control characters) is kept out of plans. */
+/* conf_text.c: writes the text between double quotes, with `"` and `\` escaped. Asserts that the
+ * text has no `$` and no control characters: nginx cannot escape them, and wr_gateway_plan()
+ * refuses them. */
 void wr_conf_quote(FILE *out, const char *text);
-/* A directive with one quoted argument, indented by so many levels. */
+/* Writes a directive with one quoted argument, indented by `depth` levels of four blanks. */
 void wr_conf_line(FILE *out, int depth, const char *directive, const char *text);
 
 /* conf_server.c: API servers, header fields, the server block. */
@@ -26,14 +27,16 @@ void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out);
 
-/* conf_queue.c: what is kept with a deferred request, its ticket, and where it is delivered. */
-void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out);
+/* conf_queue.c: the fields that are stored with a deferred request, the location for tickets, and
+ * the server block through which deferred requests are delivered. */
+void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out);
 
-/* conf_server.c: fields that the gateway speaks for, as NAME VALUE of a directive, and how the API
- * servers are reached. */
+/* conf_server.c: writes one `directive NAME VALUE;` line for each header field that the gateway
+ * sets itself. With to_auth, the values are those for the authentication service. */
 void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
 		    bool to_auth, FILE *out);
+/* Writes proxy_pass to the API servers with its timeouts and TLS options. */
 void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out);
 
 #endif

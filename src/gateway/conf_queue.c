@@ -1,9 +1,11 @@
-/* Requests that are kept for later, in nginx's configuration. */
+/* Writes the parts of nginx's configuration for deferred requests. Called by conf.c and
+ * conf_server.c if the plan has a queue. */
 #include "gateway/conf.h"
 
-/* What the API would have been told of the request goes with it: by the time of its delivery nobody
- * knows. Who has a ticket may ask what became of it, whoever he is. */
-void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out)
+/* The fields that nginx would send to the API now (client address, user) are stored with the
+ * request, because they cannot be found out at delivery. A ticket is the only credential needed to
+ * ask for a request's state. */
+void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)
 {
 	wr_conf_fields(plan, "weir_queue_field", 2, false, out);
 	fputs("        location /.weir/tickets/ {\n"
@@ -14,8 +16,9 @@ void wr_conf_kept(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 }
 
-/* Past the limits, which whoever delivers has asked already; fields are as they were kept. If no
- * connection to any server could be made he is told: that is not held against the request. */
+/* The deliverer has already asked the limiter, so this server applies no limits. Header fields are
+ * sent as they were stored. X-Weir-Unreachable reports that no API server accepted a connection;
+ * the deliverer does not count such an attempt. */
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];

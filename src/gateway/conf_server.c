@@ -1,3 +1,5 @@
+/* Writes the server block of nginx's configuration: listeners, upstreams, forwarded header fields
+ * and authentication. Called by conf.c. */
 #include "gateway/conf.h"
 
 #include <string.h>
@@ -6,9 +8,9 @@
 
 #define AUTH_LOCATION "/.weir/auth"
 
-/* Fields that the gateway speaks for: an API believes them, so a client's own do not pass. They are
- * what we see or, where proxies are trusted, what such a one says: the variable of a map. Without a
- * value the field is dropped. */
+/* Header fields that the gateway sets itself. An API trusts these fields, so the client's values
+ * are not passed on. `own` is the value that nginx sees; `relayed` is used with --trust and takes
+ * the value from a trusted proxy. nginx drops a field with an empty value. */
 static const struct {
 	const char *name, *own, *relayed;
 } forwarded[] = {
@@ -19,16 +21,16 @@ static const struct {
 	{"X-Forwarded-Host", "$weir_host", "$weir_forwarded_host"},
 	{"X-Forwarded-Port", "$server_port", "$server_port"},
 	{"X-Request-Id", "$request_id", "$weir_request_id"},
-	/* Rack believes these before X-Forwarded-Proto. */
+	/* Rack reads these before X-Forwarded-Proto. */
 	{"X-Forwarded-Ssl", "\"\"", "\"\""},
 	{"X-Forwarded-Scheme", "\"\"", "\"\""},
 	{"X-Forwarded-Prefix", "\"\"", "\"\""},
 	{"X-Forwarded-Server", "\"\"", "\"\""},
 	{"Forwarded", "\"\"", "\"\""},
-	/* Some frameworks route by these, past limits that go by the path. */
+	/* Some frameworks route by these instead of the path, which would bypass limits by path. */
 	{"X-Original-URL", "\"\"", "\"\""},
 	{"X-Rewrite-URL", "\"\"", "\"\""},
-	/* Some frameworks take these for the client's address. */
+	/* Some frameworks use these as the client's address. */
 	{"True-Client-IP", "\"\"", "\"\""},
 	{"X-Client-IP", "\"\"", "\"\""},
 	{"X-Cluster-Client-IP", "\"\"", "\"\""},
@@ -46,17 +48,17 @@ static const struct {
 	{"X-Envoy-External-Address", "\"\"", "\"\""},
 	{"X-Azure-ClientIP", "\"\"", "\"\""},
 	{"Fly-Client-IP", "\"\"", "\"\""},
-	/* … and these for the host. */
+	/* Some frameworks use these as the host. */
 	{"X-Host", "\"\"", "\"\""},
 	{"X-Original-Host", "\"\"", "\"\""},
-	/* Only what was kept and is delivered late has it. */
+	/* Only the deliverer of deferred requests sets it. */
 	{"X-Weir-Deferred", "\"\"", "\"\""},
-	/* CGI makes HTTP_PROXY of it, which libraries obey. */
+	/* CGI turns it into HTTP_PROXY, which HTTP libraries use as their proxy. */
 	{"Proxy", "\"\"", "\"\""},
 };
 
-/* What the authentication service is told of the request. An API has no use for them, but some
- * believe them. */
+/* Fields that describe the request to the authentication service. They are removed from requests to
+ * the API, because some frameworks trust them. */
 static const struct {
 	const char *name, *value;
 } described[] = {
@@ -66,9 +68,11 @@ static const struct {
 	{"X-Forwarded-Method", "$request_method"},
 };
 
-/* What a trusted proxy may say in place of what we see, if it looks like that. */
+/* Values that a trusted proxy can set. A value that does not match the pattern is replaced by
+ * `own`.
+ */
 static const struct {
-	const char *variable, *said, *pattern, *own;
+	const char *variable, *received, *pattern, *own;
 } relayed[] = {
 	{"$weir_forwarded_proto", "$http_x_forwarded_proto", "https?", "$scheme"},
 	{"$weir_forwarded_host", "$http_x_forwarded_host", "[A-Za-z0-9._:\\[\\]-]+", "$weir_host"},
@@ -77,7 +81,7 @@ static const struct {
 
 static void put_maps(FILE *out)
 {
-	fputs("    # Only WebSocket may switch protocols: h2c would be a tunnel past the limits.\n"
+	fputs("    # Only WebSocket may switch protocols: an h2c tunnel would bypass the limits.\n"
 	      "    map $http_upgrade $weir_upgrade {\n"
 	      "        ~*^websocket$ websocket;\n"
 	      "        default \"\";\n"
@@ -86,8 +90,8 @@ static void put_maps(FILE *out)
 	      "        ~*^websocket$ upgrade;\n"
 	      "        default \"\";\n"
 	      "    }\n"
-	      "    # Host as it was sent, unless the request line names another, which nginx goes "
-	      "by.\n"
+	      "    # The Host header as the client sent it, unless the request line names another "
+	      "host: nginx uses that one.\n"
 	      "    map \"$host|$http_host\" $weir_host {\n"
 	      "        \"~*^([a-z0-9._:\\[\\]-]{1,255})\\|\\1(:[0-9]+)?$\" $http_host;\n"
 	      "        \"~^\\|\" localhost;\n"
@@ -122,12 +126,14 @@ static void put_trusted(const struct wr_text_list *trust, FILE *out)
 		unix_too);
 }
 
-/* The client itself may have written what stands left of its address. nginx finds the address, as
- * the last one that is not trusted; it may stand there with a port. If it is not found again, the
- * proxies between it and the last one are left out. */
+/* nginx has found the client's address: the last entry of X-Forwarded-For that is not trusted.
+ * Entries to the left of it can be forged by the client and are dropped. The entry may have a port.
+ * If the pattern does not find the entry, the proxies between the client and the last proxy are
+ * left out. */
 static void put_hops(FILE *out)
 {
-	fputs("    # From the client's address on: left of it is what the client wrote.\n"
+	fputs("    # Starts at the client's address: the client can forge the entries to the left "
+	      "of it.\n"
 	      "    map "
 	      "\"$weir_trusted|$realip_remote_addr|$remote_addr|$http_x_forwarded_for\" "
 	      "$weir_forwarded_for {\n"
@@ -158,13 +164,14 @@ void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out)
 			"        \"~^1\\|%s$\" %s;\n"
 			"        default %s;\n"
 			"    }\n",
-			relayed[i].said, relayed[i].variable, relayed[i].pattern, relayed[i].said,
-			relayed[i].own);
+			relayed[i].received, relayed[i].variable, relayed[i].pattern,
+			relayed[i].received, relayed[i].own);
 	fputc('\n', out);
 }
 
-/* Idle connections are closed before an API server would do it (Node does after 5 s): a POST on one
- * that is just being closed would be lost, for it is not sent twice. */
+/* nginx closes idle connections after 4 s, before an API server does (Node.js after 5 s). A POST
+ * sent on a connection that the server is closing fails, because nginx does not send a POST twice.
+ */
 void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char text[WR_ENDPOINT_TEXT];
@@ -262,14 +269,9 @@ void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, i
 	}
 }
 
-static unsigned long long milliseconds(uint64_t ns)
-{
-	return (ns + 999999) / 1000000;
-}
-
 void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out)
 {
-	unsigned long long timeout = milliseconds(plan->settings->upstream_timeout_ns);
+	unsigned long long timeout = (plan->settings->upstream_timeout_ns + 999999) / 1000000;
 
 	fprintf(out, "            proxy_pass %s://weir_api;\n",
 		plan->upstream_name ? "https" : "http");
@@ -280,7 +282,7 @@ void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out)
 		"            proxy_buffer_size 16k;\n"
 		"            proxy_buffers 8 16k;\n"
 		"            proxy_redirect off;\n"
-		"            # An answer of the API cannot send nginx elsewhere.\n"
+		"            # Responses of the API must not redirect nginx or change its limits.\n"
 		"            proxy_ignore_headers X-Accel-Redirect X-Accel-Expires "
 		"X-Accel-Limit-Rate\n"
 		"                                 X-Accel-Buffering X-Accel-Charset;\n"
@@ -288,7 +290,8 @@ void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out)
 		"            proxy_send_timeout %llums;\n"
 		"            proxy_read_timeout %llums;\n"
 		"            proxy_socket_keepalive on;\n"
-		"            # Another server is tried, but never twice what is not safe to "
+		"            # nginx retries on another server, except requests that are not safe "
+		"to "
 		"repeat.\n"
 		"            proxy_next_upstream error timeout;\n"
 		"            proxy_next_upstream_tries 3;\n"
@@ -309,7 +312,7 @@ static void put_api(const struct wr_gateway_plan *plan, FILE *out)
 		plan->settings->stream_uploads ? "off" : "on");
 }
 
-/* A subrequest of every request; from outside it is not there. */
+/* The module sends a subrequest to this location for every request. Clients cannot reach it. */
 static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char text[WR_ENDPOINT_TEXT];
@@ -333,8 +336,8 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 	wr_conf_fields(plan, "proxy_set_header", 3, true, out);
 	fputs("            proxy_pass_request_body off;\n"
 	      "            proxy_set_header Content-Length \"\";\n"
-	      "            # What could make its answer a 304, a 412 or a part is meant for the "
-	      "API.\n"
+	      "            # Conditional and range headers are meant for the API: here they could "
+	      "cause a 304, 412 or 206.\n"
 	      "            proxy_set_header If-Match \"\";\n"
 	      "            proxy_set_header If-None-Match \"\";\n"
 	      "            proxy_set_header If-Modified-Since \"\";\n"
@@ -363,7 +366,7 @@ void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
 	if (plan->has_auth)
 		fputs("        weir_auth " AUTH_LOCATION ";\n", out);
 	if (plan->queue)
-		wr_conf_kept(plan, out);
+		wr_conf_queued(plan, out);
 	fputc('\n', out);
 	put_api(plan, out);
 	if (plan->has_auth)

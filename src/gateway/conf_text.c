@@ -1,3 +1,4 @@
+/* Quotes text for nginx's configuration. Called by the other conf_*.c files. */
 #include "gateway/conf.h"
 
 #include <assert.h>

@@ -1,7 +1,9 @@
-/* Where requests are kept for later. They must outlive a reboot, so it is not the runtime folder.
+/* Decides whether the gateway has a queue of deferred requests, and in which folder. The folder
+ * must survive a reboot, so it is not the runtime folder. Called by the subcommand `weir gateway`.
  */
 #include "gateway/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,48 +13,13 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "rules/rules.h"
 
 #define ROOT_STATE "/var/lib/weir"
 
-static bool node_defers(const struct wr_node *node)
-{
-	for (size_t i = 0; i < node->limit_count; i++)
-		if (node->limits[i].on_limit == WR_DEFER)
-			return true;
-	return false;
-}
-
-/* Depth first, without recursion: trees are as deep as their files say. */
-static bool domain_defers(const struct wr_node *domain)
-{
-	const struct wr_node *node = domain;
-
-	while (node) {
-		if (node_defers(node))
-			return true;
-		if (node->more->first_child) {
-			node = node->more->first_child;
-			continue;
-		}
-		while (node != domain && !node->more->next)
-			node = node->parent;
-		node = node == domain ? NULL : node->more->next;
-	}
-	return false;
-}
-
-static const struct wr_node *find_domain(const struct weir_rules *rules, const char *name)
-{
-	const struct wr_node *d = rules->first_domain;
-
-	while (d && !wr_str_equal(d->key, wr_str(name)))
-		d = d->more->next;
-	return d;
-}
-
-/* Where programs of this user keep what outlives a reboot; NULL: nobody knows. */
+/* The folder for persistent state of this user's programs; NULL: HOME and XDG_STATE_HOME are unset.
+ */
 static const char *state_folder(struct wr_arena *arena)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -60,12 +27,14 @@ static const char *state_folder(struct wr_arena *arena)
 	if (geteuid() == 0)
 		return ROOT_STATE;
 	if (state && state[0] == '/')
-		return wr_places_print(arena, "%s/weir", state);
-	return home && home[0] == '/' ? wr_places_print(arena, "%s/.local/state/weir", home) : NULL;
+		return wr_gateway_print(arena, "%s/weir", state);
+	return home && home[0] == '/' ? wr_gateway_print(arena, "%s/.local/state/weir", home)
+				      : NULL;
 }
 
-/* What root makes can be passed through: the queue itself is closed, and its user's. */
-static bool make_folder(const char *path)
+/* Folders that root creates get mode 0711, so that the service's user can reach the queue's folder
+ * in them. The queue's own folder has mode 0700. On failure errno is set. */
+static bool make_state_folder(const char *path)
 {
 	struct stat st;
 
@@ -80,8 +49,8 @@ static bool make_folder(const char *path)
 	return S_ISDIR(st.st_mode) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* With those above it that are missing. */
-static int make_folders(const char *path, struct wr_gateway_error *error)
+/* Creates the folder and its missing parents. */
+static int make_state_folders(const char *path, struct weir_error *error)
 {
 	char part[PATH_MAX];
 
@@ -89,15 +58,15 @@ static int make_folders(const char *path, struct wr_gateway_error *error)
 		size_t len = slash ? (size_t)(slash - path) : strlen(path);
 
 		if (len >= sizeof part)
-			return wr_gateway_fail(error, "the path %s is too long", path);
+			return wr_error(error, WEIR_EINVAL, "the path %s is too long", path);
 		memcpy(part, path, len);
 		part[len] = 0;
-		if (!make_folder(part))
-			return wr_gateway_fail(error,
-					       "cannot make the folder %s, where deferred requests "
-					       "are to be kept: %s; --queue URL names another "
-					       "place, --queue off none",
-					       part, strerror(errno));
+		if (!make_state_folder(part))
+			return wr_error(error, WEIR_ESYS,
+					"cannot create the folder %s for deferred requests: %s; "
+					"name another with --queue URL, or refuse requests with "
+					"--queue off",
+					part, strerror(errno));
 		if (!slash)
 			return 0;
 	}
@@ -111,48 +80,52 @@ static bool has_queue(const char *folder)
 	       access(path, F_OK) == 0;
 }
 
-/* In a folder of this gateway. Where there is a queue already it is used, whatever rules say by
- * now: what was accepted is to be delivered. */
-static int plan_default(struct wr_gateway_plan *plan, bool defers, struct wr_arena *arena,
-			struct wr_gateway_error *error)
+/* Plans a queue in a folder of this gateway. A queue that exists there already is used even if no
+ * rule defers any more, so that its requests are delivered. */
+static int plan_default_queue(struct wr_gateway_plan *plan, bool defers, struct wr_arena *arena,
+			      struct weir_error *error)
 {
 	const char *state = state_folder(arena);
-	const char *folder = state ? wr_places_print(arena, "%s/%s", state, plan->name) : NULL;
+	const char *folder = state ? wr_gateway_print(arena, "%s/%s", state, plan->name) : NULL;
 
 	if (!defers && !(folder && has_queue(folder)))
 		return 0;
 	if (!folder)
-		return wr_gateway_fail(
-			error, "a rule says on_limit: defer, and nobody knows where to keep "
-			       "requests: HOME is not set. --queue file:/FOLDER says where, "
-			       "--queue off that they are refused");
-	if (!plan->settings->print_config && make_folders(folder, error) != 0)
+		return wr_error(error, WEIR_EINVAL,
+				"a rule has on_limit: defer, but there is no folder for deferred "
+				"requests: HOME is not set. Name one with --queue file:/FOLDER, or "
+				"refuse requests with --queue off");
+	if (!plan->settings->print_config && make_state_folders(folder, error) != 0)
 		return -1;
-	plan->queue = wr_places_print(arena, "file:%s/queue", folder);
-	return plan->queue ? 0 : wr_gateway_fail(error, "the path %s is too long", folder);
+	plan->queue = wr_gateway_print(arena, "file:%s/queue", folder);
+	return plan->queue ? 0 : wr_error(error, WEIR_EINVAL, "the path %s is too long", folder);
 }
 
 bool wr_gateway_defers(const struct weir_rules *rules, const char *domain)
 {
-	const struct wr_node *found = rules ? find_domain(rules, domain) : NULL;
+	const struct wr_node *node = rules ? wr_gateway_find_domain(rules, domain) : NULL;
 
-	return found && domain_defers(found);
+	for (; node; node = wr_gateway_next_node(node))
+		for (size_t i = 0; i < node->limit_count; i++)
+			if (node->limits[i].on_limit == WR_DEFER)
+				return true;
+	return false;
 }
 
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
-			  struct wr_arena *arena, struct wr_gateway_error *error)
+			  struct wr_arena *arena, struct weir_error *error)
 {
 	const char *given = plan->settings->queue;
 
+	assert(plan->domain && plan->socket && plan->deliver);
 	plan->queue = given && strcmp(given, "off") != 0 ? given : NULL;
-	if (!given && plan_default(plan, wr_gateway_defers(rules, plan->domain), arena, error) != 0)
+	if (!given &&
+	    plan_default_queue(plan, wr_gateway_defers(rules, plan->domain), arena, error) != 0)
 		return -1;
 	if (!plan->queue)
 		return 0;
 	if (strlen(plan->socket) > WR_UNIX_PATH_MAX || strlen(plan->deliver) > WR_UNIX_PATH_MAX)
-		return wr_gateway_fail(error,
-				       "%s, where deferred requests would pass, is too long for a "
-				       "socket: choose another folder with --runtime DIR",
-				       plan->deliver);
+		return wr_error(error, WEIR_EINVAL, WR_GATEWAY_SOCKET_TOO_LONG, WR_UNIX_PATH_MAX,
+				plan->deliver);
 	return 0;
 }

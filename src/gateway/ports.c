@@ -1,5 +1,8 @@
+/* Tries out the listeners of a plan. Called by the subcommand `weir gateway` before nginx starts.
+ */
 #include "gateway/ports.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,7 +15,7 @@
 
 #include "gateway/process.h"
 
-/* errno of listening there, or 0. Connections of former listeners that linger do not count. */
+/* Returns 0, or the errno of the failed listen. SO_REUSEADDR ignores connections in TIME_WAIT. */
 static int try_listen(const struct sockaddr *address, socklen_t len)
 {
 	int one = 1, failed = 0;
@@ -29,7 +32,7 @@ static int try_listen(const struct sockaddr *address, socklen_t len)
 	return failed;
 }
 
-static int taken(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_error *error)
+static int report_port_in_use(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	char text[WR_ENDPOINT_TEXT], who[64] = "";
 	struct wr_process holder;
@@ -40,34 +43,35 @@ static int taken(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_err
 		snprintf(who, sizeof who, " by %s (process %d)", holder.name, (int)holder.pid);
 	}
 	wr_endpoint_text(at, text);
-	return wr_gateway_fail(
-		error,
-		"port %u is taken%s, so %s cannot be listened on: stop that, or choose another "
-		"with --listen PORT",
-		at->port, who, text);
+	return wr_error(error, WEIR_EINVAL,
+			"cannot listen on %s: port %u is in use%s; stop that process, or choose "
+			"another port with --listen PORT",
+			text, at->port, who);
 }
 
-static int cannot(const struct wr_endpoint *at, int why, pid_t ours, struct wr_gateway_error *error)
+static int report_listen_failure(const struct wr_endpoint *at, int why, pid_t ours,
+				 struct weir_error *error)
 {
 	char text[WR_ENDPOINT_TEXT];
 
 	if (why == EADDRINUSE)
-		return taken(at, ours, error);
+		return report_port_in_use(at, ours, error);
 	wr_endpoint_text(at, text);
 	if (why == EACCES)
-		return wr_gateway_fail(
-			error,
-			"only root may listen on port %u: choose one from 1024 up, start as "
+		return wr_error(
+			error, WEIR_EINVAL,
+			"only root may listen on port %u: choose a port from 1024 up, start as "
 			"root, or lower net.ipv4.ip_unprivileged_port_start",
 			at->port);
 	if (why == EADDRNOTAVAIL)
-		return wr_gateway_fail(error, "%s is not an address of this machine", text);
-	return wr_gateway_fail(error, "cannot listen on %s: %s", text, strerror(why));
+		return wr_error(error, WEIR_EINVAL, "%s is not an address of this machine", text);
+	return wr_error(error, WEIR_EINVAL, "cannot listen on %s: %s", text, strerror(why));
 }
 
-/* All addresses a host stands for; without one, those of the families there are. */
+/* Tries all addresses of a host name. A port without a host means all addresses of IPv4 and, if the
+ * machine has it, IPv6. */
 static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoint *at, pid_t ours,
-		     struct wr_gateway_error *error)
+		     struct weir_error *error)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 				 .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
@@ -78,21 +82,21 @@ static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoin
 	snprintf(port, sizeof port, "%u", at->port);
 	rc = getaddrinfo(at->kind == WR_ENDPOINT_ANY ? NULL : at->host, port, &hints, &found);
 	if (rc != 0)
-		return wr_gateway_fail(error, "--listen %s: %s", at->host, gai_strerror(rc));
+		return wr_error(error, WEIR_EINVAL, "--listen %s: %s", at->host, gai_strerror(rc));
 	for (const struct addrinfo *a = found; a && rc == 0; a = a->ai_next) {
 		int why = a->ai_family == AF_INET6 && !plan->has_v6
 				  ? 0
 				  : try_listen(a->ai_addr, a->ai_addrlen);
 
 		if (why)
-			rc = cannot(at, why, ours, error);
+			rc = report_listen_failure(at, why, ours, error);
 	}
 	freeaddrinfo(found);
 	return rc;
 }
 
-/* nginx leaves its socket behind when it is killed, and does not start over one. */
-static int check_unix(const struct wr_endpoint *at, pid_t ours, struct wr_gateway_error *error)
+/* A killed nginx leaves its Unix socket behind, and nginx does not start if the file exists. */
+static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct stat st;
@@ -101,25 +105,27 @@ static int check_unix(const struct wr_endpoint *at, pid_t ours, struct wr_gatewa
 	if (lstat(at->host, &st) != 0 || ours)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return wr_gateway_fail(error, "--listen unix:%s: there is a file that is no socket",
-				       at->host);
+		return wr_error(error, WEIR_EINVAL,
+				"--listen unix:%s: the path is a file, not a socket", at->host);
 	memcpy(address.sun_path, at->host, strlen(at->host) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof address);
 	if (fd >= 0)
 		close(fd);
 	if (rc == 0)
-		return wr_gateway_fail(error, "unix:%s is taken: somebody listens on it", at->host);
+		return wr_error(error, WEIR_EINVAL,
+				"unix:%s is in use: another process listens on it", at->host);
 	if (unlink(at->host) != 0)
-		return wr_gateway_fail(error, "cannot remove the old socket %s: %s", at->host,
-				       strerror(errno));
+		return wr_error_errno(error, WEIR_ESYS, "cannot remove the old socket %s",
+				      at->host);
 	return 0;
 }
 
-int wr_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct wr_gateway_error *error)
+int wr_gateway_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struct weir_error *error)
 {
 	const struct wr_endpoint_list *lists[] = {&plan->settings->listen, &plan->settings->h2c};
 
+	assert(plan->settings);
 	for (size_t l = 0; l < 2; l++)
 		for (size_t i = 0; i < lists[l]->count; i++) {
 			const struct wr_endpoint *at = &lists[l]->items[i];

@@ -1,5 +1,8 @@
+/* Reads nginx's processes and listening sockets from /proc. Called by the supervisor, by ports.c
+ * and by the subcommand `weir gateway`. */
 #include "gateway/process.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
@@ -12,8 +15,8 @@
 #define TCP_LISTEN 0x0a
 #define TCP_LINE " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*d %*d %lu"
 
-/* A small file as text; its length, or -1. */
-static ssize_t slurp(const char *path, char *text, size_t cap)
+/* Reads a small file as text. Returns its length, or -1. */
+static ssize_t read_text_file(const char *path, char *text, size_t cap)
 {
 	FILE *file = fopen(path, "re");
 	size_t len;
@@ -26,14 +29,16 @@ static ssize_t slurp(const char *path, char *text, size_t cap)
 	return (ssize_t)len;
 }
 
-/* pid (name) state parent group session …; the name may hold blanks and brackets. */
+/* The file is `pid (name) state parent group session …`; the name may contain blanks and
+ * parentheses.
+ */
 bool wr_process_read(pid_t pid, struct wr_process *process)
 {
 	char path[64], text[1024], *open, *close;
 	int parent, group, session, fields;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (pid <= 0 || slurp(path, text, sizeof text) < 0)
+	if (pid <= 0 || read_text_file(path, text, sizeof text) < 0)
 		return false;
 	open = strchr(text, '(');
 	close = strrchr(text, ')');
@@ -50,7 +55,8 @@ bool wr_process_read(pid_t pid, struct wr_process *process)
 	return true;
 }
 
-/* By its file's name, or, whatever that is, by the title it gives itself. */
+/* Recognizes nginx by the name of its file, or by its process title if the file has another name.
+ */
 static bool is_nginx(const struct wr_process *process)
 {
 	char path[64], title[64];
@@ -60,7 +66,7 @@ static bool is_nginx(const struct wr_process *process)
 	if (strstr(process->name, "nginx"))
 		return true;
 	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process->pid);
-	return slurp(path, title, sizeof title) > 0 && strncmp(title, "nginx: ", 7) == 0;
+	return read_text_file(path, title, sizeof title) > 0 && strncmp(title, "nginx: ", 7) == 0;
 }
 
 static pid_t read_pid(const char *folder)
@@ -68,17 +74,17 @@ static pid_t read_pid(const char *folder)
 	char path[PATH_MAX + 16], text[32];
 
 	snprintf(path, sizeof path, "%s/nginx.pid", folder);
-	return slurp(path, text, sizeof text) > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+	return read_text_file(path, text, sizeof text) > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-/* nginx's title repeats its arguments: "nginx: master process nginx -p FOLDER …". */
+/* nginx's process title contains its arguments: "nginx: master process nginx -p FOLDER …". */
 static bool has_prefix(pid_t pid, const char *folder)
 {
 	char path[64], text[2 * PATH_MAX], wanted[PATH_MAX + 8];
 	ssize_t len;
 
 	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-	len = slurp(path, text, sizeof text);
+	len = read_text_file(path, text, sizeof text);
 	for (ssize_t i = 0; i < len; i++)
 		if (text[i] == 0)
 			text[i] = ' ';
@@ -90,13 +96,14 @@ bool wr_process_master(const char *folder, struct wr_process *master, pid_t *lef
 {
 	pid_t pid = read_pid(folder);
 
+	assert(master && left);
 	*left = 0;
 	if (pid <= 0)
 		return false;
 	if (wr_process_read(pid, master) && is_nginx(master) && has_prefix(pid, folder))
 		return true;
-	/* A session's number is not given to another process while the session has members. A
-	 * leader that lives means that it was, later: those are no workers of ours. */
+	/* The kernel does not reuse a session's number while the session has members. If a process
+	 * with this number lives, the session has ended and its workers are gone. */
 	if (!wr_process_read(pid, master) || master->state == 'Z')
 		*left = pid;
 	return false;
@@ -126,8 +133,8 @@ size_t wr_process_signal_session(pid_t session, pid_t except, int signal)
 	return count;
 }
 
-/* The inode of a listening socket on this port, or 0. Lines of /proc/net/tcp:
- * sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode … */
+/* Returns the inode of the socket that listens on this port, or 0. A line of /proc/net/tcp is
+ * `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`. */
 static unsigned long find_inode(const char *table, unsigned port)
 {
 	FILE *file = fopen(table, "re");

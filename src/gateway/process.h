@@ -1,8 +1,8 @@
-/* Processes of nginx, as /proc shows them.
+/* Finds nginx's processes in /proc.
  *
- * nginx is started as the leader of a session of its own, so a Ctrl-C at the terminal reaches the
- * gateway alone, which then drains; and so its workers are found by the session when the master is
- * gone, whoever started it. */
+ * The gateway starts nginx as the leader of its own session. A Ctrl-C at the terminal therefore
+ * reaches only the gateway, which then drains. Workers are found by their session even after their
+ * master has died, also by a later gateway. */
 #ifndef WR_GATEWAY_PROCESS_H
 #define WR_GATEWAY_PROCESS_H
 
@@ -13,20 +13,23 @@
 struct wr_process {
 	pid_t pid, parent, session;
 	char state;    /* R, S, Z, … */
-	char name[32]; /* as the kernel has it, up to 15 characters */
+	char name[32]; /* the kernel's name of it, up to 15 characters */
 };
 
-/* False: there is no such process. */
+/* Fills in *process. False: there is no such process. */
 bool wr_process_read(pid_t pid, struct wr_process *process);
 
-/* The master whose folder this is: named in its nginx.pid, alive, an nginx started with this
- * prefix. False: there is none. *left is then the session in which workers may be left, or 0. */
+/* Finds the nginx master of a runtime folder: the process in its nginx.pid, if it is alive and an
+ * nginx that was started with this folder as prefix. Returns false if there is none; then *left is
+ * the session of a dead master whose workers may still run, or 0. */
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left);
 
-/* Sends a signal (0: none) to every nginx of a session but `except`. Returns how many there are. */
+/* Sends a signal (0: none) to every nginx process of a session, except to process `except`. Returns
+ * the number of these processes. */
 size_t wr_process_signal_session(pid_t session, pid_t except, int signal);
 
-/* The process that listens on a TCP port, by its socket. False: none that we may see. */
+/* Finds the process that listens on a TCP port. False: there is none, or /proc hides it from this
+ * user. */
 bool wr_process_listening(unsigned port, struct wr_process *process);
 
 #endif

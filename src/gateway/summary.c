@@ -1,5 +1,7 @@
+/* Describes a running gateway in a few lines. Called by the subcommand `weir gateway`. */
 #include "gateway/summary.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <weir/engine.h>
@@ -14,7 +16,7 @@
 
 #define LIMITS_SHOWN 50
 
-/* Rules may hold anything; the terminal gets text. */
+/* Replaces control characters, which rules may contain, to protect the terminal. */
 static void put_clean(FILE *out, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -24,8 +26,9 @@ static void put_clean(FILE *out, const char *text, size_t len)
 	}
 }
 
-/* "for each user_id", "for each route and ip", "for all together": whose counters there are. */
-static void put_whose(const struct wr_node *node, FILE *out)
+/* Writes which requests share a counter: "for each user_id", "for each route and ip", "for all
+ * together". */
+static void put_counter_keys(const struct wr_node *node, FILE *out)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];
 	size_t depth = 0, each = 0;
@@ -72,39 +75,26 @@ void wr_summary_limit(const struct wr_limit *limit, FILE *out)
 	fputs(": ", out);
 	put_clean(out, text, strlen(text));
 	if (!limit->unlimited) {
-		put_whose(limit->node, out);
+		put_counter_keys(limit->node, out);
 		put_extras(limit, out);
 	}
 	fputc('\n', out);
 }
 
-/* Depth first, in file order, without recursion: trees are as deep as their files say. */
-static void put_limits(const struct wr_node *domain, FILE *out)
+static void put_limits(const struct wr_node *node, FILE *out)
 {
-	const struct wr_node *node = domain;
-	size_t shown = 0, more = 0;
+	size_t count = 0;
 
-	while (node) {
-		for (size_t i = 0; i < node->limit_count; i++) {
-			if (shown++ < LIMITS_SHOWN) {
+	for (; node; node = wr_gateway_next_node(node))
+		for (size_t i = 0; i < node->limit_count; i++)
+			if (count++ < LIMITS_SHOWN) {
 				fputs("            ", out);
 				wr_summary_limit(&node->limits[i], out);
-			} else {
-				more++;
 			}
-		}
-		if (node->more->first_child) {
-			node = node->more->first_child;
-			continue;
-		}
-		while (node != domain && !node->more->next)
-			node = node->parent;
-		node = node == domain ? NULL : node->more->next;
-	}
-	if (more)
-		fprintf(out, "            … and %zu more\n", more);
-	if (!shown)
-		fputs("            no limit at all\n", out);
+	if (count > LIMITS_SHOWN)
+		fprintf(out, "            … and %zu more\n", count - LIMITS_SHOWN);
+	if (!count)
+		fputs("            none\n", out);
 }
 
 static void put_table(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
@@ -128,8 +118,7 @@ static void put_table(const struct wr_gateway_plan *plan, const struct weir_rule
 	fprintf(out, "  table     %s, %s, %llu keys held, room for %llu\n", info.path, size,
 		(unsigned long long)info.keys, (unsigned long long)info.cells);
 	if (info.keys > info.cells / 5 * 4)
-		fputs("            it is nearly full: --memory makes it larger and keeps the "
-		      "counts\n",
+		fputs("            the table is nearly full: a larger --memory keeps all counts\n",
 		      out);
 	if (weir_log_advice(table, &opts, rules, advice, sizeof advice))
 		fprintf(out, "            %s\n", advice);
@@ -161,21 +150,13 @@ static void put_listens(const struct wr_gateway_plan *plan, FILE *out)
 		fprintf(out, "  auth      %s\n", s->auth);
 }
 
-static const struct wr_node *find_domain(const struct weir_rules *rules, const char *name)
-{
-	const struct wr_node *d = rules->first_domain;
-
-	while (d && !wr_str_equal(d->key, wr_str(name)))
-		d = d->more->next;
-	return d;
-}
-
 void wr_summary_write(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
 		      uint64_t now_ns, FILE *out)
 {
 	struct weir_rules_info info = {.size = sizeof info};
-	const struct wr_node *domain = find_domain(rules, plan->domain);
+	const struct wr_node *domain = wr_gateway_find_domain(rules, plan->domain);
 
+	assert(plan->settings && plan->domain);
 	weir_rules_info(rules, &info);
 	put_listens(plan, out);
 	put_table(plan, rules, now_ns, out);

@@ -1,4 +1,4 @@
-/* What the gateway does, in words, for whoever started it. */
+/* The text that `weir gateway` prints when nginx is ready. */
 #ifndef WR_GATEWAY_SUMMARY_H
 #define WR_GATEWAY_SUMMARY_H
 
@@ -6,12 +6,12 @@
 
 #include "gateway/plan.h"
 
-/* Where it listens, where requests go, the table, the rules, and a line for each limit. `rules` are
- * those in force; the table is opened to look. */
+/* Writes the listeners, the API servers, the table, the rules and a line for each limit. `rules`
+ * are the rules in force. Opens the table to read its size. */
 void wr_summary_write(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
 		      uint64_t now_ns, FILE *out);
 
-/* A limit: "api/user_id: 2 per second for each user_id, token_bucket, burst 4". */
+/* Writes one limit: "api/user_id: 2 per second for each user_id, token_bucket, burst 4". */
 struct wr_limit;
 void wr_summary_limit(const struct wr_limit *limit, FILE *out);
 

@@ -1,5 +1,8 @@
+/* The state machine that keeps nginx running; supervisor.h draws it. Called by the subcommand
+ * `weir gateway`. */
 #include "gateway/supervisor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -11,18 +14,18 @@
 
 #include "gateway/process.h"
 
-#define LOOK_MS 20      /* for nginx.pid */
-#define START_MS 20000  /* nginx tries to listen for 2.5 s by itself */
-#define STEADY_MS 10000 /* after so long a death is the first one again */
-#define KILL_MS 5000    /* between asking to end at once and making it end */
-#define BACKOFF_MOST_MS 10000
+#define PID_POLL_MS 20  /* interval of looking for nginx.pid during a start */
+#define START_MS 20000  /* timeout of a start; nginx itself tries to listen for 2.5 s */
+#define STEADY_MS 10000 /* a master that ran this long resets the backoff */
+#define KILL_MS 5000    /* between SIGTERM and SIGKILL */
+#define BACKOFF_MAX_MS 10000
 
-static void master_gone(struct wr_supervisor *s);
+static void on_master_ended(struct wr_supervisor *s);
 
-static void say(struct wr_supervisor *s, const char *format, ...)
+static void report_message(struct wr_supervisor *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void say(struct wr_supervisor *s, const char *format, ...)
+static void report_message(struct wr_supervisor *s, const char *format, ...)
 {
 	char text[10240];
 	va_list args;
@@ -37,14 +40,14 @@ uint64_t wr_supervisor_backoff_ms(unsigned tries)
 {
 	uint64_t ms = 100;
 
-	for (; tries > 1 && ms < BACKOFF_MOST_MS; tries--)
+	for (; tries > 1 && ms < BACKOFF_MAX_MS; tries--)
 		ms *= 2;
-	return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
+	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
-static void maybe_done(struct wr_supervisor *s)
+static void report_done_if_closed(struct wr_supervisor *s)
 {
 	if (s->state == WR_SUPERVISOR_CLOSED && s->handles == 0 && s->check.handles == 0)
 		s->opts.done(s->opts.context, s->failed);
@@ -55,11 +58,11 @@ static void on_closed(uv_handle_t *handle)
 	struct wr_supervisor *s = handle->data;
 
 	s->handles--;
-	maybe_done(s);
+	report_done_if_closed(s);
 }
 
-/* Signals workers whose master is gone. Returns how many there are. */
-static size_t signal_lost(const struct wr_supervisor *s, int signal)
+/* Signals the workers whose master has died. Returns the number of these workers. */
+static size_t signal_lost_workers(const struct wr_supervisor *s, int signal)
 {
 	size_t count = 0;
 
@@ -69,14 +72,15 @@ static size_t signal_lost(const struct wr_supervisor *s, int signal)
 	return count;
 }
 
-/* nginx is gone. Workers that lost their master are not left to serve for ever. */
-static void finish(struct wr_supervisor *s, bool failed)
+/* Called when no master runs any more. Stops workers whose master has died: otherwise they would
+ * serve for ever. */
+static void close_supervisor(struct wr_supervisor *s, bool failed)
 {
 	if (s->state == WR_SUPERVISOR_CLOSED)
 		return;
 	s->state = WR_SUPERVISOR_CLOSED;
 	s->failed = failed;
-	signal_lost(s, SIGTERM);
+	signal_lost_workers(s, SIGTERM);
 	uv_close((uv_handle_t *)&s->timer, on_closed);
 }
 
@@ -87,8 +91,8 @@ static void on_child_closed(uv_handle_t *handle)
 	struct wr_supervisor *s = handle->data;
 
 	s->handles--;
-	master_gone(s);
-	maybe_done(s);
+	on_master_ended(s);
+	report_done_if_closed(s);
 }
 
 static void on_child_exit(uv_process_t *child, int64_t status, int signal)
@@ -123,8 +127,8 @@ static void on_watch(uv_poll_t *watch, int status, int events)
 	uv_close((uv_handle_t *)watch, on_watch_closed);
 }
 
-/* Watches a master that somebody else started. */
-static bool adopt(struct wr_supervisor *s, const struct wr_process *master)
+/* Watches a master that is not a child of this process. */
+static bool adopt_master(struct wr_supervisor *s, const struct wr_process *master)
 {
 	s->pidfd = (int)syscall(SYS_pidfd_open, master->pid, 0);
 	if (s->pidfd < 0)
@@ -145,7 +149,7 @@ static bool adopt(struct wr_supervisor *s, const struct wr_process *master)
 
 static void on_timer(uv_timer_t *timer);
 
-static void running(struct wr_supervisor *s, bool taken_over)
+static void enter_running(struct wr_supervisor *s, bool taken_over)
 {
 	bool first = !s->ran;
 
@@ -153,13 +157,13 @@ static void running(struct wr_supervisor *s, bool taken_over)
 	s->state = WR_SUPERVISOR_RUNNING;
 	s->started_ms = uv_now(s->loop);
 	s->ran = true;
-	if (s->take_again)
+	if (s->reload_pending)
 		kill(s->pid, SIGHUP);
-	s->take_again = false;
+	s->reload_pending = false;
 	if (first)
 		s->opts.ready(s->opts.context, taken_over);
 	else
-		say(s, "nginx runs again (process %d)", (int)s->pid);
+		report_message(s, "nginx runs again (process %d)", (int)s->pid);
 }
 
 static void wait_and_start(struct wr_supervisor *s)
@@ -167,11 +171,11 @@ static void wait_and_start(struct wr_supervisor *s)
 	uint64_t ms = wr_supervisor_backoff_ms(++s->failed_starts);
 
 	s->state = WR_SUPERVISOR_WAITING;
-	say(s, "%s; starting it again in %.1f s", s->ended, (double)ms / 1000);
+	report_message(s, "%s; starting it again in %.1f s", s->ended, (double)ms / 1000);
 	uv_timer_start(&s->timer, on_timer, ms, 0);
 }
 
-static void spawn(struct wr_supervisor *s)
+static void spawn_nginx(struct wr_supervisor *s)
 {
 	char conf[PATH_MAX + 16], pid[PATH_MAX + 16];
 	const char *args[] = {s->opts.nginx, "-p", s->opts.folder, "-c",
@@ -191,68 +195,70 @@ static void spawn(struct wr_supervisor *s)
 	snprintf(conf, sizeof conf, "%s/nginx.conf", s->opts.folder);
 	snprintf(pid, sizeof pid, "%s/nginx.pid", s->opts.folder);
 	unlink(pid);
-	/* A killed nginx leaves it behind, and none starts over one. Nobody else has this folder.
-	 */
+	/* A killed nginx leaves its socket behind, and nginx does not start if the file exists.
+	 * The lock on the runtime folder excludes another gateway. */
 	if (s->opts.deliver)
 		unlink(s->opts.deliver);
 	if (s->opts.starting)
 		s->opts.starting(s->opts.context);
-	s->take_again = false;
+	s->reload_pending = false;
 	s->state = WR_SUPERVISOR_STARTING;
 	s->started_ms = uv_now(s->loop);
 	rc = uv_spawn(s->loop, &s->child, &options);
 	s->child.data = s;
 	s->handles++;
 	if (rc != 0) {
-		snprintf(s->ended, sizeof s->ended, "nginx cannot be run: %s", uv_strerror(rc));
+		snprintf(s->ended, sizeof s->ended, "nginx cannot be started: %s", uv_strerror(rc));
 		uv_close((uv_handle_t *)&s->child, on_child_closed);
 		return;
 	}
 	s->pid = s->child.pid;
 	s->session = s->pid;
-	uv_timer_start(&s->timer, on_timer, LOOK_MS, LOOK_MS);
+	uv_timer_start(&s->timer, on_timer, PID_POLL_MS, PID_POLL_MS);
 }
 
-/* nginx writes its number when it listens. */
+/* nginx writes nginx.pid when it listens. */
 static void look_for_pid(struct wr_supervisor *s)
 {
 	struct wr_process master;
 	pid_t left;
 
 	if (wr_process_master(s->opts.folder, &master, &left) && master.pid == s->pid) {
-		running(s, false);
+		enter_running(s, false);
 	} else if (uv_now(s->loop) - s->started_ms > START_MS) {
-		say(s, "nginx does not get ready; ending it");
+		report_message(s, "nginx was not ready after %d s; killing it", START_MS / 1000);
 		kill(s->pid, SIGKILL);
 		uv_timer_stop(&s->timer);
 	}
 }
 
-/* A worker without a master holds the ports. It is asked to stop listening and to finish what it
- * has; if nginx could not start since, it has to go. */
-static void clear_the_way(struct wr_supervisor *s, bool by_force)
+/* Workers whose master has died still hold the ports. SIGQUIT makes them stop listening and finish
+ * their requests; with by_force, after a start has failed, they are killed. */
+static void release_ports(struct wr_supervisor *s, bool by_force)
 {
-	size_t workers = signal_lost(s, by_force ? SIGKILL : SIGQUIT);
+	size_t workers = signal_lost_workers(s, by_force ? SIGKILL : SIGQUIT);
 
 	if (workers)
-		say(s, "%zu worker%s of the last nginx %s", workers, workers == 1 ? "" : "s",
-		    by_force ? "killed" : "asked to finish");
+		report_message(s, "%zu worker%s of the last nginx %s", workers,
+			       workers == 1 ? "" : "s", by_force ? "killed" : "asked to finish");
 }
 
-/* An operator has replaced nginx by another (USR2, then QUIT): its pid file names the new one. */
+/* Adopts the new master after an operator has upgraded nginx on the fly (USR2, then QUIT):
+ * nginx.pid then names the new master. */
 static bool follow_successor(struct wr_supervisor *s, pid_t gone)
 {
 	struct wr_process successor;
 	pid_t left;
 
 	if (!wr_process_master(s->opts.folder, &successor, &left) || successor.pid == gone ||
-	    !adopt(s, &successor))
+	    !adopt_master(s, &successor))
 		return false;
-	say(s, "nginx was replaced: process %d follows %d", (int)successor.pid, (int)gone);
+	report_message(s, "nginx was upgraded: process %d replaces %d", (int)successor.pid,
+		       (int)gone);
 	return true;
 }
 
-static void master_gone(struct wr_supervisor *s)
+static void on_master_ended(struct wr_supervisor *s)
 {
 	bool was_running = s->state == WR_SUPERVISOR_RUNNING;
 	pid_t gone = s->pid;
@@ -263,18 +269,18 @@ static void master_gone(struct wr_supervisor *s)
 		return;
 	s->lost[s->lost_count++ % WR_SUPERVISOR_LOST] = s->session;
 	if (s->state == WR_SUPERVISOR_STOPPING) {
-		finish(s, false);
+		close_supervisor(s, false);
 		return;
 	}
 	if (!s->ran) {
-		say(s, "%s before it was ready", s->ended);
-		finish(s, true);
+		report_message(s, "%s before it was ready", s->ended);
+		close_supervisor(s, true);
 		return;
 	}
 	if (was_running && uv_now(s->loop) - s->started_ms > STEADY_MS)
 		s->failed_starts = 0;
 	wait_and_start(s);
-	clear_the_way(s, !was_running);
+	release_ports(s, !was_running);
 }
 
 /* ---- configuration ---- */
@@ -292,24 +298,24 @@ static void check_conf(struct wr_supervisor *s)
 	s->check_again = false;
 	if (s->opts.configure(s->opts.context, path) != 0) {
 		if (s->state == WR_SUPERVISOR_CHECKING)
-			finish(s, true);
+			close_supervisor(s, true);
 		return;
 	}
 	wr_conf_check_start(&s->check, s->loop, s->opts.nginx, s->opts.folder, path);
 }
 
-/* After the first good check. */
+/* Called after the first check that succeeded. */
 static void start_or_take_over(struct wr_supervisor *s)
 {
 	struct wr_process master;
 	pid_t left;
 
-	if (wr_process_master(s->opts.folder, &master, &left) && adopt(s, &master)) {
+	if (wr_process_master(s->opts.folder, &master, &left) && adopt_master(s, &master)) {
 		kill(s->pid, SIGHUP);
-		running(s, true);
+		enter_running(s, true);
 		return;
 	}
-	spawn(s);
+	spawn_nginx(s);
 }
 
 static void conf_is_good(struct wr_supervisor *s)
@@ -319,9 +325,9 @@ static void conf_is_good(struct wr_supervisor *s)
 	conf_path(s, "nginx.conf.new", fresh);
 	conf_path(s, "nginx.conf", path);
 	if (rename(fresh, path) != 0) {
-		say(s, "cannot rename %s: %s", fresh, strerror(errno));
+		report_message(s, "cannot rename %s: %s", fresh, strerror(errno));
 		if (s->state == WR_SUPERVISOR_CHECKING)
-			finish(s, true);
+			close_supervisor(s, true);
 		return;
 	}
 	s->opts.accepted(s->opts.context);
@@ -329,10 +335,10 @@ static void conf_is_good(struct wr_supervisor *s)
 		start_or_take_over(s);
 	} else if (s->state == WR_SUPERVISOR_RUNNING) {
 		kill(s->pid, SIGHUP);
-		say(s, "nginx takes the new configuration");
+		report_message(s, "nginx loads the new configuration");
 	} else if (s->state == WR_SUPERVISOR_STARTING) {
-		/* It may have read the old one. */
-		s->take_again = true;
+		/* nginx may have read the old configuration. */
+		s->reload_pending = true;
 	}
 }
 
@@ -342,33 +348,36 @@ static void on_checked(struct wr_conf_check *check)
 
 	if (s->state == WR_SUPERVISOR_STOPPING || s->state == WR_SUPERVISOR_CLOSED) {
 		if (!s->pid)
-			finish(s, false);
-		maybe_done(s);
+			close_supervisor(s, false);
+		report_done_if_closed(s);
 		return;
 	}
 	if (check->good) {
-		/* Warnings, if there are any. */
 		if (check->len)
-			say(s, "nginx says:\n%s", check->report);
+			report_message(s, "nginx warns about the configuration:\n%s",
+				       check->report);
 		conf_is_good(s);
 	} else {
-		say(s, "nginx refuses the configuration %s/nginx.conf.new%s:\n%s", s->opts.folder,
-		    s->ran ? ", so the last one stays in force" : "", check->report);
+		report_message(s, "nginx refuses the configuration %s/nginx.conf.new%s:\n%s",
+			       s->opts.folder, s->ran ? ", the last one stays in force" : "",
+			       check->report);
 		if (!s->ran)
-			finish(s, true);
+			close_supervisor(s, true);
 	}
 	if (s->check_again && s->state != WR_SUPERVISOR_CLOSED)
 		check_conf(s);
-	maybe_done(s);
+	report_done_if_closed(s);
 }
 
-/* ---- what the owner calls ---- */
+/* ---- called by the owner ---- */
 
 int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
 		       const struct wr_supervisor_opts *opts)
 {
 	int rc;
 
+	assert(opts->nginx && opts->folder && opts->configure && opts->accepted && opts->ready &&
+	       opts->say && opts->done);
 	memset(s, 0, sizeof *s);
 	s->opts = *opts;
 	s->loop = loop;
@@ -382,6 +391,7 @@ int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
 
 void wr_supervisor_start(struct wr_supervisor *s)
 {
+	assert(s->state == WR_SUPERVISOR_IDLE);
 	s->state = WR_SUPERVISOR_CHECKING;
 	check_conf(s);
 }
@@ -402,28 +412,24 @@ void wr_supervisor_reopen(struct wr_supervisor *s)
 		kill(s->pid, SIGUSR1);
 }
 
-/* Politely, then at once, then by force. */
-static void stop_harder(struct wr_supervisor *s)
+/* Sends SIGQUIT (drain) at first, SIGTERM (end at once) at the second call, then SIGKILL. */
+static void send_stop_signal(struct wr_supervisor *s)
 {
 	unsigned step = s->stop_step++;
 
-	if (step == 0)
-		kill(s->pid, SIGQUIT);
-	else if (step == 1)
-		kill(s->pid, SIGTERM);
-	else {
+	if (step >= 2)
 		wr_process_signal_session(s->session, 0, SIGKILL);
-		kill(s->pid, SIGKILL); /* one that is not up yet has no title */
-	}
+	/* A master that is still starting has no process title, so the call above misses it. */
+	kill(s->pid, step == 0 ? SIGQUIT : step == 1 ? SIGTERM : SIGKILL);
 	uv_timer_start(&s->timer, on_timer, step ? KILL_MS : s->opts.drain_ms, 0);
 }
 
-static void stop_still(struct wr_supervisor *s, const char *why)
+static void stop_harder(struct wr_supervisor *s, const char *why)
 {
 	if (!s->pid)
 		return;
-	say(s, "%s; %s nginx", why, s->stop_step < 2 ? "ending" : "killing");
-	stop_harder(s);
+	report_message(s, "%s; %s nginx", why, s->stop_step < 2 ? "stopping" : "killing");
+	send_stop_signal(s);
 }
 
 void wr_supervisor_stop(struct wr_supervisor *s)
@@ -433,7 +439,7 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	if (s->state == WR_SUPERVISOR_CLOSED)
 		return;
 	if (s->state == WR_SUPERVISOR_STOPPING) {
-		stop_still(s, "asked again");
+		stop_harder(s, "a second stop was requested");
 		return;
 	}
 	s->state = WR_SUPERVISOR_STOPPING;
@@ -441,11 +447,11 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	if (s->check.handles && !uv_is_closing((uv_handle_t *)&s->check.process))
 		uv_process_kill(&s->check.process, SIGTERM);
 	if (s->pid) {
-		/* Before it listens it knows no signals, and QUIT would leave a core file. */
+		/* Before nginx listens it handles no signals, and SIGQUIT would dump core. */
 		s->stop_step = starting || s->opts.drain_ms == 0;
-		stop_harder(s);
+		send_stop_signal(s);
 	} else if (!s->check.handles) {
-		finish(s, false);
+		close_supervisor(s, false);
 	}
 }
 
@@ -456,7 +462,7 @@ static void on_timer(uv_timer_t *timer)
 	if (s->state == WR_SUPERVISOR_STARTING)
 		look_for_pid(s);
 	else if (s->state == WR_SUPERVISOR_WAITING)
-		spawn(s);
+		spawn_nginx(s);
 	else if (s->state == WR_SUPERVISOR_STOPPING)
-		stop_still(s, "requests are still under way");
+		stop_harder(s, "requests are still in flight");
 }

@@ -1,3 +1,4 @@
+/* Checks nginx's configuration with `nginx -t`. Called by supervisor.c. */
 #include "gateway/supervisor_check.h"
 
 #include <stdio.h>
@@ -19,7 +20,8 @@ static void on_exit(uv_process_t *process, int64_t status, int signal)
 	uv_close((uv_handle_t *)process, on_closed);
 }
 
-/* Room for what is kept, then a place to throw the rest away. */
+/* Offers the rest of the report's buffer. When it is full, further output is read and discarded, so
+ * that nginx does not block on the pipe. */
 static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 {
 	static char sink[1024];

@@ -1,11 +1,14 @@
+/* Tries the workers' access to files in a child process. Called by the subcommand `weir gateway`.
+ */
 #include "gateway/worker_view.h"
 
+#include <assert.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int look(const struct wr_gateway_plan *plan)
+static int try_access(const struct wr_gateway_plan *plan)
 {
 	struct weir_rules *rules = NULL;
 	int seen = WR_WORKER_SEES_ALL;
@@ -23,14 +26,15 @@ int wr_worker_view(const struct wr_gateway_plan *plan)
 	int status;
 	pid_t child;
 
+	assert(plan->rules && plan->bodies);
 	if (!user)
 		return WR_WORKER_SEES_ALL;
 	child = fork();
 	if (child == 0) {
 		if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 ||
 		    setuid(user->pw_uid) != 0)
-			_exit(WR_WORKER_SEES_ALL); /* nginx will say so itself */
-		_exit(look(plan));
+			_exit(WR_WORKER_SEES_ALL); /* nginx will report this itself */
+		_exit(try_access(plan));
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
 		return WR_WORKER_SEES_ALL;

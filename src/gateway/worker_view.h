@@ -1,4 +1,4 @@
-/* What nginx's workers will be able to see, which are not root even if the gateway is. */
+/* Checks whether nginx's workers, which do not run as root, can read the files they need. */
 #ifndef WR_GATEWAY_WORKER_VIEW_H
 #define WR_GATEWAY_WORKER_VIEW_H
 
@@ -6,11 +6,12 @@
 
 enum wr_worker_view {
 	WR_WORKER_SEES_ALL,
-	WR_WORKER_NO_RULES = 1,  /* cannot read the rules: it would not notice changes */
+	WR_WORKER_NO_RULES = 1,  /* cannot read the rules, so it would not see changes */
 	WR_WORKER_NO_BODIES = 2, /* cannot enter the folder for request bodies */
 };
 
-/* Forks, becomes the worker's user and looks. Before there are threads. */
+/* Returns bits of enum wr_worker_view. Forks a child that becomes the workers' user, so call it
+ * before any thread is started. */
 int wr_worker_view(const struct wr_gateway_plan *plan);
 
 #endif

@@ -1,9 +1,9 @@
+/* States, memory and tickets of deferred requests. Called by both backends and by src/serve. */
 #include "queue/deferred.h"
 
 #include <stdlib.h>
 
 #include "base/str.h"
-#include "queue/queue.h"
 
 const char *wr_deferred_state_name(enum wr_deferred_state state)
 {
@@ -14,30 +14,6 @@ const char *wr_deferred_state_name(enum wr_deferred_state state)
 	};
 
 	return state < WR_DEFERRED_STATE_COUNT ? names[state] : "?";
-}
-
-const char *wr_queue_reason_name(enum wr_queue_reason reason)
-{
-	static const char *const names[] = {
-#define REASON_NAME(name, word, sentence) word,
-		WR_QUEUE_REASONS(REASON_NAME)
-#undef REASON_NAME
-	};
-
-	return reason < WR_QUEUE_REASON_COUNT ? names[reason] : "error";
-}
-
-const char *wr_queue_reason_text(enum wr_queue_reason reason)
-{
-	switch (reason) { /* clang takes sentences of several literals in an array for a slip */
-#define REASON_TEXT(name, word, sentence)                                                          \
-	case name:                                                                                 \
-		return sentence;
-		WR_QUEUE_REASONS(REASON_TEXT)
-#undef REASON_TEXT
-	default:
-		return "?";
-	}
 }
 
 void wr_deferred_free(struct wr_deferred *first)

@@ -1,4 +1,5 @@
-/* Opening and closing a queue; jobs in and back. */
+/* Opens and closes a queue, submits jobs and returns their results. Called by src/serve. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,8 +12,9 @@
 
 /* ---- jobs ---- */
 
-/* Results are the caller's to read only after `done`: whatever he left in their place is no
- * pointer of ours. */
+/* The result pointers of a job are uninitialized, or those of an earlier use that the caller has
+ * freed.
+ */
 static void clear_results(struct wr_queue_job *job)
 {
 	if (job->verb == WR_QUEUE_TAKE)
@@ -21,7 +23,7 @@ static void clear_results(struct wr_queue_job *job)
 		job->ticket.found = NULL;
 	else if (job->verb >= WR_QUEUE_LIST && job->verb <= WR_QUEUE_DROP)
 		job->page.first = NULL;
-	wr_job_reset(job);
+	wr_queue_job_reset(job);
 }
 
 struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(void *context),
@@ -29,6 +31,7 @@ struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(voi
 {
 	struct wr_queue_port *port = calloc(1, sizeof *port);
 
+	assert(queue && wake);
 	if (!port)
 		return NULL;
 	port->queue = queue;
@@ -47,8 +50,8 @@ void wr_queue_port_free(struct wr_queue_port *port)
 	free(port);
 }
 
-/* Gives it back. The lock makes what the thread wrote into the job visible to who runs the port. */
-void wr_queue_deliver(struct wr_queue_job *job)
+/* The lock makes the thread's writes to the job visible to the thread that runs the port. */
+void wr_queue_return_job(struct wr_queue_job *job)
 {
 	struct wr_queue_port *port = job->port;
 	bool wake;
@@ -59,7 +62,7 @@ void wr_queue_deliver(struct wr_queue_job *job)
 	port->tail = &job->next;
 	wake = !port->woken;
 	port->woken = true;
-	/* Under the lock: a port that has been run empty may be freed. */
+	/* Called with the lock held: without it, the owner could run and free the port first. */
 	if (wake)
 		port->wake(port->context);
 	pthread_mutex_unlock(&port->lock);
@@ -70,6 +73,7 @@ size_t wr_queue_port_run(struct wr_queue_port *port)
 	struct wr_queue_job *job;
 	size_t count = 0;
 
+	assert(port);
 	pthread_mutex_lock(&port->lock);
 	job = port->first;
 	port->first = NULL;
@@ -91,6 +95,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	struct wr_queue *queue = port->queue;
 	enum wr_queue_reason refused = WR_QUEUE_OK;
 
+	assert(port && job->done);
 	job->port = port;
 	job->next = NULL;
 	clear_results(job);
@@ -100,7 +105,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	else if (job->verb == WR_QUEUE_PUT && queue->jobs >= queue->opts.max_jobs)
 		refused = WR_QUEUE_BUSY;
 	if (refused == WR_QUEUE_OK) {
-		bool urgent = wr_job_is_urgent(job);
+		bool urgent = wr_queue_job_is_urgent(job);
 		bool wakes = queue->lingers ? urgent : queue->first == NULL;
 
 		*queue->tail = job;
@@ -108,14 +113,14 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 		queue->jobs++;
 		queue->urgent += urgent;
 		if (wakes)
-			pthread_cond_signal(&queue->come);
+			pthread_cond_signal(&queue->submitted);
 	}
 	pthread_mutex_unlock(&queue->lock);
-	/* The job itself is the thread's by now, if it was not refused. */
+	/* A job that was not refused belongs to the queue's thread now. */
 	if (refused == WR_QUEUE_OK)
 		return;
 	job->reason = refused;
-	wr_queue_deliver(job);
+	wr_queue_return_job(job);
 }
 
 /* ---- opening and closing ---- */
@@ -126,7 +131,7 @@ static void read_clocks(void *context, uint64_t *wall_us, uint64_t *mono_us)
 
 	(void)context;
 	clock_gettime(CLOCK_REALTIME, &wall);
-	clock_gettime(CLOCK_BOOTTIME, &mono); /* goes on while the machine sleeps */
+	clock_gettime(CLOCK_BOOTTIME, &mono); /* advances while the machine sleeps */
 	*wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
 	*mono_us = (uint64_t)mono.tv_sec * 1000000 + (uint64_t)mono.tv_nsec / 1000;
 }
@@ -137,7 +142,7 @@ static void set_default(uint64_t *value, uint64_t otherwise)
 		*value = otherwise;
 }
 
-static void fill_in(struct wr_queue_opts *opts)
+static void set_defaults(struct wr_queue_opts *opts)
 {
 	set_default(&opts->max_requests, 100000);
 	set_default(&opts->max_bytes, 1ull << 30);
@@ -147,8 +152,8 @@ static void fill_in(struct wr_queue_opts *opts)
 	set_default(&opts->max_dead, opts->max_requests / 10 + (opts->max_requests < 10));
 	set_default(&opts->max_dead_bytes, opts->max_bytes / 4);
 	set_default(&opts->max_tickets, 1000000);
-	set_default(&opts->keep_us, WR_DAY_US);
-	set_default(&opts->keep_dead_us, 30 * WR_DAY_US);
+	set_default(&opts->keep_us, WR_QUEUE_DAY_US);
+	set_default(&opts->keep_dead_us, 30 * WR_QUEUE_DAY_US);
 	set_default(&opts->lease_us, 120000000);
 	set_default(&opts->timeout_us, 5000000);
 	set_default(&opts->free_bytes_min, 16u << 20);
@@ -167,19 +172,20 @@ static void init_locks(struct wr_queue *queue)
 
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&queue->come, &monotonic);
+	pthread_cond_init(&queue->submitted, &monotonic);
 	pthread_cond_init(&queue->opened, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	pthread_mutex_init(&queue->lock, NULL);
 }
 
-static int start(struct wr_queue *queue, struct weir_error *error)
+/* Starts the thread and waits until it has tried to open the backend. */
+static int start_thread(struct wr_queue *queue, struct weir_error *error)
 {
 	int rc = pthread_create(&queue->thread, NULL, wr_queue_thread, queue);
 
 	if (rc != 0) {
 		errno = rc;
-		return wr_error_errno(error, WEIR_ESYS, "no thread for the queue");
+		return wr_error_errno(error, WEIR_ESYS, "cannot start the queue's thread");
 	}
 	pthread_mutex_lock(&queue->lock);
 	while (!queue->tried)
@@ -188,12 +194,14 @@ static int start(struct wr_queue *queue, struct weir_error *error)
 	return 0;
 }
 
-static void destroy(struct wr_queue *queue)
+void wr_queue_free(struct wr_queue *queue)
 {
-	if (queue->store)
-		queue->store->ops->free(queue->store);
+	if (!queue)
+		return;
+	if (queue->backend)
+		queue->backend->ops->free(queue->backend);
 	wr_seals_wipe(&queue->seals);
-	pthread_cond_destroy(&queue->come);
+	pthread_cond_destroy(&queue->submitted);
 	pthread_cond_destroy(&queue->opened);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);
@@ -203,8 +211,10 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 		  struct weir_error *error)
 {
 	struct wr_queue *queue;
-	int rc = wr_queue_url_check(opts->url, error);
+	int rc;
 
+	assert(opts->url && opened);
+	rc = wr_queue_url_check(opts->url, error);
 	if (rc < 0)
 		return rc;
 	queue = calloc(1, sizeof *queue);
@@ -212,7 +222,7 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	queue->opts = *opts;
 	queue->tail = &queue->first;
-	fill_in(&queue->opts);
+	set_defaults(&queue->opts);
 	init_locks(queue);
 	queue->opts.seals = NULL;
 	if (opts->seals)
@@ -220,12 +230,12 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 	else if (opts->key_file)
 		rc = wr_seals_read(opts->key_file, &queue->seals, error);
 	if (rc == 0)
-		rc = wr_queue_store_new(&queue->opts, opts->key_file ? &queue->seals : NULL,
-					&queue->store, error);
+		rc = wr_queue_backend_new(&queue->opts, opts->key_file ? &queue->seals : NULL,
+					  &queue->backend, error);
 	if (rc == 0)
-		rc = start(queue, error);
+		rc = start_thread(queue, error);
 	if (rc < 0)
-		destroy(queue);
+		wr_queue_free(queue);
 	else
 		*opened = queue;
 	return rc;
@@ -235,6 +245,7 @@ enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *e
 {
 	enum wr_queue_reason reason;
 
+	assert(queue);
 	pthread_mutex_lock(&queue->lock);
 	reason = queue->reason;
 	if (error)
@@ -250,15 +261,11 @@ const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue)
 
 void wr_queue_close(struct wr_queue *queue)
 {
+	assert(queue);
 	pthread_mutex_lock(&queue->lock);
+	assert(!queue->ending);
 	queue->ending = true;
-	pthread_cond_signal(&queue->come);
+	pthread_cond_signal(&queue->submitted);
 	pthread_mutex_unlock(&queue->lock);
 	pthread_join(queue->thread, NULL);
-}
-
-void wr_queue_free(struct wr_queue *queue)
-{
-	if (queue)
-		destroy(queue);
 }

@@ -1,3 +1,4 @@
+/* Writes and reads the head of a request, and makes tickets. Called by both backends. */
 #include "queue/record.h"
 
 #include <openssl/rand.h>
@@ -9,7 +10,10 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-#define OWN_KEY_BYTES 16u /* of the ticket's hash, in a key of ours */
+/* An idempotency key that the queue makes: the prefix and 16 bytes of the ticket's hash in
+ * hexadecimal.
+ */
+#define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)
 
@@ -30,24 +34,19 @@ bool wr_ticket_make(uint8_t ticket[WR_TICKET_BYTES], uint8_t hash[WR_TICKET_HASH
 
 /* ---- writing ---- */
 
-static bool texts_fit(const struct wr_deferred *r)
-{
-	return r->rule.len <= WR_DEFERRED_NAME_MAX && r->domain.len <= WR_DEFERRED_NAME_MAX &&
-	       r->method.len <= WR_DEFERRED_METHOD_MAX && r->uri.len <= WR_DEFERRED_URI_MAX &&
-	       r->idempotency_key.len <= WR_DEFERRED_NAME_MAX &&
-	       r->descriptors.len <= WR_DEFERRED_DESCRIPTORS_MAX &&
-	       r->body.len <= WR_DEFERRED_BODY_MAX && r->field_count <= WR_DEFERRED_FIELDS_MAX;
-}
-
-enum wr_queue_reason wr_record_check(const struct wr_deferred *request,
-				     const struct wr_seals *seals)
+enum wr_queue_reason wr_queue_record_check(const struct wr_deferred *r,
+					   const struct wr_seals *seals)
 {
 	size_t bytes = 0;
 
-	if (!texts_fit(request))
+	if (r->rule.len > WR_DEFERRED_NAME_MAX || r->domain.len > WR_DEFERRED_NAME_MAX ||
+	    r->method.len > WR_DEFERRED_METHOD_MAX || r->uri.len > WR_DEFERRED_URI_MAX ||
+	    r->idempotency_key.len > WR_DEFERRED_NAME_MAX ||
+	    r->descriptors.len > WR_DEFERRED_DESCRIPTORS_MAX ||
+	    r->body.len > WR_DEFERRED_BODY_MAX || r->field_count > WR_DEFERRED_FIELDS_MAX)
 		return WR_QUEUE_TOO_LARGE;
-	for (size_t i = 0; i < request->field_count; i++) {
-		const struct wr_field *field = &request->fields[i];
+	for (size_t i = 0; i < r->field_count; i++) {
+		const struct wr_deferred_field *field = &r->fields[i];
 
 		if (field->name.len > WR_DEFERRED_FIELD_BYTES_MAX ||
 		    field->value.len > WR_DEFERRED_FIELD_BYTES_MAX)
@@ -64,7 +63,7 @@ static size_t text_size(size_t len)
 	return LEN_BYTES + len;
 }
 
-size_t wr_record_size(const struct wr_deferred *r)
+size_t wr_queue_record_size(const struct wr_deferred *r)
 {
 	size_t size = 1 + text_size(r->domain.len) + text_size(r->method.len) +
 		      text_size(r->uri.len) +
@@ -109,8 +108,8 @@ static uint8_t *put_idempotency(uint8_t *at, struct weir_str given, const uint8_
 	return at;
 }
 
-bool wr_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
-		     const struct wr_seals *seals, uint8_t *head)
+bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
+			   const struct wr_seals *seals, uint8_t *head)
 {
 	uint8_t *at = head;
 
@@ -122,7 +121,7 @@ bool wr_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
 	at = put_text(at, r->descriptors);
 	at = put_number(at, r->field_count);
 	for (size_t i = 0; i < r->field_count; i++) {
-		const struct wr_field *field = &r->fields[i];
+		const struct wr_deferred_field *field = &r->fields[i];
 
 		*at++ = field->secret;
 		at = put_text(at, field->name);
@@ -140,7 +139,7 @@ bool wr_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
 
 /* ---- reading ---- */
 
-/* Bytes of a disk or a server: anything may be in them. */
+/* Reads bytes from a disk or a server, which may be damaged. */
 struct cursor {
 	uint8_t *at, *end;
 	bool bad;
@@ -172,8 +171,8 @@ static struct weir_str get_text(struct cursor *c)
 	return text;
 }
 
-static void get_field(struct cursor *c, struct wr_field *field, const struct wr_deferred *row,
-		      const struct wr_seals *seals)
+static void get_field(struct cursor *c, struct wr_deferred_field *field,
+		      const struct wr_deferred *row, const struct wr_seals *seals)
 {
 	struct weir_str value;
 
@@ -193,7 +192,7 @@ static void get_field(struct cursor *c, struct wr_field *field, const struct wr_
 		field->value = WR_STR("");
 }
 
-/* That a head of this length could have. */
+/* The maximum number of fields that a head of this length can contain. */
 static size_t most_fields(size_t len)
 {
 	size_t most = len / (1 + 2 * LEN_BYTES);
@@ -201,8 +200,8 @@ static size_t most_fields(size_t len)
 	return most < WR_DEFERRED_FIELDS_MAX ? most : WR_DEFERRED_FIELDS_MAX;
 }
 
-/* `fields` has room for all a head may have. */
-static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field *fields,
+/* Parses a head. `fields` has room for most_fields() of them. */
+static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_deferred_field *fields,
 		     const struct wr_seals *seals)
 {
 	size_t most = most_fields((size_t)(c->end - c->at));
@@ -223,13 +222,13 @@ static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_field 
 	return !c->bad && c->at == c->end;
 }
 
-static void forget_head(struct wr_deferred *row)
+static void clear_head(struct wr_deferred *row)
 {
 	row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
 		(struct weir_str){"", 0};
 	row->fields = NULL;
 	row->field_count = 0;
-	row->reason = WR_STR("what is stored of it makes no sense");
+	row->reason = WR_STR("the stored data of this request is damaged");
 }
 
 static struct weir_str copy_text(char **at, struct weir_str text)
@@ -242,9 +241,10 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 	return copy;
 }
 
-struct wr_deferred *wr_record_read(const struct wr_record *record, const struct wr_seals *seals)
+struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
+					 const struct wr_seals *seals)
 {
-	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_field);
+	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_deferred_field);
 	size_t text_bytes =
 		record->rule.len + record->reason.len + record->head.len + record->body.len;
 	char *memory = calloc(1, sizeof(struct wr_deferred) + field_bytes + text_bytes);
@@ -267,8 +267,8 @@ struct wr_deferred *wr_record_read(const struct wr_record *record, const struct 
 	copy_text(&at, record->head);
 	head.end = (uint8_t *)at;
 	head.bad = false;
-	if (!get_head(&head, row, (struct wr_field *)(memory + sizeof *row),
+	if (!get_head(&head, row, (struct wr_deferred_field *)(memory + sizeof *row),
 		      record->open ? seals : NULL))
-		forget_head(row);
+		clear_head(row);
 	return row;
 }

@@ -1,5 +1,7 @@
+/* Reads key files; seals and unseals header fields. Called by record.c, queue.c and src/serve. */
 #include "queue/seal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -18,9 +20,9 @@
 #define TAG_BYTES 16u
 #define FILE_BYTES_MAX 4096u
 
-_Static_assert(ID_BYTES + NONCE_BYTES + TAG_BYTES == WR_SEAL_EXTRA, "what sealing adds");
+_Static_assert(ID_BYTES + NONCE_BYTES + TAG_BYTES == WR_SEAL_EXTRA, "bytes that sealing adds");
 
-/* ---- the file ---- */
+/* ---- key files ---- */
 
 static void add_key(struct wr_seals *seals, const uint8_t *bytes)
 {
@@ -32,8 +34,8 @@ static void add_key(struct wr_seals *seals, const uint8_t *bytes)
 	memcpy(key->id, hash, sizeof key->id);
 }
 
-/* 64 digits. False: they are not. */
-static bool add_hex(struct wr_seals *seals, struct weir_str digits)
+/* Adds a key of 64 hexadecimal digits. False: they are not, or there are too many keys. */
+static bool add_hex_key(struct wr_seals *seals, struct weir_str digits)
 {
 	uint8_t bytes[WR_SEAL_KEY_BYTES];
 
@@ -51,7 +53,7 @@ static bool add_hex(struct wr_seals *seals, struct weir_str digits)
 	return true;
 }
 
-static bool read_lines(struct wr_seals *seals, struct weir_str text)
+static bool read_key_lines(struct wr_seals *seals, struct weir_str text)
 {
 	while (text.len) {
 		size_t end = wr_str_find(text, '\n');
@@ -59,30 +61,32 @@ static bool read_lines(struct wr_seals *seals, struct weir_str text)
 
 		if (line.len && line.ptr[line.len - 1] == '\r')
 			line.len--;
-		if (line.len && line.ptr[0] != '#' && !add_hex(seals, line))
+		if (line.len && line.ptr[0] != '#' && !add_hex_key(seals, line))
 			return false;
 		text = wr_str_from(text, end < text.len ? end + 1 : end);
 	}
 	return seals->count > 0;
 }
 
-/* Its bytes, or below 0. A file that others may read is no secret. */
-static ssize_t read_file(const char *path, uint8_t *bytes, struct weir_error *error)
+/* Returns the number of bytes read, or below 0 with *error filled in. Refuses a file that other
+ * users can access. */
+static ssize_t read_key_file(const char *path, uint8_t *bytes, struct weir_error *error)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 	ssize_t len = -1;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		wr_error_errno(error, WEIR_EINVAL, "the key file %s can not be read", path);
+		wr_error_errno(error, WEIR_EINVAL, "cannot read the key file %s", path);
 	else if (!S_ISREG(st.st_mode))
-		wr_error(error, WEIR_EINVAL, "the key file %s is no file", path);
+		wr_error(error, WEIR_EINVAL, "the key file %s is not a regular file", path);
 	else if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
 		wr_error(error, WEIR_EINVAL,
-			 "the key file %s is open to others; make it yours alone: chmod 600 %s",
+			 "other users can access the key file %s: chown it to yourself and chmod "
+			 "600 %s",
 			 path, path);
 	else if ((len = read(fd, bytes, FILE_BYTES_MAX)) < 0)
-		wr_error_errno(error, WEIR_EINVAL, "the key file %s can not be read", path);
+		wr_error_errno(error, WEIR_EINVAL, "cannot read the key file %s", path);
 	if (fd >= 0)
 		close(fd);
 	return len;
@@ -91,9 +95,10 @@ static ssize_t read_file(const char *path, uint8_t *bytes, struct weir_error *er
 int wr_seals_read(const char *path, struct wr_seals *seals, struct weir_error *error)
 {
 	uint8_t bytes[FILE_BYTES_MAX];
-	ssize_t len = read_file(path, bytes, error);
+	ssize_t len = read_key_file(path, bytes, error);
 	bool good;
 
+	assert(seals);
 	*seals = (struct wr_seals){0};
 	if (len < 0)
 		return WEIR_EINVAL;
@@ -102,15 +107,15 @@ int wr_seals_read(const char *path, struct wr_seals *seals, struct weir_error *e
 		good = true;
 	} else {
 		good = len < (ssize_t)FILE_BYTES_MAX &&
-		       read_lines(seals, (struct weir_str){(const char *)bytes, (size_t)len});
+		       read_key_lines(seals, (struct weir_str){(const char *)bytes, (size_t)len});
 	}
 	OPENSSL_cleanse(bytes, sizeof bytes);
 	if (good)
 		return 0;
 	wr_seals_wipe(seals);
 	return wr_error(error, WEIR_EINVAL,
-			"the key file %s holds no keys; it wants up to %u lines of 64 hexadecimal "
-			"digits each, as `openssl rand -hex 32` prints them",
+			"the key file %s contains no valid keys; it needs 1 to %u lines of 64 "
+			"hexadecimal digits, as `openssl rand -hex 32` prints them",
 			path, WR_SEALS_MAX);
 }
 
@@ -121,8 +126,9 @@ void wr_seals_wipe(struct wr_seals *seals)
 
 /* ---- sealing ---- */
 
-/* Names of fields are the same in any case. */
-static bool add_names(EVP_CIPHER_CTX *cipher, const uint8_t *ticket_hash, struct weir_str name)
+/* Authenticates the ticket's hash and the field's name in lower case: header names ignore case. */
+static bool authenticate_names(EVP_CIPHER_CTX *cipher, const uint8_t *ticket_hash,
+			       struct weir_str name)
 {
 	int len;
 
@@ -146,7 +152,7 @@ static bool run_cipher(const struct wr_seal_key *key, const uint8_t *ticket_hash
 	bool good =
 		cipher && in.len <= INT32_MAX &&
 		EVP_CipherInit_ex(cipher, EVP_aes_256_gcm(), NULL, key->bytes, nonce, seal) == 1 &&
-		add_names(cipher, ticket_hash, name) &&
+		authenticate_names(cipher, ticket_hash, name) &&
 		(in.len == 0 ||
 		 EVP_CipherUpdate(cipher, out, &len, (const uint8_t *)in.ptr, (int)in.len) == 1) &&
 		(seal || EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_SET_TAG, TAG_BYTES, tag) == 1) &&
@@ -163,7 +169,7 @@ bool wr_seal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct we
 	const struct wr_seal_key *key = &seals->keys[0];
 	uint8_t *nonce = sealed + ID_BYTES;
 
-	/* Random nonces of 96 bits: fine for 2^32 values of one key, far beyond any queue. */
+	/* Random nonces of 96 bits are safe for 2^32 values per key, more than any queue seals. */
 	memcpy(sealed, key->id, ID_BYTES);
 	return RAND_bytes(nonce, NONCE_BYTES) == 1 &&
 	       run_cipher(key, ticket_hash, name, nonce, value, nonce + NONCE_BYTES,

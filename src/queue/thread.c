@@ -1,4 +1,5 @@
-/* The thread of a queue: it may wait for a disk or a network, those who submit jobs may not. */
+/* The thread of a queue. It collects submitted jobs into batches, calls the backend, which may
+ * block, and returns the jobs to their ports. Started by wr_queue_open(). */
 #include "queue/thread.h"
 
 #include <errno.h>
@@ -7,58 +8,61 @@
 #include <string.h>
 #include <time.h>
 
-#define TRIMMED_SAID_US 60000000u
+#define BATCH_MAX 512u     /* jobs that are made durable together */
+#define REOPEN_US 1000000u /* between two tries to open the backend */
+/* A problem that lasts is logged again, and so are deleted dead letters. */
+#define REMIND_US 60000000ull
+/* If the last batch had LINGER_FROM jobs, more are likely to come soon: then the thread waits
+ * LINGER_US for them while there are fewer than LINGER_BELOW. */
+#define LINGER_FROM 16u
+#define LINGER_US 1000u
+#define LINGER_BELOW 64u
 
-#define BATCH_MAX 512u        /* jobs that are made durable together */
-#define LINGER_FROM 16u       /* jobs that came together: more are on their way */
-#define LINGER_US 1000u       /* … and are waited for so long, … */
-#define LINGER_BELOW 64u      /* … if there are not enough of them yet */
-#define REOPEN_US 1000000u    /* between two tries to open */
-#define REMIND_US 60000000ull /* trouble that lasts is said again */
+/* ---- functions for backends ---- */
 
-/* ---- what stores use ---- */
-
-enum wr_queue_reason wr_store_fail(struct wr_store *store, enum wr_queue_reason reason,
-				   const char *format, ...)
+enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
+					   enum wr_queue_reason reason, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(store->why.text, sizeof store->why.text, format, args);
+	vsnprintf(backend->why.text, sizeof backend->why.text, format, args);
 	va_end(args);
-	store->why.code = WEIR_ESYS;
-	store->failed = reason;
+	backend->why.code = WEIR_ESYS;
+	backend->failed = reason;
 	return reason;
 }
 
-void wr_store_say(const struct wr_store *store, enum wr_queue_level level, const char *format, ...)
+void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_level level,
+			  const char *format, ...)
 {
 	char text[1024];
 	va_list args;
 
-	if (!store->opts->say)
+	if (!backend->opts->say)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	store->opts->say(store->opts->context, level, text);
+	backend->opts->say(backend->opts->context, level, text);
 }
 
-void wr_store_trimmed(struct wr_store *store, uint64_t count, uint64_t now_us)
+void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
+				    uint64_t now_us)
 {
-	store->trimmed += count;
-	if (store->trimmed == 0 ||
-	    (store->trimmed_us && now_us < store->trimmed_us + TRIMMED_SAID_US))
+	backend->trimmed += count;
+	if (backend->trimmed == 0 ||
+	    (backend->trimmed_us && now_us < backend->trimmed_us + REMIND_US))
 		return;
-	wr_store_say(store, WR_QUEUE_WARN,
-		     "there are more dead letters than may be kept (--queue-dead-max, "
-		     "--queue-dead-bytes): %llu of the oldest are gone",
-		     (unsigned long long)store->trimmed);
-	store->trimmed = 0;
-	store->trimmed_us = now_us;
+	wr_queue_backend_log(backend, WR_QUEUE_WARN,
+			     "too many dead letters (--queue-dead-max, --queue-dead-bytes): "
+			     "deleted the %llu oldest",
+			     (unsigned long long)backend->trimmed);
+	backend->trimmed = 0;
+	backend->trimmed_us = now_us;
 }
 
-void wr_job_reset(struct wr_queue_job *job)
+void wr_queue_job_reset(struct wr_queue_job *job)
 {
 	job->reason = WR_QUEUE_OK;
 	job->unsure = 0;
@@ -100,9 +104,9 @@ void wr_job_reset(struct wr_queue_job *job)
 
 /* ---- the thread ---- */
 
-static struct wr_moment now(const struct wr_queue *queue)
+static struct wr_queue_moment read_time(const struct wr_queue *queue)
 {
-	struct wr_moment at;
+	struct wr_queue_moment at;
 
 	queue->opts.now(queue->opts.context, &at.wall_us, &at.mono_us);
 	return at;
@@ -119,55 +123,55 @@ static void set_state(struct wr_queue *queue, enum wr_queue_reason reason,
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Trouble is said when it begins or becomes another one, and once in a while as it lasts. */
-static void say_trouble(struct wr_queue *queue, enum wr_queue_reason reason,
+/* Logs a problem when it begins, when it changes, and once a minute while it lasts. */
+static void log_problem(struct wr_queue *queue, enum wr_queue_reason reason,
 			const struct weir_error *why, uint64_t mono_us)
 {
-	if (queue->reason == reason && queue->said_us && mono_us - queue->said_us < REMIND_US)
+	if (queue->reason == reason && queue->logged_us && mono_us - queue->logged_us < REMIND_US)
 		return;
-	queue->said_us = mono_us | 1;
-	wr_store_say(queue->store, WR_QUEUE_ERROR,
-		     "deferred requests can not be stored or delivered (%s): %s; tried again every "
-		     "second",
-		     wr_queue_reason_name(reason), why->text);
+	queue->logged_us = mono_us | 1;
+	wr_queue_backend_log(
+		queue->backend, WR_QUEUE_ERROR,
+		"deferred requests cannot be stored or delivered (%s): %s; retrying every second",
+		wr_queue_reason_name(reason), why->text);
 }
 
 static void try_open(struct wr_queue *queue)
 {
-	struct wr_moment at = now(queue);
+	struct wr_queue_moment at = read_time(queue);
 	struct weir_error why = {0};
 	enum wr_queue_reason reason;
 
 	if (queue->open || (queue->tried_us && at.mono_us - queue->tried_us < REOPEN_US))
 		return;
 	queue->tried_us = at.mono_us | 1;
-	reason = queue->store->ops->open(queue->store, at, &why);
+	reason = queue->backend->ops->open(queue->backend, at, &why);
 	queue->open = reason == WR_QUEUE_OK;
 	if (!queue->open)
-		say_trouble(queue, reason, &why, at.mono_us);
-	else if (queue->said_us)
-		wr_store_say(queue->store, WR_QUEUE_NOTICE, "the queue works again");
+		log_problem(queue, reason, &why, at.mono_us);
+	else if (queue->logged_us)
+		wr_queue_backend_log(queue->backend, WR_QUEUE_NOTICE, "the queue works again");
 	if (queue->open)
-		queue->said_us = 0;
+		queue->logged_us = 0;
 	set_state(queue, reason, &why);
 }
 
-/* After something went wrong with it: closed, and soon opened again. */
-static void look_at_store(struct wr_queue *queue)
+/* Closes a backend that has failed. try_open() opens it again after REOPEN_US. */
+static void close_if_failed(struct wr_queue *queue)
 {
-	struct wr_store *store = queue->store;
-	enum wr_queue_reason reason = store->failed;
-	struct wr_moment at;
+	struct wr_queue_backend *backend = queue->backend;
+	enum wr_queue_reason reason = backend->failed;
+	struct wr_queue_moment at;
 
 	if (reason == WR_QUEUE_OK)
 		return;
-	at = now(queue);
-	store->ops->close(store);
-	store->failed = WR_QUEUE_OK;
+	at = read_time(queue);
+	backend->ops->close(backend);
+	backend->failed = WR_QUEUE_OK;
 	queue->open = false;
 	queue->tried_us = at.mono_us | 1;
-	say_trouble(queue, reason, &store->why, at.mono_us);
-	set_state(queue, reason, &store->why);
+	log_problem(queue, reason, &backend->why, at.mono_us);
+	set_state(queue, reason, &backend->why);
 }
 
 static struct timespec after_us(uint64_t wait_us)
@@ -184,31 +188,32 @@ static struct timespec after_us(uint64_t wait_us)
 	return until;
 }
 
-/* Until there is a job, or it is time for a tick. */
+/* Waits for a job or for the next tick. Called with the lock held. */
 static void wait_for_jobs(struct wr_queue *queue)
 {
-	struct timespec until = after_us(queue->open ? queue->store->tick_us : REOPEN_US / 4);
+	struct timespec until = after_us(queue->open ? queue->backend->tick_us : REOPEN_US / 4);
 
 	while (!queue->first && !queue->ending)
-		if (pthread_cond_timedwait(&queue->come, &queue->lock, &until) == ETIMEDOUT)
+		if (pthread_cond_timedwait(&queue->submitted, &queue->lock, &until) == ETIMEDOUT)
 			return;
 }
 
-/* While many deliveries are under way, their takes and settles come one by one and each commit has
- * few of them: a moment's wait halves what they cost. */
-static void linger(struct wr_queue *queue)
+/* During many deliveries, takes and settles arrive one by one, and each commit would contain only a
+ * few. Waiting 1 ms for more halves the cost per job. Called with the lock held. */
+static void wait_for_more_jobs(struct wr_queue *queue)
 {
 	struct timespec until = after_us(LINGER_US);
 
 	queue->lingers = true;
 	while (!queue->urgent && !queue->ending)
-		if (pthread_cond_timedwait(&queue->come, &queue->lock, &until) == ETIMEDOUT)
+		if (pthread_cond_timedwait(&queue->submitted, &queue->lock, &until) == ETIMEDOUT)
 			break;
 	queue->lingers = false;
 }
 
-/* Jobs to be done together; `before` came together the last time. */
-static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t before)
+/* Fetches up to BATCH_MAX submitted jobs. `before` is the size of the last batch. Returns their
+ * number, which is 0 when it is time for a tick. */
+static size_t fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t before)
 {
 	size_t count = 0;
 
@@ -216,10 +221,10 @@ static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t 
 	if (!queue->first)
 		wait_for_jobs(queue);
 	if (queue->first && before >= LINGER_FROM && queue->jobs < LINGER_BELOW)
-		linger(queue);
+		wait_for_more_jobs(queue);
 	while (queue->first && count < BATCH_MAX) {
 		batch[count++] = queue->first;
-		queue->urgent -= wr_job_is_urgent(queue->first);
+		queue->urgent -= wr_queue_job_is_urgent(queue->first);
 		queue->first = queue->first->next;
 	}
 	if (!queue->first)
@@ -231,17 +236,17 @@ static size_t fetch(struct wr_queue *queue, struct wr_queue_job **batch, size_t 
 static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t count)
 {
 	if (queue->open) {
-		queue->store->ops->run(queue->store, batch, count, now(queue));
+		queue->backend->ops->run(queue->backend, batch, count, read_time(queue));
 	} else {
 		for (size_t i = 0; i < count; i++)
 			batch[i]->reason = queue->reason;
 	}
-	look_at_store(queue);
+	close_if_failed(queue);
 	pthread_mutex_lock(&queue->lock);
 	queue->jobs -= (uint32_t)count;
 	pthread_mutex_unlock(&queue->lock);
 	for (size_t i = 0; i < count; i++)
-		wr_queue_deliver(batch[i]);
+		wr_queue_return_job(batch[i]);
 }
 
 static bool has_ended(struct wr_queue *queue)
@@ -263,20 +268,20 @@ void *wr_queue_thread(void *argument)
 
 	pthread_setname_np(pthread_self(), "weir-queue");
 	while (!has_ended(queue)) {
-		struct wr_moment at;
+		struct wr_queue_moment at;
 
 		try_open(queue);
-		count = fetch(queue, batch, count);
+		count = fetch_batch(queue, batch, count);
 		if (count)
 			do_batch(queue, batch, count);
-		at = now(queue);
-		if (queue->open && at.mono_us - ticked_us >= queue->store->tick_us) {
+		at = read_time(queue);
+		if (queue->open && at.mono_us - ticked_us >= queue->backend->tick_us) {
 			ticked_us = at.mono_us;
-			queue->store->ops->tick(queue->store, at);
-			look_at_store(queue);
+			queue->backend->ops->tick(queue->backend, at);
+			close_if_failed(queue);
 		}
 	}
 	if (queue->open)
-		queue->store->ops->close(queue->store);
+		queue->backend->ops->close(queue->backend);
 	return NULL;
 }

@@ -1,50 +1,54 @@
-/* A queue from within: its mailbox, its thread, the ports where jobs come back. */
+/* The inside of a queue: submitted jobs, the thread that does them, and ports. Private to queue.c
+ * and thread.c. */
 #ifndef WR_QUEUE_THREAD_H
 #define WR_QUEUE_THREAD_H
 
 #include <pthread.h>
 
-#include "queue/store.h"
+#include "queue/backend.h"
 
 struct wr_queue_port {
 	struct wr_queue *queue;
 	void (*wake)(void *context);
 	void *context;
 	pthread_mutex_t lock;
-	struct wr_queue_job *first, **tail; /* done */
-	bool woken;
+	struct wr_queue_job *first, **tail; /* finished jobs */
+	bool woken;                         /* `wake` was called since the last run */
 };
 
 struct wr_queue {
 	struct wr_queue_opts opts;
 	struct wr_seals seals;
-	struct wr_store *store; /* the thread's own */
+
+	/* used by the thread only */
+	struct wr_queue_backend *backend;
 	bool open;
-	uint64_t tried_us, said_us; /* by the clock that only goes on */
+	uint64_t tried_us;  /* monotonic time of the last try to open; 0: none */
+	uint64_t logged_us; /* monotonic time of the last log line about a problem; 0: no problem */
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* of all below */
-	pthread_cond_t come;  /* something is in the mailbox, or it is time to end */
-	pthread_cond_t opened;
-	struct wr_queue_job *first, **tail;
-	uint32_t jobs;   /* submitted and not done */
-	uint32_t urgent; /* in the mailbox, of those that are not put off */
-	bool lingers;    /* the thread waits for more to come, and is woken for urgent ones only */
+	pthread_mutex_t lock;               /* protects all members below */
+	pthread_cond_t submitted;           /* `first` or `ending` was set */
+	pthread_cond_t opened;              /* `tried` was set */
+	struct wr_queue_job *first, **tail; /* submitted jobs that the thread has not fetched */
+	uint32_t jobs;                      /* submitted and not done */
+	uint32_t urgent;                    /* number of urgent jobs from `first` on */
+	bool lingers; /* the thread waits for a larger batch; only urgent jobs wake it */
 	bool ending, tried;
 	enum wr_queue_reason reason;
 	struct weir_error why;
 };
 
-/* Whether somebody waits for it. Deliveries are taken and settled in the background. */
-static inline bool wr_job_is_urgent(const struct wr_queue_job *job)
+/* Whether a client waits for the job. Takes and settles are background work. */
+static inline bool wr_queue_job_is_urgent(const struct wr_queue_job *job)
 {
 	return job->verb != WR_QUEUE_TAKE && job->verb != WR_QUEUE_SETTLE;
 }
 
-/* Gives a job back to its port. Any thread. */
-void wr_queue_deliver(struct wr_queue_job *job);
+/* Puts a finished job into its port and wakes the port's owner. Any thread. */
+void wr_queue_return_job(struct wr_queue_job *job);
 
-/* The thread; a queue is its argument. */
+/* The thread's main function; its argument is a struct wr_queue. */
 void *wr_queue_thread(void *argument);
 
 #endif

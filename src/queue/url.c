@@ -1,5 +1,8 @@
+/* Checks URLs of queues and makes the backend that a URL names. Called by queue.c and by the
+ * parsers of options. */
 #include "queue/url.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +14,11 @@
 static int check_folder(const char *folder, struct weir_error *error)
 {
 	if (folder[0] != '/')
-		return wr_error(
-			error, WEIR_EINVAL,
-			"a file queue is a folder with its whole path: file:/var/lib/weir/queue");
+		return wr_error(error, WEIR_EINVAL,
+				"the folder of a file: queue must be an absolute path, as in "
+				"file:/var/lib/weir/queue");
 	if (strlen(folder) > PATH_MAX / 2)
-		return wr_error(error, WEIR_EINVAL, "the queue's folder has too long a path");
+		return wr_error(error, WEIR_EINVAL, "the path of the queue's folder is too long");
 	return 0;
 }
 
@@ -26,22 +29,24 @@ static int parse_redis(const char *url, struct wr_redis_target *target, struct w
 	if (rc == 0 && target->kind != WR_REDIS_SINGLE)
 		return wr_error(
 			error, WEIR_EINVAL,
-			"a queue is in one Redis: redis://, rediss:// or redis+unix://; what a "
-			"failover of sentinels or of a cluster forgets was promised to clients");
+			"a queue needs a single Redis: redis://, rediss:// or redis+unix://; a "
+			"failover of Sentinel or Redis Cluster could lose accepted requests");
 	return rc;
 }
 
 int wr_queue_url_check(const char *url, struct weir_error *error)
 {
-	const char *folder = wr_lite_folder(url);
+	const char *folder;
 	struct wr_redis_target target = {0};
 
+	assert(url);
+	folder = wr_sqlite_folder(url);
 	if (folder)
 		return check_folder(folder, error);
 	if (strncmp(url, "redis", 5) == 0)
 		return parse_redis(url, &target, error);
 	return wr_error(error, WEIR_EINVAL,
-			"a queue's URL begins with file: (a folder), redis://, rediss:// or "
+			"the URL of a queue begins with file: (a folder), redis://, rediss:// or "
 			"redis+unix://");
 }
 
@@ -51,7 +56,7 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap)
 	char shown[WR_REDIS_TEXT];
 	int len;
 
-	if (!wr_lite_folder(url) && wr_redis_target_parse(wr_str(url), &target, NULL) == 0) {
+	if (!wr_sqlite_folder(url) && wr_redis_target_parse(wr_str(url), &target, NULL) == 0) {
 		wr_redis_target_text(&target, shown);
 		url = shown;
 	}
@@ -59,12 +64,12 @@ size_t wr_queue_url_text(const char *url, char *text, size_t cap)
 	return len < 0 ? 0 : (size_t)len < cap ? (size_t)len : cap - 1;
 }
 
-int wr_queue_store_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		       struct wr_store **made, struct weir_error *error)
+int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+			 struct wr_queue_backend **made, struct weir_error *error)
 {
-	if (wr_lite_folder(opts->url)) {
-		*made = wr_lite_new(opts, seals);
+	if (wr_sqlite_folder(opts->url)) {
+		*made = wr_sqlite_new(opts, seals);
 		return *made ? 0 : wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	return wr_remote_new(opts, seals, made, error);
+	return wr_queue_redis_new(opts, seals, made, error);
 }

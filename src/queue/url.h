@@ -1,11 +1,12 @@
-/* What a queue's URL may be. */
+/* Makes the backend that a queue's URL names. */
 #ifndef WR_QUEUE_URL_H
 #define WR_QUEUE_URL_H
 
-#include "queue/store.h"
+#include "queue/backend.h"
 
-/* WEIR_EINVAL, WEIR_EMEMORY */
-int wr_queue_store_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
-		       struct wr_store **made, struct weir_error *error);
+/* Returns 0 with *made set, WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. The caller frees it with
+ * ops->free. */
+int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+			 struct wr_queue_backend **made, struct weir_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "rules/read.h"
 
 #include "base/duration.h"
+#include "base/hop_by_hop.h"
 #include "base/size.h"
 
 #define NS_PER_S 1000000000ull
@@ -17,23 +18,6 @@ static const struct weir_str default_headers[] = {
 	WR_STR("accept"),       WR_STR("accept-language"),  WR_STR("user-agent"),
 	WR_STR("x-request-id"), WR_STR("idempotency-key"),  WR_STR("traceparent"),
 	WR_STR("tracestate"),
-};
-
-/* RFC 9110 §7.6.1 and §11.7, what frames a message, and what whoever delivers says himself. */
-static const struct weir_str of_one_hop[] = {
-	WR_STR("connection"),
-	WR_STR("proxy-connection"),
-	WR_STR("keep-alive"),
-	WR_STR("te"),
-	WR_STR("transfer-encoding"),
-	WR_STR("trailer"),
-	WR_STR("upgrade"),
-	WR_STR("http2-settings"),
-	WR_STR("proxy-authenticate"),
-	WR_STR("proxy-authorization"),
-	WR_STR("content-length"),
-	WR_STR("expect"),
-	WR_STR("x-weir-deferred"),
 };
 
 static const struct weir_str methods[] = {WR_STR("POST"), WR_STR("PUT"), WR_STR("PATCH"),
@@ -61,14 +45,6 @@ bool wr_defer_method(struct weir_str method)
 	return is_among(method, methods, sizeof methods / sizeof *methods);
 }
 
-bool wr_defer_drops(struct weir_str field)
-{
-	for (size_t i = 0; i < sizeof of_one_hop / sizeof *of_one_hop; i++)
-		if (wr_str_equal_nocase(field, of_one_hop[i]))
-			return true;
-	return false;
-}
-
 static struct weir_str lower(struct wr_load *load, struct weir_str text)
 {
 	char *copy = wr_load_alloc(load, &load->rules->arena, text.len + 1);
@@ -93,7 +69,7 @@ static void read_headers(struct wr_load *load, const struct wr_fields *f, struct
 
 		if (!wr_is_token(name))
 			wr_say(load, WR_D_bad_field_name, value, WR_ARGS(value->text));
-		else if (wr_defer_drops(name))
+		else if (wr_hop_by_hop_name(name))
 			wr_say(load, WR_D_hop_by_hop_field, value, WR_ARGS(value->text));
 		else
 			names[count++] = name;

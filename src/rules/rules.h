@@ -121,9 +121,6 @@ extern const struct wr_defer wr_defer_default;
 /* Whether requests with this method are put off: those that change something. */
 bool wr_defer_method(struct weir_str method);
 
-/* Whether a header field is about one connection, and is never kept nor delivered. */
-bool wr_defer_drops(struct weir_str field);
-
 /* A limit of a rule. */
 struct wr_limit {
 	struct weir_limit

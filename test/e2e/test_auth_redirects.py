@@ -168,7 +168,7 @@ def test_an_error_page_hides_no_user(nginx, api):
 def test_a_location_that_wants_the_service_is_not_the_service(nginx, api, target):
     r = nginx.get(target)
     assert (r.status, b"index" in r.body) == (500, False)
-    assert "needs a location of its own" in nginx.log()
+    assert "add a location for the service" in nginx.log()
 
 
 def test_a_service_behind_another_location(nginx):

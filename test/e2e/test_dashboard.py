@@ -146,7 +146,7 @@ def test_essentials(browser, clock):
         browser.click(".rows tbody th a")
         browser.until_text("api/user/365d", "h1")
         browser.click("a:has-text('<img') >> nth=0")
-        browser.until_text("Its state in every limit")
+        browser.until_text("State in every limit")
         assert ask("good", 1) == [True]
         browser.click("text=Ban…")
         browser.fill("dialog #for", "1h")
@@ -189,7 +189,7 @@ def test_find_the_offender_ban_and_release(browser, crowded):
     browser.until_text("api/user/1m", "h1")
     browser.until_text("Most refused keys")
     browser.click("a:has-text('mallory') >> nth=0")
-    browser.until_text("Its state in every limit")
+    browser.until_text("State in every limit")
     assert browser.js("document.querySelector('input[name=k]').value") == "user"
     assert browser.js("document.querySelector('[name=source]:checked').parentElement.innerText").strip() == "header.x-user-id"
     browser.click("text=Ban…")
@@ -216,7 +216,7 @@ def test_find_the_offender_ban_and_release(browser, crowded):
 @full("test_essentials is for every run")
 def test_grant(browser, crowded):
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-1")
-    browser.until_text("Its state in every limit")
+    browser.until_text("State in every limit")
     browser.click("text=Grant more…")
     browser.fill("dialog #extra", "7")
     browser.click("dialog button.primary")
@@ -247,7 +247,7 @@ def test_candidates_are_laid_over(browser, crowded):
     browser.until("document.querySelectorAll('.u-series.u-off').length === 1", "one to be hidden")
     browser.click(".overlays label >> nth=0")
     browser.select("#span", "minutes")
-    browser.until_text("Requests a minute", "#traffic")
+    browser.until_text("Requests per minute", "#traffic")
     browser.until_text("api/user/1m", "h1")
     browser.select("#span", "seconds")
     live(browser)
@@ -285,14 +285,14 @@ def test_try_a_request(browser, crowded):
     browser.fill("#line", "POST /v1/accounts")
     browser.fill("#headers", "x-user-id: 7\n")
     browser.fill("#address", "192.0.2.7")
-    browser.click("text=Try it")
+    browser.click("text=Try request")
     browser.until_text("signup_address=192.0.2.7", ".try")
     said = browser.text(".try")
     assert "user=7" in said and "10 per day" in said and "120 per minute" in said
     browser.click(".try button.link >> nth=1")
     browser.until("document.activeElement.classList.contains('listing')", "the line to be shown")
     browser.fill("#address", "nowhere")
-    browser.click("text=Try it")
+    browser.click("text=Try request")
     browser.until_text("an address is written", ".try")
     browser.shot(SHOTS / "rules.png")
     assert browser.axe() == [] and browser.noise() == []
@@ -342,7 +342,7 @@ def test_fleet_with_leases(browser):
 def test_queue(browser, crowded):
     browser.open(crowded.admin + "/#/queue")
     live(browser)
-    browser.until_text("There is no queue here")
+    browser.until_text("This service has no queue")
     assert browser.axe() == [] and browser.noise() == []
     with Orders() as api, Counter(api) as counter:
         api.plan("/orders/bad", 500)
@@ -366,9 +366,9 @@ def test_queue(browser, crowded):
         browser.shot(SHOTS / "queue.png", full=True)
         assert browser.axe() == []
         api.plan("/orders/bad")
-        browser.click(".rows button:has-text('try now')")
+        browser.click(".rows button:has-text('retry now')")
         browser.click("dialog button.primary")
-        browser.until_text("Done.", ".told")
+        browser.until_text("Done.", ".result")
         api.wait_seen(2, "/orders/bad/")
         # An answer that comes when another list was chosen is not shown.
         browser.js("""{ const ask = fetch; window.held = 0; window.fetch = async (path, ...more) => {
@@ -430,7 +430,7 @@ def test_what_is_told_is_so(browser):
         assert browser.js(words.format(0, 3, 0)) == "deferred"
         assert browser.js(words.format(1, 3, 2)) == "refused, deferred or would be refused"
         # Decisions are no requests; a rule that was taken out has counts, but is not in force.
-        assert "Decisions a second" in browser.text()
+        assert "Decisions per second" in browser.text()
         assert "not in force" not in browser.text(".rows")
         loaded = row("gone")["loaded_at"]
         wait_for(lambda: wall_ns() > (loaded + 2) * 10**9, "a while to pass")
@@ -440,23 +440,23 @@ def test_what_is_told_is_so(browser):
         # What is not there is not a service that cannot be heard.
         for nowhere, why in (("99999", "there is no such rule"), ("x", "?slot= has to be a number")):
             browser.open(f"{url}/#/rule/{nowhere}")
-            browser.until_text(f"Nothing to follow here: {why}", "#lost")
+            browser.until_text(f"This page cannot be shown: {why}", "#lost")
         browser.open(url + "/")
         live(browser)
         browser.fill("#filter", "ü" * 60)
-        browser.until_text("No rule has that in its name.")
+        browser.until_text("No rule matches this name.")
         live(browser)
         # What is in force beside the rules: pauses, bans, grants.
         order("/v1/pause", rule="api/user")
         browser.goto(url + "/#/rules")
-        browser.until_text("Paused, so not enforced: api/user.")
+        browser.until_text("Paused and not enforced: api/user.")
         order("/v1/resume", rule="api/user")
         browser.until("!document.querySelector('main').innerText.includes('Paused')", "the pause to end")
         order("/v1/key/ban", domain="api", entries=[{"key": "user", "value": "<b>"}], **{"for": "1h"})
         order("/v1/key/grant", domain="api", entries=[{"key": "user", "value": "7"}], extra=12, **{"for": "ever"})
         browser.open(url + "/#/key")
         browser.until_text("api|user=<b> banned until")
-        browser.until_text("api|user=7 12 more granted for good")
+        browser.until_text("api|user=7 12 more granted permanently")
         browser.until("document.querySelector('#domain').value === 'api' && document.activeElement.name === 'k'", "the domain to be proposed")
         assert browser.js("[...document.querySelectorAll('#keys option')].map((o) => o.value).join()") == "user,shady"
         assert browser.axe() == [] and browser.noise() == []
@@ -491,7 +491,7 @@ def test_light_dark_and_narrow(browser, crowded, scheme, ground):
 @full("test_essentials is for every run")
 def test_keyboard_only(browser, crowded):
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-2")
-    browser.until_text("Its state in every limit")
+    browser.until_text("State in every limit")
     browser.until_text("Ban…")
 
     def tab_to(name):
@@ -539,7 +539,7 @@ def test_offline_and_back(browser):
         def lost_and_back(lose, mend):
             lose()
             browser.until(f"{state} === 'lost'", "the loss to be said", 40)
-            assert "cannot be heard" in browser.text("#lost")
+            assert "No connection to the service" in browser.text("#lost")
             mend()
             browser.until(f"{state} === 'live' && document.getElementById('lost').hidden", "it to come back", 40)
 
@@ -547,7 +547,7 @@ def test_offline_and_back(browser):
         lost_and_back(serve.stop, serve.start)
         # The one that came back has another token for pages; a change gets it first.
         browser.goto(f"http://127.0.0.1:{serve.admin_port}/#/key?domain=api&k=user&v=7")
-        browser.until_text("Its state in every limit")
+        browser.until_text("State in every limit")
         browser.click("text=Ban…")
         browser.click("dialog button.danger")
         browser.until_text("banned until", ".counters")
@@ -592,7 +592,7 @@ def test_hostile_keys_are_text(browser):
         assert "\x1b" not in said and "\u241b[31mred" in said and "\u202e" not in said and "⟨202E⟩" in said
         assert not browser.js("[...document.querySelectorAll('main img, main script, main svg')].length")
         browser.click("a:has-text('<script>') >> nth=0")
-        browser.until_text("Its state in every limit")
+        browser.until_text("State in every limit")
         browser.click("text=Ban…")
         browser.click("dialog button.danger")
         browser.until_text("banned until", ".counters")
@@ -689,7 +689,7 @@ def test_the_address_that_was_printed(browser):
         browser.until_text("Sign in", "h1")
         _, second = re.findall(r"dashboard at (\S+)", serve.log())
         browser.goto(first)  # in the tab that is open: only the fragment changes
-        browser.until_text("started anew")
+        browser.until_text("was restarted")
         browser.goto(second)
         live(browser)
         assert browser.js("location.href") == base + "#/"
@@ -708,10 +708,10 @@ def test_sign_in(browser):
         assert browser.axe() == []
         browser.fill("#token", "0123456789abcdef-of-bob")
         browser.press("Enter")
-        browser.until_text("none of this service's tokens")
+        browser.until_text("This token is not valid.")
         browser.fill("#token", token)
         browser.press("Enter")
-        browser.until_text("Its state in every limit")
+        browser.until_text("State in every limit")
         browser.click("text=Ban…")
         browser.click("dialog button.danger")
         browser.until_text("by 127.0.0.1, token ann")

@@ -39,7 +39,7 @@ def nginx_with(shelf, api, more="", server=SERVER, **kwargs):
 
 
 def ready(nginx, workers=1):
-    nginx.wait_logged('"weir_queue" is there', workers)
+    nginx.wait_logged('"weir_queue" is up', workers)
 
 
 def begin(nginx, workers=1):
@@ -211,7 +211,7 @@ def test_queue_away(api, shelf):
     with nginx_with(shelf, api) as nginx:
         begin(nginx)
         shelf.stop()
-        nginx.wait_logged('"weir_queue" has closed the connection; until it is back nothing is deferred')
+        nginx.wait_logged('"weir_queue" lost: closed by the service; until it is back, requests are refused')
         refused(post(nginx), "away")
         shelf.listen()
         nginx.wait_logged('"weir_queue" is back')
@@ -544,7 +544,7 @@ def test_tickets(api, shelf):
         shelf.reply = lambda command, usual: b"-DEFER away x\r\n"
         assert nginx.get(where).status == 503
         shelf.stop()
-        nginx.wait_logged("has closed the connection")
+        nginx.wait_logged("lost: closed by the service")
         assert nginx.get(where).status == 503
 
 
@@ -576,7 +576,7 @@ def test_reload_while_it_is_kept(api, shelf):
 
 
 @pytest.mark.parametrize("conf,said", [
-    ("weir_queue 127.0.0.1:6380;", 'is not the socket of a "weir serve"'),
+    ("weir_queue 127.0.0.1:6380;", "invalid socket"),
     ("weir_queue unix:/a; weir_queue unix:/a;", "is duplicate"),
     ("weir_queue unix:/a timeout=0;", "invalid parameter"),
     ("weir_queue unix:/a bodies=1k;", "invalid parameter"),
@@ -584,9 +584,9 @@ def test_reload_while_it_is_kept(api, shelf):
     ("weir_queue unix:/a;", '"weir_queue" needs "weir_link_key"'),
     ("weir_central unix:/a;", '"weir_central" needs "weir_link_key"'),
     ("weir_link_key /nowhere/key;", "No such file or directory"),
-    ("weir_link_key /etc/passwd;", "is no file that only its owner can read: chmod 600 it"),
-    ("weir_link_key /dev/null;", "is no file that only its owner can read"),
-    ("weir_queue_field x_y z;", "is not the name of a header field"),
+    ("weir_link_key /etc/passwd;", "must be a file that only its owner can read, mode 0600"),
+    ("weir_link_key /dev/null;", "must be a file that only its owner can read"),
+    ("weir_queue_field x_y z;", 'invalid header name "x_y"'),
 ])
 def test_wrong_configuration(conf, said):
     code, output = check_conf("location / { weir on; }", conf, rules())

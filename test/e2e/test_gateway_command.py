@@ -67,14 +67,14 @@ def test_a_share_of_the_table_for_logs(options, more):
     (["--listen", "99999"], "--listen '99999' is not PORT, HOST:PORT, [IPV6]:PORT or unix:/path"),
     (["--tls-cert", "rules.yaml"], "--tls-cert and --tls-key go together: --tls-key is missing"),
     (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "--tls-cert no.pem: No such file or directory"),
-    (["--trust", "10.0.0.1/8"], "--trust 10.0.0.1/8 has bits behind its prefix; did you mean 10.0.0.0/8?"),
+    (["--trust", "10.0.0.1/8"], "--trust 10.0.0.1/8 has bits set after its prefix; did you mean 10.0.0.0/8?"),
     (["--auth", "auth:80"], "--auth 'auth:80' does not begin with http://"),
     (["--nginx", "/nowhere/nginx"], "--nginx /nowhere/nginx: No such file or directory"),
-    (["--nginx", "no-such-nginx"], "there is no no-such-nginx here: apt install nginx"),
+    (["--nginx", "no-such-nginx"], "cannot find the program no-such-nginx: apt install nginx"),
     (["--module", "no.so"], "--module no.so: No such file or directory"),
     (["--table", "../x"], '--table "../x": a table name is 1 to 64'),
     (["--table", "a$b", "--print-config"], '--table "a$b": a table name is 1 to 64'),
-    (["--access-log", "a$b"], "has a '$', which nginx takes for a variable"),
+    (["--access-log", "a$b"], "contains '$', which nginx reads as a variable"),
     (["--headers", "x; weir off"], "--headers is 'x; weir off', which is not one of: x ietf github none"),
 ])
 def test_options_that_are_not_understood(place, options, said):
@@ -90,7 +90,7 @@ def test_a_folder_with_an_odd_name(place):
     shutil.copy(f"{place}/rules.yaml", odd)
     code, out, err = weir(place, "--print-config", folder=odd)
     assert (code, out) == (2, "")
-    assert err == "weir gateway: the path of --rules has control characters\n"
+    assert err == "weir gateway: the path of --rules contains control characters\n"
 
 
 def test_a_log_on_a_socket(place):
@@ -108,7 +108,7 @@ def test_what_is_missing(place):
     code, _, err = weir(place, upstream=None)
     assert code == 2 and "--upstream URL is missing" in err
     code, _, err = weir(place, rules=None)
-    assert code == 2 and "/etc/weir/rules: No such file or directory; --rules PATH says where they are" in err
+    assert code == 2 and "/etc/weir/rules: No such file or directory; name the rules with --rules PATH" in err
 
 
 def test_broken_rules_are_shown_as_check_shows_them(place):
@@ -130,7 +130,7 @@ def test_the_domain_must_be_clear(place):
     assert code == 1 and "several domains have requests:; choose one with --domain: " in err
     assert {"other", "api"} <= set(re.split(r"\W+", err.rsplit(":", 1)[1]))
     code, _, err = weir(place, "--domain", "nobody", rules=".")
-    assert code == 1 and "--domain nobody is not in the rules; there are: " in err
+    assert code == 1 and "--domain nobody is not in the rules; the rules have: " in err
     code, out, _ = weir(place, "--domain", "other", "--print-config", rules=".")
     assert code == 0 and '        weir "other";\n' in out
     with open(f"{place}/rules.yaml", "w", encoding="utf-8") as f:
@@ -146,14 +146,14 @@ def test_ports_that_cannot_be(place):
         port = taken.getsockname()[1]
         code, _, err = weir(place, "--listen", f"127.0.0.1:{port}", "--runtime", "run")
         assert code == 1
-        assert re.search(rf"port {port} is taken by \S+ \(process {os.getpid()}\)", err)
-        assert "choose another with --listen PORT" in err
+        assert re.search(rf"port {port} is in use by \S+ \(process {os.getpid()}\)", err)
+        assert "choose another port with --listen PORT" in err
         code, _, err = weir(place, "--listen", port, "--runtime", "run")  # all addresses are one of them
-        assert code == 1 and f"port {port} is taken" in err
+        assert code == 1 and f"port {port} is in use" in err
     code, _, err = weir(place, "--listen", f"192.0.2.1:{free_port()}", "--runtime", "run")
     assert code == 1 and "is not an address of this machine" in err
     code, _, err = weir(place, "--listen", f"unix:{place}/rules.yaml", "--runtime", "run")
-    assert code == 1 and "there is a file that is no socket" in err
+    assert code == 1 and "the path is a file, not a socket" in err
     assert not os.path.exists(f"{place}/run/nginx.pid")
 
 
@@ -161,7 +161,7 @@ def test_a_folder_that_is_not_ours(place):
     os.mkdir(f"{place}/open")
     os.chmod(f"{place}/open", 0o777)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "open")
-    assert code == 1 and f"others may write to {place}/open: chmod go-w on it" in err
+    assert code == 1 and f"other users can write to the folder {place}/open: chmod go-w it" in err
     os.symlink("/tmp", f"{place}/link")
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "link")
     assert code == 1 and "is not a folder" in err
@@ -172,7 +172,7 @@ def test_a_folder_of_another_user(place):
     os.mkdir(f"{place}/theirs", 0o700)
     os.chown(f"{place}/theirs", pwd.getpwnam("nobody").pw_uid, -1)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "theirs")
-    assert code == 1 and "not to the one who runs this" in err
+    assert code == 1 and "who runs the gateway" in err
 
 
 def test_a_module_that_nginx_does_not_take(place):

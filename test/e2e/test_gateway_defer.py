@@ -186,7 +186,7 @@ def test_a_resized_table(api, tmp_path):
             old = keeper.session(*gateway.sessions)
             resize(gateway, size)
             gateway.wait_said("the table was resized: .* " + size, 1)
-            gateway.wait_said("nginx takes the new configuration", turn)
+            gateway.wait_said("nginx loads the new configuration", turn)
             wait_for(lambda old=old: set(keeper.session(*gateway.sessions)) & set(old) == {gateway.master()},
                      "the old workers to end")
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
@@ -195,7 +195,7 @@ def test_a_resized_table(api, tmp_path):
         assert order(gateway, 3).status == 202
         api.release("tail")
         assert [r.target.split("?")[0] for r in delivered(api, 4)] == [f"/orders/{n}" for n in range(4)]
-        assert gateway.output().count("nginx takes the new configuration") == 2
+        assert gateway.output().count("nginx loads the new configuration") == 2
 
 
 def test_the_way_in_is_closed(api, tmp_path):
@@ -328,7 +328,7 @@ def test_a_rule_begins_to_defer(api, tmp_path, state):
         gateway.write_rules(rules("1h"))
         wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
         gateway.wait_said("a rule says on_limit: defer now", 1)
-        gateway.wait_said("deferred requests are kept in file:" + str(folder), 1)
+        gateway.wait_said("deferred requests are stored in file:" + str(folder), 1)
         assert (folder / "queue" / "queue.db").exists()
         # A worker that is about to go, and knows of no queue, may take one more.
         wait_for(lambda: [order(gateway, n).status for n in range(3, 7)] == [202] * 4, "all workers to keep them")
@@ -337,17 +337,17 @@ def test_a_rule_begins_to_defer(api, tmp_path, state):
 def test_a_rule_begins_to_defer_and_there_is_no_place(api, tmp_path, state):
     """Why and what to do is said once, and its requests are refused. The next change of the rules tries again."""
     with Gateway(api.port, rules=rules("1h", "reject"), environment={"HOME": str(tmp_path)},
-                 allow=["cannot make the folder"]) as gateway:
+                 allow=["cannot create the folder"]) as gateway:
         folder = state(gateway.port)
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.write_text("no folder", encoding="ascii")
         gateway.write_rules(rules("1h"))
-        gateway.wait_said("cannot make the folder .*--queue URL names another place(.*\n)+.*nothing changes", 1, 60)
+        gateway.wait_said("cannot create the folder .*name another with --queue URL(.*\n)+.*nothing changes", 1, 60)
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         folder.unlink()
         gateway.write_rules(rules("2h"))
         wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
-        assert gateway.output().count("cannot make the folder") == 1
+        assert gateway.output().count("cannot create the folder") == 1
 
 
 def test_a_rule_defers_no_more(api, tmp_path, state, clock):

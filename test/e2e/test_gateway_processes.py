@@ -66,7 +66,7 @@ def test_a_second_signal_stops_at_once(api):
             assert gateway.wait() == 0
             with pytest.raises(Closed):
                 client.read()
-        gateway.wait_said("asked again; ending nginx")
+        gateway.wait_said("a second stop was requested; stopping nginx")
 
 
 def test_draining_ends(api):
@@ -76,7 +76,7 @@ def test_draining_ends(api):
             wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
             gateway.signal(signal.SIGTERM)
             assert gateway.wait() == 0
-        gateway.wait_said("requests are still under way; ending nginx")
+        gateway.wait_said("requests are still in flight; stopping nginx")
 
 
 @full("the gateway waits five seconds before it kills")
@@ -89,7 +89,7 @@ def test_what_does_not_end_is_killed(api):
         gateway.signal(signal.SIGTERM)
         assert gateway.wait() == 0
         wait_for(lambda: keeper.session(master) == {}, "those who were killed to end")
-        gateway.wait_said("requests are still under way; killing nginx")
+        gateway.wait_said("requests are still in flight; killing nginx")
 
 
 def test_the_master_is_killed_and_comes_back(api):
@@ -202,7 +202,7 @@ def test_nginx_is_upgraded_in_place(api):
             new = gateway.master()
             wait_for(lambda: b"master process" in Path(f"/proc/{new}/cmdline").read_bytes(), "its title, by which it is known")
             os.kill(old, signal.SIGQUIT)
-            gateway.wait_said(rf"nginx was replaced: process {new} follows {old}")
+            gateway.wait_said(rf"nginx was upgraded: process {new} replaces {old}")
             traffic.wait(50)
         assert traffic.lost == [], traffic.lost
         assert gateway.get("/").status == 200
@@ -218,7 +218,7 @@ def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
         gateway.start()
         config.write_text(f"h2c: 127.0.0.1:{taken.getsockname()[1]}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said(f"port {taken.getsockname()[1]} is taken by")
+        gateway.wait_said(f"port {taken.getsockname()[1]} is in use by")
         assert gateway.get("/").status == 200
 
 
@@ -234,7 +234,7 @@ def test_reload_takes_new_options(api):
             traffic.wait(50)
             config.write_text(f"headers: none\nh2c: 127.0.0.1:{other}\n", encoding="ascii")
             gateway.signal(signal.SIGHUP)
-            gateway.wait_said("nginx takes the new configuration")
+            gateway.wait_said("nginx loads the new configuration")
             wait_for(lambda: accepts(other), "the new port")
             wait_for(lambda: "x-ratelimit-limit" not in gateway.get("/").names(), "the new headers")
             traffic.wait(50)
@@ -267,7 +267,7 @@ def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
         assert gateway.process.poll() is None
         path.write_text("rules: rules.yaml\n" if gateway.bare else "", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx takes the new configuration")
+        gateway.wait_said("nginx loads the new configuration")
 
 
 def test_what_nginx_refuses_does_not_reach_the_service(api):
@@ -281,11 +281,11 @@ def test_what_nginx_refuses_does_not_reach_the_service(api):
         assert listens(old)
         path.write_text(f"http: 127.0.0.1:{new}\naccess-log: nowhere/log\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx refuses the configuration .* so the last one stays in force")
+        gateway.wait_said("nginx refuses the configuration .* the last one stays in force")
         assert listens(old) and not listens(new)
         path.write_text(f"http: 127.0.0.1:{new}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx takes the new configuration")
+        gateway.wait_said("nginx loads the new configuration")
         wait_for(lambda: listens(new) and not listens(old), "the service to move")
 
 
@@ -346,9 +346,9 @@ def test_a_port_that_is_taken(api):
     with Gateway(api.port) as gateway:
         code, said = gateway.run("--runtime", gateway.folder / "other")
         assert code == 1
-        found = re.search(rf"port {gateway.port} is taken by nginx \(process (\d+)\)", said)
+        found = re.search(rf"port {gateway.port} is in use by nginx \(process (\d+)\)", said)
         assert int(found[1]) in keeper.session(gateway.master())  # of whom all have it, the one with the lowest number
-        assert "choose another with --listen PORT" in said
+        assert "choose another port with --listen PORT" in said
 
 
 def test_hangs_no_terminal_and_no_pipe(api):
@@ -381,7 +381,7 @@ def test_rules_that_only_their_owner_can_read(api):
         assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
         gateway.rules.write_text(RULES.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx takes the new configuration")
+        gateway.wait_said("nginx loads the new configuration")
         wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
 
 

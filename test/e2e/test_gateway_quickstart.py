@@ -90,7 +90,7 @@ OUTCOMES = [
     ("2 posts a second for each user. Prints: 201 201 429", ["201", "201", "429"]),
     ("10 sign-ups a day from each address. Prints ten times 201, then 429", ["201"] * 10 + ["429"]),
     ("5 rewards a week for each device. Prints five times 200, then 429", ["200"] * 5 + ["429"]),
-    ("1 order a second for each customer, the others are kept and delivered later. Prints: 201 202 202",
+    ("1 order a second for each customer, further orders are delivered later. Prints: 201 202 202",
      ["201", "202", "202"]),
     ("10,000 requests a second for all. Prints: X-Ratelimit-Limit: 10000 and X-Ratelimit-Remaining: 9999",
      ["X-Ratelimit-Limit:", "10000", "X-Ratelimit-Remaining:", "9999"]),
@@ -116,7 +116,7 @@ def test_each_line_keeps_its_promise(demo, clock):
 
 def test_the_dashboards_address_has_a_token(demo):
     """It is the last thing to see, and whoever has it may look; nobody else on this machine may."""
-    shown = re.search(rf"^See it work in a browser: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.said(), re.M)
+    shown = re.search(rf"^Dashboard: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.said(), re.M)
     assert fetch(demo.admin_port, "GET", "/v1/status", {"Authorization": f"Bearer {shown[1]}"}).status == 200
     assert fetch(demo.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 401
 
@@ -154,8 +154,8 @@ def test_a_port_that_is_taken():
         port = taken.getsockname()[1]
         with Demo(port) as demo:
             assert demo.process.wait(60) == 1
-            assert f"port {port} is taken by" in demo.said()
-            assert "`make run PORT=8090` takes another port" in demo.said()
+            assert f"port {port} is in use by" in demo.said()
+            assert "`make run PORT=8090` uses another port" in demo.said()
             assert demo.traces() == []
 
 

@@ -170,7 +170,7 @@ def test_a_port_of_root(api):
         assert fetch(1009, "GET", "/healthz").status in (200, 404)
         (gateway.folder / "gateway.yaml").write_text("drain: 8s\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx takes the new configuration")
+        gateway.wait_said("nginx loads the new configuration")
         assert service_of(gateway) != first
         assert fetch(1009, "GET", "/healthz").status in (200, 404)
 
@@ -186,7 +186,7 @@ def test_what_its_user_cannot_read(api):
         assert ask()["descriptors"][0]["limit"] == 2
         gateway.rules.write_text(gateway.rules_text.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx takes the new configuration")
+        gateway.wait_said("nginx loads the new configuration")
         assert ask()["descriptors"][0]["limit"] == 3
 
 
@@ -215,7 +215,7 @@ def test_a_queue_that_root_has_kept(api, tmp_path):
     (tmp_path / "other" / "queue" / "precious").write_text("x", encoding="ascii")
     with start(api, tmp_path / "other", start=False) as gateway:
         code, said = gateway.run()
-        assert code == 1 and "belongs to root, and other files are in it" in said
+        assert code == 1 and "belongs to root and contains other files" in said
     assert (tmp_path / "other" / "queue" / "precious").stat().st_uid == 0
 
 
@@ -276,7 +276,7 @@ def test_root_without_a_user(api, tmp_path):
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
         gateway.start()
-        assert f"weir gateway: warning: the service runs as root: {remedy} creates a user for it" in gateway.output()
+        assert f"weir gateway: warning: the service runs as root: {remedy} makes a user for it" in gateway.output()
         assert gateway.get("/").status == 200
     for options, what in ((["--queue", f"file:{tmp_path}/queue"], "a queue"), (["--redis", "redis://127.0.0.1:1"], "--redis")):
         with gateway_as_root(api, *options) as gateway:
@@ -335,7 +335,7 @@ def test_the_user_weir(api, tmp_path):
 
 @needs("root")
 def test_names_that_are_no_user(api):
-    for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; useradd --system"),
+    for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
                        (str(pwd.getpwnam("nobody").pw_uid), "an account or a group has that number, or it is none"),
                        ("0", "an account or a group has that number, or it is none"),
                        ("4294967296", "an account or a group has that number, or it is none")):
@@ -348,4 +348,4 @@ def test_names_that_are_no_user(api):
 def test_others_cannot_name_a_user(api):
     with gateway_as_root(api, "--user", "nobody") as gateway:
         code, output = gateway.run()
-        assert code == 2 and "only root can have it run as another user" in output
+        assert code == 2 and "only root can start the gateway as another user" in output

@@ -71,13 +71,13 @@ def test_a_frozen_service(api, policy, status, counts, link):
     more than the timeout."""
     rules = RULES.format(policy=policy)
     with Redis() as redis, serve_with(redis, rules) as serve, nginx_with(serve, rules, api) as nginx:
-        nginx.wait_logged('"weir_central" is (there|back)')
+        nginx.wait_logged('"weir_central" is (up|back)')
         assert nginx.get("/", USER).get("X-Remaining") == "99"
         freeze(serve)
         try:
             shots = volley(nginx.port, [("GET", "/", USER)] * CROWD)
             if link == "lost":
-                nginx.wait_logged("does not answer")
+                nginx.wait_logged("lost: no reply")
         finally:
             serve.signal(signal.SIGCONT)
         assert tally(shots) == {status: CROWD}

@@ -94,7 +94,7 @@ def test_runtime_folder_too_deep_for_a_socket(api):
         assert f"no weir.sock: the path of {gateway.runtime} is too long" in gateway.output()
         assert gateway.get().status == 200
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx takes the new configuration")
+        gateway.wait_said("nginx loads the new configuration")
         assert gateway.get().status == 200
 
 

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "queue/record.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,9 +15,9 @@ static const struct wr_seals seals = {.count = 1};
 
 static void read_record(const uint8_t *data, size_t size)
 {
-	struct wr_record record = {.head = {(const char *)data, size}, .open = true};
+	struct wr_queue_record record = {.head = {(const char *)data, size}, .open = true};
 
-	wr_deferred_free(wr_record_read(&record, &seals));
+	wr_deferred_free(wr_queue_record_read(&record, &seals));
 }
 
 static void free_results(struct wr_queue_job *job)
@@ -34,7 +34,7 @@ static void read_answer(enum wr_queue_verb verb, const uint8_t *data, size_t siz
 {
 	static const struct wr_deferred request;
 	static const struct wr_queue_opts opts;
-	static struct wr_remote remote = {.store = {.opts = &opts, .seals = &seals}};
+	static struct wr_queue_redis remote = {.backend = {.opts = &opts, .seals = &seals}};
 	struct wr_queue_job job = {.verb = verb};
 	redisReader *reader = redisReaderCreate();
 	void *reply = NULL;
@@ -43,7 +43,7 @@ static void read_answer(enum wr_queue_verb verb, const uint8_t *data, size_t siz
 		job.put.request = &request;
 	if (redisReaderFeed(reader, (const char *)data, size) == REDIS_OK &&
 	    redisReaderGetReply(reader, &reply) == REDIS_OK && reply)
-		wr_remote_answer(&remote, &job, reply);
+		wr_queue_redis_read_answer(&remote, &job, reply);
 	free_results(&job);
 	if (reply)
 		freeReplyObject(reply);

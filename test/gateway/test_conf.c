@@ -1,4 +1,4 @@
-/* The configuration's text. That nginx takes it, test/e2e shows. */
+/* The text of nginx's configuration. The suites in test/e2e start nginx with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static char *text;
 
 static int setup(void **state)
 {
-	struct wr_gateway_error error = {""};
+	struct weir_error error = {0};
 
 	(void)state;
 	settings = (struct wr_gateway_settings){
@@ -63,83 +63,84 @@ static void write_conf(enum wr_conf_use use)
 	fclose(out);
 }
 
-static void has(const char *wanted)
+static void expect_text(const char *wanted)
 {
 	if (!strstr(text, wanted))
 		fail_msg("no '%s' in:\n%s", wanted, text);
 }
 
-static void has_not(const char *unwanted)
+static void expect_no_text(const char *unwanted)
 {
 	if (strstr(text, unwanted))
 		fail_msg("'%s' in:\n%s", unwanted, text);
 }
 
-static void a_share_for_logs(void **state)
+static void writes_the_log_share_of_the_table(void **state)
 {
 	(void)state;
 	settings.log_bytes = 16777217;
 	write_conf(WR_CONF_RUN);
-	has("    weir_table \"default\" 65536k log=16385k;\n");
+	expect_text("    weir_table \"default\" 65536k log=16385k;\n");
 	plan.table_as_is = true;
 	write_conf(WR_CONF_RUN);
-	has("    weir_table \"default\";\n");
+	expect_text("    weir_table \"default\";\n");
 }
 
-static void the_usual(void **state)
+static void writes_the_defaults(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
-	has("load_module \"/lib/module.so\";\n");
-	has_not("user \"");
-	has("worker_processes auto;\n");
-	has("daemon off;\n");
-	has("    worker_connections 896;\n");
-	has("    weir_rules \"/etc/weir/rules\";\n");
-	has("    weir_table \"default\" 65536k;\n");
-	has("    weir_headers x;\n");
-	has_not("weir_dry_run");
-	has_not("weir_keys");
-	has("    client_body_temp_path \"/var/tmp/bodies/client_body_temp\";\n");
-	has("    client_max_body_size 16777216;\n");
-	has("        server 127.0.0.1:3000 max_fails=3 fail_timeout=5s;\n");
-	has("        server unix:/run/api.sock max_fails=3 fail_timeout=5s;\n");
-	has("        listen *:8080 backlog=4096;\n");
-	has_not("listen [::]:8080");
-	has("        weir \"api\";\n");
-	has("            proxy_pass http://weir_api;\n");
-	has("            proxy_request_buffering on;\n");
-	has("            proxy_read_timeout 1500ms;\n");
-	has("\n    keepalive_requests 10000;\n");
-	has("    access_log off;\n");
-	has_not("weir_auth");
-	has_not("ssl");
-	has_not("realip");
+	expect_text("load_module \"/lib/module.so\";\n");
+	expect_no_text("user \"");
+	expect_text("worker_processes auto;\n");
+	expect_text("daemon off;\n");
+	expect_text("    worker_connections 896;\n");
+	expect_text("    weir_rules \"/etc/weir/rules\";\n");
+	expect_text("    weir_table \"default\" 65536k;\n");
+	expect_text("    weir_headers x;\n");
+	expect_no_text("weir_dry_run");
+	expect_no_text("weir_keys");
+	expect_text("    client_body_temp_path \"/var/tmp/bodies/client_body_temp\";\n");
+	expect_text("    client_max_body_size 16777216;\n");
+	expect_text("        server 127.0.0.1:3000 max_fails=3 fail_timeout=5s;\n");
+	expect_text("        server unix:/run/api.sock max_fails=3 fail_timeout=5s;\n");
+	expect_text("        listen *:8080 backlog=4096;\n");
+	expect_no_text("listen [::]:8080");
+	expect_text("        weir \"api\";\n");
+	expect_text("            proxy_pass http://weir_api;\n");
+	expect_text("            proxy_request_buffering on;\n");
+	expect_text("            proxy_read_timeout 1500ms;\n");
+	expect_text("\n    keepalive_requests 10000;\n");
+	expect_text("    access_log off;\n");
+	expect_no_text("weir_auth");
+	expect_no_text("ssl");
+	expect_no_text("realip");
 }
 
-/* nginx waits a quarter longer than the service does for Redis. */
-static void central(void **state)
+/* nginx's timeout is 25 % longer than the service's timeout for Redis. */
+static void asks_the_service_for_central_limits(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
-	has_not("weir_central");
-	has_not("weir_link_key");
+	expect_no_text("weir_central");
+	expect_no_text("weir_link_key");
 	settings.central = true;
 	plan.link_key = "/run/gateway/link.key";
 	settings.central_timeout_ns = 20000000;
 	settings.fleet_size = 3;
 	plan.socket = "/var/tmp/bodies/weir.sock";
 	write_conf(WR_CONF_RUN);
-	has("    weir_central \"unix:/var/tmp/bodies/weir.sock\" timeout=25ms fleet=3;\n");
-	has("    weir_link_key \"/run/gateway/link.key\";\n");
-	has_not("weir serve");
+	expect_text("    weir_central \"unix:/var/tmp/bodies/weir.sock\" timeout=25ms fleet=3;\n");
+	expect_text("    weir_link_key \"/run/gateway/link.key\";\n");
+	expect_no_text("weir serve");
 	settings.central_timeout_ns = 1000001;
 	write_conf(WR_CONF_SHOW);
-	has("    # The Unix socket of weir serve --resp unix:/var/tmp/bodies/weir.sock --redis");
-	has(" timeout=2ms fleet=3;\n");
+	expect_text("    # The Unix socket of weir serve --resp unix:/var/tmp/bodies/weir.sock "
+		    "--redis");
+	expect_text(" timeout=2ms fleet=3;\n");
 }
 
-static void the_unusual(void **state)
+static void writes_the_options(void **state)
 {
 	(void)state;
 	plan.user = "www-data";
@@ -153,18 +154,18 @@ static void the_unusual(void **state)
 	settings.h2c.count = 1;
 	assert_int_equal(wr_endpoint_parse(wr_str("[::1]:8081"), &settings.h2c.items[0], NULL), 0);
 	write_conf(WR_CONF_RUN);
-	has("user \"www-data\" \"www-data\";\n");
-	has("worker_processes 4;\n");
-	has("    weir_dry_run on;\n");
-	has("    weir_keys hidden;\n");
-	has("        listen [::]:8080 backlog=4096;\n");
-	has("        listen [::1]:8081 http2 backlog=4096;\n");
-	has("\n    keepalive_requests 1000;\n");
-	has("            proxy_request_buffering off;\n");
-	has("    access_log \"/var/log/weir.log\" weir;\n");
+	expect_text("user \"www-data\" \"www-data\";\n");
+	expect_text("worker_processes 4;\n");
+	expect_text("    weir_dry_run on;\n");
+	expect_text("    weir_keys hidden;\n");
+	expect_text("        listen [::]:8080 backlog=4096;\n");
+	expect_text("        listen [::1]:8081 http2 backlog=4096;\n");
+	expect_text("\n    keepalive_requests 1000;\n");
+	expect_text("            proxy_request_buffering off;\n");
+	expect_text("    access_log \"/var/log/weir.log\" weir;\n");
 }
 
-static void tls_on_both_sides(void **state)
+static void writes_tls_on_both_sides(void **state)
 {
 	(void)state;
 	plan.tls_cert = "/c.pem";
@@ -172,143 +173,148 @@ static void tls_on_both_sides(void **state)
 	plan.upstream_name = "api.example.com";
 	plan.upstream_ca = "/ca.pem";
 	write_conf(WR_CONF_RUN);
-	has("        listen *:8080 ssl http2 backlog=4096;\n");
-	has("\n    keepalive_requests 1000;\n");
-	has("        ssl_certificate \"/c.pem\";\n");
-	has("        ssl_certificate_key \"/k.pem\";\n");
-	has("        ssl_protocols TLSv1.2 TLSv1.3;\n");
-	has("            proxy_pass https://weir_api;\n");
-	has("            proxy_ssl_verify on;\n");
-	has("            proxy_ssl_name \"api.example.com\";\n");
-	has("            proxy_ssl_trusted_certificate \"/ca.pem\";\n");
+	expect_text("        listen *:8080 ssl http2 backlog=4096;\n");
+	expect_text("\n    keepalive_requests 1000;\n");
+	expect_text("        ssl_certificate \"/c.pem\";\n");
+	expect_text("        ssl_certificate_key \"/k.pem\";\n");
+	expect_text("        ssl_protocols TLSv1.2 TLSv1.3;\n");
+	expect_text("            proxy_pass https://weir_api;\n");
+	expect_text("            proxy_ssl_verify on;\n");
+	expect_text("            proxy_ssl_name \"api.example.com\";\n");
+	expect_text("            proxy_ssl_trusted_certificate \"/ca.pem\";\n");
 }
 
-/* Without --trust a client's own word does not count, with it a trusted proxy's does. */
-static void forwarded_fields(void **state)
+/* Forwarded fields of clients are replaced. With --trust, those of trusted proxies are passed on.
+ */
+static void replaces_forwarded_fields(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
-	has("            proxy_set_header X-Forwarded-For $remote_addr;\n");
-	has("            proxy_set_header Forwarded \"\";\n");
-	has("            proxy_set_header X-Original-URL \"\";\n");
-	has("            proxy_set_header X-Forwarded-Ssl \"\";\n");
-	has("            proxy_set_header X-Forwarded-Scheme \"\";\n");
-	has("            proxy_set_header X-Original-URI \"\";\n");
-	has("            proxy_set_header X-Forwarded-Uri \"\";\n");
-	has("            proxy_set_header X-Original-Method \"\";\n");
-	has("            proxy_set_header X-Forwarded-Method \"\";\n");
-	has("            proxy_set_header True-Client-IP \"\";\n");
-	has("            proxy_set_header X-Client-IP \"\";\n");
-	has("            proxy_set_header Client-IP \"\";\n");
-	has("            proxy_set_header X-Original-Host \"\";\n");
+	expect_text("            proxy_set_header X-Forwarded-For $remote_addr;\n");
+	expect_text("            proxy_set_header Forwarded \"\";\n");
+	expect_text("            proxy_set_header X-Original-URL \"\";\n");
+	expect_text("            proxy_set_header X-Forwarded-Ssl \"\";\n");
+	expect_text("            proxy_set_header X-Forwarded-Scheme \"\";\n");
+	expect_text("            proxy_set_header X-Original-URI \"\";\n");
+	expect_text("            proxy_set_header X-Forwarded-Uri \"\";\n");
+	expect_text("            proxy_set_header X-Original-Method \"\";\n");
+	expect_text("            proxy_set_header X-Forwarded-Method \"\";\n");
+	expect_text("            proxy_set_header True-Client-IP \"\";\n");
+	expect_text("            proxy_set_header X-Client-IP \"\";\n");
+	expect_text("            proxy_set_header Client-IP \"\";\n");
+	expect_text("            proxy_set_header X-Original-Host \"\";\n");
 	settings.trust = (struct wr_text_list){.count = 2, .items = {"10.0.0.0/8", "unix:"}};
 	write_conf(WR_CONF_RUN);
-	has("    set_real_ip_from 10.0.0.0/8;\n    set_real_ip_from unix:;\n");
-	has("        10.0.0.0/8 1;\n    }\n");
-	has("        \"unix:\" 1;\n");
-	has("    real_ip_recursive on;\n");
-	has("            proxy_set_header X-Forwarded-For $weir_forwarded_for;\n");
-	has("            proxy_set_header Forwarded \"\";\n");
+	expect_text("    set_real_ip_from 10.0.0.0/8;\n    set_real_ip_from unix:;\n");
+	expect_text("        10.0.0.0/8 1;\n    }\n");
+	expect_text("        \"unix:\" 1;\n");
+	expect_text("    real_ip_recursive on;\n");
+	expect_text("            proxy_set_header X-Forwarded-For $weir_forwarded_for;\n");
+	expect_text("            proxy_set_header Forwarded \"\";\n");
 	settings.trust = (struct wr_text_list){.count = 1, .items = {"10.0.0.0/8"}};
 	write_conf(WR_CONF_RUN);
-	has("        \"unix:\" 0;\n");
+	expect_text("        \"unix:\" 0;\n");
 }
 
-static void authentication(void **state)
+static void writes_the_authentication_location(void **state)
 {
-	struct wr_gateway_error error = {""};
+	struct weir_error error = {0};
 
 	(void)state;
 	settings.auth = "http://auth:4180/verify;v=1";
 	assert_int_equal(wr_plan_auth(&plan, &error), 0);
 	write_conf(WR_CONF_RUN);
-	has("    weir_auth_headers Remote-User X-Auth;\n");
-	has("        weir_auth /.weir/auth;\n");
-	has("            internal;\n");
-	has("            proxy_pass \"http://weir_auth/verify;v=1\";\n");
-	has("        server auth:4180 max_fails=0;\n");
-	has("            proxy_set_header Host auth:4180;\n");
-	/* The API hears from the service who it is, the service nothing from the client. */
-	has("            proxy_set_header Remote-User $weir_auth_http_remote_user;\n");
-	has("            proxy_set_header X-Auth $weir_auth_http_x_auth;\n");
-	has("            proxy_set_header Remote-User \"\";\n");
-	has("            proxy_pass_request_body off;\n");
-	has("            proxy_set_header X-Original-URI $request_uri;\n");
-	has("            proxy_set_header X-Original-URI \"\";\n");
-	/* A 304 would be no yes. */
-	has("            proxy_set_header If-None-Match \"\";\n");
-	has("            proxy_set_header Range \"\";\n");
+	expect_text("    weir_auth_headers Remote-User X-Auth;\n");
+	expect_text("        weir_auth /.weir/auth;\n");
+	expect_text("            internal;\n");
+	expect_text("            proxy_pass \"http://weir_auth/verify;v=1\";\n");
+	expect_text("        server auth:4180 max_fails=0;\n");
+	expect_text("            proxy_set_header Host auth:4180;\n");
+	/* The API gets these fields from the writes_the_authentication_location service, which gets
+	 * none of them. */
+	expect_text("            proxy_set_header Remote-User $weir_auth_http_remote_user;\n");
+	expect_text("            proxy_set_header X-Auth $weir_auth_http_x_auth;\n");
+	expect_text("            proxy_set_header Remote-User \"\";\n");
+	expect_text("            proxy_pass_request_body off;\n");
+	expect_text("            proxy_set_header X-Original-URI $request_uri;\n");
+	expect_text("            proxy_set_header X-Original-URI \"\";\n");
+	/* A 304 or 206 would not count as success. */
+	expect_text("            proxy_set_header If-None-Match \"\";\n");
+	expect_text("            proxy_set_header Range \"\";\n");
 }
 
-static void shown_to_be_saved(void **state)
+static void prints_a_configuration_to_save(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_SHOW);
-	has_not("daemon off");
-	has("    client_body_temp_path \"client_body_temp\";\n");
-	has_not("/var/tmp/bodies");
+	expect_no_text("daemon off");
+	expect_text("    client_body_temp_path \"client_body_temp\";\n");
+	expect_no_text("/var/tmp/bodies");
 }
 
-static void nothing_leaves_its_quotes(void **state)
+static void escapes_quoted_text(void **state)
 {
 	(void)state;
 	plan.rules = "/a\"; weir off; #\\";
 	plan.domain = "d\\\" }";
 	write_conf(WR_CONF_RUN);
-	has("    weir_rules \"/a\\\"; weir off; #\\\\\";\n");
-	has("        weir \"d\\\\\\\" }\";\n");
+	expect_text("    weir_rules \"/a\\\"; weir off; #\\\\\";\n");
+	expect_text("        weir \"d\\\\\\\" }\";\n");
 }
 
-/* What is kept for later: where it goes, what goes with it, and the way back past the limits. */
-static void deferred(void **state)
+/* Deferred requests: the queue's socket, the stored fields, tickets, and the server for deliveries.
+ */
+static void writes_the_queue(void **state)
 {
 	(void)state;
 	write_conf(WR_CONF_RUN);
-	has_not("weir_queue");
-	has_not("weir_tickets");
-	has_not("deliver");
+	expect_no_text("weir_queue");
+	expect_no_text("weir_tickets");
+	expect_no_text("deliver");
 	plan.queue = "file:/var/lib/weir/queue";
 	plan.socket = "/run/weir/weir.sock";
 	plan.deliver = "/run/weir/deliver/api.sock";
 	plan.link_key = "/run/weir/link.key";
 	plan.has_auth = true;
 	write_conf(WR_CONF_RUN);
-	has("    weir_link_key \"/run/weir/link.key\";\n");
-	has("    weir_queue \"unix:/run/weir/weir.sock\";\n");
-	has("        weir_queue_field Host $weir_host;\n");
-	has("        weir_queue_field X-Forwarded-For $remote_addr;\n");
-	has("        weir_queue_field X-Original-URL \"\";\n");
-	has("        weir_queue_field Remote-User $weir_auth_http_remote_user;\n");
-	has("        location /.weir/tickets/ {\n"
-	    "            weir off;\n"
-	    "            weir_auth off;\n"
-	    "            weir_tickets;\n");
-	has("    server {\n"
-	    "        listen \"unix:/run/weir/deliver/api.sock\";\n"
-	    "        server_name \"\";\n"
-	    "        weir off;\n"
-	    "        client_max_body_size 0;\n");
-	has("            proxy_set_header Host $http_host;\n");
-	has_not("file:/var/lib/weir/queue"); /* it may hold a password */
+	expect_text("    weir_link_key \"/run/weir/link.key\";\n");
+	expect_text("    weir_queue \"unix:/run/weir/weir.sock\";\n");
+	expect_text("        weir_queue_field Host $weir_host;\n");
+	expect_text("        weir_queue_field X-Forwarded-For $remote_addr;\n");
+	expect_text("        weir_queue_field X-Original-URL \"\";\n");
+	expect_text("        weir_queue_field Remote-User $weir_auth_http_remote_user;\n");
+	expect_text("        location /.weir/tickets/ {\n"
+		    "            weir off;\n"
+		    "            weir_auth off;\n"
+		    "            weir_tickets;\n");
+	expect_text("    server {\n"
+		    "        listen \"unix:/run/weir/deliver/api.sock\";\n"
+		    "        server_name \"\";\n"
+		    "        weir off;\n"
+		    "        client_max_body_size 0;\n");
+	expect_text("            proxy_set_header Host $http_host;\n");
+	expect_no_text("file:/var/lib/weir/queue"); /* the queue's URL may contain a password */
 	settings.queue_target = "http://10.0.0.5:3000";
 	write_conf(WR_CONF_RUN);
-	has("weir_queue_field Host");
-	has_not("deliver");
+	expect_text("weir_queue_field Host");
+	expect_no_text("deliver");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_share_for_logs, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_usual, setup, teardown),
-		cmocka_unit_test_setup_teardown(central, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_unusual, setup, teardown),
-		cmocka_unit_test_setup_teardown(tls_on_both_sides, setup, teardown),
-		cmocka_unit_test_setup_teardown(forwarded_fields, setup, teardown),
-		cmocka_unit_test_setup_teardown(authentication, setup, teardown),
-		cmocka_unit_test_setup_teardown(shown_to_be_saved, setup, teardown),
-		cmocka_unit_test_setup_teardown(deferred, setup, teardown),
-		cmocka_unit_test_setup_teardown(nothing_leaves_its_quotes, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_log_share_of_the_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_defaults, setup, teardown),
+		cmocka_unit_test_setup_teardown(asks_the_service_for_central_limits, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(writes_the_options, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_tls_on_both_sides, setup, teardown),
+		cmocka_unit_test_setup_teardown(replaces_forwarded_fields, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_authentication_location, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(prints_a_configuration_to_save, setup, teardown),
+		cmocka_unit_test_setup_teardown(writes_the_queue, setup, teardown),
+		cmocka_unit_test_setup_teardown(escapes_quoted_text, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

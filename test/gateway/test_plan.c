@@ -1,4 +1,4 @@
-/* The part of a plan that needs no files: addresses, URLs, names. */
+/* Plans without files: addresses, URLs and header names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 static struct wr_gateway_settings settings;
 static struct wr_gateway_plan plan;
-static struct wr_gateway_error error;
+static struct weir_error error;
 
 static int setup(void **state)
 {
@@ -29,7 +29,7 @@ static void upstreams_are(const char *a, const char *b)
 	plan = (struct wr_gateway_plan){.settings = &settings};
 }
 
-static void takes_upstreams(void **state)
+static void accepts_upstreams(void **state)
 {
 	(void)state;
 	upstreams_are("http://10.0.0.1:3000", "http://api/");
@@ -47,7 +47,7 @@ static void takes_upstreams(void **state)
 }
 
 static const struct {
-	const char *a, *b, *name, *said;
+	const char *a, *b, *name, *expected;
 } bad_upstreams[] = {
 	{NULL, NULL, NULL, "--upstream URL is missing"},
 	{"http://a/v1", NULL, NULL, "has a path; leave it out"},
@@ -67,13 +67,13 @@ static void refuses_upstreams(void **state)
 		settings.upstream.count = bad_upstreams[i].a ? settings.upstream.count : 0;
 		settings.upstream_name = bad_upstreams[i].name;
 		assert_int_equal(wr_plan_upstreams(&plan, &error), -1);
-		if (!strstr(error.text, bad_upstreams[i].said))
-			fail_msg("expected '%s' in '%s'", bad_upstreams[i].said, error.text);
+		if (!strstr(error.text, bad_upstreams[i].expected))
+			fail_msg("expected '%s' in '%s'", bad_upstreams[i].expected, error.text);
 	}
 }
 
 static const struct {
-	const char *trust, *said;
+	const char *trust, *expected;
 } bad_trusts[] = {
 	{"10.0.0.0/33", "is not an address or prefix"},
 	{"10.0.0.1/8", "did you mean 10.0.0.0/8?"},
@@ -90,25 +90,25 @@ static void trusts_prefixes(void **state)
 	for (size_t i = 0; i < sizeof bad_trusts / sizeof *bad_trusts; i++) {
 		settings.trust = (struct wr_text_list){.count = 1, .items = {bad_trusts[i].trust}};
 		assert_int_equal(wr_plan_trust(&plan, &error), -1);
-		if (!strstr(error.text, bad_trusts[i].said))
-			fail_msg("expected '%s' in '%s'", bad_trusts[i].said, error.text);
+		if (!strstr(error.text, bad_trusts[i].expected))
+			fail_msg("expected '%s' in '%s'", bad_trusts[i].expected, error.text);
 	}
 }
 
 static const struct {
-	const char *url, *header, *said;
+	const char *url, *header, *expected;
 } bad_auths[] = {
 	{"http://auth/$uri", "X-User", "has a character no path may have"},
 	{"https://10.0.0.1/", "X-User", "use the service's name"},
 	{"http://auth", "X User", "is not the name of a header"},
 	{"http://auth", "X_User", "is not the name of a header"},
 	{"http://auth", "X-User;", "is not the name of a header"},
-	{"http://auth", "Content-Length", "is not a header about users"},
-	{"http://auth", "X-Real-IP", "is not a header about users"},
+	{"http://auth", "Content-Length", "is set by the gateway itself"},
+	{"http://auth", "X-Real-IP", "is set by the gateway itself"},
 	{"http://auth", NULL, "names no header"},
 };
 
-static void asks_who_it_is(void **state)
+static void checks_auth_and_its_headers(void **state)
 {
 	(void)state;
 	settings.auth = "http://auth:4180/verify";
@@ -120,25 +120,25 @@ static void asks_who_it_is(void **state)
 		settings.auth_headers = (struct wr_text_list){.count = bad_auths[i].header != NULL,
 							      .items = {bad_auths[i].header}};
 		assert_int_equal(wr_plan_auth(&plan, &error), -1);
-		if (!strstr(error.text, bad_auths[i].said))
-			fail_msg("expected '%s' in '%s'", bad_auths[i].said, error.text);
+		if (!strstr(error.text, bad_auths[i].expected))
+			fail_msg("expected '%s' in '%s'", bad_auths[i].expected, error.text);
 	}
 }
 
-static void listens_once(void **state)
+static void refuses_a_listener_named_twice(void **state)
 {
 	(void)state;
 	assert_int_equal(wr_plan_listens(&plan, &error), 0);
 	settings.h2c.count = 1;
 	assert_int_equal(wr_endpoint_parse(wr_str(":8080"), &settings.h2c.items[0], NULL), 0);
 	assert_int_equal(wr_plan_listens(&plan, &error), -1);
-	assert_string_equal(error.text, "*:8080 is there twice in --listen and --h2c");
+	assert_string_equal(error.text, "--listen and --h2c name *:8080 twice");
 }
 
 static const struct {
 	const char *listen, *upstream;
-	bool circle;
-} circles[] = {
+	bool is_loop;
+} loops[] = {
 	{"8080", "http://127.0.0.1:8080", true},
 	{"8080", "http://127.9.9.9:8080", true},
 	{"8080", "http://[::1]:8080", true},
@@ -156,18 +156,17 @@ static const struct {
 	{"unix:/run/a", "unix:/run/b", false},
 };
 
-static void goes_not_in_circles(void **state)
+static void refuses_a_gateway_as_its_own_upstream(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < sizeof circles / sizeof *circles; i++) {
+	for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
 		struct wr_endpoint *listen = &settings.listen.items[0];
 
-		assert_int_equal(wr_endpoint_parse(wr_str(circles[i].listen), listen, NULL), 0);
-		upstreams_are(circles[i].upstream, NULL);
+		assert_int_equal(wr_endpoint_parse(wr_str(loops[i].listen), listen, NULL), 0);
+		upstreams_are(loops[i].upstream, NULL);
 		assert_int_equal(wr_plan_upstreams(&plan, &error), 0);
-		if (wr_plan_listens(&plan, &error) != (circles[i].circle ? -1 : 0))
-			fail_msg("--listen %s --upstream %s", circles[i].listen,
-				 circles[i].upstream);
+		if (wr_plan_listens(&plan, &error) != (loops[i].is_loop ? -1 : 0))
+			fail_msg("--listen %s --upstream %s", loops[i].listen, loops[i].upstream);
 	}
 	assert_int_equal(wr_endpoint_parse(wr_str("80"), &settings.listen.items[0], NULL), 0);
 	settings.auth = "http://localhost/verify";
@@ -181,12 +180,12 @@ static void goes_not_in_circles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(takes_upstreams, setup),
+		cmocka_unit_test_setup(accepts_upstreams, setup),
 		cmocka_unit_test_setup(refuses_upstreams, setup),
 		cmocka_unit_test_setup(trusts_prefixes, setup),
-		cmocka_unit_test_setup(asks_who_it_is, setup),
-		cmocka_unit_test_setup(listens_once, setup),
-		cmocka_unit_test_setup(goes_not_in_circles, setup),
+		cmocka_unit_test_setup(checks_auth_and_its_headers, setup),
+		cmocka_unit_test_setup(refuses_a_listener_named_twice, setup),
+		cmocka_unit_test_setup(refuses_a_gateway_as_its_own_upstream, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

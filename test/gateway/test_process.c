@@ -1,3 +1,4 @@
+/* Processes and listeners found in /proc. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@
 
 #include "gateway/process.h"
 
-static void reads_itself(void **state)
+static void reads_its_own_process(void **state)
 {
 	struct wr_process process;
 
@@ -32,7 +33,7 @@ static void reads_itself(void **state)
 	assert_false(wr_process_read(-1, &process));
 }
 
-static void finds_who_listens(void **state)
+static void finds_the_process_that_listens(void **state)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -50,7 +51,7 @@ static void finds_who_listens(void **state)
 	close(fd);
 }
 
-/* A session with a leader and one more, all called nginx; returns when both are there. */
+/* Starts a session of two processes named nginx and returns its leader when both run. */
 static pid_t start_session(void)
 {
 	int ready[2];
@@ -93,7 +94,7 @@ static void finds_workers_by_their_session(void **state)
 	file = fopen(path, "w");
 	fprintf(file, "%d\n", (int)leader);
 	fclose(file);
-	/* It lives and is called nginx, but was not started with this prefix: not ours. */
+	/* The process is alive and named nginx, but was not started with this prefix. */
 	assert_false(wr_process_master(folder, &process, &left));
 	assert_int_equal(left, 0);
 	kill(leader, SIGKILL);
@@ -108,8 +109,8 @@ static void finds_workers_by_their_session(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_itself),
-		cmocka_unit_test(finds_who_listens),
+		cmocka_unit_test(reads_its_own_process),
+		cmocka_unit_test(finds_the_process_that_listens),
 		cmocka_unit_test(finds_workers_by_their_session),
 	};
 

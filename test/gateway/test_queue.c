@@ -1,4 +1,4 @@
-/* Where a gateway keeps requests for later, and whether it does. */
+/* Whether a gateway has a queue for deferred requests, and in which folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static char folder[64];
 static struct wr_arena arena;
 static struct wr_gateway_settings settings;
 static struct wr_gateway_plan plan;
-static struct wr_gateway_error error;
+static struct weir_error error;
 
 static int setup(void **state)
 {
@@ -84,7 +84,7 @@ static int plan_with(const char *text)
 	return rc;
 }
 
-static void only_if_a_rule_defers(void **state)
+static void has_a_queue_only_if_a_rule_defers(void **state)
 {
 	(void)state;
 	assert_int_equal(plan_with(refuses), 0);
@@ -97,8 +97,8 @@ static void only_if_a_rule_defers(void **state)
 	assert_null(plan.queue);
 }
 
-/* Root's is in /var/lib, which this test leaves alone. */
-static void in_a_folder_that_outlives_a_reboot(void **state)
+/* With print_config no folder is created in /var/lib. */
+static void queue_of_root_is_in_var_lib(void **state)
 {
 	(void)state;
 	needs("root");
@@ -107,8 +107,8 @@ static void in_a_folder_that_outlives_a_reboot(void **state)
 	assert_string_equal(plan.queue, "file:/var/lib/weir/gateway-8080/queue");
 }
 
-/* An ordinary user's is in his home. Root becomes such a user for this test. */
-static void in_the_home_of_a_user(void **state)
+/* If root runs this test, it becomes another user here. */
+static void queue_of_a_user_is_in_the_home_folder(void **state)
 {
 	char expected[160];
 	struct stat st;
@@ -135,7 +135,7 @@ static void in_the_home_of_a_user(void **state)
 	assert_non_null(strstr(error.text, "--queue file:/FOLDER"));
 }
 
-static void sockets_have_short_paths(void **state)
+static void refuses_a_socket_path_that_is_too_long(void **state)
 {
 	char path[160];
 
@@ -154,11 +154,12 @@ static void sockets_have_short_paths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(only_if_a_rule_defers, setup, teardown),
-		cmocka_unit_test_setup_teardown(in_a_folder_that_outlives_a_reboot, setup,
+		cmocka_unit_test_setup_teardown(has_a_queue_only_if_a_rule_defers, setup, teardown),
+		cmocka_unit_test_setup_teardown(queue_of_root_is_in_var_lib, setup, teardown),
+		cmocka_unit_test_setup_teardown(queue_of_a_user_is_in_the_home_folder, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(in_the_home_of_a_user, setup, teardown),
-		cmocka_unit_test_setup_teardown(sockets_have_short_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(refuses_a_socket_path_that_is_too_long, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* The text that `weir gateway` prints at its start. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,7 @@ static const char rules_text[] =
 	"  - key: free\n"
 	"    rate_limit: {unlimited: true}\n";
 
-static struct weir_rules *load(void)
+static struct weir_rules *load_rules(void)
 {
 	char path[] = "/tmp/weir-summary-XXXXXX.yaml";
 	int fd = mkstemps(path, 5);
@@ -49,7 +50,7 @@ static struct weir_rules *load(void)
 	return rules;
 }
 
-static void tells_everything(void **state)
+static void describes_listeners_rules_and_limits(void **state)
 {
 	struct wr_gateway_settings settings = {
 		.upstream = {.count = 1, .items = {"http://127.0.0.1:3000"}},
@@ -59,7 +60,7 @@ static void tells_everything(void **state)
 		.dry_run = true,
 	};
 	struct wr_gateway_plan plan = {.settings = &settings, .domain = "api", .rules = "/rules"};
-	struct weir_rules *rules = load();
+	struct weir_rules *rules = load_rules();
 	struct weir_rules_info info = {.size = sizeof info};
 	char *text, expected[2048];
 	size_t len;
@@ -92,8 +93,8 @@ static void tells_everything(void **state)
 	weir_rules_free(rules);
 }
 
-/* What `make run` starts with. */
-static void quickstart(void **state)
+/* The rules of `make run`. */
+static void quickstart_rules_load_without_warnings(void **state)
 {
 	struct weir_rules *rules = NULL;
 	struct weir_errors errors = {.size = sizeof errors};
@@ -108,8 +109,9 @@ static void quickstart(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(tells_everything),
-					   cmocka_unit_test(quickstart)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(describes_listeners_rules_and_limits),
+		cmocka_unit_test(quickstart_rules_load_without_warnings)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The supervisor with a shell script in nginx's place, so that each step can be made to fail. */
+/* The supervisor with a shell script instead of nginx, so that each step can fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,10 +20,10 @@ static struct {
 	char said[4096];
 	bool is_done, failed;
 	int ready, configured, accepted, answer;
-	uv_timer_t *stop; /* stops the supervisor; the configuration's acceptance starts it */
+	uv_timer_t *stop; /* if set, stops the supervisor 100 ms after a check has succeeded */
 } t;
 
-static int configure(void *context, const char *path)
+static int on_configure(void *context, const char *path)
 {
 	FILE *file = fopen(path, "w");
 
@@ -39,7 +39,7 @@ static void on_stop(uv_timer_t *timer)
 	uv_close((uv_handle_t *)timer, NULL);
 }
 
-static void accepted(void *context)
+static void on_accepted(void *context)
 {
 	(void)context;
 	t.accepted++;
@@ -47,27 +47,27 @@ static void accepted(void *context)
 		uv_timer_start(t.stop, on_stop, 100, 0);
 }
 
-static void ready(void *context, bool taken_over)
+static void on_ready(void *context, bool taken_over)
 {
 	(void)context;
 	assert_false(taken_over);
 	t.ready++;
 }
 
-static void say(void *context, const char *text)
+static void on_message(void *context, const char *text)
 {
 	(void)context;
 	snprintf(t.said + strlen(t.said), sizeof t.said - strlen(t.said), "%s\n", text);
 }
 
-static void done(void *context, bool failed)
+static void on_done(void *context, bool failed)
 {
 	(void)context;
 	t.is_done = true;
 	t.failed = failed;
 }
 
-/* $1 is -t in a check and -p otherwise. */
+/* Writes the script. $1 is -t in a check and -p in a start. */
 static void nginx_is(const char *script)
 {
 	FILE *file;
@@ -102,16 +102,16 @@ static int teardown(void **state)
 	return uv_loop_close(&t.loop);
 }
 
-/* Until opts.done; every handle is closed by then, or the loop would not end. */
-static void run(void)
+/* Runs the loop until opts.done. The loop ends only if every handle was closed. */
+static void run_supervisor(void)
 {
 	struct wr_supervisor_opts opts = {.nginx = t.nginx,
 					  .folder = t.folder,
-					  .configure = configure,
-					  .accepted = accepted,
-					  .ready = ready,
-					  .say = say,
-					  .done = done};
+					  .configure = on_configure,
+					  .accepted = on_accepted,
+					  .ready = on_ready,
+					  .say = on_message,
+					  .done = on_done};
 
 	assert_int_equal(wr_supervisor_init(&t.supervisor, &t.loop, &opts), 0);
 	wr_supervisor_start(&t.supervisor);
@@ -129,54 +129,54 @@ static void backoff_doubles_up_to_ten_seconds(void **state)
 	assert_int_equal(wr_supervisor_backoff_ms(UINT32_MAX), 10000);
 }
 
-static void no_configuration_no_start(void **state)
+static void does_not_start_without_a_configuration(void **state)
 {
 	(void)state;
 	t.answer = -1;
 	nginx_is("exit 0");
-	run();
+	run_supervisor();
 	assert_true(t.failed);
 	assert_int_equal(t.ready, 0);
 	assert_int_equal(t.configured, 1);
 	assert_int_equal(t.accepted, 0);
 }
 
-static void shows_what_the_check_says(void **state)
+static void reports_the_output_of_a_failed_check(void **state)
 {
 	(void)state;
 	nginx_is("echo 'unknown directive' >&2; exit 1");
-	run();
+	run_supervisor();
 	assert_true(t.failed);
 	assert_non_null(strstr(t.said, "nginx refuses the configuration"));
 	assert_non_null(strstr(t.said, "unknown directive"));
 	assert_int_equal(t.accepted, 0);
 }
 
-/* More than is kept does not block the child. */
+/* The child must not block when its output is longer than the report. */
 static void a_long_report_is_cut(void **state)
 {
 	(void)state;
 	nginx_is("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1");
-	run();
+	run_supervisor();
 	assert_true(t.failed);
 	assert_int_equal(t.supervisor.check.len, sizeof t.supervisor.check.report - 1);
 }
 
-static void a_program_that_cannot_be_run(void **state)
+static void reports_a_missing_program(void **state)
 {
 	(void)state;
 	nginx_is("exit 0");
 	unlink(t.nginx);
-	run();
+	run_supervisor();
 	assert_true(t.failed);
 	assert_non_null(strstr(t.said, "no such file"));
 }
 
-static void dies_before_it_was_ready(void **state)
+static void reports_an_nginx_that_ends_before_it_is_ready(void **state)
 {
 	(void)state;
 	nginx_is("[ \"$1\" = -t ] || exit 3");
-	run();
+	run_supervisor();
 	assert_true(t.failed);
 	assert_non_null(strstr(t.said, "ended with code 3 before it was ready"));
 }
@@ -189,13 +189,13 @@ static void stops_during_the_check(void **state)
 	nginx_is("exec sleep 60");
 	uv_timer_init(&t.loop, &timer);
 	uv_timer_start(&timer, on_stop, 100, 0);
-	run();
+	run_supervisor();
 	assert_false(t.failed);
 	assert_int_equal(t.accepted, 0);
 	assert_int_equal(t.ready, 0);
 }
 
-static void stops_while_nginx_does_not_get_ready(void **state)
+static void stops_while_nginx_is_starting(void **state)
 {
 	uv_timer_t timer;
 
@@ -203,7 +203,7 @@ static void stops_while_nginx_does_not_get_ready(void **state)
 	nginx_is("[ \"$1\" = -t ] || exec sleep 60");
 	uv_timer_init(&t.loop, &timer);
 	t.stop = &timer;
-	run();
+	run_supervisor();
 	assert_false(t.failed);
 	assert_int_equal(t.accepted, 1);
 	assert_int_equal(t.ready, 0);
@@ -213,14 +213,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(backoff_doubles_up_to_ten_seconds),
-		cmocka_unit_test_setup_teardown(no_configuration_no_start, setup, teardown),
-		cmocka_unit_test_setup_teardown(shows_what_the_check_says, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_long_report_is_cut, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_program_that_cannot_be_run, setup, teardown),
-		cmocka_unit_test_setup_teardown(dies_before_it_was_ready, setup, teardown),
-		cmocka_unit_test_setup_teardown(stops_during_the_check, setup, teardown),
-		cmocka_unit_test_setup_teardown(stops_while_nginx_does_not_get_ready, setup,
+		cmocka_unit_test_setup_teardown(does_not_start_without_a_configuration, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(reports_the_output_of_a_failed_check, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_long_report_is_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(reports_a_missing_program, setup, teardown),
+		cmocka_unit_test_setup_teardown(reports_an_nginx_that_ends_before_it_is_ready,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(stops_during_the_check, setup, teardown),
+		cmocka_unit_test_setup_teardown(stops_while_nginx_is_starting, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

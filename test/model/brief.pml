@@ -1,21 +1,21 @@
-/* The forms of a log: in its cell as an instant, a ring, brief. grow(), make_brief(), write_cell()
- * and attempt_once() of src/store/log_take.c against shrink_owner() of src/table/block.c, by which
- * another key takes the ring of a live log. Entries are counted and have no times: those are
- * log.pml. A ring is named once and never again: blocks that are taken anew, and logs that are
- * forgotten, are grow.pml. Comments name the function that a step stands for.
+/* The forms of a log: an instant in its cell, a ring, a brief log. Checks grow(), make_brief(), write_cell()
+ * and attempt_once() of src/store/log_take.c against shrink_owner() of src/table/block.c, by which another
+ * key takes the ring of a live log. Entries are counted and have no times; log.pml models the times. A ring
+ * name is used once; grow.pml models blocks that are taken again and logs that are forgotten. Comments name
+ * the C function of a step.
  *
  * -DTAKERS=n    participants that append to the log, twice each
  * -DSHRINKERS=n participants that take the log's ring, if it has one
- * -DOWN         takers also seal a ring that is not sealed, to grow or to make it brief
+ * -DOWN         takers also seal a ring that is not sealed, to grow it or to make it brief
  *
- * What must hold: whatever form the log has, it counts each entry that was admitted, once.
+ * Property: in every form, the log counts each admitted entry once.
  *
  * Mutations, each of which must be found:
  *   NO_SEAL      a ring becomes brief while others append to it
- *   COUNT_FIRST  what goes into the cell is counted before the ring is sealed
- *   CELL_STORE   the brief log is stored, whatever the cell has become
+ *   COUNT_FIRST  the entries for the cell are counted before the ring is sealed
+ *   CELL_STORE   the brief log is stored without comparing the cell
  *   IGNORE_SEAL  an append compares the ring's count and not its seal
- *   OWN_NO_SEAL  the key itself makes its ring brief without sealing it
+ *   OWN_NO_SEAL  the key makes its own ring brief without sealing it
  */
 #ifndef TAKERS
 #define TAKERS 2
@@ -28,22 +28,22 @@
 #define RING 1
 #define BRIEF 2
 #ifndef RINGS
-#define RINGS 4 /* a participant that wants another one stops, as if killed */
+#define RINGS 4 /* a participant that needs another ring stops, as if killed */
 #endif
 
-/* the cell: its form, and a number of entries or the name of a ring */
+/* the cell: its form, and the number of entries or the name of a ring */
 unsigned form : 2;
 byte lo;
 /* words of rings */
 byte count[RINGS];
 bit sealed[RINGS];
 byte rings;
-byte past; /* what was admitted */
+byte past; /* number of admitted entries */
 
 #define SAME_CELL (form == c_form && lo == c_lo)
 #define CHECK assert(past == (form == RING -> count[lo] : lo))
 
-/* make_brief, shrink_owner: puts what is in the sealed ring into the cell. */
+/* make_brief, shrink_owner: writes the count of the sealed ring into the cell. */
 inline shrink()
 {
 	if
@@ -83,7 +83,7 @@ in_cell: /* write_cell */
 		fi;
 		goto read
 	}
-grow:	/* grow: a block of its own, filled with what was read, then the pointer */
+grow:	/* grow: fills a new block with the entries read, then swaps the pointer */
 	atomic {
 		if
 		:: rings == RINGS -> goto read
@@ -97,7 +97,7 @@ grow:	/* grow: a block of its own, filled with what was read, then the pointer *
 		fi;
 		goto read
 	}
-ring:	/* read_ring: the word. attempt_once: move_log where it is sealed, full or too small */
+ring:	/* read_ring: the word. attempt_once: move_log if it is sealed, full or too small */
 	atomic {
 		n = count[c_lo]; s = sealed[c_lo];
 		if

@@ -1,23 +1,24 @@
-/* Giving a key a cell: wr_table_claim() of src/table/claim.c, one shared access a step.
+/* Giving a key a cell: wr_table_claim() of src/table/claim.c, one shared access per step.
  *
  * -DK=n       participants that claim key 1
  * -DU=n       participants that claim key 2, which compete for the same cells
- * -DCELLS=n   candidate cells, scanned from 0 up. Cell 0 holds the live key 3, the others nothing
- * -DTORN      wr_pair_load() in its three reads instead of as one step
+ * -DCELLS=n   candidate cells, scanned from 0 up. Cell 0 holds the live key 3, the others are empty
+ * -DTORN      wr_pair_load() takes three reads instead of one step
  *
- * Which cell a scan gives away is left open, so every order of prices is covered, theft of a
- * standing claim included.
+ * A scan may choose any cell as its victim. The model therefore covers every order of prices, including theft
+ * of a standing claim.
  *
- * A killed participant is one that takes no further step: every assertion holds in every state
- * and so whoever was killed before it. That it blocks nobody is what `solo` is for: at any moment
- * all but one may stop for good, and the one must be done within three scans.
+ * A killed participant takes no further step. Every assertion holds in every state, so it also holds after
+ * any kill.
+ * `solo` checks that a killed participant blocks no other: at any time all participants but one may stop, and
+ * the remaining one must finish within three scans.
  *
  * Mutations, each of which must be found:
- *   DROP_ONCE       a claim that changed before it could be dropped is not looked at again
- *   CONFIRM_AT_ONCE confirms a claim first met in this scan
- *   JUDGE_TWICE     reads hot again to see whether it is a claim, after it was found not live
+ *   DROP_ONCE       a claim that changed before it was dropped is not read again
+ *   CONFIRM_AT_ONCE confirms a claim first seen in this scan
+ *   JUDGE_TWICE     reads hot again to check for a claim, after it was found not live
  *   HOT_FIRST       writes hot before id
- *   WAIT_FOR_OWNER  leaves others' claims to those who made them
+ *   WAIT_FOR_OWNER  leaves a claim to the participant that made it
  */
 #ifndef K
 #define K 2
@@ -29,7 +30,7 @@
 #define CELLS 2
 #endif
 #ifndef STAKES
-#define STAKES 3 /* claims one participant may make; after that it stops, as if killed */
+#define STAKES 3 /* claims per participant; then it stops, as if killed */
 #endif
 
 #define EMPTY 0
@@ -47,7 +48,7 @@ typedef cell {
 }
 
 cell cells[CELLS];
-byte solo; /* the only participant still alive; 0: all are */
+byte solo; /* the only live participant; 0: all are alive */
 
 inline check()
 {
@@ -58,9 +59,9 @@ inline check()
 		:: j < CELLS ->
 			if
 			:: cells[j].state == LIVE ->
-				/* a live hot pair has its id */
+				/* a live hot pair has its id, … */
 				assert(cells[j].version == cells[j].id_version);
-				/* and no key has two cells */
+				/* … and no key has two cells */
 				assert(!(seen & (1 << cells[j].tag)));
 				seen = seen | (1 << cells[j].tag)
 			:: else
@@ -103,12 +104,12 @@ inline begin_scan()
 	if
 	:: solo == _pid ->
 		scans++;
-		assert(scans <= 3) /* alone, everyone is done soon */
+		assert(scans <= 3) /* a participant that runs alone finishes soon */
 	:: else
 	fi
 }
 
-/* After the last cell: what the scan found decides. */
+/* Goes to the next cell. After the last cell the result of the scan selects the next step. */
 inline next_cell()
 {
 	state = 0;
@@ -202,7 +203,7 @@ read_id:
 		next_cell()
 	}
 
-drop:	/* of several claims of the key all but the lowest */
+drop:	/* drops all claims of the key but the lowest */
 	atomic {
 		if
 		:: cells[i].state == TENTATIVE && cells[i].lo == key &&
@@ -256,7 +257,7 @@ confirm:
 		:: cells[known].state != TENTATIVE || cells[known].lo != key ||
 		   cells[known].version != known_version ->
 			tag = 0; rest = 0;
-			begin_scan(); goto read_cell /* known stays: it is scan.claim */
+			begin_scan(); goto read_cell /* known stays equal to scan.claim */
 		:: else
 		fi;
 #ifdef HOT_FIRST

@@ -1,28 +1,29 @@
-/* Deciding on a cell while others take it away: wr_cell_holds(), step_on(), wr_cell_raise_fresh()
- * of src/table/table.h and src/store/take.c against stake_claim() and confirm() of
- * src/table/claim.c. One cell, so that everyone meets; the clock stands still.
+/* Deciding on a cell while other participants take it: wr_cell_holds(), step_on() and wr_cell_raise_fresh() of
+ * src/table/table.h and src/store/take.c against stake_claim() and confirm() of src/table/claim.c. There is
+ * only one cell, so that all participants use it. The clock stands still.
  *
- * -DTAKERS=n  participants that take from key 1, each twice
- * -DOTHERS=n  participants that take from key 2, once each
- * -DEMPTIERS=n participants that empty the cell, EMPTIES times each: as one that nothing was taken
- *             from (without_bit() of src/table/override.c), or whatever was (forget_owner() of
- *             src/table/block.c)
- * -DQUICK     any of them may try the short way first (take_quickly), whose reads may be torn
+ * -DTAKERS=n   participants that take from key 1, twice each
+ * -DOTHERS=n   participants that take from key 2, once each
+ * -DEMPTIERS=n participants that empty the cell, EMPTIES times each: either an unused cell (without_bit() of
+ *              src/table/override.c) or any cell (forget_owner() of src/table/block.c)
+ * -DQUICK      each may try the short path first (take_quickly), whose reads may be torn
  *
- * Whoever does not find its key takes the cell, whatever it holds. A life is what a cell is
- * between two claims; its number is the version. A killed participant takes no further step,
- * and every assertion holds in every state, whoever was killed before it.
+ * A participant that does not find its key takes the cell, whatever it holds. The time between two claims is
+ * one life of the cell. The version numbers the lives.
+ *
+ * A killed participant takes no further step. Every assertion holds in every state, so it also holds after
+ * any kill.
  *
  * Mutations, each of which must be found:
  *   NO_BUMP        a claim keeps the version
  *   TAG_FIRST      reads id's tag before its version
- *   STILL_LIVE     after a failed swap, looks only at the state and not at the version
+ *   STILL_LIVE     after a failed swap, compares the state and not the version
  *   RAISE_LATE     raises fresh_at after the swap
- *   HALF_SWAP      the short way compares the upper word alone
+ *   HALF_SWAP      the short path compares the upper word alone
  *   BLIND_SWAP     writes the new state without comparing
  *   EMPTY_BLIND    empties the cell without comparing
- *   EMPTY_STALE    judges that nothing was taken by one reading, and compares with a later one
- *   EMPTY_REVIVED  a cell that was emptied is claimed with the version of its last life
+ *   EMPTY_STALE    checks that the cell is unused in one read, and compares with a later read
+ *   EMPTY_REVIVED  an emptied cell is claimed with the version of its last life
  */
 #ifndef TAKERS
 #define TAKERS 2
@@ -37,7 +38,7 @@
 #define EMPTIES 1
 #endif
 #ifndef LIVES
-#define LIVES 4 /* claims in all; whoever wants another one stops, as if killed */
+#define LIVES 4 /* claims in total; a participant that needs another claim stops, as if killed */
 #endif
 
 #define LIMIT 2
@@ -47,18 +48,18 @@
 
 /* hot */
 unsigned state : 2;
-unsigned s0 : 3; /* the tag while tentative, then what was taken */
+unsigned s0 : 3; /* the tag while tentative, then the units taken */
 unsigned version : 4;
 bit refused;
 /* id */
 unsigned tag : 2;
 unsigned id_version : 4;
-bit fresh; /* 1: not as good as new yet */
+bit fresh; /* 1: the counter is active */
 
-/* What really happened. */
+/* The real history, for the assertions. */
 unsigned life : 4;               /* number of the present claim */
 unsigned owner : 2;              /* its key */
-unsigned admitted : 3;           /* by swaps in this life */
+unsigned admitted : 3;           /* units admitted by swaps in this life */
 
 #define HOT(st, lo, ver, ref) (state == st && s0 == lo && version == ver && refused == ref)
 
@@ -70,7 +71,7 @@ inline set_hot(st, lo, ver, ref)
 	refused = ref
 }
 
-/* Back to the start, with nothing remembered: fewer states. */
+/* Returns to the start and clears all variables, which reduces the number of states. */
 inline again()
 {
 	seen_state = 0;
@@ -125,7 +126,7 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		fi
 	}
 
-	/* Not there: the hot pair just read is the one to replace. rank_of reads fresh_at after. */
+	/* The key is not there: replaces the hot pair just read. rank_of reads fresh_at afterwards. */
 	atomic { expired = !fresh }
 	atomic {
 		if
@@ -136,7 +137,7 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		fi;
 		if
 		:: HOT(seen_state, seen_s0, seen_version, seen_refused) ->
-			/* what was thrown away as good as new had taken nothing */
+			/* a cell evicted as expired had taken nothing */
 			assert(!(expired && seen_state == LIVE && admitted > 0));
 #ifdef NO_BUMP
 			before = seen_version;
@@ -155,7 +156,7 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		expired = 0
 	}
 
-	/* confirm: id, then hot. Of one cell no scan is needed. */
+	/* confirm: id, then hot. A single cell needs no scan. */
 confirm:
 	atomic { name = tag; rest = id_version; expired = fresh }
 	atomic {
@@ -192,7 +193,7 @@ step:
 		:: else
 		fi;
 #ifndef RAISE_LATE
-		fresh = 1 /* whoever's cell it is by now: late, never early */
+		fresh = 1 /* may reach the next key of the cell: too late, never too early */
 #endif
 	}
 	atomic {
@@ -279,7 +280,7 @@ done:
 	skip
 }
 
-/* A cell is emptied under its version plus one: the life is over, and nobody's. */
+/* Empties the cell with version + 1. The life ends, and no key owns the cell. */
 proctype emptier(byte empties)
 {
 	unsigned seen_s0 : 3, seen_version : 4, gone : 3;
@@ -309,7 +310,7 @@ look:
 #else
 		:: HOT(LIVE, seen_s0, seen_version, seen_refused) ->
 #endif
-			/* what is given back as unused is unused */
+			/* a cell given back as unused has taken nothing */
 			assert(whatever || admitted == 0);
 			gone = admitted;
 			set_hot(EMPTY, 0, seen_version + 1, 0);
@@ -324,7 +325,7 @@ look:
 		fi
 	}
 	atomic { expired = !fresh }
-	/* what is counted as good as new had taken nothing; a new owner may have reset fresh_at */
+	/* a key counted as expired had taken nothing; a new owner may have reset fresh_at */
 	atomic { assert(!expired || gone == 0 || version != seen_version + 1) }
 forget:
 	atomic {

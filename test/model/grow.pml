@@ -1,51 +1,49 @@
-/* Blocks of the slab, the logs in them and the forms of a log: in its cell (at one instant, or
- * brief), a ring, a sealed ring. Taking a block, growth by seal, copy and swap of the pointer,
- * appends meanwhile, and the evictions of src/table: shrink_owner() and forget_owner() of block.c,
- * stake_claim() of claim.c. Comments name the function that a step stands for.
+/* Blocks of the slab, and the forms of a log: in its cell (one instant, or brief), a ring, a sealed ring. Models
+ * taking a block, growth by seal, copy and swap of the pointer, concurrent appends, and the evictions of
+ * src/table: shrink_owner() and forget_owner() of block.c, stake_claim() of claim.c. Comments name the C
+ * function of a step.
  *
- * -DA=n      participants that each append one stamp to key 0's log, which begins full, in a block
- *            of one slot
- * -DB=n      participants that each append one stamp to key 1's log, which begins empty, in its cell
+ * -DA=n      participants that each append one stamp to key 0's log, which starts full, in a block of one slot
+ * -DB=n      participants that each append one stamp to key 1's log, which starts empty, in its cell
  * -DBLOCKS=n blocks of the slab; block 0 has one slot, the others two
- * -DEARLY    block 0 has two slots, and growth may come before it is full, as for a larger cost
- * -DGARBAGE  a block that is taken but that no cell names may be taken by others at any time:
- *            clocks jump, participants sleep for minutes. The age only makes it rare.
- * -DEVICT    a block may be taken from the key that has it: a live log becomes brief
- * -DOLD      key 0's log begins as good as new, with an empty ring: it is forgotten
+ * -DEARLY    block 0 has two slots, and growth may happen before it is full, as for a larger cost
+ * -DGARBAGE  a taken block that no cell names may be taken by others at any time, because clocks jump and
+ *            participants sleep for minutes
+ * -DEVICT    a block may be taken from the key that owns it: a live log becomes brief
+ * -DOLD      key 0's log starts expired, with an empty ring, and may be forgotten
  * -DCLAIM    one more participant takes the cell of key 0 for another key, once
  * -DROUND    the 15 bits of the generation in the word are the same for all blocks
  *
- * What the age is for: a garbage block's holder may only be slow. If it then publishes the block
- * after all, its cell names one that is somebody else's, and the next reader forgets the log and
- * counts it (log_lost). That is the whole damage: nobody's stamps end up in another's log.
+ * The minimum age of garbage only makes a conflict rare: the holder of a garbage block may be slow. If it then
+ * publishes the block, its cell names a block of another key. The next reader forgets the log and counts it
+ * (log_lost). Stamps never enter the log of another key.
  *
- * Rings do not wrap here and nothing expires but at the start: that is log.pml. Instants and brief
- * logs are a set of stamps in the cell; that a brief one counts by slots is arithmetic. Only a
- * participant whose own log is in its cell evicts. `past` is what was admitted and counted in the
- * present life of a key, as a set.
+ * Rings do not wrap here, and nothing expires except at the start; log.pml models both. Instants and brief logs
+ * are a set of stamps in the cell; the slots of a brief log are arithmetic. Only a participant whose own log is
+ * in its cell evicts. `past` is the set of stamps admitted and counted in the present life of a key.
  *
  * Mutations, each of which must be found:
  *   NO_SEAL         growth does not stop appends to the old block
  *   RELEASE_FIRST   the old block is released before the pointer is swapped
  *   PUBLISH_FIRST   the pointer is swapped before the copy is complete
- *   PUBLISH_ANY     the pointer is stored, whatever the cell has become
- *   WIPE            a new holder resets the word without looking whether it still is the holder
- *   FILL_ANY        a copy begins from whatever word it finds in the new block
+ *   PUBLISH_ANY     the pointer is stored without comparing the cell
+ *   WIPE            a new holder resets the word without checking that it still holds the block
+ *   FILL_ANY        a copy starts from any word that it finds in the new block
  *   APPEND_ANY      an append does not compare the word
- *   KEEP_LATE       an append is not checked to be in the key's log after its swap
+ *   KEEP_LATE       an append does not check after its swap that the log still belongs to the key
  *   WRITE_ANY       a log in the cell is stored, not swapped
  *   TENURE_FIRST    the block is taken before its key is evicted
  *   TENURE_ANY      the tenure is stored, not swapped
- *   OWNER_ANY       a block is taken from the cell of its tenure, whatever that cell names
- *   FORGET_UNSEALED a key as good as new is forgotten without sealing its ring
- *   FORGET_STALE    … without a second look at its promise
+ *   OWNER_ANY       a block is taken from the cell of its tenure, even if that cell names another block
+ *   FORGET_UNSEALED an expired key is forgotten without sealing its ring
+ *   FORGET_STALE    an expired key is forgotten without reading fresh_at again
  *   SHRINK_UNSEALED a live log becomes brief without sealing its ring
- *   SHRINK_EARLY    … by what it had before it was sealed
- *   SHRINK_ANY      … whatever its cell has become
- *   CLAIM_UNSEALED  a cell is taken from a key as good as new without sealing its ring
- *   CLAIM_STALE     … without a second look at its promise
+ *   SHRINK_EARLY    a live log becomes brief with the entries from before the seal
+ *   SHRINK_ANY      a live log becomes brief without comparing its cell
+ *   CLAIM_UNSEALED  the cell of an expired key is taken without sealing its ring
+ *   CLAIM_STALE     the cell of an expired key is taken without reading fresh_at again
  *   FIND_ANY        a reader does not compare tenure and name
- *   WORD_LAST       a reader does not look at the tenure again after it read the word
+ *   WORD_LAST       a reader does not check the tenure again after it has read the word
  */
 #ifndef A
 #define A 2
@@ -57,7 +55,7 @@
 #define BLOCKS 3
 #endif
 #ifndef GENERATIONS
-#define GENERATIONS 5 /* blocks taken in all; whoever wants another one stops, as if killed */
+#define GENERATIONS 5 /* blocks taken in total; a participant that needs another block stops, as if killed */
 #endif
 
 #define NONE 7
@@ -66,7 +64,7 @@
 #else
 #define CAP(b) ((b) == 0 -> 1 : 2)
 #endif
-#define FIRST 6 /* the stamp that is there from the start */
+#define FIRST 6 /* the initial stamp of key 0 */
 
 typedef block {
 	/* tenure */
@@ -87,9 +85,9 @@ typedef block {
 typedef cell {
 	unsigned name : 3; /* block, or NONE: the log is in the cell */
 	byte gen;
-	byte set; /* … its stamps, a bit for each */
+	byte set; /* … its stamps, one bit each */
 	unsigned version : 3;
-	bit fresh /* 1: not as good as new yet */
+	bit fresh /* 1: the log is active */
 }
 
 block blocks[BLOCKS];
@@ -111,13 +109,12 @@ byte past[2]; /* bit per stamp */
 #define EMPTY_WORD(b, g)                                                                           \
 	(blocks[b].newest == 0 && blocks[b].count == 0 && !blocks[b].pending &&                    \
 	 !blocks[b].sealed && blocks[b].word_gen == g)
-/* The stamps that the word and the slots say, as a set. */
+/* The stamps of the word and the slots, as a set. */
 #define STAMPS(b, n, p, newest)                                                                    \
 	(((n) > 0 -> 1 << ((p) && (n) == 1 -> (newest) : blocks[b].slot0) : 0) |                   \
 	 ((n) > 1 -> 1 << ((p) -> (newest) : blocks[b].slot1) : 0))
 
-/* A log in a cell, and a ring that a cell names and that is still this cell's, hold what was
- * admitted. */
+/* A log in a cell holds the admitted stamps. So does a ring that a cell names and owns. */
 inline check_key(k)
 {
 	if
@@ -169,7 +166,7 @@ proctype participant(bit key)
 {
 	byte at, gen, set, version;                       /* the cell as read */
 	byte w_newest, w_count, w_gen;                    /* a word as read: of its own ring, or of
-							     the one that it takes away */
+							     the ring that it takes */
 	bit w_pending, w_sealed;
 	byte new, new_gen, t_gen, o_version;              /* the block being taken */
 	bit t_taken, t_cell;
@@ -320,7 +317,7 @@ make_brief: /* wr_log_seal */
 		:: else -> again()
 		fi
 	}
-	/* wr_log_brief. A slot that changes meanwhile is of a block that the cell names no more. */
+	/* wr_log_brief. A slot that changes meanwhile belongs to a block that the cell no longer names. */
 	atomic { brief = STAMPS(at, w_count, w_pending, w_newest) }
 	atomic {
 		if
@@ -334,7 +331,7 @@ make_brief: /* wr_log_seal */
 		fi
 	}
 
-forget_log: /* the cell named a block that is not there */
+forget_log: /* the cell names a block of another generation */
 	atomic {
 		if
 		:: SAME_CELL ->
@@ -353,7 +350,7 @@ forget_log: /* the cell named a block that is not there */
 take:	/* wr_block_appraise: the tenure */
 	atomic {
 		if
-		:: at == NONE -> goto write_cell /* all came at one instant, or there is no room */
+		:: at == NONE -> goto write_cell /* all entries have one instant, or there is no room */
 		:: true
 		fi;
 		if
@@ -382,7 +379,7 @@ find_owner: /* the hot pair of the tenure's cell */
 		fi;
 #ifdef EVICT
 		if
-		:: t_cell == key || at != NONE -> again() /* never its own */
+		:: t_cell == key || at != NONE -> again() /* a participant never takes its own block */
 		:: else
 		fi
 #else
@@ -432,7 +429,7 @@ forget_swap:
 	atomic {
 		if
 		:: NAMED(t_cell, new, t_gen) && cells[t_cell].version == o_version ->
-			assert(past[t_cell] == 0); /* nothing that was admitted is forgotten */
+			assert(past[t_cell] == 0); /* no admitted stamp is forgotten */
 			cells[t_cell].name = NONE;
 			cells[t_cell].gen = 0;
 			cells[t_cell].set = 0;
@@ -528,7 +525,7 @@ seize:	/* wr_block_seize: the tenure */
 		fi
 #endif
 	}
-find_new: /* take_bargain: wr_slab_find. That the span is looked at before is span.pml. */
+find_new: /* take_bargain: wr_slab_find. span.pml models the check of the span before it. */
 	atomic {
 		t_gen = 0; t_taken = 0; t_cell = 0; o_version = 0;
 		if
@@ -538,7 +535,7 @@ find_new: /* take_bargain: wr_slab_find. That the span is looked at before is sp
 	}
 reset_word: /* wr_block_reset */
 	atomic {
-		/* newest and generation name the word well enough to compare by */
+		/* comparing newest and generation is sufficient */
 		seen = blocks[new].word_gen;
 		stamp = blocks[new].newest;
 		i = blocks[new].count + 4 * blocks[new].sealed + 8 * blocks[new].pending
@@ -602,7 +599,7 @@ fill:	/* fill, fill_brief */
 		; goto publish
 #endif
 	}
-copy:	/* wr_log_stamp, or the one entry of a log in the cell */
+copy:	/* wr_log_stamp, or the single entry of a log in the cell */
 	atomic {
 		if
 		:: (at == NONE && i == (set != 0)) || (at != NONE && i == w_count) ->
@@ -703,7 +700,7 @@ done:
 }
 
 #ifdef CLAIM
-/* Another key claims the cell of key 0, which then begins anew. */
+/* Another key claims the cell of key 0. Key 0 then has a new life. */
 proctype claimer()
 {
 	byte at, gen, version, w_newest, w_count, w_gen;

@@ -1,31 +1,29 @@
-/* Appending to one ring: attempt_once(), commit() of src/store/log_take.c with the plan of
- * src/algo/log.h and wr_block_put() of src/table/slab.c. Comments name the function that a step
- * stands for. The other forms of a log, growth and eviction are in grow.pml and brief.pml, spans in
- * span.pml.
+/* Appending to one ring: attempt_once() and commit() of src/store/log_take.c with the plan of src/algo/log.h, and
+ * wr_block_put() of src/table/slab.c. Comments name the C function of a step. grow.pml and brief.pml model the
+ * other forms of a log, growth and eviction. span.pml models spans.
  *
- * -DPARTICIPANTS=n -DOPS=n  each takes or gives back OPS times, each time at any time of its own
- *                           from 1 to TIMES: clocks differ and step back
+ * -DPARTICIPANTS=n -DOPS=n  each takes or gives back OPS times, each time at any time from 1 to TIMES: clocks
+ *                           differ and step back
  * -DCAP=n                   slots of the ring, and the limit
- * -DSKEW=n                  a request that is late by up to n counts as of the newest stamp
+ * -DSKEW=n                  a request that is late by up to n counts at the newest stamp
  * -DDISTINCT                no two takes at the same time, and a give-back undoes the last take
  *
- * `past` is the log as a list, changed in one go at each swap of the word: what the word and the
- * slots say must be the same list after every step, and every verdict must be the list's. A killed
- * participant takes no further step; that the next one does the flush instead is checked by
- * every state in which it is not its turn any more.
+ * `past` is the log as a list. It changes in one step with each swap of the word. Property: after every step,
+ * word and slots are equal to the list, and every decision agrees with the list. A killed participant takes no
+ * further step. The states in which it does not continue check that the next participant writes the pending
+ * stamps.
  *
- * Without DISTINCT, more than three operations each find the one hole there is: the clock steps
- * back and a take happens at exactly the nanosecond that an older, given back stamp left in the
- * same slot, while a helper sleeps that saw this older stamp. Then its swap of the slot is not
- * late to the eye, and one entry gets the helper's time.
+ * Without DISTINCT, more than three operations each find the known gap: the clock steps back, and a take happens
+ * at exactly the nanosecond of an older, given back stamp that still lies in the same slot. A helper that read
+ * the older stamp and slept since then can swap the slot, and one entry gets the helper's time.
  *
  * Mutations, each of which must be found:
- *   PUT_UNCHECKED  wr_block_put does not look at the word again
+ *   PUT_UNCHECKED  wr_block_put does not check the word again
  *   PUT_STORE      wr_block_put stores instead of comparing
- *   NO_FLUSH       pending stamps are not written out
- *   SWAP_FIRST     the word is swapped before the pending stamps are written out
+ *   NO_FLUSH       pending stamps are not written
+ *   SWAP_FIRST     the word is swapped before the pending stamps are written
  *   SWAP_ANY       the word is stored, not swapped
- *   NO_LOOK        a refusal is believed without another look at the word
+ *   NO_LOOK        a refusal does not check the word again
  *   GIVE_ANY       gives back an entry that is not the newest
  */
 #ifndef PARTICIPANTS
@@ -49,7 +47,7 @@
 #define MAX 4
 
 #ifdef DISTINCT
-short used = 1; /* times that were asked at; 0 is none */
+short used = 1; /* times used by takes; bit 0 is unused */
 #endif
 byte slots[CAP];
 /* the word */
@@ -61,10 +59,10 @@ byte past_count;
 #define BACK(h, n) (((h) + CAP - (n)) % CAP)
 #define SAME_WORD                                                                                  \
 	(newest == w_newest && head == w_head && count == w_count && pending == w_pending)
-/* An entry exactly one period old is out. */
+/* An entry that is exactly one period old has left. */
 #define LIVE(stamp) (then < PERIOD || (stamp) > then - PERIOD)
 
-/* The word and the slots say what the list says. */
+/* Word and slots are equal to the list. */
 inline check()
 {
 	d_step {
@@ -86,7 +84,7 @@ inline check()
 	}
 }
 
-/* The list at `then`: what is later becomes then, what is out leaves. */
+/* Moves the list to `then`: later stamps become `then`, and old stamps leave. */
 inline age_list()
 {
 	j = 0;
@@ -114,7 +112,7 @@ inline clear_list_tail()
 	k = 0
 }
 
-/* What a swap of the word means to the list. */
+/* Applies a swap of the word to the list. */
 inline swap_list()
 {
 	d_step {
@@ -129,7 +127,7 @@ inline swap_list()
 #ifdef DISTINCT
 				; last = then
 #endif
-			:: else -> /* refused, but later stamps became then */
+			:: else -> /* refused, but later stamps became `then` */
 				j = 0;
 				do
 				:: j < past_count ->
@@ -139,7 +137,7 @@ inline swap_list()
 				od
 			fi
 		:: else ->
-			assert(past[past_count - 1] == then); /* gives back its own time's */
+			assert(past[past_count - 1] == then); /* gives back the stamp of its own time */
 			age_list();
 			past_count--
 		fi;
@@ -147,7 +145,7 @@ inline swap_list()
 	}
 }
 
-/* wr_log_plan, and wr_log_plan_back for `!taking`, on what was read. */
+/* wr_log_plan, or wr_log_plan_back for `!taking`, on the word and slots read. */
 inline plan()
 {
 	d_step {
@@ -207,7 +205,7 @@ inline plan()
 			p_count = live + 1;
 			change = 1
 		:: taking && live == CAP -> change = rebase
-		:: !taking -> /* wr_log_give: the newest stamp stays, for latecomers */
+		:: !taking -> /* wr_log_give: the newest stamp stays, for late requests */
 #ifdef GIVE_ANY
 			change = (live > 0);
 #endif
@@ -322,7 +320,7 @@ act:
 			:: SAME_WORD && taking ->
 #endif
 				d_step {
-					/* refused: so says the list */
+					/* the list agrees with the refusal */
 					j = 0;
 					k = 0;
 					do
@@ -372,7 +370,7 @@ swap_now: /* commit: the word */
 		fi
 	}
 
-	/* commit: wr_block_put. The slot, the word, the slot's swap */
+	/* commit: wr_block_put reads the slot, reads the word, swaps the slot */
 put_read:
 	atomic { seen = slots[BACK(w_head, i)] }
 put_check:

@@ -1,23 +1,23 @@
-/* Two limits on one request: take_in_order() and what is given back after a late refusal, of
- * src/store/need.c and src/store/take_all.c, with wr_return_key() of src/store/back.c on fixed
- * windows. Taking from one counter is one swap of its cell (decide.pml), so it is one step here.
+/* Two limits on one request: take_in_order() and the give-back after a late refusal, of src/store/need.c and
+ * src/store/take_all.c, with wr_return_key() of src/store/back.c on fixed windows. A take from one counter is one
+ * swap of its cell (decide.pml), so it is one step here.
  *
  * -DPARTICIPANTS=n  each asks once
- * -DFIRST=n         the limit that is taken from first; the second is 1
+ * -DFIRST=n         the limit that is taken first; the second limit is 1
  * -DTURNS=n         how often the window ends, at any time: a request may be decided late
  *
- * What must hold: in no window does a limit count less than what was admitted in it, so never more
- * than the limit is admitted; and when all have come to an end, a counter counts exactly that. A
- * participant that was killed takes no further step: the first holds in every state, so a unit that
- * it did not give back is one too many, never one too few.
+ * Properties: In every window a counter is at least the number of requests admitted in it, so never more than the
+ * limit is admitted. When all participants have finished, the counter is equal to that number. A killed
+ * participant takes no further step. The first property holds in every state, so a unit that was not given back
+ * makes the counter too high, never too low.
  *
  * Mutations, each of which must be found:
  *   BACK_ANYWHERE  the unit goes into the window of the give-back, not of the take
- *   BACK_ALL       gives back to the limit that refused too
+ *   BACK_ALL       also gives back to the limit that refused
  *   BACK_NEVER     a late refusal gives nothing back
- *   BACK_STORE     the give-back writes what it read before, less one
- *   CHARGED_NOW    remembers the window of the request, not the one it was counted in
- *   PASS_LATE      a request whose second take was refused passes
+ *   BACK_STORE     the give-back writes the value read before, less one
+ *   CHARGED_NOW    remembers the window of the request, not the window that counted it
+ *   PASS_LATE      a request passes although its second take was refused
  */
 #ifndef PARTICIPANTS
 #define PARTICIPANTS 3
@@ -37,17 +37,17 @@
 #define LIMIT(n) ((n) == 0 -> FIRST : 1)
 
 byte window;
-byte epoch[2];    /* the window that a counter counts */
+byte epoch[2];    /* the window of a counter */
 byte count[2];
-byte sure[2];  /* what was admitted of it; ghosts from here on */
+byte sure[2];  /* requests admitted in this window; only for assertions, as all below */
 byte under_way;
 
-/* A counter never counts less than was admitted, nor more than its limit. */
+/* A counter is at least the number of admitted requests, and at most its limit. */
 #define CHECK(n)                                                                                   \
 	assert(count[n] <= LIMIT(n));                                                              \
 	assert(count[n] >= sure[n])
 
-/* A latecomer is counted in the window that the counter has. */
+/* A late request is counted in the counter's present window. */
 inline roll(n)
 {
 	if
@@ -56,7 +56,7 @@ inline roll(n)
 	fi
 }
 
-/* At once: both counters know of the admission when the last one was taken. */
+/* One step: the admission counts for both counters when the last one is taken. */
 inline admit()
 {
 	if
@@ -99,7 +99,7 @@ proctype participant()
 #ifdef BACK_NEVER
 	goto done;
 #endif
-	/* wr_return_key: compares the window the take was counted in */
+	/* wr_return_key: compares the window that counted the take */
 	atomic {
 		seen = count[0];
 #ifdef BACK_STORE
@@ -139,7 +139,7 @@ done:
 	}
 }
 
-/* The window ends; a counter moves on when a request of the new window takes from it. */
+/* Ends the window. A counter moves to the new window with the first take in it. */
 proctype clock()
 {
 	byte turns = TURNS;

@@ -1,26 +1,27 @@
-/* Bans set and lifted while others take: wr_override_change(), wr_override_settle() of
- * src/table/override.c and attempt_overridden() of src/store/take.c. One key; its cell and its
- * override's. Claims are one step here, claim.pml is about them; evictions of either cell are
- * counted losses and left out.
+/* Bans set and lifted during takes: wr_override_change() and wr_override_settle() of src/table/override.c, and
+ * attempt_overridden() of src/store/take.c. There is one key, with its cell and the cell of its override. A claim
+ * is one step here; claim.pml models claims. Evictions of either cell are counted losses and are not modelled.
  *
- * -DSETTERS=n  operators that ban, each -DSETS=n times
+ * -DSETTERS=n  operators that ban, -DSETS=n times each
  * -DLIFTERS=n  operators that lift, once each
- * -DTAKERS=n   participants that take, each twice
- * -DBEFORE     a ban is in force to begin with
+ * -DTAKERS=n   participants that take, twice each
+ * -DBEFORE     a ban is in force at the start
  *
- * A ban that has returned, and was not lifted since, is promised: the bit is set then, and no take
- * that begins under the promise is admitted before it is lifted. A killed participant takes no
- * further step, and every assertion holds in every state, whoever was killed before it.
+ * A ban is promised when its call has returned, until it is lifted. Property: while a ban is promised, the bit is
+ * set, and no take that starts during the promise is admitted.
  *
- * The count of changes has four values, here as in a cell. With four sets while one who is about to
- * take the bit away sleeps it comes round (COME_ROUND: with two). The code looks again after it has
- * taken the bit away and sets it again if that has happened; that is left out here.
+ * A killed participant takes no further step. Every assertion holds in every state, so it also holds after
+ * any kill.
+ *
+ * The count of changes has four values, as in a cell. It wraps if four bans are set while a participant sleeps
+ * that is about to clear the bit (COME_ROUND: two bans). The code reads the override again after it has cleared
+ * the bit, and sets the bit again in this case. The model leaves this out.
  *
  * Mutations, each of which must be found:
- *   SAME_BIT     a ban on a key that has the bit leaves the cell as it is
+ *   SAME_BIT     a ban on a key that has the bit does not change the cell
  *   BIT_FIRST    sets the bit, then writes the override
- *   READ_FIRST   who takes the bit away reads the override before the cell
- *   CLEAR_BLIND  takes the bit away without comparing
+ *   READ_FIRST   reads the override before the cell to clear the bit
+ *   CLEAR_BLIND  clears the bit without comparing
  *   KEEP_VERSION a cell that is given back keeps its version
  *   COME_ROUND   counts changes modulo two
  */
@@ -48,11 +49,11 @@ bit live;
 bit marked; /* the override bit */
 unsigned changes : 2;
 unsigned version : 3;
-bit taken; /* something was */
-/* the override's */
+bit taken; /* the key has taken units */
+/* the cell of the override */
 bit banned;
 
-/* What was promised. */
+/* The promised bans, for the assertions. */
 bit promised;
 unsigned lifts : 2;
 
@@ -78,7 +79,7 @@ inline forget()
 	seen_banned = 0
 }
 
-/* A new life of the key's cell, if it has none. */
+/* Starts a new life of the key's cell, if it has none. */
 inline claim()
 {
 	if
@@ -91,7 +92,8 @@ inline claim()
 	fi
 }
 
-/* wr_override_settle: the cell, the override, the swap; again until one of them says no. */
+/* wr_override_settle: reads the cell and the override, then swaps. Repeats until the swap succeeds or there is
+ * nothing to clear. */
 inline settle()
 {
 	do
@@ -202,8 +204,8 @@ proctype lifter()
 proctype taker(byte takes)
 {
 	bit seen_live, seen_marked, seen_taken, seen_banned, under;
-	bit ruled; /* the override was read. The code reads it again if the cell has changed since,
-		      which makes bans sooner felt and is not needed for what is asserted */
+	bit ruled; /* the override was read. The code reads it again if the cell has changed since.
+		      The assertions do not need that */
 	unsigned seen_changes : 2, seen_version : 3, before : 2;
 
 again:	atomic {

@@ -1,29 +1,28 @@
-/* Cutting a span anew while others walk it: wr_block_appraise(), wr_block_seize() and
- * wr_block_reset() of src/table/block.c, take_bargain() of slab.c, begin(), mark_block(),
- * mark_start() and finish() of span.c. Comments name the function that a step stands for.
+/* Cutting a span for another class while other participants walk it: wr_block_appraise(), wr_block_seize() and
+ * wr_block_reset() of src/table/block.c, take_bargain() of slab.c, begin(), mark_block(), mark_start() and finish()
+ * of span.c. Comments name the C function of a step.
  *
- * The span has two small blocks or one large one. at[0] is the tenure of the first block. at[1] and
- * (word, rest) are tenure and word of the second small block. In the large log at[1] and word are
- * stamps, and rest is one that it has no entry for yet. Every tenure is another number, as
- * generations are. The second small log's newest stamp is NEWEST, which is a stamp of the large log
- * as well: many keys have requests at one time. A walk may take any block it may appraise: whether a
- * block is free, expired or garbage does not matter here.
+ * The span has two small blocks or one large block. at[0] is the tenure of the first block. at[1] and (word, rest)
+ * are tenure and word of the second small block. In the large log at[1] and word are stamps, and rest is a slot
+ * without an entry. Every tenure is a different number, like generations. The newest stamp of the second small log
+ * is NEWEST, which is also a stamp of the large log, because many keys have requests at one time. A walk may take
+ * any block that it may appraise: free, expired and garbage blocks are not distinguished here.
  *
  * -DWALKERS=n    each walks small blocks and takes one
- * -DCUTTERS=n    each cuts the span for large blocks, or helps with it; then it takes the large block
- *                and writes its stamps
- * -DBACK         one more cuts the span for small blocks again, once it is large
+ * -DCUTTERS=n    each cuts the span for large blocks, or helps with it; then it takes the large block and writes
+ *                its stamps
+ * -DBACK         one more cuts the span for small blocks again, after it is large
  *
- * What must hold: nobody but the holder of the large block changes its stamps.
+ * Property: only the holder of the large block changes its stamps.
  *
  * Mutations, each of which must be found:
- *   NO_CHECK        a walk does not look at the span's word between tenure and swap
- *   CHECK_FIRST     a walk looks at the span's word before it loads the tenure
- *   SEIZE_ANY       a walk stores the tenure, whatever is there
- *   MARK_UNCHECKED  a block is marked without a look at the span's word
- *   MARK_ANY        a marker is stored, whatever is there
- *   RESET_UNCHECKED a block's word is reset without a look at the span's word
- *   RESET_SKIPPED   a block that has its marker is passed before its word is reset
+ *   NO_CHECK        a walk does not check the span's word between tenure and swap
+ *   CHECK_FIRST     a walk checks the span's word before it loads the tenure
+ *   SEIZE_ANY       a walk stores the tenure without comparing
+ *   MARK_UNCHECKED  a block is marked without a check of the span's word
+ *   MARK_ANY        a marker is stored without comparing
+ *   RESET_UNCHECKED a block's word is reset without a check of the span's word
+ *   RESET_SKIPPED   a marked block is passed before its word is reset
  *   FINISH_EARLY    the span gets its class before the second block has its marker
  */
 #ifndef WALKERS
@@ -34,21 +33,21 @@
 #endif
 
 #define NEWEST 60
-#define STAMP 100       /* of the large log at at[1], and its holder's number */
+#define STAMP 100       /* stamp of the large log at at[1], plus the holder's number */
 
 byte at[2];
-/* lo and hi of the word; hi has the generation */
+/* lo and hi of the word; hi holds the generation */
 byte word = NEWEST, rest = 1;
 /* the span's word */
 byte version;
 bit large, emptied;
 byte marker;
 
-byte generation; /* last one given */
-byte holder;     /* tenure of whoever holds the large block and has written a stamp; 0: nobody */
-bit both;        /* … and the second one */
+byte generation; /* last number given */
+byte holder;     /* tenure of the holder of the large block, after its first stamp; 0: none */
+bit both;        /* the holder has written its second stamp */
 
-/* The stamps of the large log are its holder's. */
+/* The stamps of the large log belong to its holder. */
 #define CHECK                                                                                      \
 	assert(holder == 0 || at[0] != holder ||                                                   \
 	       (word == NEWEST && (!both || at[1] == STAMP + holder)))
@@ -132,7 +131,7 @@ proctype walker()
 		:: else -> goto done
 		fi
 	}
-	/* take_bargain: not in a span that is emptied */
+	/* take_bargain: gives up if the span is being emptied */
 	atomic {
 		if
 		:: version != seen_version -> goto reset_failed
@@ -163,7 +162,7 @@ proctype cutter(bit to_large)
 	byte seen_version, seen, seen_rest, mark, mine;
 	bit i;
 
-	/* begin, or empty_some of what somebody else has begun: the span's word */
+	/* begin, or empty_some for a span that another participant empties: the span's word */
 	atomic {
 		if
 		:: emptied -> skip
@@ -178,7 +177,7 @@ proctype cutter(bit to_large)
 		i = 0
 	}
 mark_next:
-	/* mark_block: wr_block_appraise; or mark_start where small blocks begin in the large one */
+	/* mark_block: wr_block_appraise; or mark_start at the start of a small block inside the large one */
 	seen = at[i];
 	atomic {
 #ifndef MARK_UNCHECKED
@@ -256,7 +255,7 @@ hold:	/* takes the large block: wr_block_appraise */
 		:: else -> goto done
 		fi
 	}
-	/* wr_block_put and the swap of the log's word, where the block may have been lost */
+	/* wr_block_put and the swap of the log's word; the block may have been lost */
 put_first:
 	seen = word;
 	atomic {

@@ -1,3 +1,4 @@
+/* The test rig for queues, and a redis-server for tests. Used by all suites of this folder. */
 #include "queue/queue_test.h"
 
 #include <dirent.h>
@@ -13,7 +14,7 @@
 
 #define PATIENCE_S 120
 
-static void wake(void *context)
+static void wake_rig(void *context)
 {
 	struct rig *rig = context;
 
@@ -23,17 +24,16 @@ static void wake(void *context)
 	pthread_mutex_unlock(&rig->lock);
 }
 
-static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
+static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	struct rig *rig = context;
 
 	pthread_mutex_lock(&rig->lock);
-	rig->told++;
 	rig->waiting[key[0]] = count;
 	pthread_mutex_unlock(&rig->lock);
 }
 
-static void say(void *context, enum wr_queue_level level, const char *text)
+static void note_log_line(void *context, enum wr_queue_level level, const char *text)
 {
 	struct rig *rig = context;
 	size_t len;
@@ -64,8 +64,11 @@ void rig_init(struct rig *rig)
 	if (!mkdtemp(rig->dir))
 		fail_msg("no folder in /tmp: %s", strerror(errno));
 	snprintf(rig->url, sizeof rig->url, "file:%s/q", rig->dir);
-	rig->opts = (struct wr_queue_opts){
-		.url = rig->url, .waiting = tell, .say = say, .context = rig, .now = read_clocks};
+	rig->opts = (struct wr_queue_opts){.url = rig->url,
+					   .waiting = note_waiting,
+					   .say = note_log_line,
+					   .context = rig,
+					   .now = read_clocks};
 }
 
 void rig_open(struct rig *rig)
@@ -74,7 +77,7 @@ void rig_open(struct rig *rig)
 
 	if (wr_queue_open(&rig->opts, &rig->queue, &error) != 0)
 		fail_msg("%s", error.text);
-	rig->port = wr_queue_port_new(rig->queue, wake, rig);
+	rig->port = wr_queue_port_new(rig->queue, wake_rig, rig);
 	assert_non_null(rig->port);
 }
 
@@ -246,6 +249,18 @@ struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
 	return job;
 }
 
+struct wr_queue_job rig_deliver(struct rig *rig, const char *body, enum wr_queue_outcome outcome,
+				uint64_t wait_us, uint16_t status, const char *reason)
+{
+	struct wr_deferred *taken = body ? rig_take_one(rig, body) : rig_take(rig, 1).take.first;
+	struct wr_queue_job job;
+
+	assert_non_null(taken);
+	job = rig_settle(rig, taken, outcome, wait_us, status, reason);
+	wr_deferred_free(taken);
+	return job;
+}
+
 struct wr_queue_job rig_ticket(struct rig *rig, const uint8_t *ticket)
 {
 	struct wr_queue_job job = {.verb = WR_QUEUE_TICKET};
@@ -284,7 +299,7 @@ void assert_near(const struct rig *rig, uint64_t us, uint64_t expected_us)
 
 /* ---- Redis ---- */
 
-/* In the child. It goes when its parent goes, also when that is killed. */
+/* Runs in the child. The child is killed when its parent ends, even by SIGKILL. */
 static _Noreturn void become_redis(const char *dir, pid_t parent)
 {
 	int nowhere = open("/dev/null", O_RDWR);
@@ -326,7 +341,7 @@ void redis_start(struct redis *redis)
 			return;
 		}
 		if (reply)
-			freeReplyObject(reply); /* it is reading its file */
+			freeReplyObject(reply); /* Redis is still loading its data */
 		redisFree(redis->link);
 		redis->link = NULL;
 		if (waitpid(redis->pid, NULL, WNOHANG) == redis->pid)

@@ -1,10 +1,11 @@
-/* The process that has the queue's file dies at any of its writes, as by kill -9: what was told to
- * be done is done, what was under way is done whole or not at all, and nothing else has changed.
+/* The process that uses the queue's file dies at any of its writes, as by kill -9. Jobs that were
+ * reported as done are done, the job in flight is done completely or not at all, and nothing else
+ * has changed.
  *
- * A child does random jobs one after the other, on an SQLite whose writes, syncs and truncations
- * are counted; at the n-th it is gone, in the middle of a write or before it. It says through a
- * pipe what it is about to do and what came of it. The parent keeps a list of what has to be in the
- * queue, opens the file after each death and compares. */
+ * A child does random jobs one after the other, with a SQLite file system that counts writes, syncs
+ * and truncations. At the n-th the child exits, in the middle of a write or before it. It reports
+ * each job through a pipe, before and after. The parent computes the expected content of the queue,
+ * opens the file after each death and compares. */
 #include "queue/queue_test.h"
 #include "rounds.h"
 
@@ -21,17 +22,17 @@
 enum verb { PUT, TAKE, SETTLE, RETRY, DROP };
 
 struct note {
-	bool done; /* else it begins */
+	bool done; /* false: the job begins */
 	enum verb verb;
 	uint8_t line;
 	enum wr_queue_outcome outcome;
-	uint64_t id; /* PUT, done: its id; TAKE, done: of one that was taken */
+	uint64_t id; /* done PUT: the new id; done TAKE: the id of a taken request */
 	enum wr_queue_reason reason;
 	uint8_t ticket[WR_TICKET_BYTES];
 };
 
 struct row {
-	bool there, promised;
+	bool there, accepted;
 	uint8_t line;
 	enum wr_deferred_state state;
 	uint32_t tries;
@@ -43,13 +44,13 @@ static int notes[2];
 static uint64_t seed;
 static struct row rows[ROWS]; /* by id */
 
-static uint32_t below(uint32_t n)
+static uint32_t random_below(uint32_t n)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(((seed >> 32) * n) >> 32);
 }
 
-/* ---- a disk that ends the process ---- */
+/* ---- a file system that ends the process ---- */
 
 struct file {
 	sqlite3_file base;
@@ -60,7 +61,7 @@ static sqlite3_vfs counted;
 static sqlite3_io_methods methods;
 static uint32_t writes_left;
 
-static sqlite3_file *real(sqlite3_file *file)
+static sqlite3_file *real_file(sqlite3_file *file)
 {
 	return ((struct file *)file)->real;
 }
@@ -73,68 +74,69 @@ static void count_down(void)
 
 static int x_close(sqlite3_file *file)
 {
-	return real(file)->pMethods->xClose(real(file));
+	return real_file(file)->pMethods->xClose(real_file(file));
 }
 
 static int x_read(sqlite3_file *file, void *to, int len, sqlite3_int64 at)
 {
-	return real(file)->pMethods->xRead(real(file), to, len, at);
+	return real_file(file)->pMethods->xRead(real_file(file), to, len, at);
 }
 
-/* The last one is cut short. */
+/* The last write is cut short. */
 static int x_write(sqlite3_file *file, const void *from, int len, sqlite3_int64 at)
 {
 	if (writes_left == 1)
-		real(file)->pMethods->xWrite(real(file), from, (int)below((uint32_t)len), at);
+		real_file(file)->pMethods->xWrite(real_file(file), from,
+						  (int)random_below((uint32_t)len), at);
 	count_down();
-	return real(file)->pMethods->xWrite(real(file), from, len, at);
+	return real_file(file)->pMethods->xWrite(real_file(file), from, len, at);
 }
 
 static int x_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
 	count_down();
-	return real(file)->pMethods->xTruncate(real(file), size);
+	return real_file(file)->pMethods->xTruncate(real_file(file), size);
 }
 
 static int x_sync(sqlite3_file *file, int flags)
 {
 	count_down();
-	return real(file)->pMethods->xSync(real(file), flags);
+	return real_file(file)->pMethods->xSync(real_file(file), flags);
 }
 
 static int x_size(sqlite3_file *file, sqlite3_int64 *size)
 {
-	return real(file)->pMethods->xFileSize(real(file), size);
+	return real_file(file)->pMethods->xFileSize(real_file(file), size);
 }
 
 static int x_lock(sqlite3_file *file, int kind)
 {
-	return real(file)->pMethods->xLock(real(file), kind);
+	return real_file(file)->pMethods->xLock(real_file(file), kind);
 }
 
 static int x_unlock(sqlite3_file *file, int kind)
 {
-	return real(file)->pMethods->xUnlock(real(file), kind);
+	return real_file(file)->pMethods->xUnlock(real_file(file), kind);
 }
 
 static int x_check_lock(sqlite3_file *file, int *is)
 {
-	return real(file)->pMethods->xCheckReservedLock(real(file), is);
+	return real_file(file)->pMethods->xCheckReservedLock(real_file(file), is);
 }
 
 static int x_control(sqlite3_file *file, int what, void *with)
 {
-	return real(file)->pMethods->xFileControl(real(file), what, with);
+	return real_file(file)->pMethods->xFileControl(real_file(file), what, with);
 }
 
 static int x_sector(sqlite3_file *file)
 {
-	return real(file)->pMethods->xSectorSize(real(file));
+	return real_file(file)->pMethods->xSectorSize(real_file(file));
 }
 
 static int x_traits(sqlite3_file *file)
 {
-	return real(file)->pMethods->xDeviceCharacteristics(real(file));
+	return real_file(file)->pMethods->xDeviceCharacteristics(real_file(file));
 }
 
 static int x_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *out)
@@ -179,7 +181,7 @@ static void count_writes(uint32_t most)
 
 /* ---- the child ---- */
 
-static void say(const struct note *note)
+static void report_note(const struct note *note)
 {
 	if (write(notes[1], note, sizeof *note) != sizeof *note)
 		_exit(3);
@@ -192,7 +194,7 @@ static void do_put(struct note *note)
 	struct wr_queue_job job;
 
 	request.max_tries = TRIES;
-	request.body = (struct weir_str){body, 1 + below(sizeof body)};
+	request.body = (struct weir_str){body, 1 + random_below(sizeof body)};
 	job = rig_put_as(&rig, &request, 1000, 86400 * S_US, 0);
 	note->id = job.put.id;
 	note->reason = job.reason;
@@ -204,31 +206,31 @@ static void do_settle(struct note *note, const struct wr_deferred *taken)
 	note->verb = SETTLE;
 	note->done = false;
 	note->id = taken->id;
-	note->outcome = (enum wr_queue_outcome)below(5);
-	say(note);
+	note->outcome = (enum wr_queue_outcome)random_below(5);
+	report_note(note);
 	note->reason = rig_settle(&rig, taken, note->outcome, 0, 500, "no").reason;
 	note->done = true;
-	say(note);
+	report_note(note);
 }
 
-static void work_once(uint64_t last_id)
+static void do_random_job(uint64_t last_id)
 {
-	uint32_t luck = below(10);
+	uint32_t luck = random_below(10);
 	struct note note;
 
 	memset(&note, 0, sizeof note);
-	note.line = (uint8_t)below(LINES);
-	note.id = last_id ? 1 + below((uint32_t)last_id) : 1;
+	note.line = (uint8_t)random_below(LINES);
+	note.id = last_id ? 1 + random_below((uint32_t)last_id) : 1;
 	note.verb = luck < 4 ? PUT : luck < 8 ? TAKE : luck < 9 ? RETRY : DROP;
 	if (note.verb == TAKE) {
-		struct wr_deferred *taken = rig_take(&rig, 1 + below(LINES)).take.first;
+		struct wr_deferred *taken = rig_take(&rig, 1 + random_below(LINES)).take.first;
 
 		for (const struct wr_deferred *each = taken; each; each = each->next)
 			do_settle(&note, each);
 		wr_deferred_free(taken);
 		return;
 	}
-	say(&note);
+	report_note(&note);
 	if (note.verb == PUT)
 		do_put(&note);
 	else
@@ -236,10 +238,10 @@ static void work_once(uint64_t last_id)
 				       (struct wr_queue_filter){.id = note.id}, 0, 1)
 				      .reason;
 	note.done = true;
-	say(&note);
+	report_note(&note);
 }
 
-static _Noreturn void work(uint32_t writes, uint64_t last_id, pid_t parent)
+static _Noreturn void run_child(uint32_t writes, uint64_t last_id, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -247,7 +249,7 @@ static _Noreturn void work(uint32_t writes, uint64_t last_id, pid_t parent)
 	count_writes(writes);
 	rig_open(&rig);
 	for (;;)
-		work_once(last_id);
+		do_random_job(last_id);
 }
 
 /* ---- the parent ---- */
@@ -262,13 +264,13 @@ static void apply_settle(struct row *row, enum wr_queue_outcome outcome)
 		row->state = WR_DEFERRED_DEAD;
 }
 
-static void apply(const struct note *note, uint64_t id)
+static void apply_note(const struct note *note, uint64_t id)
 {
 	struct row *row = &rows[id];
 
 	switch (note->verb) {
 	case PUT:
-		*row = (struct row){.there = true, .line = note->line, .promised = note->done};
+		*row = (struct row){.there = true, .line = note->line, .accepted = note->done};
 		memcpy(row->ticket, note->ticket, sizeof row->ticket);
 		break;
 	case SETTLE:
@@ -295,8 +297,8 @@ static bool is_head(uint64_t id)
 	return rows[id].there && rows[id].state == WR_DEFERRED_WAITING;
 }
 
-/* Reads what the child said. True: `last` is what it was about to do. */
-static bool hear_all(struct note *last, uint64_t *last_id)
+/* Reads the child's reports. Returns true if the job *last was in flight. */
+static bool read_notes(struct note *last, uint64_t *last_id)
 {
 	struct note note;
 	bool open = false;
@@ -310,19 +312,20 @@ static bool hear_all(struct note *last, uint64_t *last_id)
 		}
 		open = false;
 		if (note.verb == SETTLE && note.reason == WR_QUEUE_OK && !is_head(note.id))
-			fail_msg("%llu was taken out of turn", (unsigned long long)note.id);
+			fail_msg("request %llu was taken out of order",
+				 (unsigned long long)note.id);
 		if (note.verb == PUT) {
 			assert_reason(note.reason, WR_QUEUE_OK);
 			assert_int_equal(note.id, *last_id + 1);
 			*last_id = note.id;
 		}
 		if (note.reason == WR_QUEUE_OK)
-			apply(&note, note.id);
+			apply_note(&note, note.id);
 	}
 	return open;
 }
 
-/* The first request that the queue has otherwise; 0: none. */
+/* Returns the id of the first request that differs from the expected state; 0: none. */
 static uint64_t find_difference(uint64_t last_id)
 {
 	bool seen[ROWS] = {false};
@@ -354,7 +357,7 @@ static void check_tickets(uint64_t last_id)
 	for (uint64_t id = 1; id <= last_id; id++) {
 		struct wr_queue_job job;
 
-		if (!rows[id].promised)
+		if (!rows[id].accepted)
 			continue;
 		job = rig_ticket(&rig, rows[id].ticket);
 		assert_reason(job.reason, WR_QUEUE_OK);
@@ -364,8 +367,8 @@ static void check_tickets(uint64_t last_id)
 	}
 }
 
-/* What was under way may be done: then the list says so from now on. */
-static void compare(const struct note *open, uint64_t *last_id)
+/* The job in flight may have been done; then it is applied to the expected state. */
+static void compare_with_file(const struct note *open, uint64_t *last_id)
 {
 	uint64_t wrong;
 
@@ -374,36 +377,36 @@ static void compare(const struct note *open, uint64_t *last_id)
 	if (wrong && open) {
 		uint64_t id = open->verb == PUT ? *last_id + 1 : open->id;
 
-		apply(open, id);
+		apply_note(open, id);
 		*last_id += open->verb == PUT;
 		wrong = find_difference(*last_id);
 	}
 	if (wrong)
-		fail_msg("request %llu is not as it was left", (unsigned long long)wrong);
+		fail_msg("request %llu is not in its expected state", (unsigned long long)wrong);
 	check_tickets(*last_id);
 	rig_close(&rig);
 }
 
-static void live_and_die(uint64_t *last_id)
+static void run_child_until_death(uint64_t *last_id)
 {
-	uint32_t writes = 1 + below(120);
+	uint32_t writes = 1 + random_below(120);
 	pid_t parent = getpid(), child;
 	struct note open;
 	bool is_open;
 	int status;
 
 	assert_int_equal(pipe(notes), 0);
-	below(1);
+	random_below(1);
 	child = fork();
 	if (child == 0)
-		work(writes, *last_id, parent);
+		run_child(writes, *last_id, parent);
 	assert_true(child > 0);
 	close(notes[1]);
-	is_open = hear_all(&open, last_id);
+	is_open = read_notes(&open, last_id);
 	close(notes[0]);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
-	compare(is_open ? &open : NULL, last_id);
+	compare_with_file(is_open ? &open : NULL, last_id);
 }
 
 static void test_dies_at_any_write(void **state)
@@ -416,7 +419,7 @@ static void test_dies_at_any_write(void **state)
 	seed = given ? strtoull(given, NULL, 0) : 20240301;
 	rig_init(&rig);
 	for (uint64_t i = 0; i < rounds && last_id < ROWS - 200; i++)
-		live_and_die(&last_id);
+		run_child_until_death(&last_id);
 	assert_true(last_id > 0);
 	print_message("%llu requests\n", (unsigned long long)last_id);
 	rig_free(&rig);

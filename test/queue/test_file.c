@@ -1,5 +1,5 @@
-/* The folder and the file of a queue: who may look into it, disks that are full or can not be
- * written to, damage, a second process, clocks that are set. */
+/* The folder and the file of a queue: access rights, full and read-only disks, damage, a second
+ * process, and clocks that are set. */
 #include "needs.h"
 #include "queue/queue_test.h"
 
@@ -13,7 +13,7 @@
 
 #include <sqlite3.h>
 
-#include "queue/store.h"
+#include "queue/backend.h"
 
 static struct rig rig;
 
@@ -28,7 +28,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	rig_close(&rig);
-	umount2(rig.dir, MNT_DETACH); /* where a test has mounted something */
+	umount2(rig.dir, MNT_DETACH); /* some tests mount a disk there */
 	rig_free(&rig);
 	return 0;
 }
@@ -50,8 +50,8 @@ static unsigned mode_of(const char *name)
 	return st.st_mode & 07777;
 }
 
-/* The job that fails tells why, and so does the queue. */
-static void expect_trouble(enum wr_queue_reason reason, const char *words)
+/* A put fails with this reason. The queue's state has it too, and its text contains these words. */
+static void expect_failure(enum wr_queue_reason reason, const char *words)
 {
 	struct wr_deferred request = request_of(1, "x");
 	struct weir_error why = {0};
@@ -62,11 +62,11 @@ static void expect_trouble(enum wr_queue_reason reason, const char *words)
 		fail_msg("\"%s\" is not in \"%s\"", words, why.text);
 	pthread_mutex_lock(&rig.lock);
 	if (!strstr(rig.said, words))
-		fail_msg("\"%s\" was not said: %s", words, rig.said);
+		fail_msg("\"%s\" was not logged: %s", words, rig.said);
 	pthread_mutex_unlock(&rig.lock);
 }
 
-/* It is tried again every second, by the clock of the test. */
+/* The queue reopens its file every second by the clock of the test. */
 static void expect_recovery(void)
 {
 	struct wr_deferred request = request_of(1, "after");
@@ -83,7 +83,7 @@ static void expect_recovery(void)
 	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
 }
 
-static void test_nobody_else_may_look(void **state)
+static void test_modes(void **state)
 {
 	mode_t old = umask(0);
 
@@ -98,7 +98,7 @@ static void test_nobody_else_may_look(void **state)
 	assert_int_equal(access(in_folder("queue.db-shm"), F_OK), -1);
 }
 
-static void test_all_is_there_after_a_restart(void **state)
+static void test_restart_keeps_all(void **state)
 {
 	struct wr_queue_job first, second, job;
 	struct wr_deferred *taken;
@@ -109,12 +109,10 @@ static void test_all_is_there_after_a_restart(void **state)
 	first = rig_put(&rig, 1, "a");
 	second = rig_put(&rig, 1, "b");
 	rig_put(&rig, 2, "c");
-	taken = rig_take(&rig, 1).take.first;
-	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 204, "");
-	wr_deferred_free(taken);
+	rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 204, "");
 	taken = rig_take(&rig, 1).take.first;
 	accepted_us = taken->accepted_us;
-	wr_deferred_free(taken); /* taken, and never settled */
+	wr_deferred_free(taken); /* never settled */
 	rig_close(&rig);
 	memset(rig.waiting, 0, sizeof rig.waiting);
 	rig_pass(&rig, 5 * S_US);
@@ -135,11 +133,11 @@ static void test_all_is_there_after_a_restart(void **state)
 	job = rig_take(&rig, 10);
 	assert_int_equal(job.take.count, 2);
 	wr_deferred_free(job.take.first);
-	/* Numbers go on. */
+	/* Ids continue. */
 	assert_int_equal(rig_put(&rig, 3, "d").put.id, 4);
 }
 
-static void test_another_process_has_it(void **state)
+static void test_locked_by_another_process(void **state)
 {
 	int ready[2], status;
 	pid_t child;
@@ -157,7 +155,7 @@ static void test_another_process_has_it(void **state)
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_AWAY, "belongs to another process");
+	expect_failure(WR_QUEUE_AWAY, "is in use by another process");
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	expect_recovery();
@@ -166,13 +164,13 @@ static void test_another_process_has_it(void **state)
 	close(ready[1]);
 }
 
-static void test_folder_of_others(void **state)
+static void test_folder_writable_for_others(void **state)
 {
 	(void)state;
 	assert_int_equal(mkdir(in_folder(""), 0700), 0);
 	assert_int_equal(chmod(in_folder(""), 0777), 0);
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_READ_ONLY, "chmod 700");
+	expect_failure(WR_QUEUE_READ_ONLY, "chmod 700");
 	assert_int_equal(chmod(in_folder(""), 0755), 0);
 	expect_recovery();
 }
@@ -187,17 +185,18 @@ static void test_read_only(void **state)
 	rig_close(&rig);
 	assert_int_equal(mount("none", rig.dir, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_READ_ONLY, "Read-only file system");
+	expect_failure(WR_QUEUE_READ_ONLY, "Read-only file system");
 	assert_int_equal(mount("none", rig.dir, "tmpfs", MS_REMOUNT, NULL), 0);
 	expect_recovery();
 	wr_deferred_free(rig_take_one(&rig, "before"));
 }
 
-/* Somebody clears up, or moves it away: SQLite writes on, to what no process will find again. So
- * nothing is promised any more; what was is kept as far as can be. */
-static void removed(void (*remove)(void))
+/* The folder is removed or renamed while the queue is open. SQLite still writes to the open file,
+ * which no later process will find. So new requests are refused, and the waiting ones are
+ * delivered. */
+static void check_removal(void (*remove)(void))
 {
-	struct wr_deferred lost = request_of(1, "lost"), *taken;
+	struct wr_deferred lost = request_of(1, "lost");
 
 	rig_open(&rig);
 	rig_put(&rig, 1, "before");
@@ -205,12 +204,11 @@ static void removed(void (*remove)(void))
 	assert_reason(rig_put_as(&rig, &lost, 10, S_US, 0).reason, WR_QUEUE_AWAY);
 	rig_pass(&rig, 2 * S_US);
 	assert_reason(rig_put_as(&rig, &lost, 10, S_US, 0).reason, WR_QUEUE_AWAY);
-	taken = rig_take_one(&rig, "before");
-	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	assert_reason(rig_deliver(&rig, "before", WR_QUEUE_DELIVERED, 0, 200, "").reason,
+		      WR_QUEUE_OK);
 	expect_recovery();
 	pthread_mutex_lock(&rig.lock);
-	assert_non_null(strstr(rig.said, "WAS REMOVED: 1 requests in it"));
+	assert_non_null(strstr(rig.said, "WAS REMOVED: its 1 requests"));
 	pthread_mutex_unlock(&rig.lock);
 	rig_close(&rig);
 	rig_open(&rig);
@@ -233,17 +231,17 @@ static void move_folder(void)
 static void test_removed(void **state)
 {
 	(void)state;
-	removed(remove_folder);
+	check_removal(remove_folder);
 }
 
 static void test_moved_away(void **state)
 {
 	(void)state;
-	removed(move_folder);
+	check_removal(move_folder);
 }
 
-/* Puts bodies of 100 KiB until that is refused; returns how many went in. */
-static unsigned fill(enum wr_queue_reason expected)
+/* Puts requests of 100 KiB until one is refused. Returns the number of accepted ones. */
+static unsigned fill_disk(enum wr_queue_reason expected)
 {
 	static char body[100 << 10];
 	struct wr_deferred request = request_of(1, "");
@@ -258,7 +256,7 @@ static unsigned fill(enum wr_queue_reason expected)
 	return count;
 }
 
-/* All that was accepted on a disk that is full is there, and what becomes of it can be noted. */
+/* On a full disk no accepted request is lost, and the results of deliveries can be recorded. */
 static void test_full_disk(void **state)
 {
 	unsigned stored;
@@ -267,9 +265,9 @@ static void test_full_disk(void **state)
 	needs("mounts");
 	assert_int_equal(mount("none", rig.dir, "tmpfs", 0, "size=8m"), 0);
 	rig_open(&rig);
-	stored = fill(WR_QUEUE_NO_SPACE);
+	stored = fill_disk(WR_QUEUE_NO_SPACE);
 	assert_in_range(stored, 10, 80);
-	assert_non_null(strstr(rig.said, "queue.db is full, or nearly: "));
+	assert_non_null(strstr(rig.said, "queue.db is full or nearly full: "));
 	assert_int_equal(rig_stats(&rig).waiting, stored);
 	for (unsigned i = 0; i < stored; i++) {
 		struct wr_queue_job job = rig_take(&rig, 1);
@@ -281,11 +279,11 @@ static void test_full_disk(void **state)
 			WR_QUEUE_OK);
 		wr_deferred_free(job.take.first);
 	}
-	/* What was delivered has left its room to others. */
-	assert_in_range(fill(WR_QUEUE_NO_SPACE), stored / 2, 80);
+	/* Delivered requests have freed their space. */
+	assert_in_range(fill_disk(WR_QUEUE_NO_SPACE), stored / 2, 80);
 }
 
-static int hog; /* a file of somebody else */
+static int hog; /* a file that fills the disk */
 
 static void take_all_space(void)
 {
@@ -300,7 +298,7 @@ static void take_all_space(void)
 	assert_int_equal(errno, ENOSPC);
 }
 
-/* Others have taken the last byte: the commit itself fails. */
+/* Another program has used the last free byte: the commit itself fails. */
 static void test_disk_full_in_a_commit(void **state)
 {
 	struct wr_deferred request = request_of(1, "y");
@@ -316,9 +314,9 @@ static void test_disk_full_in_a_commit(void **state)
 	take_all_space();
 	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason, WR_QUEUE_NO_SPACE);
 	assert_int_equal(rig_waiting(&rig, 1), 1);
-	/* What is known already can be read; what became of it can not be noted, and is not. */
+	/* The request can be read. Its result may not fit on the disk; then it is not recorded. */
 	taken = rig_take_one(&rig, "x");
-	fill(WR_QUEUE_NO_SPACE);
+	fill_disk(WR_QUEUE_NO_SPACE);
 	if (rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason != WR_QUEUE_OK) {
 		struct wr_queue_job job = rig_ticket(&rig, put.put.ticket);
 
@@ -334,8 +332,8 @@ static void test_disk_full_in_a_commit(void **state)
 	expect_recovery();
 }
 
-/* Overwrites bytes of a file with others. */
-static void scribble(const char *name, off_t at, size_t len)
+/* Overwrites bytes of a file. */
+static void overwrite_bytes(const char *name, off_t at, size_t len)
 {
 	int fd = open(in_folder(name), O_RDWR | O_CLOEXEC);
 	char bytes[4096];
@@ -348,7 +346,7 @@ static void scribble(const char *name, off_t at, size_t len)
 	close(fd);
 }
 
-static bool is_set_aside(void)
+static bool is_moved_away(void)
 {
 	char path[64];
 
@@ -356,38 +354,38 @@ static bool is_set_aside(void)
 	return access(in_folder(path), F_OK) == 0;
 }
 
-static void damage(off_t at, size_t len)
+static void check_damage(off_t at, size_t len)
 {
 	rig_open(&rig);
 	for (int i = 0; i < 50; i++)
 		rig_put(&rig, 1,
 			"some bytes to fill pages with, so that there are several of them");
 	rig_close(&rig);
-	scribble("queue.db", at, len);
+	overwrite_bytes("queue.db", at, len);
 	rig_open(&rig);
 	pthread_mutex_lock(&rig.lock);
 	assert_non_null(strstr(rig.said, "DAMAGED"));
 	assert_non_null(strstr(rig.said, ".recover"));
 	pthread_mutex_unlock(&rig.lock);
-	assert_true(is_set_aside());
+	assert_true(is_moved_away());
 	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
 	assert_int_equal(rig_stats(&rig).waiting, 0);
 	rig_put(&rig, 1, "new");
 }
 
-static void test_damaged_head(void **state)
+static void test_damaged_first_page(void **state)
 {
 	(void)state;
-	damage(0, 4096);
+	check_damage(0, 4096);
 }
 
 static void test_damaged_page(void **state)
 {
 	(void)state;
-	damage(3 * 4096, 2 * 4096);
+	check_damage(3 * 4096, 2 * 4096);
 }
 
-static void test_cut_short(void **state)
+static void test_truncated_file(void **state)
 {
 	(void)state;
 	rig_open(&rig);
@@ -397,11 +395,11 @@ static void test_cut_short(void **state)
 	rig_close(&rig);
 	assert_int_equal(truncate(in_folder("queue.db"), 5 * 4096), 0);
 	rig_open(&rig);
-	assert_true(is_set_aside());
+	assert_true(is_moved_away());
 	rig_put(&rig, 1, "new");
 }
 
-/* Damage that comes while it is open: found when the page is read again, or at the next start. */
+/* Damage while the file is open is found when the page is read again, or at the next start. */
 static void test_damaged_log(void **state)
 {
 	struct wr_queue_job job;
@@ -409,12 +407,12 @@ static void test_damaged_log(void **state)
 	(void)state;
 	rig_open(&rig);
 	rig_put(&rig, 1, "old");
-	rig_close(&rig); /* it is all in the file now */
+	rig_close(&rig); /* copies the log into the file */
 	rig_open(&rig);
 	rig_put(&rig, 1, "in the log");
-	/* As if the machine had died with half of the log written: checksums tell. */
+	/* As if the machine had crashed while it wrote the log: SQLite's checksums detect it. */
 	if (fork() == 0) {
-		scribble("queue.db-wal", 32 + 24 + 100, 8);
+		overwrite_bytes("queue.db-wal", 32 + 24 + 100, 8);
 		_exit(0);
 	}
 	assert_true(wait(NULL) > 0);
@@ -442,13 +440,12 @@ static void test_other_version(void **state)
 	rig_close(&rig);
 	run_sql("PRAGMA user_version = 3");
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_FAILED, "another version of weir");
-	assert_false(is_set_aside());
+	expect_failure(WR_QUEUE_FAILED, "another version of weir");
+	assert_false(is_moved_away());
 }
 
 static void test_older_version(void **state)
 {
-	struct wr_deferred *taken;
 	struct wr_queue_job put;
 
 	(void)state;
@@ -457,9 +454,7 @@ static void test_older_version(void **state)
 	rig_close(&rig);
 	run_sql("DROP TABLE delivered; PRAGMA user_version = 1");
 	rig_open(&rig);
-	taken = rig_take_one(&rig, "old");
-	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	assert_reason(rig_deliver(&rig, "old", WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
 	rig_close(&rig);
 	rig_open(&rig);
 	put = rig_ticket(&rig, put.put.ticket);
@@ -473,35 +468,35 @@ static void test_not_a_queue(void **state)
 	assert_int_equal(mkdir(in_folder(""), 0700), 0);
 	run_sql("CREATE TABLE mine (x)");
 	rig_open(&rig);
-	expect_trouble(WR_QUEUE_FAILED, "no queue of weir");
+	expect_failure(WR_QUEUE_FAILED, "not a queue of weir");
 }
 
-/* ---- opened again by the same process, as after a failure ---- */
+/* ---- reopened by the same process, as after an error ---- */
 
-static enum wr_queue_reason run_job(struct wr_store *store, struct wr_queue_job *job)
+static enum wr_queue_reason run_job(struct wr_queue_backend *backend, struct wr_queue_job *job)
 {
-	store->ops->run(store, &job, 1, (struct wr_moment){T0_US, S_US});
+	backend->ops->run(backend, &job, 1, (struct wr_queue_moment){T0_US, S_US});
 	return job->reason;
 }
 
-static void reopen(struct wr_store *store)
+static void reopen_backend(struct wr_queue_backend *backend)
 {
 	struct weir_error error;
 
-	store->ops->close(store);
-	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, S_US}, &error),
+	backend->ops->close(backend);
+	assert_reason(backend->ops->open(backend, (struct wr_queue_moment){T0_US, S_US}, &error),
 		      WR_QUEUE_OK);
 }
 
-/* What the API has answered can still be noted, unless somebody else has taken it since. */
-static void test_settled_after_opening_again(void **state)
+/* A request that was taken before can be settled, unless it was taken again since. */
+static void test_settle_after_reopen(void **state)
 {
 	struct wr_queue_opts opts = {.url = rig.url,
 				     .max_requests = 10,
 				     .max_bytes = 100000,
 				     .max_tickets = 10,
 				     .keep_us = S_US};
-	struct wr_store *store = wr_lite_new(&opts, NULL);
+	struct wr_queue_backend *backend = wr_sqlite_new(&opts, NULL);
 	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job put = {
 		.verb = WR_QUEUE_PUT,
@@ -510,25 +505,25 @@ static void test_settled_after_opening_again(void **state)
 	struct wr_queue_job settle = {.verb = WR_QUEUE_SETTLE, .settle = {.key = {1}}};
 
 	(void)state;
-	assert_non_null(store);
-	reopen(store);
-	assert_reason(run_job(store, &put), WR_QUEUE_OK);
-	assert_reason(run_job(store, &take), WR_QUEUE_OK);
-	reopen(store);
-	assert_reason(run_job(store, &again), WR_QUEUE_OK);
+	assert_non_null(backend);
+	reopen_backend(backend);
+	assert_reason(run_job(backend, &put), WR_QUEUE_OK);
+	assert_reason(run_job(backend, &take), WR_QUEUE_OK);
+	reopen_backend(backend);
+	assert_reason(run_job(backend, &again), WR_QUEUE_OK);
 	assert_int_equal(again.take.count, 1);
 	settle.settle.id = take.take.first->id;
 	settle.settle.fence = take.take.first->fence;
-	assert_reason(run_job(store, &settle), WR_QUEUE_LOST);
+	assert_reason(run_job(backend, &settle), WR_QUEUE_LOST);
 	settle.reason = WR_QUEUE_OK;
 	settle.settle.fence = again.take.first->fence;
-	reopen(store);
-	assert_reason(run_job(store, &settle), WR_QUEUE_OK);
+	reopen_backend(backend);
+	assert_reason(run_job(backend, &settle), WR_QUEUE_OK);
 	assert_int_equal(settle.settle.state, WR_DEFERRED_DELIVERED);
 	wr_deferred_free(take.take.first);
 	wr_deferred_free(again.take.first);
-	store->ops->close(store);
-	store->ops->free(store);
+	backend->ops->close(backend);
+	backend->ops->free(backend);
 }
 
 /* ---- clocks ---- */
@@ -555,7 +550,7 @@ static void test_clock_set_while_open(void **state)
 		assert_int_equal(rig_take(&rig, 1).take.next_us, 60 * S_US);
 		rig_pass(&rig, 60 * S_US);
 		taken = rig_take_one(&rig, "x");
-		/* An hour of age is left but a minute, as people's clocks show it now. */
+		/* Times are converted to the wall clock as it is set now. */
 		assert_int_equal(taken->accepted_us, walls[i]);
 		assert_int_equal(taken->expires_us, walls[i] + 3600 * S_US);
 		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
@@ -565,8 +560,8 @@ static void test_clock_set_while_open(void **state)
 	}
 }
 
-/* A machine that starts with its clock in the past: nothing waits for years. */
-static void test_clock_back_at_a_start(void **state)
+/* The machine starts with its clock in the past. Requests must not wait for years. */
+static void test_clock_in_the_past_at_start(void **state)
 {
 	(void)state;
 	rig_open(&rig);
@@ -576,15 +571,15 @@ static void test_clock_back_at_a_start(void **state)
 	rig_open(&rig);
 	assert_int_equal(rig_take(&rig, 1).take.next_us, 60 * S_US);
 	rig_pass(&rig, 30 * S_US);
-	/* The clock is put right meanwhile. */
+	/* Now the clock is corrected. */
 	rig_set_wall(&rig, T0_US + 3600 * S_US);
 	assert_int_equal(rig_take(&rig, 1).take.next_us, 30 * S_US);
 	rig_pass(&rig, 30 * S_US);
 	wr_deferred_free(rig_take_one(&rig, "x"));
 }
 
-/* Time in which the queue was not open counts. */
-static void test_time_between(void **state)
+/* The time while the queue was closed counts as waiting time and age. */
+static void test_time_while_closed(void **state)
 {
 	struct wr_queue_job job;
 
@@ -606,29 +601,29 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(test_nobody_else_may_look),
-		TEST(test_all_is_there_after_a_restart),
-		TEST(test_another_process_has_it),
-		TEST(test_folder_of_others),
+		TEST(test_modes),
+		TEST(test_restart_keeps_all),
+		TEST(test_locked_by_another_process),
+		TEST(test_folder_writable_for_others),
 		TEST(test_read_only),
 		TEST(test_removed),
 		TEST(test_moved_away),
 		TEST(test_full_disk),
 		TEST(test_disk_full_in_a_commit),
-		TEST(test_damaged_head),
+		TEST(test_damaged_first_page),
 		TEST(test_damaged_page),
-		TEST(test_cut_short),
+		TEST(test_truncated_file),
 		TEST(test_damaged_log),
 		TEST(test_other_version),
 		TEST(test_older_version),
 		TEST(test_not_a_queue),
-		TEST(test_settled_after_opening_again),
+		TEST(test_settle_after_reopen),
 		TEST(test_clock_set_while_open),
-		TEST(test_clock_back_at_a_start),
-		TEST(test_time_between),
+		TEST(test_clock_in_the_past_at_start),
+		TEST(test_time_while_closed),
 	};
 
-	/* Small disks are mounted where no other process sees them. */
+	/* The disks are mounted in a mount namespace of this process. */
 	if (!test_lacks("mounts") && test_own_mounts() != 0) {
 		perror("no namespace for mounts");
 		return 1;

@@ -1,11 +1,11 @@
-/* Who stores and delivers is killed at any moment, again and again, and another comes in its place:
- * what was promised is delivered, in order, and not again once that was noted. With the argument
- * `redis` two at a time share a Redis, which is killed as well.
+/* A process that stores and delivers requests is killed at random moments and replaced. Each
+ * accepted request is delivered, in order, and not again after its delivery was recorded. With the
+ * argument `redis` two processes share a Redis, which is killed too.
  *
- * A child says through a pipe what it did, each in one write, which outlives it:
- *   P line seq   the put came back as stored: the client would have its 202 now
- *   D line seq   it is delivered from here on
- *   S line seq   … and that is noted */
+ * A child reports its actions through a pipe. A report survives the child:
+ *   P line seq   the put succeeded: the client would get its 202 now
+ *   D line seq   the delivery begins
+ *   S line seq   the delivery was recorded */
 #include "queue/queue_test.h"
 #include "rounds.h"
 
@@ -22,7 +22,7 @@
 #define PER_ROUND 100000u /* sequence numbers; no child gets that far */
 #define SEQS (ROUNDS_MAX * PER_ROUND)
 #define LEASE_US (5 * S_US)
-#define FRESH_US (2 * S_US) /* what was taken longer ago may be somebody else's by now */
+#define FRESH_US (2 * S_US) /* requests taken earlier are released: their lease may expire */
 
 struct note {
 	char what;
@@ -57,14 +57,14 @@ struct producer {
 	uint8_t line;
 	bool parked;
 	uint32_t seq;
-	char body[4096]; /* what is longer than the number is to fill pages */
+	char body[4096]; /* line and sequence number, then padding to fill pages */
 };
 
 static struct producer producers[LINES];
 static struct wr_queue_job taking;
 static bool take_soon;
 
-static void note(char what, uint8_t line, uint32_t seq)
+static void report_note(char what, uint8_t line, uint32_t seq)
 {
 	struct note n;
 
@@ -78,15 +78,15 @@ static void note(char what, uint8_t line, uint32_t seq)
 
 static void put_next(struct producer *p);
 
-static void put_done(struct wr_queue_job *job)
+static void on_put_done(struct wr_queue_job *job)
 {
 	struct producer *p = job->context;
 
 	if (job->reason == WR_QUEUE_OK) {
-		note('P', p->line, p->seq);
+		report_note('P', p->line, p->seq);
 		put_next(p);
 	} else {
-		p->parked = true; /* until something was delivered */
+		p->parked = true; /* until the next take */
 	}
 }
 
@@ -100,7 +100,7 @@ static void put_next(struct producer *p)
 	p->request.body.len = (size_t)len + random_below(3000);
 	p->job = (struct wr_queue_job){
 		.verb = WR_QUEUE_PUT,
-		.done = put_done,
+		.done = on_put_done,
 		.context = p,
 		.put = {.request = &p->request, .max_waiting = 30, .max_age_us = 86400 * S_US}};
 	wr_queue_submit(rig.port, &p->job);
@@ -112,12 +112,12 @@ struct delivery {
 	uint32_t seq;
 };
 
-static void settle_done(struct wr_queue_job *job)
+static void on_settle_done(struct wr_queue_job *job)
 {
 	struct delivery *d = job->context;
 
 	if (job->reason == WR_QUEUE_OK && job->settle.outcome == WR_QUEUE_DELIVERED)
-		note('S', d->line, d->seq);
+		report_note('S', d->line, d->seq);
 	free(d);
 	take_soon = true;
 }
@@ -132,7 +132,7 @@ static void read_body(const struct wr_deferred *r, unsigned *line, unsigned *seq
 		_exit(4);
 }
 
-static void deliver(const struct wr_deferred *r, uint64_t taken_us)
+static void deliver_request(const struct wr_deferred *r, uint64_t taken_us)
 {
 	struct delivery *d = calloc(1, sizeof *d);
 	uint32_t luck = random_below(10);
@@ -144,7 +144,7 @@ static void deliver(const struct wr_deferred *r, uint64_t taken_us)
 	d->line = (uint8_t)line;
 	d->seq = seq;
 	d->job = (struct wr_queue_job){.verb = WR_QUEUE_SETTLE,
-				       .done = settle_done,
+				       .done = on_settle_done,
 				       .context = d,
 				       .settle = {.id = r->id,
 						  .fence = r->fence,
@@ -156,34 +156,34 @@ static void deliver(const struct wr_deferred *r, uint64_t taken_us)
 	if (mono_us() - taken_us > FRESH_US)
 		d->job.settle.outcome = WR_QUEUE_RELEASE;
 	if (d->job.settle.outcome == WR_QUEUE_DELIVERED)
-		note('D', d->line, d->seq);
+		report_note('D', d->line, d->seq);
 	wr_queue_submit(rig.port, &d->job);
 }
 
 static uint64_t take_sent_us;
 
-static void take_done(struct wr_queue_job *job)
+static void on_take_done(struct wr_queue_job *job)
 {
 	for (const struct wr_deferred *r = job->take.first; r; r = r->next)
-		deliver(r, take_sent_us);
+		deliver_request(r, take_sent_us);
 	wr_deferred_free(job->take.first);
 	take_soon = true;
-	job->verb = WR_QUEUE_STATS; /* not under way */
+	job->verb = WR_QUEUE_STATS; /* no take is in flight */
 }
 
-static void take_again(void)
+static void submit_take(void)
 {
 	take_soon = false;
 	if (taking.verb == WR_QUEUE_TAKE)
 		return;
 	taking = (struct wr_queue_job){
-		.verb = WR_QUEUE_TAKE, .done = take_done, .take = {.max = 1 + random_below(8)}};
+		.verb = WR_QUEUE_TAKE, .done = on_take_done, .take = {.max = 1 + random_below(8)}};
 	take_sent_us = mono_us();
 	wr_queue_submit(rig.port, &taking);
 }
 
-/* Waits for the port, and takes at least every now and then. */
-static void turn(void)
+/* Waits for finished jobs, at most 5 ms, and submits takes and puts. */
+static void run_loop_once(void)
 {
 	struct timespec until;
 
@@ -204,20 +204,20 @@ static void turn(void)
 	wr_queue_port_run(rig.port);
 	if (!take_soon)
 		return;
-	take_again();
+	submit_take();
 	for (unsigned i = 0; i < LINES; i++)
 		if (producers[i].parked)
 			put_next(&producers[i]);
 }
 
-/* Stores in its own lines and delivers in all, until it is killed. */
-static _Noreturn void work(uint32_t first_seq, unsigned part, unsigned parts, pid_t parent)
+/* Puts requests into its own lines and delivers those of all lines, until it is killed. */
+static _Noreturn void run_child(uint32_t first_seq, unsigned part, unsigned parts, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
 	seed = first_seq * 7 + part;
-	taking.verb = WR_QUEUE_STATS; /* not under way */
+	taking.verb = WR_QUEUE_STATS; /* no take is in flight */
 	take_soon = true;
 	rig_open(&rig);
 	for (unsigned i = part; i < LINES; i += parts) {
@@ -226,18 +226,18 @@ static _Noreturn void work(uint32_t first_seq, unsigned part, unsigned parts, pi
 		put_next(&producers[i]);
 	}
 	for (;;)
-		turn();
+		run_loop_once();
 }
 
 /* ---- the parent ---- */
 
-enum { PROMISED = 1, BEGUN = 2, NOTED = 4 };
+enum { ACCEPTED = 1, BEGUN = 2, RECORDED = 4 };
 
 static uint8_t *seen[LINES]; /* bits by sequence number */
 static uint32_t last_begun[LINES];
-static size_t promised, delivered, repeated;
+static size_t accepted, delivered, repeated;
 
-static void hear(const struct note *n)
+static void apply_note(const struct note *n)
 {
 	uint8_t *at;
 
@@ -245,47 +245,48 @@ static void hear(const struct note *n)
 	at = &seen[n->line][n->seq];
 	switch (n->what) {
 	case 'P':
-		*at |= PROMISED;
-		promised++;
+		*at |= ACCEPTED;
+		accepted++;
 		return;
 	case 'S':
-		*at |= NOTED;
+		*at |= RECORDED;
 		return;
 	}
 	assert_int_equal(n->what, 'D');
-	if (*at & NOTED)
-		fail_msg("line %u: %u is delivered again though that was noted", n->line, n->seq);
+	if (*at & RECORDED)
+		fail_msg("line %u: %u is delivered again after its delivery was recorded", n->line,
+			 n->seq);
 	if (n->seq < last_begun[n->line])
-		fail_msg("line %u: %u comes behind %u", n->line, n->seq, last_begun[n->line]);
+		fail_msg("line %u: %u is delivered after %u", n->line, n->seq, last_begun[n->line]);
 	last_begun[n->line] = n->seq;
 	repeated += (*at & BEGUN) != 0;
 	delivered += !(*at & BEGUN);
 	*at |= BEGUN;
 }
 
-/* All that is in the pipe. */
-static void hear_all(void)
+/* Reads all reports in the pipe. */
+static void read_notes(void)
 {
 	struct pollfd fd = {notes[0], POLLIN, 0};
 	struct note n;
 
 	while (poll(&fd, 1, 0) == 1 && read(notes[0], &n, sizeof n) == sizeof n)
-		hear(&n);
+		apply_note(&n);
 }
 
-/* Until something was promised since, so that each child gets somewhere, and some µs beyond. */
-static void let_work(uint32_t beyond_us)
+/* Waits until a request was accepted, so that each child makes progress, and some µs longer. */
+static void let_children_work(uint32_t beyond_us)
 {
-	size_t before = promised;
+	size_t before = accepted;
 	uint64_t until = mono_us() + 120 * S_US;
 
-	while (promised == before && mono_us() < until) {
+	while (accepted == before && mono_us() < until) {
 		struct pollfd fd = {notes[0], POLLIN, 0};
 
 		poll(&fd, 1, 100);
-		hear_all();
+		read_notes();
 	}
-	assert_true(promised > before);
+	assert_true(accepted > before);
 	usleep(beyond_us);
 }
 
@@ -294,7 +295,7 @@ static pid_t start_child(uint32_t round, unsigned part, unsigned parts)
 	pid_t parent = getpid(), pid = fork();
 
 	if (pid == 0)
-		work(round * PER_ROUND, part, parts, parent);
+		run_child(round * PER_ROUND, part, parts, parent);
 	assert_true(pid > 0);
 	return pid;
 }
@@ -303,13 +304,13 @@ static void end_child(pid_t pid)
 {
 	int status;
 
-	/* One that died by itself has found something wrong. */
+	/* A child that has ended by itself has found an error. */
 	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* Delivers all that is left, here. */
+/* Delivers the remaining requests in this process. */
 static void deliver_rest(void)
 {
 	uint64_t until = mono_us() + 120 * S_US;
@@ -325,11 +326,11 @@ static void deliver_rest(void)
 			read_body(r, &line, &seq);
 			n.line = (uint8_t)line;
 			n.seq = seq;
-			hear(&n);
+			apply_note(&n);
 			assert_reason(rig_settle(&rig, r, WR_QUEUE_DELIVERED, 0, 200, "").reason,
 				      WR_QUEUE_OK);
 			n.what = 'S';
-			hear(&n);
+			apply_note(&n);
 		}
 		if (!job.take.first)
 			usleep(10000);
@@ -343,11 +344,11 @@ static void check_all_delivered(void)
 {
 	for (unsigned line = 0; line < LINES; line++)
 		for (uint32_t seq = 0; seq < SEQS; seq++)
-			if ((seen[line][seq] & (PROMISED | BEGUN)) == PROMISED)
-				fail_msg("line %u: %u was promised and never delivered", line, seq);
+			if ((seen[line][seq] & (ACCEPTED | BEGUN)) == ACCEPTED)
+				fail_msg("line %u: %u was accepted and never delivered", line, seq);
 }
 
-static void begin(void)
+static void begin_test(void)
 {
 	assert_int_equal(pipe(notes), 0);
 	rig_init(&rig);
@@ -358,15 +359,15 @@ static void begin(void)
 		assert_non_null(seen[i]);
 		last_begun[i] = 0;
 	}
-	promised = delivered = repeated = 0;
+	accepted = delivered = repeated = 0;
 }
 
-static void finish(void)
+static void finish_test(void)
 {
-	hear_all();
+	read_notes();
 	deliver_rest();
 	check_all_delivered();
-	print_message("%zu promised, %zu delivered, %zu of them again\n", promised, delivered,
+	print_message("%zu accepted, %zu delivered, %zu of them repeatedly\n", accepted, delivered,
 		      repeated);
 	for (unsigned i = 0; i < LINES; i++)
 		free(seen[i]);
@@ -380,25 +381,25 @@ static void test_killed(void **state)
 	const uint32_t rounds = (uint32_t)test_rounds(12, ROUNDS_MAX);
 
 	(void)state;
-	begin();
+	begin_test();
 	for (uint32_t round = 0; round < rounds; round++) {
 		pid_t child = start_child(round, 0, 1);
 
-		let_work(random_below(30000));
+		let_children_work(random_below(30000));
 		end_child(child);
-		hear_all();
+		read_notes();
 	}
-	finish();
+	finish_test();
 }
 
-/* Two that share a Redis; each time one of them is killed, or Redis itself. */
+/* Two processes share a Redis. Each round kills one of them, or Redis. */
 static void test_killed_redis(void **state)
 {
 	const uint32_t rounds = (uint32_t)test_rounds(8, ROUNDS_MAX / 2);
 	pid_t children[2];
 
 	(void)state;
-	begin();
+	begin_test();
 	redis_start(&redis);
 	rig_use_redis(&rig, &redis);
 	rig.opts.timeout_us = 5 * S_US;
@@ -407,20 +408,20 @@ static void test_killed_redis(void **state)
 	for (uint32_t round = 1; round < rounds; round++) {
 		unsigned victim = random_below(3);
 
-		let_work(random_below(30000));
+		let_children_work(random_below(30000));
 		if (victim == 2) {
 			redis_kill(&redis);
 			redis_start(&redis);
 			continue;
 		}
 		end_child(children[victim]);
-		hear_all();
+		read_notes();
 		children[victim] = start_child(round, victim, 2);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		end_child(children[i]);
-	rig_pass(&rig, LEASE_US); /* the leases of the dead run out */
-	finish();
+	rig_pass(&rig, LEASE_US); /* the leases of the killed processes expire */
+	finish_test();
 	redis_end(&redis);
 }
 

@@ -1,5 +1,5 @@
-/* By which name lines are taken: the same again after its process has ended, and never two at a
- * time. */
+/* Owner names: a process gets the name of a killed one, and two running processes never share a
+ * name. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 static char folder[] = "/tmp/weir-test-owner-XXXXXX";
 static char path[64];
@@ -36,30 +36,30 @@ static int teardown(void **state)
 	return rmdir(folder);
 }
 
-static void begin(struct wr_owner *owner, const char *file)
+static void open_owner(struct wr_queue_owner *owner, const char *file)
 {
-	assert_int_equal(wr_owner_begin(owner, file, NULL), 0);
+	assert_int_equal(wr_queue_owner_open(owner, file, NULL), 0);
 	assert_int_equal(strlen(owner->name), 16);
 }
 
-static void without_a_file(void **state)
+static void names_without_a_file_are_random(void **state)
 {
-	struct wr_owner one, other;
+	struct wr_queue_owner one, other;
 
 	(void)state;
-	begin(&one, NULL);
-	begin(&other, "/does/not/exist/table.queue");
+	open_owner(&one, NULL);
+	open_owner(&other, "/does/not/exist/table.queue");
 	assert_string_not_equal(one.name, other.name);
 	assert_true(one.fd < 0 && other.fd < 0);
-	wr_owner_end(&one);
-	wr_owner_end(&other);
+	wr_queue_owner_close(&one);
+	wr_queue_owner_close(&other);
 }
 
-/* A process that is killed leaves its name to the next, and only then. */
-static void one_at_a_time(void **state)
+/* The name of a process passes to the next one after the process was killed, not before. */
+static void a_killed_process_passes_on_its_name(void **state)
 {
-	char first[WR_OWNER_TEXT] = "";
-	struct wr_owner owner, other;
+	char first[WR_QUEUE_OWNER_TEXT] = "";
+	struct wr_queue_owner owner, other;
 	int ends[2], status;
 	pid_t child;
 
@@ -68,29 +68,29 @@ static void one_at_a_time(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		bool told = wr_owner_begin(&owner, path, NULL) == 0 && owner.fd >= 0 &&
-			    write(ends[1], owner.name, WR_OWNER_TEXT) == WR_OWNER_TEXT;
+		bool told = wr_queue_owner_open(&owner, path, NULL) == 0 && owner.fd >= 0 &&
+			    write(ends[1], owner.name, WR_QUEUE_OWNER_TEXT) == WR_QUEUE_OWNER_TEXT;
 
 		if (told)
-			pause(); /* to be killed */
+			pause(); /* until the parent kills this process */
 		_exit(1);
 	}
-	assert_int_equal(read(ends[0], first, sizeof first), WR_OWNER_TEXT);
-	begin(&other, path);
+	assert_int_equal(read(ends[0], first, sizeof first), WR_QUEUE_OWNER_TEXT);
+	open_owner(&other, path);
 	assert_true(other.fd < 0);
 	assert_string_not_equal(other.name, first);
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
-	begin(&owner, path);
+	open_owner(&owner, path);
 	assert_true(owner.fd >= 0);
 	assert_string_equal(owner.name, first);
-	wr_owner_end(&other);
-	/* Ended in order there is nothing to take back. */
-	wr_owner_end(&owner);
+	wr_queue_owner_close(&other);
+	/* After a clean end the name is not needed, and the file is removed. */
+	wr_queue_owner_close(&owner);
 	assert_int_equal(access(path, F_OK), -1);
-	begin(&owner, path);
+	open_owner(&owner, path);
 	assert_string_not_equal(owner.name, first);
-	wr_owner_end(&owner);
+	wr_queue_owner_close(&owner);
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -105,40 +105,41 @@ static void write_file(const char *text, mode_t mode)
 	assert_int_equal(chmod(path, mode), 0);
 }
 
-static void files_that_say_nothing(void **state)
+static void files_without_a_valid_name(void **state)
 {
 	static const char *const texts[] = {"", "0123", "0123456789abcdeF", "../../etc/passwd"};
-	struct wr_owner owner;
+	struct wr_queue_owner owner;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		char found[WR_OWNER_TEXT + 1] = "";
+		char found[WR_QUEUE_OWNER_TEXT + 1] = "";
 		FILE *file;
 
 		write_file(texts[i], 0600);
-		begin(&owner, path);
+		open_owner(&owner, path);
 		assert_true(owner.fd >= 0);
 		file = fopen(path, "r");
 		assert_non_null(file);
 		assert_int_equal(fread(found, 1, sizeof found, file), 16);
 		fclose(file);
 		assert_string_equal(found, owner.name);
-		wr_owner_end(&owner);
+		wr_queue_owner_close(&owner);
 	}
-	/* Others may have written it. */
+	/* Other users can write to this file. */
 	write_file("0123456789abcdef", 0622);
-	begin(&owner, path);
+	open_owner(&owner, path);
 	assert_true(owner.fd < 0);
 	assert_string_not_equal(owner.name, "0123456789abcdef");
-	wr_owner_end(&owner);
+	wr_queue_owner_close(&owner);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(without_a_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(files_that_say_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(names_without_a_file_are_random, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_killed_process_passes_on_its_name, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(files_without_a_valid_name, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("queue_owner", tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Fields with credentials: sealed at rest, opened for delivery, of no use anywhere else. */
+/* Sealed header fields: encrypted in the file, decrypted for delivery, useless in another request.
+ */
 #include "queue/queue_test.h"
 
 #include <fcntl.h>
@@ -89,7 +90,7 @@ static void test_seal(void **state)
 	assert_true(wr_unseal(&seals, hash, WR_STR("authorization"), copy, len, &opened));
 	assert_text(opened, "Bearer secret");
 
-	/* Every bit counts; so do the field's name and whose it is. */
+	/* A change of any bit is detected, and so is another field name or ticket. */
 	for (size_t bit = 0; bit < 8 * len; bit++) {
 		memcpy(copy, sealed, len);
 		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -104,7 +105,7 @@ static void test_seal(void **state)
 	wr_seals_wipe(&seals);
 }
 
-static const struct wr_field fields[] = {
+static const struct wr_deferred_field fields[] = {
 	{.name = WR_STR("authorization"), .value = WR_STR("Bearer secret-7f3a"), .secret = true},
 	{.name = WR_STR("accept"), .value = WR_STR("*/*")},
 	{.name = WR_STR("cookie"), .value = WR_STR(""), .secret = true},
@@ -160,7 +161,7 @@ static void test_through_the_queue(void **state)
 	assert_true(is_in("queue.db-wal", "*/*"));
 	assert_false(is_in("queue.db-wal", "secret-7f3a"));
 
-	/* Operators see that there is one. */
+	/* Operators see the field, but not its value. */
 	job = rig_page(&rig, WR_QUEUE_SHOW, (struct wr_queue_filter){.id = 1}, 0, 1);
 	assert_int_equal(job.page.first->field_count, 3);
 	assert_true(job.page.first->fields[0].secret && job.page.first->fields[0].locked);
@@ -176,7 +177,8 @@ static void test_through_the_queue(void **state)
 	wr_deferred_free(taken);
 	rig_close(&rig);
 
-	/* A new key in front of the old one; then without the old one. */
+	/* With a new key before the old one the field can be read, without the old key it cannot.
+	 */
 	write_keys(KEY_B "\n" KEY_A);
 	rig_open(&rig);
 	taken = rig_take_one(&rig, "body");

@@ -1,4 +1,4 @@
-/* Jobs in and back: many threads at once, bounds, an end. Records that make no sense. */
+/* Jobs from many threads, the maximum of jobs, closing; URLs; damaged records. */
 #include "queue/queue_test.h"
 
 #include "queue/record.h"
@@ -24,7 +24,7 @@ static int teardown(void **state)
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-/* The thread reads the clock before it does anything, and has to wait for that if the gate is shut.
+/* The queue's thread reads the clock before each batch. While a test holds the gate, it waits here.
  */
 static void read_gated(void *context, uint64_t *wall_us, uint64_t *mono_us)
 {
@@ -58,7 +58,7 @@ static void wake_loop(void *context)
 	pthread_mutex_unlock(&loop->lock);
 }
 
-static void stored(struct wr_queue_job *job)
+static void on_stored(struct wr_queue_job *job)
 {
 	struct loop *loop = job->context;
 
@@ -75,7 +75,7 @@ static void *run_loop(void *argument)
 	for (int i = 0; i < EACH; i++) {
 		loop->requests[i] = request_of(loop->line, "x");
 		loop->jobs[i] = (struct wr_queue_job){.verb = WR_QUEUE_PUT,
-						      .done = stored,
+						      .done = on_stored,
 						      .context = loop,
 						      .put = {.request = &loop->requests[i],
 							      .max_waiting = EACH,
@@ -94,7 +94,7 @@ static void *run_loop(void *argument)
 	return NULL;
 }
 
-/* Jobs of a port keep their order, and share commits with those of others. */
+/* Jobs of a port are done in order and share commits with jobs of other ports. */
 static void test_many_threads(void **state)
 {
 	static struct loop loops[THREADS];
@@ -122,7 +122,7 @@ static void test_many_threads(void **state)
 	}
 	stats = rig_stats(&rig);
 	assert_int_equal(stats.put_total, THREADS * EACH);
-	/* One for those that were there when the gate was met, and one for all others. */
+	/* One commit for the jobs that were fetched before the gate, one for all others. */
 	assert_in_range(stats.commits_total, 1, 2);
 	pthread_barrier_destroy(&submitted);
 	rig_close(&rig);
@@ -146,8 +146,8 @@ static struct wr_queue_job put_of(const struct wr_deferred *request)
 		.put = {.request = request, .max_waiting = 100, .max_age_us = S_US}};
 }
 
-/* What was submitted before the end is done, what comes later is told so. */
-static void test_end(void **state)
+/* Jobs submitted before wr_queue_close() are done, later ones are refused. */
+static void test_close(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job before = put_of(&request), after = before;
@@ -168,7 +168,7 @@ static void test_end(void **state)
 	assert_int_equal(rig_stats(&rig).waiting, 1);
 }
 
-static void test_too_many(void **state)
+static void test_max_jobs(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
 	struct wr_queue_job jobs[3];
@@ -198,10 +198,10 @@ static void test_urls(void **state)
 	static const char *const good[] = {"file:/var/lib/weir/queue", "file:///var/lib/weir/queue",
 					   "redis://:pw@localhost:6379/2", "rediss://cache",
 					   "redis+unix:///run/redis.sock"};
-	static const char *const bad[][2] = {{"file:queue", "whole path"},
+	static const char *const bad[][2] = {{"file:queue", "absolute path"},
 					     {"/var/lib/weir", "begins with"},
-					     {"redis+cluster://a,b", "one Redis"},
-					     {"redis+sentinel://a/m", "one Redis"},
+					     {"redis+cluster://a,b", "single Redis"},
+					     {"redis+sentinel://a/m", "single Redis"},
 					     {"redis://", "Redis URL"},
 					     {"", "begins with"}};
 	struct weir_error error;
@@ -222,10 +222,11 @@ static void test_urls(void **state)
 	assert_string_equal(text, good[0]);
 }
 
-/* Bytes of a disk: any of them may be wrong, and nothing beyond them is read. */
-static void test_records_of_any_bytes(void **state)
+/* A record may be cut or changed at any byte. It is refused, and nothing beyond it is read. */
+static void test_damaged_records(void **state)
 {
-	static const struct wr_field fields[] = {{.name = WR_STR("a"), .value = WR_STR("b")}};
+	static const struct wr_deferred_field fields[] = {
+		{.name = WR_STR("a"), .value = WR_STR("b")}};
 	struct wr_deferred request = request_of(1, "");
 	uint8_t hash[32] = {0};
 	size_t len;
@@ -234,23 +235,24 @@ static void test_records_of_any_bytes(void **state)
 	(void)state;
 	request.fields = fields;
 	request.field_count = 1;
-	len = wr_record_size(&request);
+	len = wr_queue_record_size(&request);
 	head = malloc(len);
 	assert_non_null(head);
 	for (size_t cut = 1; cut <= len; cut++)
 		for (unsigned change = 0; change < 3; change++) {
-			struct wr_record record = {.head = {(const char *)head, cut}};
+			struct wr_queue_record record = {.head = {(const char *)head, cut}};
 			struct wr_deferred *read;
 
-			assert_true(wr_record_write(&request, hash, NULL, head));
+			assert_true(wr_queue_record_write(&request, hash, NULL, head));
 			if (change)
 				head[cut - 1] ^= change == 1 ? 0xff : 0x01;
-			read = wr_record_read(&record, NULL);
+			read = wr_queue_record_read(&record, NULL);
 			assert_non_null(read);
 			if (cut == len && !change)
 				assert_text(read->uri, "/orders?x=1");
 			else if (cut < len)
-				assert_text(read->reason, "what is stored of it makes no sense");
+				assert_text(read->reason,
+					    "the stored data of this request is damaged");
 			wr_deferred_free(read);
 		}
 	free(head);
@@ -260,11 +262,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(test_many_threads),
-		TEST(test_end),
-		TEST(test_too_many),
-		TEST(test_urls),
-		TEST(test_records_of_any_bytes),
+		TEST(test_many_threads), TEST(test_close),           TEST(test_max_jobs),
+		TEST(test_urls),         TEST(test_damaged_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

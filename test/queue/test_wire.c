@@ -1,10 +1,10 @@
-/* What the store in Redis makes of answers that are lost, late or odd: the connection is made up,
- * and each answer is written here. */
+/* The Redis backend with replies that are lost, late or errors. The connection is simulated, and
+ * each test writes the replies. */
 #include "queue/queue_test.h"
 
 #include <errno.h>
 
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 
 #define WORDS 24
 
@@ -15,7 +15,7 @@ struct call {
 };
 
 static struct {
-	const char *answers[8]; /* to calls of the script, one after the other; NULL: it is lost */
+	const char *replies[8]; /* replies to the calls of the script, in order; NULL: lost */
 	size_t next;
 	struct call calls[8];
 	char out[4096];
@@ -25,10 +25,10 @@ static struct {
 } wire;
 
 static struct wr_queue_opts opts;
-static struct wr_store *store;
-static uint64_t told[256];
+static struct wr_queue_backend *backend;
+static uint64_t waiting[256]; /* reported counts, by the first byte of the key */
 
-static void answer(const char *text)
+static void add_reply(const char *text)
 {
 	size_t len = strlen(text);
 
@@ -36,7 +36,7 @@ static void answer(const char *text)
 	wire.out_len += len;
 }
 
-/* Reads one command of `bytes`; returns its length. */
+/* Parses one command. Returns its length. */
 static size_t read_command(const char *bytes, struct call *call)
 {
 	const char *at = bytes;
@@ -56,19 +56,19 @@ static size_t read_command(const char *bytes, struct call *call)
 	return (size_t)(at - bytes);
 }
 
-static void carry_out(const struct call *call)
+static void reply_to(const struct call *call)
 {
 	const char *text;
 
 	if (strcmp(call->words[0], "SCRIPT") == 0) {
-		answer("+OK\r\n");
+		add_reply("+OK\r\n");
 	} else if (strcmp(call->words[0], "CONFIG") == 0 || strcmp(call->words[0], "INFO") == 0) {
-		answer("-NOPERM no\r\n");
+		add_reply("-NOPERM no\r\n");
 	} else {
 		wire.calls[wire.next] = *call;
-		text = wire.answers[wire.next++];
+		text = wire.replies[wire.next++];
 		if (text)
-			answer(text);
+			add_reply(text);
 		wire.lost |= !text;
 	}
 }
@@ -89,7 +89,7 @@ static ssize_t wire_send(void *context, const void *bytes, size_t len)
 	(void)context;
 	for (size_t at = 0; at < len && !wire.lost;) {
 		at += read_command((const char *)bytes + at, &call);
-		carry_out(&call);
+		reply_to(&call);
 	}
 	return (ssize_t)len;
 }
@@ -111,23 +111,24 @@ static void wire_close(void *context)
 	(void)context;
 }
 
-static const struct wr_remote_wire made_up = {wire_connect, wire_send, wire_receive, wire_close};
+static const struct wr_queue_redis_wire simulated_wire = {wire_connect, wire_send, wire_receive,
+							  wire_close};
 
-static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
+static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	(void)context;
-	told[key[0]] = count;
+	waiting[key[0]] = count;
 }
 
-/* A store that is open; its first poll is answered with 5 changes. */
+/* Opens a backend. The reply to its first poll is change number 5. */
 static int setup(void **state)
 {
 	struct weir_error error = {0};
-	struct wr_remote *remote;
+	struct wr_queue_redis *redis;
 
 	(void)state;
 	memset(&wire, 0, sizeof wire);
-	memset(told, 0, sizeof told);
+	memset(waiting, 0, sizeof waiting);
 	opts = (struct wr_queue_opts){.url = "redis://127.0.0.1",
 				      .prefix = "weir",
 				      .assume_durable = true,
@@ -137,12 +138,12 @@ static int setup(void **state)
 				      .timeout_us = S_US,
 				      .lease_us = S_US,
 				      .poll_us = S_US / 4,
-				      .waiting = tell};
-	assert_int_equal(wr_remote_new(&opts, NULL, &store, &error), 0);
-	remote = (struct wr_remote *)store;
-	remote->link.wire = &made_up;
-	wire.answers[0] = "*2\r\n:100\r\n:5\r\n";
-	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, S_US}, &error),
+				      .waiting = note_waiting};
+	assert_int_equal(wr_queue_redis_new(&opts, NULL, &backend, &error), 0);
+	redis = (struct wr_queue_redis *)backend;
+	redis->link.wire = &simulated_wire;
+	wire.replies[0] = "*2\r\n:100\r\n:5\r\n";
+	assert_reason(backend->ops->open(backend, (struct wr_queue_moment){T0_US, S_US}, &error),
 		      WR_QUEUE_OK);
 	assert_string_equal(wire.calls[0].words[4], "poll");
 	assert_string_equal(wire.calls[0].words[5], "-1");
@@ -152,119 +153,122 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	store->ops->free(store);
+	backend->ops->free(backend);
 	return 0;
 }
 
-static void run(struct wr_queue_job *job)
+static void run_job(struct wr_queue_job *job)
 {
-	store->ops->run(store, &job, 1, (struct wr_moment){T0_US, 2 * S_US});
+	backend->ops->run(backend, &job, 1, (struct wr_queue_moment){T0_US, 2 * S_US});
 }
 
-static enum wr_queue_reason put(const char *first, const char *second)
+static enum wr_queue_reason run_put(const char *first, const char *second)
 {
 	struct wr_deferred request = request_of(1, "a");
 	struct wr_queue_job job = {
 		.verb = WR_QUEUE_PUT,
 		.put = {.request = &request, .max_waiting = 9, .max_age_us = S_US}};
 
-	wire.answers[1] = first;
-	wire.answers[2] = second;
-	run(&job);
+	wire.replies[1] = first;
+	wire.replies[2] = second;
+	run_job(&job);
 	return job.reason;
 }
 
-static void test_an_answer_is_believed(void **state)
+static void test_error_reply(void **state)
 {
 	(void)state;
-	assert_reason(put("-READONLY no\r\n", NULL), WR_QUEUE_READ_ONLY);
+	assert_reason(run_put("-READONLY no\r\n", NULL), WR_QUEUE_READ_ONLY);
 	assert_int_equal(wire.next, 2);
 }
 
-static void test_a_refusal_is_believed(void **state)
+static void test_refusal(void **state)
 {
 	(void)state;
-	assert_reason(put("*2\r\n:100\r\n$4\r\nfull\r\n", NULL), WR_QUEUE_FULL);
+	assert_reason(run_put("*2\r\n:100\r\n$4\r\nfull\r\n", NULL), WR_QUEUE_FULL);
 }
 
-/* The first call may have been carried out, or may be yet: what the second one is answered does not
- * say that the request is not stored. */
-static void test_a_refusal_after_a_lost_answer(void **state)
+/* Redis may have done the first call, or may do it later. A refusal of the second call therefore
+ * does not mean that the request is not stored. */
+static void test_error_after_a_lost_reply(void **state)
 {
 	(void)state;
-	assert_reason(put(NULL, "-READONLY no\r\n"), WR_QUEUE_AWAY);
+	assert_reason(run_put(NULL, "-READONLY no\r\n"), WR_QUEUE_AWAY);
 	assert_int_equal(wire.next, 3);
 }
 
-static void test_full_after_a_lost_answer(void **state)
+static void test_full_after_a_lost_reply(void **state)
 {
 	(void)state;
-	assert_reason(put(NULL, "*2\r\n:100\r\n$4\r\nfull\r\n"), WR_QUEUE_AWAY);
+	assert_reason(run_put(NULL, "*2\r\n:100\r\n$4\r\nfull\r\n"), WR_QUEUE_AWAY);
 }
 
-static void test_success_after_a_lost_answer(void **state)
+static void test_success_after_a_lost_reply(void **state)
 {
 	(void)state;
-	assert_reason(put(NULL, "*5\r\n:100\r\n$0\r\n\r\n:1\r\n:1\r\n:1\r\n"), WR_QUEUE_OK);
-	assert_int_equal(told[1], 1);
-	/* By the ticket Redis knows that it is the same. */
+	assert_reason(run_put(NULL, "*5\r\n:100\r\n$0\r\n\r\n:1\r\n:1\r\n:1\r\n"), WR_QUEUE_OK);
+	assert_int_equal(waiting[1], 1);
+	/* Both calls have the same ticket. */
 	assert_memory_equal(wire.calls[1].words[5], wire.calls[2].words[5], 32);
 }
 
-/* ---- changes of others ---- */
+/* ---- changes by other processes ---- */
 
-/* Opened again after a failure; its poll is answered so. */
-static void open_again(const char *poll, const char *next)
+/* Makes the backend fail and reopens it. `poll` is the reply to its poll, `next` to the call after
+ * it.
+ */
+static void reopen_backend(const char *poll, const char *next)
 {
 	struct weir_error error = {0};
 
-	wire.answers[wire.next] = NULL;
-	store->ops->tick(store, (struct wr_moment){T0_US, 2 * S_US});
-	assert_reason(store->failed, WR_QUEUE_AWAY);
-	store->failed = WR_QUEUE_OK;
-	store->ops->close(store);
-	wire.answers[wire.next] = poll;
-	wire.answers[wire.next + 1] = next;
-	assert_reason(store->ops->open(store, (struct wr_moment){T0_US, 3 * S_US}, &error),
-		      WR_QUEUE_OK);
+	wire.replies[wire.next] = NULL;
+	backend->ops->tick(backend, (struct wr_queue_moment){T0_US, 2 * S_US});
+	assert_reason(backend->failed, WR_QUEUE_AWAY);
+	backend->failed = WR_QUEUE_OK;
+	backend->ops->close(backend);
+	wire.replies[wire.next] = poll;
+	wire.replies[wire.next + 1] = next;
+	assert_reason(
+		backend->ops->open(backend, (struct wr_queue_moment){T0_US, 3 * S_US}, &error),
+		WR_QUEUE_OK);
 }
 
-/* A line that became empty meanwhile is told. */
-static void test_opened_again(void **state)
+/* A line that became empty while the backend was closed is reported. */
+static void test_reopened(void **state)
 {
 	(void)state;
-	told[7] = 3;
-	open_again("*4\r\n:100\r\n:6\r\n$16\r\n\7 the first line\r\n:0\r\n", NULL);
-	assert_int_equal(told[7], 0);
+	waiting[7] = 3;
+	reopen_backend("*4\r\n:100\r\n:6\r\n$16\r\n\7 the first line\r\n:0\r\n", NULL);
+	assert_int_equal(waiting[7], 0);
 	assert_string_equal(wire.calls[2].words[5], "5");
 }
 
-static void test_opened_again_after_a_loss(void **state)
+static void test_reopened_after_redis_lost_data(void **state)
 {
 	(void)state;
-	open_again("*2\r\n:100\r\n:2\r\n", "*2\r\n:100\r\n:2\r\n");
+	reopen_backend("*2\r\n:100\r\n:2\r\n", "*2\r\n:100\r\n:2\r\n");
 	assert_string_equal(wire.calls[2].words[5], "5");
 	assert_string_equal(wire.calls[3].words[5], "-1");
-	assert_int_equal(((struct wr_remote *)store)->changes, 2);
+	assert_int_equal(((struct wr_queue_redis *)backend)->changes, 2);
 }
 
 /* ---- takes ---- */
 
-/* A process before had this name, and more connections. */
-static void test_counts_on_from_a_process_before(void **state)
+/* An earlier process with the same owner name had more connections. */
+static void test_continues_the_count_of_connections(void **state)
 {
 	struct wr_queue_job job = {.verb = WR_QUEUE_TAKE, .take = {.max = 1}};
 
 	(void)state;
-	wire.answers[1] = "*4\r\n:100\r\n:-1\r\n:7\r\n$0\r\n\r\n";
-	wire.answers[2] = "*4\r\n:100\r\n:0\r\n:-1\r\n$0\r\n\r\n";
-	run(&job);
+	wire.replies[1] = "*4\r\n:100\r\n:-1\r\n:7\r\n$0\r\n\r\n";
+	wire.replies[2] = "*4\r\n:100\r\n:0\r\n:-1\r\n$0\r\n\r\n";
+	run_job(&job);
 	assert_reason(job.reason, WR_QUEUE_OK);
 	assert_int_equal(job.take.count, 0);
 	assert_true(job.take.next_us == 0);
 	assert_string_equal(wire.calls[1].words[10], "1");
-	run(&job);
-	assert_string_equal(wire.calls[2].words[9], "0"); /* what was not heard of comes back */
+	run_job(&job);
+	assert_string_equal(wire.calls[2].words[9], "0"); /* frees takes with a higher fence */
 	assert_string_equal(wire.calls[2].words[10], "8");
 	assert_true(job.take.next_us == UINT64_MAX);
 }
@@ -273,14 +277,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_an_answer_is_believed),
-		TEST(test_a_refusal_is_believed),
-		TEST(test_a_refusal_after_a_lost_answer),
-		TEST(test_full_after_a_lost_answer),
-		TEST(test_success_after_a_lost_answer),
-		TEST(test_opened_again),
-		TEST(test_opened_again_after_a_loss),
-		TEST(test_counts_on_from_a_process_before),
+		TEST(test_error_reply),
+		TEST(test_refusal),
+		TEST(test_error_after_a_lost_reply),
+		TEST(test_full_after_a_lost_reply),
+		TEST(test_success_after_a_lost_reply),
+		TEST(test_reopened),
+		TEST(test_reopened_after_redis_lost_data),
+		TEST(test_continues_the_count_of_connections),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,26 +1,26 @@
-// Where no key is asked for: what can be asked for, and which keys somebody banned or gave more.
+// Parts of the page Key while no key is chosen: suggestions for its form, and the list of bans and grants.
 import { count, h, replace, visible, when } from "/ui/dom.js";
 import { get } from "/ui/api.js";
 
-const LOOK_MS = 3000;
-const NAMES = 200; // that a field proposes
+const POLL_MS = 3000;
+const MAX_ITEMS = 200;
 
-const until = (instant) => (instant === "ever" ? "for good" : `until ${when(instant)}`);
+const until = (instant) => (instant === "ever" ? "permanently" : `until ${when(instant)}`);
 
 function line(o) {
-  const said = [o.banned_until && `banned ${until(o.banned_until)}`, o.granted_until && `${count(o.granted)} more granted ${until(o.granted_until)}`].filter(Boolean);
-  return h("li", {}, h("code", {}, o.key === null ? "a key that was not noted" : visible(o.key, 200)), ` ${said.join(", ")} `, h("span", { class: "soft" }, visible(o.rule ?? "")));
+  const parts = [o.banned_until && `banned ${until(o.banned_until)}`, o.granted_until && `${count(o.granted)} more granted ${until(o.granted_until)}`].filter(Boolean);
+  return h("li", {}, h("code", {}, o.key === null ? "a key whose text is not known" : visible(o.key, 200)), ` ${parts.join(", ")} `, h("span", { class: "soft" }, visible(o.rule ?? "")));
 }
 
-// Fills the lists that the fields of the form propose from, and the domain if there is but one: true.
-export async function propose(domains, keys, field) {
-  const told = (await get("/v1/rules")).domains;
-  const names = new Set(told.flatMap((d) => d.rules.flatMap((r) => r.descriptor.map((e) => e.key))));
-  const options = (list) => list.slice(0, NAMES).map((value) => h("option", { value }));
-  replace(domains, options(told.map((d) => d.domain)));
+// Fills the suggestions of the form. Sets the domain and returns true if there is only one.
+export async function suggest(domains, keys, field) {
+  const known = (await get("/v1/rules")).domains;
+  const names = new Set(known.flatMap((d) => d.rules.flatMap((r) => r.descriptor.map((e) => e.key))));
+  const options = (list) => list.slice(0, MAX_ITEMS).map((value) => h("option", { value }));
+  replace(domains, options(known.map((d) => d.domain)));
   replace(keys, options([...names]));
-  if (told.length !== 1 || field.value) return false;
-  field.value = told[0].domain;
+  if (known.length !== 1 || field.value) return false;
+  field.value = known[0].domain;
   return true;
 }
 
@@ -28,22 +28,22 @@ export function inForce(context) {
   const list = h("ul", { class: "plain" });
   let timer = null, closed = false;
 
-  async function look() {
+  async function load() {
     try {
       const { overrides } = await get("/v1/overrides");
       if (closed) return;
-      replace(list, overrides.length ? overrides.slice(0, NAMES).map(line) : h("li", { class: "soft" }, "None."),
-        overrides.length > NAMES ? h("li", { class: "soft" }, `and ${count(overrides.length - NAMES)} more, in /v1/overrides`) : "");
+      replace(list, overrides.length ? overrides.slice(0, MAX_ITEMS).map(line) : h("li", { class: "soft" }, "None."),
+        overrides.length > MAX_ITEMS ? h("li", { class: "soft" }, `and ${count(overrides.length - MAX_ITEMS)} more, in /v1/overrides`) : "");
       context.state("live");
     } catch (error) {
       if (closed) return;
       if (error.status === 401) return context.denied();
       context.state("lost", error.status ? error.message : "");
     }
-    timer = setTimeout(look, LOOK_MS);
+    timer = setTimeout(load, POLL_MS);
   }
 
-  look();
+  load();
   return {
     box: h("section", { class: "card" }, h("h2", {}, "Bans and grants in force"), list),
     close() {

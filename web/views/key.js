@@ -1,27 +1,28 @@
+// The page Key: the state of one key in every limit, and bans, grants and resets of it.
 import { confirm, count, h, note, replace, setText, span, visible, when, words } from "/ui/dom.js";
 import { post } from "/ui/api.js";
-import { inForce, propose } from "/ui/views/inforce.js";
+import { inForce, suggest } from "/ui/views/inforce.js";
 import { keyHref } from "/ui/views/keylink.js";
 
-const LOOK_MS = 2000;
+const POLL_MS = 2000;
 
-const until = (instant) => (instant === "ever" ? "for good" : `until ${when(instant)}`);
+const until = (instant) => (instant === "ever" ? "permanently" : `until ${when(instant)}`);
 
-// Why, and for how long.
+// The state of a counter in a sentence, and its class.
 function sentence(c) {
   const soft = c.shadow || c.paused;
   const per = c.period ? ` per ${span(c.period)}` : "";
   if (c.banned_until) return ["bad", `${soft ? "Would be refused" : "Refused"}: banned ${until(c.banned_until)}.`];
   if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per && `, counted${per}`}.`];
   const at = c.retry_after > 60 ? ` (${when(Date.now() / 1000 + c.retry_after)})` : "";
-  const wait = c.retry_after === null ? "no wait will do" : `the next one passes in ${span(c.retry_after)}${at}`;
+  const wait = c.retry_after === null ? "no request will be admitted" : `the next request is admitted in ${span(c.retry_after)}${at}`;
   return ["bad", `${soft ? "Would be refused" : "Refused"}: all ${count(c.limit)}${per} are used; ${wait}.`];
 }
 
 function counter(c) {
   const [state, text] = sentence(c);
-  const source = { store: "as Redis has it", exchange: "with what other machines told last", machine: "the store said nothing of it: this is what this machine knows alone" }[c.source];
-  const notes = [source, c.shadow && !c.paused && "shadow: counted, never refused", c.paused && "paused: not enforced", c.quota && "quota",
+  const source = { store: "from Redis", exchange: "with the last reports of other machines", machine: "no reply from the store: counted on this machine only" }[c.source];
+  const notes = [source, c.shadow && !c.paused && "shadow: counted, not enforced", c.paused && "paused: not enforced", c.quota && "quota",
     c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
   return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),
     h("div", {}, text), h("meter", { min: 0, max: Math.max(1, c.limit), value: c.remaining, "aria-label": "left" }),
@@ -31,10 +32,10 @@ function counter(c) {
 const untouched = (counters) => counters.every((c) => c.remaining === c.limit && !c.banned_until && !c.granted);
 
 function steps(walk) {
-  const said = { exact: "this value", wildcard: "wildcard", any: "any value", passed_over: "passed over", nothing_below: "nothing below" };
+  const tried = { exact: "this value", wildcard: "wildcard", any: "any value", passed_over: "skipped", nothing_below: "no rule below" };
   return h("details", {}, h("summary", {}, "How the rule was found"),
-    h("ol", {}, walk.steps.map((s) => h("li", {}, `entry ${s.entry + 1}, ${said[s.tried] ?? s.tried}: `,
-      s.rule ? h("code", {}, `${s.rule.path} (${s.rule.file}:${s.rule.line})`) : "no such rule", s.matched ? " ← taken" : ""))));
+    h("ol", {}, walk.steps.map((s) => h("li", {}, `entry ${s.entry + 1}, ${tried[s.tried] ?? s.tried}: `,
+      s.rule ? h("code", {}, `${s.rule.path} (${s.rule.file}:${s.rule.line})`) : "no such rule", s.matched ? " ← matched" : ""))));
 }
 
 function entryRow(key, value, remove) {
@@ -53,10 +54,10 @@ export function key(view, context, to) {
   const remove = (row) => pairs.children.length > 1 && row.remove();
   const add = (k = "", v = "") => pairs.append(entryRow(k, v, remove));
   const out = h("div", { "aria-live": "polite" });
-  const said = h("div"), domains = h("datalist", { id: "domains" }), names = h("datalist", { id: "keys" });
+  const errors = h("div"), domains = h("datalist", { id: "domains" }), names = h("datalist", { id: "keys" });
   (asked ? target.entries : [{ key: "", value: "" }]).forEach((e) => add(e.key, e.value));
 
-  view.append(h("h1", {}, "Key"), asked ? "" : h("p", { class: "lead" }, "Whoever a rule counts, by the domain and the descriptor of that rule, like user = 7. Keys in the lists of a rule lead here too."), h("form", {
+  view.append(h("h1", {}, "Key"), asked ? "" : h("p", { class: "lead" }, "Look up a key by the domain and the descriptor of its rule, for example user = 7. Keys in the lists of a rule link to this page too."), h("form", {
     class: "card lookup",
     onsubmit(event) {
       event.preventDefault();
@@ -65,21 +66,21 @@ export function key(view, context, to) {
       location.hash = keyHref(fields.get("domain"), fields.getAll("k").map((k, i) => ({ key: k, value: v[i] })));
     },
   }, h("div", {}, h("label", { for: "domain" }, "Domain"), domain), h("fieldset", {}, h("legend", {}, "Descriptor"), pairs,
-    h("button", { type: "button", class: "quiet", onclick: () => { add(); pairs.lastChild.firstChild.focus(); } }, "Add an entry")),
-  h("button", { class: "primary", type: "submit" }, "Look up")), domains, names, said, out);
-  const proposed = propose(domains, names, domain).catch(() => false); // without it one writes by hand
+    h("button", { type: "button", class: "quiet", onclick: () => { add(); pairs.lastChild.firstChild.focus(); } }, "Add entry")),
+  h("button", { class: "primary", type: "submit" }, "Look up")), domains, names, errors, out);
+  const suggested = suggest(domains, names, domain).catch(() => false); // the form works without suggestions
   if (!asked) {
     const list = inForce(context);
     view.append(list.box);
     domain.focus({ preventScroll: true });
-    proposed.then((filled) => filled && document.activeElement === domain && pairs.querySelector("input").focus({ preventScroll: true }));
+    suggested.then((filled) => filled && document.activeElement === domain && pairs.querySelector("input").focus({ preventScroll: true }));
     return list.close;
   }
 
-  // ---- a key that was asked for ----
+  // ---- a key was chosen ----
 
   let variants = [], chosen = null, timer = null, closed = false, busy = false;
-  const state = h("ul", { class: "plain counters" }), history = h("ul", { class: "plain" }), how = h("div"), told = h("div", { class: "told" });
+  const state = h("ul", { class: "plain counters" }), history = h("ul", { class: "plain" }), how = h("div"), result = h("div", { class: "result" });
   const buttons = h("div", { class: "actions" });
   const name = target.entries.map((e) => `${e.key}=${e.value}`).join(" ");
 
@@ -91,16 +92,16 @@ export function key(view, context, to) {
     })));
     const walk = explained?.descriptors[0];
     if (walk) replace(how, steps(walk));
-    for (const variant of variants) variant.counters = await look(variant);
+    for (const variant of variants) variant.counters = await getCounters(variant);
     const used = variants.filter((v) => !untouched(v.counters));
     chosen = used[0] ?? variants[1] ?? variants[0];
   }
 
-  const look = async (variant) => (await post("/v1/key/get", { domain: target.domain, entries: variant.entries })).counters;
+  const getCounters = async (variant) => (await post("/v1/key/get", { domain: target.domain, entries: variant.entries })).counters;
 
   function chooser() {
     if (variants.length < 2) return "";
-    return h("fieldset", { class: "tools" }, h("legend", {}, "The value comes from"), variants.map((v, i) => h("label", {},
+    return h("fieldset", { class: "tools" }, h("legend", {}, "Source of the value"), variants.map((v, i) => h("label", {},
       h("input", { type: "radio", name: "source", value: String(i), checked: v === chosen, onchange: () => { chosen = v; refresh(); } }), ` ${v.source || "the descriptor itself"}`)));
   }
 
@@ -116,30 +117,30 @@ export function key(view, context, to) {
     try {
       const { counters, region } = await post(`/v1/key/${verb}`, { domain: target.domain, entries: chosen.entries, ...more });
       chosen.counters = counters;
-      replace(told, note("good", region ? `Done, in region ${region} alone: do it in each other region, too.` : "Done."));
+      replace(result, note("good", region ? `Done in region ${region} only. Repeat it in every other region.` : "Done."));
     } catch (error) {
-      replace(told, note("bad", `That did not work: ${error.message}`));
+      replace(result, note("bad", `Failed: ${error.message}`));
     }
     await refresh();
   }
 
-  const forField = (usual) => h("p", {}, h("label", { for: "for" }, "For how long"), h("input", { id: "for", name: "for", required: true, value: usual, pattern: "ever|([0-9]+(ms|s|m|h|d))+", title: "90s, 15m, 1h30m, 7d, or ever", autofocus: true }),
+  const forField = (usual) => h("p", {}, h("label", { for: "for" }, "Duration"), h("input", { id: "for", name: "for", required: true, value: usual, pattern: "ever|([0-9]+(ms|s|m|h|d))+", title: "90s, 15m, 1h30m, 7d, or ever", autofocus: true }),
     h("span", { class: "soft hint" }, "90s, 15m, 1h30m, 7d, or ever"));
-  const about = (text) => h("p", {}, text, " ", h("code", { class: "long" }, visible(`${target.domain} ${name}`, 300)), chosen.source ? h("span", { class: "soft" }, `where the value comes from ${visible(chosen.source)}`) : "");
+  const about = (text) => h("p", {}, text, " ", h("code", { class: "long" }, visible(`${target.domain} ${name}`, 300)), chosen.source ? h("span", { class: "soft" }, `with a value from ${visible(chosen.source)}`) : "");
 
   const orders = {
-    reset: async () => (await confirm("Reset this key?", about("All counters of this key become as good as new:"), "Reset")) && ["reset", {}],
+    reset: async () => (await confirm("Reset this key?", about("Resets all counters of this key to their initial state:"), "Reset")) && ["reset", {}],
     async grant() {
-      const fields = await confirm("Grant more?", h("div", {}, about("For a while the limits are larger for this key:"),
-        h("p", {}, h("label", { for: "extra" }, "How many more"), h("input", { id: "extra", name: "extra", type: "number", min: "1", max: "4294967295", required: true, value: "10", autofocus: true })), forField("1h")), "Grant");
+      const fields = await confirm("Grant more?", h("div", {}, about("Raises the limits of this key for a time:"),
+        h("p", {}, h("label", { for: "extra" }, "Additional units"), h("input", { id: "extra", name: "extra", type: "number", min: "1", max: "4294967295", required: true, value: "10", autofocus: true })), forField("1h")), "Grant");
       return fields && ["grant", { extra: Number(fields.extra), for: fields.for }];
     },
     async ban() {
-      const fields = await confirm("Ban this key?", h("div", {}, about("Every request with this key is refused:"), forField("1h")), "Ban", true);
+      const fields = await confirm("Ban this key?", h("div", {}, about("Refuses every request with this key:"), forField("1h")), "Ban", true);
       return fields && ["ban", { for: fields.for }];
     },
-    lift: async () => (await confirm("Lift the ban?", about("Requests with this key are admitted again, as the limits allow:"), "Lift the ban")) && ["ban", { lift: true }],
-    end: async () => (await confirm("End the grant?", about("The limits of this key are the rules' again:"), "End the grant")) && ["grant", { extra: 0 }],
+    lift: async () => (await confirm("Lift the ban?", about("Admits requests with this key again, within its limits:"), "Lift the ban")) && ["ban", { lift: true }],
+    end: async () => (await confirm("End the grant?", about("The limits of the rules apply to this key again:"), "End the grant")) && ["grant", { extra: 0 }],
   };
 
   function showButtons() {
@@ -150,7 +151,7 @@ export function key(view, context, to) {
     const had = buttons.contains(document.activeElement) ? document.activeElement : null, last = had === buttons.lastElementChild;
     replace(buttons, act("Reset…", false, orders.reset), act("Grant more…", false, orders.grant), granted ? act("End the grant…", false, orders.end) : "",
       banned ? act("Lift the ban…", false, orders.lift) : act("Ban…", true, orders.ban));
-    // Who had the focus keeps it: on the same button, or on the one in its place.
+    // The focus stays on the same button, or moves to the button in its position.
     if (had) ([...buttons.children].find((b) => b.textContent === had.textContent) ?? (last ? buttons.lastElementChild : buttons.firstElementChild)).focus();
   }
 
@@ -159,11 +160,11 @@ export function key(view, context, to) {
     if (busy || closed) return;
     busy = true;
     try {
-      chosen.counters = await look(chosen);
+      chosen.counters = await getCounters(chosen);
       const changes = (await post("/v1/key/changes", target)).changes;
       if (closed) return;
       replace(state, chosen.counters.map(counter));
-      replace(history, changes.length ? changes.map((c) => h("li", {}, h("time", {}, when(c.at)), ` ${visible(c.what, 200)} `, h("span", { class: "soft" }, `by ${visible(c.who)}`))) : h("li", { class: "soft" }, "Nothing since this service began."));
+      replace(history, changes.length ? changes.map((c) => h("li", {}, h("time", {}, when(c.at)), ` ${visible(c.what, 200)} `, h("span", { class: "soft" }, `by ${visible(c.who)}`))) : h("li", { class: "soft" }, "No changes since the service started."));
       showButtons();
       context.state("live");
     } catch (error) {
@@ -173,10 +174,10 @@ export function key(view, context, to) {
     } finally {
       busy = false;
     }
-    if (!closed) timer = setTimeout(refresh, LOOK_MS);
+    if (!closed) timer = setTimeout(refresh, POLL_MS);
   }
 
-  async function begin() {
+  async function load() {
     try {
       await find();
     } catch (error) {
@@ -184,20 +185,20 @@ export function key(view, context, to) {
       if (error.status === 401) return context.denied();
       if (!error.status) {
         context.state("lost");
-        timer = setTimeout(begin, LOOK_MS);
+        timer = setTimeout(load, POLL_MS);
         return;
       }
       context.state("still");
-      replace(said, note("bad", error.status === 404 ? "No limit applies to this descriptor: requests that bring it are admitted." : error.message));
+      replace(errors, note("bad", error.status === 404 ? "No limit applies to this descriptor: its requests are admitted." : error.message));
       return;
     }
     if (closed) return;
-    replace(out, h("section", { class: "card" }, h("h2", {}, "Its state in every limit"), chooser(), state, buttons, told, how),
-      h("section", { class: "card" }, h("h2", {}, "What was done to it"), history));
+    replace(out, h("section", { class: "card" }, h("h2", {}, "State in every limit"), chooser(), state, buttons, result, how),
+      h("section", { class: "card" }, h("h2", {}, "Recent changes"), history));
     await refresh();
   }
 
-  begin();
+  load();
   return () => {
     closed = true;
     clearTimeout(timer);

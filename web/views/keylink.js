@@ -1,4 +1,4 @@
-// From a key of a list to its own page.
+// Links from keys in lists to the page Key.
 import { h, visible } from "/ui/dom.js";
 
 export function keyHref(domain, entries) {
@@ -10,7 +10,7 @@ export function keyHref(domain, entries) {
   return `#/key?${query}`;
 }
 
-// The entries of a key, by the rule's descriptor and the values that were left open; null: not to be told.
+// The entries of a key: its text has the values that the rule's descriptor leaves open. Null if they do not match.
 export function entriesOf(descriptor, text) {
   if (!descriptor) return null;
   const open = descriptor.filter((d) => d.open).length;
@@ -19,11 +19,11 @@ export function entriesOf(descriptor, text) {
   return descriptor.map((d) => ({ key: d.key, value: d.open ? values.shift() : d.value ?? "" }));
 }
 
-// A key as text, and as a link where its page can be found.
+// A key as text, or as a link if its entries are known.
 export function keyText(key, rule) {
   if (!key) return "–";
-  if (key.text === null) return h("code", { class: "hash", title: "its text is not kept; this is a hash" }, key.hash.slice(0, 12));
-  const shown = h("code", { title: visible(key.text, 200) }, key.text === "" ? "all together" : key.exact ? visible(key.text, 40) : `${visible(key.text.slice(0, 40))}…`);
+  if (key.text === null) return h("code", { class: "hash", title: "hash of the key; its text is not stored" }, key.hash.slice(0, 12));
+  const shown = h("code", { title: visible(key.text, 200) }, key.text === "" ? "all requests" : key.exact ? visible(key.text, 40) : `${visible(key.text.slice(0, 40))}…`);
   const entries = key.exact && rule ? entriesOf(rule.descriptor, key.text) : null;
   return entries ? h("a", { href: keyHref(rule.domain, entries) }, shown) : shown;
 }

@@ -1,10 +1,11 @@
+// The page Overview: health, decisions of the last minutes, and all rules.
 import { bytes, count, denied, h, percent, rate, replace, setText, span, visible, words } from "/ui/dom.js";
 import { Chart, curves, spark } from "/ui/chart.js";
 import { keyText } from "/ui/views/keylink.js";
 
 const ROWS = 50;
-const FILTER = 60; // bytes of a name that are looked for
-const SHOWN = "weir-first-view"; // for who measures it
+const FILTER = 60; // bytes of a name
+const SHOWN = "weir-first-view"; // performance mark, read by the tests
 
 function sum(list, last) {
   return list.slice(-last).reduce((all, n) => all + (n ?? 0), 0);
@@ -32,21 +33,21 @@ function tableHealth(tile, table) {
 }
 
 function rulesHealth(tile, rules, pauses, now) {
-  if (rules.error) tile.set("bad", "not loaded", `a change has errors; generation ${rules.generation} stays in force`);
+  if (rules.error) tile.set("bad", "not loaded", `the file has errors; generation ${rules.generation} stays in force`);
   else tile.set(pauses ? "warn" : "good", pauses ? `${pauses} paused` : "in force",
     `generation ${rules.generation}, loaded ${span(Math.max(0, Math.round(now - rules.loaded_at)))} ago`);
 }
 
 function storeHealth(tile, gauges) {
-  if (gauges.store_up === undefined) return tile.set("none", "none", "every limit is kept in the table");
+  if (gauges.store_up === undefined) return tile.set("none", "none", "all limits are counted in the table");
   const breaker = ["closed", "half open", "open"][gauges.store_breaker] ?? "unknown";
-  tile.set(gauges.store_up ? (gauges.store_breaker ? "warn" : "good") : "bad", gauges.store_up ? "answers" : "away",
+  tile.set(gauges.store_up ? (gauges.store_breaker ? "warn" : "good") : "bad", gauges.store_up ? "available" : "unavailable",
     `breaker ${breaker}${gauges.store_up && gauges.store_rtt_us ? `, ${(gauges.store_rtt_us / 1000).toFixed(1)} ms` : ""}`);
 }
 
 // ---- rows ----
 
-// Counts outlive their rule: what was loaded before the rules that are in force is not among them.
+// Counts outlive their rule: a row that was loaded before the current rules is not in force.
 function badges(row, loaded) {
   return [row.shadow && "shadow", row.quota && "quota", row.deferred && "defers", row.loaded_at && row.loaded_at + 1 < loaded && "not in force here"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
 }
@@ -94,7 +95,7 @@ class Rows {
     this.rows = new Map();
   }
 
-  // Rows stay where somebody is in them: nothing moves away under a finger or a cursor.
+  // Rows keep their order while the cursor or the focus is in the table.
   set(list, refused, loaded) {
     const wanted = new Set(list.map((r) => r.slot));
     const busy = this.body.contains(document.activeElement) || this.body.matches(":hover");
@@ -124,7 +125,7 @@ export function overview(view, context) {
   const query = { by: "busy", filter: "", first: 0 };
   const table = tile("Table", "#/fleet"), store = tile("Store", "#/fleet"), rules = tile("Rules", "#/rules"), now = tile("Decisions, last minute");
   const box = h("div", { class: "chart" });
-  const said = h("figcaption", { class: "unseen" }), about = h("p", { class: "soft" });
+  const caption = h("figcaption", { class: "unseen" }), about = h("p", { class: "soft" });
   const whose = h("th", { scope: "col" }, "Busiest key");
   const body = h("tbody");
   const empty = h("p", { class: "soft", hidden: true });
@@ -137,13 +138,13 @@ export function overview(view, context) {
 
   view.append(h("h1", {}, "Overview"),
     h("div", { class: "tiles" }, now.box, table.box, store.box, rules.box),
-    h("section", { class: "card", "aria-labelledby": "flow" }, h("h2", { id: "flow" }, "Decisions a second"), about, h("figure", {}, box, said)),
+    h("section", { class: "card", "aria-labelledby": "flow" }, h("h2", { id: "flow" }, "Decisions per second"), about, h("figure", {}, box, caption)),
     h("section", { class: "card", "aria-labelledby": "all" },
       h("div", { class: "head" }, h("h2", { id: "all" }, "Rules"),
         h("div", { class: "tools" }, h("label", { for: "filter" }, "Find"), filter, h("label", { for: "by" }, "Order"), by)),
-      h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Rules, their traffic in the last five minutes and who meets them"),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "wide" }, "Limit"), h("th", { scope: "col", class: "number" }, "A second"),
-          h("th", { scope: "col", class: "wide" }, "Five minutes"), h("th", { scope: "col" }, "Refused"), whose)), body)),
+      h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Rules, their traffic in the last five minutes and their top key"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "wide" }, "Limit"), h("th", { scope: "col", class: "number" }, "Per second"),
+          h("th", { scope: "col", class: "wide" }, "Last 5 minutes"), h("th", { scope: "col" }, "Refused"), whose)), body)),
       empty, h("div", { class: "pager" }, before, range, after)));
 
   let chart = null, label = "";
@@ -167,10 +168,10 @@ export function overview(view, context) {
 
   function showSums(data) {
     const nodes = data.health.gauges.fleet_nodes ?? 0;
-    setText(about, `A request counts once for every rule it meets.${nodes > 1 ? ` Those of this machine; ${count(nodes)} share the limits.` : ""}`);
+    setText(about, `A request counts once for every rule that matches it.${nodes > 1 ? ` Decisions of this machine only; ${count(nodes)} machines share the limits.` : ""}`);
     const admitted = sum(data.history.admitted, 60), refused = sum(data.history.refused, 60) + sum(data.history.shadowed, 60);
     now.set(refused ? "warn" : "good", `${count(admitted)} admitted`, `${count(refused)} ${label} (${percent(refused, admitted + refused)})`);
-    setText(said, `In the last minute ${count(admitted)} were admitted and ${count(refused)} ${label}.`);
+    setText(caption, `In the last minute ${count(admitted)} were admitted and ${count(refused)} ${label}.`);
   }
 
   function draw({ history, totals }) {
@@ -187,7 +188,7 @@ export function overview(view, context) {
     rows.set(list.rows, query.by === "refused", loaded);
     const last = list.first + list.rows.length;
     empty.hidden = list.matched > 0;
-    setText(empty, list.count ? "No rule has that in its name." : "No rule has been met or loaded yet.");
+    setText(empty, list.count ? "No rule matches this name." : "No rules are loaded, and no request has been counted yet.");
     setText(range, list.matched ? `${count(list.first + 1)} to ${count(last)} of ${count(list.matched)}` : "");
     before.disabled = list.first === 0;
     after.disabled = last >= list.matched;

@@ -1,3 +1,4 @@
+// The page of a rule: its figures, charts, candidates, advice and keys.
 import { count, denied, h, nanos, percent, rate, replace, setText, span, visible, words } from "/ui/dom.js";
 import { Chart, curves } from "/ui/chart.js";
 import { keyText } from "/ui/views/keylink.js";
@@ -9,37 +10,37 @@ const plus = (history) => history.refused.map((n, i) => (n === null ? null : n +
 function numbers(rule) {
   const all = rule.admitted + rule.refused + rule.deferred + rule.shadowed;
   const share = (n) => `${count(n)} (${percent(n, all)})`;
-  const list = [["a second, now", rate(rule.per_second)], ["admitted", count(rule.admitted)], ["refused", share(rule.refused)]];
+  const list = [["per second, now", rate(rule.per_second)], ["admitted", count(rule.admitted)], ["refused", share(rule.refused)]];
   if (rule.deferred) list.push(["deferred", share(rule.deferred)]);
   if (rule.shadowed) list.push(["would have been refused", share(rule.shadowed)]);
   if (rule.near_limit) list.push(["near the limit", count(rule.near_limit)]);
   if (rule.delayed) list.push(["delayed", `${count(rule.delayed)}, ${span(rule.delay_us / rule.delayed / 1e6)} each`]);
   if (rule.soft) list.push(["above a soft limit", count(rule.soft)]);
-  if (rule.latency.local) list.push(["any decision takes", `half within ${nanos(rule.latency.local.p50_ns)}, 99 % within ${nanos(rule.latency.local.p99_ns)}`]);
-  if (rule.latency.central) list.push(["with the store", `half within ${nanos(rule.latency.central.p50_ns)}, 99 % within ${nanos(rule.latency.central.p99_ns)}`]);
+  if (rule.latency.local) list.push(["time per decision", `50 % within ${nanos(rule.latency.local.p50_ns)}, 99 % within ${nanos(rule.latency.local.p99_ns)}`]);
+  if (rule.latency.central) list.push(["with the store", `50 % within ${nanos(rule.latency.central.p50_ns)}, 99 % within ${nanos(rule.latency.central.p99_ns)}`]);
   return list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
-// A count that is mostly error says nothing of who is ahead: those stay in the background.
+// A key whose count is mostly estimation error is not shown.
 const standsOut = (key) => key.count > 2 * (key.over + key.noise);
 
 function remarks(list, shown) {
   const rest = list.keys.length - list.keys.filter(standsOut).length, hashed = shown.some((k) => k.text === null);
-  return [rest ? h("p", { class: "soft" }, `${shown.length ? "No other key" : "Of many keys none"} stands out so far.`) : "",
-    hashed ? h("p", { class: "soft" }, "A hash stands for a key whose text is not kept.") : ""];
+  return [rest ? h("p", { class: "soft" }, `${shown.length ? "No other key" : "No key"} stands out so far.`) : "",
+    hashed ? h("p", { class: "soft" }, "A hash stands for a key whose text is not stored.") : ""];
 }
 
 function keyTable(title, list, rule, kind) {
-  if (!list) return h("p", { class: "soft" }, "Keys are kept for the busiest rules, where the service may show them.");
+  if (!list) return h("p", { class: "soft" }, "No keys: only the busiest rules have them, and only if the service may show keys (--keys).");
   const shown = list.keys.filter(standsOut).slice(0, 20);
   const most = Math.max(1, ...shown.map((k) => k.count));
   const rows = shown.map((k) => {
     const off = k.over + k.noise;
     return h("tr", {}, h("th", { scope: "row", class: "key" }, keyText(k, rule.in_force)),
-      h("td", { class: "number" }, count(k.count), off ? h("span", { class: "soft", title: "the true count is so far off at most" }, ` ±${count(off)}`) : ""),
-      h("td", { class: "share" }, h("meter", { min: 0, max: most, value: k.count, "aria-label": "compared with the first" }), percent(k.count, list.total)));
+      h("td", { class: "number" }, count(k.count), off ? h("span", { class: "soft", title: "largest possible error of the count" }, ` ±${count(off)}`) : ""),
+      h("td", { class: "share" }, h("meter", { min: 0, max: most, value: k.count, "aria-label": "compared with the largest" }), percent(k.count, list.total)));
   });
-  if (!list.keys.length) return h("p", { class: "soft" }, rule.per_second && !rule.hot.keys.length ? "None is known: the rule was met just now, or keys are hidden (--keys)." : "None of late.");
+  if (!list.keys.length) return h("p", { class: "soft" }, rule.per_second && !rule.hot.keys.length ? "No keys yet: the first request was just counted, or keys are hidden (--keys)." : "No keys recently.");
   return [rows.length ? h("table", { class: `rows ${kind}` }, h("caption", { class: "unseen" }, title),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col", class: "number" }, "Requests"), h("th", { scope: "col" }, "Share"))), h("tbody", {}, rows)) : "",
   ...remarks(list, shown)];
@@ -56,27 +57,27 @@ export function rule(view, context, to) {
   const title = h("h1", {}, "Rule");
   const lead = h("p", { class: "lead" });
   const facts = h("dl", { class: "facts" });
-  const box = h("div", { class: "chart" }), said = h("figcaption", { class: "unseen" });
+  const box = h("div", { class: "chart" }), caption = h("figcaption", { class: "unseen" });
   const overlays = h("div", { class: "overlays" });
   const waitBox = h("div", { class: "chart" });
   const waitCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Delayed"), h("figure", {}, waitBox));
   const whom = h("h2", {}, "Most refused keys"), refused = h("div"), hot = h("div"), candidates = h("ul", { class: "plain" }), advice = h("ul", { class: "plain" });
   const candidateCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Candidates"),
-    h("p", { class: "soft" }, "Other limits that saw the same requests without effect."), candidates);
+    h("p", { class: "soft" }, "Other limits, applied to the same requests without being enforced."), candidates);
   const adviceCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Advice"), advice);
-  const nothing = h("p", { class: "soft", hidden: true }, "No history is kept for this rule: others have been busier.");
-  const heading = h("h2", { id: "traffic" }, "Requests a second");
-  const spans = h("select", { id: "span", onchange: () => { by = spans.value; setText(heading, `Requests a ${by.slice(0, -1)}`); start(); } },
-    h("option", { value: "seconds" }, "ten minutes, by the second"), h("option", { value: "minutes" }, "a day, by the minute"));
+  const nothing = h("p", { class: "soft", hidden: true }, "No history for this rule: only the busiest rules have one.");
+  const heading = h("h2", { id: "traffic" }, "Requests per second");
+  const spans = h("select", { id: "span", onchange: () => { by = spans.value; setText(heading, `Requests per ${by.slice(0, -1)}`); start(); } },
+    h("option", { value: "seconds" }, "10 minutes, per second"), h("option", { value: "minutes" }, "1 day, per minute"));
   view.append(title, lead, facts,
     h("section", { class: "card", "aria-labelledby": "traffic" },
       h("div", { class: "head" }, heading, h("div", { class: "tools" }, h("label", { for: "span" }, "Show"), spans)),
-      h("figure", {}, box, said), nothing, overlays),
+      h("figure", {}, box, caption), nothing, overlays),
     waitCard, candidateCard, adviceCard,
     h("div", { class: "two" }, h("section", { class: "card" }, whom, refused),
       h("section", { class: "card" }, h("h2", {}, "Hottest keys"), hot)));
 
-  // The curves there are follow from the candidates; another set makes another chart.
+  // Each candidate has a line, so other candidates need another chart.
   function makeChart(rule) {
     const over = denied(rule, rule.shadow);
     const ids = [over, ...rule.candidates.map((c) => c.slot)].join();
@@ -100,7 +101,7 @@ export function rule(view, context, to) {
     const none = history.admitted.map(() => null);
     const one = rule.period ? (rule.limit / rule.period) * history.span : null;
     chart.set(curves(history, history.admitted, plus(history), none.map(() => one), ...rule.candidates.map((c) => (c.history?.admitted.length === none.length ? plus(c.history) : none))));
-    setText(said, `In the time shown ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} ${denied(rule, rule.shadow)}.`);
+    setText(caption, `In this period ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} ${denied(rule, rule.shadow)}.`);
     drawWaits(history);
   }
 

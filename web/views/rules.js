@@ -1,10 +1,11 @@
+// The page Rules: the rule files with their errors, and "Try a request".
 import { count, h, note, replace, setText, span, visible, when } from "/ui/dom.js";
 import { get, post } from "/ui/api.js";
 import { colour } from "/ui/yaml.js";
 import { keyHref } from "/ui/views/keylink.js";
 
-const LINE = 20; // pixels of a line: only those in sight are made
-const LOOK_MS = 2000;
+const LINE = 20; // pixels; only visible lines are in the document
+const POLL_MS = 2000;
 
 // ---- the file ----
 
@@ -33,7 +34,7 @@ class Listing {
     for (let i = first; i < last; i++) {
       const mark = this.marks.get(i + 1);
       const line = h("div", { class: "line", "data-line": String(i + 1), "data-mark": mark?.severity }, h("span", { class: "at", "aria-hidden": "true" }, String(i + 1)),
-        h("code", {}, colour(visible(this.lines[i], 400))), mark ? h("span", { class: "said" }, mark.message) : "");
+        h("code", {}, colour(visible(this.lines[i], 400))), mark ? h("span", { class: "message" }, mark.message) : "");
       line.style.top = `${i * LINE}px`;
       made.push(line);
     }
@@ -76,17 +77,17 @@ function limitText(limit) {
 
 function walkText(domain, walk, reveal) {
   const entries = walk.entries.map((e) => `${e.key}=${e.value}`).join(" ");
-  const said = { no_rule: "no rule meets it: admitted, not counted", pass: "only a step on the way of other rules: admitted, not counted", whitelisted: "a rule without a limit: admitted on purpose", limited: "", unlimited: "" }[walk.outcome];
+  const outcome = { no_rule: "no rule matches: admitted, not counted", pass: "only a parent of other rules: admitted, not counted", whitelisted: "a rule without a limit: admitted", limited: "", unlimited: "" }[walk.outcome];
   return h("li", {}, h("a", { href: keyHref(domain, walk.entries) }, h("code", {}, visible(entries, 120))),
-    walk.rule ? [" meets ", h("button", { type: "button", class: "link", onclick: () => reveal(walk.rule.file, walk.rule.line) }, `${walk.rule.path} (line ${walk.rule.line})`)] : "",
-    said ? `: ${said}` : h("ul", {}, walk.limits.map(limitText)));
+    walk.rule ? [" matches ", h("button", { type: "button", class: "link", onclick: () => reveal(walk.rule.file, walk.rule.line) }, `${walk.rule.path} (line ${walk.rule.line})`)] : "",
+    outcome ? `: ${outcome}` : h("ul", {}, walk.limits.map(limitText)));
 }
 
 function verdict(answer, reveal) {
   const domains = answer.domains.filter((d) => d.known && (d.allowed || d.denied || d.descriptors.length));
-  if (!domains.length) return [note("good", "No rule meets this request: it is admitted and not counted.")];
+  if (!domains.length) return [note("good", "No rule matches this request: it is admitted and not counted.")];
   return domains.map((d) => h("div", {}, h("h3", {}, `Domain ${visible(d.domain)}`),
-    d.allowed ? note("good", "Allowed by an `allow` of `requests:`: nothing limits it.") : "", d.denied ? note("bad", "Refused: something it must bring is missing (`missing: deny`).") : "",
+    d.allowed ? note("good", "Allowed by `allow` in `requests:`: no limit applies.") : "", d.denied ? note("bad", "Refused: a required value is missing (`missing: deny`).") : "",
     h("ul", {}, d.descriptors.map((w) => walkText(d.domain, w, reveal)))));
 }
 
@@ -96,7 +97,7 @@ export function rules(view, context, to) {
   const listing = new Listing();
   const facts = h("p", { class: "lead" }), errors = h("div", { "aria-live": "polite" }), off = h("p", { class: "note warn", role: "status", hidden: true }), files = h("select", { id: "file", onchange: () => { shown = ""; choose(files.value); } });
   const fileTool = h("div", { class: "tools", hidden: true }, h("label", { for: "file" }, "File"), files);
-  const answer = h("div", { "aria-live": "polite" });
+  const result = h("div", { "aria-live": "polite" });
   let text = null, wanted = to.query.get("file"), line = Number(to.query.get("line")) || 0, shown = "", timer = null, closed = false, seen = "";
 
   const form = h("form", {
@@ -104,17 +105,17 @@ export function rules(view, context, to) {
     async onsubmit(event) {
       event.preventDefault();
       try {
-        replace(answer, verdict(await post("/v1/explain", readRequest(form)), reveal));
+        replace(result, verdict(await post("/v1/explain", readRequest(form)), reveal));
       } catch (error) {
-        replace(answer, note("bad", error.message));
+        replace(result, note("bad", error.message));
       }
     },
-  }, h("h2", {}, "Try a request"), h("p", { class: "soft" }, "Which rule would decide it. Nothing is counted."),
-  h("label", { for: "line" }, "Request line"), h("input", { id: "line", name: "line", required: true, value: "GET /", placeholder: "POST /v1/posts", pattern: "\\s*\\S+\\s+\\S+.*", title: "a method and a target", spellcheck: "false", autocapitalize: "off" }),
-  h("label", { for: "headers" }, "Header fields, one a line"), h("textarea", { id: "headers", name: "headers", rows: "3", placeholder: "x-user-id: 7", spellcheck: "false", autocapitalize: "off" }),
-  h("label", { for: "address" }, "From the address"), h("input", { id: "address", name: "address", placeholder: "192.0.2.7", spellcheck: "false" }),
-  h("label", { for: "identity" }, "Identity, if authentication says one"), h("input", { id: "identity", name: "identity", spellcheck: "false", autocapitalize: "off" }),
-  h("button", { class: "primary", type: "submit" }, "Try it"), answer);
+  }, h("h2", {}, "Try a request"), h("p", { class: "soft" }, "Shows the rules that would decide the request. Nothing is counted."),
+  h("label", { for: "line" }, "Request line"), h("input", { id: "line", name: "line", required: true, value: "GET /", placeholder: "POST /v1/posts", pattern: "\\s*\\S+\\s+\\S+.*", title: "method and target, for example GET /", spellcheck: "false", autocapitalize: "off" }),
+  h("label", { for: "headers" }, "Header fields, one per line"), h("textarea", { id: "headers", name: "headers", rows: "3", placeholder: "x-user-id: 7", spellcheck: "false", autocapitalize: "off" }),
+  h("label", { for: "address" }, "Client address"), h("input", { id: "address", name: "address", placeholder: "192.0.2.7", spellcheck: "false" }),
+  h("label", { for: "identity" }, "Identity, if authenticated"), h("input", { id: "identity", name: "identity", spellcheck: "false", autocapitalize: "off" }),
+  h("button", { class: "primary", type: "submit" }, "Try request"), result);
 
   view.append(h("h1", {}, "Rules"), facts, off, errors,
     h("div", { class: "rules-grid" }, h("section", { class: "card", "aria-labelledby": "file-title" }, h("div", { class: "head" }, h("h2", { id: "file-title" }, "On disk"), fileTool), listing.box), form));
@@ -151,43 +152,43 @@ export function rules(view, context, to) {
     return bad[0];
   }
 
-  function show(told) {
+  function show(data) {
     const before = text;
-    text = told;
-    const state = JSON.stringify([told.diagnostics, told.rules.generation, told.rules.error]);
-    setText(facts, `${told.path} · generation ${told.rules.generation} · loaded ${when(told.rules.loaded_at)} · hash ${told.rules.hash}`);
-    const names = told.files.map((f) => f.name).join("\n");
+    text = data;
+    const state = JSON.stringify([data.diagnostics, data.rules.generation, data.rules.error]);
+    setText(facts, `${data.path} · generation ${data.rules.generation} · loaded ${when(data.rules.loaded_at)} · hash ${data.rules.hash}`);
+    const names = data.files.map((f) => f.name).join("\n");
     if (files.dataset.names !== names) {
       files.dataset.names = names;
-      replace(files, told.files.map((f) => h("option", { value: f.name }, visible(f.name))));
-      fileTool.hidden = told.files.length < 2;
+      replace(files, data.files.map((f) => h("option", { value: f.name }, visible(f.name))));
+      fileTool.hidden = data.files.length < 2;
     }
     let first = null;
-    if (state !== seen) first = showErrors(told.rules);
+    if (state !== seen) first = showErrors(data.rules);
     seen = state;
     choose(first ? first.file : wanted, first ? first.line : before ? 0 : line);
   }
 
-  // Files that take long to read are read less often.
-  async function look() {
+  // The slower the response, the longer the pause until the next request.
+  async function load() {
     const began = performance.now();
     clearTimeout(timer);
     try {
-      const [told, { paused }] = await Promise.all([get("/v1/rules/text"), get("/v1/paused")]);
+      const [data, { paused }] = await Promise.all([get("/v1/rules/text"), get("/v1/paused")]);
       if (closed) return;
-      show(told);
+      show(data);
       off.hidden = !paused.length;
-      setText(off, `Paused, so not enforced: ${paused.map((name) => visible(name) || "all rules").join(", ")}. \`weir resume\` ends it.`);
+      setText(off, `Paused and not enforced: ${paused.map((name) => visible(name) || "all rules").join(", ")}. \`weir resume\` ends the pause.`);
       context.state("live");
     } catch (error) {
       if (closed) return;
       if (error.status === 401) return context.denied();
       context.state("lost", error.status ? error.message : "");
     }
-    if (!closed) timer = setTimeout(look, Math.max(LOOK_MS, 20 * (performance.now() - began)));
+    if (!closed) timer = setTimeout(load, Math.max(POLL_MS, 20 * (performance.now() - began)));
   }
 
-  look();
+  load();
   return () => {
     closed = true;
     clearTimeout(timer);

@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "cli/gateway/service.h"
 #include "gateway/conf.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "gateway/ports.h"
 #include "gateway/process.h"
 #include "gateway/summary.h"
@@ -62,7 +62,7 @@ static void say(void *context, const char *text)
 	fprintf(stderr, "weir gateway: %s%s", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
-static int refuse(const struct wr_gateway_error *error, int exit_code)
+static int refuse(const struct weir_error *error, int exit_code)
 {
 	say(NULL, error->text);
 	return exit_code;
@@ -115,8 +115,8 @@ static int check_user(const struct edition *edition)
 	if (!plan->queue && !plan->settings->central)
 		return WR_EXIT_YES;
 	fprintf(stderr,
-		"weir gateway: %s needs a user of its own, for root runs this: " WR_PLACES_USER
-		" makes one, --user NAME names another%s\n",
+		"weir gateway: %s needs a user of its own, for root runs "
+		"this: " WR_GATEWAY_MAKE_USER " makes one, --user NAME names another%s\n",
 		plan->queue ? "a queue" : "--redis",
 		plan->queue ? ", --queue off does without a queue" : "");
 	return WR_EXIT_NO;
@@ -124,7 +124,7 @@ static int check_user(const struct edition *edition)
 
 static int edition_fill(struct edition *edition, int argc, char **argv)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	int rc;
 
 	switch (wr_options_read(&gateway_command, argc, argv, environ, &edition->arena, stderr)) {
@@ -194,18 +194,18 @@ static void keep_folder(const struct edition *now, struct edition *fresh)
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)
 		say(NULL, "the runtime folder stays the same until the next start");
-	fresh->plan.runtime = wr_places_print(&fresh->arena, "%s", now->plan.runtime);
-	fresh->plan.bodies = wr_places_print(&fresh->arena, "%s", now->plan.bodies);
-	fresh->plan.socket = wr_places_print(&fresh->arena, "%s", now->plan.socket);
-	fresh->plan.link_key = wr_places_print(&fresh->arena, "%s", now->plan.link_key);
-	fresh->plan.deliver = wr_places_print(&fresh->arena, "%s", now->plan.deliver);
+	fresh->plan.runtime = wr_gateway_print(&fresh->arena, "%s", now->plan.runtime);
+	fresh->plan.bodies = wr_gateway_print(&fresh->arena, "%s", now->plan.bodies);
+	fresh->plan.socket = wr_gateway_print(&fresh->arena, "%s", now->plan.socket);
+	fresh->plan.link_key = wr_gateway_print(&fresh->arena, "%s", now->plan.link_key);
+	fresh->plan.deliver = wr_gateway_print(&fresh->arena, "%s", now->plan.deliver);
 }
 
 /* At the start the options have just been read; on a reload they are read again. */
 static int configure(void *context, const char *path)
 {
 	struct gateway *gateway = context;
-	struct wr_gateway_error error;
+	struct weir_error error;
 	struct edition *fresh;
 	int exit_code;
 
@@ -220,7 +220,7 @@ static int configure(void *context, const char *path)
 	fresh->plan.table_as_is =
 		gateway->table_resized &&
 		fresh->settings.memory_bytes == gateway->now->settings.memory_bytes;
-	if (wr_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
+	if (wr_gateway_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
 		exit_code = refuse(&error, WR_EXIT_NO);
 	else if (write_conf(&fresh->plan, path) != 0)
 		exit_code = WR_EXIT_NO;
@@ -254,7 +254,7 @@ static void on_starting(void *context)
 {
 	const struct gateway *gateway = context;
 
-	wr_places_close_delivery(&gateway->now->plan);
+	wr_gateway_close_delivery(&gateway->now->plan);
 }
 
 static void on_ready(void *context, bool taken_over)
@@ -262,7 +262,7 @@ static void on_ready(void *context, bool taken_over)
 	struct gateway *gateway = context;
 	const struct wr_supervisor *s = &gateway->supervisor;
 
-	wr_places_open_delivery(&gateway->now->plan);
+	wr_gateway_open_delivery(&gateway->now->plan);
 	if (taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
 		       "where "
@@ -361,7 +361,7 @@ static void on_service_look(uv_timer_t *timer)
 	if (gateway->notify.watchdog_ms && gateway_service_lives(gateway->service))
 		wr_notify_send(&gateway->notify, "WATCHDOG=1");
 	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
-		wr_places_open_delivery(&gateway->now->plan);
+		wr_gateway_open_delivery(&gateway->now->plan);
 	look_at_table(gateway);
 	look_at_rules(gateway);
 }
@@ -455,28 +455,29 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
 /* Everything that can be known to fail before nginx is asked. Returns the lock, or -1. */
 static int prepare(const struct wr_gateway_plan *plan)
 {
-	struct wr_gateway_error error;
+	struct weir_error error;
 	struct wr_process master;
 	pid_t left = 0;
 	int lock = -1;
 	bool running;
 
-	if (wr_places_make(plan, &error) != 0 || (lock = wr_places_lock(plan, &error)) < 0) {
+	if (wr_gateway_paths_make(plan, &error) != 0 ||
+	    (lock = wr_gateway_paths_lock(plan, &error)) < 0) {
 		refuse(&error, WR_EXIT_NO);
 		return -1;
 	}
 	running = wr_process_master(plan->runtime, &master, &left);
 	if (!running)
 		end_orphans(left);
-	if (wr_ports_check(plan, running ? master.session : 0, &error) == 0 &&
-	    wr_places_key(plan, running, &error) == 0) {
+	if (wr_gateway_ports_check(plan, running ? master.session : 0, &error) == 0 &&
+	    wr_gateway_write_link_key(plan, running, &error) == 0) {
 		if (check_worker_view(plan) == WR_EXIT_YES)
 			return lock;
 	} else {
 		refuse(&error, WR_EXIT_NO);
 	}
 	if (!running)
-		wr_places_tidy(plan);
+		wr_gateway_paths_remove(plan);
 	close(lock);
 	return -1;
 }
@@ -517,7 +518,7 @@ static int run(struct gateway *gateway)
 	gateway_service_stop(gateway->service);
 	wr_notify_close(&gateway->notify);
 	if (!gateway->failed)
-		wr_places_tidy(&gateway->now->plan);
+		wr_gateway_paths_remove(&gateway->now->plan);
 	close(lock);
 	free((char *)opts.nginx);
 	free((char *)opts.folder);
@@ -540,7 +541,7 @@ static int read_and_run(struct gateway *gateway, bool hidden)
 		say(NULL, WR_ARGUMENTS_HIDDEN);
 	if (geteuid() == 0 && !gateway->now->plan.drops && !gateway->now->settings.user &&
 	    !gateway->now->settings.print_config)
-		say(NULL, "warning: the service runs as root: " WR_PLACES_USER
+		say(NULL, "warning: the service runs as root: " WR_GATEWAY_MAKE_USER
 			  " makes a user for it, and --user NAME names another");
 	if (gateway->now->settings.print_config)
 		wr_conf_write(&gateway->now->plan, WR_CONF_SHOW, stdout);

@@ -13,7 +13,7 @@
 
 #include "base/size.h"
 #include "cli/gateway/child.h"
-#include "gateway/places.h"
+#include "gateway/paths.h"
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
 #include "net/log.h"
@@ -104,7 +104,7 @@ static void add_socket(struct gateway_service *service, const char *path)
 	struct wr_text_list *resp = &service->settings.resp;
 
 	if (resp->count < WR_TEXT_LIST_MAX)
-		resp->items[resp->count++] = wr_places_print(&service->arena, "unix:%s", path);
+		resp->items[resp->count++] = wr_gateway_print(&service->arena, "unix:%s", path);
 }
 
 /* Whatever else is open: one for whoever runs the gateway, and if there is Redis or a queue one for
@@ -113,7 +113,7 @@ static void add_sockets(struct gateway_service *service,
 			const struct gateway_service_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
-	const char *own = wr_places_print(&service->arena, "%s/weir.sock", plan->runtime);
+	const char *own = wr_gateway_print(&service->arena, "%s/weir.sock", plan->runtime);
 	const struct group *workers = plan->group ? getgrnam(plan->group) : NULL;
 
 	if (!own)
@@ -160,8 +160,9 @@ static struct wr_queue_settings queue(struct gateway_service *service,
 	settings.password_file = text(service, from->password_file);
 	settings.key_file = text(service, from->key_file);
 	settings.target_ca = text(service, from->target_ca);
-	settings.target = from->target ? text(service, from->target)
-				       : wr_places_print(&service->arena, "unix:%s", plan->deliver);
+	settings.target = from->target
+				  ? text(service, from->target)
+				  : wr_gateway_print(&service->arena, "unix:%s", plan->deliver);
 	return settings;
 }
 

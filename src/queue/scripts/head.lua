@@ -1,24 +1,25 @@
--- The queue of deferred requests in Redis. KEYS[1] is what all its keys begin with; ARGV[1] says what
--- is to be done. Each call does all of it or nothing, and says what the queue's time was.
+-- The queue of deferred requests in Redis. KEYS[1] is the prefix of all keys, ARGV[1] the verb. Each
+-- call is atomic. The first element of each reply is the queue's time.
 --
---   :seq              numbers of requests, rising          :fences  numbers of takes, rising
---   :r:ID             a hash, one request
---   :l:LINE           a sorted set, ids that wait in this line, by id
---   :due              lines that nobody has taken, by when their head is due
---   :taken :holder    lines that somebody has: by when the lease ends;
+--   :seq              the last request id                  :fences  the last fence (number of a take)
+--   :r:ID             hash of a request
+--   :l:LINE           sorted set: ids that wait in this line, by id
+--   :due              sorted set: lines that are not taken, by the time when their head is due
+--   :taken :holder    lines that are taken: by the time when the lease expires;
 --                     LINE → FENCE:ID:OWNER
---   :links :owners    OWNER → number of its connection; owners by when it was new
---   :ids :waiting :dead                   ids of all requests, of those in this state
+--   :links :owners    OWNER → number of its connection; owners by the time of that connection
+--   :ids :waiting :dead                   ids of all requests, of requests in this state
 --   :tickets          hash of a ticket → id
---   :gone :gone_dead  finished ids, by when they are forgotten
---   :changes :changed lines by the number of their last change, for other gateways
---   :held             LINE → bytes of those that wait there; not of lines that an older weir filled
---   :n                numbers: bytes, dead_bytes (of these), put, delivered, retried, dead, dropped,
---                     last, ahead
+--   :gone :gone_dead  ids of finished and dead requests, by the time when they are deleted
+--   :changes :changed the last change number; lines by the number of their last change
+--   :held             LINE → bytes that wait there; missing for lines written by an older weir
+--   :n                counters: bytes, dead_bytes (part of bytes), put, delivered, retried, dead,
+--                     dropped; and for the queue's time: last, ahead
 --
--- Times are µs. A request: t ticket's hash, k line, rule, s state (0 waiting, 2 delivered, 3 dead,
--- 4 dropped), n tries, m most tries, a most age, i interval, at accepted, due, exp expires, done,
--- st status, why, b bytes, l length of body, h head, y body, f fence of who settled it last.
+-- Times are in µs. Fields of a request: t ticket's hash, k line, rule, s state (0 waiting, 2 delivered,
+-- 3 dead, 4 dropped), n tries, m maximum of tries, a maximum age, i interval, at time of acceptance,
+-- due, exp time of expiry, done, st status, why, b bytes, l length of the body, h head, y body,
+-- f fence of the last settle.
 
 local base = KEYS[1]
 local call = redis.call
@@ -29,13 +30,13 @@ local function key(name)
   return base .. ':' .. name
 end
 
--- Numbers above 10^14 would be written with an exponent.
+-- Formats a number. Lua's tostring() writes numbers above 10^14 with an exponent.
 local function int(number)
   return string.format('%.0f', number)
 end
 
--- The queue's time: that of this server, but it never goes back. Another server, or a clock that was
--- set, would keep what waits from becoming due.
+-- Returns the queue's time: the server's clock, but it never goes back. Otherwise, after a failover or
+-- if the clock is set back, waiting requests would not become due.
 local function time()
   local t = call('TIME')
   local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
@@ -70,7 +71,7 @@ local function changed(line)
   call('ZADD', key('changed'), call('INCR', key('changes')), line)
 end
 
--- A line that nobody has: its head decides when it is due.
+-- Sets when a line that is not taken is due: when its head is due or expires.
 local function set_due(line)
   local head = call('ZRANGE', line_key(line), 0, 0)[1]
   if not head then
@@ -85,7 +86,7 @@ local function is_taken(line)
   return call('HEXISTS', key('holder'), line) == 1
 end
 
--- What a line's holder has: 'FENCE:ID', and who he is; nil if there is none.
+-- Returns 'FENCE:ID' and the owner of a line that is taken, else nil.
 local function holder(line)
   return string.match(call('HGET', key('holder'), line) or '', '^(%d+:%d+):(.*)$')
 end
@@ -96,7 +97,7 @@ local function set_free(line)
   set_due(line)
 end
 
--- Bytes of those that wait in a line. Added up where an older weir has not.
+-- Bytes that wait in a line. Computed here if an older weir has not stored them.
 local function held(line)
   local known = call('HGET', key('held'), line)
   if known then return tonumber(known) end
@@ -108,13 +109,14 @@ local function held(line)
   return sum
 end
 
--- One joins the line, or (sign '-') leaves it.
+-- Adds the bytes of a request to its line, or with sign '-' subtracts them.
 local function hold(line, id, sign)
   held(line)
   call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
 end
 
--- The bytes of dead letters, by so much more or (sign '-') less; before they are dead, or no more.
+-- Adds the bytes of a request to those of dead letters, or with sign '-' subtracts them, and returns the
+-- sum. Without an id only returns the sum. Called before the request enters or leaves :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
     local sum = 0
@@ -127,7 +129,7 @@ local function add_dead(id, sign)
   return tonumber(call('HGET', key('n'), 'dead_bytes'))
 end
 
--- The bytes of all requests that wait.
+-- The bytes of all waiting requests.
 local function waiting_bytes()
   return tonumber(call('HGET', key('n'), 'bytes') or 0) - add_dead()
 end
@@ -143,7 +145,7 @@ local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_li
   end
 end
 
--- It waits no more; its row says so already.
+-- Removes a request from its line. Its row was changed before.
 local function leave(line, id)
   hold(line, id, '-')
   call('ZREM', line_key(line), id)
@@ -152,7 +154,7 @@ local function leave(line, id)
   changed(line)
 end
 
--- To a state that is final. What is dead is kept whole.
+-- Moves a request to a final state. Dead letters keep their head and body.
 local function finish(id, state, status, why, keep)
   local r = row(id)
   call('HSET', r, 's', state, 'st', status, 'why', why, 'done', int(now))
@@ -169,8 +171,8 @@ local function finish(id, state, status, why, keep)
   call('HINCRBY', key('n'), state == DELIVERED and 'delivered' or 'dropped', 1)
 end
 
--- What the caller reads of a request, in this order; content: its head besides, and with 'all' its
--- body.
+-- Returns a request as an array, in the order that redis_row.c expects. With content the array has the
+-- head, and with content 'all' also the body.
 local function read(id, content)
   local r = call('HMGET', row(id), 't', 'k', 'rule', 's', 'n', 'm', 'i', 'at', 'due', 'exp', 'done',
     'st', 'why', 'l')

@@ -1,5 +1,5 @@
 
--- Where it waits, and whether it is on its way.
+-- Returns the position of a request in its line and whether it is taken; 0, 0 if it does not wait.
 local function place(id, line, state)
   if state ~= WAITING then return 0, 0 end
   local taken = string.match(holder(line) or '', ':(%d+)$') == tostring(id)
@@ -50,8 +50,8 @@ local function retry(id, line, state)
   if not is_taken(line) then set_due(line) end
 end
 
--- Changes a request that waits, or is dead. Returns whether it did, and for a dead one that has to
--- stay dead the bound that has no room for it.
+-- Retries or drops a waiting or dead request. Returns whether it was changed. If a dead request has to
+-- stay dead because the queue is full, also returns the limit that is reached.
 local function change(verb, id, line, state, keep, ...)
   local _, taken = place(id, line, state)
   if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
@@ -66,8 +66,8 @@ end
 
 -- list|show|retry|drop RULE LINE STATES ID AFTER MAX KEEP MAX_REQUESTS MAX_BYTES MAX_LINE_BYTES
 --   → {now, last, end, count, left, why, line, waiting, …, '', position, taken, row, …}
--- STATES: digits; last: of the ids that were looked at, 0 at the end; left: dead ones that stay dead
--- as there is no room, and why the first of them does.
+-- STATES: digits. last: the last id that was looked at, 0 at the end. left: number of requests that stay
+-- dead because the queue is full. why: the limit that the first of them reached.
 local function page(verb, rule, line, states, id, after, max, keep, ...)
   local ids = {id}
   if id == '0' then
@@ -123,8 +123,8 @@ function verbs.stats()
     tonumber(n[6] or 0)}
 end
 
--- poll AFTER → {now, last, line, waiting, …}: lines that changed since the change of that number;
--- below 0: all that have somebody waiting.
+-- poll AFTER → {now, last, line, waiting, …}: the lines that changed after change number AFTER; with
+-- AFTER below 0 all lines that have waiting requests.
 function verbs.poll(after)
   local lines
   local last = tonumber(call('GET', key('changes')) or 0)

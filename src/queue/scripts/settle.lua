@@ -1,7 +1,7 @@
 
 -- settle ID LINE FENCE OUTCOME STATUS WAIT WHY KEEP KEEP_DEAD → {now, reason, state, waiting}
--- OUTCOME: delivered, again, dead, release, absent (as again, and no try). Only by who has taken it;
--- the same again is answered as before.
+-- OUTCOME: delivered, again, dead, release, absent (as again, but not counted as a try). FENCE must be
+-- that of the current take. A repeated call gets the same reply.
 function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_dead)
   local r = row(id)
   if holder(line) ~= fence .. ':' .. id then

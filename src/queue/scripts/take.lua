@@ -1,10 +1,10 @@
 
-local UNHEARD_MAX = 10000 -- looked at on a new connection
-local EXPIRED_MAX = 100   -- found in one call; the rest in the next
-local BYTES_MAX = 8388608 -- of bodies in one answer
-local OWNER_US = 2592000000000 -- an owner without a new connection is remembered
+local UNHEARD_MAX = 10000 -- taken lines that are checked on a new connection
+local EXPIRED_MAX = 100   -- expired requests per call; the rest is found by the next call
+local BYTES_MAX = 8388608 -- of bodies per reply
+local OWNER_US = 2592000000000 -- an owner without a new connection is deleted after 30 days
 
--- Those whose lease has ended, as whoever took them died or is slow.
+-- Frees lines whose lease has expired: their owner has died or is too slow.
 local function reclaim()
   for _, line in ipairs(call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)) do
     set_free(line)
@@ -19,8 +19,8 @@ local function expire(line, id, keep_dead)
   set_due(line)
 end
 
--- What was given to this owner above the last fence he has heard of: the answer was lost with his
--- connection, and nobody would deliver it before its lease has ended.
+-- Frees the lines of this owner whose fence is above the highest that it has received: the reply was
+-- lost with the connection, and otherwise the requests would wait until the lease expires.
 local function reclaim_unheard(owner, heard)
   for _, line in ipairs(call('ZRANGE', key('taken'), 0, UNHEARD_MAX - 1)) do
     local what, who = holder(line)
@@ -38,9 +38,9 @@ local function hand_out(line, id, lease, owner)
   return fence
 end
 
--- The number of a later connection of this owner, if he has one: then nobody hears the answer of
--- this take, which was on its way for long. It must give out nothing, and take back nothing that he
--- has heard of since.
+-- Returns the number of a later connection of this owner, nil if there is none. A take that arrives late
+-- from an earlier connection must not take lines, because its reply is lost, and must not free lines
+-- whose takes the owner has received since.
 local function newer_link(owner, link)
   local last = tonumber(call('HGET', key('links'), owner) or 0)
   if link < last then return last end
@@ -54,9 +54,9 @@ local function newer_link(owner, link)
 end
 
 -- take MAX LEASE KEEP_DEAD OWNER HEARD LINK → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
--- next: until the next line is due, below 0 if there is none. HEARD: on a new connection the highest
--- fence that OWNER was told; else below 0. LINK: number of the connection; if there was a later one,
--- nothing is done, expired is -1 and next is the number of that.
+-- next: time until the next line is due, below 0 if there is none. HEARD: on a new connection the highest
+-- fence that OWNER has received, else below 0. LINK: number of the connection. If there was a later
+-- connection, nothing is done, expired is -1 and next is the number of that connection.
 function verbs.take(max, lease, keep_dead, owner, heard, link)
   local told, given, bytes, expired = {}, {}, 0, 0
   local newer = newer_link(owner, tonumber(link))

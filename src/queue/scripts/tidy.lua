@@ -1,5 +1,5 @@
 
-local CHANGED_MAX = 100000 -- lines without anybody waiting that are remembered for other gateways
+local CHANGED_MAX = 100000 -- empty lines that stay in :changed, so that other gateways see the change
 
 local function forget(id)
   local r = call('HMGET', row(id), 't', 's', 'b')
@@ -16,7 +16,7 @@ local function forget(id)
   end
 end
 
--- The oldest dead letters, where there are more than may be. How many that were.
+-- Deletes the oldest dead letters while there are too many. Returns how many were deleted.
 local function trim(max_dead, max_bytes, most)
   local trimmed = 0
   while trimmed < most and (call('ZCARD', key('dead')) > max_dead or add_dead() > max_bytes) do
@@ -28,8 +28,8 @@ local function trim(max_dead, max_bytes, most)
   return trimmed
 end
 
--- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}: tickets whose time has
--- come, the oldest beyond what is to be remembered, and dead letters beyond what may be kept.
+-- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}: deletes expired requests,
+-- the oldest finished requests beyond MAX_TICKETS, and dead letters beyond their maximum.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
   for _, id in ipairs(call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most)) do

@@ -11,7 +11,7 @@
 	X(near_limit, "weir_near_limit", COUNTER, "",                                              \
 	  "Requests admitted above a share of the limit, 80 % by default.")                        \
 	X(soft, "weir_soft_overshoot", COUNTER, "",                                                \
-	  "Requests admitted above the limit, in the overshoot of soft mode.")                     \
+	  "Requests admitted above the limit by soft mode.")                                       \
 	X(delayed, "weir_delayed", COUNTER, "", "Requests admitted after a wait.")                 \
 	X(delay, "weir_delay_seconds", COUNTER, "seconds",                                         \
 	  "Total time that delayed requests waited.")                                              \
@@ -22,98 +22,93 @@
 	X(candidates_differ, "weir_candidate_differences", COUNTER, "",                            \
 	  "Candidate decisions that differ from the decision of the rule.")                        \
 	X(rules_in_other, "weir_rules_in_other", GAUGE, "",                                        \
-	  "Rules without series of their own, which are counted as other.")                        \
-	X(table, "weir_table", INFO, "",                                                           \
-	  "The table; every process that uses it reports the same counts.")                        \
-	X(table_keys, "weir_table_keys", GAUGE, "",                                                \
-	  "Keys in the table whose state has not expired.")                                        \
+	  "Rules without their own series, counted as other.")                                     \
+	X(table, "weir_table", INFO, "", "The table that all counts belong to.")                   \
+	X(table_keys, "weir_table_keys", GAUGE, "", "Keys that have not expired.")                 \
 	X(table_keys_refused, "weir_table_keys_refused", GAUGE, "",                                \
-	  "Keys in the table whose last request was refused.")                                     \
-	X(table_room, "weir_table_room_for_keys", GAUGE, "", "Keys that fit into the table.")      \
+	  "Keys whose last request was refused.")                                                  \
+	X(table_room, "weir_table_room_for_keys", GAUGE, "", "Capacity of the table, in keys.")    \
 	X(table_bytes, "weir_table_memory_bytes", GAUGE, "bytes", "Size of the table.")            \
 	X(log_bytes, "weir_table_log_bytes", GAUGE, "bytes",                                       \
 	  "Memory of the table for sliding window logs.")                                          \
 	X(log_used, "weir_table_log_used_bytes", GAUGE, "bytes",                                   \
 	  "Memory of the table that sliding window logs use.")                                     \
 	X(evictions, "weir_table_evictions", COUNTER, "",                                          \
-	  "State evicted for other keys, by kind; expired is no loss.")                            \
+	  "Keys evicted for other keys, by kind; expired is no loss.")                             \
 	X(log_approximate, "weir_table_log_approximate", COUNTER, "",                              \
-	  "Requests decided with an approximated log, because log memory was full.")               \
+	  "Requests decided on an approximated log, for lack of memory.")                          \
 	X(log_full, "weir_table_log_full", COUNTER, "",                                            \
-	  "Requests refused because log memory was full.")                                         \
+	  "Requests refused because their log had no memory.")                                     \
 	X(log_lost, "weir_table_log_lost", COUNTER, "",                                            \
-	  "Logs that were missing because the table's file was damaged.")                          \
+	  "Logs found missing: the table's file was damaged.")                                     \
 	X(claims_stolen, "weir_table_claims_stolen", COUNTER, "",                                  \
-	  "Claims taken over from processes that ended; no loss.")                                 \
+	  "Claims of dead processes taken over; no loss.")                                         \
 	X(rules, "weir_rules", INFO, "", "The rules in force, by the hash of their files.")        \
 	X(generation, "weir_rules_generation", GAUGE, "",                                          \
-	  "Sets of rules that have been in force since the start.")                                \
+	  "Number of rule sets in force since the start.")                                         \
 	X(rules_loaded, "weir_rules_loaded_timestamp_seconds", GAUGE, "seconds",                   \
-	  "Time at which the rules in force were loaded.")                                         \
+	  "Time when the rules in force were loaded.")                                             \
 	X(rules_failed, "weir_rules_last_load_failed", GAUGE, "",                                  \
-	  "1: the rule files have errors, and older rules are in force.")                          \
+	  "1: the files have errors, and older rules stay in force.")                              \
 	X(loads, "weir_rules_loads", COUNTER, "", "Loads of the rule files, by result.")           \
 	X(build, "weir_build", INFO, "", "The version.")                                           \
 	X(latency, "weir_decision_duration_seconds", HISTOGRAM, "seconds",                         \
-	  "Duration of decisions, measured for one in 64.")                                        \
+	  "Duration of decisions, one in 64 sampled.")                                             \
 	X(hosts, "weir_hosts", GAUGE, "",                                                          \
 	  "Processes that decide with this table, by the hash of their rules.")                    \
 	X(hosts_failed, "weir_hosts_load_failed", GAUGE, "",                                       \
 	  "Processes whose last load of the rules failed.")                                        \
-	X(store_up, "weir_store_up", GAUGE, "", "1: Redis replies.")                               \
+	X(store_up, "weir_store_up", GAUGE, "", "1: Redis answers.")                               \
 	X(store_breaker, "weir_store_breaker_state", GAUGE, "",                                    \
 	  "Circuit breaker of Redis; 0: closed, 1: half open, 2: open.")                           \
 	X(store_nodes, "weir_store_nodes", GAUGE, "", "Redis servers.")                            \
-	X(store_nodes_up, "weir_store_nodes_up", GAUGE, "", "Redis servers that reply.")           \
+	X(store_nodes_up, "weir_store_nodes_up", GAUGE, "", "Redis servers that answer.")          \
 	X(store_rtt, "weir_store_rtt_seconds", GAUGE, "seconds",                                   \
-	  "Response time of Redis, smoothed.")                                                     \
+	  "Round trip time to Redis, smoothed.")                                                   \
 	X(store_waiting, "weir_store_questions_waiting", GAUGE, "",                                \
 	  "Questions to Redis without a reply so far.")                                            \
-	X(fleet_nodes, "weir_fleet_nodes", GAUGE, "",                                              \
-	  "Nodes of this fleet that were active recently.")                                        \
-	X(share, "weir_share_ratio", GAUGE, "ratio",                                               \
-	  "Share of the limits that this node may use.")                                           \
+	X(fleet_nodes, "weir_fleet_nodes", GAUGE, "", "Nodes of this fleet seen recently.")        \
+	X(share, "weir_share_ratio", GAUGE, "ratio", "This node's share of limits.")               \
 	X(leases, "weir_leases", GAUGE, "", "Leases held.")                                        \
-	X(leased, "weir_leased_units", GAUGE, "", "Units in leases that have not been spent.")     \
+	X(leased, "weir_leased_units", GAUGE, "", "Units held in leases and not spent.")           \
 	X(leases_granted, "weir_leases_granted", COUNTER, "",                                      \
-	  "Leases granted since the start of the service.")                                        \
+	  "Leases started since the service started.")                                             \
 	X(leases_renewed, "weir_leases_renewed", COUNTER, "", "Leases renewed.")                   \
 	X(leases_voided, "weir_leases_voided", COUNTER, "",                                        \
-	  "Leases that ended early, because Redis lost them or they were reset.")                  \
+	  "Leases that Redis had lost, or that were reset.")                                       \
 	X(units_granted, "weir_lease_units_granted", COUNTER, "",                                  \
-	  "Units granted in leases since the start of the service.")                               \
-	X(units_spent, "weir_lease_units_spent", COUNTER, "", "Units of leases that were spent.")  \
+	  "Units borrowed since the service started.")                                             \
+	X(units_spent, "weir_lease_units_spent", COUNTER, "", "Borrowed units that were spent.")   \
 	X(units_returned, "weir_lease_units_returned", COUNTER, "",                                \
-	  "Units of leases that were returned.")                                                   \
+	  "Borrowed units that were returned.")                                                    \
 	X(units_burnt, "weir_lease_units_burnt", COUNTER, "",                                      \
-	  "Units of leases that expired before they were spent.")                                  \
+	  "Borrowed units that expired before they were spent.")                                   \
 	X(overshoot, "weir_overshoot_ratio", GAUGE, "ratio",                                       \
-	  "Bound of requests admitted above eventual limits, as a share of the worst case.")       \
+	  "Bound of the excess over eventual limits, as a share of the worst limit.")              \
 	X(exchanges, "weir_exchanges", COUNTER, "", "Counters exchanged with other nodes.")        \
 	X(pushes, "weir_pushes", COUNTER, "", "Counters sent to other regions.")                   \
-	X(regions, "weir_regions", GAUGE, "", "Other regions that this region sends counters to.") \
-	X(regions_up, "weir_regions_up", GAUGE, "", "Other regions whose Redis replies.")          \
-	X(queue_depth, "weir_queue_depth", GAUGE, "", "Deferred requests that wait for delivery.") \
-	X(queue_bytes, "weir_queue_bytes", GAUGE, "bytes",                                         \
-	  "Bytes of deferred requests in the queue.")                                              \
+	X(regions, "weir_regions", GAUGE, "", "Other regions that receive counts.")                \
+	X(regions_up, "weir_regions_up", GAUGE, "", "Other regions whose Redis answers.")          \
+	X(queue_depth, "weir_queue_depth", GAUGE, "", "Deferred requests that wait.")              \
+	X(queue_bytes, "weir_queue_bytes", GAUGE, "bytes", "Bytes of stored deferred requests.")   \
 	X(queue_oldest, "weir_queue_oldest_age_seconds", GAUGE, "seconds",                         \
-	  "Age of the oldest deferred request that waits.")                                        \
-	X(queue_dead, "weir_queue_dead_letters", GAUGE, "", "Dead letters in the queue.")          \
-	X(queue_sending, "weir_queue_sending", GAUGE, "", "Deliveries in progress.")               \
+	  "Age of the oldest waiting request.")                                                    \
+	X(queue_dead, "weir_queue_dead_letters", GAUGE, "", "Dead letters stored.")                \
+	X(queue_sending, "weir_queue_sending", GAUGE, "", "Deliveries in flight.")                 \
 	X(queue_target_up, "weir_queue_target_up", GAUGE, "",                                      \
-	  "1: the target of the deliveries can be reached.")                                       \
+	  "1: the API server for deliveries is reachable.")                                        \
 	X(queue_stored, "weir_queue_stored", COUNTER, "", "Requests deferred by this process.")    \
 	X(queue_delivered, "weir_queue_delivered", COUNTER, "",                                    \
-	  "Deferred requests that this process delivered: the target sent a final response.")      \
+	  "Requests delivered: the API server gave a final response.")                             \
 	X(queue_retried, "weir_queue_retried", COUNTER, "",                                        \
-	  "Deliveries that failed and will be retried.")                                           \
+	  "Deliveries that failed and are retried.")                                               \
 	X(queue_died, "weir_queue_dead", COUNTER, "",                                              \
-	  "Deferred requests that became dead letters, by age or after too many attempts.")        \
+	  "Requests that became dead letters, by age or after too many attempts.")                 \
 	X(queue_refused, "weir_queue_refused", COUNTER, "",                                        \
 	  "Requests that could not be deferred and were refused, by reason.")                      \
 	X(log_lines, "weir_decision_log_lines", COUNTER, "",                                       \
 	  "Lines of this process's decision log, by outcome.")                                     \
-	X(connections, "weir_connections", GAUGE, "", "Clients connected to this process.")
+	X(connections, "weir_connections", GAUGE, "", "Connections to this process.")
 
 enum wr_metric {
 #define WR_METRIC_ENUM(id, name, type, unit, help) WR_METRIC_##id,

@@ -109,7 +109,7 @@ static void write_fields(struct wr_json_out *json, const struct wr_deferred *req
 	wr_json_key(json, "fields");
 	wr_json_array(json);
 	for (size_t i = 0; i < request->field_count; i++) {
-		const struct wr_field *field = &request->fields[i];
+		const struct wr_deferred_field *field = &request->fields[i];
 		bool sealed = field->secret || field->locked;
 
 		wr_json_object(json);

@@ -22,7 +22,7 @@ struct errand {
 	uint64_t interval_ns, wait_ns, age_ns;
 	size_t bytes; /* counted in host->flight */
 	struct wr_deferred request;
-	struct wr_field *fields;
+	struct wr_deferred_field *fields;
 	char *memory; /* texts of the request */
 	char ticket[WR_TICKET_TEXT];
 };
@@ -137,9 +137,9 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
 			continue;
 		}
 		errand->fields[errand->request.field_count++] =
-			(struct wr_field){.name = copy(at, name),
-					  .value = copy(at, value),
-					  .secret = wr_defer_is_secret(name)};
+			(struct wr_deferred_field){.name = copy(at, name),
+						   .value = copy(at, value),
+						   .secret = wr_defer_is_secret(name)};
 	}
 	errand->request.fields = errand->fields;
 }

@@ -1,4 +1,4 @@
-/* Before the service gives up its rights: what the queue needs becomes its new user's. */
+/* Changes the owner of the queue's files to the service's user, before the change of user. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,38 +11,38 @@
 
 #include "base/error.h"
 #include "queue/seal.h"
-#include "queue/store.h"
+#include "queue/backend.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/service.h"
 #include "table/table.h"
 
 #define QUEUE_FILES "queue." /* queue.db, queue.db-wal, queue.lock, … */
 
-struct heir {
+struct new_owner {
 	uid_t uid;
 	gid_t gid;
 };
 
-/* A link is followed where only root can have put it. */
-static bool is_roots(int folder)
+/* Whether only root can have created entries in this folder; symbolic links there are followed. */
+static bool is_only_roots(int folder)
 {
 	struct stat st;
 
 	return fstat(folder, &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
 }
 
-/* Opens a folder below another, and makes it if it is not there. */
-static int enter(int above, const char *name, mode_t mode)
+/* Opens a folder inside another one and creates it if it is missing. */
+static int open_subfolder(int above, const char *name, mode_t mode)
 {
-	int follow = is_roots(above) ? 0 : O_NOFOLLOW;
+	int follow = is_only_roots(above) ? 0 : O_NOFOLLOW;
 
 	if (mkdirat(above, name, mode) < 0 && errno != EEXIST)
 		return -1;
 	return openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
 }
 
-/* Opens the folder of this path. Those above it that are missing can be passed through by all. */
-static int walk(const char *path)
+/* Opens the folder of this path. Missing parent folders are created with mode 0711. */
+static int open_folder(const char *path)
 {
 	char part[NAME_MAX + 1];
 	int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -57,7 +57,7 @@ static int walk(const char *path)
 		if (len < sizeof part) {
 			memcpy(part, path, len);
 			part[len] = 0;
-			folder = enter(above, part, last ? 0700 : 0711);
+			folder = open_subfolder(above, part, last ? 0700 : 0711);
 		}
 		close(above);
 		path += len;
@@ -65,8 +65,8 @@ static int walk(const char *path)
 	return folder;
 }
 
-/* Whether nothing is in it but files of a queue. */
-static bool is_queue(DIR *entries)
+/* Whether the folder contains only files of a queue. */
+static bool has_only_queue(DIR *entries)
 {
 	const struct dirent *entry;
 
@@ -77,7 +77,7 @@ static bool is_queue(DIR *entries)
 	return true;
 }
 
-static void give_files(int folder, DIR *entries, struct heir heir)
+static void give_files(int folder, DIR *entries, struct new_owner to)
 {
 	const struct dirent *entry;
 	struct stat st;
@@ -86,28 +86,28 @@ static void give_files(int folder, DIR *entries, struct heir heir)
 	while ((entry = readdir(entries)))
 		if (fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISREG(st.st_mode) && st.st_uid == 0 && st.st_nlink == 1 &&
-		    fchownat(folder, entry->d_name, heir.uid, heir.gid, AT_SYMLINK_NOFOLLOW) < 0)
-			continue; /* opening it says so */
+		    fchownat(folder, entry->d_name, to.uid, to.gid, AT_SYMLINK_NOFOLLOW) < 0)
+			continue; /* opening the file reports the error */
 }
 
-/* A queue that root has kept until now, or has just made. Others are left as they are. */
-static int give_folder(const char *path, struct heir heir, struct weir_error *error)
+/* Changes the owner of a folder that belongs to root. Folders of other users stay as they are. */
+static int give_folder(const char *path, struct new_owner to, struct weir_error *error)
 {
-	int folder = walk(path), copy = folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0);
+	int folder = open_folder(path), copy = folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0);
 	DIR *entries = copy < 0 ? NULL : fdopendir(copy);
 	struct stat st;
 	int rc = 0;
 
 	if (!entries || fstat(folder, &st) < 0) {
 		rc = wr_error_errno(error, WEIR_ESYS, "the queue's folder %s", path);
-	} else if (st.st_uid == 0 && !is_queue(entries)) {
+	} else if (st.st_uid == 0 && !has_only_queue(entries)) {
 		rc = wr_error(error, WEIR_EACCESS,
-			      "the queue's folder %s belongs to root, and other files are in it: "
-			      "name another, or chown it to the user of the service",
+			      "the queue's folder %s belongs to root and contains other files: "
+			      "choose another, or chown it to the user of the service",
 			      path);
 	} else if (st.st_uid == 0) {
-		give_files(folder, entries, heir);
-		if (fchown(folder, heir.uid, heir.gid) < 0)
+		give_files(folder, entries, to);
+		if (fchown(folder, to.uid, to.gid) < 0)
 			rc = wr_error_errno(error, WEIR_ESYS, "the queue's folder %s", path);
 	}
 	if (entries)
@@ -119,8 +119,9 @@ static int give_folder(const char *path, struct heir heir, struct weir_error *er
 	return rc;
 }
 
-/* The name that it holds lines of a shared queue by. Without the file each start has a new one. */
-static void give_owner_file(const char *table, struct heir heir)
+/* The file with the name under which this process holds lines of a shared queue. Without the file, each
+ * start gets a new name. */
+static void give_owner_file(const char *table, struct new_owner to)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -131,13 +132,13 @@ static void give_owner_file(const char *table, struct heir heir)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 	if (fd < 0)
 		return;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid != heir.uid &&
-	    st.st_nlink == 1 && fchown(fd, heir.uid, heir.gid) < 0)
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid != to.uid && st.st_nlink == 1 &&
+	    fchown(fd, to.uid, to.gid) < 0)
 		unlink(path);
 	close(fd);
 }
 
-/* Only root needs to be able to read the key. */
+/* Called as root: the service's user need not be able to read the key. */
 static int read_seals(struct wr_service *service, struct weir_error *error)
 {
 	service->seals = malloc(sizeof *service->seals);
@@ -157,31 +158,31 @@ void wr_queue_forget_seals(struct wr_service *service)
 int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error)
 {
 	const char *folder;
-	struct heir heir = {uid, gid};
+	struct new_owner to = {uid, gid};
 
 	if (!wr_queue_wanted(&service->settings.queue))
 		return 0;
 	if (service->settings.queue.key_file && read_seals(service, error) < 0)
 		return WEIR_EINVAL;
-	folder = wr_lite_folder(service->settings.queue.url);
+	folder = wr_sqlite_folder(service->settings.queue.url);
 	if (folder)
-		return give_folder(folder, heir, error);
-	give_owner_file(service->core->table->path, heir);
+		return give_folder(folder, to, error);
+	give_owner_file(service->core->table->path, to);
 	return 0;
 }
 
 int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
 			 struct weir_error *error)
 {
-	const char *folder = wr_queue_wanted(settings) ? wr_lite_folder(settings->url) : NULL;
+	const char *folder = wr_queue_wanted(settings) ? wr_sqlite_folder(settings->url) : NULL;
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;
-	/* A disk that is read-only may be writable later: the queue refuses requests until then. */
+	/* A read-only disk may become writable later. The queue refuses requests until then. */
 	if (errno == EROFS && access(folder, R_OK | X_OK) == 0)
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,
-			      "user %s cannot use the queue's folder %s: chmod o+x on the folders "
-			      "above it, or name another with --queue",
+			      "user %s cannot access the queue's folder %s: chmod o+x the folders "
+			      "above it, or choose another with --queue",
 			      user, folder);
 }

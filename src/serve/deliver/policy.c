@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/hop_by_hop.h"
 #include "base/str.h"
-#include "rules/rules.h"
 
 #define SECOND_US 1000000u
 #define DATE_MAX 64u
@@ -74,24 +74,12 @@ uint64_t wr_deliver_wait_us(uint64_t backoff_us, uint64_t asked_us, uint64_t lef
 
 /* ---- header fields ---- */
 
-static bool is_named(struct weir_str list, struct weir_str name)
-{
-	while (list.len) {
-		size_t comma = wr_str_find(list, ',');
-
-		if (wr_str_equal_nocase(wr_str_trim(wr_str_first(list, comma)), name))
-			return true;
-		list = wr_str_from(list, comma < list.len ? comma + 1 : comma);
-	}
-	return false;
-}
-
 bool wr_deliver_keeps(struct weir_str name, const struct weir_str *connection, size_t connections)
 {
-	if (wr_defer_drops(name))
+	if (wr_hop_by_hop_name(name))
 		return false;
 	for (size_t i = 0; i < connections; i++)
-		if (is_named(connection[i], name))
+		if (wr_hop_by_hop_listed(connection[i], name))
 			return false;
 	return true;
 }

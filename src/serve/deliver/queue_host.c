@@ -1,3 +1,4 @@
+/* Opens the queue, connects it to the loops and publishes its statistics; see queue_host.h. */
 #include "serve/deliver/queue_host.h"
 
 #include <openssl/err.h>
@@ -21,7 +22,7 @@ bool wr_queue_wanted(const struct wr_queue_settings *settings)
 	return settings->url && strcmp(settings->url, "off") != 0;
 }
 
-/* A file that is of no use is said now, not with every delivery. */
+/* Reports an unusable file at the start instead of at every delivery. */
 static int check_ca(const struct wr_queue_settings *settings, struct weir_error *error)
 {
 	X509_STORE *store;
@@ -31,7 +32,7 @@ static int check_ca(const struct wr_queue_settings *settings, struct weir_error 
 		return 0;
 	if (!settings->target || strncasecmp(settings->target, "https://", 8) != 0)
 		return wr_error(error, WEIR_EINVAL,
-				"--queue-target-ca is for a --queue-target that begins with "
+				"--queue-target-ca needs a --queue-target that begins with "
 				"https://");
 	store = X509_STORE_new();
 	good = store && X509_STORE_load_file(store, settings->target_ca) == 1;
@@ -39,8 +40,8 @@ static int check_ca(const struct wr_queue_settings *settings, struct weir_error 
 	ERR_clear_error();
 	return good ? 0
 		    : wr_error(error, WEIR_EINVAL,
-			       "--queue-target-ca: %s cannot be read, or has no certificate in PEM "
-			       "form",
+			       "--queue-target-ca: %s is unreadable, or contains no certificate in "
+			       "PEM form",
 			       settings->target_ca);
 }
 
@@ -58,9 +59,9 @@ int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *
 	return check_ca(settings, error);
 }
 
-/* ---- what the queue's thread calls ---- */
+/* ---- callbacks from the queue's thread ---- */
 
-/* Nginx's workers look there before they decide. */
+/* Publishes the length of a line in the table, where nginx workers read it before they decide. */
 static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	struct wr_queue_host *host = context;
@@ -72,7 +73,7 @@ static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint
 	wr_core_release(core);
 }
 
-static void on_say(void *context, enum wr_queue_level level, const char *text)
+static void log_message(void *context, enum wr_queue_level level, const char *text)
 {
 	static const int levels[] = {[WR_QUEUE_NOTICE] = WR_LOG_INFO,
 				     [WR_QUEUE_WARN] = WR_LOG_WARN,
@@ -90,14 +91,14 @@ void wr_queue_loop_wake(struct wr_queue_loop *own)
 	pthread_mutex_unlock(&own->lock);
 }
 
-static void wake(void *context)
+static void wake_loop(void *context)
 {
 	wr_queue_loop_wake(context);
 }
 
-/* ---- of the service ---- */
+/* ---- the service's part ---- */
 
-static struct wr_queue_opts opts_of(struct wr_queue_host *host)
+static struct wr_queue_opts make_opts(struct wr_queue_host *host)
 {
 	const struct wr_queue_settings *s = &host->settings->queue;
 	const struct wr_redis_settings *redis = &host->settings->redis;
@@ -119,7 +120,7 @@ static struct wr_queue_opts opts_of(struct wr_queue_host *host)
 		.keep_us = s->keep_ns / 1000,
 		.lease_us = s->timeout_ns / 1000 + WR_DELIVER_LEASE_US,
 		.waiting = on_waiting,
-		.say = on_say,
+		.say = log_message,
 		.context = host,
 	};
 }
@@ -150,7 +151,7 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	if (host->shared && service->core->table->path[0])
 		snprintf(host->owner_file, sizeof host->owner_file, "%s.queue",
 			 service->core->table->path);
-	opts = opts_of(host);
+	opts = make_opts(host);
 	host->began_s = (uint32_t)time(NULL) + 1;
 	rc = wr_queue_open(&opts, &host->queue, error);
 	wr_queue_forget_seals(service);
@@ -159,8 +160,8 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 		return rc;
 	}
 	service->queue = host;
-	wr_log(WR_LOG_INFO, "deferred requests are kept in %s, and %s%s", host->text,
-	       host->settings->queue.target ? "delivered to " : "delivered by others",
+	wr_log(WR_LOG_INFO, "deferred requests are stored in %s and delivered %s%s", host->text,
+	       host->settings->queue.target ? "to " : "by other processes",
 	       host->settings->queue.target ? host->settings->queue.target : "");
 	return 0;
 }
@@ -210,7 +211,7 @@ void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, u
 	weir_gauge_set(table, WEIR_GAUGE_QUEUE_TARGET_UP, seen.down_for_ns == 0, now_ns);
 }
 
-/* ---- of a loop ---- */
+/* ---- a loop's part ---- */
 
 static void on_wake(uv_async_t *async)
 {
@@ -243,7 +244,7 @@ int wr_queue_loop_init(struct wr_loop *loop)
 		return WEIR_EMEMORY;
 	own->closed = false;
 	own->wake.data = own;
-	own->port = wr_queue_port_new(host->queue, wake, own);
+	own->port = wr_queue_port_new(host->queue, wake_loop, own);
 	if (!own->port)
 		return WEIR_EMEMORY;
 	if (loop->number == 0)
@@ -271,7 +272,7 @@ void wr_queue_loop_free(struct wr_loop *loop)
 
 	if (!own)
 		return;
-	if (own->host) { /* it could not be made, and the queue goes on */
+	if (own->host) { /* wr_queue_loop_init failed, and the queue is still open */
 		own->host->loops[loop->number] = NULL;
 		if (own->port)
 			wr_queue_port_free(own->port);

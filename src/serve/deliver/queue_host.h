@@ -1,10 +1,8 @@
-/* Deferred requests in the service: the queue, what a loop has to do with it, and what is known of
- * it. The queue's own thread waits for the disk or for Redis; loops hand jobs to it and are told
- * later (queue/queue.h).
+/* The queue of deferred requests in the service. The queue has a thread of its own that waits for the
+ * disk or for Redis; loops submit jobs to it and get a callback later (queue/queue.h).
  *
- *   service   struct wr_queue_host   the queue, counts, how it stands
- *   loop      struct wr_queue_loop   its port, and in the first loop the deliverer
- * (serve/deliver/deliver.h)
+ *   service   struct wr_queue_host   the queue, counters, its last known statistics
+ *   loop      struct wr_queue_loop   its port to the queue; in the first loop also the deliverer
  */
 #ifndef WR_SERVE_DELIVER_QUEUE_HOST_H
 #define WR_SERVE_DELIVER_QUEUE_HOST_H
@@ -25,14 +23,14 @@ struct wr_service;
 struct weir_table;
 
 #define WR_QUEUE_URL_TEXT 256
-#define WR_QUEUE_FLIGHT_MAX (64u << 20) /* bytes on their way to the queue's thread */
+#define WR_QUEUE_FLIGHT_MAX (64u << 20) /* bytes of requests submitted and not stored yet */
 
-/* X(name, what): what this process did with deferred requests. */
+/* X(name, meaning): counters of this process. */
 #define WR_QUEUE_TALLY(X)                                                                          \
 	X(stored, "stored")                                                                        \
-	X(delivered, "delivered: the API server gave a final answer")                              \
-	X(retried, "tries that failed and will be made again")                                     \
-	X(dead, "given up")
+	X(delivered, "delivered: the API server gave a final response")                            \
+	X(retried, "failed attempts that will be repeated")                                        \
+	X(dead, "given up: dead letters")
 
 struct wr_queue_tally {
 #define WR_QUEUE_TALLY_FIELD(name, what) _Atomic uint64_t name;
@@ -41,29 +39,30 @@ struct wr_queue_tally {
 	_Atomic uint64_t refused[WR_QUEUE_REASON_COUNT];
 };
 
-/* How it stands, as of the last look. */
+/* The statistics of the queue at at_ns. */
 struct wr_queue_seen {
-	bool known; /* the rest is */
+	bool known; /* false: not read yet */
 	uint64_t at_ns;
 	struct wr_queue_stats stats;
-	uint32_t sending;     /* deliveries under way */
-	uint64_t down_for_ns; /* the target can not be reached for so long; 0: it can */
+	uint32_t sending;     /* deliveries in progress */
+	uint64_t down_for_ns; /* for how long the target has been unreachable; 0: it is reachable */
 };
 
 struct wr_queue_host {
 	struct wr_service *service;
 	const struct wr_settings *settings;
 	struct wr_queue *queue;
-	char text[WR_QUEUE_URL_TEXT]; /* the URL, without secrets */
-	char owner_file[544];         /* beside the table, for one process at a time; "": none */
-	bool shared;                  /* others may use it too */
-	uint32_t began_s;             /* what the table says of before is somebody else's */
-	_Atomic uint64_t flight;      /* bytes on their way */
-	_Atomic uint64_t due_us;      /* something was put that is due then; UINT64_MAX: no */
+	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
+	char owner_file[544];         /* identifies this process to a shared queue; "": none */
+	bool shared;                  /* other processes may use the queue too */
+	uint32_t began_s;             /* older line lengths in the table are of other processes */
+	_Atomic uint64_t flight;      /* bytes submitted and not stored yet */
+	_Atomic uint64_t
+		due_us; /* when the earliest newly queued request is due; UINT64_MAX: none */
 	struct wr_queue_tally tally;
-	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* of each loop; NULL: not made yet */
+	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: not created yet */
 
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* protects `seen` */
 	struct wr_queue_seen seen;
 };
 
@@ -71,33 +70,34 @@ struct wr_queue_loop {
 	struct wr_loop *loop;
 	struct wr_queue_host *host;
 	struct wr_queue_port *port;
-	struct wr_deliverer *deliverer; /* NULL: not in this loop, or there is no target */
+	struct wr_deliverer *deliverer; /* NULL: not the first loop */
 	uv_async_t wake;
-	pthread_mutex_t lock; /* of `closed`: then `wake` is not to be touched */
-	bool closed;
+	pthread_mutex_t lock; /* protects `closed` */
+	bool closed;          /* `wake` must not be used any more */
 };
 
-/* Whether a queue is wanted. */
+/* Whether the settings ask for a queue. */
 bool wr_queue_wanted(const struct wr_queue_settings *settings);
 
-/* URL and target as they are written. WEIR_EINVAL */
+/* Checks the syntax of URL and target. Returns 0 or WEIR_EINVAL. */
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error);
 
-/* hand_over.c: the folder of a file queue, and the file that names this process to a shared one,
- * become the user's. Both are made if they are missing. */
+/* hand_over.c: changes the owner of the folder of a file queue, or of the file that identifies this
+ * process to a shared queue. Creates them if they are missing. Reads --queue-key, which the new user
+ * need not be able to read. */
 int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error);
 
-/* The key of --queue-key, which wr_queue_give has read: the user need not be able to. */
+/* Erases the keys that wr_queue_give has read. */
 void wr_queue_forget_seals(struct wr_service *service);
 
-/* Afterwards, with the rights of that user: whether it gets to the folder. */
+/* Called after the change of user: checks that the user can access the folder. */
 int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
 			 struct weir_error *error);
 
-/* Opens it, with the rights that the service keeps. Before the loops are made. */
+/* Opens the queue after the change of user and before the loops are created. */
 int wr_queue_host_open(struct wr_service *service, struct weir_error *error);
 
-/* After the loops have ended: jobs come to their end, the thread ends. NULL is fine. */
+/* Called after the loops have ended: completes all jobs and ends the thread. NULL is allowed. */
 void wr_queue_host_close(struct wr_queue_host *host);
 
 static inline void wr_queue_count(_Atomic uint64_t *number, uint64_t more)
@@ -105,26 +105,26 @@ static inline void wr_queue_count(_Atomic uint64_t *number, uint64_t more)
 	atomic_fetch_add_explicit(number, more, memory_order_relaxed);
 }
 
-/* The same as gauges in the table. */
+/* Writes the statistics into the table as gauges. */
 void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, uint64_t now_ns);
 
-/* How it stands. */
+/* Copies the last known statistics. */
 void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen);
 
-/* ---- of a loop ---- */
+/* ---- a loop's part ---- */
 
-/* Before the loop runs; does nothing without a queue. WEIR_EMEMORY */
+/* Call it before the loop runs. Returns 0, also without a queue, or WEIR_EMEMORY. */
 int wr_queue_loop_init(struct wr_loop *loop);
-void wr_queue_loop_stop(struct wr_loop *loop); /* in its thread: handles are closed */
-void wr_queue_loop_free(struct wr_loop *loop); /* … after that, and after wr_queue_host_close */
+void wr_queue_loop_stop(struct wr_loop *loop); /* in the loop's thread: closes the handles */
+void wr_queue_loop_free(struct wr_loop *loop); /* after that and after wr_queue_host_close */
 
-/* No new deliveries; those under way go on. */
+/* Begins no new deliveries. Deliveries in progress continue. */
 void wr_queue_loop_drain(struct wr_loop *loop);
 
-/* Deliveries under way, and jobs that somebody waits for. */
+/* The number of deliveries in progress and of pending takes. */
 size_t wr_queue_loop_busy(const struct wr_loop *loop);
 
-/* There is another table. */
+/* The loop's core was replaced. */
 void wr_queue_loop_core(struct wr_loop *loop);
 
 /* Wakes the loop, from any thread. */

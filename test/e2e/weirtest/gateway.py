@@ -214,9 +214,9 @@ class Gateway:
 
     def renew_workers(self):
         before = self.workers()
-        times = len(re.findall("nginx takes the new configuration", self.output()))
+        times = len(re.findall("nginx loads the new configuration", self.output()))
         self.signal(signal.SIGHUP)
-        self.wait_said("nginx takes the new configuration", times + 1)
+        self.wait_said("nginx loads the new configuration", times + 1)
         wait_for(lambda: (now := self.workers()) and not now & before, "new workers")
 
     def output(self):

@@ -35,7 +35,7 @@ static unsigned line_of(struct weir_str key)
 
 static uint64_t replied(const struct call *call, size_t at)
 {
-	return (uint64_t)wr_remote_number(call->reply, at);
+	return (uint64_t)wr_queue_redis_number(call->reply, at);
 }
 
 static void expect(const struct call *call, const char *what, uint64_t said, uint64_t expected)
@@ -233,7 +233,7 @@ static void put(const struct call *call)
 			add(call, line);
 		row = &model->rows[model->count - 1];
 	}
-	expect_text(call, "put", wr_remote_text(call->reply, 1), why);
+	expect_text(call, "put", wr_queue_redis_text(call->reply, 1), why);
 	if (*why)
 		return;
 	expect(call, "id of a put", replied(call, 2), row->id);
@@ -294,7 +294,7 @@ static void expire(const struct call *call, unsigned line, uint64_t waiting)
 static void hand_out(const struct call *call, uint64_t fence, const redisReply *given)
 {
 	struct qs_model *model = call->model;
-	uint64_t id = (uint64_t)wr_remote_number(given, 0);
+	uint64_t id = (uint64_t)wr_queue_redis_number(given, 0);
 	struct qs_row *row = find(model, id);
 	const struct qs_row *first = row ? head(model, row->line) : NULL;
 	struct qs_line *line = row ? &model->lines[row->line] : NULL;
@@ -310,8 +310,8 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 	if (row->due_us > call->now_us || row->expires_us <= call->now_us)
 		qs_fail(call->world, "%" PRIu64 " is given out and not due, or too old", id);
 	expect(call, "fence", fence, ++model->fences);
-	expect(call, "tries", (uint64_t)wr_remote_number(given, 5), row->tries);
-	expect(call, "body", read_order(call, wr_remote_text(given, 16)), row->order);
+	expect(call, "tries", (uint64_t)wr_queue_redis_number(given, 5), row->tries);
+	expect(call, "body", read_order(call, wr_queue_redis_text(given, 16)), row->order);
 	*line = (struct qs_line){
 		.fence = fence, .id = id, .until_us = call->now_us + number(call, 1)};
 	snprintf(line->owner, sizeof line->owner, "%.*s", (int)call->args[3].len,
@@ -349,8 +349,8 @@ static void take(const struct call *call)
 	if (is_stale(call))
 		return;
 	reclaim(call);
-	for (; at + 1 < reply->elements && wr_remote_text(reply, at).len; at += 2)
-		expire(call, line_of(wr_remote_text(reply, at)), replied(call, at + 1));
+	for (; at + 1 < reply->elements && wr_queue_redis_text(reply, at).len; at += 2)
+		expire(call, line_of(wr_queue_redis_text(reply, at)), replied(call, at + 1));
 	expect(call, "expired", replied(call, 1), (at - 3) / 2);
 	given = (reply->elements - at - 1) / 2;
 	if (given > number(call, 0))
@@ -421,11 +421,11 @@ static void settle(const struct call *call)
 	if (owned && row && row->state == QS_WAITING) {
 		settle_owned(call, row);
 	} else if (!row || row->fence != fence) {
-		expect_text(call, "settle by who has it no more", wr_remote_text(call->reply, 1),
-			    "lost");
+		expect_text(call, "settle by who has it no more",
+			    wr_queue_redis_text(call->reply, 1), "lost");
 		return;
 	}
-	expect_text(call, "settle", wr_remote_text(call->reply, 1), "");
+	expect_text(call, "settle", wr_queue_redis_text(call->reply, 1), "");
 	expect(call, "state of what was settled", replied(call, 2), row->state);
 	expect(call, "waiting after a settle", replied(call, 3),
 	       qs_model_waiting(model, number_of_line));
@@ -500,10 +500,10 @@ static void ticket(const struct call *call)
 	shown = call->reply->element[3];
 	expect(call, "position", replied(call, 1), position(model, row));
 	expect(call, "taken", replied(call, 2), is_taken(model, row));
-	expect(call, "id of a ticket", (uint64_t)wr_remote_number(shown, 0), row->id);
-	expect(call, "state of a ticket", (uint64_t)wr_remote_number(shown, 4), row->state);
-	expect(call, "tries of a ticket", (uint64_t)wr_remote_number(shown, 5), row->tries);
-	expect(call, "status of a ticket", (uint64_t)wr_remote_number(shown, 12), row->status);
+	expect(call, "id of a ticket", (uint64_t)wr_queue_redis_number(shown, 0), row->id);
+	expect(call, "state of a ticket", (uint64_t)wr_queue_redis_number(shown, 4), row->state);
+	expect(call, "tries of a ticket", (uint64_t)wr_queue_redis_number(shown, 5), row->tries);
+	expect(call, "status of a ticket", (uint64_t)wr_queue_redis_number(shown, 12), row->status);
 }
 
 /* ---- tidy, stats, poll ---- */
@@ -577,7 +577,8 @@ static void poll(const struct call *call)
 {
 	for (size_t at = 2; at + 1 < call->reply->elements; at += 2)
 		expect(call, "waiting by a poll", replied(call, at + 1),
-		       qs_model_waiting(call->model, line_of(wr_remote_text(call->reply, at))));
+		       qs_model_waiting(call->model,
+					line_of(wr_queue_redis_text(call->reply, at))));
 }
 
 static void drop_some(const struct call *call)

@@ -42,12 +42,12 @@ void qs_node_wake(struct qs_node *node)
 	qs_at(node->world, node->world->now_us, node, resume, node, node->naps);
 }
 
-static struct wr_moment moment(const struct qs_node *node)
+static struct wr_queue_moment moment(const struct qs_node *node)
 {
 	uint64_t now_us = node->world->now_us;
 
-	return (struct wr_moment){EPOCH_US + now_us + (uint64_t)node->wall_ahead_us,
-				  SECOND + now_us};
+	return (struct wr_queue_moment){EPOCH_US + now_us + (uint64_t)node->wall_ahead_us,
+					SECOND + now_us};
 }
 
 /* ---- the thread: queue/thread.c ---- */
@@ -97,7 +97,7 @@ static void do_batch(struct qs_node *node, struct wr_queue_job **batch, size_t c
 			batch[i]->reason = node->reason;
 	if (node->dead) {
 		for (size_t i = 0; i < count; i++)
-			wr_job_reset(batch[i]);
+			wr_queue_job_reset(batch[i]);
 		return;
 	}
 	look_at_store(node);
@@ -555,7 +555,7 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 {
 	struct qs_node *node = &world->nodes[number];
 	struct weir_error error = {0};
-	struct wr_remote *remote;
+	struct wr_queue_redis *remote;
 
 	node->world = world;
 	node->number = number;
@@ -570,11 +570,11 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	node->opts = world->plan->opts;
 	node->opts.waiting = tell;
 	node->opts.context = node;
-	if (wr_remote_new(&node->opts, NULL, &node->store, &error) < 0) {
+	if (wr_queue_redis_new(&node->opts, NULL, &node->store, &error) < 0) {
 		fprintf(stderr, "%s\n", error.text);
 		abort();
 	}
-	remote = (struct wr_remote *)node->store;
+	remote = (struct wr_queue_redis *)node->store;
 	remote->link.wire = &qs_wire;
 	remote->link.wire_context = node;
 	snprintf(remote->owner.name, sizeof remote->owner.name, "node%u-%u", number, node->names);

@@ -354,4 +354,4 @@ static void wire_close(void *context)
 	node->connection = NULL;
 }
 
-const struct wr_remote_wire qs_wire = {wire_connect, wire_send, wire_receive, wire_close};
+const struct wr_queue_redis_wire qs_wire = {wire_connect, wire_send, wire_receive, wire_close};

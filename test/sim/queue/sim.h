@@ -32,7 +32,7 @@
 
 #include "sim/dice.h"
 #include "sim/mini.h"
-#include "queue/remote.h"
+#include "queue/redis_backend.h"
 #include "serve/deliver/absent.h"
 #include "serve/deliver/policy.h"
 
@@ -130,11 +130,11 @@ struct qs_line {
 	uint64_t fence; /* 0: nobody has it */
 	uint64_t id;
 	uint64_t until_us;
-	char owner[WR_OWNER_TEXT];
+	char owner[WR_QUEUE_OWNER_TEXT];
 };
 
 struct qs_owner {
-	char name[WR_OWNER_TEXT];
+	char name[WR_QUEUE_OWNER_TEXT];
 	uint64_t link;
 };
 
@@ -201,7 +201,7 @@ struct qs_server {
 	struct qs_connection *connections;
 };
 
-extern const struct wr_remote_wire qs_wire; /* context: a node */
+extern const struct wr_queue_redis_wire qs_wire; /* context: a node */
 
 void qs_server_start(struct qs_world *world, const struct qs_mutation *mutation);
 void qs_server_free(struct qs_world *world);
@@ -247,7 +247,7 @@ struct qs_node {
 	bool running, dead;
 	uint64_t naps;
 	struct wr_queue_opts opts;
-	struct wr_store *store;
+	struct wr_queue_backend *store;
 	bool open;
 	enum wr_queue_reason reason;
 	uint64_t tried_us, ticked_us;

@@ -29,8 +29,8 @@ static void plan_bounds(struct qs_plan *plan, struct wr_dice *dice)
 		.max_dead = wr_dice_percent(dice, 30) ? 3 : 1000,
 		.max_dead_bytes = wr_dice_percent(dice, 30) ? 4000 : 1u << 30,
 		.max_tickets = wr_dice_percent(dice, 20) ? 10 : 1000000,
-		.keep_us = WR_DAY_US,
-		.keep_dead_us = 30 * WR_DAY_US,
+		.keep_us = WR_QUEUE_DAY_US,
+		.keep_dead_us = 30 * WR_QUEUE_DAY_US,
 		.lease_us = plan->deliver_us + WR_DELIVER_LEASE_US,
 		.timeout_us = wr_dice_between(dice, SECOND, 5 * SECOND),
 		.free_bytes_min = 1,
@@ -61,8 +61,8 @@ void qs_plan_make(struct qs_plan *plan, uint64_t seed)
 	plan->deliver_us = wr_dice_between(&dice, 2, 20) * SECOND;
 	plan->delay_us = wr_dice_scale(&dice, 200, 100 * MS);
 	plan->max_tries = (uint32_t)wr_dice_between(&dice, 1, 6);
-	plan->max_age_us =
-		wr_dice_percent(&dice, 25) ? wr_dice_between(&dice, 5, 60) * SECOND : WR_DAY_US;
+	plan->max_age_us = wr_dice_percent(&dice, 25) ? wr_dice_between(&dice, 5, 60) * SECOND
+						      : WR_QUEUE_DAY_US;
 	plan_bounds(plan, &dice);
 }
 

@@ -1,0 +1,18 @@
+/* Header fields that belong to one connection (RFC 9110, 7.6.1). A request that is stored and
+ * delivered later does not carry them. Used by the rules, the deliverer of deferred requests and
+ * the nginx module. */
+#ifndef WR_BASE_HOP_BY_HOP_H
+#define WR_BASE_HOP_BY_HOP_H
+
+#include <stdbool.h>
+
+#include <weir/rules.h>
+
+/* Whether a field of this name, in any case, is hop-by-hop, frames the message, or is set by the
+ * deliverer itself: Connection, TE, Content-Length, X-Weir-Deferred, … */
+bool wr_hop_by_hop_name(struct weir_str name);
+
+/* Whether the value of a Connection field lists this name: "close, X-Trace" lists x-trace. */
+bool wr_hop_by_hop_listed(struct weir_str connection, struct weir_str name);
+
+#endif

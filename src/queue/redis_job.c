@@ -1,0 +1,383 @@
+/* Writes jobs as calls of the script and reads its replies as their results. Called by
+ * redis_backend.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "queue/record.h"
+#include "queue/redis_backend.h"
+
+#define REMIND_US 60000000u
+#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US) /* so that sums of times are exact in Lua's numbers */
+
+/* ---- calls ---- */
+
+void wr_queue_redis_begin_call(struct wr_queue_redis *redis, const char *verb, size_t args)
+{
+	struct wr_commands *out = &redis->link.out;
+
+	wr_command_begin(out, 5 + args);
+	wr_command_text(out, "EVALSHA");
+	wr_command_text(out, wr_script_lines.sha1);
+	wr_command_text(out, "1");
+	wr_command_text(out, redis->base);
+	wr_command_text(out, verb);
+}
+
+static void write_number(struct wr_queue_redis *redis, uint64_t value)
+{
+	wr_command_number(&redis->link.out, value > INT64_MAX ? INT64_MAX : (int64_t)value);
+}
+
+static void write_text(struct wr_queue_redis *redis, struct weir_str value)
+{
+	wr_command_arg(&redis->link.out, value.ptr, value.len);
+}
+
+static void write_duration(struct wr_queue_redis *redis, uint64_t us)
+{
+	write_number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+	while (len && bytes[len - 1] == 0)
+		len--;
+	return len == 0;
+}
+
+static bool write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+{
+	const struct wr_deferred *r = job->put.request;
+	const struct wr_queue_opts *opts = redis->backend.opts;
+	size_t head_len = wr_queue_record_size(r);
+	uint8_t *head = malloc(head_len);
+	uint8_t hash[WR_TICKET_HASH_BYTES];
+	bool good;
+
+	/* A repeated put keeps its ticket, by which the script recognizes it. */
+	good = !is_zero(job->put.ticket, WR_TICKET_BYTES) || wr_ticket_make(job->put.ticket, hash);
+	wr_ticket_hash(job->put.ticket, hash);
+	if (!head || !good || !wr_queue_record_write(r, hash, redis->backend.seals, head)) {
+		free(head);
+		return false;
+	}
+	wr_queue_redis_begin_call(redis, "put", 15);
+	wr_command_arg(&redis->link.out, hash, sizeof hash);
+	wr_command_arg(&redis->link.out, r->key, sizeof r->key);
+	write_text(redis, r->rule);
+	write_number(redis, r->max_tries);
+	write_duration(redis, job->put.max_age_us);
+	write_duration(redis, r->interval_us);
+	write_duration(redis, job->put.wait_us);
+	write_number(redis, head_len + r->body.len + r->rule.len + WR_QUEUE_RECORD_OVERHEAD);
+	write_number(redis, r->body.len);
+	wr_command_arg(&redis->link.out, head, head_len);
+	write_text(redis, r->body);
+	write_number(redis, job->put.max_waiting);
+	write_number(redis, opts->max_requests);
+	write_number(redis, opts->max_bytes);
+	write_number(redis, opts->max_line_bytes);
+	free(head);
+	return true;
+}
+
+/* The first take on a connection makes the script free requests whose take reply was lost. The
+ * number of the connection lets the script ignore takes that arrive late from an earlier
+ * connection. */
+static void write_take_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
+{
+	redis->links += redis->link.untaken;
+	wr_queue_redis_begin_call(redis, "take", 6);
+	write_number(redis, job->take.max);
+	write_number(redis, redis->backend.opts->lease_us);
+	write_duration(redis, redis->backend.opts->keep_dead_us);
+	wr_command_text(&redis->link.out, redis->owner.name);
+	wr_command_number(&redis->link.out, redis->link.untaken ? (int64_t)redis->heard : -1);
+	write_number(redis, redis->links);
+	redis->link.untaken = false;
+}
+
+static void write_settle_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
+{
+	static const char *const outcomes[] = {"delivered", "again", "dead", "release", "absent"};
+
+	wr_queue_redis_begin_call(redis, "settle", 9);
+	write_number(redis, job->settle.id);
+	wr_command_arg(&redis->link.out, job->settle.key, sizeof job->settle.key);
+	write_number(redis, job->settle.fence);
+	wr_command_text(&redis->link.out, outcomes[job->settle.outcome]);
+	write_number(redis, job->settle.status);
+	write_duration(redis, job->settle.wait_us);
+	write_text(redis, wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX));
+	write_duration(redis, redis->backend.opts->keep_us);
+	write_duration(redis, redis->backend.opts->keep_dead_us);
+}
+
+/* Writes the states as digits for the script, which has no state `delivering`. */
+static struct weir_str state_digits(uint8_t states, char digits[WR_DEFERRED_STATE_COUNT])
+{
+	size_t len = 0;
+
+	for (unsigned i = 0; i < WR_DEFERRED_STATE_COUNT; i++)
+		if (states & 1u << i)
+			digits[len++] = i == WR_DEFERRED_DELIVERING ? '0' : (char)('0' + i);
+	return (struct weir_str){digits, len};
+}
+
+static void write_page_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+{
+	static const char *const verbs[] = {[WR_QUEUE_LIST] = "list",
+					    [WR_QUEUE_SHOW] = "show",
+					    [WR_QUEUE_RETRY] = "retry",
+					    [WR_QUEUE_DROP] = "drop"};
+	const struct wr_queue_filter *filter = &job->page.filter;
+	const struct wr_queue_opts *opts = redis->backend.opts;
+	char digits[WR_DEFERRED_STATE_COUNT];
+
+	if (job->page.max == 0 || job->page.max > WR_QUEUE_REDIS_PAGE_MAX)
+		job->page.max = WR_QUEUE_REDIS_PAGE_MAX;
+	wr_queue_redis_begin_call(redis, verbs[job->verb], 10);
+	write_text(redis, filter->rule);
+	wr_command_arg(&redis->link.out, filter->key, filter->key ? WR_LINE_KEY_BYTES : 0);
+	write_text(redis, state_digits(filter->states, digits));
+	write_number(redis, filter->id);
+	write_number(redis, job->page.after);
+	write_number(redis, job->page.max);
+	write_duration(redis, opts->keep_us);
+	write_number(redis, opts->max_requests);
+	write_number(redis, opts->max_bytes);
+	write_number(redis, opts->max_line_bytes);
+}
+
+static void write_ticket_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
+{
+	uint8_t hash[WR_TICKET_HASH_BYTES];
+
+	wr_ticket_hash(job->ticket.ticket, hash);
+	wr_queue_redis_begin_call(redis, "ticket", 1);
+	wr_command_arg(&redis->link.out, hash, sizeof hash);
+}
+
+bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+{
+	switch (job->verb) {
+	case WR_QUEUE_PUT:
+		if (!write_put_call(redis, job))
+			return false;
+		break;
+	case WR_QUEUE_TAKE:
+		write_take_call(redis, job);
+		break;
+	case WR_QUEUE_SETTLE:
+		write_settle_call(redis, job);
+		break;
+	case WR_QUEUE_TICKET:
+		write_ticket_call(redis, job);
+		break;
+	case WR_QUEUE_LIST:
+	case WR_QUEUE_SHOW:
+	case WR_QUEUE_RETRY:
+	case WR_QUEUE_DROP:
+		write_page_call(redis, job);
+		break;
+	case WR_QUEUE_STATS:
+		wr_queue_redis_begin_call(redis, "stats", 0);
+		break;
+	case WR_QUEUE_RECOUNT:
+		wr_queue_redis_begin_call(redis, "poll", 1);
+		wr_command_number(&redis->link.out, -1);
+		break;
+	}
+	return wr_command_end(&redis->link.out);
+}
+
+/* ---- replies ---- */
+
+static void read_put_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			   const redisReply *reply)
+{
+	job->reason = wr_queue_redis_reason_of(wr_queue_redis_text(reply, 1));
+	if (job->reason != WR_QUEUE_OK)
+		return;
+	job->put.id = (uint64_t)wr_queue_redis_number(reply, 2);
+	job->put.position = (uint64_t)wr_queue_redis_number(reply, 3);
+	wr_queue_backend_report_waiting(&redis->backend, job->put.request->key,
+					(uint64_t)wr_queue_redis_number(reply, 4));
+}
+
+static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			    const redisReply *reply)
+{
+	struct wr_deferred **tail = &job->take.first;
+	uint64_t now_us = (uint64_t)wr_queue_redis_number(reply, 0);
+	int64_t next_us = wr_queue_redis_number(reply, 2);
+	size_t at = wr_queue_redis_report_lines(redis, reply, 3) + 1;
+
+	if (wr_queue_redis_number(reply, 1) < 0) {
+		/* An earlier process with this owner name had more connections. Continue its
+		 * count and repeat the take. */
+		redis->links = (uint64_t)next_us;
+		redis->link.untaken = true;
+		job->take.next_us = 0;
+		return;
+	}
+	job->take.expired = (uint32_t)wr_queue_redis_number(reply, 1);
+	job->take.next_us = next_us < 0 ? UINT64_MAX : (uint64_t)next_us;
+	for (; at + 1 < reply->elements; at += 2) {
+		uint64_t fence = (uint64_t)wr_queue_redis_number(reply, at);
+		struct wr_deferred *row =
+			wr_queue_redis_read_row(redis, reply->element[at + 1], now_us, true);
+
+		redis->heard = fence > redis->heard ? fence : redis->heard;
+		if (!row) {
+			job->reason = WR_QUEUE_FAILED;
+			continue;
+		}
+		row->fence = fence;
+		row->state = WR_DEFERRED_DELIVERING;
+		row->position = 1;
+		*tail = row;
+		tail = &row->next;
+		job->take.count++;
+	}
+}
+
+static void read_settle_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			      const redisReply *reply)
+{
+	int64_t state = wr_queue_redis_number(reply, 2);
+
+	job->reason = wr_queue_redis_reason_of(wr_queue_redis_text(reply, 1));
+	if (job->reason != WR_QUEUE_OK)
+		return;
+	job->settle.state = state >= 0 && state < WR_DEFERRED_STATE_COUNT
+				    ? (enum wr_deferred_state)state
+				    : WR_DEFERRED_WAITING;
+	job->settle.waiting = (uint64_t)wr_queue_redis_number(reply, 3);
+	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
+}
+
+/* Reads the elements at, at + 1 and at + 2: position, whether it is taken, the row. */
+static struct wr_deferred *read_shown(const struct wr_queue_redis *redis, const redisReply *reply,
+				      size_t at)
+{
+	uint64_t now_us = (uint64_t)wr_queue_redis_number(reply, 0);
+	struct wr_deferred *row =
+		wr_queue_redis_read_row(redis, reply->element[at + 2], now_us, false);
+
+	if (!row)
+		return NULL;
+	row->position = (uint64_t)wr_queue_redis_number(reply, at);
+	if (row->state == WR_DEFERRED_WAITING && wr_queue_redis_number(reply, at + 1))
+		row->state = WR_DEFERRED_DELIVERING;
+	return row;
+}
+
+static void read_ticket_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			      const redisReply *reply)
+{
+	if (reply->elements < 4) {
+		job->reason = WR_QUEUE_UNKNOWN;
+		return;
+	}
+	job->ticket.found = read_shown(redis, reply, 1);
+	if (!job->ticket.found)
+		job->reason = WR_QUEUE_FAILED;
+}
+
+static void read_page_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			    const redisReply *reply)
+{
+	uint8_t states = job->page.filter.states;
+	struct wr_deferred **tail = &job->page.first;
+	size_t at = wr_queue_redis_report_lines(redis, reply, 6) + 1;
+
+	job->page.last = (uint64_t)wr_queue_redis_number(reply, 1);
+	job->page.end = (uint64_t)wr_queue_redis_number(reply, 2);
+	job->page.count = (uint32_t)wr_queue_redis_number(reply, 3);
+	job->page.left = (uint32_t)wr_queue_redis_number(reply, 4);
+	for (; at + 2 < reply->elements; at += 3) {
+		struct wr_deferred *row = read_shown(redis, reply, at);
+
+		if (!row || (states && !(states & 1u << row->state))) {
+			wr_deferred_free(row);
+			job->page.count--;
+			continue;
+		}
+		if (job->verb == WR_QUEUE_LIST) {
+			row->fields = NULL;
+			row->field_count = 0;
+		}
+		*tail = row;
+		tail = &row->next;
+	}
+	if (job->page.filter.id && job->page.count == 0)
+		job->reason = job->page.left
+				      ? wr_queue_redis_reason_of(wr_queue_redis_text(reply, 5))
+				      : WR_QUEUE_UNKNOWN;
+}
+
+static void read_stats_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			     const redisReply *reply)
+{
+	struct wr_queue_stats *s = &job->stats;
+	uint64_t *const to[] = {&s->waiting,       &s->delivering, &s->dead,
+				&s->bytes,         &s->lines,      &s->tickets,
+				&s->oldest_us,     &s->put_total,  &s->delivered_total,
+				&s->retried_total, &s->dead_total, &s->dropped_total};
+
+	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
+		*to[i] = (uint64_t)wr_queue_redis_number(reply, i + 1);
+	s->commits_total = redis->commits;
+}
+
+/* Logs an error reply, once a minute. The text of WR_QUEUE_FAILED refers to the log. */
+static void log_error_reply(struct wr_queue_redis *redis, const redisReply *reply)
+{
+	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
+		return;
+	redis->logged_us = redis->now.mono_us | 1;
+	wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR, "the queue's Redis replied: %.*s",
+			     (int)(reply->len < 300 ? reply->len : 300), reply->str);
+}
+
+void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_job *job,
+				const redisReply *reply)
+{
+	if (reply->type == REDIS_REPLY_ERROR) {
+		job->reason = wr_queue_redis_error_reason(reply);
+		log_error_reply(redis, reply);
+		return;
+	}
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
+		job->reason = WR_QUEUE_FAILED;
+		return;
+	}
+	switch (job->verb) {
+	case WR_QUEUE_PUT:
+		read_put_reply(redis, job, reply);
+		break;
+	case WR_QUEUE_TAKE:
+		read_take_reply(redis, job, reply);
+		break;
+	case WR_QUEUE_SETTLE:
+		read_settle_reply(redis, job, reply);
+		break;
+	case WR_QUEUE_TICKET:
+		read_ticket_reply(redis, job, reply);
+		break;
+	case WR_QUEUE_LIST:
+	case WR_QUEUE_SHOW:
+	case WR_QUEUE_RETRY:
+	case WR_QUEUE_DROP:
+		read_page_reply(redis, job, reply);
+		break;
+	case WR_QUEUE_STATS:
+		read_stats_reply(redis, job, reply);
+		break;
+	case WR_QUEUE_RECOUNT:
+		wr_queue_redis_report_lines(redis, reply, 2);
+		break;
+	}
+}

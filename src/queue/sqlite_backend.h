@@ -1,0 +1,241 @@
+/* The SQLite backend: a queue in its own folder. Private to sqlite_*.c.
+ *
+ *   queue.db       0600; table request: a row per request, also for finished ones until their
+ * ticket expires. Table content: head and body of waiting and dead requests. Table delivered: ids
+ * of delivered requests whose rows have not been updated yet queue.db-wal   0600; SQLite's
+ * write-ahead log queue.lock     0600; locked by the process that uses the folder
+ *
+ * Memory holds the lines of waiting requests with their takes (sqlite_lines.h) and a temporary
+ * table that maps tickets to rows. Both follow transactions and cost no disk writes. They are lost
+ * with the process: a request that was taken then waits again. */
+#ifndef WR_QUEUE_SQLITE_BACKEND_H
+#define WR_QUEUE_SQLITE_BACKEND_H
+
+#include <limits.h>
+#include <sqlite3.h>
+
+#include "queue/sqlite_lines.h"
+#include "queue/backend.h"
+
+/* X(enum, SQL): statements that are prepared when the file is opened. */
+#define WR_SQLITE_SQL(X)                                                                           \
+	X(BEGIN, "BEGIN")                                                                          \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(SAVE, "UPDATE meta SET now = ?1, put = ?2, delivered = ?3, retried = ?4, dead = ?5, "    \
+		"dropped = ?6")                                                                    \
+	X(PUT, "INSERT INTO request (id, ticket, key, rule, state, tries, max_tries, max_age, "    \
+	       "interval, accepted, due, expires, bytes, body_len) "                               \
+	       "VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?8 + ?9, ?8 + ?6, ?10, ?11)")        \
+	X(PUT_CONTENT, "INSERT INTO content (id, head, body) VALUES (?1, ?2, ?3)")                 \
+	X(TRIES, "SELECT tries, max_tries, expires, bytes FROM request WHERE id = ?1")             \
+	X(RETRY_LATER,                                                                             \
+	  "UPDATE request SET tries = tries + ?5, due = ?2, status = ?3, reason = ?4 "             \
+	  "WHERE id = ?1")                                                                         \
+	X(FINISH, "UPDATE request SET state = ?2, tries = tries + ?3, done = ?4, gone = ?5, "      \
+		  "status = ?6, reason = ?7, bytes = ?8 WHERE id = ?1")                            \
+	X(DELETE_CONTENT, "DELETE FROM content WHERE id = ?1")                                     \
+	X(REVIVE, "UPDATE request SET state = 0, tries = 0, due = ?2, expires = ?2 + max_age, "    \
+		  "done = NULL, gone = NULL WHERE id = ?1")                                        \
+	X(NOW_DUE, "UPDATE request SET due = ?2 WHERE id = ?1")                                    \
+	X(TICKET, "INSERT INTO ticket (hash, id) VALUES (?1, ?2)")                                 \
+	X(DELETE_TICKET, "DELETE FROM ticket WHERE hash = ?1 AND id = ?2")                         \
+	X(BY_TICKET, "SELECT r.id FROM ticket AS t JOIN request AS r ON r.id = t.id "              \
+		     "WHERE t.hash = ?1 AND r.ticket = ?2")                                        \
+	X(ROW, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "      \
+	       "expires, done, status, reason, body_len, bytes FROM request WHERE id = ?1")        \
+	X(WHOLE, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "    \
+		 "expires, done, status, reason, body_len, bytes, head, body "                     \
+		 "FROM request AS r LEFT JOIN content AS c ON c.id = r.id WHERE r.id = ?1")        \
+	X(DELIVERED, "INSERT INTO delivered (id, status, done) VALUES (?1, ?2, ?3)")               \
+	/* state 2 is WR_DEFERRED_DELIVERED */                                                     \
+	X(SWEEP_ROWS, "UPDATE request SET state = 2, reason = NULL, bytes = 0, "                   \
+		      "(done, gone, status) = (SELECT done, done + ?1, status FROM delivered "     \
+		      "AS d WHERE d.id = request.id) WHERE id IN (SELECT id FROM delivered)")      \
+	X(SWEEP_CONTENT, "DELETE FROM content WHERE id IN (SELECT id FROM delivered)")             \
+	X(SWEEP_DONE, "DELETE FROM delivered")                                                     \
+	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")     \
+	X(ACCEPTED, "SELECT accepted FROM request WHERE id = ?1")                                  \
+	/* state 3 is WR_DEFERRED_DEAD: ?3 = 0 finds only finished requests, no dead letters */    \
+	X(EXPIRED,                                                                                 \
+	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "  \
+	  "ORDER BY gone LIMIT ?2")                                                                \
+	X(DEAD, "SELECT id, state, bytes, ticket FROM request WHERE state = 3 "                    \
+		"ORDER BY gone LIMIT ?1")                                                          \
+	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
+	X(DELETE_REQUEST, "DELETE FROM request WHERE id = ?1")                                     \
+	X(VACUUM, "PRAGMA incremental_vacuum(256)")
+
+enum wr_sqlite_sql {
+#define WR_SQLITE_ENUM(name, sql) WR_SQL_##name,
+	WR_SQLITE_SQL(WR_SQLITE_ENUM)
+#undef WR_SQLITE_ENUM
+		WR_SQL_COUNT
+};
+
+/* A line that changed in the current transaction; reported after the commit. */
+struct wr_sqlite_change {
+	uint8_t key[WR_LINE_KEY_BYTES];
+	uint64_t waiting;
+};
+
+/* Counters, so that no query has to count. Restored when a transaction is rolled back. */
+struct wr_sqlite_counts {
+	uint64_t waiting, delivering, dead, bytes, tickets, lines;
+	uint64_t dead_bytes; /* part of `bytes` */
+	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
+	uint64_t last_id;
+	uint64_t unswept; /* rows of table delivered */
+	bool touched;     /* the transaction changes the file */
+};
+
+struct wr_sqlite {
+	struct wr_queue_backend backend;
+	const char *folder;
+	char path[PATH_MAX];
+	int lock;
+	sqlite3 *db;
+	sqlite3_stmt *sql[WR_SQL_COUNT];
+	struct wr_queue_lines lines;
+	struct wr_sqlite_counts counts, committed;
+	uint64_t commits;
+	uint64_t fence;     /* number of the last take */
+	uint64_t old_fence; /* number of the last take before the file was opened */
+	uint64_t ahead_us;  /* the queue's time − the monotonic clock */
+	uint64_t now_us;    /* the queue's time of the current jobs */
+	uint64_t wall_us;   /* the wall clock at that time */
+	uint64_t space;     /* bytes of the disk that puts of this transaction may still use */
+	uint64_t wal_pages; /* in the write-ahead log and not yet in the file */
+	uint64_t full_us;   /* time of the last log line about a full disk; 0: never */
+	bool removed;       /* the file was removed, and that was logged */
+	struct wr_sqlite_change *changes;
+	size_t change_count, change_cap;
+};
+
+/* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK, or a reason with *error filled
+ * in; then all is closed again. */
+enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_queue_moment now,
+				    struct weir_error *error);
+void wr_sqlite_close(struct wr_sqlite *sqlite);
+
+/* Whether the open file was removed or renamed. It still works, but the next process will not find
+ * its requests. */
+bool wr_sqlite_is_removed(struct wr_sqlite *sqlite);
+
+/* Translates a result code of SQLite into the reason for a job. */
+enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc);
+
+/* sqlite_schema.c: checks the file, creates its tables, prepares statements, and reads counters and
+ * lines into memory. Sets sqlite->now_us. */
+enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
+				       struct weir_error *error);
+
+#define WR_SQLITE_HASH_BYTES 8 /* of a ticket's hash in the index of tickets */
+
+/* sqlite_backend.c: returns a statement, reset and without bindings. */
+sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which);
+
+/* Runs a statement that returns no rows. Returns SQLITE_OK or the error. */
+int wr_sqlite_execute(sqlite3_stmt *sql);
+
+/* Notes a change to be reported after the commit. Returns SQLITE_OK or SQLITE_NOMEM. */
+int wr_sqlite_note_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
+
+/* The jobs. Each returns SQLITE_OK with job->reason and the results set, or an error; then the
+ * whole transaction is rolled back. */
+int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job);    /* sqlite_put.c */
+int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job);   /* sqlite_take.c */
+int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* sqlite_settle.c */
+int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* sqlite_page.c */
+int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job);
+int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job);
+int wr_sqlite_recount(struct wr_sqlite *sqlite);
+
+/* sqlite_steps.c: steps that several jobs share. They return SQLITE_OK or an error. */
+
+/* The state of a line. All 0: no request waits there. */
+struct wr_sqlite_line {
+	uint64_t head, waiting, fence;
+	uint64_t bytes; /* of the head, if it is taken */
+	uint64_t held;  /* bytes of all waiting requests */
+};
+struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
+
+/* sqlite_put.c: returns WR_QUEUE_OK if one more request of this size may wait in the line, else the
+ * limit that is reached. */
+enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
+					    const struct wr_sqlite_line *line, uint64_t bytes,
+					    uint64_t max_waiting);
+
+/* Sets when a request is due. If it was taken, it no longer is. */
+int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id,
+			   uint64_t due_us);
+
+/* Adds a request to its line. `line` is the state before. */
+int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
+			struct wr_queue_position position, const struct wr_sqlite_line *line);
+
+/* Removes a request from its line, after its row was changed. */
+int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
+
+/* Moves a waiting or dead request to the state dead or dropped. `bytes` is the size it counted for,
+ * which only dead letters keep. */
+struct wr_sqlite_outcome {
+	uint64_t id;
+	enum wr_deferred_state state;
+	bool tried; /* add one to the row's tries */
+	uint16_t status;
+	struct weir_str reason;
+	uint64_t bytes;
+};
+int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
+
+/* sqlite_sweep.c: records a delivery as a short row in table delivered. A sweep later updates the
+ * request's row and deletes its content, for many requests at once. */
+int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
+
+/* Sweeps within the current transaction: always, so that rows are up to date, or only if there is
+ * enough to sweep. */
+int wr_sqlite_sweep(struct wr_sqlite *sqlite);
+int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
+
+/* Sweeps in its own transaction. */
+int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
+
+/* Tries, age limit and size of a row. */
+struct wr_sqlite_row_limits {
+	uint64_t tries, max_tries, expires_us, bytes;
+};
+int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlite_row_limits *at);
+
+/* Reads a request up to the given depth. *row is NULL if there is none; else the caller frees it.
+ */
+enum wr_sqlite_depth {
+	WR_SQLITE_ROW,  /* numbers, rule, reason */
+	WR_SQLITE_HEAD, /* also the head: URI, fields, … */
+	WR_SQLITE_ALL,  /* also the body; secret fields are locked */
+	WR_SQLITE_OPEN, /* all, with secret fields decrypted */
+};
+int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
+		   struct wr_deferred **row);
+
+/* sqlite_space.c: wr_sqlite_space_check() measures the free disk space before a transaction with
+ * these jobs. Each put then reserves its part; false: there is not enough. */
+void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
+bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
+
+/* Call it after the transaction. Logs once a minute if jobs were refused because the disk is full.
+ */
+void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
+
+/* Checkpoints copy the write-ahead log into the file, between transactions only: always (and
+ * truncate the log if wanted), or only if the log is long. wr_sqlite_watch_wal() counts the log's
+ * pages. */
+void wr_sqlite_watch_wal(struct wr_sqlite *sqlite);
+void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite);
+void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool truncate);
+
+/* sqlite_tidy.c: deletes expired tickets and dead letters, and frees disk space. */
+void wr_sqlite_tidy(struct wr_sqlite *sqlite);
+
+#endif

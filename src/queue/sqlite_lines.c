@@ -1,0 +1,434 @@
+/* Lines of waiting requests: a hash table by key, a heap by due time, and an undo log. Called by
+ * the other sqlite_*.c files. */
+#include "queue/sqlite_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS_MIN 64u
+#define POSITIONS_MIN 2u
+#define ROOM_MIN 64u
+
+enum change_kind { JOINED, LEFT, OTHER };
+
+/* An entry of the undo log: the state of a line before a change. */
+struct wr_queue_lines_change {
+	struct wr_queue_line *line; /* not freed before the commit or rollback */
+	enum change_kind kind;
+	struct wr_queue_position position; /* that joined, left or got another due time */
+	uint64_t head, due_us, fence, bytes;
+};
+
+/* Returns an array with room for one more element, reallocated if needed; NULL: memory is
+ * exhausted. */
+static void *grow_array(void *memory, size_t *cap, size_t count, size_t min, size_t size)
+{
+	size_t more = *cap ? 2 * *cap : min;
+
+	if (count < *cap)
+		return memory;
+	memory = realloc(memory, more * size);
+	if (memory)
+		*cap = more;
+	return memory;
+}
+
+/* ---- lines by key ---- */
+
+/* Keys are hashes, so their first bytes select the bucket. */
+static size_t bucket_of(const struct wr_queue_lines *lines, const uint8_t *key)
+{
+	uint64_t hash;
+
+	memcpy(&hash, key, sizeof hash);
+	return (size_t)hash & (lines->bucket_count - 1);
+}
+
+/* Unlike wr_queue_lines_find(), also returns a line that is empty and not freed yet. */
+static struct wr_queue_line *find_line(const struct wr_queue_lines *lines, const uint8_t *key)
+{
+	struct wr_queue_line *line =
+		lines->bucket_count ? lines->buckets[bucket_of(lines, key)] : NULL;
+
+	while (line && memcmp(line->key, key, sizeof line->key) != 0)
+		line = line->next;
+	return line;
+}
+
+struct wr_queue_line *wr_queue_lines_find(const struct wr_queue_lines *lines, const uint8_t *key)
+{
+	struct wr_queue_line *line = find_line(lines, key);
+
+	return line && line->count ? line : NULL;
+}
+
+static bool grow_buckets(struct wr_queue_lines *lines)
+{
+	struct wr_queue_lines more = {.bucket_count = lines->bucket_count ? 2 * lines->bucket_count
+									  : BUCKETS_MIN};
+
+	if (lines->line_count < lines->bucket_count)
+		return true;
+	more.buckets = calloc(more.bucket_count, sizeof(struct wr_queue_line *));
+	if (!more.buckets)
+		return false;
+	for (size_t i = 0; i < lines->bucket_count; i++) {
+		struct wr_queue_line *next;
+
+		for (struct wr_queue_line *line = lines->buckets[i]; line; line = next) {
+			struct wr_queue_line **to = &more.buckets[bucket_of(&more, line->key)];
+
+			next = line->next;
+			line->next = *to;
+			*to = line;
+		}
+	}
+	free(lines->buckets);
+	lines->buckets = more.buckets;
+	lines->bucket_count = more.bucket_count;
+	return true;
+}
+
+/* Also makes room for the line in the heap, so that adding it there cannot fail. */
+static struct wr_queue_line *make_line(struct wr_queue_lines *lines, const uint8_t *key)
+{
+	struct wr_queue_line **heap = grow_array(lines->heap, &lines->heap_cap, lines->line_count,
+						 ROOM_MIN, sizeof(struct wr_queue_line *));
+	struct wr_queue_line *line, **bucket;
+
+	if (!heap)
+		return NULL;
+	lines->heap = heap;
+	line = grow_buckets(lines) ? calloc(1, sizeof *line) : NULL;
+	if (!line)
+		return NULL;
+	memcpy(line->key, key, sizeof line->key);
+	bucket = &lines->buckets[bucket_of(lines, key)];
+	line->next = *bucket;
+	*bucket = line;
+	lines->line_count++;
+	return line;
+}
+
+static void free_line(struct wr_queue_lines *lines, struct wr_queue_line *line)
+{
+	struct wr_queue_line **at = &lines->buckets[bucket_of(lines, line->key)];
+
+	while (*at != line)
+		at = &(*at)->next;
+	*at = line->next;
+	lines->line_count--;
+	free(line->positions);
+	free(line);
+}
+
+/* ---- the heap: lines by due time, those due at the same time by the id of their head ---- */
+
+static bool is_before(const struct wr_queue_line *a, const struct wr_queue_line *b)
+{
+	return a->due_us != b->due_us ? a->due_us < b->due_us : a->head < b->head;
+}
+
+static void heap_set(struct wr_queue_lines *lines, struct wr_queue_line *line, size_t at)
+{
+	lines->heap[at - 1] = line;
+	line->heap_at = at;
+}
+
+static void heap_sift(struct wr_queue_lines *lines, struct wr_queue_line *line)
+{
+	size_t at = line->heap_at, child;
+
+	for (; at > 1 && is_before(line, lines->heap[at / 2 - 1]); at /= 2)
+		heap_set(lines, lines->heap[at / 2 - 1], at);
+	for (; (child = 2 * at) <= lines->heap_count; at = child) {
+		if (child < lines->heap_count &&
+		    is_before(lines->heap[child], lines->heap[child - 1]))
+			child++;
+		if (!is_before(lines->heap[child - 1], line))
+			break;
+		heap_set(lines, lines->heap[child - 1], at);
+	}
+	heap_set(lines, line, at);
+}
+
+/* Moves the line to its place in the heap. Removes it from the heap if it is taken or empty. */
+static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line)
+{
+	bool is_free = line->count && !line->fence;
+	size_t at = line->heap_at;
+	struct wr_queue_line *last;
+
+	if (is_free) {
+		if (!at)
+			heap_set(lines, line, ++lines->heap_count);
+		heap_sift(lines, line);
+		return;
+	}
+	if (!at)
+		return;
+	line->heap_at = 0;
+	last = lines->heap[--lines->heap_count];
+	if (last == line)
+		return;
+	heap_set(lines, last, at);
+	heap_sift(lines, last);
+}
+
+struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
+{
+	return lines->heap_count ? lines->heap[0] : NULL;
+}
+
+/* ---- positions in a line ---- */
+
+/* Returns the index, from line->first, of the first position whose id is not below `id`. */
+static size_t search_id(const struct wr_queue_line *line, uint64_t id)
+{
+	const struct wr_queue_position *positions = line->positions + line->first;
+	size_t low = 0, high = line->count;
+
+	if (high == 0 || positions[0].id >= id)
+		return 0;
+	if (positions[high - 1].id < id)
+		return high;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (positions[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct wr_queue_position *find_position(const struct wr_queue_line *line, uint64_t id)
+{
+	size_t at = search_id(line, id);
+	struct wr_queue_position *position = line->positions + line->first + at;
+
+	return at < line->count && position->id == id ? position : NULL;
+}
+
+size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
+{
+	const struct wr_queue_position *position = find_position(line, id);
+
+	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
+}
+
+/* Makes room for one more position at either end. If the array is half empty at its front, moves
+ * the positions there instead of growing it. */
+static bool make_room(struct wr_queue_line *line)
+{
+	size_t end = line->first + line->count;
+	struct wr_queue_position *positions;
+
+	if (line->first > line->cap / 2 && end == line->cap) {
+		memmove(line->positions, line->positions + line->first,
+			line->count * sizeof *line->positions);
+		line->first = 0;
+		return true;
+	}
+	positions = grow_array(line->positions, &line->cap, end, POSITIONS_MIN, sizeof *positions);
+	if (positions)
+		line->positions = positions;
+	return positions != NULL;
+}
+
+/* Inserts a position. make_room() was called before. */
+static void insert_position(struct wr_queue_line *line, struct wr_queue_position position)
+{
+	size_t at = search_id(line, position.id);
+	struct wr_queue_position *to = line->positions + line->first + at;
+	bool has_end = line->first + line->count < line->cap;
+
+	if (line->first > 0 && (at == 0 || !has_end)) {
+		memmove(line->positions + line->first - 1, line->positions + line->first,
+			at * sizeof *to);
+		line->first--;
+		to--;
+	} else {
+		memmove(to + 1, to, (line->count - at) * sizeof *to);
+	}
+	*to = position;
+	line->count++;
+	line->held += position.bytes;
+}
+
+static void erase_position(struct wr_queue_line *line, const struct wr_queue_position *position)
+{
+	size_t at = (size_t)(position - line->positions) - line->first;
+	struct wr_queue_position *from = line->positions + line->first + at;
+
+	line->count--;
+	line->held -= position->bytes;
+	if (at == 0)
+		line->first++;
+	else
+		memmove(from, from + 1, (line->count - at) * sizeof *from);
+}
+
+/* ---- changes ---- */
+
+/* Adds an entry to the undo log. Called before the change is made. */
+static bool log_change(struct wr_queue_lines *lines, struct wr_queue_line *line,
+		       enum change_kind kind, struct wr_queue_position position)
+{
+	struct wr_queue_lines_change *changes = grow_array(
+		lines->changes, &lines->change_cap, lines->change_count, ROOM_MIN, sizeof *changes);
+
+	if (!changes)
+		return false;
+	lines->changes = changes;
+	lines->changes[lines->change_count++] = (struct wr_queue_lines_change){
+		line, kind, position, line->head, line->due_us, line->fence, line->bytes};
+	return true;
+}
+
+static void set_head(struct wr_queue_line *line, struct wr_queue_position position)
+{
+	line->head = position.id;
+	line->due_us = position.due_us;
+	line->fence = line->bytes = 0;
+}
+
+bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
+			 struct wr_queue_position position)
+{
+	struct wr_queue_line *line = find_line(lines, key);
+
+	if (!line)
+		line = make_line(lines, key);
+	if (!line)
+		return false;
+	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
+		if (!line->positions) /* the line is new, and no change refers to it */
+			free_line(lines, line);
+		return false;
+	}
+	insert_position(line, position);
+	if (line->count == 1 || (!line->fence && position.id < line->head))
+		set_head(line, position);
+	update_heap(lines, line);
+	return true;
+}
+
+bool wr_queue_lines_leave(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id)
+{
+	struct wr_queue_position *position = find_position(line, id);
+
+	if (!position)
+		return true;
+	if (!log_change(lines, line, LEFT, *position))
+		return false;
+	erase_position(line, position);
+	if (line->count && line->head == id)
+		set_head(line, line->positions[line->first]);
+	update_heap(lines, line);
+	return true;
+}
+
+bool wr_queue_lines_take(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t fence,
+			 uint64_t bytes)
+{
+	if (!log_change(lines, line, OTHER, (struct wr_queue_position){0}))
+		return false;
+	line->fence = fence;
+	line->bytes = bytes;
+	update_heap(lines, line);
+	return true;
+}
+
+bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id,
+			    uint64_t due_us)
+{
+	struct wr_queue_position *position = find_position(line, id);
+
+	if (!position)
+		return true;
+	if (!log_change(lines, line, OTHER, *position))
+		return false;
+	position->due_us = due_us;
+	if (line->head == id)
+		set_head(line, *position);
+	update_heap(lines, line);
+	return true;
+}
+
+/* ---- commit and rollback ---- */
+
+/* Frees empty lines, to which the undo log could refer until now, and clears the log. */
+void wr_queue_lines_commit(struct wr_queue_lines *lines)
+{
+	size_t empty = 0;
+
+	for (size_t i = 0; i < lines->change_count; i++) {
+		struct wr_queue_line *line = lines->changes[i].line;
+
+		if (line->count || line->empty)
+			continue;
+		line->empty = true;
+		lines->changes[empty++].line = line;
+	}
+	for (size_t i = 0; i < empty; i++)
+		free_line(lines, lines->changes[i].line);
+	lines->change_count = 0;
+}
+
+/* Undoes one change. An insertion finds room, because the arrays never shrink. */
+static void undo_change(struct wr_queue_lines *lines, const struct wr_queue_lines_change *change)
+{
+	struct wr_queue_line *line = change->line;
+	struct wr_queue_position *position = find_position(line, change->position.id);
+
+	if (change->kind == LEFT)
+		insert_position(line, change->position);
+	else if (position && change->kind == JOINED)
+		erase_position(line, position);
+	else if (position)
+		*position = change->position;
+	line->head = change->head;
+	line->due_us = change->due_us;
+	line->fence = change->fence;
+	line->bytes = change->bytes;
+	update_heap(lines, line);
+}
+
+void wr_queue_lines_roll_back(struct wr_queue_lines *lines)
+{
+	for (size_t i = lines->change_count; i-- > 0;)
+		undo_change(lines, &lines->changes[i]);
+	wr_queue_lines_commit(lines);
+}
+
+/* ---- all lines ---- */
+
+const struct wr_queue_line *wr_queue_lines_next(const struct wr_queue_lines *lines,
+						const struct wr_queue_line *before)
+{
+	const struct wr_queue_line *line = before ? before->next : NULL;
+	size_t bucket = before ? bucket_of(lines, before->key) + 1 : 0;
+
+	while (!line && bucket < lines->bucket_count)
+		line = lines->buckets[bucket++];
+	return line;
+}
+
+void wr_queue_lines_clear(struct wr_queue_lines *lines)
+{
+	for (size_t i = 0; i < lines->bucket_count; i++) {
+		struct wr_queue_line *next;
+
+		for (struct wr_queue_line *line = lines->buckets[i]; line; line = next) {
+			next = line->next;
+			free(line->positions);
+			free(line);
+		}
+	}
+	free(lines->buckets);
+	free(lines->heap);
+	free(lines->changes);
+	*lines = (struct wr_queue_lines){0};
+}

@@ -1,0 +1,153 @@
+/* Periodic work: deletes expired tickets and dead letters, shrinks the file, runs a checkpoint.
+ * Called by sqlite_backend.c once a second. */
+#include <string.h>
+
+#include "queue/sqlite_backend.h"
+
+#define FREE_PAGES_KEPT 1024 /* left in the file for new requests */
+#define DELETE_MAX 1000u     /* rows per call */
+
+/* A row to delete. */
+struct expired {
+	uint64_t id, bytes;
+	uint8_t hash[WR_SQLITE_HASH_BYTES];
+	bool dead;
+};
+
+/* Runs a statement whose parameters are bound and reads up to `max` rows. Returns their number. */
+static size_t read_rows(sqlite3_stmt *sql, size_t max, struct expired *rows)
+{
+	size_t count = 0;
+
+	while (count < max && sqlite3_step(sql) == SQLITE_ROW) {
+		const void *ticket = sqlite3_column_blob(sql, 3);
+
+		if (ticket && sqlite3_column_bytes(sql, 3) > WR_SQLITE_HASH_BYTES)
+			memcpy(rows[count].hash, ticket, WR_SQLITE_HASH_BYTES);
+		rows[count].id = (uint64_t)sqlite3_column_int64(sql, 0);
+		rows[count].dead = sqlite3_column_int(sql, 1) == WR_DEFERRED_DEAD;
+		rows[count++].bytes = (uint64_t)sqlite3_column_int64(sql, 2);
+	}
+	sqlite3_reset(sql);
+	return count;
+}
+
+/* Finds rows that expire until then. Without `dead`, dead letters are skipped. */
+static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dead, size_t max,
+			   struct expired *rows)
+{
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_EXPIRED);
+
+	sqlite3_bind_int64(sql, 1, (sqlite3_int64)until_us);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)max);
+	sqlite3_bind_int(sql, 3, dead);
+	return read_rows(sql, max, rows);
+}
+
+/* Finds the oldest dead letters beyond max_dead and max_dead_bytes. */
+static size_t find_excess_dead(struct wr_sqlite *sqlite, struct expired rows[DELETE_MAX])
+{
+	const struct wr_queue_opts *opts = sqlite->backend.opts;
+	uint64_t dead = sqlite->counts.dead, bytes = sqlite->counts.dead_bytes;
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_DEAD);
+	size_t found, count = 0;
+
+	if (dead <= opts->max_dead && bytes <= opts->max_dead_bytes)
+		return 0;
+	sqlite3_bind_int64(sql, 1, DELETE_MAX);
+	found = read_rows(sql, DELETE_MAX, rows);
+	for (; count < found && (dead > opts->max_dead || bytes > opts->max_dead_bytes); count++) {
+		dead--;
+		bytes -= rows[count].bytes;
+	}
+	return count;
+}
+
+static int delete_row(struct wr_sqlite *sqlite, const struct expired *row)
+{
+	static const enum wr_sqlite_sql steps[] = {WR_SQL_DELETE_CONTENT, WR_SQL_DELETE_REQUEST};
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_DELETE_TICKET);
+	int rc;
+
+	sqlite3_bind_blob(sql, 1, row->hash, sizeof row->hash, SQLITE_STATIC);
+	sqlite3_bind_int64(sql, 2, (sqlite3_int64)row->id);
+	rc = wr_sqlite_execute(sql);
+	for (size_t i = 0; i < 2 && rc == SQLITE_OK; i++) {
+		sql = wr_sqlite_statement(sqlite, steps[i]);
+		sqlite3_bind_int64(sql, 1, (sqlite3_int64)row->id);
+		rc = wr_sqlite_execute(sql);
+	}
+	sqlite->counts.dead -= row->dead;
+	sqlite->counts.dead_bytes -= row->dead ? row->bytes : 0;
+	sqlite->counts.tickets -= !row->dead;
+	sqlite->counts.bytes -= row->bytes;
+	return rc;
+}
+
+/* Deletes expired rows; if there are none, dead letters and then tickets beyond their maximum. */
+static int delete_expired(struct wr_sqlite *sqlite)
+{
+	uint64_t max_tickets = sqlite->backend.opts->max_tickets;
+	struct expired rows[DELETE_MAX];
+	size_t count = find_expired(sqlite, sqlite->now_us, true, DELETE_MAX, rows), trimmed = 0;
+	int rc = SQLITE_OK;
+
+	if (count == 0)
+		count = trimmed = find_excess_dead(sqlite, rows);
+	if (count == 0 && sqlite->counts.tickets > max_tickets) {
+		uint64_t over = sqlite->counts.tickets - max_tickets;
+
+		count = find_expired(sqlite, INT64_MAX, false,
+				     over < DELETE_MAX ? over : DELETE_MAX, rows);
+	}
+	if (count == 0)
+		return SQLITE_OK;
+	rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
+	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+		rc = delete_row(sqlite, &rows[i]);
+	if (rc == SQLITE_OK)
+		rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_COMMIT));
+	if (rc != SQLITE_OK) {
+		sqlite->counts = sqlite->committed;
+		return rc;
+	}
+	sqlite->committed = sqlite->counts;
+	wr_queue_backend_count_trimmed(&sqlite->backend, trimmed, sqlite->now_us);
+	return SQLITE_OK;
+}
+
+/* Returns free pages of the file to the disk if there are many. */
+static int shrink_file(struct wr_sqlite *sqlite)
+{
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_FREE_PAGES);
+	int rc = sqlite3_step(sql);
+	bool many = rc == SQLITE_ROW && sqlite3_column_int64(sql, 0) > FREE_PAGES_KEPT;
+
+	sqlite3_reset(sql);
+	if (!many)
+		return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+	sql = wr_sqlite_statement(sqlite, WR_SQL_VACUUM);
+	while ((rc = sqlite3_step(sql)) == SQLITE_ROW)
+		;
+	sqlite3_reset(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+void wr_sqlite_tidy(struct wr_sqlite *sqlite)
+{
+	int rc = wr_sqlite_sweep_now(sqlite);
+
+	if (rc == SQLITE_OK)
+		rc = delete_expired(sqlite);
+	if (rc == SQLITE_OK)
+		rc = shrink_file(sqlite);
+	if (rc == SQLITE_OK)
+		wr_sqlite_checkpoint(sqlite, false);
+	else if (!sqlite3_get_autocommit(sqlite->db))
+		wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_ROLLBACK));
+	/* A full disk prevents this work, but the queue still delivers. */
+	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) != WR_QUEUE_NO_SPACE)
+		wr_queue_backend_fail(&sqlite->backend, wr_sqlite_reason(sqlite, rc),
+				      "the queue's file %s: %s", sqlite->path,
+				      sqlite3_errmsg(sqlite->db));
+}

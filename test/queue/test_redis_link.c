@@ -1,0 +1,272 @@
+/* Connections of the Redis backend: passwords, outages, signals, TLS. */
+#include "queue/redis_rig.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <hiredis/hiredis.h>
+
+static void test_wrong_password(void **state)
+{
+	struct weir_error why = {0};
+
+	(void)state;
+	snprintf(rig.url, sizeof rig.url, "redis+unix://nobody:pw@%s/redis.sock", redis.dir);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	assert_reason(wr_queue_state(rig.queue, &why), WR_QUEUE_AWAY);
+	assert_non_null(strstr(why.text, "WRONGPASS"));
+}
+
+static void test_away_and_back(void **state)
+{
+	struct wr_queue_job put;
+	struct wr_deferred *taken;
+
+	(void)state;
+	rig_open(&rig);
+	put = rig_put(&rig, 1, "kept");
+	taken = rig_take_one(&rig, "kept");
+	redis_kill(&redis);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason,
+		      WR_QUEUE_AWAY);
+	assert_reason(rig_ticket(&rig, put.put.ticket).reason, WR_QUEUE_AWAY);
+	expect_logged(&rig, "retrying every second");
+	redis_start(&redis);
+	wait_until_ok(&rig);
+	/* The take is still valid. */
+	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
+	wr_deferred_free(taken);
+	put = rig_ticket(&rig, put.put.ticket);
+	assert_int_equal(put.ticket.found->state, WR_DEFERRED_DELIVERED);
+	wr_deferred_free(put.ticket.found);
+}
+
+/* A lost connection or a flushed script is not visible to callers. */
+static void test_connection_lost(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	expect_durable(&rig);
+	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	redis_tell(&redis, "SCRIPT FLUSH");
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	assert_int_equal(rig_stats(&rig).waiting, 3);
+}
+
+static void test_unavailable_at_start(void **state)
+{
+	(void)state;
+	redis_kill(&redis);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	expect_logged(&rig, "no connection");
+	redis_start(&redis);
+	wait_until_ok(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+}
+
+/* ---- signals ---- */
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void note_done(struct wr_queue_job *job)
+{
+	*(bool *)job->context = true;
+}
+
+/* Returns a number from INFO. */
+static long long read_info(const char *name)
+{
+	redisReply *reply = redisCommand(redis.link, "INFO");
+	const char *at = reply ? strstr(reply->str, name) : NULL;
+	long long count = at ? strtoll(strchr(at, ':') + 1, NULL, 10) : -1;
+
+	assert_true(count >= 0);
+	freeReplyObject(reply);
+	return count;
+}
+
+/* Redis delays a reply. Meanwhile the waiting thread is interrupted by 100 signals, as SIGSTOP and
+ * SIGCONT would do. The connection must survive. */
+static void expect_signals_ignored(struct rig *of)
+{
+	/* The handler stays installed, because the last signal may arrive late. */
+	struct sigaction mine = {.sa_handler = on_signal};
+	struct wr_deferred request = request_of(1, "x");
+	long long connected = read_info("total_connections_received");
+	bool done = false;
+	sigset_t one;
+	struct wr_queue_job job = {
+		.verb = WR_QUEUE_PUT,
+		.done = note_done,
+		.context = &done,
+		.put = {.request = &request, .max_waiting = 1000, .max_age_us = 86400 * S_US}};
+
+	sigaction(SIGUSR1, &mine, NULL);
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &one, NULL); /* so that the queue's thread gets the signal */
+	redis_tell(&redis, "CLIENT PAUSE 60000 WRITE");
+	wr_queue_submit(of->port, &job);
+	while (read_info("blocked_clients") == 0)
+		usleep(1000);
+	for (int i = 0; i < 100; i++) {
+		kill(getpid(), SIGUSR1);
+		usleep(1000);
+	}
+	wr_queue_port_run(of->port);
+	assert_false(done);
+	redis_tell(&redis, "CLIENT UNPAUSE");
+	while (!done) {
+		wr_queue_port_run(of->port);
+		usleep(1000);
+	}
+	assert_reason(job.reason, WR_QUEUE_OK);
+	assert_int_equal(read_info("total_connections_received"), connected);
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+}
+
+static void test_signals(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	expect_signals_ignored(&rig);
+}
+
+/* ---- TLS ---- */
+
+/* Returns a free port outside of the ranges that the kernel gives to clients and that the
+ * end-to-end tests give to servers. */
+static int free_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = 10000 + getpid() % 1900;
+
+	assert_true(fd >= 0);
+	do {
+		assert_true(port < 12000);
+		at.sin_port = htons((uint16_t)port++);
+	} while (bind(fd, (const struct sockaddr *)&at, sizeof at) != 0);
+	close(fd);
+	return port - 1;
+}
+
+/* Makes a self-signed certificate for localhost. */
+static void make_certificate(const char *dir)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int nowhere = open("/dev/null", O_RDWR);
+
+		dup2(nowhere, 2);
+		if (chdir(dir) != 0)
+			_exit(1);
+		execlp("openssl", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+		       "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem", "-out",
+		       "cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext",
+		       "subjectAltName=DNS:localhost", (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void expect_tls_failure(const char *words)
+{
+	struct weir_error why;
+
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_AWAY);
+	assert_reason(wr_queue_state(rig.queue, &why), WR_QUEUE_AWAY);
+	if (!strstr(why.text, words))
+		fail_msg("\"%s\" is not in \"%s\"", words, why.text);
+	rig_close(&rig);
+}
+
+/* Makes Redis listen with TLS. If another process gets the port first, tries another port. */
+static int listen_with_tls(void)
+{
+	for (int i = 0; i < 100; i++) {
+		int port = free_port();
+		redisReply *reply = redisCommand(redis.link,
+						 "CONFIG SET tls-cert-file cert.pem tls-key-file "
+						 "key.pem tls-ca-cert-file cert.pem "
+						 "tls-auth-clients no tls-port %d",
+						 port);
+		bool listens = reply && reply->type == REDIS_REPLY_STATUS;
+
+		freeReplyObject(reply);
+		if (listens)
+			return port;
+	}
+	fail_msg("Redis listens on no port");
+	return 0;
+}
+
+static void test_tls(void **state)
+{
+	char ca[96];
+	int port;
+
+	(void)state;
+	make_certificate(redis.dir);
+	port = listen_with_tls();
+	snprintf(ca, sizeof ca, "%s/cert.pem", redis.dir);
+	rig.opts.tls.ca = ca;
+	snprintf(rig.url, sizeof rig.url, "rediss://localhost:%d", port);
+	rig_open(&rig);
+	assert_reason(try_put(&rig), WR_QUEUE_OK);
+	wr_deferred_free(rig_take_one(&rig, "x"));
+	expect_signals_ignored(&rig);
+	rig_close(&rig);
+	/* A certificate for another name, and one of an unknown CA. */
+	snprintf(rig.url, sizeof rig.url, "rediss://127.0.0.1:%d", port);
+	expect_tls_failure("mismatch");
+	snprintf(rig.url, sizeof rig.url, "rediss://localhost:%d", port);
+	rig.opts.tls.ca = NULL;
+	expect_tls_failure("certificate");
+}
+
+static void test_bad_files(void **state)
+{
+	struct weir_error error;
+
+	(void)state;
+	snprintf(rig.url, sizeof rig.url, "rediss://localhost");
+	rig.opts.tls.ca = "/nowhere/ca.pem";
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "/nowhere/ca.pem"));
+	rig.opts.tls.ca = NULL;
+	rig.opts.password_file = "/nowhere/password";
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "/nowhere/password"));
+	rig.opts.password_file = NULL;
+	rig.opts.prefix = "no{braces}";
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	rig.queue = NULL;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_wrong_password),  TEST(test_away_and_back),        TEST(test_signals),
+		TEST(test_connection_lost), TEST(test_unavailable_at_start), TEST(test_tls),
+		TEST(test_bad_files),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	redis_end(&redis);
+	return failed;
+}

@@ -7,6 +7,8 @@
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 
+#define FIRST_BYTES ((size_t)64 << 10) /* most bodies fit; growing from less copies long ones */
+
 /* ---- jobs ---- */
 
 /* Runs in the pool. */
@@ -38,6 +40,7 @@ bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop)
 	}
 	job->work.data = job;
 	wr_buf_init(&job->out, WR_ADMIN_BODY_MAX);
+	wr_buf_reserve(&job->out, FIRST_BYTES);
 	job->view.service = service;
 	job->view.core = wr_service_core(service);
 	job->view.now_ns = wr_loop_now_ns(loop);

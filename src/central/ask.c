@@ -1,10 +1,12 @@
-/* Questions: cut into calls, waited for, answered or given up. */
+/* Asks: a question is split into calls, waits for their answers, and ends by answer, timeout or
+ * cancellation. Called by the host through wr_central_take and wr_central_cancel. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-/* ---- asks by deadline; all wait equally long, so they are in the order they came ---- */
+/* ---- the list of asks; all have the same timeout, so the list is sorted by deadline ---- */
 
 static void link_ask(struct wr_central *central, struct wr_central_ask *ask)
 {
@@ -53,7 +55,7 @@ static size_t write_answer(const struct wr_central_ask *ask, uint8_t bytes[WR_CE
 	return head.bytes;
 }
 
-/* Parts whose call is still under way are left to it. */
+/* Detaches the parts from the ask. A part whose call has not ended is freed by the call. */
 static void release_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	while (ask->parts) {
@@ -63,12 +65,12 @@ static void release_parts(struct wr_central *central, struct wr_central_ask *ask
 		part->next = NULL;
 		part->ask = NULL;
 		if (!part->call)
-			wr_part_free(central, part);
+			wr_central_part_free(central, part);
 	}
 }
 
-/* Tells what is known; what is not has failed. */
-static void conclude(struct wr_central_ask *ask)
+/* Ends the ask. Parts without an answer count as failed. */
+static void finish_ask(struct wr_central_ask *ask)
 {
 	struct wr_central *central = ask->central;
 	uint8_t answer[WR_CENTRAL_ANSWER_MAX];
@@ -80,28 +82,28 @@ static void conclude(struct wr_central_ask *ask)
 	ask->done(ask, answer, len);
 }
 
-void wr_part_answered(struct wr_central *central, struct wr_central_part *part)
+void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_central_ask *ask = part->ask;
 
 	part->call = NULL;
 	if (!ask) {
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 		return;
 	}
 	if (--ask->open == 0)
-		conclude(ask);
+		finish_ask(ask);
 }
 
 /* ---- asking ---- */
 
 static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
-		       struct wr_question_reader *reader)
+		       struct wr_central_question *reader)
 {
 	struct wr_central_part **tail = &ask->parts;
 
 	while (reader->left) {
-		struct wr_central_part *part = wr_part_new(central);
+		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
 			central->counts.faults[WR_FAULT_FULL]++;
@@ -111,7 +113,7 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 		tail = &part->next;
 		part->ask = ask;
 		ask->count++;
-		if (!wr_question_next(reader, part))
+		if (!wr_central_question_next(reader, part))
 			return false;
 	}
 	return true;
@@ -122,13 +124,13 @@ static bool same_group(const struct wr_central_part *a, const struct wr_central_
 	return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->group == b->group;
 }
 
-/* A call for the part and for those behind it that are taken together with it. */
-static struct wr_call *call_for(struct wr_central *central, struct wr_central_part *first)
+/* Makes a call for the part and for the later parts of the same key and group. */
+static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
 	struct wr_call *call;
 
 	if (first->leased)
-		return wr_lease_call_for(central, first);
+		return wr_lease_call_new(central, first);
 	call = wr_call_new(central, WR_CALL_TAKE);
 	if (!call)
 		return NULL;
@@ -140,16 +142,16 @@ static struct wr_call *call_for(struct wr_central *central, struct wr_central_pa
 	return call;
 }
 
-/* Calls are made first and sent then: one that fails at once answers its parts. */
+/* Makes all calls before it sends the first: a call that fails at once answers its parts. */
 static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
-	struct wr_queue calls = {0};
+	struct wr_call_queue calls = {0};
 	struct wr_call *call;
 
 	for (struct wr_central_part *part = ask->parts; part; part = part->next) {
 		if (part->call || part->settled)
 			continue;
-		call = call_for(central, part);
+		call = make_call(central, part);
 		if (!call) {
 			central->counts.faults[WR_FAULT_FULL]++;
 			part->answer = (struct wr_answer){.flags = WR_ANSWER_FAILED};
@@ -157,84 +159,86 @@ static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 			ask->open--;
 			continue;
 		}
-		wr_queue_add(&calls, call);
+		wr_call_queue_push(&calls, call);
 	}
-	while ((call = wr_queue_take(&calls)))
+	while ((call = wr_call_queue_pop(&calls)))
 		wr_call_send(central, call);
 }
 
 void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
 		     size_t len, uint64_t now_ns, uint64_t mono_ns)
 {
-	struct wr_question_reader reader;
+	struct wr_central_question reader;
 
-	wr_enter(central, now_ns, mono_ns);
+	assert(ask->done);
+	wr_central_enter(central, now_ns, mono_ns);
 	ask->parts = NULL;
 	ask->count = 0;
 	ask->central = NULL;
-	if (central->freeing || !wr_question_open(&reader, question, len) ||
+	if (central->freeing || !wr_central_question_open(&reader, question, len) ||
 	    reader.kind != WR_QUESTION_TAKE || !read_parts(central, ask, &reader)) {
 		release_parts(central, ask);
-		wr_leave(central);
+		wr_central_exit(central);
 		ask->done(ask, NULL, 0);
 		return;
 	}
 	ask->central = central;
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
 	link_ask(central, ask);
-	ask->open = (uint16_t)(ask->count + 1); /* this function's own */
-	ask->open = (uint16_t)(ask->open - wr_recall(central, ask));
+	/* The additional 1 keeps the ask open until all calls are sent. */
+	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
 		send_parts(central, ask);
 	if (--ask->open == 0)
-		conclude(ask);
+		finish_ask(ask);
 	else
-		wr_wake(central, ask->deadline_mono_ns);
-	wr_leave(central);
+		wr_central_wake_at(central, ask->deadline_mono_ns);
+	wr_central_exit(central);
 }
 
-/* What was answered already is given back now, the rest when its answer comes. */
-static void leave_part(struct wr_central *central, struct wr_central_part *part)
+/* Gives back the units of an answered part. A part without an answer gives them back later. */
+static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;
 	part->ask = NULL;
-	part->left = true;
+	part->cancelled = true;
 	if (part->call)
 		return;
 	if ((part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN)) ==
 		    WR_ANSWER_ADMITTED &&
 	    part->take.cost > 0)
-		wr_give_back(central, part);
+		wr_central_give_back(central, part);
 	else
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 }
 
-void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
+void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 {
 	if (!ask->central)
 		return;
-	wr_enter(central, central->now_ns, central->mono_ns);
+	assert(ask->central == central);
+	wr_central_enter(central, central->now_ns, central->mono_ns);
 	unlink_ask(central, ask);
 	ask->central = NULL;
 	while (ask->parts) {
 		struct wr_central_part *part = ask->parts;
 
 		ask->parts = part->next;
-		leave_part(central, part);
+		cancel_part(central, part);
 	}
-	wr_leave(central);
+	wr_central_exit(central);
 }
 
-/* ---- too late ---- */
+/* ---- timeouts ---- */
 
-/* Shards whose calls are late, with how often each. */
-struct blame {
-	struct wr_shard *shards[WEIR_NEEDS_MAX];
+/* The shards that did not answer an ask in time, and how many calls each. */
+struct late_shards {
+	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
 	uint32_t times[WEIR_NEEDS_MAX];
 	size_t count;
 };
 
-static void blame(struct blame *late, struct wr_shard *shard)
+static void count_late_shard(struct late_shards *late, struct wr_central_shard *shard)
 {
 	for (size_t i = 0; i < late->count; i++)
 		if (late->shards[i] == shard) {
@@ -245,44 +249,45 @@ static void blame(struct blame *late, struct wr_shard *shard)
 	late->times[late->count++] = 1;
 }
 
-/* A call counts once, however many asks it was for. One that was not written yet is not the fault
- * of a server: what it waits for has a deadline of its own. */
-static void note_late(struct wr_central *central, const struct wr_central_ask *ask,
-		      struct blame *late)
+/* A call counts once, even if several asks wait for it. A call that was not written yet is not the
+ * server's fault: connecting has its own deadline. */
+static void mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
+			  struct late_shards *late)
 {
 	for (const struct wr_central_part *part = ask->parts; part; part = part->next) {
 		struct wr_call *call = part->call;
 
 		if (!call)
 			continue;
-		(call->shard ? &call->shard->counts : &central->counts)->failed++;
+		wr_call_counts(central, call)->failed++;
 		if (call->late)
 			continue;
 		call->late = true;
-		(call->shard ? &call->shard->counts : &central->counts)->faults[WR_FAULT_TIMEOUT]++;
+		wr_call_counts(central, call)->faults[WR_FAULT_TIMEOUT]++;
 		if (call->written)
-			blame(late, call->shard);
+			count_late_shard(late, call->shard);
 	}
 }
 
-void wr_asks_expire(struct wr_central *central)
+void wr_central_asks_expire(struct wr_central *central)
 {
 	while (central->first_ask && central->first_ask->deadline_mono_ns <= central->mono_ns) {
 		struct wr_central_ask *ask = central->first_ask;
-		struct blame late = {.count = 0};
+		struct late_shards late = {.count = 0};
 
-		note_late(central, ask, &late);
-		conclude(ask);
+		mark_ask_late(central, ask, &late);
+		finish_ask(ask);
 		for (size_t i = 0; i < late.count; i++)
 			while (late.times[i]--)
-				wr_shard_fault(late.shards[i], WR_FAULT_TIMEOUT, WR_STR(""));
+				wr_central_shard_on_fault(late.shards[i], WR_FAULT_TIMEOUT,
+							  WR_STR(""));
 	}
 	if (central->first_ask)
-		wr_wake(central, central->first_ask->deadline_mono_ns);
+		wr_central_wake_at(central, central->first_ask->deadline_mono_ns);
 }
 
-void wr_asks_fail(struct wr_central *central)
+void wr_central_asks_fail(struct wr_central *central)
 {
 	while (central->first_ask)
-		conclude(central->first_ask);
+		finish_ask(central->first_ask);
 }

@@ -1,6 +1,7 @@
+/* Implements breaker.h. Called by shard.c. */
 #include "central/breaker.h"
 
-#define STEP_MAX 16u /* by then the pause has long been the longest */
+#define STEP_MAX 16u /* the pause has reached its maximum long before */
 
 static uint64_t pause_ns(uint32_t step, uint64_t random)
 {
@@ -24,8 +25,8 @@ bool wr_breaker_pass(struct wr_breaker *breaker)
 bool wr_breaker_succeeded(struct wr_breaker *breaker)
 {
 	breaker->failures = 0;
-	if (breaker->state != WR_BREAKER_TRYING)
-		return false; /* open: the answer to something asked before */
+	if (breaker->state != WR_BREAKER_HALF_OPEN)
+		return false; /* while open: a reply to an earlier call */
 	*breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	return true;
 }
@@ -42,16 +43,16 @@ bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t ra
 
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random)
 {
-	breaker->back_at_ns = mono_ns + pause_ns(breaker->step, random);
+	breaker->probe_at_ns = mono_ns + pause_ns(breaker->step, random);
 	if (breaker->step < STEP_MAX)
 		breaker->step++;
 	breaker->state = WR_BREAKER_OPEN;
 	breaker->failures = 0;
 }
 
-void wr_breaker_try(struct wr_breaker *breaker)
+void wr_breaker_half_open(struct wr_breaker *breaker)
 {
-	breaker->state = WR_BREAKER_TRYING;
+	breaker->state = WR_BREAKER_HALF_OPEN;
 	breaker->trials = WR_BREAKER_TRIALS;
 	breaker->failures = 0;
 }

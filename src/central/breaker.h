@@ -1,10 +1,12 @@
-/* When a shard is asked, and when it is left alone.
+/* A circuit breaker per shard.
  *
- *   closed  all questions go there. Five failures in a row, or one that says it all, open it
- *   open    no question goes there; after a pause it is probed. Pauses double from 50 ms to 2 s and
- *           are cut by up to a half at random, so that nodes do not all come at once
- *   trying  the probe was answered: so many questions may go there. One that is answered closes the
- *           breaker, one that fails opens it for longer */
+ *   closed     all calls are sent. Five failures in a row open it, as does one fatal reply
+ *              such as LOADING.
+ *   open       no call is sent. After a pause the server is probed. Pauses double from 50 ms
+ *              to 2 s. Each is shortened by up to 50 % at random, so that nodes do not retry
+ *              at the same time.
+ *   half open  the probe succeeded, and 16 calls may be sent. The first success closes the
+ *              breaker; a failure opens it again for longer. */
 #ifndef WR_CENTRAL_BREAKER_H
 #define WR_CENTRAL_BREAKER_H
 
@@ -19,28 +21,28 @@
 enum wr_breaker_state {
 	WR_BREAKER_CLOSED,
 	WR_BREAKER_OPEN,
-	WR_BREAKER_TRYING,
+	WR_BREAKER_HALF_OPEN,
 };
 
 struct wr_breaker {
 	enum wr_breaker_state state;
-	uint32_t failures;   /* in a row */
-	uint32_t trials;     /* trying: questions that may still go there */
-	uint32_t step;       /* how often it was opened without having been closed */
-	uint64_t back_at_ns; /* open: when to probe */
+	uint32_t failures;    /* consecutive */
+	uint32_t trials;      /* half open: calls that may still be sent */
+	uint32_t step;        /* how often it opened since it was last closed */
+	uint64_t probe_at_ns; /* open: when to probe, monotonic */
 };
 
-/* Whether a question may go there; if so, it does. */
+/* Whether a call may be sent. Counts it as sent. */
 bool wr_breaker_pass(struct wr_breaker *breaker);
 
-/* One was answered, or failed. True: this has closed it, has opened it. */
+/* Record a success or a failure. Return true if this closed or opened the breaker. */
 bool wr_breaker_succeeded(struct wr_breaker *breaker);
 bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* Opens it, or begins the next and longer pause. */
+/* Opens the breaker, or extends the pause of an open one. */
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* The probe was answered. */
-void wr_breaker_try(struct wr_breaker *breaker);
+/* The probe succeeded. */
+void wr_breaker_half_open(struct wr_breaker *breaker);
 
 #endif

@@ -1,5 +1,7 @@
-/* What all calls have in common: whom they go to, what an error reply means for them, and when they
- * are tried again. */
+/* The common part of all kinds of calls: keys, scripts, routing to a shard, error replies and
+ * retries. Called by the files that define a kind, and by conn.c and shard.c. */
+#include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,16 +11,16 @@
 #define TRYAGAIN_NS (2 * WR_MS_NS)
 
 static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
-	[WR_CALL_TAKE] = &wr_take_ops,         [WR_CALL_RETURN] = &wr_return_ops,
-	[WR_CALL_REPORT] = &wr_report_ops,     [WR_CALL_RESET] = &wr_reset_ops,
-	[WR_CALL_EXCHANGE] = &wr_exchange_ops, [WR_CALL_PUSH] = &wr_push_ops,
-	[WR_CALL_LEASE] = &wr_lease_ops,       [WR_CALL_ASKING] = &wr_asking_ops,
-	[WR_CALL_GREETING] = &wr_greeting_ops, [WR_CALL_PING] = &wr_ping_ops,
-	[WR_CALL_INFO] = &wr_info_ops,         [WR_CALL_SLOTS] = &wr_slots_ops,
-	[WR_CALL_MASTER] = &wr_master_ops,     [WR_CALL_SENTINELS] = &wr_sentinels_ops,
-	[WR_CALL_BEAT] = &wr_beat_ops,         [WR_CALL_SECRET] = &wr_secret_ops,
-	[WR_CALL_TIME] = &wr_time_ops,         [WR_CALL_LISTEN] = &wr_listen_ops,
-	[WR_CALL_PUBLISH] = &wr_publish_ops,
+	[WR_CALL_TAKE] = &wr_call_take_ops,           [WR_CALL_RETURN] = &wr_call_return_ops,
+	[WR_CALL_REPORT] = &wr_call_report_ops,       [WR_CALL_RESET] = &wr_call_reset_ops,
+	[WR_CALL_EXCHANGE] = &wr_call_exchange_ops,   [WR_CALL_PUSH] = &wr_call_push_ops,
+	[WR_CALL_LEASE] = &wr_call_lease_ops,         [WR_CALL_ASKING] = &wr_call_asking_ops,
+	[WR_CALL_HANDSHAKE] = &wr_call_handshake_ops, [WR_CALL_PING] = &wr_call_ping_ops,
+	[WR_CALL_INFO] = &wr_call_info_ops,           [WR_CALL_SLOTS] = &wr_call_slots_ops,
+	[WR_CALL_MASTER] = &wr_call_master_ops,       [WR_CALL_SENTINELS] = &wr_call_sentinels_ops,
+	[WR_CALL_BEAT] = &wr_call_beat_ops,           [WR_CALL_SECRET] = &wr_call_secret_ops,
+	[WR_CALL_TIME] = &wr_call_time_ops,           [WR_CALL_LISTEN] = &wr_call_listen_ops,
+	[WR_CALL_PUBLISH] = &wr_call_publish_ops,
 };
 
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
@@ -28,8 +30,7 @@ const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
 
 /* ---- keys ---- */
 
-/* The 128 bits of a key's hash, six to a letter. */
-void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT])
+void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 {
 	static const char letters[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -42,15 +43,15 @@ void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT])
 	text[22] = 0;
 }
 
-size_t wr_counter_name(const struct wr_central *central, const uint64_t key[2], const char *mark,
-		       struct weir_str id, char text[WR_REDIS_KEY])
+size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
+			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY])
 {
 	char *at = text;
 
 	memcpy(at, central->prefix, central->prefix_len);
 	at += central->prefix_len;
 	*at++ = '{';
-	wr_key_text(key, at);
+	wr_central_key_text(key, at);
 	at += 22;
 	*at++ = '}';
 	*at++ = ':';
@@ -60,41 +61,66 @@ size_t wr_counter_name(const struct wr_central *central, const uint64_t key[2], 
 	return (size_t)(at - text) + id.len;
 }
 
-size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
-		      const struct wr_central_part *part, char key[WR_REDIS_KEY])
+size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
+			   const struct wr_central_part *part, char key[WR_REDIS_KEY])
 {
-	return wr_counter_name(central, call->key, "", (struct weir_str){part->id, part->id_len},
-			       key);
+	return wr_central_counter_key(central, call->key, "",
+				      (struct weir_str){part->id, part->id_len}, key);
 }
 
-uint16_t wr_key_slot(const struct wr_central *central, const uint64_t key[2])
+uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2])
 {
-	char text[WR_KEY_TEXT];
+	char text[WR_CENTRAL_KEY_TEXT];
 
-	if (!central->route)
+	if (!central->cluster)
 		return 0;
-	wr_key_text(key, text);
-	return wr_slot_of(text, strlen(text));
+	wr_central_key_text(key, text);
+	return wr_redis_slot_of(text, strlen(text));
 }
 
-struct wr_shard *wr_key_shard(struct wr_central *central, const uint64_t key[2])
+struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const uint64_t key[2])
 {
-	return wr_route_shard(central, wr_key_slot(central, key));
+	return wr_central_slot_shard(central, wr_central_key_slot(central, key));
 }
 
-void wr_own_key(const struct wr_central *central, const char *name, char key[WR_REDIS_KEY])
+void wr_central_fleet_key(const struct wr_central *central, const char *name,
+			  char key[WR_REDIS_KEY])
 {
 	snprintf(key, WR_REDIS_KEY, "%s%s", central->prefix, name);
 }
 
-uint16_t wr_call_slot(const struct wr_central *central, const char *key)
+uint16_t wr_central_text_slot(const struct wr_central *central, const char *key)
 {
-	return central->route ? wr_slot_of(key, strlen(key)) : 0;
+	return central->cluster ? wr_redis_slot_of(key, strlen(key)) : 0;
 }
 
-/* ---- scripts ---- */
+/* ---- commands and scripts ---- */
 
-static const struct wr_script *script_of(enum wr_script_name name)
+enum wr_call_written wr_call_write_words(struct wr_central_conn *conn, ...)
+{
+	const char *word;
+	size_t count = 0;
+	va_list words;
+
+	va_start(words, conn);
+	while (va_arg(words, const char *))
+		count++;
+	va_end(words);
+	wr_command_begin(&conn->out, count);
+	va_start(words, conn);
+	while ((word = va_arg(words, const char *)))
+		wr_command_text(&conn->out, word);
+	va_end(words);
+	return wr_call_write_end(conn);
+}
+
+enum wr_call_written wr_call_write_end(struct wr_central_conn *conn)
+{
+	return wr_command_end(&conn->out) ? WR_CALL_WRITTEN : WR_CALL_NO_ROOM;
+}
+
+void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
+			  enum wr_script_name name, size_t args)
 {
 	static const struct wr_script *const scripts[WR_SCRIPT_NAMES] = {
 		[WR_SCRIPT_TAKE] = &wr_script_take,
@@ -102,37 +128,31 @@ static const struct wr_script *script_of(enum wr_script_name name)
 		[WR_SCRIPT_EXCHANGE] = &wr_script_exchange,
 		[WR_SCRIPT_PUSH] = &wr_script_push,
 		[WR_SCRIPT_NODES] = &wr_script_nodes};
+	const struct wr_script *script = scripts[name];
 
-	return scripts[name];
-}
-
-void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_name name,
-		   size_t args)
-{
-	const struct wr_script *script = script_of(name);
-
-	wr_command_begin(&line->out, 2 + args);
+	wr_command_begin(&conn->out, 2 + args);
 	if (call->eval) {
-		line->evals[name] = line->written + 1;
-		wr_command_arg(&line->out, "EVAL", 4);
-		wr_command_arg(&line->out, script->text, script->len);
+		conn->evals[name] = conn->written + 1;
+		wr_command_arg(&conn->out, "EVAL", 4);
+		wr_command_arg(&conn->out, script->text, script->len);
 	} else {
-		wr_command_arg(&line->out, "EVALSHA", 7);
-		wr_command_arg(&line->out, script->sha1, 40);
+		wr_command_arg(&conn->out, "EVALSHA", 7);
+		wr_command_arg(&conn->out, script->sha1, 40);
 	}
 }
 
-/* The first call that learns of the missing script brings it along; those that were written before
- * that one need not. */
-static bool plan_script(struct wr_line *line, struct wr_call *call)
+/* After NOSCRIPT: decides whether the retry carries the script's text. Only the first call that
+ * learns of the missing script does; the others find it loaded. Returns false if the call has no
+ * script. */
+static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
 
 	if (name < 0)
 		return false;
-	call->eval = call->number >= line->evals[name];
+	call->eval = call->number >= conn->evals[name];
 	if (call->eval)
-		line->evals[name] = line->written + 1;
+		conn->evals[name] = conn->written + 1;
 	return true;
 }
 
@@ -140,75 +160,96 @@ static bool plan_script(struct wr_line *line, struct wr_call *call)
 
 void wr_call_send(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_shard *shard;
+	struct wr_central_shard *shard;
 
+	assert(call->magic == WR_CALL_MAGIC);
 	if (central->reports.calls && (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE))
-		wr_reports_precede(central, call);
-	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->of))
-		call->slot = wr_key_slot(central, call->key);
-	shard = wr_route_shard(central, call->slot);
+		wr_central_reports_send_before(central, call);
+	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->job))
+		call->slot = wr_central_key_slot(central, call->key);
+	shard = wr_central_slot_shard(central, call->slot);
 	call->shard = shard;
 	if (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE)
-		(shard ? &shard->counts : &central->counts)->asked += call->count;
+		wr_call_counts(central, call)->asked += call->count;
 	if (shard)
-		wr_shard_push(shard, call);
-	else if (central->route && !central->route->known && !central->route->hopeless)
-		wr_queue_add(&central->route->homeless, call);
+		wr_central_shard_push(shard, call);
+	else if (central->cluster && !central->cluster->known && !central->cluster->unreachable)
+		wr_call_queue_push(&central->cluster->unrouted, call);
 	else
-		wr_call_fail(central, call, WR_FAULT_NOWHERE);
+		wr_call_fail(central, call, WR_FAULT_NO_OWNER);
+}
+
+struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call)
+{
+	return call->shard ? &call->shard->counts : &central->counts;
 }
 
 void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	const struct wr_call_ops *ops = wr_call_ops(call);
 
-	counts->faults[fault]++;
-	wr_call_ops(call)->failed(central, call, fault);
+	assert(call->magic == WR_CALL_MAGIC);
+	wr_call_counts(central, call)->faults[fault]++;
+	if (ops->on_failure)
+		ops->on_failure(central, call, fault);
+	else
+		wr_call_free(central, call);
+}
+
+void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
+			enum wr_fault fault)
+{
+	struct wr_call_queue calls = *queue;
+	struct wr_call *call;
+
+	*queue = (struct wr_call_queue){0};
+	while ((call = wr_call_queue_pop(&calls)))
+		wr_call_fail(central, call, fault);
 }
 
 /* ---- replies ---- */
 
-/* Follows a redirection. False: it leads nowhere. */
-static bool follow(struct wr_line *line, struct wr_call *call, bool moved, struct weir_str text)
+/* Follows MOVED or ASK. Returns false if the redirection is not usable. */
+static bool follow_redirect(struct wr_central_conn *conn, struct wr_call *call, bool moved,
+			    struct weir_str text)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 	struct wr_endpoint at;
-	struct wr_shard *shard;
+	struct wr_central_shard *shard;
 	uint16_t slot;
 
-	if (!central->route || !wr_place_redirect(text, &line->link.at, &slot, &at))
+	if (!central->cluster || !wr_redis_redirect_read(text, &conn->link.at, &slot, &at))
 		return false;
-	shard = wr_route_redirect(central, &at, slot, moved);
+	shard = wr_central_cluster_redirect(central, &at, slot, moved);
 	if (!shard)
 		return false;
 	call->asking = !moved;
 	call->eval = false;
 	call->shard = shard;
-	wr_shard_push(shard, call);
+	wr_central_shard_push(shard, call);
 	return true;
 }
 
-static void wait_a_moment(struct wr_central *central, struct wr_call *call)
+static void retry_later(struct wr_central *central, struct wr_call *call)
 {
 	call->mono_ns = central->mono_ns + TRYAGAIN_NS;
-	wr_queue_add(&central->again, call);
-	wr_wake(central, call->mono_ns);
+	wr_call_queue_push(&central->again, call);
+	wr_central_wake_at(central, call->mono_ns);
 }
 
-/* Keys of a slot that is being moved are here and there until all are, and no node carries out a
- * call for several of them. For one it does. So each limit is asked for by itself: the limiter
- * gives back what one took if another refuses, as it does for limits of different keys. Reports and
- * leases need their keys together and wait. */
-static void ask_singly(struct wr_central *central, struct wr_call *call)
+/* While a slot is being moved, its keys are on two nodes, and neither executes a call with several
+ * keys; both execute calls with one key. So each limit gets a call of its own. If another limit of
+ * the request refuses, the limiter gives the units back, as it does for limits of different keys.
+ * Reports and leases need all their keys in one call: they are only retried. */
+static void split_call(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part;
 
 	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_RETURN) || call->merged)
 		return;
-	call->first = call->last = NULL;
-	call->count = 0;
+	part = wr_call_detach_parts(call);
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 		struct wr_call *one = call->first ? wr_call_new(central, call->kind) : NULL;
 
 		wr_call_add(one ? one : call, part);
@@ -217,31 +258,31 @@ static void ask_singly(struct wr_central *central, struct wr_call *call)
 			one->leased = call->leased;
 			one->shard = call->shard;
 			memcpy(one->key, call->key, sizeof one->key);
-			wait_a_moment(central, one);
+			retry_later(central, one);
 		}
-		part = mate;
+		part = next;
 	}
 }
 
-/* Redis has not done it, so it may be asked again. False: not this one. */
-static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault fault,
-		      struct weir_str text)
+/* Retries a call that Redis has not executed. Returns false if it cannot be retried. */
+static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum wr_fault fault,
+		       struct weir_str text)
 {
-	struct wr_shard *shard = line->shard;
+	struct wr_central_shard *shard = conn->shard;
 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	if (fault == WR_FAULT_NOSCRIPT) { /* the same server, which wants its ASKING again */
-		if (!plan_script(line, call))
+	if (fault == WR_FAULT_NOSCRIPT) { /* same server; ASKING is sent again if needed */
+		if (!plan_eval(conn, call))
 			return false;
-		wr_queue_add(&shard->turn, call);
-		wr_line_touch(line);
+		wr_call_queue_push(&shard->unwritten, call);
+		wr_central_conn_mark_dirty(conn);
 	} else if (fault == WR_FAULT_TRYAGAIN) {
 		call->asking = false;
-		ask_singly(line->central, call);
-		wait_a_moment(line->central, call);
-	} else if (!follow(line, call, fault == WR_FAULT_MOVED, text)) {
+		split_call(conn->central, call);
+		retry_later(conn->central, call);
+	} else if (!follow_redirect(conn, call, fault == WR_FAULT_MOVED, text)) {
 		return false;
 	}
 	shard->counts.again++;
@@ -249,30 +290,34 @@ static bool try_again(struct wr_line *line, struct wr_call *call, enum wr_fault 
 	return true;
 }
 
-static void heard_error(struct wr_line *line, struct wr_call *call, struct weir_str text)
+static void handle_error_reply(struct wr_central_conn *conn, struct wr_call *call,
+			       struct weir_str text)
 {
 	const struct wr_call_ops *ops = wr_call_ops(call);
 	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 	enum wr_fault_act act = wr_fault_act(fault);
 
-	if (act == WR_ACT_AGAIN && try_again(line, call, fault, text))
+	if (act == WR_ACT_AGAIN && retry_call(conn, call, fault, text))
 		return;
-	if (line->shard && ops->counts && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
-		wr_shard_passed(line->shard); /* it answers; the trouble is this call's own */
-	if (line->shard && (ops->counts || act != WR_ACT_COUNT))
-		wr_shard_fault(line->shard, fault, text);
-	else if (line->shard)
-		wr_shard_warn(line->shard, fault, text);
-	wr_call_fail(line->central, call, fault);
+	if (conn->shard && ops->feeds_breaker && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
+		wr_central_shard_on_success(
+			conn->shard); /* the server answers; only this call is at fault */
+	if (conn->shard && (ops->feeds_breaker || act != WR_ACT_COUNT))
+		wr_central_shard_on_fault(conn->shard, fault, text);
+	else if (conn->shard)
+		wr_central_shard_warn(conn->shard, fault, text);
+	wr_call_fail(conn->central, call, fault);
 }
 
-void wr_call_reply(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	const struct wr_call_ops *ops = wr_call_ops(call);
 
-	if (reply->type == REDIS_REPLY_ERROR && !ops->errors) {
-		heard_error(line, call, wr_reply_text(reply));
-		return;
-	}
-	ops->heard(line, call, reply);
+	assert(call->magic == WR_CALL_MAGIC);
+	if (reply->type == REDIS_REPLY_ERROR && !ops->reads_errors)
+		handle_error_reply(conn, call, wr_redis_reply_text(reply));
+	else if (ops->on_reply)
+		ops->on_reply(conn, call, reply);
+	else
+		wr_call_free(conn->central, call);
 }

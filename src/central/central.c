@@ -1,4 +1,6 @@
-/* Beginning, end and time. */
+/* Creation, destruction and the timer of struct wr_central, and helpers for time and logging.
+ * Called by the host. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,25 +10,27 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define TIMEOUT_LEAST_NS WR_MS_NS
-#define TIMEOUT_MOST_NS (60000 * WR_MS_NS)
+#define TIMEOUT_MIN_NS WR_MS_NS
+#define TIMEOUT_MAX_NS (60000 * WR_MS_NS)
 
-void wr_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
+void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	central->depth++;
 	central->now_ns = now_ns;
 	if (mono_ns > central->mono_ns)
 		central->mono_ns = mono_ns;
 }
 
-/* Lines are freed when nobody can be in their functions any more. */
-void wr_leave(struct wr_central *central)
+/* Frees closed connections once no public function is running. */
+void wr_central_exit(struct wr_central *central)
 {
+	assert(central->depth > 0);
 	if (--central->depth == 0)
-		wr_lines_bury(central);
+		wr_central_conns_free_closed(central);
 }
 
-void wr_wake(struct wr_central *central, uint64_t mono_ns)
+void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns)
 {
 	if (mono_ns >= central->wake_ns)
 		return;
@@ -35,8 +39,8 @@ void wr_wake(struct wr_central *central, uint64_t mono_ns)
 		central->host.wake_at(central->context, mono_ns);
 }
 
-/* xorshift64: good enough to keep nodes from doing things at the same time. */
-uint64_t wr_random(struct wr_central *central)
+/* xorshift64; spreads retries of different nodes over time. */
+uint64_t wr_central_random(struct wr_central *central)
 {
 	central->random ^= central->random << 13;
 	central->random ^= central->random >> 7;
@@ -44,7 +48,7 @@ uint64_t wr_random(struct wr_central *central)
 	return central->random;
 }
 
-void wr_central_say(struct wr_central *central, enum wr_say level, const char *format, ...)
+void wr_central_log(struct wr_central *central, enum wr_say level, const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -52,24 +56,24 @@ void wr_central_say(struct wr_central *central, enum wr_say level, const char *f
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	central->host.say(central->context, level, text);
+	central->host.log(central->context, level, text);
 }
 
-/* ---- beginning ---- */
+/* ---- creation ---- */
 
-static int check(const struct wr_central_opts *opts, struct weir_error *error)
+static int check_options(const struct wr_central_opts *opts, struct weir_error *error)
 {
 	if (!opts->target || opts->target->at.count == 0)
 		return wr_error(error, WEIR_EINVAL, "there is no Redis to connect to");
 	if (wr_redis_prefix_check(opts->prefix ? opts->prefix : "weir", error) < 0)
 		return WEIR_EINVAL;
 	if (opts->timeout_ns &&
-	    (opts->timeout_ns < TIMEOUT_LEAST_NS || opts->timeout_ns > TIMEOUT_MOST_NS))
-		return wr_error(error, WEIR_EINVAL, "the timeout for Redis is 1ms to 1m");
+	    (opts->timeout_ns < TIMEOUT_MIN_NS || opts->timeout_ns > TIMEOUT_MAX_NS))
+		return wr_error(error, WEIR_EINVAL, "the timeout for Redis must be 1ms to 1m");
 	return 0;
 }
 
-static void set_up(struct wr_central *central, const struct wr_central_opts *opts)
+static void set_options(struct wr_central *central, const struct wr_central_opts *opts)
 {
 	central->target = opts->target;
 	central->prefix_len = (size_t)snprintf(central->prefix, sizeof central->prefix,
@@ -84,11 +88,11 @@ static void set_up(struct wr_central *central, const struct wr_central_opts *opt
 	central->fleet_size = opts->fleet_size;
 	central->chief = opts->chief;
 	central->random = opts->seed | 1;
-	central->turn = 1;
+	central->batch = 1;
 	central->wake_ns = UINT64_MAX;
-	central->reports.next_seq = central->now_ns / 1000 + 1; /* above those before a restart */
+	central->reports.next_seq = central->now_ns / 1000 + 1; /* higher than before a restart */
 	central->reports.send_at_ns = UINT64_MAX;
-	central->late.look_at_ns = UINT64_MAX;
+	central->late.check_at_ns = UINT64_MAX;
 	central->duties.secret_given = opts->secret != NULL;
 	if (opts->secret) {
 		memcpy(central->duties.secret, opts->secret, WR_CENTRAL_SECRET);
@@ -99,10 +103,10 @@ static void set_up(struct wr_central *central, const struct wr_central_opts *opt
 static bool make_shards(struct wr_central *central)
 {
 	if (central->target->kind == WR_REDIS_CLUSTER)
-		return wr_route_start(central);
+		return wr_central_cluster_start(central);
 	if (central->target->kind == WR_REDIS_SENTINEL)
-		return wr_watchers_start(central);
-	central->shards[0] = wr_shard_new(central, &central->target->at.items[0]);
+		return wr_central_sentinels_start(central);
+	central->shards[0] = wr_central_shard_new(central, &central->target->at.items[0]);
 	central->shard_count = central->shards[0] != NULL;
 	return central->shard_count == 1;
 }
@@ -112,104 +116,100 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 		   struct weir_error *error)
 {
 	struct wr_central *central;
-	int rc = check(opts, error);
+	int rc = check_options(opts, error);
 
 	if (rc < 0)
 		return rc;
+	assert(host->open && host->close && host->dirty && host->wake_at && host->log);
 	central = calloc(1, sizeof *central);
 	if (!central)
-		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
+		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
+	central->magic = WR_CENTRAL_MAGIC;
 	central->host = *host;
 	central->context = context;
 	central->now_ns = now_ns;
 	central->mono_ns = mono_ns;
-	set_up(central, opts);
+	set_options(central, opts);
 	central->refusals = calloc(1, sizeof *central->refusals);
-	central->holds = wr_holds_new();
+	central->holds = wr_lease_holds_new();
 	if (!central->refusals || !central->holds || !make_shards(central) ||
-	    !wr_exchanges_start(central, opts)) {
+	    !wr_central_exchanges_start(central, opts)) {
 		wr_central_free(central);
-		return wr_error(error, WEIR_EMEMORY, "no memory for the central store");
+		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
 	}
 	*out = central;
-	wr_enter(central, now_ns, mono_ns);
-	if (!central->route)
-		wr_shard_connect(central->shards[0]);
-	wr_wake(central, mono_ns);
-	wr_leave(central);
+	wr_central_enter(central, now_ns, mono_ns);
+	if (!central->cluster)
+		wr_central_shard_connect(central->shards[0]);
+	wr_central_wake_at(central, mono_ns);
+	wr_central_exit(central);
 	return 0;
 }
 
-/* ---- end ---- */
-
-static void fail_queue(struct wr_central *central, struct wr_queue *queue)
-{
-	struct wr_call *call;
-
-	while ((call = wr_queue_take(queue)))
-		wr_call_fail(central, call, WR_FAULT_LOST);
-}
+/* ---- destruction ---- */
 
 void wr_central_free(struct wr_central *central)
 {
 	if (!central)
 		return;
+	assert(central->magic == WR_CENTRAL_MAGIC && central->depth == 0);
 	central->freeing = true;
 	central->depth++;
-	wr_asks_fail(central);
-	fail_queue(central, &central->again);
-	if (central->watchers && central->watchers->line)
-		wr_line_close(central->watchers->line);
+	wr_central_asks_fail(central);
+	wr_call_queue_fail(central, &central->again, WR_FAULT_LOST);
+	if (central->sentinels && central->sentinels->conn)
+		wr_central_conn_close(central->sentinels->conn);
 	for (uint32_t i = 0; i < central->shard_count; i++)
-		wr_shard_end(central->shards[i]);
-	wr_route_free(central);
-	wr_reports_free(central);
-	wr_late_free(central);
-	wr_control_free(central);
-	wr_lines_bury(central);
+		wr_central_shard_close(central->shards[i]);
+	wr_central_cluster_free(central);
+	wr_central_reports_free(central);
+	wr_central_late_free(central);
+	wr_central_control_free(central);
+	wr_central_conns_free_closed(central);
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		free(central->shards[i]);
-	wr_pools_free(central);
-	free(central->watchers);
+	wr_central_pools_free(central);
+	free(central->sentinels);
 	free(central->refusals);
-	wr_holds_free(central->holds);
-	wr_exchanges_free(central);
+	wr_lease_holds_free(central->holds);
+	wr_central_exchanges_free(central);
+	central->magic = 0;
 	free(central);
 }
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
-static void send_again(struct wr_central *central)
+static void retry_due_calls(struct wr_central *central)
 {
-	struct wr_queue *again = &central->again;
+	struct wr_call_queue *again = &central->again;
 
 	while (again->first && again->first->mono_ns <= central->mono_ns)
-		wr_call_send(central, wr_queue_take(again));
+		wr_call_send(central, wr_call_queue_pop(again));
 	if (again->first)
-		wr_wake(central, again->first->mono_ns);
+		wr_central_wake_at(central, again->first->mono_ns);
 }
 
 void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
-	wr_enter(central, now_ns, mono_ns);
+	wr_central_enter(central, now_ns, mono_ns);
 	central->wake_ns = UINT64_MAX;
 	central->ticking = true;
-	wr_asks_expire(central);
-	send_again(central);
+	wr_central_asks_expire(central);
+	retry_due_calls(central);
 	for (uint32_t i = 0; i < central->shard_count; i++)
-		wr_shard_tick(central->shards[i]);
-	if (central->route)
-		wr_route_tick(central);
-	if (central->watchers)
-		wr_watchers_tick(central);
-	wr_duties_tick(central);
-	wr_control_tick(central);
-	wr_late_tick(central);
-	wr_reports_tick(central);
-	wr_holds_tick(central);
-	wr_exchanges_tick(central);
+		wr_central_shard_tick(central->shards[i]);
+	if (central->cluster)
+		wr_central_cluster_tick(central);
+	if (central->sentinels)
+		wr_central_sentinels_tick(central);
+	wr_central_duties_tick(central);
+	wr_central_control_tick(central);
+	wr_central_late_tick(central);
+	wr_central_reports_tick(central);
+	wr_lease_holds_tick(central);
+	wr_central_exchanges_tick(central);
 	central->ticking = false;
 	if (central->wake_ns != UINT64_MAX)
 		central->host.wake_at(central->context, central->wake_ns);
-	wr_leave(central);
+	wr_central_exit(central);
 }

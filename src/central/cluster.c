@@ -1,247 +1,228 @@
-/* A cluster: who serves which slot, asked of any node, followed when slots move and masters change.
+/* Redis Cluster: which shard owns which slot. Any node can be asked for the slot map; it is read
+ * again when slots move or masters change. Called by call.c, shard.c and the timer.
  *
- * Shards are numbered and keep their number; those that serve no slot any more lose their
- * connection, and their place when another needs it. */
+ * A shard keeps its index. A shard without slots loses its connection, and its index is reused when
+ * another shard needs one. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define REFRESH_NS (30000 * WR_MS_NS)     /* all is well */
-#define REFRESH_AWAY_NS (500 * WR_MS_NS)  /* a shard is away: its replica may take over */
-#define REFRESH_LEAST_NS (100 * WR_MS_NS) /* between two, however much moves */
+#define REFRESH_NS (30000 * WR_MS_NS)    /* all shards are up */
+#define REFRESH_DOWN_NS (500 * WR_MS_NS) /* a shard is down: a replica may take over */
+#define REFRESH_MIN_NS (100 * WR_MS_NS)  /* the least pause between two reads */
 
 /* ---- shards ---- */
 
-static bool is_idle(const struct wr_shard *shard)
-{
-	return shard->slots == 0 && !shard->line && !shard->turn.first;
-}
-
-/* One that nobody needs becomes another one. Calls that wait to be tried again know theirs only for
- * counting. */
-static struct wr_shard *reuse(struct wr_central *central, const struct wr_endpoint *at)
+/* Turns an idle shard into one for another address. Calls that wait for a retry use their old shard
+ * only for its counters. */
+static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
+						 const struct wr_endpoint *at)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
-		struct wr_shard *shard = central->shards[i];
+		struct wr_central_shard *shard = central->shards[i];
 
-		if (!is_idle(shard))
+		if (shard->slots || shard->conn || shard->unwritten.first)
 			continue;
-		wr_counts_add(&central->counts, &shard->counts);
-		*shard = (struct wr_shard){.central = central, .at = *at, .aof = -1};
+		wr_central_counts_add(&central->counts, &shard->counts);
+		*shard = (struct wr_central_shard){.central = central, .at = *at, .aof = -1};
 		return shard;
 	}
 	return NULL;
 }
 
-static struct wr_shard *shard_at(struct wr_central *central, const struct wr_endpoint *at)
+static struct wr_central_shard *shard_at(struct wr_central *central, const struct wr_endpoint *at)
 {
-	struct wr_shard *shard;
+	struct wr_central_shard *shard;
 
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		if (wr_endpoint_equal(&central->shards[i]->at, at))
 			return central->shards[i];
 	if (central->shard_count == WR_SHARDS_MAX)
-		return reuse(central, at);
-	shard = wr_shard_new(central, at);
+		return reuse_idle_shard(central, at);
+	shard = wr_central_shard_new(central, at);
 	if (shard)
 		central->shards[central->shard_count++] = shard;
 	return shard;
 }
 
-static uint16_t number_of(const struct wr_central *central, const struct wr_shard *shard)
+static uint16_t index_of(const struct wr_central *central, const struct wr_central_shard *shard)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		if (central->shards[i] == shard)
 			return (uint16_t)i;
-	return WR_CLUSTER_NOBODY;
+	return WR_CLUSTER_NO_OWNER;
 }
 
-struct wr_shard *wr_route_shard(struct wr_central *central, uint16_t slot)
+struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint16_t slot)
 {
 	uint16_t owner;
 
-	if (!central->route)
+	if (!central->cluster)
 		return central->shards[0];
-	owner = central->route->owner[slot];
-	if (owner != WR_CLUSTER_NOBODY)
+	owner = central->cluster->owner[slot];
+	if (owner != WR_CLUSTER_NO_OWNER)
 		return central->shards[owner];
-	if (central->route->known)
-		wr_route_soon(central);
+	if (central->cluster->known)
+		wr_central_cluster_refresh_soon(central);
 	return NULL;
 }
 
-/* ---- the map ---- */
+/* ---- the slot map ---- */
 
-/* Slots of nodes that could not be noted have no owner. */
-static void assign(struct wr_central *central)
+/* Copies the map that was read into owner[]. A slot whose node got no shard has no owner. */
+static void assign_slots(struct wr_central *central)
 {
-	struct wr_route *route = central->route;
+	struct wr_central_cluster *cluster = central->cluster;
 	uint16_t numbers[WR_CLUSTER_NODES_MAX] = {0};
 
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		central->shards[i]->slots = 0;
-	for (uint16_t i = 0; i < route->map.count; i++) {
-		struct wr_shard *shard = shard_at(central, &route->map.nodes[i]);
+	for (uint16_t i = 0; i < cluster->map.count; i++) {
+		struct wr_central_shard *shard = shard_at(central, &cluster->map.nodes[i]);
 
-		numbers[i] = shard ? number_of(central, shard) : WR_CLUSTER_NOBODY;
+		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			shard->slots = 1; /* so that it is not taken for idle; counted below */
+			shard->slots = 1; /* keeps it from being reused; set below */
 	}
-	for (uint16_t i = 0; i < route->map.count; i++)
-		if (numbers[i] != WR_CLUSTER_NOBODY)
+	for (uint16_t i = 0; i < cluster->map.count; i++)
+		if (numbers[i] != WR_CLUSTER_NO_OWNER)
 			central->shards[numbers[i]]->slots = 0;
-	for (uint32_t slot = 0; slot < WR_SLOTS; slot++) {
-		uint16_t node = route->map.owner[slot];
+	for (uint32_t slot = 0; slot < WR_REDIS_SLOTS; slot++) {
+		uint16_t node = cluster->map.owner[slot];
 
-		route->owner[slot] = node == WR_CLUSTER_NOBODY ? node : numbers[node];
-		if (route->owner[slot] != WR_CLUSTER_NOBODY)
-			central->shards[route->owner[slot]]->slots++;
+		cluster->owner[slot] = node == WR_CLUSTER_NO_OWNER ? node : numbers[node];
+		if (cluster->owner[slot] != WR_CLUSTER_NO_OWNER)
+			central->shards[cluster->owner[slot]]->slots++;
 	}
 }
 
-/* Those with slots are connected before they are needed; the others need not be. */
+/* Connects the shards that own slots, and disconnects idle ones that do not. */
 static void connect_shards(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
-		struct wr_shard *shard = central->shards[i];
-		struct wr_line *line = shard->line;
+		struct wr_central_shard *shard = central->shards[i];
+		struct wr_central_conn *conn = shard->conn;
 
 		if (shard->slots && shard->breaker.state == WR_BREAKER_CLOSED) {
-			wr_shard_connect(shard);
+			wr_central_shard_connect(shard);
 		} else if (shard->slots) {
-			wr_wake(central, shard->breaker.back_at_ns);
-		} else if (line && !line->waiting.first && !shard->turn.first) {
-			shard->line = NULL;
-			wr_line_close(line);
+			wr_central_wake_at(central, shard->breaker.probe_at_ns);
+		} else if (conn && !conn->waiting.first && !shard->unwritten.first) {
+			shard->conn = NULL;
+			wr_central_conn_close(conn);
 		}
 	}
 }
 
-static void send_homeless(struct wr_central *central)
+static void send_unrouted(struct wr_central *central)
 {
-	struct wr_queue homeless = central->route->homeless;
+	struct wr_call_queue unrouted = central->cluster->unrouted;
 	struct wr_call *call;
 
-	central->route->homeless = (struct wr_queue){0};
-	while ((call = wr_queue_take(&homeless)))
+	central->cluster->unrouted = (struct wr_call_queue){0};
+	while ((call = wr_call_queue_pop(&unrouted)))
 		wr_call_send(central, call);
 }
 
-static void fail_homeless(struct wr_central *central)
-{
-	struct wr_queue homeless = central->route->homeless;
-	struct wr_call *call;
-
-	central->route->homeless = (struct wr_queue){0};
-	while ((call = wr_queue_take(&homeless)))
-		wr_call_fail(central, call, WR_FAULT_NOWHERE);
-}
-
-static bool is_any_away(const struct wr_central *central)
+static bool is_any_shard_down(const struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++)
-		if (central->shards[i]->slots && !wr_shard_is_up(central->shards[i]))
+		if (central->shards[i]->slots && !wr_central_shard_is_up(central->shards[i]))
 			return true;
-	return central->route->map.covered < WR_SLOTS;
+	return central->cluster->map.covered < WR_REDIS_SLOTS;
 }
 
 static void refresh_at(struct wr_central *central, uint64_t mono_ns)
 {
-	central->route->refresh_at_ns = mono_ns;
-	wr_wake(central, mono_ns);
+	central->cluster->refresh_at_ns = mono_ns;
+	wr_central_wake_at(central, mono_ns);
 }
 
-void wr_route_soon(struct wr_central *central)
+void wr_central_cluster_refresh_soon(struct wr_central *central)
 {
-	struct wr_route *route = central->route;
-	uint64_t at = route->refreshed_ns + REFRESH_LEAST_NS;
+	struct wr_central_cluster *cluster = central->cluster;
+	uint64_t at = cluster->refreshed_ns + REFRESH_MIN_NS;
 
 	if (at < central->mono_ns)
 		at = central->mono_ns;
-	if (route->refresh_at_ns > at)
+	if (cluster->refresh_at_ns > at)
 		refresh_at(central, at);
 }
 
-/* ---- asking ---- */
+/* ---- reading the slot map ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+/* The reply is not a slot map. Another node is asked next. */
+static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
-	(void)call;
-	wr_command_begin(&line->out, 2);
-	wr_command_text(&line->out, "CLUSTER");
-	wr_command_text(&line->out, "SLOTS");
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
-}
+	struct weir_str text = wr_redis_reply_text(reply);
 
-/* This node is of no help: on to the next one. */
-static void no_help(struct wr_central *central, const redisReply *reply)
-{
-	struct weir_str text = wr_reply_text(reply);
-
-	if (!central->route->said)
-		wr_central_say(
-			central, WR_SAY_ERROR,
-			"the cluster's slots are not told: %.*s; a server that is no cluster wants "
-			"redis://",
+	if (!central->cluster->logged)
+		wr_central_log(
+			central, WR_CENTRAL_LOG_ERROR,
+			"CLUSTER SLOTS returned no slot map: %.*s; use redis:// if the server is "
+			"not part of a cluster",
 			(int)(text.len < 120 ? text.len : 120), text.len ? text.ptr : "");
-	central->route->said = true;
-	refresh_at(central, central->mono_ns + REFRESH_LEAST_NS);
+	central->cluster->logged = true;
+	refresh_at(central, central->mono_ns + REFRESH_MIN_NS);
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
-	struct wr_route *route = central->route;
+	struct wr_central *central = conn->central;
+	struct wr_central_cluster *cluster = central->cluster;
 
 	wr_call_free(central, call);
-	route->asking = false;
-	route->refreshed_ns = central->mono_ns;
-	if (!wr_cluster_read(reply, &line->link.at, &route->map)) {
-		no_help(central, reply);
+	cluster->asking = false;
+	cluster->refreshed_ns = central->mono_ns;
+	if (!wr_redis_cluster_read(reply, &conn->link.at, &cluster->map)) {
+		reject_slots(central, reply);
 		return;
 	}
-	assign(central);
-	route->tried = 0;
-	route->known = true;
-	route->hopeless = route->said = false;
+	assign_slots(central);
+	cluster->tried = 0;
+	cluster->known = true;
+	cluster->unreachable = cluster->logged = false;
 	connect_shards(central);
-	send_homeless(central);
+	send_unrouted(central);
 	refresh_at(central,
-		   central->mono_ns + (is_any_away(central) ? REFRESH_AWAY_NS : REFRESH_NS));
+		   central->mono_ns + (is_any_shard_down(central) ? REFRESH_DOWN_NS : REFRESH_NS));
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_slots_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	wr_call_free(central, call);
-	central->route->asking = false;
-	wr_route_soon(central);
+	central->cluster->asking = false;
+	wr_central_cluster_refresh_soon(central);
 }
 
-const struct wr_call_ops wr_slots_ops = {
-	.put = put, .heard = heard, .failed = failed, .errors = true, .script = -1};
+const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
+					      .on_reply = read_slots,
+					      .on_failure = on_slots_failed,
+					      .reads_errors = true,
+					      .script = -1};
 
-static void ask(struct wr_central *central, struct wr_shard *shard)
+static void request_slots(struct wr_central *central, struct wr_central_shard *shard)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_SLOTS);
 
 	if (!call)
 		return;
-	central->route->asking = true;
-	wr_line_push(shard->line, call);
+	central->cluster->asking = true;
+	wr_central_conn_write(shard->conn, call);
 }
 
-/* The next one in turn that is connected, or NULL. */
-static struct wr_shard *pick_ready(struct wr_central *central)
+/* Returns the next shard with a ready connection, or NULL. */
+static struct wr_central_shard *pick_ready(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
-		uint32_t at = (central->route->turn + i) % central->shard_count;
+		uint32_t at = (central->cluster->next_node + i) % central->shard_count;
 
-		if (!wr_shard_is_ready(central->shards[at]))
+		if (!wr_central_shard_is_ready(central->shards[at]))
 			continue;
-		central->route->turn = at + 1;
+		central->cluster->next_node = at + 1;
 		return central->shards[at];
 	}
 	return NULL;
@@ -250,105 +231,108 @@ static struct wr_shard *pick_ready(struct wr_central *central)
 static bool is_any_opening(const struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++)
-		if (central->shards[i]->line && central->shards[i]->connect_by_ns)
+		if (central->shards[i]->conn && central->shards[i]->connect_by_ns)
 			return true;
 	return false;
 }
 
-/* Nobody is connected: one after the other is tried, and after a round it is hopeless for now. */
-static void try_next(struct wr_central *central)
+/* No shard is connected: connects to the next one. After a round without success, calls that wait
+ * for the slot map fail. */
+static void connect_next(struct wr_central *central)
 {
-	struct wr_route *route = central->route;
-	struct wr_shard *shard = central->shards[route->turn++ % central->shard_count];
+	struct wr_central_cluster *cluster = central->cluster;
+	struct wr_central_shard *shard =
+		central->shards[cluster->next_node++ % central->shard_count];
 
-	if (++route->tried > central->shard_count) {
-		route->tried = 0;
-		route->hopeless = true;
-		fail_homeless(central);
+	if (++cluster->tried > central->shard_count) {
+		cluster->tried = 0;
+		cluster->unreachable = true;
+		wr_call_queue_fail(central, &central->cluster->unrouted, WR_FAULT_NO_OWNER);
 	}
-	wr_shard_connect(shard);
+	wr_central_shard_connect(shard);
 }
 
-static void refresh(struct wr_central *central)
+static void refresh_slots(struct wr_central *central)
 {
-	struct wr_shard *shard = pick_ready(central);
+	struct wr_central_shard *shard = pick_ready(central);
 
-	central->route->refreshed_ns = central->mono_ns;
-	refresh_at(central,
-		   central->mono_ns + REFRESH_AWAY_NS - wr_random(central) % REFRESH_LEAST_NS);
-	if (central->route->asking)
+	central->cluster->refreshed_ns = central->mono_ns;
+	refresh_at(central, central->mono_ns + REFRESH_DOWN_NS -
+				    wr_central_random(central) % REFRESH_MIN_NS);
+	if (central->cluster->asking)
 		return;
 	if (shard)
-		ask(central, shard);
+		request_slots(central, shard);
 	else if (!is_any_opening(central))
-		try_next(central);
+		connect_next(central);
 }
 
-void wr_route_tick(struct wr_central *central)
+void wr_central_cluster_tick(struct wr_central *central)
 {
-	if (central->mono_ns >= central->route->refresh_at_ns)
-		refresh(central);
-	wr_wake(central, central->route->refresh_at_ns);
+	if (central->mono_ns >= central->cluster->refresh_at_ns)
+		refresh_slots(central);
+	wr_central_wake_at(central, central->cluster->refresh_at_ns);
 }
 
-void wr_route_ready(struct wr_central *central, struct wr_shard *shard)
+void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard)
 {
-	if (!central->route->asking && (!central->route->known || shard->slots == 0))
-		ask(central, shard);
+	if (!central->cluster->asking && (!central->cluster->known || shard->slots == 0))
+		request_slots(central, shard);
 }
 
-/* At the beginning there is no time to lose. */
-void wr_route_failed(struct wr_central *central, struct wr_shard *shard)
+/* Before the first slot map, the next node is tried without a pause. */
+void wr_central_cluster_on_failure(struct wr_central *central)
 {
-	(void)shard;
-	if (!central->route->known && !central->route->hopeless)
+	if (!central->cluster->known && !central->cluster->unreachable)
 		refresh_at(central, central->mono_ns);
 	else
-		wr_route_soon(central);
+		wr_central_cluster_refresh_soon(central);
 }
 
-struct wr_shard *wr_route_redirect(struct wr_central *central, const struct wr_endpoint *at,
-				   uint16_t slot, bool moved)
+struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
+						     const struct wr_endpoint *at, uint16_t slot,
+						     bool moved)
 {
-	struct wr_route *route = central->route;
-	struct wr_shard *shard = shard_at(central, at);
+	struct wr_central_cluster *cluster = central->cluster;
+	struct wr_central_shard *shard = shard_at(central, at);
 
 	if (!shard)
 		return NULL;
-	/* Nobody probes those without slots. */
+	/* The timer does not probe shards without slots. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
-	    central->mono_ns >= shard->breaker.back_at_ns)
+	    central->mono_ns >= shard->breaker.probe_at_ns)
 		shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	if (!moved)
 		return shard;
-	if (route->owner[slot] != WR_CLUSTER_NOBODY && central->shards[route->owner[slot]]->slots)
-		central->shards[route->owner[slot]]->slots--;
-	route->owner[slot] = number_of(central, shard);
+	if (cluster->owner[slot] != WR_CLUSTER_NO_OWNER &&
+	    central->shards[cluster->owner[slot]]->slots)
+		central->shards[cluster->owner[slot]]->slots--;
+	cluster->owner[slot] = index_of(central, shard);
 	shard->slots++;
-	wr_route_soon(central);
+	wr_central_cluster_refresh_soon(central);
 	return shard;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
-bool wr_route_start(struct wr_central *central)
+bool wr_central_cluster_start(struct wr_central *central)
 {
-	struct wr_route *route = calloc(1, sizeof *route);
+	struct wr_central_cluster *cluster = calloc(1, sizeof *cluster);
 
-	if (!route)
+	if (!cluster)
 		return false;
-	central->route = route;
-	memset(route->owner, 0xff, sizeof route->owner);
+	central->cluster = cluster;
+	memset(cluster->owner, 0xff, sizeof cluster->owner);
 	for (size_t i = 0; i < central->target->at.count; i++)
 		if (!shard_at(central, &central->target->at.items[i]))
 			return false;
 	return true;
 }
 
-void wr_route_free(struct wr_central *central)
+void wr_central_cluster_free(struct wr_central *central)
 {
-	if (central->route)
-		fail_homeless(central);
-	free(central->route);
-	central->route = NULL;
+	if (central->cluster)
+		wr_call_queue_fail(central, &central->cluster->unrouted, WR_FAULT_NO_OWNER);
+	free(central->cluster);
+	central->cluster = NULL;
 }

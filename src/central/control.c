@@ -1,5 +1,7 @@
-/* Control messages between nodes: a stream in Redis, of which each node reads what is new twice a
- * second. Orders of an operator (bans, grants, resets) reach all nodes that way. */
+/* Control messages between nodes: a stream in Redis that each chief loop reads twice a second. It
+ * carries an operator's commands (bans, grants, resets) to all nodes. Called by the timer and by
+ * wr_central_publish. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,64 +10,43 @@
 #include "central/inner.h"
 
 #define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* there is more to read */
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* when the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
-#define READ_AT_ONCE 64
-#define KEPT "1024"         /* messages, more or less */
-#define STEP_BACK_MS 10000u /* how far to read again when Redis' clock has stepped back */
+#define READ_AT_ONCE 64u
+#define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
+#define STEP_BACK_MS 10000u  /* how far to read back after the clock of Redis has stepped back */
 
-static struct wr_call *new_call(struct wr_central *central, enum wr_call_kind kind)
+static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_kind kind)
 {
 	struct wr_call *call = wr_call_new(central, kind);
 	char key[WR_REDIS_KEY];
 
 	if (!call)
 		return NULL;
-	wr_own_key(central, "control", key);
-	call->slot = wr_call_slot(central, key);
+	wr_central_fleet_key(central, "control", key);
+	call->slot = wr_central_text_slot(central, key);
 	return call;
 }
 
-/* ---- what time it is there ---- */
+/* ---- TIME: the clock of Redis ---- */
 
-static enum wr_put put_time(struct wr_line *line, struct wr_call *call)
+/* Stream ids begin with the time. A new master with a slower clock assigns ids below those already
+ * read. The position then moves back; some messages are read twice. */
+static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	(void)call;
-	wr_command_begin(&line->out, 1);
-	wr_command_text(&line->out, "TIME");
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
-}
-
-static bool read_number(struct weir_str text, uint64_t *number)
-{
-	uint64_t value = 0;
-
-	if (text.len == 0 || text.len > 18)
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return false;
-		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
-	}
-	*number = value;
-	return true;
-}
-
-/* Identifiers begin with the time: a new master whose clock is behind gives some that are not above
- * those we know. Some messages are read twice then. */
-static void heard_time(struct wr_line *line, struct wr_call *call, const redisReply *reply)
-{
-	struct wr_duties *duties = &line->central->duties;
-	bool of_stream = call->step == WR_TIME_OF_STREAM;
+	struct wr_central_duties *duties = &conn->central->duties;
+	bool for_stream = call->step == WR_TIME_FOR_STREAM;
 	uint64_t s, us;
-	bool told = read_number(wr_reply_text(wr_reply_at(reply, 0)), &s) &&
-		    read_number(wr_reply_text(wr_reply_at(reply, 1)), &us) &&
-		    s <= UINT32_MAX * 4ull;
+	bool valid = wr_redis_number_read(wr_redis_reply_text(wr_redis_reply_at(reply, 0)),
+					  UINT64_MAX, &s) &&
+		     wr_redis_number_read(wr_redis_reply_text(wr_redis_reply_at(reply, 1)),
+					  UINT64_MAX, &us) &&
+		     s <= UINT32_MAX * 4ull;
 
-	if (told)
-		wr_shard_clock(line->shard, call, s * 1000000 + us);
-	wr_call_free(line->central, call);
-	if (!told || !of_stream)
+	if (valid)
+		wr_central_shard_note_clock(conn->shard, call, s * 1000000 + us);
+	wr_call_free(conn->central, call);
+	if (!valid || !for_stream)
 		return;
 	duties->redis_us = s * 1000000 + us;
 	if (duties->heard_ms > duties->redis_us / 1000 + 1000) {
@@ -74,45 +55,33 @@ static void heard_time(struct wr_line *line, struct wr_call *call, const redisRe
 	}
 }
 
-static void failed_time(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+const struct wr_call_ops wr_call_time_ops = {
+	.words = {"TIME"}, .on_reply = read_time, .keyed = true, .script = -1};
+
+/* ---- XREAD: reading the stream ---- */
+
+static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_call *call)
 {
-	(void)fault;
-	wr_call_free(central, call);
-}
-
-const struct wr_call_ops wr_time_ops = {
-	.put = put_time, .heard = heard_time, .failed = failed_time, .keyed = true, .script = -1};
-
-/* ---- listening ---- */
-
-static enum wr_put put_listen(struct wr_line *line, struct wr_call *call)
-{
-	const struct wr_duties *duties = &line->central->duties;
-	char key[WR_REDIS_KEY], id[48];
+	const struct wr_central_duties *duties = &conn->central->duties;
+	char key[WR_REDIS_KEY], count[16], id[48];
 
 	(void)call;
-	wr_own_key(line->central, "control", key);
+	wr_central_fleet_key(conn->central, "control", key);
+	snprintf(count, sizeof count, "%u", READ_AT_ONCE);
 	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->heard_ms,
 		 (unsigned long long)duties->heard_seq);
-	wr_command_begin(&line->out, 6);
-	wr_command_text(&line->out, "XREAD");
-	wr_command_text(&line->out, "COUNT");
-	wr_command_number(&line->out, READ_AT_ONCE);
-	wr_command_text(&line->out, "STREAMS");
-	wr_command_text(&line->out, key);
-	wr_command_text(&line->out, id);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, NULL);
 }
 
 static struct weir_str field_of(const redisReply *fields, const char *name)
 {
-	for (size_t i = 0; wr_reply_at(fields, i + 1); i += 2)
-		if (wr_str_equal(wr_reply_text(wr_reply_at(fields, i)), wr_str(name)))
-			return wr_reply_text(wr_reply_at(fields, i + 1));
+	for (size_t i = 0; wr_redis_reply_at(fields, i + 1); i += 2)
+		if (wr_str_equal(wr_redis_reply_text(wr_redis_reply_at(fields, i)), wr_str(name)))
+			return wr_redis_reply_text(wr_redis_reply_at(fields, i + 1));
 	return WR_STR("");
 }
 
-static uint64_t age_ns(const struct wr_duties *duties)
+static uint64_t age_ns(const struct wr_central_duties *duties)
 {
 	uint64_t now_ms = duties->redis_us / 1000;
 	uint64_t age_ms = now_ms > duties->heard_ms ? now_ms - duties->heard_ms : 0;
@@ -120,65 +89,66 @@ static uint64_t age_ns(const struct wr_duties *duties)
 	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
 }
 
-/* [id, [name, value, …]] */
-static void hear_one(struct wr_central *central, const redisReply *entry)
+/* Reads one entry of the stream: [id, [name, value, …]]. */
+static void read_entry(struct wr_central *central, const redisReply *entry)
 {
-	struct wr_duties *duties = &central->duties;
-	struct weir_str id = wr_reply_text(wr_reply_at(entry, 0));
-	const redisReply *fields = wr_reply_at(entry, 1);
+	struct wr_central_duties *duties = &central->duties;
+	struct weir_str id = wr_redis_reply_text(wr_redis_reply_at(entry, 0));
+	const redisReply *fields = wr_redis_reply_at(entry, 1);
 	size_t dash = wr_str_find(id, '-');
 	struct weir_str bytes = field_of(fields, "m");
 	uint64_t ms, seq;
 	bool own;
 
-	if (dash == id.len || !read_number(wr_str_first(id, dash), &ms) ||
-	    !read_number(wr_str_from(id, dash + 1), &seq))
+	if (dash == id.len || !wr_redis_number_read(wr_str_first(id, dash), UINT64_MAX, &ms) ||
+	    !wr_redis_number_read(wr_str_from(id, dash + 1), UINT64_MAX, &seq))
 		return;
 	duties->heard_ms = ms;
 	duties->heard_seq = seq;
 	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
 		return;
 	own = wr_str_equal(field_of(fields, "h"), wr_str(central->holder));
-	central->host.heard(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
+	central->host.message(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 
-static void heard_listen(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply)
 {
-	struct wr_central *central = line->central;
-	const redisReply *entries = wr_reply_at(wr_reply_at(reply, 0), 1);
+	struct wr_central *central = conn->central;
+	const redisReply *entries = wr_redis_reply_at(wr_redis_reply_at(reply, 0), 1);
 	size_t count = entries && entries->type == REDIS_REPLY_ARRAY ? entries->elements : 0;
 
 	wr_call_free(central, call);
 	central->duties.listening = false;
 	for (size_t i = 0; i < count; i++)
-		hear_one(central, entries->element[i]);
+		read_entry(central, entries->element[i]);
 	if (count >= READ_AT_ONCE)
 		central->duties.listen_at_ns = central->mono_ns + LISTEN_SOON_NS;
-	wr_wake(central, central->duties.listen_at_ns);
+	wr_central_wake_at(central, central->duties.listen_at_ns);
 }
 
-static void failed_listen(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_listen_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.listening = false;
-	wr_wake(central, central->duties.listen_at_ns);
+	wr_central_wake_at(central, central->duties.listen_at_ns);
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_listen_ops = {.put = put_listen,
-					  .heard = heard_listen,
-					  .failed = failed_listen,
-					  .keyed = true,
-					  .script = -1};
+const struct wr_call_ops wr_call_listen_ops = {.write = write_xread,
+					       .on_reply = read_entries,
+					       .on_failure = on_listen_failed,
+					       .keyed = true,
+					       .script = -1};
 
-static void listen(struct wr_central *central)
+static void read_stream(struct wr_central *central)
 {
-	struct wr_call *time = new_call(central, WR_CALL_TIME);
-	struct wr_call *call = new_call(central, WR_CALL_LISTEN);
+	struct wr_call *time = new_stream_call(central, WR_CALL_TIME);
+	struct wr_call *call = new_stream_call(central, WR_CALL_LISTEN);
 
 	central->duties.listen_at_ns = central->mono_ns + LISTEN_NS;
 	if (time) {
-		time->step = WR_TIME_OF_STREAM;
+		time->step = WR_TIME_FOR_STREAM;
 		wr_call_send(central, time);
 	}
 	if (!call)
@@ -187,44 +157,44 @@ static void listen(struct wr_central *central)
 	wr_call_send(central, call);
 }
 
-/* ---- publishing: one at a time, so that they stay in order ---- */
+/* ---- XADD: publishing, one message at a time to keep the order ---- */
 
-static enum wr_put put_publish(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_call *call)
 {
-	const struct wr_publication *message = line->central->duties.first;
+	const struct wr_central_message *message = conn->central->duties.first;
 	char key[WR_REDIS_KEY];
 
 	(void)call;
-	wr_own_key(line->central, "control", key);
-	wr_command_begin(&line->out, 10);
-	wr_command_text(&line->out, "XADD");
-	wr_command_text(&line->out, key);
-	wr_command_text(&line->out, "MAXLEN");
-	wr_command_text(&line->out, "~");
-	wr_command_text(&line->out, KEPT);
-	wr_command_text(&line->out, "*");
-	wr_command_text(&line->out, "h");
-	wr_command_text(&line->out, line->central->holder);
-	wr_command_text(&line->out, "m");
-	wr_command_arg(&line->out, message->bytes, message->len);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+	wr_central_fleet_key(conn->central, "control", key);
+	wr_command_begin(&conn->out, 10);
+	wr_command_text(&conn->out, "XADD");
+	wr_command_text(&conn->out, key);
+	wr_command_text(&conn->out, "MAXLEN");
+	wr_command_text(&conn->out, "~");
+	wr_command_text(&conn->out, STREAM_LENGTH);
+	wr_command_text(&conn->out, "*");
+	wr_command_text(&conn->out, "h");
+	wr_command_text(&conn->out, conn->central->holder);
+	wr_command_text(&conn->out, "m");
+	wr_command_arg(&conn->out, message->bytes, message->len);
+	return wr_call_write_end(conn);
 }
 
-static void publish(struct wr_central *central)
+static void publish_first(struct wr_central *central)
 {
-	struct wr_call *call = new_call(central, WR_CALL_PUBLISH);
+	struct wr_call *call = new_stream_call(central, WR_CALL_PUBLISH);
 
 	central->duties.publish_at_ns = central->mono_ns + PUBLISH_AGAIN_NS;
-	wr_wake(central, central->duties.publish_at_ns);
+	wr_central_wake_at(central, central->duties.publish_at_ns);
 	if (!call)
 		return;
 	central->duties.publishing = true;
 	wr_call_send(central, call);
 }
 
-static void drop_first(struct wr_duties *duties)
+static void drop_first(struct wr_central_duties *duties)
 {
-	struct wr_publication *message = duties->first;
+	struct wr_central_message *message = duties->first;
 
 	duties->first = message->next;
 	if (!duties->first)
@@ -233,37 +203,39 @@ static void drop_first(struct wr_duties *duties)
 	free(message);
 }
 
-static void heard_publish(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void on_published(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 
 	(void)reply;
 	wr_call_free(central, call);
 	central->duties.publishing = false;
 	drop_first(&central->duties);
 	if (central->duties.first)
-		publish(central);
+		publish_first(central);
 }
 
-static void failed_publish(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_publish_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.publishing = false;
-	wr_wake(central, central->duties.publish_at_ns);
+	wr_central_wake_at(central, central->duties.publish_at_ns);
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_publish_ops = {.put = put_publish,
-					   .heard = heard_publish,
-					   .failed = failed_publish,
-					   .keyed = true,
-					   .script = -1};
+const struct wr_call_ops wr_call_publish_ops = {.write = write_xadd,
+						.on_reply = on_published,
+						.on_failure = on_publish_failed,
+						.keyed = true,
+						.script = -1};
 
 int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns)
 {
-	struct wr_duties *duties = &central->duties;
-	struct wr_publication *message;
+	struct wr_central_duties *duties = &central->duties;
+	struct wr_central_message *message;
 
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	if (len == 0 || len > WR_CENTRAL_MESSAGE_MAX || duties->message_count >= WR_MESSAGES_MAX)
 		return WEIR_EROOM;
 	message = malloc(sizeof *message + len);
@@ -272,7 +244,7 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	message->next = NULL;
 	message->len = len;
 	memcpy(message->bytes, bytes, len);
-	wr_enter(central, central->now_ns, mono_ns);
+	wr_central_enter(central, central->now_ns, mono_ns);
 	if (duties->last)
 		duties->last->next = message;
 	else
@@ -280,38 +252,30 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	duties->last = message;
 	duties->message_count++;
 	if (!duties->publishing)
-		publish(central);
-	wr_leave(central);
+		publish_first(central);
+	wr_central_exit(central);
 	return 0;
 }
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
-void wr_control_tick(struct wr_central *central)
+void wr_central_control_tick(struct wr_central *central)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	if (duties->first && !duties->publishing && central->mono_ns >= duties->publish_at_ns)
-		publish(central);
+		publish_first(central);
 	if (duties->first && !duties->publishing)
-		wr_wake(central, duties->publish_at_ns);
+		wr_central_wake_at(central, duties->publish_at_ns);
 	if (!central->chief)
 		return;
 	if (!duties->listening && central->mono_ns >= duties->listen_at_ns)
-		listen(central);
+		read_stream(central);
 	if (!duties->listening)
-		wr_wake(central, duties->listen_at_ns);
+		wr_central_wake_at(central, duties->listen_at_ns);
 }
 
-void wr_time_ask(struct wr_line *line)
-{
-	struct wr_call *call = wr_call_new(line->central, WR_CALL_TIME);
-
-	if (call)
-		wr_line_push(line, call);
-}
-
-void wr_control_free(struct wr_central *central)
+void wr_central_control_free(struct wr_central *central)
 {
 	while (central->duties.first)
 		drop_first(&central->duties);

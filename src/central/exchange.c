@@ -1,4 +1,5 @@
-/* The turns of exchanges: slots of the table to Redis, and its sums back into them. */
+/* Rounds of exchanges: sends counters from the table to Redis, and stores the sums of the other
+ * nodes in the table. Called by the timer and at shutdown. */
 #include "central/exchange.h"
 
 #include <stdio.h>
@@ -10,11 +11,11 @@
 
 #define NO_REGION "-"
 #define SOON_NS (50 * WR_MS_NS)
-#define DRAIN_NS (1000 * WR_MS_NS)
+#define SHUTDOWN_NS (1000 * WR_MS_NS)
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
-static bool make_jobs(struct wr_exchanges *x)
+static bool make_jobs(struct wr_central_exchanges *x)
 {
 	x->jobs = calloc(WR_EXCHANGES_MAX, sizeof *x->jobs);
 	for (uint32_t i = 0; x->jobs && i < WR_EXCHANGES_MAX; i++) {
@@ -24,9 +25,9 @@ static bool make_jobs(struct wr_exchanges *x)
 	return x->jobs != NULL;
 }
 
-bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts)
+bool wr_central_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts)
 {
-	struct wr_exchanges *x;
+	struct wr_central_exchanges *x;
 
 	if (!opts->chief || !opts->table || !opts->sync_ns)
 		return true;
@@ -35,26 +36,26 @@ bool wr_exchanges_start(struct wr_central *central, const struct wr_central_opts
 	if (!x || !make_jobs(x))
 		return false;
 	x->sync_ns = opts->sync_ns;
-	x->turn_ns = central->mono_ns;
+	x->round_ns = central->mono_ns;
 	x->overshoot_ns = central->mono_ns;
 	snprintf(x->region, sizeof x->region, "%s", opts->region ? opts->region : NO_REGION);
 	return true;
 }
 
-static void free_marks(struct wr_exchanges *x)
+static void free_marks(struct wr_central_exchanges *x)
 {
 	for (uint32_t i = 0; i < x->mark_count; i++)
-		wr_relay_drop(x, &x->marks[i]);
+		wr_central_relay_drop(x, &x->marks[i]);
 	free(x->marks);
 	x->marks = NULL;
 	x->mark_count = 0;
 }
 
-void wr_exchanges_free(struct wr_central *central)
+void wr_central_exchanges_free(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
-	wr_regions_part(central);
+	wr_central_regions_unlink(central);
 	if (!x)
 		return;
 	if (central->table)
@@ -65,18 +66,18 @@ void wr_exchanges_free(struct wr_central *central)
 	central->exchanges = NULL;
 }
 
-size_t wr_exchange_holder(const struct wr_central *central, uint64_t incarnation,
-			  char name[WR_EXCHANGE_NAME])
+size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t incarnation,
+				  char name[WR_EXCHANGE_NAME])
 {
 	return (size_t)snprintf(name, WR_EXCHANGE_NAME, "%s/%.8s.%016llx",
 				central->exchanges->region, central->holder,
 				(unsigned long long)incarnation);
 }
 
-/* ---- how far it may be off ---- */
+/* ---- the overshoot estimate ---- */
 
-uint32_t wr_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity, uint64_t sync_ns,
-			  uint64_t delay_ns)
+uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
+				   uint64_t sync_ns, uint64_t delay_ns)
 {
 	unsigned __int128 each = (unsigned __int128)admitted * (sync_ns + delay_ns) / sync_ns;
 	unsigned __int128 ppm;
@@ -91,11 +92,12 @@ uint32_t wr_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
 
 static void note_overshoot(struct wr_central *central, uint32_t ppm)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	uint64_t since_ns = central->mono_ns - x->overshoot_ns;
 
-	if (since_ns >= WR_OVERSHOOT_NS) {
-		x->overshoot_ppm[1] = since_ns < 2 * WR_OVERSHOOT_NS ? x->overshoot_ppm[0] : 0;
+	if (since_ns >= WR_EXCHANGE_OVERSHOOT_NS) {
+		x->overshoot_ppm[1] =
+			since_ns < 2 * WR_EXCHANGE_OVERSHOOT_NS ? x->overshoot_ppm[0] : 0;
 		x->overshoot_ppm[0] = 0;
 		x->overshoot_ns = central->mono_ns;
 	}
@@ -103,9 +105,9 @@ static void note_overshoot(struct wr_central *central, uint32_t ppm)
 		x->overshoot_ppm[0] = ppm;
 }
 
-uint32_t wr_exchanges_overshoot(const struct wr_central *central)
+uint32_t wr_central_exchanges_overshoot(const struct wr_central *central)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x)
 		return 0;
@@ -113,14 +115,14 @@ uint32_t wr_exchanges_overshoot(const struct wr_central *central)
 							 : x->overshoot_ppm[1];
 }
 
-/* ---- a slot as Redis is told ---- */
+/* ---- a table slot as a job ---- */
 
 static struct wr_exchange_tally tally_of(const struct wr_exchange_count *count)
 {
 	return (struct wr_exchange_tally){count->plus, count->minus};
 }
 
-/* A calendar's window is known by the second it begins at, and nobody asks for the one before. */
+/* A calendar window is identified by the second in which it begins. */
 static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchange_job *job)
 {
 	const struct wr_exchange_count *latest = &view->counts[0];
@@ -133,10 +135,10 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->state.now = tally_of(latest);
 	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
-	job->life_us = length_ns / 500; /* twice as long */
+	job->life_us = length_ns / 500; /* twice the length */
 }
 
-/* The window of now, or a later one that somebody's clock has been in already. */
+/* Takes the window of now, or a later one that a node with a faster clock has already begun. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -161,8 +163,8 @@ static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 	job->life_us = span_ns / 500;
 }
 
-static void fill(const struct wr_central *central, int slot, const struct wr_exchange_view *view,
-		 struct wr_exchange_job *job)
+static void fill_job(const struct wr_central *central, int slot,
+		     const struct wr_exchange_view *view, struct wr_exchange_job *job)
 {
 	const struct wr_exchange_name *name = &view->name;
 	uint32_t id_len = name->id_len < sizeof job->id ? name->id_len : sizeof job->id;
@@ -184,54 +186,54 @@ static void fill(const struct wr_central *central, int slot, const struct wr_exc
 
 /* ---- the call ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_central *central = line->central;
-	struct wr_exchange_job *job = call->of;
-	struct wr_exchange_call said = {.state = job->state,
+	struct wr_central *central = conn->central;
+	struct wr_exchange_job *job = call->job;
+	struct wr_exchange_call args = {.state = job->state,
 					.oldest = job->oldest,
 					.unit_ns = job->unit_ns,
 					.life_us = job->life_us};
 	char key[WR_REDIS_KEY], holder[WR_EXCHANGE_NAME];
-	struct wr_relay_text text;
+	struct wr_central_relay_text text;
 
-	said.holder.len = wr_exchange_holder(central, job->incarnation, holder);
-	said.holder.ptr = holder;
-	wr_relay_say(central, job, &text, &said);
-	wr_put_script(line, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
-	wr_command_number(&line->out, 1);
-	wr_command_arg(&line->out, key,
-		       wr_counter_name(central, job->key,
-				       "e:", (struct weir_str){job->id, job->id_len}, key));
-	wr_script_exchange_args(&said, &line->out);
-	if (!wr_command_end(&line->out))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
+	args.holder.len = wr_central_exchange_holder(central, job->incarnation, holder);
+	args.holder.ptr = holder;
+	wr_central_relay_write(central, job, &text, &args);
+	wr_call_write_script(conn, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
+	wr_command_number(&conn->out, 1);
+	wr_command_arg(&conn->out, key,
+		       wr_central_counter_key(central, job->key,
+					      "e:", (struct weir_str){job->id, job->id_len}, key));
+	wr_script_exchange_args(&args, &conn->out);
+	if (!wr_command_end(&conn->out))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
 	job->sent_ns = central->mono_ns;
-	return WR_PUT;
+	return WR_CALL_WRITTEN;
 }
 
-static void walk(struct wr_central *central);
+static void send_slots(struct wr_central *central);
 
-/* The call is over: its job is free, and there is room for more of this turn. */
-static void finish(struct wr_central *central, struct wr_call *call)
+/* The call has ended. Frees its job, and continues the round if there is room. */
+static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = call->of;
+	struct wr_central_exchanges *x = central->exchanges;
+	struct wr_exchange_job *job = call->job;
 
 	if (job->owner == x->marks_owner)
-		x->marks[job->slot].out = 0;
+		x->marks[job->slot].in_flight = 0;
 	job->next = x->free;
 	x->free = job;
-	x->under_way--;
-	call->of = NULL;
+	x->in_flight--;
+	call->job = NULL;
 	wr_call_free(central, call);
-	if (x->walking && !central->freeing && x->under_way < WR_EXCHANGES_MAX / 2)
-		walk(central);
+	if (x->walking && !central->freeing && x->in_flight < WR_EXCHANGES_MAX / 2)
+		send_slots(central);
 }
 
-static void apply(struct wr_central *central, const struct wr_exchange_job *job,
-		  const struct wr_exchanged *others)
+static void store_sums(struct wr_central *central, const struct wr_exchange_job *job,
+		       const struct wr_exchanged *others)
 {
 	struct wr_exchange_totals totals = {
 		.counts = {{job->starts_ns[0], others->now.plus, others->now.minus},
@@ -241,128 +243,125 @@ static void apply(struct wr_central *central, const struct wr_exchange_job *job,
 			  central->now_ns, central->mono_ns);
 }
 
-static void note_delay(struct wr_exchanges *x, uint64_t took_ns)
+static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
+			  const redisReply *reply)
 {
-	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-}
-
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
-{
-	struct wr_central *central = line->central;
-	struct wr_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = call->of;
+	struct wr_central *central = conn->central;
+	struct wr_central_exchanges *x = central->exchanges;
+	struct wr_exchange_job *job = call->job;
 	struct wr_exchange_page page;
 	struct wr_exchanged others;
+	uint64_t took_ns;
 
 	if (wr_script_exchange_reply(reply, &others, &page) < 0) {
-		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
 		wr_call_fail(central, call, WR_FAULT_PROTOCOL);
 		return;
 	}
-	wr_shard_passed(line->shard);
-	line->shard->counts.exchanges++;
-	note_delay(x, central->mono_ns - job->sent_ns);
-	/* What was told just after another node's turn waits for its next one. */
-	note_overshoot(central, wr_overshoot_ppm(job->admitted, others.others, job->capacity,
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.exchanges++;
+	took_ns = central->mono_ns - job->sent_ns;
+	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
+	/* A node that has just finished its round learns of these units only in its next one. */
+	note_overshoot(central,
+		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
-		apply(central, job, &others);
-		wr_regions_tell(central, job, &page);
+		store_sums(central, job, &others);
+		wr_central_regions_push(central, job, &page);
 	}
-	finish(central, call);
+	finish_exchange(central, call);
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_exchange_failed(struct wr_central *central, struct wr_call *call,
+			       enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
-	const struct wr_exchange_job *job = call->of;
+	struct wr_central_counts *counts = wr_call_counts(central, call);
+	const struct wr_exchange_job *job = call->job;
 
 	(void)fault;
 	counts->exchanges_failed++;
 	if (job->owner == central->owner && central->table) {
 		wr_exchange_failed(central->table, job->slot, central->owner);
-		wr_relay_unsaid(central, job);
+		wr_central_relay_on_failure(central, job);
 	}
-	finish(central, call);
+	finish_exchange(central, call);
 }
 
-const struct wr_call_ops wr_exchange_ops = {.put = put,
-					    .heard = heard,
-					    .failed = failed,
-					    .keyed = true,
-					    .counts = true,
-					    .script = WR_SCRIPT_EXCHANGE};
+const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
+						 .on_reply = read_exchange,
+						 .on_failure = on_exchange_failed,
+						 .keyed = true,
+						 .feeds_breaker = true,
+						 .script = WR_SCRIPT_EXCHANGE};
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
-static bool can_go(struct wr_central *central, const uint64_t key[2])
-{
-	const struct wr_shard *shard = wr_key_shard(central, key);
-
-	return shard && wr_shard_answers(shard);
-}
-
-/* There is nothing new in it, and all that is owed is on its way. */
-static bool is_told(const struct wr_central *central, int slot, const struct wr_exchange_view *view)
+/* Whether the slot has nothing new, and every push that is due is in flight. */
+static bool is_up_to_date(const struct wr_central *central, int slot,
+			  const struct wr_exchange_view *view)
 {
 	const struct wr_exchange_mark *mark = &central->exchanges->marks[slot];
 
 	return !view->used && !mark->lacking &&
-	       !(view->peers_due & wr_regions_up(central) & ~(uint32_t)mark->pushing);
+	       !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing);
 }
 
-/* One that is under way is left for the next turn, as is one whose shard is away. */
-static void visit(struct wr_central *central, int slot, const struct wr_exchange_view *view)
+/* Sends one slot. A slot that is in flight, or whose shard is down, waits for the next round. */
+static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_job *job = x->free;
 	struct wr_call *call = NULL;
+	const struct wr_central_shard *shard;
 
-	if (is_told(central, slot, view))
+	if (is_up_to_date(central, slot, view))
 		return;
-	if (!x->marks[slot].out && can_go(central, view->name.fleet_key))
+	shard = x->marks[slot].in_flight ? NULL
+					 : wr_central_key_shard(central, view->name.fleet_key);
+	if (shard && wr_central_shard_answers(shard))
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
 	if (!call) {
 		wr_exchange_failed(central->table, slot, central->owner);
-		x->unsaid |= x->marks[slot].out;
+		x->resend |= x->marks[slot].in_flight;
 		return;
 	}
 	x->free = job->next;
-	fill(central, slot, view, job);
+	fill_job(central, slot, view, job);
 	job->used = view->used;
 	job->due = (uint8_t)view->peers_due;
-	wr_relay_fill(central, job);
-	x->marks[slot].out = 1;
-	x->under_way++;
-	call->of = job;
+	wr_central_relay_fill(central, job);
+	x->marks[slot].in_flight = 1;
+	x->in_flight++;
+	call->job = job;
 	memcpy(call->key, job->key, sizeof call->key);
 	wr_call_send(central, call);
 }
 
-static void walk(struct wr_central *central)
+static void send_slots(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	x->walking = false; /* what fails at once would come back here */
+	x->walking = false; /* a call that fails at once calls walk again */
 	while (x->free && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
-					    wr_regions_up(central), central->now_ns,
+					    wr_central_regions_up(central), central->now_ns,
 					    central->mono_ns, &view);
 
 		if (slot < 0) {
 			x->cursor = 0;
 			return;
 		}
-		visit(central, slot, &view);
+		send_slot(central, slot, &view);
 	}
 	x->walking = true;
 }
 
-/* Marks belong to the slots of one table. False: no memory. */
-static bool fit_marks(struct wr_central *central)
+/* Allocates the marks for the slots of the current table. Returns false without memory. */
+static bool resize_marks(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	uint32_t slots = wr_exchange_slots(central->table);
 
 	if (x->marks_owner == central->owner)
@@ -375,54 +374,54 @@ static bool fit_marks(struct wr_central *central)
 	return x->marks != NULL;
 }
 
-/* False: there was none, and deciders go without until there is. */
-static bool begin_turn(struct wr_central *central)
+/* Returns false if no round could begin. The limiter then decides with the counts it has. */
+static bool begin_round(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	note_overshoot(central, 0);
-	if (!central->duties.secret_known || !fit_marks(central) || x->mark_count == 0 ||
+	if (!central->duties.secret_known || !resize_marks(central) || x->mark_count == 0 ||
 	    !wr_exchange_keep(central->table, central->owner, x->sync_ns, central->mono_ns) ||
-	    !wr_region_is_up(central))
+	    !wr_central_region_is_up(central))
 		return false;
 	wr_exchange_heard(central->table, central->owner, central->mono_ns);
-	x->unsaid = false;
-	walk(central);
+	x->resend = false;
+	send_slots(central);
 	return true;
 }
 
-void wr_exchanges_tick(struct wr_central *central)
+void wr_central_exchanges_tick(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x || !central->table)
 		return;
-	if (central->mono_ns >= x->turn_ns) {
+	if (central->mono_ns >= x->round_ns) {
 		uint64_t wait_ns =
-			begin_turn(central) || x->sync_ns < SOON_NS ? x->sync_ns : SOON_NS;
+			begin_round(central) || x->sync_ns < SOON_NS ? x->sync_ns : SOON_NS;
 
-		x->turn_ns = central->mono_ns + wait_ns;
+		x->round_ns = central->mono_ns + wait_ns;
 	}
-	wr_wake(central, x->turn_ns);
+	wr_central_wake_at(central, x->round_ns);
 }
 
-uint32_t wr_exchanges_drain(struct wr_central *central)
+uint32_t wr_central_exchanges_finish(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (!x || !central->table)
 		return 0;
 	if (x->end_ns == 0) {
 		x->end_ns = central->mono_ns;
-		begin_turn(central);
+		begin_round(central);
 	}
-	if (!x->finished && central->mono_ns - x->end_ns >= DRAIN_NS / 2) {
+	if (!x->finished && central->mono_ns - x->end_ns >= SHUTDOWN_NS / 2) {
 		x->finished = true;
-		wr_regions_give_up(central);
-		begin_turn(central);
+		wr_central_regions_give_up(central);
+		begin_round(central);
 	}
-	if (central->mono_ns - x->end_ns >= DRAIN_NS)
+	if (central->mono_ns - x->end_ns >= SHUTDOWN_NS)
 		return 0;
-	wr_wake(central, x->end_ns + (x->finished ? DRAIN_NS : DRAIN_NS / 2));
-	return x->under_way + wr_regions_busy(central) + x->unsaid;
+	wr_central_wake_at(central, x->end_ns + (x->finished ? SHUTDOWN_NS : SHUTDOWN_NS / 2));
+	return x->in_flight + wr_central_regions_in_flight(central) + x->resend;
 }

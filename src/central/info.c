@@ -1,29 +1,32 @@
-/* How it fares, for people. */
+/* Fills the structures that describe the state for the admin API, the metrics and the logs. Called
+ * by the host through wr_central_info. */
+#include <assert.h>
 #include <string.h>
 
 #include "central/inner.h"
 
-const char *wr_shard_state_name(enum wr_shard_state state)
+const char *wr_central_shard_state_name(enum wr_central_shard_state state)
 {
 	static const char *const names[] = {
 #define NAME(name, text) text,
-		WR_SHARD_STATES(NAME)
+		WR_CENTRAL_SHARD_STATES(NAME)
 #undef NAME
 	};
 
 	return names[state];
 }
 
-static enum wr_shard_state state_of(const struct wr_shard *shard)
+static enum wr_central_shard_state state_of(const struct wr_central_shard *shard)
 {
 	if (shard->breaker.state == WR_BREAKER_OPEN)
-		return WR_SHARD_AWAY;
-	if (!wr_shard_is_ready(shard))
-		return WR_SHARD_CONNECTING;
-	return shard->breaker.state == WR_BREAKER_TRYING ? WR_SHARD_TRYING : WR_SHARD_UP;
+		return WR_CENTRAL_SHARD_DOWN;
+	if (!wr_central_shard_is_ready(shard))
+		return WR_CENTRAL_SHARD_CONNECTING;
+	return shard->breaker.state == WR_BREAKER_HALF_OPEN ? WR_CENTRAL_SHARD_HALF_OPEN
+							    : WR_CENTRAL_SHARD_UP;
 }
 
-void wr_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part)
+void wr_central_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part)
 {
 	uint64_t *to = (uint64_t *)sum;
 	const uint64_t *from = (const uint64_t *)part;
@@ -32,14 +35,15 @@ void wr_counts_add(struct wr_central_counts *sum, const struct wr_central_counts
 		to[i] += from[i];
 }
 
-static void show(const struct wr_shard *shard, struct wr_shard_info *info)
+static void fill_shard(const struct wr_central_shard *shard, struct wr_central_shard_info *info)
 {
-	*info = (struct wr_shard_info){
+	*info = (struct wr_central_shard_info){
 		.state = state_of(shard),
 		.slots = shard->slots,
-		.under_way = shard->turn.count + (shard->line ? shard->line->waiting.count : 0),
+		.under_way =
+			shard->unwritten.count + (shard->conn ? shard->conn->waiting.count : 0),
 		.back_at_ns =
-			shard->breaker.state == WR_BREAKER_OPEN ? shard->breaker.back_at_ns : 0,
+			shard->breaker.state == WR_BREAKER_OPEN ? shard->breaker.probe_at_ns : 0,
 		.aof = shard->aof,
 		.counts = shard->counts,
 	};
@@ -50,14 +54,9 @@ static void show(const struct wr_shard *shard, struct wr_shard_info *info)
 	memcpy(info->policy, shard->policy, sizeof info->policy);
 }
 
-/* A node of a cluster that serves no slot is none that questions go to. */
-static bool is_shown(const struct wr_central *central, const struct wr_shard *shard)
-{
-	return !central->route || shard->slots || !central->route->known;
-}
-
 void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	*info = (struct wr_central_info){
 		.counts = central->counts,
 		.nodes = central->duties.nodes,
@@ -67,19 +66,20 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		.reports_waiting = central->reports.parts,
 		.leases = central->holds->leases,
 		.leased_units = central->holds->units,
-		.overshoot_ppm = wr_exchanges_overshoot(central),
+		.overshoot_ppm = wr_central_exchanges_overshoot(central),
 	};
 	for (uint32_t i = 0; i < central->shard_count; i++) {
-		const struct wr_shard *shard = central->shards[i];
+		const struct wr_central_shard *shard = central->shards[i];
 
-		wr_counts_add(&info->counts, &shard->counts);
-		if (!is_shown(central, shard))
+		wr_central_counts_add(&info->counts, &shard->counts);
+		/* Cluster nodes without slots get no questions and are not listed. */
+		if (central->cluster && central->cluster->known && !shard->slots)
 			continue;
 		info->shard_count++;
-		info->any_up |= wr_shard_is_up(shard);
-		info->all_up &= wr_shard_is_up(shard);
+		info->any_up |= wr_central_shard_is_up(shard);
+		info->all_up &= wr_central_shard_is_up(shard);
 		if (info->shards_shown < WR_CENTRAL_SHARDS_SHOWN)
-			show(shard, &info->shards[info->shards_shown++]);
+			fill_shard(shard, &info->shards[info->shards_shown++]);
 	}
-	wr_regions_info(central, info);
+	wr_central_regions_info(central, info);
 }

@@ -1,11 +1,14 @@
-/* The parts of struct wr_central and what its files ask of each other.
+/* The private structures of this folder, and the functions that its files call in each other.
  *
- *   ask ──► parts (a limit each) ──► calls (a script call each) ──► shard ──► link ──► Redis
+ *   ask ──► parts (one per limit) ──► calls (one per command) ──► shard ──► connection ──► Redis
  *
- * A part belongs to its ask until that is concluded, and to its call until that is answered; when
- * one of the two has gone, to the other alone. A call belongs to exactly one queue: its shard's
- * until it is written (the end of a turn), its link's until it is answered, or one of those that
- * wait for better times. Functions that are given a call own it from then on. */
+ * Ownership. A part belongs to its ask until the ask has ended, and to its call until the call has
+ * ended; whichever ends last frees it. A call is in exactly one queue: that of its shard until it
+ * is written, that of its connection until it is answered, or a queue of calls that wait to be
+ * retried. A function that takes a call owns it from then on.
+ *
+ * Prefixes: wr_central_ for the folder, wr_call_ for calls, wr_lease_ for borrowed units,
+ * wr_breaker_, wr_refusals_ and wr_exchange_ for what their headers describe. */
 #ifndef WR_CENTRAL_INNER_H
 #define WR_CENTRAL_INNER_H
 
@@ -14,59 +17,63 @@
 #include "central/exchange.h"
 #include "central/lease.h"
 #include "central/refusals.h"
-#include "redis/cluster.h"
 #include "redis/command.h"
 #include "redis/reply.h"
 #include "redis/script.h"
+#include "redis/topology.h"
 
-#define WR_ASKED_MAX 65536u      /* limits under way in one loop, reports included */
-#define WR_REPORTS_MAX 16384u    /* … of which reports */
-#define WR_UNDER_WAY_MAX 8192u   /* calls of one shard without a reply, or not written yet */
-#define WR_OUTPUT_MAX (8u << 20) /* bytes of one link not yet written */
+#define WR_CENTRAL_PARTS_MAX 65536u      /* parts in one loop, including reports */
+#define WR_REPORTS_MAX 16384u            /* parts of reports in one loop */
+#define WR_IN_FLIGHT_MAX 8192u           /* calls of one shard, written or not */
+#define WR_CENTRAL_OUTPUT_MAX (8u << 20) /* unwritten bytes of one connection */
 #define WR_SHARDS_MAX 256u
-#define WR_MERGE_PLACES 1024u
+#define WR_MERGE_ENTRIES 1024u
 #define WR_MERGED_MAX 4096u         /* takes in one call */
-#define WR_TRIES_MAX 8u             /* redirections and the like of one call */
-#define WR_SILENCE_NS 1000000000ull /* wr_silence_ns, at least */
+#define WR_TRIES_MAX 8u             /* attempts of one call after redirections and the like */
+#define WR_SILENCE_NS 1000000000ull /* the least that wr_central_silence_ns returns */
 #define WR_MESSAGES_MAX 64u
-#define WR_KEY_TEXT 24 /* a key's hash as text */
-#define WR_REDIS_KEY (WR_REDIS_PREFIX_MAX + WR_KEY_TEXT + WR_QUESTION_ID + 16)
+#define WR_CENTRAL_KEY_TEXT 24 /* bytes of a key's hash as text */
+#define WR_REDIS_KEY (WR_REDIS_PREFIX_MAX + WR_CENTRAL_KEY_TEXT + WR_QUESTION_ID + 16)
 #define WR_MS_NS 1000000ull
 
-/* ---- what is under way ---- */
+#define WR_CENTRAL_MAGIC 0x63656e74u
+#define WR_CENTRAL_CONN_MAGIC 0x636f6e6eu
+#define WR_CALL_MAGIC 0x63616c6cu
+
+/* ---- asks, parts and calls ---- */
 
 /* One limit of a question. */
 struct wr_central_part {
-	struct wr_central_part *next; /* of its ask, in the question's order */
-	struct wr_central_part *mate; /* of its call */
-	struct wr_central_ask *ask;   /* NULL: nobody waits for it any more */
-	struct wr_call *call;         /* NULL: answered */
+	struct wr_central_part *next;      /* in the ask, in the order of the question */
+	struct wr_central_part *call_next; /* in the call */
+	struct wr_central_ask *ask;        /* NULL: the ask has ended */
+	struct wr_call *call;              /* NULL: the call has ended */
 	struct wr_take take;
 	struct wr_answer answer;
 	uint64_t key[2];
-	uint64_t identity; /* of the limit: its id and its numbers */
-	uint64_t tag;      /* the counter's name in the table */
-	uint64_t taken_us; /* when Redis decided, by its clock */
-	uint64_t back_ns;  /* late.c: when it is given back, mono */
+	uint64_t identity;     /* hash of the limit's id and numbers */
+	uint64_t tag;          /* the counter's key in the table */
+	uint64_t taken_us;     /* when Redis decided, by its clock */
+	uint64_t give_back_ns; /* late.c: when to give the units back, monotonic */
 	uint32_t group;
-	bool leased;   /* units are borrowed from its counter: another script decides */
-	bool recalled; /* the answer is from memory */
-	bool settled;  /* … or need not be asked for */
-	bool left;     /* the asker has gone: what is granted is given back */
+	bool leased;    /* the counter lends units: the lease script decides */
+	bool recalled;  /* the answer comes from remembered refusals */
+	bool settled;   /* Redis need not be asked */
+	bool cancelled; /* the caller cancelled: units that Redis grants are given back */
 	uint8_t id_len;
 	char id[WR_QUESTION_ID];
 };
 
 enum wr_call_kind {
 	WR_CALL_TAKE,
-	WR_CALL_LEASE, /* a take where units are borrowed, or a word about them, or both */
+	WR_CALL_LEASE, /* takes of a counter that lends units, a lease request, or both */
 	WR_CALL_RETURN,
 	WR_CALL_REPORT,
 	WR_CALL_RESET,
 	WR_CALL_EXCHANGE,
 	WR_CALL_PUSH,
-	WR_CALL_ASKING,   /* says that the next call is here by an ASK */
-	WR_CALL_GREETING, /* one of a link's first commands */
+	WR_CALL_ASKING,    /* precedes a call that follows an ASK redirection */
+	WR_CALL_HANDSHAKE, /* one of the first commands on a connection */
 	WR_CALL_PING,
 	WR_CALL_INFO,
 	WR_CALL_SLOTS,
@@ -80,39 +87,40 @@ enum wr_call_kind {
 	WR_CALL_KINDS
 };
 
-/* One command, and what is to become of its reply. */
+/* One command to Redis. Its kind selects the functions that write it and read its reply. */
 struct wr_call {
-	struct wr_call *next; /* of the queue it is in */
+	struct wr_call *next; /* in its queue */
+	uint32_t magic;       /* WR_CALL_MAGIC */
 	uint8_t kind;         /* enum wr_call_kind */
-	uint8_t step;         /* GREETING, SECRET: which command */
+	uint8_t step;         /* HANDSHAKE, SECRET, TIME: which command */
 	uint8_t tries;
-	bool asking;  /* an ASKING goes before it */
-	bool eval;    /* the script's text goes along */
-	bool written; /* Redis may carry it out */
-	bool late;    /* the timeout has passed without a reply; counted once */
-	bool merged;  /* its parts are takes of one counter and one cost */
-	bool leased;  /* RETURN, REPORT: of a counter that units are borrowed from */
+	bool asking;  /* ASKING must be sent before it */
+	bool eval;    /* sent as EVAL with the script's text */
+	bool written; /* Redis may execute it */
+	bool late;    /* the timeout passed without a reply; counted once */
+	bool merged;  /* its parts are takes of the same counter and the same cost */
+	bool leased;  /* RETURN, REPORT: the counter lends units */
 	uint16_t slot;
 	uint16_t count; /* parts */
 	uint64_t key[2];
-	uint64_t number;          /* of its writing, within the link */
-	uint64_t mono_ns;         /* when it was written; waiting to be tried again: when that is */
-	uint64_t report_seq;      /* 0: not sent yet */
-	uint64_t report_since_ns; /* mono, when it was first sent */
-	bool report_out;          /* under way */
-	struct wr_call *report_next; /* of its list */
-	struct wr_shard *shard;
-	struct wr_hold *hold; /* LEASE: that it speaks for, or NULL */
-	void *of;             /* EXCHANGE, PUSH: what they are about */
+	uint64_t number;             /* position among all calls written to the connection */
+	uint64_t mono_ns;            /* when it was written; before a retry: when to retry */
+	uint64_t report_seq;         /* REPORT: its sequence number; 0: never sent */
+	uint64_t report_since_ns;    /* REPORT: when it was first sent, monotonic */
+	bool report_in_flight;       /* REPORT */
+	struct wr_call *report_next; /* REPORT: in its list */
+	struct wr_central_shard *shard;
+	struct wr_lease_hold *hold; /* LEASE: the lease it reports and renews, or NULL */
+	void *job; /* EXCHANGE: struct wr_exchange_job; PUSH: struct wr_central_push */
 	struct wr_central_part *first, *last;
 };
 
-struct wr_queue {
+struct wr_call_queue {
 	struct wr_call *first, *last;
 	uint32_t count;
 };
 
-static inline void wr_queue_add(struct wr_queue *queue, struct wr_call *call)
+static inline void wr_call_queue_push(struct wr_call_queue *queue, struct wr_call *call)
 {
 	call->next = NULL;
 	if (queue->last)
@@ -123,7 +131,8 @@ static inline void wr_queue_add(struct wr_queue *queue, struct wr_call *call)
 	queue->count++;
 }
 
-static inline struct wr_call *wr_queue_take(struct wr_queue *queue)
+/* Returns NULL if the queue is empty. */
+static inline struct wr_call *wr_call_queue_pop(struct wr_call_queue *queue)
 {
 	struct wr_call *call = queue->first;
 
@@ -139,11 +148,11 @@ static inline struct wr_call *wr_queue_take(struct wr_queue *queue)
 
 /* ---- connections and servers ---- */
 
-enum wr_link_state {
-	WR_LINK_OPENING,
-	WR_LINK_GREETING, /* connected; logging in */
-	WR_LINK_READY,
-	WR_LINK_DEAD, /* closed; freed when nobody is in its functions any more */
+enum wr_central_conn_state {
+	WR_CONN_OPENING,
+	WR_CONN_HANDSHAKE, /* connected; the commands of handshake.c are not answered yet */
+	WR_CONN_READY,
+	WR_CONN_CLOSED, /* freed as soon as no public function is running */
 };
 
 enum wr_script_name {
@@ -155,350 +164,436 @@ enum wr_script_name {
 	WR_SCRIPT_NAMES
 };
 
-struct wr_line {
-	struct wr_link link; /* first: hosts hold a pointer to it */
+struct wr_central_conn {
+	struct wr_central_link link; /* the host has a pointer to it; must be the first field */
+	uint32_t magic;              /* WR_CENTRAL_CONN_MAGIC */
 	struct wr_central *central;
-	struct wr_shard *shard; /* NULL: to a sentinel */
-	enum wr_link_state state;
-	bool dirty;  /* the host was told */
-	bool served; /* a question was answered */
-	bool late;   /* the reply that is read now came after its timeout */
+	struct wr_central_shard *shard; /* NULL: the connection goes to a Sentinel */
+	enum wr_central_conn_state state;
+	bool dirty;  /* the host has been notified of output */
+	bool served; /* a question was answered on it */
+	bool late;   /* the reply being read came after its timeout */
 	uint64_t opened_mono_ns;
 	uint64_t written;                /* number of the call written last */
-	uint64_t evals[WR_SCRIPT_NAMES]; /* number of the last one that brings the text along */
+	uint64_t evals[WR_SCRIPT_NAMES]; /* per script: number of the last EVAL call */
 	struct wr_commands out;
-	struct wr_replies in;
-	struct wr_queue waiting; /* written, in the order of their replies */
-	struct wr_call *due;     /* … the first of them that may still be in time */
-	struct wr_line *next;    /* dead ones */
+	struct wr_redis_replies in;
+	struct wr_call_queue waiting; /* written calls, in the order of their replies */
+	struct wr_call *due;          /* the first call in `waiting` that is not late */
+	struct wr_central_conn *next; /* in central->closed */
 };
 
-/* A server, or in a topology of one, the server. */
-struct wr_shard {
+/* A Redis server. Without a cluster there is one shard. */
+struct wr_central_shard {
 	struct wr_central *central;
-	struct wr_endpoint at; /* WR_ENDPOINT_ANY: not known yet (sentinels) */
-	struct wr_line *line;  /* NULL: none */
+	struct wr_endpoint at;        /* WR_ENDPOINT_ANY: Sentinel has not named the master yet */
+	struct wr_central_conn *conn; /* NULL: not connected */
 	struct wr_breaker breaker;
-	struct wr_queue turn;   /* not written yet */
-	uint64_t connect_by_ns; /* mono; not 0: the breaker opens unless it is ready by then */
-	uint64_t away_since_ns; /* mono */
+	struct wr_call_queue unwritten;
+	uint64_t connect_by_ns; /* the breaker opens if not ready by then, monotonic; 0: never */
+	uint64_t down_since_ns; /* monotonic */
 	uint32_t slots;
-	uint32_t said;    /* faults told to the log since it was last up, a bit each */
-	bool away;        /* the log was told so */
-	bool probing;     /* a PING is under way */
-	int64_t clock_us; /* its clock less ours */
+	uint32_t logged_faults; /* one bit per fault that was logged since the shard was last up */
+	bool down;              /* an outage was logged */
+	bool probing;           /* a PING is in flight */
+	int64_t clock_us;       /* the server's clock minus this node's clock */
 	char trouble[160], version[24], policy[24];
 	int8_t aof;
 	struct wr_central_counts counts;
 };
 
-/* ---- duties ---- */
+/* ---- topology and the chief loop's tasks ---- */
 
-/* cluster.c: who serves which slot. */
-struct wr_route {
-	bool known;     /* there was a map once */
-	bool hopeless;  /* all known nodes were tried in vain */
-	bool asking;    /* CLUSTER SLOTS is under way */
-	bool said;      /* the log was told what is wrong */
-	uint32_t turn;  /* whom to ask next */
-	uint32_t tried; /* in vain, since one answered */
+/* cluster.c: which shard owns which slot. */
+struct wr_central_cluster {
+	bool known;         /* a slot map has been read at least once */
+	bool unreachable;   /* every known node was tried without success */
+	bool asking;        /* CLUSTER SLOTS is in flight */
+	bool logged;        /* the current problem has been logged */
+	uint32_t next_node; /* index of the shard to ask next */
+	uint32_t tried;     /* connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
-	struct wr_queue homeless;  /* calls that wait for the first map */
-	uint16_t owner[WR_SLOTS];  /* number of the shard, or WR_CLUSTER_NOBODY */
-	struct wr_cluster_map map; /* the last one, as it was read */
+	struct wr_call_queue unrouted;   /* calls that wait for the first slot map */
+	uint16_t owner[WR_REDIS_SLOTS];  /* index of the shard, or WR_CLUSTER_NO_OWNER */
+	struct wr_redis_cluster_map map; /* the slot map as it was last read */
 };
 
-/* sentinels.c: who the master is. */
-struct wr_watchers {
+/* sentinels.c: which server is the master. */
+struct wr_central_sentinels {
 	struct wr_endpoint_list list;
-	uint32_t at;    /* whom we ask */
-	uint32_t tried; /* in vain, since one answered */
-	struct wr_line *line;
+	uint32_t at;    /* index of the Sentinel in use */
+	uint32_t tried; /* Sentinels that failed since the last answer */
+	struct wr_central_conn *conn;
 	bool asking;
-	bool said; /* the log was told that they are of no help */
+	bool logged; /* the log says that no Sentinel helps */
 	uint32_t polls;
 	uint64_t polled_ns, poll_at_ns;
-	uint64_t answer_by_ns; /* mono; 0: none is awaited */
+	uint64_t answer_by_ns; /* monotonic; 0: no answer is due */
 };
 
-struct wr_publication {
-	struct wr_publication *next;
+/* A control message that waits to be published. */
+struct wr_central_message {
+	struct wr_central_message *next;
 	size_t len;
 	uint8_t bytes[];
 };
 
-/* node.c, control.c: what a node does once. */
-struct wr_duties {
-	bool beating, listening, publishing, agreeing;
-	bool secret_known, secret_given, said_secret;
+/* node.c, control.c: tasks that only the chief loop of a node performs. */
+struct wr_central_duties {
+	bool beating, listening, publishing, agreeing; /* the command is in flight */
+	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
 	uint32_t nodes;
-	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* mono */
-	uint64_t redis_us;                                /* what TIME said */
-	uint64_t heard_ms, heard_seq;                     /* the last message's id */
-	struct wr_publication *first, *last;              /* to be published */
+	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* monotonic */
+	uint64_t redis_us;                                /* the last reply to TIME */
+	uint64_t heard_ms, heard_seq;                     /* id of the last message read */
+	struct wr_central_message *first, *last;          /* to be published */
 	uint32_t message_count;
 };
 
 #define WR_REPORT_LISTS 1024u
-#define WR_TIME_OF_STREAM 1u /* step of a TIME that goes with a look at the stream */
+#define WR_TIME_FOR_STREAM 1u /* wr_call.step of a TIME that precedes a read of the stream */
 
-struct wr_reports {
-	struct wr_call *lists[WR_REPORT_LISTS]; /* by key, in the order they came, sent ones too */
+/* report.c: units that this node admitted while a shard was unavailable. */
+struct wr_central_reports {
+	struct wr_call *lists[WR_REPORT_LISTS]; /* by key, oldest first, including sent reports */
 	uint32_t calls, parts;
-	uint32_t under_way;
-	bool full_said; /* since there was room the last time */
+	uint32_t in_flight;
+	bool full_logged; /* the log says that there is no room */
 	uint64_t next_seq;
-	uint64_t send_at_ns; /* mono; UINT64_MAX: there are none */
+	uint64_t send_at_ns; /* monotonic; UINT64_MAX: no report waits */
 };
 
-/* late.c: takes that Redis carried out after their askers had given up, by key. */
-struct wr_late {
+/* late.c: takes that Redis executed after their asks had timed out, by key. */
+struct wr_central_late {
 	struct wr_central_part *lists[WR_REPORT_LISTS];
 	uint32_t count;
-	uint64_t look_at_ns; /* mono; UINT64_MAX: there are none */
+	uint64_t check_at_ns; /* monotonic; UINT64_MAX: there are none */
 };
 
-struct wr_merge_place {
-	uint64_t turn;
+/* merge.c: a call that similar takes of the same batch can join. */
+struct wr_central_merge_entry {
+	uint64_t batch;
 	struct wr_call *call;
 };
 
-struct wr_pool_block;
+struct wr_central_pool_block;
 
-struct wr_pool {
-	struct wr_pool_block *blocks;
+struct wr_central_pool {
+	struct wr_central_pool_block *blocks;
 	void *free;
 	uint32_t made;
 };
 
 struct wr_central {
+	uint32_t magic; /* WR_CENTRAL_MAGIC */
 	const struct wr_redis_target *target;
 	struct wr_central_host host;
 	void *context;
 	char prefix[WR_REDIS_PREFIX_MAX + 4]; /* "weir:1:" */
 	size_t prefix_len;
-	char holder[48];   /* the node's name in Redis */
-	char reporter[64]; /* … and that of this loop in reports */
+	char holder[48];   /* this node's name in Redis */
+	char reporter[64]; /* this loop's name in reports */
 	uint64_t timeout_ns;
-	struct weir_table *table; /* where units are spent from, or NULL */
-	uint64_t owner;           /* who we are there, and as a holder in Redis */
+	struct weir_table *table; /* borrowed units are spent from it; NULL: nothing is borrowed */
+	uint64_t owner;           /* this loop's id in the table and as a lease holder in Redis */
 	uint32_t fleet_size;
 	bool chief;
 	bool freeing, ticking;
 	uint64_t random;
 
-	uint64_t now_ns, mono_ns; /* as last told */
-	uint64_t wake_ns;         /* when the host was asked to call */
-	uint32_t depth;           /* calls into here that have not returned */
-	struct wr_line *dead;
+	uint64_t now_ns, mono_ns; /* as passed in last */
+	uint64_t wake_ns;         /* when the host has been asked to call wr_central_tick */
+	uint32_t depth;           /* nested calls of public functions */
+	struct wr_central_conn *closed;
 
 	struct wr_central_ask *first_ask, *last_ask; /* by deadline */
-	uint32_t waiting;
-	struct wr_pool parts, calls;
-	struct wr_queue again; /* calls to be tried again in a moment, by time */
-	uint64_t turn;         /* calls of a turn may be merged */
-	struct wr_merge_place merge[WR_MERGE_PLACES];
+	uint32_t waiting;                            /* asks in that list */
+	struct wr_central_pool parts, calls;
+	struct wr_call_queue again; /* calls to be retried, by time */
+	uint64_t batch;             /* number of the batch; calls of one batch can be merged */
+	struct wr_central_merge_entry merge[WR_MERGE_ENTRIES];
 
-	struct wr_shard *shards[WR_SHARDS_MAX];
+	struct wr_central_shard *shards[WR_SHARDS_MAX];
 	uint32_t shard_count;
-	struct wr_route *route;       /* cluster */
-	struct wr_watchers *watchers; /* sentinels */
-	struct wr_duties duties;
-	struct wr_reports reports;
-	struct wr_late late;
+	struct wr_central_cluster *cluster;     /* NULL: the target is no cluster */
+	struct wr_central_sentinels *sentinels; /* NULL: the target has no Sentinels */
+	struct wr_central_duties duties;
+	struct wr_central_reports reports;
+	struct wr_central_late late;
 	struct wr_refusals *refusals;
-	struct wr_holds *holds;
-	struct wr_exchanges *exchanges;  /* NULL: not our business */
-	struct wr_central *home;         /* this is one of its regions, and no store of ours */
-	uint32_t region;                 /* … by this number */
-	uint32_t pushes;                 /* … with so many calls under way */
-	struct wr_central_counts counts; /* what is no shard's, and of shards that are gone */
+	struct wr_lease_holds *holds;
+	struct wr_central_exchanges *exchanges; /* NULL: this loop does not exchange counters */
+	struct wr_central *home;                /* set if this object serves another region */
+	uint32_t region;                        /* its number among the regions of `home` */
+	uint32_t pushes;                        /* PUSH calls in flight */
+	struct wr_central_counts counts; /* counts of no shard, and those of removed shards */
 };
 
-/* central.c: each call from outside is between these two. */
-void wr_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
-void wr_leave(struct wr_central *central);
-void wr_wake(struct wr_central *central, uint64_t mono_ns);
-uint64_t wr_random(struct wr_central *central);
+/* ---- central.c ---- */
+
+/* Every public function starts with wr_central_enter and ends with wr_central_exit. */
+void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
+void wr_central_exit(struct wr_central *central);
+/* Makes sure that the host calls wr_central_tick at mono_ns or earlier. */
+void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns);
+uint64_t wr_central_random(struct wr_central *central);
 __attribute__((format(printf, 3, 4))) void
-wr_central_say(struct wr_central *central, enum wr_say level, const char *format, ...);
+wr_central_log(struct wr_central *central, enum wr_say level, const char *format, ...);
 
-/* pool.c: zeroed, or NULL: there are too many. */
+/* ---- pool.c ---- */
+
+/* Return a zeroed object, or NULL if there are too many or no memory is left. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind);
-struct wr_central_part *wr_part_new(struct wr_central *central);
-void wr_part_free(struct wr_central *central, struct wr_central_part *part);
-void wr_call_free(struct wr_central *central, struct wr_call *call); /* with its parts */
+struct wr_central_part *wr_central_part_new(struct wr_central *central);
+void wr_central_part_free(struct wr_central *central, struct wr_central_part *part);
+/* Frees the call and its parts. */
+void wr_call_free(struct wr_central *central, struct wr_call *call);
+/* Appends a part to a call. */
 void wr_call_add(struct wr_call *call, struct wr_central_part *part);
-void wr_pools_free(struct wr_central *central);
+/* Removes all parts from the call and returns the first; they stay linked by call_next. */
+struct wr_central_part *wr_call_detach_parts(struct wr_call *call);
+void wr_central_pools_free(struct wr_central *central);
 
-/* question.c: a message's bytes as parts. */
-struct wr_question_reader {
+/* ---- question.c ---- */
+
+/* Reads the items of a question one after the other. */
+struct wr_central_question {
 	const uint8_t *at, *end;
-	uint16_t left;
+	uint16_t left; /* items not read yet */
 	uint8_t kind;
 };
 
-bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size_t len);
-/* False: it is malformed. */
-bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part *part);
+/* Return false if the bytes are malformed. */
+bool wr_central_question_open(struct wr_central_question *reader, const void *bytes, size_t len);
+bool wr_central_question_next(struct wr_central_question *reader, struct wr_central_part *part);
 
-/* call.c: what is common to all kinds. */
-const struct wr_call_ops *wr_call_ops(const struct wr_call *call);
-void wr_call_send(struct wr_central *central, struct wr_call *call); /* to whom it belongs */
-void wr_call_reply(struct wr_line *line, struct wr_call *call, const redisReply *reply);
-void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-uint16_t wr_call_slot(const struct wr_central *central, const char *key);
-/* The key of something the fleet has one of: "weir:1:nodes". */
-void wr_own_key(const struct wr_central *central, const char *name, char key[WR_REDIS_KEY]);
-size_t wr_counter_key(const struct wr_central *central, const struct wr_call *call,
-		      const struct wr_central_part *part, char key[WR_REDIS_KEY]);
-/* "weir:1:{HASH}:fixed_window/1m", and of what is borrowed there "weir:1:{HASH}:l:fixed_window/1m"
- */
-size_t wr_counter_name(const struct wr_central *central, const uint64_t key[2], const char *mark,
-		       struct weir_str id, char text[WR_REDIS_KEY]);
-/* The slot of a counter's key (0 without a cluster), and who has it; NULL: nobody does. */
-uint16_t wr_key_slot(const struct wr_central *central, const uint64_t key[2]);
-struct wr_shard *wr_key_shard(struct wr_central *central, const uint64_t key[2]);
-void wr_key_text(const uint64_t key[2], char text[WR_KEY_TEXT]);
-void wr_put_script(struct wr_line *line, struct wr_call *call, enum wr_script_name name,
-		   size_t args);
+/* ---- call.c ---- */
 
-enum wr_put {
-	WR_PUT,
-	WR_PUT_NOTHING, /* nobody wants it any more */
-	WR_PUT_NO_ROOM,
+enum wr_call_written {
+	WR_CALL_WRITTEN,
+	WR_CALL_UNWANTED, /* no caller waits for it; nothing was written */
+	WR_CALL_NO_ROOM,  /* the output buffer is full; nothing was written */
 };
 
-/* What the files of the kinds give: put writes the command; heard gets a reply that is no error;
- * failed is told the fault once nothing more is done about it. */
+/* The functions of a kind of call. Exactly one of on_reply and on_failure is called per call. */
 struct wr_call_ops {
-	enum wr_put (*put)(struct wr_line *line, struct wr_call *call);
-	void (*heard)(struct wr_line *line, struct wr_call *call, const redisReply *reply);
-	void (*failed)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-	bool keyed;  /* belongs to the shard of its slot, and follows it */
-	bool counts; /* its success and failure are the breaker's business */
-	bool errors; /* heard gets error replies, too */
-	int script;  /* enum wr_script_name, or -1 */
+	/* Writes the command. NULL: the command consists of `words`. */
+	enum wr_call_written (*write)(struct wr_central_conn *conn, struct wr_call *call);
+	const char *words[2];
+	/* The reply is valid until the function returns. NULL: the call is only freed. */
+	void (*on_reply)(struct wr_central_conn *conn, struct wr_call *call,
+			 const redisReply *reply);
+	/* Called when the call will not be retried. NULL: the call is only freed. */
+	void (*on_failure)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+	bool keyed;         /* goes to the shard that owns its slot, and follows redirections */
+	bool feeds_breaker; /* its success or failure counts for the breaker */
+	bool reads_errors;  /* on_reply also gets error replies */
+	int script;         /* enum wr_script_name, or -1 */
 };
 
-extern const struct wr_call_ops wr_take_ops, wr_return_ops, wr_report_ops, wr_reset_ops;
+extern const struct wr_call_ops wr_call_take_ops, wr_call_return_ops, wr_call_report_ops;
+extern const struct wr_call_ops wr_call_reset_ops, wr_call_lease_ops, wr_call_exchange_ops;
+extern const struct wr_call_ops wr_call_push_ops, wr_call_asking_ops, wr_call_handshake_ops;
+extern const struct wr_call_ops wr_call_ping_ops, wr_call_info_ops, wr_call_slots_ops;
+extern const struct wr_call_ops wr_call_master_ops, wr_call_sentinels_ops, wr_call_beat_ops;
+extern const struct wr_call_ops wr_call_secret_ops, wr_call_time_ops, wr_call_listen_ops;
+extern const struct wr_call_ops wr_call_publish_ops;
 
-/* Puts the keys under which take.lua keeps when each counter of the call was reset. */
-void wr_put_reset_marks(struct wr_line *line, const struct wr_call *call);
-extern const struct wr_call_ops wr_lease_ops, wr_exchange_ops, wr_push_ops;
-extern const struct wr_call_ops wr_asking_ops, wr_greeting_ops, wr_ping_ops, wr_info_ops;
-extern const struct wr_call_ops wr_slots_ops, wr_master_ops, wr_sentinels_ops;
-extern const struct wr_call_ops wr_beat_ops, wr_secret_ops, wr_time_ops, wr_listen_ops;
-extern const struct wr_call_ops wr_publish_ops;
+const struct wr_call_ops *wr_call_ops(const struct wr_call *call);
+/* Sends the call to the shard that owns its slot. */
+void wr_call_send(struct wr_central *central, struct wr_call *call);
+/* Passes a reply to the call: retries it, or ends it with on_reply or on_failure. */
+void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply);
+/* Ends the call with on_failure, and counts the fault. */
+void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+/* Empties the queue and fails its calls. Calls that the callbacks add to the queue stay in it. */
+void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
+			enum wr_fault fault);
+/* The counters that an event of the call belongs to: those of its shard, if it has one. */
+struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call);
 
-/* ask.c */
-void wr_asks_expire(struct wr_central *central);
-void wr_asks_fail(struct wr_central *central); /* all of them */
-/* The part is out of its call and has its answer; whoever waits may be told. */
-void wr_part_answered(struct wr_central *central, struct wr_central_part *part);
+/* Writes a command that consists of these words. The last argument is NULL. */
+__attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_central_conn *conn,
+								   ...);
+/* Ends a command that the caller wrote to conn->out. */
+enum wr_call_written wr_call_write_end(struct wr_central_conn *conn);
+/* Begins an EVALSHA (or EVAL) with `args` arguments behind the script. */
+void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
+			  enum wr_script_name name, size_t args);
+/* reset.c: writes the keys under which take.lua stores when each counter of the call was reset. */
+void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
 
-/* take.c: for calls whose parts are takes. Those who have gone before it was written take nothing;
- * an answer (to one limit, whether asked for once or more often) is handed out; nobody gets one. */
-void wr_takes_drop_gone(struct wr_central *central, struct wr_call *call);
-void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_taken *taken);
-void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+/* Writes the key of a value that the fleet has once: "weir:1:nodes". */
+void wr_central_fleet_key(const struct wr_central *central, const char *name,
+			  char key[WR_REDIS_KEY]);
+/* Writes the key of a counter: "weir:1:{HASH}:fixed_window/1m". With the mark "l:" it is the key of
+ * the counter's lease record, with "e:" that of its exchange hash. Returns the length. */
+size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
+			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY]);
+/* The same for the counter of a part. */
+size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
+			   const struct wr_central_part *part, char key[WR_REDIS_KEY]);
+/* Writes the 128 bits of a key's hash as 22 letters. */
+void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT]);
+/* The slot of a key as text; 0 without a cluster. */
+uint16_t wr_central_text_slot(const struct wr_central *central, const char *key);
+/* The slot of a counter; 0 without a cluster. */
+uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2]);
+/* The shard that owns the counter's slot, or NULL. */
+struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const uint64_t key[2]);
 
-/* … what the part has got is sent back, with the part. */
-void wr_give_back(struct wr_central *central, struct wr_central_part *part);
+/* ---- ask.c ---- */
 
-/* late.c: a part whose asker gave up was taken after all. */
-void wr_late_keep(struct wr_central *central, struct wr_central_part *part);
-/* Takes from a report what Redis has counted by such takes already. */
-void wr_late_spare(struct wr_central *central, const struct wr_call *call,
-		   struct wr_central_part *part);
-void wr_late_forget(struct wr_central *central, const uint64_t key[2]);
-void wr_late_tick(struct wr_central *central);
-void wr_late_free(struct wr_central *central);
+/* Ends the asks whose deadline has passed. */
+void wr_central_asks_expire(struct wr_central *central);
+/* Ends all asks. */
+void wr_central_asks_fail(struct wr_central *central);
+/* The part has left its call and has its answer. Ends the ask if this was its last open part. */
+void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part);
 
-/* recall.c: answers what memory knows; how many parts of the ask need not be asked. */
-uint16_t wr_recall(struct wr_central *central, struct wr_central_ask *ask);
+/* ---- take.c: calls whose parts are takes ---- */
 
-/* merge.c: whether a call with one part could go along in another one of this turn; then it has,
- * and is gone. If not, others may go along with it. */
-bool wr_merge(struct wr_central *central, struct wr_call *call);
+/* Frees the parts of an unwritten call whose asks have ended. */
+void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call);
+/* Hands out the decisions on the call's limits, and frees the call. */
+void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
+			    const struct wr_taken *taken);
+/* Answers all parts with WR_ANSWER_FAILED, and frees the call. */
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+/* Gives back the units that the part was granted. Takes over the part. */
+void wr_central_give_back(struct wr_central *central, struct wr_central_part *part);
 
-/* shard.c */
-struct wr_shard *wr_shard_new(struct wr_central *central, const struct wr_endpoint *at);
-void wr_shard_end(struct wr_shard *shard); /* all but its memory */
-void wr_shard_push(struct wr_shard *shard, struct wr_call *call);
-void wr_shard_connect(struct wr_shard *shard);
-void wr_shard_ready(struct wr_shard *shard);
-/* A call was answered. A reply that comes after its timeout is no success. */
-void wr_shard_passed(struct wr_shard *shard);
-/* What its clock said between the writing of the call and now. */
-void wr_shard_clock(struct wr_shard *shard, const struct wr_call *call, uint64_t now_us);
-void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
-void wr_shard_warn(struct wr_shard *shard, enum wr_fault fault, struct weir_str text);
-/* The line is gone. served: it had been of use. */
-void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, const char *why);
-/* It is at another address now, or its address has changed hands. */
-void wr_shard_move(struct wr_shard *shard, const struct wr_endpoint *at);
-void wr_shard_tick(struct wr_shard *shard);
-uint64_t wr_silence_ns(const struct wr_central *central); /* a second, or the timeout if longer */
-bool wr_shard_is_up(const struct wr_shard *shard);
-/* … or may be: it is tried by what nobody waits for, too, or it would be so for ever. */
-bool wr_shard_answers(const struct wr_shard *shard);
-/* Whether the line is there and a call may be put on it beside all questions. */
-bool wr_shard_is_ready(const struct wr_shard *shard);
+/* ---- late.c ---- */
 
-/* line.c */
-struct wr_line *wr_line_open(struct wr_central *central, const struct wr_endpoint *at,
-			     struct wr_shard *shard);
-void wr_line_push(struct wr_line *line, struct wr_call *call); /* written in this turn */
-void wr_line_touch(struct wr_line *line);                      /* there is something to write */
-/* Closes it; what waited on it fails. Whoever held it does no longer. */
-void wr_line_close(struct wr_line *line);
-/* The same, and its shard or the sentinels are told. */
-void wr_line_lost(struct wr_line *line, enum wr_fault fault, const char *why);
-void wr_lines_bury(struct wr_central *central);
+/* Redis executed a take after its ask had timed out. Takes over the part. */
+void wr_central_late_add(struct wr_central *central, struct wr_central_part *part);
+/* Deducts from a part of a report the units that late takes have already counted in Redis. */
+void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
+			    struct wr_central_part *part);
+/* Whether a late take and a part of a report concern the same counter and window. */
+bool wr_central_late_matches(struct wr_central *central, const struct wr_central_part *late,
+			     const struct wr_call *call, const struct wr_central_part *part);
+void wr_central_late_forget(struct wr_central *central, const uint64_t key[2]);
+void wr_central_late_tick(struct wr_central *central);
+void wr_central_late_free(struct wr_central *central);
 
-/* greet.c */
-void wr_greet(struct wr_line *line);
+/* ---- recall.c, merge.c ---- */
 
-/* info.c */
-void wr_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part);
+/* Answers parts of the ask from remembered refusals. Returns how many parts are settled. */
+uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask);
+/* Tries to move the only part of the call into a similar call of this batch. Returns true if it
+ * did; the call is freed then. Otherwise later calls of the batch can join this one. */
+bool wr_call_merge(struct wr_central *central, struct wr_call *call);
 
-/* cluster.c, sentinels.c, node.c, control.c, report.c, settings.c */
-struct wr_shard *wr_route_shard(struct wr_central *central, uint16_t slot);
-bool wr_route_start(struct wr_central *central);
-void wr_route_free(struct wr_central *central);
-void wr_route_tick(struct wr_central *central);
-void wr_route_soon(struct wr_central *central); /* the map may be out of date */
-void wr_route_ready(struct wr_central *central, struct wr_shard *shard);
-void wr_route_failed(struct wr_central *central, struct wr_shard *shard);
-struct wr_shard *wr_route_redirect(struct wr_central *central, const struct wr_endpoint *at,
-				   uint16_t slot, bool moved);
-bool wr_watchers_start(struct wr_central *central);
-void wr_watchers_tick(struct wr_central *central);
-void wr_watchers_soon(struct wr_central *central); /* the master may be another one */
-void wr_watchers_ready(struct wr_central *central);
-void wr_watchers_lost(struct wr_central *central, const char *why);
-void wr_duties_ready(struct wr_central *central, const struct wr_shard *shard);
-void wr_duties_tick(struct wr_central *central);
-void wr_control_tick(struct wr_central *central);
-void wr_control_free(struct wr_central *central);
-void wr_reports_take(struct wr_central *central, struct wr_call *call);
-void wr_reports_soon(struct wr_central *central); /* a shard may be back */
+/* ---- shard.c ---- */
 
-/* Sends what is to be reported of the key of a take, which is about to be sent: Redis would grant
- * once more what this node has admitted without it. */
-void wr_reports_precede(struct wr_central *central, const struct wr_call *take);
-/* Whether nothing of what the part took can matter any more, by this node's clock. */
-bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *take);
-/* Takes a late part from a report that was not sent yet. False: there is none. */
-bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *late);
-/* Whether a late take and a report are of one counter and window. */
-bool wr_late_is_of(struct wr_central *central, const struct wr_central_part *late,
-		   const struct wr_call *call, const struct wr_central_part *part);
-void wr_reports_tick(struct wr_central *central);
-void wr_reports_free(struct wr_central *central);
-void wr_time_ask(struct wr_line *line);
-void wr_settings_ask(struct wr_line *line);
+struct wr_central_shard *wr_central_shard_new(struct wr_central *central,
+					      const struct wr_endpoint *at);
+/* Closes the connection and fails all calls; does not free the shard. */
+void wr_central_shard_close(struct wr_central_shard *shard);
+void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call);
+void wr_central_shard_connect(struct wr_central_shard *shard);
+/* The handshake succeeded. */
+void wr_central_shard_on_ready(struct wr_central_shard *shard);
+/* A call was answered. A reply that comes after its timeout does not count as a success. */
+void wr_central_shard_on_success(struct wr_central_shard *shard);
+/* A call failed. `text` is the error reply, or "". */
+void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
+			       struct weir_str text);
+/* Logs a fault without effect on the breaker. */
+void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
+			   struct weir_str text);
+/* The connection was lost. `served`: it had answered questions or lasted for a while. */
+void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
+			      const char *why);
+/* Connects to another address. */
+void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpoint *at);
+/* The reply to the call contains the server's time. Estimates the difference between the clocks. */
+void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
+				 uint64_t now_us);
+void wr_central_shard_tick(struct wr_central_shard *shard);
+/* A connection without a reply for this long is closed: 1 s, or the timeout if that is longer. */
+uint64_t wr_central_silence_ns(const struct wr_central *central);
+/* The connection is ready. Calls can be written to it directly. */
+bool wr_central_shard_is_ready(const struct wr_central_shard *shard);
+/* Ready, and the breaker is closed. */
+bool wr_central_shard_is_up(const struct wr_central_shard *shard);
+/* Ready, and the breaker is closed or half open. */
+bool wr_central_shard_answers(const struct wr_central_shard *shard);
+
+/* ---- conn.c ---- */
+
+/* Opens a connection to a shard, or to a Sentinel if `shard` is NULL. NULL: no memory. */
+struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
+					     const struct wr_endpoint *at,
+					     struct wr_central_shard *shard);
+/* Writes the call now, outside of the shard's batch. */
+void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call);
+/* Makes a call of this kind and writes it now. Returns false without memory. */
+bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind);
+/* Notifies the host that the connection has output. */
+void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
+/* Closes the connection and fails its calls. The caller has dropped its own pointer. */
+void wr_central_conn_close(struct wr_central_conn *conn);
+/* Closes the connection because of a fault, and notifies the shard or the Sentinel poller. */
+void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why);
+void wr_central_conns_free_closed(struct wr_central *central);
+/* handshake.c: sends the first commands of a connection. */
+void wr_central_handshake(struct wr_central_conn *conn);
+
+/* ---- cluster.c ---- */
+
+/* The shard that owns the slot; NULL if none is known. Without a cluster the only shard. */
+struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint16_t slot);
+bool wr_central_cluster_start(struct wr_central *central);
+void wr_central_cluster_free(struct wr_central *central);
+void wr_central_cluster_tick(struct wr_central *central);
+/* The slot map may be out of date. */
+void wr_central_cluster_refresh_soon(struct wr_central *central);
+void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard);
+/* A connection to a node failed. */
+void wr_central_cluster_on_failure(struct wr_central *central);
+/* Follows MOVED or ASK. Returns the shard, or NULL if there are too many. */
+struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
+						     const struct wr_endpoint *at, uint16_t slot,
+						     bool moved);
+
+/* ---- sentinels.c ---- */
+
+bool wr_central_sentinels_start(struct wr_central *central);
+void wr_central_sentinels_tick(struct wr_central *central);
+/* Asks a Sentinel for the master's address now. */
+void wr_central_sentinels_poll(struct wr_central *central);
+/* The master may have changed. */
+void wr_central_sentinels_poll_soon(struct wr_central *central);
+void wr_central_sentinels_on_lost(struct wr_central *central, const char *why);
+
+/* ---- node.c, control.c: the chief loop's tasks ---- */
+
+void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard);
+void wr_central_duties_tick(struct wr_central *central);
+void wr_central_control_tick(struct wr_central *central);
+void wr_central_control_free(struct wr_central *central);
+
+/* ---- report.c ---- */
+
+/* Stores a new report. */
+void wr_central_reports_add(struct wr_central *central, struct wr_call *call);
+/* Sends reports at the next tick: a shard may be back. */
+void wr_central_reports_send_soon(struct wr_central *central);
+/* Sends the reports of a key before a take of the same key. Otherwise Redis would grant the units
+ * again that this node has admitted without it. */
+void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take);
+/* Whether a report of this take, decided at take->decided_us, cannot influence any decision now. */
+bool wr_central_report_is_stale(const struct wr_central *central, const struct wr_take *take);
+/* Deducts a late take from a report that was not sent yet. Returns false if there is none. */
+bool wr_central_reports_deduct(struct wr_central *central, const struct wr_central_part *late);
+void wr_central_reports_tick(struct wr_central *central);
+void wr_central_reports_free(struct wr_central *central);
+
+/* ---- info.c ---- */
+
+void wr_central_counts_add(struct wr_central_counts *sum, const struct wr_central_counts *part);
 
 #endif

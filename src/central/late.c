@@ -1,37 +1,37 @@
-/* Takes that Redis carried out after their askers had given up.
+/* Late takes: takes that Redis executed after their asks had timed out. Called by take.c and
+ * report.c.
  *
- * The asker was told that nobody could decide, and the rule's on_store_failure has. Where it
- * admitted the request by the node's share, a report is on its way and would count the request a
- * second time; where it refused the request, the units are nobody's. So a late take is held
- * against a report of the same counter and window, and both are settled; one that no report came
- * for within a moment is given back, once.
+ * After the timeout, on_store_failure of the rule decides. If it admits the request, the node sends
+ * a report, and the request would be counted twice. If it refuses the request, the units would be
+ * lost. So a late take is deducted from a report of the same counter and window. If no report comes
+ * within 200 ms, the units are given back, once.
  *
- *   20 ms  the asker of 1 unit gives up; the share admits it; a report of 1 waits for 200 ms
- *   30 ms  Redis answers: taken. The report is dropped: the unit is counted */
+ *   20 ms  an ask for 1 unit times out; the node's share admits it; a report of 1 unit is queued
+ *   30 ms  Redis replies that it took the unit. The report is dropped: the unit is counted once */
 #include <string.h>
 
 #include "central/inner.h"
 
-#define PATIENCE_NS (200 * WR_MS_NS) /* askers that are other processes report a little later */
+#define REPORT_WAIT_NS (200 * WR_MS_NS) /* other processes of the node report a little later */
 #define LATE_MAX 16384u
 
-static struct wr_central_part **list_of(struct wr_central *central, const uint64_t key[2])
+static struct wr_central_part **late_list(struct wr_central *central, const uint64_t key[2])
 {
 	return &central->late.lists[key[0] % WR_REPORT_LISTS];
 }
 
-static void look_at(struct wr_central *central, uint64_t mono_ns)
+static void check_at(struct wr_central *central, uint64_t mono_ns)
 {
-	if (mono_ns < central->late.look_at_ns)
-		central->late.look_at_ns = mono_ns;
-	wr_wake(central, central->late.look_at_ns);
+	if (mono_ns < central->late.check_at_ns)
+		central->late.check_at_ns = mono_ns;
+	wr_central_wake_at(central, central->late.check_at_ns);
 }
 
-/* The window of a report is told by this node's clock. */
-bool wr_late_is_of(struct wr_central *central, const struct wr_central_part *late,
-		   const struct wr_call *call, const struct wr_central_part *part)
+/* The window of a report is known by this node's clock. */
+bool wr_central_late_matches(struct wr_central *central, const struct wr_central_part *late,
+			     const struct wr_call *call, const struct wr_central_part *part)
 {
-	const struct wr_shard *shard = wr_key_shard(central, late->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, late->key);
 	const struct wr_take *take = &part->take;
 
 	if (late->key[0] != call->key[0] || late->key[1] != call->key[1] ||
@@ -45,8 +45,8 @@ bool wr_late_is_of(struct wr_central *central, const struct wr_central_part *lat
 	       (take->decided_us + (uint64_t)shard->clock_us) / take->period_us;
 }
 
-/* Takes it out of its list. */
-static struct wr_central_part *take_out(struct wr_central *central, struct wr_central_part **at)
+/* Removes the part from its list. */
+static struct wr_central_part *unlink_late(struct wr_central *central, struct wr_central_part **at)
 {
 	struct wr_central_part *part = *at;
 
@@ -56,102 +56,105 @@ static struct wr_central_part *take_out(struct wr_central *central, struct wr_ce
 	return part;
 }
 
-/* A refused request is to be counted where the limit says so: then it stays as it is. */
-static void settle(struct wr_central *central, struct wr_central_part *part)
+/* A limit with count_rejected counts refused requests, so it keeps the units. */
+static void settle_late(struct wr_central *central, struct wr_central_part *part)
 {
 	if (part->take.flags & WEIR_COUNT_REJECTED)
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 	else
-		wr_give_back(central, part);
+		wr_central_give_back(central, part);
 }
 
-void wr_late_keep(struct wr_central *central, struct wr_central_part *part)
+void wr_central_late_add(struct wr_central *central, struct wr_central_part *part)
 {
-	struct wr_central_part **list = list_of(central, part->key);
+	struct wr_central_part **list = late_list(central, part->key);
 
-	if (wr_reports_spare(central, part)) {
-		wr_part_free(central, part);
+	if (wr_central_reports_deduct(central, part)) {
+		wr_central_part_free(central, part);
 		return;
 	}
 	if (central->late.count == LATE_MAX) {
-		settle(central, part);
+		settle_late(central, part);
 		return;
 	}
-	part->back_ns = central->mono_ns + PATIENCE_NS;
+	part->give_back_ns = central->mono_ns + REPORT_WAIT_NS;
 	part->next = *list;
 	*list = part;
 	central->late.count++;
-	look_at(central, part->back_ns);
+	check_at(central, part->give_back_ns);
 }
 
-void wr_late_spare(struct wr_central *central, const struct wr_call *call,
-		   struct wr_central_part *part)
+void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
+			    struct wr_central_part *part)
 {
-	struct wr_central_part **at = list_of(central, call->key);
+	struct wr_central_part **at = late_list(central, call->key);
 
 	while (*at && part->take.cost > 0) {
-		if (!wr_late_is_of(central, *at, call, part)) {
+		if (!wr_central_late_matches(central, *at, call, part)) {
 			at = &(*at)->next;
 			continue;
 		}
 		part->take.cost -= (*at)->take.cost;
-		wr_part_free(central, take_out(central, at));
+		wr_central_part_free(central, unlink_late(central, at));
 	}
 }
 
-void wr_late_forget(struct wr_central *central, const uint64_t key[2])
+void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 {
-	struct wr_central_part **at = list_of(central, key);
+	struct wr_central_part **at = late_list(central, key);
 
 	while (*at)
 		if ((*at)->key[0] == key[0] && (*at)->key[1] == key[1])
-			wr_part_free(central, take_out(central, at));
+			wr_central_part_free(central, unlink_late(central, at));
 		else
 			at = &(*at)->next;
 }
 
-/* One of them: given back, or nothing any more, or left for later. Returns whether it is gone. */
-static bool see_to(struct wr_central *central, struct wr_central_part **at)
+/* Gives the units back, drops an expired take, or leaves it for later. Returns true if it was
+ * removed. */
+static bool check_late(struct wr_central *central, struct wr_central_part **at)
 {
 	const struct wr_central_part *part = *at;
-	const struct wr_shard *shard = wr_key_shard(central, part->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, part->key);
 	struct wr_take since = part->take;
 
-	if (central->mono_ns < part->back_ns) {
-		look_at(central, part->back_ns);
+	if (central->mono_ns < part->give_back_ns) {
+		check_at(central, part->give_back_ns);
 		return false;
 	}
-	since.decided_us = central->now_ns / 1000 - (central->mono_ns - part->back_ns) / 1000;
-	if (wr_report_is_stale(central, &since)) {
-		wr_part_free(central, take_out(central, at));
+	since.decided_us = central->now_ns / 1000 - (central->mono_ns - part->give_back_ns) / 1000;
+	if (wr_central_report_is_stale(central, &since)) {
+		wr_central_part_free(central, unlink_late(central, at));
 		return true;
 	}
-	if (!shard || !wr_shard_is_up(shard)) { /* it goes out once: not as a trial */
-		look_at(central, central->mono_ns + PATIENCE_NS);
+	/* The give-back is sent only once, so it must not be a trial call. */
+	if (!shard || !wr_central_shard_is_up(shard)) {
+		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;
 	}
-	settle(central, take_out(central, at));
+	settle_late(central, unlink_late(central, at));
 	return true;
 }
 
-void wr_late_tick(struct wr_central *central)
+void wr_central_late_tick(struct wr_central *central)
 {
 	if (central->late.count == 0)
 		return;
-	if (central->mono_ns < central->late.look_at_ns) {
-		wr_wake(central, central->late.look_at_ns);
+	if (central->mono_ns < central->late.check_at_ns) {
+		wr_central_wake_at(central, central->late.check_at_ns);
 		return;
 	}
-	central->late.look_at_ns = UINT64_MAX;
+	central->late.check_at_ns = UINT64_MAX;
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		for (struct wr_central_part **at = &central->late.lists[i]; *at;)
-			if (!see_to(central, at))
+			if (!check_late(central, at))
 				at = &(*at)->next;
 }
 
-void wr_late_free(struct wr_central *central)
+void wr_central_late_free(struct wr_central *central)
 {
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		while (central->late.lists[i])
-			wr_part_free(central, take_out(central, &central->late.lists[i]));
+			wr_central_part_free(central,
+					     unlink_late(central, &central->late.lists[i]));
 }

@@ -1,45 +1,50 @@
-/* What becomes of a lease: begun, asked for more, reported, returned, ended. */
+/* The life of a lease: borrowed, topped up, reported, returned, ended. Called by lease_call.c and
+ * lease_renew.c. */
 #include "central/inner.h"
+
+#include <assert.h>
 
 #include "store/lease.h"
 
-#define STEP 16u /* care is taken at multiples of this part of a ttl, of many at a time */
-#define STEP_LEAST_NS (2 * WR_MS_NS)
-#define SPARE 4u /* this part of the demand is borrowed in addition: it comes in bursts */
+#define STEP 16u /* checks happen at multiples of ttl / 16, so that many leases share a tick */
+#define STEP_MIN_NS (2 * WR_MS_NS)
+#define SPARE                                                                                      \
+	4u /* a quarter of the demand is borrowed in addition, because requests come in bursts */
 
-uint64_t wr_hold_step_ns(const struct wr_hold *hold)
+uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
 {
 	uint64_t ns = hold->ttl_ns / STEP;
 
-	return ns > STEP_LEAST_NS ? ns : STEP_LEAST_NS;
+	return ns > STEP_MIN_NS ? ns : STEP_MIN_NS;
 }
 
-void wr_hold_care_in(struct wr_central *central, struct wr_hold *hold, uint64_t ns)
+void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns)
 {
-	uint64_t step = wr_hold_step_ns(hold);
+	uint64_t step = wr_lease_hold_step_ns(hold);
 	uint64_t at = (central->mono_ns + ns + step - 1) / step * step;
 
-	wr_hold_care_at(central->holds, hold, at);
-	wr_wake(central, at);
+	wr_lease_hold_check_at(central->holds, hold, at);
+	wr_central_wake_at(central, at);
 }
 
-/* Who we are in the table, for this key: a slot whose end has passed may be one of our other keys'
- * by the time we look, and that one's units are not this one's to void. */
-static uint64_t owner_of(const struct wr_central *central, uint64_t tag)
+/* This loop's owner id in the table, different for every key. When a slot has expired, another key
+ * of this loop may own it; its units must not be voided by mistake. */
+static uint64_t slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
 
 	return owner ? owner : 1;
 }
 
-uint64_t wr_hold_owner(const struct wr_central *central, const struct wr_hold *hold)
+uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	return owner_of(central, hold->tag);
+	return slot_owner(central, hold->tag);
 }
 
-/* ---- what is held ---- */
+/* ---- the units of a lease ---- */
 
-static void book(struct wr_central *central, struct wr_hold *hold, uint32_t held, uint32_t noted)
+static void set_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t held,
+		      uint32_t noted)
 {
 	central->holds->units -= hold->held - hold->noted;
 	hold->held = held;
@@ -47,20 +52,21 @@ static void book(struct wr_central *central, struct wr_hold *hold, uint32_t held
 	central->holds->units += hold->held - hold->noted;
 }
 
-static void set_after(struct wr_central *central, struct wr_hold *hold, uint64_t after)
+static void set_after(struct wr_central *central, struct wr_lease_hold *hold, uint64_t after)
 {
 	central->holds->leases += !hold->after && after;
 	central->holds->leases -= hold->after && !after;
 	hold->after = after;
 }
 
-/* It is over: what is still in the slot is burnt, or was when another key took the slot over. The
- * rest was spent. */
-void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
+/* Units that are still in the slot have expired, or expired when another key took over the slot.
+ * All other units were spent. */
+void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	uint64_t owner = wr_hold_owner(central, hold);
+	uint64_t owner = wr_lease_hold_owner(central, hold);
 	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	burnt += wr_lease_lapsed(central->table, hold->slot, owner);
 	burnt = burnt < hold->held ? burnt : hold->held;
 	if (hold->held - burnt > hold->noted)
@@ -68,242 +74,224 @@ void wr_hold_end(struct wr_central *central, struct wr_hold *hold)
 	central->counts.units_spent += hold->held - burnt;
 	central->counts.units_burnt += burnt + hold->lost;
 	hold->lost = 0;
-	book(central, hold, 0, 0);
+	set_units(central, hold, 0, 0);
 	set_after(central, hold, 0);
 }
 
-bool wr_hold_has_ended(const struct wr_central *central, const struct wr_hold *hold)
+bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && central->mono_ns >= hold->ends_ns;
 }
 
-void wr_hold_drop(struct wr_central *central, struct wr_hold *hold)
+void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (hold->after)
-		wr_hold_end(central, hold);
-	wr_lease_release(central->table, hold->slot, wr_hold_owner(central, hold),
+		wr_lease_hold_end(central, hold);
+	wr_lease_release(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 			 central->mono_ns);
-	wr_hold_remove(central->holds, hold);
+	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* What was used up since the last time: spent by anybody, or asked for here. */
-void wr_hold_measure(struct wr_central *central, struct wr_hold *hold)
+/* Adds the units that processes spent, or that this loop asked Redis for, since the last time. */
+void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
 	uint64_t units = hold->asked;
 	uint32_t left, used;
 
 	if (hold->after) {
-		left = wr_lease_left(central->table, hold->slot, wr_hold_owner(central, hold),
+		left = wr_lease_left(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 				     central->mono_ns);
 		used = left < hold->held ? hold->held - left : 0;
 		units += used > hold->noted ? used - hold->noted : 0;
-		book(central, hold, hold->held, used);
+		set_units(central, hold, hold->held, used);
 	}
-	hold->demand_m = wr_demand_add(hold->demand_m, units, elapsed_ns, hold->ttl_ns);
+	hold->demand_m = wr_lease_demand_add(hold->demand_m, units, elapsed_ns, hold->ttl_ns);
 	hold->measured_ns = central->mono_ns;
 	hold->asked = 0;
 	if (units)
 		hold->used_ns = central->mono_ns;
 }
 
-/* ---- asking for one ---- */
+/* ---- beginning a lease ---- */
 
-static struct wr_take bare(const struct wr_take *take)
-{
-	struct wr_take numbers = *take;
-
-	numbers.cost = 0;
-	numbers.times = 0;
-	numbers.decided_us = 0;
-	numbers.mode = WR_MODE_TAKE;
-	return numbers;
-}
-
-static void note_limit(struct wr_hold *hold, const struct wr_central_part *part)
+static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part *part)
 {
 	uint64_t identity =
 		wr_lease_identity(part->take.limit, part->take.burst, part->take.granted);
 
 	hold->changed |= hold->identity && hold->identity != identity;
 	hold->identity = identity;
-	hold->take = bare(&part->take);
+	hold->take = part->take;
+	hold->take.cost = 0;
+	hold->take.times = 0;
+	hold->take.decided_us = 0;
+	hold->take.mode = WR_MODE_TAKE;
 	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
 }
 
-/* A counter that is asked for the second time within a ttl. */
-static struct wr_hold *begin(struct wr_central *central, const struct wr_central_part *part)
+/* Begins to track a counter that was asked for twice within a ttl. */
+static struct wr_lease_hold *begin_hold(struct wr_central *central,
+					const struct wr_central_part *part)
 {
-	struct wr_holds *holds = central->holds;
+	struct wr_lease_holds *holds = central->holds;
 	uint64_t ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
-	struct wr_hold *hold;
+	struct wr_lease_hold *hold;
 	int slot;
 
-	if (!wr_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
+	if (!wr_lease_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
 		return NULL;
 	slot = wr_lease_claim(central->table, (struct wr_key){part->tag},
-			      owner_of(central, part->tag), central->mono_ns);
+			      slot_owner(central, part->tag), central->mono_ns);
 	if (slot < 0)
 		return NULL;
-	hold = wr_hold_add(holds, part->key, part->id, part->id_len);
+	hold = wr_lease_hold_add(holds, part->key, part->id, part->id_len);
 	if (!hold) {
-		wr_lease_release(central->table, slot, owner_of(central, part->tag),
+		wr_lease_release(central->table, slot, slot_owner(central, part->tag),
 				 central->mono_ns);
 		return NULL;
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	hold->asked = (uint64_t)part->take.cost; /* by the one that was seen */
+	hold->asked = (uint64_t)part->take.cost; /* the cost of the first question */
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
-	wr_hold_care_in(central, hold, hold->ttl_ns);
+	wr_lease_hold_check_in(central, hold, hold->ttl_ns);
 	return hold;
 }
 
-/* Where nothing is to spare, not every question need ask for some. */
-static bool is_turned_away(const struct wr_central *central, const struct wr_hold *hold)
+/* While Redis has no units to lend, one question per step asks for them. */
+static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
-	       central->mono_ns - hold->sent_ns < wr_hold_step_ns(hold);
+	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* What is said in the last moment of a window comes there in the next one, when all that it is
- * about is gone. */
-static bool is_ending(const struct wr_central *central, const struct wr_hold *hold)
+/* A call that is sent at the very end of a window may arrive in the next one, where the lease
+ * does not exist. */
+static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
-	       hold->ends_ns - central->mono_ns < wr_hold_step_ns(hold) / 8;
+	       hold->ends_ns - central->mono_ns < wr_lease_hold_step_ns(hold) / 8;
 }
 
-struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_part *part)
+struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
+					const struct wr_central_part *part)
 {
-	struct wr_hold *hold;
+	struct wr_lease_hold *hold;
 
-	if (!central->table || central->holds->ended || part->take.cost <= 0 ||
-	    wr_lease_ttl_us(&part->take) < WR_HOLD_TTL_LEAST_US)
+	if (!central->table || central->holds->closed || part->take.cost <= 0 ||
+	    wr_lease_ttl_us(&part->take) < WR_LEASE_HOLD_TTL_MIN_US)
 		return NULL;
-	hold = wr_hold_find(central->holds, part->key, part->id, part->id_len);
-	if (hold && hold->tag != part->tag && !hold->out && !hold->said) {
-		wr_hold_drop(central, hold); /* askers have moved to another table */
+	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
+	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
+		wr_lease_hold_drop(central, hold); /* the callers use another table now */
 		hold = NULL;
 	}
 	if (!hold)
-		hold = begin(central, part);
+		hold = begin_hold(central, part);
 	if (!hold)
 		return NULL;
 	hold->asked += (uint64_t)part->take.cost;
-	hold->closing = false;
+	hold->returning = false;
 	note_limit(hold, part);
-	/* A call that comes again is answered as it was the first time: nobody may go along. */
-	return hold->out || hold->said || is_turned_away(central, hold) || is_ending(central, hold)
+	/* A repeated call gets the answer of the first attempt, so it cannot carry a new take. */
+	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
+			       is_ending(central, hold)
 		       ? NULL
 		       : hold;
 }
 
-/* ---- what a call says ---- */
+/* ---- writing a call ---- */
 
-static uint64_t redis_us(struct wr_central *central, const struct wr_hold *hold)
+static uint64_t redis_clock_us(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	const struct wr_shard *shard = wr_key_shard(central, hold->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
 
 	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
 }
 
-/* As many units as will be used up while they last. 0: not worth a lease. */
-static uint32_t target_of(struct wr_central *central, const struct wr_hold *hold)
+/* The units that will be spent during the lease. 0: too few for a lease. */
+static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	uint64_t lasts_ns = wr_window_left_ns(&hold->take, redis_us(central, hold));
-	uint32_t units =
-		wr_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns, hold->ttl_ns);
+	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_clock_us(central, hold));
+	uint32_t units = wr_lease_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns,
+					       hold->ttl_ns);
 
-	return units < WR_LEASE_CHUNK_LEAST || hold->closing ? 0 : units;
+	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
-/* What is beyond the target, with something to spare, goes back. */
-static uint32_t take_back(struct wr_central *central, const struct wr_hold *hold, uint32_t target)
+/* Withdraws the units beyond the target from the slot, with a tolerance of a quarter. */
+static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
+				uint32_t target)
 {
 	uint32_t keep = hold->changed ? 0 : target;
-	uint32_t left = wr_lease_left(central->table, hold->slot, wr_hold_owner(central, hold),
-				      central->mono_ns);
+	uint32_t left = wr_lease_left(central->table, hold->slot,
+				      wr_lease_hold_owner(central, hold), central->mono_ns);
 
 	if (left <= keep + keep / 4)
 		return 0;
-	return wr_lease_withdraw(central->table, hold->slot, wr_hold_owner(central, hold),
+	return wr_lease_withdraw(central->table, hold->slot, wr_lease_hold_owner(central, hold),
 				 left - keep, central->mono_ns);
 }
 
-/* What is not left from here on was spent. */
-static void settle(struct wr_central *central, struct wr_hold *hold, uint32_t target)
+/* Closes the books up to now: units that are no longer in the slot were spent. */
+static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
-	uint32_t back = take_back(central, hold, target);
+	uint32_t back = withdraw_excess(central, hold, target);
 	uint32_t rest = hold->held > back ? hold->held - back : 0;
-	uint32_t left = wr_lease_report(central->table, hold->slot, wr_hold_owner(central, hold),
-					central->mono_ns, NULL);
+	uint32_t left = wr_lease_report(central->table, hold->slot,
+					wr_lease_hold_owner(central, hold), central->mono_ns, NULL);
 
 	left = left < rest ? left : rest;
 	hold->spent = rest - left;
 	hold->returned = back + hold->lost;
 	hold->lost = 0;
 	central->counts.units_spent += hold->spent;
-	book(central, hold, left, 0);
+	set_units(central, hold, left, 0);
 }
 
-bool wr_hold_say(struct wr_central *central, struct wr_hold *hold)
+bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint32_t target;
 
-	if (hold->said) { /* again, as it was */
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	if (hold->unanswered) { /* repeated unchanged */
 		hold->sent_ns = central->mono_ns;
 		return true;
 	}
-	if (wr_hold_has_ended(central, hold))
-		wr_hold_end(central, hold);
+	if (wr_lease_hold_has_ended(central, hold))
+		wr_lease_hold_end(central, hold);
 	if (!hold->after)
 		hold->slot = wr_lease_claim(central->table, (struct wr_key){hold->tag},
-					    wr_hold_owner(central, hold), central->mono_ns);
+					    wr_lease_hold_owner(central, hold), central->mono_ns);
 	if (hold->slot < 0) {
-		wr_hold_remove(central->holds, hold);
+		wr_lease_hold_remove(central->holds, hold);
 		return false;
 	}
-	wr_hold_measure(central, hold);
+	wr_lease_hold_measure(central, hold);
 	target = target_of(central, hold);
 	hold->spent = hold->returned = 0;
 	if (hold->after)
-		settle(central, hold, target);
+		settle_units(central, hold, target);
 	hold->wanted = target > hold->held ? target - hold->held : 0;
-	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_LEAST) {
-		hold->out = NULL;
+	if (!hold->after && hold->wanted < WR_LEASE_CHUNK_MIN) {
+		hold->call = NULL;
 		return false;
 	}
 	hold->changed = false;
-	hold->said = true;
-	hold->said_identity = hold->identity;
+	hold->unanswered = true;
+	hold->sent_identity = hold->identity;
 	hold->seq = ++central->holds->seq;
 	hold->sent_ns = central->mono_ns;
 	return true;
 }
 
-/* ---- what Redis says ---- */
+/* ---- reading a reply ---- */
 
-static void count_grant(struct wr_central_counts *counts, const struct wr_hold *hold,
-			uint32_t granted)
-{
-	counts->units_granted += granted;
-	if (hold->after)
-		counts->renewals++;
-	else
-		counts->leases_granted += granted > 0;
-}
-
-static void burn(struct wr_central *central, struct wr_hold *hold, uint32_t granted)
-{
-	central->counts.units_burnt += granted;
-	wr_hold_end(central, hold);
-}
-
-/* What we have from now on. */
-static void deposit(struct wr_central *central, struct wr_hold *hold,
-		    const struct wr_leased *leased)
+/* Stores the granted units in the slot and prolongs the lease. */
+static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold,
+			  const struct wr_leased *leased)
 {
 	const struct wr_taken *taken = &leased->taken;
 	struct wr_lease_terms terms = {
@@ -312,29 +300,35 @@ static void deposit(struct wr_central *central, struct wr_hold *hold,
 		.limit = taken->limit,
 		.ends_mono_ns = hold->sent_ns + leased->ttl_us * 1000,
 		.resets_mono_ns = central->mono_ns + taken->reset_after_us * 1000,
-		.identity = hold->said_identity,
+		.identity = hold->sent_identity,
 	};
 	uint32_t burnt = 0;
 
-	count_grant(&central->counts, hold, leased->granted);
-	if (!wr_lease_deposit(central->table, hold->slot, wr_hold_owner(central, hold), &terms,
-			      central->mono_ns, &burnt)) {
-		burn(central, hold, leased->granted); /* too late, or the slot is another's */
+	central->counts.units_granted += leased->granted;
+	central->counts.renewals += hold->after != 0;
+	central->counts.leases_granted += !hold->after && leased->granted > 0;
+	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_hold_owner(central, hold),
+			      &terms, central->mono_ns, &burnt)) {
+		/* The lease has already ended, or another key owns the slot. */
+		central->counts.units_burnt += leased->granted;
+		wr_lease_hold_end(central, hold);
 		return;
 	}
 	burnt = burnt < hold->held ? burnt : hold->held;
 	hold->lost += burnt;
-	book(central, hold, hold->held - burnt + leased->granted, hold->noted);
+	set_units(central, hold, hold->held - burnt + leased->granted, hold->noted);
 	set_after(central, hold, hold->seq);
 	hold->ends_ns = terms.ends_mono_ns;
 	hold->capped = leased->ttl_us * 1000 < hold->ttl_ns &&
-		       wr_window_left_ns(&hold->take, taken->now_us) != UINT64_MAX;
+		       wr_lease_window_left_ns(&hold->take, taken->now_us) != UINT64_MAX;
 }
 
-void wr_hold_heard(struct wr_central *central, struct wr_hold *hold, const struct wr_leased *leased)
+void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
+			    const struct wr_leased *leased)
 {
-	hold->out = NULL;
-	hold->said = false;
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	hold->call = NULL;
+	hold->unanswered = false;
 	hold->starved = hold->wanted && !leased->granted;
 	if (leased->known)
 		central->counts.units_returned += hold->returned;
@@ -342,21 +336,24 @@ void wr_hold_heard(struct wr_central *central, struct wr_hold *hold, const struc
 		central->counts.units_burnt += hold->returned;
 	if (!leased->known && hold->after) {
 		central->counts.leases_voided++;
-		wr_hold_end(central, hold);
+		wr_lease_hold_end(central, hold);
 	}
 	if (leased->ttl_us)
-		deposit(central, hold, leased);
+		deposit_grant(central, hold, leased);
 	else if (hold->after)
-		wr_hold_end(central, hold);
-	if (hold->closing && !hold->after)
-		wr_hold_drop(central, hold);
+		wr_lease_hold_end(central, hold);
+	if (hold->returning && !hold->after)
+		wr_lease_hold_drop(central, hold);
 	else
-		wr_hold_care_in(central, hold, hold->closing ? 0 : hold->ttl_ns / WR_HOLD_CARE);
+		wr_lease_hold_check_in(central, hold,
+				       hold->returning ? 0 : hold->ttl_ns / WR_LEASE_HOLD_CHECKS);
 }
 
-void wr_hold_failed(struct wr_central *central, struct wr_hold *hold)
+void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	hold->out = NULL;
-	wr_hold_care_in(central, hold,
-			hold->said ? wr_hold_step_ns(hold) : hold->ttl_ns / WR_HOLD_CARE);
+	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	hold->call = NULL;
+	wr_lease_hold_check_in(central, hold,
+			       hold->unanswered ? wr_lease_hold_step_ns(hold)
+						: hold->ttl_ns / WR_LEASE_HOLD_CHECKS);
 }

@@ -1,17 +1,17 @@
-/* Leases that this loop holds: units borrowed from counters in Redis and laid into slots of the
- * table, where every process of the node spends them without asking.
+/* Leases that this loop holds: units borrowed from a counter in Redis and stored in a slot of the
+ * table, where all processes of the node spend them without asking Redis.
  *
- *   question ──► wr_hold_for ──► goes along in the question's own call ─┐
- *   tick ──────► wr_holds_tick ──► a call of its own ───────────────────┴─► Redis ─► wr_hold_heard
+ *   question ─► wr_lease_hold_for ───► added to the question's call ─┐
+ *   timer ────► wr_lease_holds_tick ─► a call of its own ────────────┴─► Redis ─► …_on_reply
  *
- * Example, 1,000 per minute, 100 requests a second, so leases of a second: the first request is
- * asked strictly; the second brings 3 units, the next question 6, then 15: a quarter more than were
- * used up within the last second, until the demand is met. From then on there are 125, of which 85
- * are spent when an eighth of the second is left, and a call reports them, asks for as many more
- * and makes all of them last for another second: 12 calls for 1,000 requests.
+ * Example: 1,000 per minute, 100 requests per second. A lease lasts one second. The first request
+ * is decided by Redis. The second also borrows 3 units, the next question 6, then 15: always a
+ * quarter more than were used within the last second, until the demand is met. From then on the
+ * lease has 125 units. When an eighth of the second is left, 85 are spent; a call reports them,
+ * borrows as many again, and prolongs the lease by another second: 12 calls for 1,000 requests.
  *
- * A call that got no answer is sent again under its number, for as long as what it may have brought
- * can last; then the holder begins anew and says that it has nothing. */
+ * A call without an answer is repeated under its sequence number for as long as the units that it
+ * may have brought can last. Then the loop starts again without units. */
 #ifndef WR_CENTRAL_LEASE_H
 #define WR_CENTRAL_LEASE_H
 
@@ -21,153 +21,158 @@
 struct wr_central;
 struct wr_central_part;
 struct wr_call;
-struct wr_line;
-struct wr_hold_block;
+struct wr_central_conn;
+struct wr_lease_hold_block;
 
-#define WR_HOLDS_MAX 65536u        /* leases of one loop */
-#define WR_HOLD_LISTS 16384u       /* by counter */
-#define WR_HOLD_SEEN 32768u        /* counters that were asked for once */
-#define WR_HOLD_CARE 8u            /* a lease is looked after so often in its ttl */
-#define WR_HOLD_TTL_LEAST_US 5000u /* what ends sooner is not worth lending */
+#define WR_LEASE_HOLD_MAGIC 0x686f6c64u
+#define WR_LEASE_HOLDS_MAX 65536u      /* leases per loop */
+#define WR_LEASE_HOLD_LISTS 16384u     /* chains of the hash table */
+#define WR_LEASE_HOLD_SEEN 32768u      /* counters that were asked for once */
+#define WR_LEASE_HOLD_CHECKS 8u        /* checks of a lease per ttl */
+#define WR_LEASE_HOLD_TTL_MIN_US 5000u /* shorter leases are not worth a call */
 
 /* A counter of which this loop holds units, or did a moment ago. */
-struct wr_hold {
-	struct wr_hold *next; /* of its list, or of those that are free */
-	struct wr_call *out;  /* the call that speaks for it, under way; NULL: none */
+struct wr_lease_hold {
+	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
+	struct wr_lease_hold *next; /* in its chain, or in the free list */
+	struct wr_call *call;       /* the call in flight that reports it, or NULL */
 	uint64_t key[2];
-	uint64_t tag;        /* its name in the table */
-	uint64_t identity;   /* of the limit the units are of */
-	struct wr_take take; /* as it was asked for last, but for the cost: none */
-	uint64_t ttl_ns;     /* the longest that its leases last */
+	uint64_t tag;        /* the counter's key in the table */
+	uint64_t identity;   /* hash of the limit that the units belong to */
+	struct wr_take take; /* the take of the last question, with cost 0 */
+	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
-	uint32_t place;   /* in the heap */
-	uint64_t care_ns; /* mono: when it is to be looked after */
+	uint32_t heap_at;  /* index in the heap */
+	uint64_t check_ns; /* time of the next check, monotonic */
 
-	/* What we have of Redis. */
-	uint64_t after;   /* number of the call whose answer left us with it; 0: nothing */
-	uint32_t held;    /* units laid into the slot, less those told to be spent or returned */
-	uint32_t noted;   /* of those: spent, and part of the demand */
-	uint32_t lost;    /* ended here while Redis prolonged them: to be returned */
-	uint64_t ends_ns; /* mono */
-	bool capped;      /* it ends with its window: no call can prolong it */
-	bool changed;     /* the limit has: units of the old one go back */
-	bool closing;     /* all of it goes back */
-	bool starved;     /* Redis had none to spare the last time */
+	/* The lease as Redis knows it. */
+	uint64_t after;   /* sequence number of the call whose answer granted it; 0: no lease */
+	uint32_t held;    /* units in the slot, plus spent units that were not reported yet */
+	uint32_t noted;   /* units of `held` that were spent and are part of the demand */
+	uint32_t lost;    /* units that expired here while Redis prolonged them: to be returned */
+	uint64_t ends_ns; /* monotonic */
+	bool capped;      /* it ends with the window and cannot be prolonged */
+	bool changed;     /* the limit changed: old units must be returned */
+	bool returning;   /* all units must be returned */
+	bool starved;     /* Redis granted no units the last time */
 
-	/* What the call under way says, or the one that was not answered. */
-	bool said;
-	uint64_t said_identity;
+	/* The content of the call in flight, or of the last call if it was not answered. */
+	bool unanswered;
+	uint64_t sent_identity;
 	uint64_t seq;
 	uint32_t spent, returned, wanted;
-	uint64_t sent_ns; /* mono */
+	uint64_t sent_ns; /* monotonic */
 
-	/* What is used up. */
-	uint64_t demand_m;    /* thousandths of a unit in a ttl */
-	uint64_t asked;       /* units that were asked for strictly and are not part of it yet */
-	uint64_t measured_ns; /* mono */
-	uint64_t used_ns;     /* mono: something was */
+	/* The demand. */
+	uint64_t demand_m; /* units per ttl, in thousandths */
+	uint64_t asked; /* units that Redis was asked for and that are not part of the demand yet */
+	uint64_t measured_ns; /* monotonic */
+	uint64_t used_ns;     /* when units were last used, monotonic */
 
 	uint8_t id_len;
 	char id[WR_QUESTION_ID];
 };
 
-/* A counter that was asked for: one of many that may stand in this place. */
-struct wr_hold_seen {
+/* Remembers that a counter was asked for. Counters with the same hash overwrite each other. */
+struct wr_lease_hold_seen {
 	uint32_t print;
 	uint32_t at_ms;
 };
 
-struct wr_holds {
-	struct wr_hold *lists[WR_HOLD_LISTS];
-	struct wr_hold **heap; /* by care_ns, the first one first */
+struct wr_lease_holds {
+	struct wr_lease_hold *lists[WR_LEASE_HOLD_LISTS];
+	struct wr_lease_hold **heap; /* by check_ns, earliest first */
 	uint32_t count, cap;
-	struct wr_hold *free;
-	struct wr_hold_block *blocks;
-	uint64_t seq;    /* last number of a call */
-	uint32_t leases; /* holds with something */
-	uint64_t units;  /* in slots, as far as we have looked */
-	bool ended;      /* the node shuts down: nothing is borrowed any more */
-	struct wr_hold_seen seen[WR_HOLD_SEEN];
+	struct wr_lease_hold *free;
+	struct wr_lease_hold_block *blocks;
+	uint64_t seq;    /* last sequence number */
+	uint32_t leases; /* holds with a lease */
+	uint64_t units;  /* unspent units in the slots, as of the last checks */
+	bool closed;     /* the node is shutting down: nothing is borrowed any more */
+	struct wr_lease_hold_seen seen[WR_LEASE_HOLD_SEEN];
 };
 
-/* ---- lease_book.c: where they stand ---- */
+/* ---- lease_holds.c: the collection ---- */
 
-struct wr_holds *wr_holds_new(void);
-void wr_holds_free(struct wr_holds *holds);
+struct wr_lease_holds *wr_lease_holds_new(void);
+void wr_lease_holds_free(struct wr_lease_holds *holds);
 
-struct wr_hold *wr_hold_find(const struct wr_holds *holds, const uint64_t key[2], const char *id,
-			     size_t id_len);
-/* Zeroed but for its name, and to be looked after at once. NULL: there are too many. */
-struct wr_hold *wr_hold_add(struct wr_holds *holds, const uint64_t key[2], const char *id,
-			    size_t id_len);
-void wr_hold_remove(struct wr_holds *holds, struct wr_hold *hold);
+struct wr_lease_hold *wr_lease_hold_find(const struct wr_lease_holds *holds, const uint64_t key[2],
+					 const char *id, size_t id_len);
+/* Returns a zeroed hold that is due for a check at once, or NULL if there are too many. */
+struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint64_t key[2],
+					const char *id, size_t id_len);
+void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *hold);
 
-void wr_hold_care_at(struct wr_holds *holds, struct wr_hold *hold, uint64_t mono_ns);
+void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
+			    uint64_t mono_ns);
 
-/* Whether the counter was asked for within the last ttl_ns. From now on it was. */
-bool wr_hold_was_seen(struct wr_holds *holds, const uint64_t key[2], uint64_t identity,
-		      uint64_t mono_ns, uint64_t ttl_ns);
+/* Whether the counter was asked for within the last ttl_ns. Remembers that it is asked for now. */
+bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2], uint64_t identity,
+			    uint64_t mono_ns, uint64_t ttl_ns);
 
-/* ---- lease_demand.c: how much is wanted; numbers in, numbers out ---- */
+/* ---- lease_demand.c: pure functions ---- */
 
-/* What is used up in a ttl, after `units` more were within `elapsed_ns`: a sum that leaks away
- * within a ttl. Thousandths. */
-uint64_t wr_demand_add(uint64_t demand_m, uint64_t units, uint64_t elapsed_ns, uint64_t ttl_ns);
+/* Adds `units` used within `elapsed_ns` to the demand per ttl, which decays within one ttl. In
+ * thousandths. */
+uint64_t wr_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t elapsed_ns,
+			     uint64_t ttl_ns);
 
-/* Units for the time that a lease lasts. */
-uint32_t wr_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns);
+/* The demand during lasts_ns, in units. */
+uint32_t wr_lease_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns);
 
-/* How long the counter's window lasts from now on, by the clock of Redis; UINT64_MAX: it has
- * none. */
-uint64_t wr_window_left_ns(const struct wr_take *take, uint64_t now_us);
+/* Time until the counter's window ends, by the clock of Redis; UINT64_MAX for limits without
+ * windows. */
+uint64_t wr_lease_window_left_ns(const struct wr_take *take, uint64_t now_us);
 
-/* ---- lease.c ---- */
+/* ---- lease.c: a lease from beginning to end ---- */
 
-/* Somebody asks for the part: the hold that goes along in his call, or NULL. */
-struct wr_hold *wr_hold_for(struct wr_central *central, const struct wr_central_part *part);
+/* Returns the hold that can be added to a call for this part, or NULL. */
+struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
+					const struct wr_central_part *part);
 
-/* The call is about to be written: what it says of the hold is in hold->said and the fields behind
- * it. False: there is nothing to say, and the call no longer speaks for it. */
-bool wr_hold_say(struct wr_central *central, struct wr_hold *hold);
+/* Called when the call is about to be written: fills `unanswered` and the fields below it. Returns
+ * false if there is nothing to send for the hold; the call then continues without it. */
+bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* … was answered, or was not. */
-void wr_hold_heard(struct wr_central *central, struct wr_hold *hold,
-		   const struct wr_leased *leased);
-void wr_hold_failed(struct wr_central *central, struct wr_hold *hold);
+/* The call was answered, or failed. */
+void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
+			    const struct wr_leased *leased);
+void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold);
 
-uint64_t wr_hold_step_ns(const struct wr_hold *hold);
-void wr_hold_care_in(struct wr_central *central, struct wr_hold *hold, uint64_t ns);
-bool wr_hold_has_ended(const struct wr_central *central, const struct wr_hold *hold);
-/* Brings the demand up to date. */
-void wr_hold_measure(struct wr_central *central, struct wr_hold *hold);
-/* Who has its slot: a number of its own for each key. */
-uint64_t wr_hold_owner(const struct wr_central *central, const struct wr_hold *hold);
-/* Its lease is over: what is still in the slot is burnt. */
-void wr_hold_end(struct wr_central *central, struct wr_hold *hold);
-/* … and it is forgotten. */
-void wr_hold_drop(struct wr_central *central, struct wr_hold *hold);
+uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold);
+void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns);
+bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold);
+/* Updates the demand. */
+void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold);
+/* The owner id of its table slot, different for every key. */
+uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold);
+/* Ends the lease. Units that are still in the slot expire. */
+void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold);
+/* Ends the lease and frees the hold. */
+void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* ---- lease_care.c ---- */
+/* ---- lease_renew.c: periodic checks ---- */
 
-void wr_holds_tick(struct wr_central *central);
+void wr_lease_holds_tick(struct wr_central *central);
 
-/* An operator's reset: what is held of the key is void. */
-void wr_holds_void(struct wr_central *central, const uint64_t key[2]);
+/* An operator's reset: ends the leases of the key. */
+void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2]);
 
-/* Forgets all of them; what lies in the table ends by itself. */
-void wr_holds_drop(struct wr_central *central);
+/* Frees all holds. Units in the table expire by themselves. */
+void wr_lease_holds_drop(struct wr_central *central);
 
-/* ---- lease_call.c ---- */
+/* ---- lease_call.c: calls of the lease script ---- */
 
-/* A call for the part, which goes alone: the script decides on one counter. NULL: no memory. */
-struct wr_call *wr_lease_call_for(struct wr_central *central, struct wr_central_part *part);
+/* Makes a call for this part alone. Returns NULL without memory. */
+struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_part *part);
 
-/* A call that speaks for the hold alone. False: no memory, or Redis is away. */
-bool wr_lease_send(struct wr_central *central, struct wr_hold *hold);
+/* Sends a call for the hold alone. Returns false without memory or if the shard is down. */
+bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* Writes a call of one part that speaks for no hold: a give-back or, with the key that names who
- * reports, a report. False: there was no room. */
-bool wr_lease_put(struct wr_line *line, struct wr_call *call, const char *reporter,
-		  const struct wr_take *take);
+/* Writes a give-back or, with the key of the reporter, a report; it concerns no lease. Returns
+ * false if the output buffer is full. */
+bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
+		    const struct wr_take *take);
 
 #endif

@@ -1,5 +1,5 @@
-/* Calls of the lease script: what is asked of a counter that units are borrowed from. Each is about
- * one counter, and may speak for the hold that this loop has of it. */
+/* Calls of the lease script. Each concerns one counter: it carries takes, reports the lease that
+ * this loop holds of the counter, or both. Called by ask.c, take.c, report.c and lease_renew.c. */
 #include <string.h>
 
 #include "base/str.h"
@@ -8,17 +8,17 @@
 
 #include <weir/engine.h>
 
-static uint32_t nodes_of(const struct wr_central *central)
+static uint32_t fleet_nodes(const struct wr_central *central)
 {
 	uint32_t nodes = central->table ? weir_fleet_nodes(central->table, NULL) : 0;
 
 	return nodes ? nodes : central->fleet_size;
 }
 
-/* What the call asks for: of its parts, or of the hold's counter nothing. */
-static struct wr_lease_call asked_by(const struct wr_central *central, const struct wr_call *call)
+/* The arguments of the call: those of its parts; without parts, a cost of 0. */
+static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
-	const struct wr_hold *hold = call->hold;
+	const struct wr_lease_hold *hold = call->hold;
 	struct wr_lease_call asked = {0};
 
 	if (call->first)
@@ -35,12 +35,12 @@ static struct wr_lease_call asked_by(const struct wr_central *central, const str
 	asked.spent = hold->spent;
 	asked.returned = hold->returned;
 	asked.wanted = hold->wanted;
-	asked.nodes = nodes_of(central);
+	asked.nodes = fleet_nodes(central);
 	return asked;
 }
 
-static bool put_script(struct wr_line *line, struct wr_call *call, const char *reporter,
-		       const struct wr_lease_call *asked)
+static bool write_lease_script(struct wr_central_conn *conn, struct wr_call *call,
+			       const char *reporter, const struct wr_lease_call *asked)
 {
 	const struct wr_central_part *part = call->first;
 	struct weir_str id = part ? (struct weir_str){part->id, part->id_len}
@@ -49,54 +49,56 @@ static bool put_script(struct wr_line *line, struct wr_call *call, const char *r
 	size_t keys = reporter || back ? 3 : 2;
 	char key[WR_REDIS_KEY];
 
-	wr_put_script(line, call, WR_SCRIPT_LEASE, 1 + keys + wr_script_lease_argc(asked));
-	wr_command_number(&line->out, (int64_t)keys);
-	wr_command_arg(&line->out, key, wr_counter_name(line->central, call->key, "", id, key));
-	wr_command_arg(&line->out, key, wr_counter_name(line->central, call->key, "l:", id, key));
+	wr_call_write_script(conn, call, WR_SCRIPT_LEASE, 1 + keys + wr_script_lease_argc(asked));
+	wr_command_number(&conn->out, (int64_t)keys);
+	wr_command_arg(&conn->out, key,
+		       wr_central_counter_key(conn->central, call->key, "", id, key));
+	wr_command_arg(&conn->out, key,
+		       wr_central_counter_key(conn->central, call->key, "l:", id, key));
 	if (reporter)
-		wr_command_text(&line->out, reporter);
+		wr_command_text(&conn->out, reporter);
 	if (back)
-		wr_put_reset_marks(line, call);
-	wr_script_lease_args(asked, call->report_seq, &line->out);
-	return wr_command_end(&line->out);
+		wr_call_write_reset_marks(conn, call);
+	wr_script_lease_args(asked, call->report_seq, &conn->out);
+	return wr_command_end(&conn->out);
 }
 
-bool wr_lease_put(struct wr_line *line, struct wr_call *call, const char *reporter,
-		  const struct wr_take *take)
+bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
+		    const struct wr_take *take)
 {
 	struct wr_lease_call asked = {.take = *take};
 
-	return put_script(line, call, reporter, &asked);
+	return write_lease_script(conn, call, reporter, &asked);
 }
 
 /* ---- takes and renewals ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_lease_call asked;
 
-	wr_takes_drop_gone(line->central, call);
-	if (call->hold && !wr_hold_say(line->central, call->hold))
+	wr_call_drop_abandoned(conn->central, call);
+	if (call->hold && !wr_lease_hold_prepare(conn->central, call->hold))
 		call->hold = NULL;
 	if (!call->first && !call->hold)
-		return WR_PUT_NOTHING;
-	asked = asked_by(line->central, call);
-	if (!put_script(line, call, NULL, &asked))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	line->shard->counts.merged += call->merged ? call->count - 1u : 0;
-	return WR_PUT;
+		return WR_CALL_UNWANTED;
+	asked = lease_args(conn->central, call);
+	if (!write_lease_script(conn, call, NULL, &asked))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
+	return WR_CALL_WRITTEN;
 }
 
-/* So that all processes of the node refuse by themselves, for a moment: from when the call was
- * written, since Redis may have decided then. Waits are told from now, so waiting that long
+/* Lets all processes of the node refuse on their own for a moment. The moment begins when the call
+ * was written, because Redis may have decided then. Wait times count from now: waiting that long
  * suffices. */
-static void refuse(struct wr_central *central, const struct wr_call *call,
-		   const struct wr_taken *taken)
+static void publish_refusal(struct wr_central *central, const struct wr_call *call,
+			    const struct wr_taken *taken)
 {
 	const struct wr_central_part *part = call->first;
-	const struct wr_hold *hold =
-		wr_hold_find(central->holds, part->key, part->id, part->id_len);
+	const struct wr_lease_hold *hold =
+		wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	uint64_t now_ns = central->mono_ns, wait_us = taken->retry_after_us;
 	struct wr_lease_refusal refusal = {
 		.cost = part->take.cost,
@@ -113,56 +115,57 @@ static void refuse(struct wr_central *central, const struct wr_call *call,
 
 	if (!hold || part->take.cost <= 0)
 		return;
-	wr_lease_refuse(central->table, hold->slot, wr_hold_owner(central, hold), &refusal, now_ns);
+	wr_lease_refuse(central->table, hold->slot, wr_lease_hold_owner(central, hold), &refusal,
+			now_ns);
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
-	struct wr_hold *hold = call->hold;
+	struct wr_central *central = conn->central;
+	struct wr_lease_hold *hold = call->hold;
 	struct wr_lease_call asked;
 	struct wr_leased leased;
 
-	if (!call->first && !hold) { /* it has been dropped meanwhile */
-		wr_shard_passed(line->shard);
+	if (!call->first && !hold) { /* the lease was dropped meanwhile */
+		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;
 	}
-	asked = asked_by(central, call);
+	asked = lease_args(central, call);
 	if (wr_script_lease_reply(reply, &asked, &leased) < 0) {
-		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
 		wr_call_fail(central, call, WR_FAULT_PROTOCOL);
 		return;
 	}
 	call->hold = NULL;
 	if (hold)
-		wr_hold_heard(central, hold, &leased);
-	if (!call->first) { /* its time may be that of an answer that comes again */
-		wr_shard_passed(line->shard);
+		wr_lease_hold_on_reply(central, hold, &leased);
+	if (!call->first) { /* no clock: a repeated answer contains an old time */
+		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;
 	}
-	if (!leased.taken.astray && leased.taken.admitted_times < call->count)
-		refuse(central, call, &leased.taken);
-	wr_takes_heard(line, call, &leased.taken);
+	if (!leased.taken.outside_window && leased.taken.admitted_times < call->count)
+		publish_refusal(central, call, &leased.taken);
+	wr_call_takes_answered(conn, call, &leased.taken);
 }
 
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_lease_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	if (call->hold && !central->freeing)
-		wr_hold_failed(central, call->hold);
+		wr_lease_hold_on_failure(central, call->hold);
 	call->hold = NULL;
-	wr_takes_failed(central, call, fault);
+	wr_call_takes_failed(central, call, fault);
 }
 
-const struct wr_call_ops wr_lease_ops = {.put = put,
-					 .heard = heard,
-					 .failed = failed,
-					 .keyed = true,
-					 .counts = true,
-					 .script = WR_SCRIPT_LEASE};
+const struct wr_call_ops wr_call_lease_ops = {.write = write_lease,
+					      .on_reply = read_lease,
+					      .on_failure = on_lease_failed,
+					      .keyed = true,
+					      .feeds_breaker = true,
+					      .script = WR_SCRIPT_LEASE};
 
-struct wr_call *wr_lease_call_for(struct wr_central *central, struct wr_central_part *part)
+struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_LEASE);
 
@@ -170,26 +173,26 @@ struct wr_call *wr_lease_call_for(struct wr_central *central, struct wr_central_
 		return NULL;
 	memcpy(call->key, part->key, sizeof call->key);
 	wr_call_add(call, part);
-	call->hold = wr_hold_for(central, part);
+	call->hold = wr_lease_hold_for(central, part);
 	if (call->hold)
-		call->hold->out = call;
+		call->hold->call = call;
 	return call;
 }
 
-bool wr_lease_send(struct wr_central *central, struct wr_hold *hold)
+bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	const struct wr_shard *shard = wr_key_shard(central, hold->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
 	struct wr_call *call;
 
-	if (!shard || !wr_shard_is_up(shard))
+	if (!shard || !wr_central_shard_is_up(shard))
 		return false;
 	call = wr_call_new(central, WR_CALL_LEASE);
 	if (!call)
 		return false;
 	memcpy(call->key, hold->key, sizeof call->key);
-	call->slot = wr_key_slot(central, hold->key);
+	call->slot = wr_central_key_slot(central, hold->key);
 	call->hold = hold;
-	hold->out = call;
+	hold->call = call;
 	wr_call_send(central, call);
 	return true;
 }

@@ -1,12 +1,13 @@
-/* Takes of one turn that are alike but for who asks: one call for all of them. */
+/* Merges similar takes of one batch (same counter, limit and cost) into one call. Called by
+ * shard.c. */
 #include "central/inner.h"
 
-static struct wr_merge_place *place_of(struct wr_central *central,
-				       const struct wr_central_part *part)
+static struct wr_central_merge_entry *entry_of(struct wr_central *central,
+					       const struct wr_central_part *part)
 {
 	uint64_t mixed = part->key[0] ^ part->identity ^ (uint64_t)part->take.cost;
 
-	return &central->merge[mixed % WR_MERGE_PLACES];
+	return &central->merge[mixed % WR_MERGE_ENTRIES];
 }
 
 static bool is_alike(const struct wr_central_part *a, const struct wr_central_part *b)
@@ -15,32 +16,32 @@ static bool is_alike(const struct wr_central_part *a, const struct wr_central_pa
 	       a->take.cost == b->take.cost;
 }
 
-/* A place is good for one turn: by then its call is written, or gone. */
-bool wr_merge(struct wr_central *central, struct wr_call *call)
+/* An entry is valid for one batch: afterwards its call is written or freed. */
+bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part = call->first;
-	struct wr_merge_place *place;
+	struct wr_central_merge_entry *entry;
 	struct wr_call *other;
 
 	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_LEASE) || call->count != 1 ||
 	    !wr_take_merges(&part->take))
 		return false;
-	place = place_of(central, part);
-	other = place->call;
-	if (place->turn != central->turn || other->kind != call->kind ||
+	entry = entry_of(central, part);
+	other = entry->call;
+	if (entry->batch != central->batch || other->kind != call->kind ||
 	    other->count >= WR_MERGED_MAX || !is_alike(other->first, part)) {
-		*place = (struct wr_merge_place){central->turn, call};
+		*entry = (struct wr_central_merge_entry){central->batch, call};
 		return false;
 	}
 	wr_call_add(other, part);
 	other->merged = true;
-	if (call->hold) { /* nobody speaks for it yet: there is one for each counter */
+	if (call->hold) { /* a counter has one hold, so the other call has none yet */
 		other->hold = call->hold;
-		other->hold->out = other;
+		other->hold->call = other;
 		call->hold = NULL;
 	}
 	call->first = NULL;
-	call->written = true; /* its memory is all that goes */
+	call->written = true; /* keeps wr_call_free from starting a new batch */
 	wr_call_free(central, call);
 	return true;
 }

@@ -1,5 +1,5 @@
-/* What a node does once, by its chief loop: it is heard of, counts those who are, and agrees with
- * them upon the secret under which keys are hashed. */
+/* Tasks of the chief loop: the node announces itself, counts the nodes of the fleet, and agrees
+ * with them on the secret that keys are hashed with. Called by the timer and by shard.c. */
 #include <string.h>
 #include <sys/random.h>
 
@@ -9,39 +9,40 @@
 #define BEAT_NS (2000 * WR_MS_NS)
 #define SECRET_HEX ((size_t)2 * WR_CENTRAL_SECRET)
 
-static void push(struct wr_central *central, enum wr_call_kind kind, uint8_t step, const char *name)
+static void send_duty(struct wr_central *central, enum wr_call_kind kind, uint8_t step,
+		      const char *name)
 {
 	struct wr_call *call = wr_call_new(central, kind);
 	char key[WR_REDIS_KEY];
 
 	if (!call)
 		return;
-	wr_own_key(central, name, key);
+	wr_central_fleet_key(central, name, key);
 	call->step = step;
-	call->slot = wr_call_slot(central, key);
+	call->slot = wr_central_text_slot(central, key);
 	wr_call_send(central, call);
 }
 
-/* ---- nodes ---- */
+/* ---- counting nodes ---- */
 
-static enum wr_put put_beat(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_beat(struct wr_central_conn *conn, struct wr_call *call)
 {
 	char key[WR_REDIS_KEY];
 
-	wr_own_key(line->central, "nodes", key);
-	wr_put_script(line, call, WR_SCRIPT_NODES, 3);
-	wr_command_text(&line->out, "1");
-	wr_command_text(&line->out, key);
-	wr_command_text(&line->out, line->central->holder);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+	wr_central_fleet_key(conn->central, "nodes", key);
+	wr_call_write_script(conn, call, WR_SCRIPT_NODES, 3);
+	wr_command_text(&conn->out, "1");
+	wr_command_text(&conn->out, key);
+	wr_command_text(&conn->out, conn->central->holder);
+	return wr_call_write_end(conn);
 }
 
-static void heard_beat(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_beat(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 
 	wr_call_free(central, call);
-	wr_shard_passed(line->shard);
+	wr_central_shard_on_success(conn->shard);
 	central->duties.beating = false;
 	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1 || reply->integer > UINT32_MAX)
 		return;
@@ -49,26 +50,26 @@ static void heard_beat(struct wr_line *line, struct wr_call *call, const redisRe
 	central->host.nodes(central->context, central->duties.nodes);
 }
 
-static void failed_beat(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_beat_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.beating = false;
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_beat_ops = {.put = put_beat,
-					.heard = heard_beat,
-					.failed = failed_beat,
-					.keyed = true,
-					.counts = true,
-					.script = WR_SCRIPT_NODES};
+const struct wr_call_ops wr_call_beat_ops = {.write = write_beat,
+					     .on_reply = read_beat,
+					     .on_failure = on_beat_failed,
+					     .keyed = true,
+					     .feeds_breaker = true,
+					     .script = WR_SCRIPT_NODES};
 
 /* ---- the secret ----
  *
- * GET; if there is none, SET … NX with ours (a new one, or the one in use, should Redis have lost
- * it), and GET again: all nodes end up with what Redis has. */
+ * GET; if it is missing, SET … NX with a proposal, and GET again. So all nodes use the value in
+ * Redis. The proposal is the secret in use, if there is one, in case Redis has lost its data. */
 
-enum secret { LOOK, PROPOSE, LOOK_AGAIN };
+enum secret_step { GET_FIRST, PROPOSE, GET_AGAIN };
 
 static void to_hex(const uint8_t *bytes, char *hex)
 {
@@ -76,6 +77,7 @@ static void to_hex(const uint8_t *bytes, char *hex)
 		hex[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
 		hex[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
 	}
+	hex[SECRET_HEX] = 0;
 }
 
 static bool from_hex(struct weir_str hex, uint8_t *bytes)
@@ -92,131 +94,122 @@ static bool from_hex(struct weir_str hex, uint8_t *bytes)
 	return true;
 }
 
-static enum wr_put put_secret(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_secret(struct wr_central_conn *conn, struct wr_call *call)
 {
-	char key[WR_REDIS_KEY], hex[SECRET_HEX];
+	char key[WR_REDIS_KEY], hex[SECRET_HEX + 1];
 
-	wr_own_key(line->central, "secret", key);
-	if (call->step == PROPOSE) {
-		to_hex(line->central->duties.proposed, hex);
-		wr_command_begin(&line->out, 4);
-		wr_command_text(&line->out, "SET");
-		wr_command_text(&line->out, key);
-		wr_command_arg(&line->out, hex, sizeof hex);
-		wr_command_text(&line->out, "NX");
-	} else {
-		wr_command_begin(&line->out, 2);
-		wr_command_text(&line->out, "GET");
-		wr_command_text(&line->out, key);
-	}
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+	wr_central_fleet_key(conn->central, "secret", key);
+	if (call->step != PROPOSE)
+		return wr_call_write_words(conn, "GET", key, NULL);
+	to_hex(conn->central->duties.proposed, hex);
+	return wr_call_write_words(conn, "SET", key, hex, "NX", NULL);
 }
 
-static void adopt(struct wr_central *central, const uint8_t *secret)
+static void adopt_secret(struct wr_central *central, const uint8_t *secret)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	if (duties->secret_known && memcmp(duties->secret, secret, sizeof duties->secret) == 0)
 		return;
 	if (duties->secret_known)
-		wr_central_say(central, WR_SAY_WARN,
-			       "the fleet's secret has become another one: counters begin anew");
+		wr_central_log(central, WR_CENTRAL_LOG_WARN,
+			       "the fleet's secret in Redis has changed; all counters start again");
 	memcpy(duties->secret, secret, sizeof duties->secret);
 	duties->secret_known = true;
 	central->host.secret(central->context, duties->secret);
 }
 
-static void propose(struct wr_central *central)
+static void propose_secret(struct wr_central *central)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	if (duties->secret_known)
 		memcpy(duties->proposed, duties->secret, sizeof duties->proposed);
 	else if (getrandom(duties->proposed, sizeof duties->proposed, 0) != sizeof duties->proposed)
 		return;
-	push(central, WR_CALL_SECRET, PROPOSE, "secret");
+	send_duty(central, WR_CALL_SECRET, PROPOSE, "secret");
 }
 
-static void heard_secret(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_secret(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
-	struct wr_duties *duties = &central->duties;
+	struct wr_central *central = conn->central;
+	struct wr_central_duties *duties = &central->duties;
 	uint8_t step = call->step;
 	uint8_t secret[WR_CENTRAL_SECRET];
 
 	wr_call_free(central, call);
 	if (step == PROPOSE) {
-		push(central, WR_CALL_SECRET, LOOK_AGAIN, "secret");
+		send_duty(central, WR_CALL_SECRET, GET_AGAIN, "secret");
 		return;
 	}
-	if (reply->type == REDIS_REPLY_NIL && step == LOOK) {
-		propose(central);
+	if (reply->type == REDIS_REPLY_NIL && step == GET_FIRST) {
+		propose_secret(central);
 		return;
 	}
 	duties->agreeing = false;
-	if (from_hex(wr_reply_text(reply), secret)) {
-		adopt(central, secret);
-	} else if (!duties->said_secret) {
-		duties->said_secret = true;
-		wr_central_say(
-			central, WR_SAY_ERROR,
-			"the key %ssecret is not a secret of weir's; delete it, or choose another "
-			"--redis-prefix",
-			central->prefix);
+	if (from_hex(wr_redis_reply_text(reply), secret)) {
+		adopt_secret(central, secret);
+	} else if (!duties->secret_logged) {
+		duties->secret_logged = true;
+		wr_central_log(central, WR_CENTRAL_LOG_ERROR,
+			       "the key %ssecret does not contain a secret of weir; delete it or "
+			       "choose another "
+			       "--redis-prefix",
+			       central->prefix);
 	}
 }
 
-static void failed_secret(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_secret_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	central->duties.agreeing = false;
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_secret_ops = {.put = put_secret,
-					  .heard = heard_secret,
-					  .failed = failed_secret,
-					  .keyed = true,
-					  .script = -1};
+const struct wr_call_ops wr_call_secret_ops = {.write = write_secret,
+					       .on_reply = read_secret,
+					       .on_failure = on_secret_failed,
+					       .keyed = true,
+					       .script = -1};
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
-static void beat(struct wr_central *central)
+static void send_heartbeat(struct wr_central *central)
 {
-	struct wr_duties *duties = &central->duties;
+	struct wr_central_duties *duties = &central->duties;
 
 	duties->beat_at_ns = central->mono_ns + BEAT_NS;
 	if (!duties->secret_given && !duties->agreeing) {
 		duties->agreeing = true;
-		push(central, WR_CALL_SECRET, LOOK, "secret");
+		send_duty(central, WR_CALL_SECRET, GET_FIRST, "secret");
 	}
 	if (!duties->beating) {
 		duties->beating = true;
-		push(central, WR_CALL_BEAT, 0, "nodes");
+		send_duty(central, WR_CALL_BEAT, 0, "nodes");
 	}
 }
 
-/* A shard has become ready: who does not know the secret cannot wait for the next beat. Nor can who
- * does: if the data were lost, a newcomer would find none, propose another, and all counters would
- * begin anew a second time. */
-void wr_duties_ready(struct wr_central *central, const struct wr_shard *shard)
+/* A node without the secret cannot wait for the next heartbeat. Neither can a node that knows it:
+ * if Redis has lost its data, a new node would propose another secret, and all counters would start
+ * again. */
+void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard)
 {
 	char key[WR_REDIS_KEY];
 
 	if (!central->chief)
 		return;
-	wr_own_key(central, "secret", key);
+	wr_central_fleet_key(central, "secret", key);
 	if (central->duties.nodes == 0 || !central->duties.secret_known ||
-	    wr_route_shard(central, wr_call_slot(central, key)) == shard)
-		beat(central);
-	wr_wake(central, central->mono_ns);
+	    wr_central_slot_shard(central, wr_central_text_slot(central, key)) == shard)
+		send_heartbeat(central);
+	wr_central_wake_at(central, central->mono_ns);
 }
 
-void wr_duties_tick(struct wr_central *central)
+void wr_central_duties_tick(struct wr_central *central)
 {
 	if (!central->chief)
 		return;
 	if (central->mono_ns >= central->duties.beat_at_ns)
-		beat(central);
-	wr_wake(central, central->duties.beat_at_ns);
+		send_heartbeat(central);
+	wr_central_wake_at(central, central->duties.beat_at_ns);
 }

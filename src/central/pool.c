@@ -1,5 +1,5 @@
-/* Parts and calls come from pools that grow block by block up to a maximum and give nothing back
- * before the end: what the load has needed once, it will need again. */
+/* Pools of parts and calls. A pool grows block by block up to a maximum and frees its memory only
+ * at the end, so that a decision allocates nothing once the pools are large enough. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 #define BLOCK_OBJECTS 128u
 
-struct wr_pool_block {
-	struct wr_pool_block *next;
+struct wr_central_pool_block {
+	struct wr_central_pool_block *next;
 	_Alignas(max_align_t) uint8_t bytes[];
 };
 
@@ -17,9 +17,9 @@ static void set_next(void *object, void *next)
 	memcpy(object, &next, sizeof next);
 }
 
-static bool grow(struct wr_pool *pool, size_t size, uint32_t max)
+static bool pool_grow(struct wr_central_pool *pool, size_t size, uint32_t max)
 {
-	struct wr_pool_block *block;
+	struct wr_central_pool_block *block;
 
 	if (pool->made + BLOCK_OBJECTS > max)
 		return false;
@@ -36,45 +36,46 @@ static bool grow(struct wr_pool *pool, size_t size, uint32_t max)
 	return true;
 }
 
-static void *take(struct wr_pool *pool, size_t size, uint32_t max)
+static void *pool_take(struct wr_central_pool *pool, size_t size, uint32_t max)
 {
 	void *object;
 
-	if (!pool->free && !grow(pool, size, max))
+	if (!pool->free && !pool_grow(pool, size, max))
 		return NULL;
 	object = pool->free;
 	memcpy(&pool->free, object, sizeof pool->free);
 	return object;
 }
 
-static void give(struct wr_pool *pool, void *object)
+static void pool_give(struct wr_central_pool *pool, void *object)
 {
 	set_next(object, pool->free);
 	pool->free = object;
 }
 
-struct wr_central_part *wr_part_new(struct wr_central *central)
+struct wr_central_part *wr_central_part_new(struct wr_central *central)
 {
-	struct wr_central_part *part = take(&central->parts, sizeof *part, WR_ASKED_MAX);
+	struct wr_central_part *part =
+		pool_take(&central->parts, sizeof *part, WR_CENTRAL_PARTS_MAX);
 
-	/* All but the text of the id. */
+	/* all fields before the text of the id */
 	if (part)
 		memset(part, 0, offsetof(struct wr_central_part, id));
 	return part;
 }
 
-void wr_part_free(struct wr_central *central, struct wr_central_part *part)
+void wr_central_part_free(struct wr_central *central, struct wr_central_part *part)
 {
-	give(&central->parts, part);
+	pool_give(&central->parts, part);
 }
 
-/* As many as there may be parts, and some for a link's own commands. */
+/* twice the maximum of parts: connections need calls of their own */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
-	struct wr_call *call = take(&central->calls, sizeof *call, 2 * WR_ASKED_MAX);
+	struct wr_call *call = pool_take(&central->calls, sizeof *call, 2 * WR_CENTRAL_PARTS_MAX);
 
 	if (call)
-		*call = (struct wr_call){.kind = (uint8_t)kind};
+		*call = (struct wr_call){.magic = WR_CALL_MAGIC, .kind = (uint8_t)kind};
 	return call;
 }
 
@@ -83,38 +84,48 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
-		call->first = part->mate;
-		wr_part_free(central, part);
+		call->first = part->call_next;
+		wr_central_part_free(central, part);
 	}
 	if (!call->written)
-		central->turn++; /* nobody may go along with it any more */
-	give(&central->calls, call);
+		central->batch++; /* other takes can no longer join this call */
+	call->magic = 0;
+	pool_give(&central->calls, call);
 }
 
 void wr_call_add(struct wr_call *call, struct wr_central_part *part)
 {
 	part->call = call;
-	part->mate = NULL;
+	part->call_next = NULL;
 	if (call->last)
-		call->last->mate = part;
+		call->last->call_next = part;
 	else
 		call->first = part;
 	call->last = part;
 	call->count++;
 }
 
-static void free_blocks(struct wr_pool *pool)
+struct wr_central_part *wr_call_detach_parts(struct wr_call *call)
+{
+	struct wr_central_part *first = call->first;
+
+	call->first = call->last = NULL;
+	call->count = 0;
+	return first;
+}
+
+static void free_blocks(struct wr_central_pool *pool)
 {
 	while (pool->blocks) {
-		struct wr_pool_block *block = pool->blocks;
+		struct wr_central_pool_block *block = pool->blocks;
 
 		pool->blocks = block->next;
 		free(block);
 	}
-	*pool = (struct wr_pool){0};
+	*pool = (struct wr_central_pool){0};
 }
 
-void wr_pools_free(struct wr_central *central)
+void wr_central_pools_free(struct wr_central *central)
 {
 	free_blocks(&central->parts);
 	free_blocks(&central->calls);

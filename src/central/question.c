@@ -1,11 +1,12 @@
-/* Questions as the limiter writes them, read with care: they may have come through a socket. */
+/* Reads questions, which limiter/question.h defines. They may come from a socket, so every field is
+ * checked. Called by ask.c and send.c. */
 #include <string.h>
 
 #include "base/hash.h"
 #include "central/inner.h"
 #include "rules/rules.h"
 
-bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size_t len)
+bool wr_central_question_open(struct wr_central_question *reader, const void *bytes, size_t len)
 {
 	struct wr_question_head head;
 
@@ -15,15 +16,15 @@ bool wr_question_open(struct wr_question_reader *reader, const void *bytes, size
 	if (head.version != WR_QUESTION_VERSION || head.bytes != len || head.count == 0 ||
 	    head.count > WEIR_NEEDS_MAX)
 		return false;
-	*reader = (struct wr_question_reader){.at = (const uint8_t *)bytes + sizeof head,
-					      .end = (const uint8_t *)bytes + len,
-					      .left = head.count,
-					      .kind = head.kind};
+	*reader = (struct wr_central_question){.at = (const uint8_t *)bytes + sizeof head,
+					       .end = (const uint8_t *)bytes + len,
+					       .left = head.count,
+					       .kind = head.kind};
 	return true;
 }
 
-/* Rather too strict: periods are rounded up, waits down. */
-static uint64_t up_us(uint64_t ns)
+/* Periods are rounded up and wait times down: a limit may become stricter, never weaker. */
+static uint64_t us_rounded_up(uint64_t ns)
 {
 	return ns / 1000 + (ns % 1000 != 0);
 }
@@ -51,7 +52,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 		.soft_ceiling = item->soft_ceiling,
 		.granted = item->granted,
 		.cost = item->cost,
-		.period_us = up_us(item->period_ns),
+		.period_us = us_rounded_up(item->period_ns),
 		.max_wait_us = item->max_wait_ns / 1000,
 		.soft_for_us = item->soft_for_ns / 1000,
 		.window_before_us = item->window_before_ns / 1000,
@@ -63,7 +64,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 	};
 }
 
-/* What makes two requests to one key the same but for their cost: id and numbers. */
+/* Hash of the id and the numbers of a limit, without the cost. */
 static uint64_t identity_of(const struct wr_question_item *item, const char *id)
 {
 	uint64_t numbers[] = {
@@ -98,7 +99,7 @@ static bool fits_kind(const struct wr_question_item *item, uint8_t kind)
 	return false;
 }
 
-bool wr_question_next(struct wr_question_reader *reader, struct wr_central_part *part)
+bool wr_central_question_next(struct wr_central_question *reader, struct wr_central_part *part)
 {
 	struct wr_question_item item;
 	size_t room = (size_t)(reader->end - reader->at);

@@ -1,4 +1,4 @@
-/* What was refused a moment ago is refused again without asking. */
+/* Answers questions from remembered refusals (refusals.h). Called by ask.c. */
 #include "central/inner.h"
 
 static bool is_refused(const struct wr_central_part *part)
@@ -6,7 +6,7 @@ static bool is_refused(const struct wr_central_part *part)
 	return part->recalled && !(part->answer.flags & WR_ANSWER_ADMITTED);
 }
 
-/* Looks want to know how it is now, and what counts rejected requests has to count this one. */
+/* A limit that counts rejected requests must count this request in Redis. */
 static bool may_recall(const struct wr_central_ask *ask)
 {
 	for (const struct wr_central_part *part = ask->parts; part; part = part->next)
@@ -15,8 +15,8 @@ static bool may_recall(const struct wr_central_ask *ask)
 	return true;
 }
 
-/* True: some limit is known to refuse. */
-static bool look_up(struct wr_central *central, struct wr_central_ask *ask)
+/* Returns true if a limit of the ask is known to refuse. */
+static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	bool refused = false;
 
@@ -29,8 +29,8 @@ static bool look_up(struct wr_central *central, struct wr_central_ask *ask)
 	return refused;
 }
 
-/* Whether the refusal of one limit answers for another: those taken together are refused together,
- * and where an enforced one refuses, the request is. */
+/* Whether the refusal of one limit settles another: limits of a group are refused together, and the
+ * refusal of an enforced limit (group 0) refuses the request. */
 static bool is_settled_by(const struct wr_central_part *part, const struct wr_central_part *refused)
 {
 	return refused->group == 0 ||
@@ -46,8 +46,8 @@ static bool is_settled(const struct wr_central_ask *ask, const struct wr_central
 	return false;
 }
 
-/* A limit that was not asked has nothing to say. */
-static void say_nothing(struct wr_central_part *part)
+/* A limit that was not asked reports its full capacity. */
+static void answer_unasked(struct wr_central_part *part)
 {
 	uint32_t capacity = wr_take_capacity(&part->take);
 
@@ -56,18 +56,18 @@ static void say_nothing(struct wr_central_part *part)
 					  .remaining = capacity};
 }
 
-uint16_t wr_recall(struct wr_central *central, struct wr_central_ask *ask)
+uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	uint16_t count = 0;
 
-	if (!may_recall(ask) || !look_up(central, ask))
+	if (!may_recall(ask) || !find_refusals(central, ask))
 		return 0;
 	for (struct wr_central_part *part = ask->parts; part; part = part->next) {
 		part->settled = is_settled(ask, part);
 		if (!part->settled)
 			continue;
 		if (!part->recalled)
-			say_nothing(part);
+			answer_unasked(part);
 		count++;
 	}
 	central->counts.remembered += count;

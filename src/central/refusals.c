@@ -1,3 +1,4 @@
+/* Implements refusals.h. Called by recall.c, take.c and send.c. */
 #include "central/refusals.h"
 
 #include <string.h>
@@ -9,9 +10,9 @@ static size_t set_of(const uint64_t key[2], uint64_t identity)
 	return (key[0] ^ key[1] ^ identity) % WR_REFUSALS_SETS;
 }
 
-static bool is_about(const struct wr_refusal *place, const uint64_t key[2], uint64_t identity)
+static bool is_about(const struct wr_refusal *entry, const uint64_t key[2], uint64_t identity)
 {
-	return place->key[0] == key[0] && place->key[1] == key[1] && place->identity == identity;
+	return entry->key[0] == key[0] && entry->key[1] == key[1] && entry->identity == identity;
 }
 
 static uint64_t left_of(uint64_t wait_ns, uint64_t elapsed_ns)
@@ -24,30 +25,31 @@ static uint64_t left_of(uint64_t wait_ns, uint64_t elapsed_ns)
 bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, uint64_t mono_ns, struct wr_answer *answer)
 {
-	const struct wr_refusal *set = refusals->places[set_of(key, identity)];
+	const struct wr_refusal *set = refusals->entries[set_of(key, identity)];
 
 	for (size_t i = 0; i < WR_REFUSALS_WAYS; i++) {
-		const struct wr_refusal *place = &set[i];
+		const struct wr_refusal *entry = &set[i];
 
-		if (!is_about(place, key, identity) || mono_ns >= place->until_mono_ns)
+		if (!is_about(entry, key, identity) || mono_ns >= entry->until_mono_ns)
 			continue;
-		if (!(place->answer.flags & WR_ANSWER_ADMITTED) && cost < place->cost)
+		if (!(entry->answer.flags & WR_ANSWER_ADMITTED) && cost < entry->cost)
 			continue;
-		*answer = place->answer;
+		*answer = entry->answer;
 		answer->retry_after_ns =
-			left_of(answer->retry_after_ns, mono_ns - place->told_mono_ns);
+			left_of(answer->retry_after_ns, mono_ns - entry->noted_mono_ns);
 		answer->reset_after_ns =
-			left_of(answer->reset_after_ns, mono_ns - place->told_mono_ns);
+			left_of(answer->reset_after_ns, mono_ns - entry->noted_mono_ns);
 		return true;
 	}
 	return false;
 }
 
-/* The same limit's, else the one that ends first; those that have ended, first of all. */
-static struct wr_refusal *place_for(struct wr_refusals *refusals, const uint64_t key[2],
+/* Returns the entry of the same limit, else the one that ends first. Expired entries end first of
+ * all. */
+static struct wr_refusal *entry_for(struct wr_refusals *refusals, const uint64_t key[2],
 				    uint64_t identity)
 {
-	struct wr_refusal *set = refusals->places[set_of(key, identity)];
+	struct wr_refusal *set = refusals->entries[set_of(key, identity)];
 	struct wr_refusal *best = set;
 
 	for (size_t i = 0; i < WR_REFUSALS_WAYS; i++) {
@@ -63,13 +65,13 @@ void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint6
 		      int64_t cost, const struct wr_answer *answer, uint64_t last_ns,
 		      uint64_t asked_mono_ns, uint64_t mono_ns)
 {
-	struct wr_refusal *place = place_for(refusals, key, identity);
+	struct wr_refusal *entry = entry_for(refusals, key, identity);
 
-	*place = (struct wr_refusal){
+	*entry = (struct wr_refusal){
 		.key = {key[0], key[1]},
 		.identity = identity,
 		.cost = cost,
-		.told_mono_ns = mono_ns,
+		.noted_mono_ns = mono_ns,
 		.until_mono_ns = asked_mono_ns +
 				 (last_ns < WR_REFUSALS_LAST_NS ? last_ns : WR_REFUSALS_LAST_NS),
 		.answer = *answer,
@@ -84,9 +86,9 @@ void wr_refusals_forget(struct wr_refusals *refusals, const uint64_t key[2])
 	}
 	for (size_t i = 0; i < WR_REFUSALS_SETS; i++)
 		for (size_t j = 0; j < WR_REFUSALS_WAYS; j++) {
-			struct wr_refusal *place = &refusals->places[i][j];
+			struct wr_refusal *entry = &refusals->entries[i][j];
 
-			if (place->key[0] == key[0] && place->key[1] == key[1])
-				place->until_mono_ns = 0;
+			if (entry->key[0] == key[0] && entry->key[1] == key[1])
+				entry->until_mono_ns = 0;
 		}
 }

@@ -1,43 +1,46 @@
-/* Other regions: what was admitted here is pushed into their Redis, each by a central of its own
- * that has no other duty. */
+/* Other regions: pushes the units admitted here into their Redis. Each region has a struct
+ * wr_central of its own, which has no other task. Called by exchange.c, after each exchange with
+ * this region. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-/* What a region is told of one counter. Its bytes stand behind the entries. */
-struct wr_push {
+/* A push of one counter to one region. The bytes of the entries follow the array. */
+struct wr_central_push {
 	int slot;
 	unsigned peer;
 	uint64_t owner, incarnation;
 	uint64_t life_us;
-	uint64_t sent_ns; /* mono */
-	bool relayed;     /* behind the own state there is a page of others */
-	bool more;        /* … and another one after it */
+	uint64_t sent_ns; /* monotonic */
+	bool relayed;     /* the entries after the first are a page of other nodes' states */
+	bool more;        /* another page follows */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 	uint32_t count;
 	struct wr_exchange_entry entries[];
 };
 
-void wr_central_peer(struct wr_central *central, struct wr_central *peer)
+void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
+	assert(central->magic == WR_CENTRAL_MAGIC && peer->magic == WR_CENTRAL_MAGIC);
 	if (!x || x->peer_count == WR_EXCHANGE_PEERS)
 		return;
 	peer->home = central;
 	peer->region = x->peer_count;
-	wr_relay_tag(peer->target, x->tags[x->peer_count]);
+	wr_central_region_tag(peer->target, x->tags[x->peer_count]);
 	x->peers[x->peer_count++] = peer;
 }
 
-/* Calls under way outlive the home only until their region's central is freed, which comes first
- * unless somebody does it the other way round. */
-void wr_regions_part(struct wr_central *central)
+/* Calls in flight may outlive the home until the region's object is freed. The host should free the
+ * regions first. */
+void wr_central_regions_unlink(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (central->home && central->home->exchanges)
 		central->home->exchanges->peers[central->region] = NULL;
@@ -47,28 +50,28 @@ void wr_regions_part(struct wr_central *central)
 			x->peers[i]->home = NULL;
 }
 
-bool wr_region_is_up(const struct wr_central *peer)
+bool wr_central_region_is_up(const struct wr_central *peer)
 {
 	for (uint32_t i = 0; i < peer->shard_count; i++)
-		if (wr_shard_answers(peer->shards[i]))
+		if (wr_central_shard_answers(peer->shards[i]))
 			return true;
 	return false;
 }
 
-uint32_t wr_regions_up(const struct wr_central *central)
+uint32_t wr_central_regions_up(const struct wr_central *central)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 	uint32_t up = 0;
 
 	for (uint32_t i = 0; i < x->peer_count; i++)
-		if (x->peers[i] && wr_region_is_up(x->peers[i]))
+		if (x->peers[i] && wr_central_region_is_up(x->peers[i]))
 			up |= 1u << i;
 	return up;
 }
 
-uint32_t wr_regions_busy(const struct wr_central *central)
+uint32_t wr_central_regions_in_flight(const struct wr_central *central)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 	uint32_t busy = 0;
 
 	for (uint32_t i = 0; i < x->peer_count; i++)
@@ -77,10 +80,10 @@ uint32_t wr_regions_busy(const struct wr_central *central)
 	return busy;
 }
 
-/* Their counts are part of the home's, as far as they are about telling. */
-void wr_regions_info(const struct wr_central *central, struct wr_central_info *info)
+/* Adds the push counters of the regions to those of the home. */
+void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info)
 {
-	const struct wr_exchanges *x = central->exchanges;
+	const struct wr_central_exchanges *x = central->exchanges;
 
 	info->regions = x ? x->peer_count : 0;
 	for (uint32_t i = 0; i < info->regions; i++) {
@@ -89,124 +92,126 @@ void wr_regions_info(const struct wr_central *central, struct wr_central_info *i
 
 		if (!peer)
 			continue;
-		info->regions_up += wr_region_is_up(peer);
+		info->regions_up += wr_central_region_is_up(peer);
 		sum = peer->counts;
 		for (uint32_t k = 0; k < peer->shard_count; k++)
-			wr_counts_add(&sum, &peer->shards[k]->counts);
+			wr_central_counts_add(&sum, &peer->shards[k]->counts);
 		info->counts.pushes += sum.pushes;
 		info->counts.pushes_failed += sum.pushes_failed;
 	}
 }
 
-/* ---- the call ---- */
+/* ---- the PUSH call ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_push *push = call->of;
+	struct wr_central_push *push = call->job;
 	char key[WR_REDIS_KEY];
 
-	wr_put_script(line, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
-	wr_command_number(&line->out, 1);
-	wr_command_arg(&line->out, key,
-		       wr_counter_name(line->central, call->key,
-				       "e:", (struct weir_str){push->id, push->id_len}, key));
-	wr_script_push_args(push->entries, push->count, push->life_us, &line->out);
-	if (!wr_command_end(&line->out))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	push->sent_ns = line->central->mono_ns;
-	return WR_PUT;
+	wr_call_write_script(conn, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
+	wr_command_number(&conn->out, 1);
+	wr_command_arg(&conn->out, key,
+		       wr_central_counter_key(conn->central, call->key, "e:",
+					      (struct weir_str){push->id, push->id_len}, key));
+	wr_script_push_args(push->entries, push->count, push->life_us, &conn->out);
+	if (!wr_command_end(&conn->out))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	push->sent_ns = conn->central->mono_ns;
+	return WR_CALL_WRITTEN;
 }
 
-/* The slot's marks, or NULL: it is another table by now, or nobody's. */
-static struct wr_exchange_mark *mark_of(const struct wr_central *home, const struct wr_push *push)
+/* Returns the marks of the slot, or NULL if the table has been replaced or is gone. */
+static struct wr_exchange_mark *mark_of(const struct wr_central *home,
+					const struct wr_central_push *push)
 {
-	const struct wr_exchanges *x = home ? home->exchanges : NULL;
+	const struct wr_central_exchanges *x = home ? home->exchanges : NULL;
 
 	if (!x || !home->table || push->owner != home->owner || x->marks_owner != push->owner)
 		return NULL;
 	return &x->marks[push->slot];
 }
 
-/* It is owed the rest, too, until the own Redis knows that all has arrived. */
-static void arrived(const struct wr_central *home, struct wr_exchange_mark *mark,
-		    const struct wr_push *push)
+/* After a relayed page the slot stays due until the Redis of this region knows that all has
+ * arrived. */
+static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
+			 const struct wr_central_push *push)
 {
 	bool again = mark->again >> push->peer & 1;
 
-	home->exchanges->unsaid |= again;
+	home->exchanges->resend |= again;
 	if (push->relayed)
-		wr_relay_told(mark, push->entries[push->count - 1].holder, push->more);
+		wr_central_relay_advance(mark, push->entries[push->count - 1].holder, push->more);
 	else if (!again)
 		wr_exchange_paid(home->table, push->slot, push->owner, push->incarnation,
 				 push->peer);
 }
 
-/* In the next turn the own Redis is told that the region may lack something. */
-static void lost(const struct wr_central *home, struct wr_exchange_mark *mark,
-		 const struct wr_push *push)
+/* The next round notifies the Redis of this region that the other region may lack data. */
+static void note_loss(const struct wr_central *home, struct wr_exchange_mark *mark,
+		      const struct wr_central_push *push)
 {
 	if (push->relayed)
-		wr_relay_drop(home->exchanges, mark);
+		wr_central_relay_drop(home->exchanges, mark);
 	mark->lacking |= (uint8_t)(1u << push->peer);
-	home->exchanges->unsaid = true;
+	home->exchanges->resend = true;
 	wr_exchange_failed(home->table, push->slot, push->owner);
 }
 
-static void finish(struct wr_central *peer, struct wr_call *call, bool told)
+static void finish_push(struct wr_central *peer, struct wr_call *call, bool delivered)
 {
-	struct wr_push *push = call->of;
+	struct wr_central_push *push = call->job;
 	struct wr_exchange_mark *mark = mark_of(peer->home, push);
 	uint8_t bit = (uint8_t)(1u << push->peer);
 
 	if (mark) {
-		if (told)
-			arrived(peer->home, mark, push);
+		if (delivered)
+			note_arrival(peer->home, mark, push);
 		else
-			lost(peer->home, mark, push);
+			note_loss(peer->home, mark, push);
 		mark->pushing &= (uint8_t)~bit;
 		mark->again &= (uint8_t)~bit;
 	}
 	peer->pushes--;
 	free(push);
-	call->of = NULL;
+	call->job = NULL;
 	wr_call_free(peer, call);
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_push(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *peer = line->central;
-	const struct wr_push *push = call->of;
-	struct wr_exchanges *x = peer->home ? peer->home->exchanges : NULL;
+	struct wr_central *peer = conn->central;
+	const struct wr_central_push *push = call->job;
+	struct wr_central_exchanges *x = peer->home ? peer->home->exchanges : NULL;
 	uint64_t took_ns = peer->mono_ns - push->sent_ns;
 
 	(void)reply;
-	wr_shard_passed(line->shard);
-	line->shard->counts.pushes++;
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.pushes++;
 	if (x && took_ns > x->delay_ns)
 		x->delay_ns = took_ns;
-	finish(peer, call, true);
+	finish_push(peer, call, true);
 }
 
-static void failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
+static void on_push_failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &peer->counts;
+	struct wr_central_counts *counts = wr_call_counts(peer, call);
 
 	(void)fault;
 	counts->pushes_failed++;
-	finish(peer, call, false);
+	finish_push(peer, call, false);
 }
 
-const struct wr_call_ops wr_push_ops = {.put = put,
-					.heard = heard,
-					.failed = failed,
-					.keyed = true,
-					.counts = true,
-					.script = WR_SCRIPT_PUSH};
+const struct wr_call_ops wr_call_push_ops = {.write = write_push,
+					     .on_reply = read_push,
+					     .on_failure = on_push_failed,
+					     .keyed = true,
+					     .feeds_breaker = true,
+					     .script = WR_SCRIPT_PUSH};
 
-/* ---- telling ---- */
+/* ---- pushing ---- */
 
-static size_t bytes_of(const struct wr_exchange_entry *entries, size_t count)
+static size_t text_bytes(const struct wr_exchange_entry *entries, size_t count)
 {
 	size_t bytes = 0;
 
@@ -215,62 +220,64 @@ static size_t bytes_of(const struct wr_exchange_entry *entries, size_t count)
 	return bytes;
 }
 
-static struct weir_str keep(char **at, struct weir_str text)
+static struct weir_str copy_text(char **at, struct weir_str text)
 {
-	struct weir_str kept = {*at, text.len};
+	struct weir_str copy = {*at, text.len};
 
 	memcpy(*at, text.ptr, text.len);
 	*at += text.len;
-	return kept;
+	return copy;
 }
 
-/* The own state first, and then the page, if there is one. */
-static struct wr_push *make_push(const struct wr_exchange_job *job, unsigned peer,
-				 const struct wr_exchange_entry *own,
-				 const struct wr_exchange_page *page)
+/* The first entry is this node's state, the others are the page, if there is one. */
+static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsigned peer,
+					 const struct wr_exchange_entry *own,
+					 const struct wr_exchange_page *page)
 {
 	size_t others = page ? page->count : 0;
-	struct wr_push *push = malloc(sizeof *push + (1 + others) * sizeof *own + bytes_of(own, 1) +
-				      (page ? bytes_of(page->entries, others) : 0));
+	struct wr_central_push *push =
+		malloc(sizeof *push + (1 + others) * sizeof *own + text_bytes(own, 1) +
+		       (page ? text_bytes(page->entries, others) : 0));
 	char *at;
 
 	if (!push)
 		return NULL;
-	*push = (struct wr_push){.slot = job->slot,
-				 .peer = peer,
-				 .owner = job->owner,
-				 .incarnation = job->incarnation,
-				 .life_us = job->life_us,
-				 .relayed = page != NULL,
-				 .more = page && page->more,
-				 .id_len = job->id_len,
-				 .count = (uint32_t)(1 + others)};
+	*push = (struct wr_central_push){.slot = job->slot,
+					 .peer = peer,
+					 .owner = job->owner,
+					 .incarnation = job->incarnation,
+					 .life_us = job->life_us,
+					 .relayed = page != NULL,
+					 .more = page && page->more,
+					 .id_len = job->id_len,
+					 .count = (uint32_t)(1 + others)};
 	memcpy(push->id, job->id, job->id_len);
 	at = (char *)(push->entries + push->count);
 	for (size_t i = 0; i < push->count; i++) {
 		const struct wr_exchange_entry *entry = i ? &page->entries[i - 1] : own;
 
-		push->entries[i].holder = keep(&at, entry->holder);
-		push->entries[i].value = keep(&at, entry->value);
+		push->entries[i].holder = copy_text(&at, entry->holder);
+		push->entries[i].value = copy_text(&at, entry->value);
 	}
 	return push;
 }
 
-/* One at a time for each counter: what comes meanwhile is told together. False: not now. */
-static bool tell(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
-		 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
+/* Sends one push per counter and region at a time. Later changes wait and are sent together.
+ * Returns false if nothing was sent. */
+static bool push_counter(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
+			 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
 {
 	struct wr_exchange_mark *mark = &central->exchanges->marks[job->slot];
 	struct wr_central *peer = central->exchanges->peers[i];
 	uint8_t bit = (uint8_t)(1u << i);
-	struct wr_push *push;
+	struct wr_central_push *push;
 	struct wr_call *call;
 
 	if (mark->pushing & bit) {
 		mark->again |= bit;
 		return false;
 	}
-	if (!peer || peer->pushes >= WR_PUSHES_MAX || !wr_region_is_up(peer))
+	if (!peer || peer->pushes >= WR_PUSHES_MAX || !wr_central_region_is_up(peer))
 		return false;
 	push = make_push(job, i, own, page);
 	call = push ? wr_call_new(peer, WR_CALL_PUSH) : NULL;
@@ -280,43 +287,43 @@ static bool tell(struct wr_central *central, unsigned i, const struct wr_exchang
 	}
 	mark->pushing |= bit;
 	peer->pushes++;
-	call->of = push;
+	call->job = push;
 	memcpy(call->key, job->key, sizeof call->key);
-	wr_enter(peer, central->now_ns, central->mono_ns);
+	wr_central_enter(peer, central->now_ns, central->mono_ns);
 	wr_call_send(peer, call);
-	wr_leave(peer);
+	wr_central_exit(peer);
 	return true;
 }
 
-void wr_regions_tell(struct wr_central *central, const struct wr_exchange_job *job,
-		     const struct wr_exchange_page *page)
+void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
+			     const struct wr_exchange_page *page)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	char holder[WR_EXCHANGE_NAME], value[WR_EXCHANGE_VALUE];
 	struct wr_exchange_entry own = {
-		.holder = {holder, wr_exchange_holder(central, job->incarnation, holder)},
+		.holder = {holder, wr_central_exchange_holder(central, job->incarnation, holder)},
 		.value = {value, wr_exchange_value(&job->state, value)}};
 	uint32_t all = (1u << x->peer_count) - 1, due = job->used ? all : job->due & all;
 	int relayed;
 
 	if (x->peer_count == 0)
 		return;
-	relayed = wr_relay_heard(central, job, page);
+	relayed = wr_central_relay_on_reply(central, job, page);
 	if (relayed >= 0)
 		due |= 1u << relayed;
 	wr_exchange_owe(central->table, job->slot, central->owner, due);
 	for (unsigned i = 0; i < x->peer_count; i++) {
-		bool all_of_it = relayed == (int)i;
+		bool is_relayed = relayed == (int)i;
 
-		if (due >> i & 1 && !tell(central, i, job, &own, all_of_it ? page : NULL) &&
-		    all_of_it)
-			wr_relay_drop(x, &x->marks[job->slot]);
+		if (due >> i & 1 &&
+		    !push_counter(central, i, job, &own, is_relayed ? page : NULL) && is_relayed)
+			wr_central_relay_drop(x, &x->marks[job->slot]);
 	}
 }
 
-void wr_regions_give_up(struct wr_central *central)
+void wr_central_regions_give_up(struct wr_central *central)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	for (uint32_t i = 0; x->marks_owner == central->owner && i < x->mark_count; i++) {
 		if (!x->marks[i].pushing)

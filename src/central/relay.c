@@ -1,6 +1,6 @@
-/* What other regions may lack, and the one node at a time that tells them all there is. Who that is
- * is up to the exchange script: a note in the counter's hash says what is owed and who sees to it.
- */
+/* Relays all data of a counter to a region that may lack some of it. One node at a time does this.
+ * The exchange script chooses the node, and records in the counter's hash which region lacks data
+ * and which node relays to it. Called by exchange.c and regions.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "base/blake.h"
 #include "central/inner.h"
 
-#define RELAY_TURNS 3u /* without a word: somebody else may relay */
-#define RELAY_NS (2000 * WR_MS_NS)
+#define RELAY_ROUNDS 3u /* after so many rounds without a call another node may relay */
+#define RELAY_EXTRA_NS (2000 * WR_MS_NS)
 
-void wr_relay_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1])
+void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1])
 {
 	uint8_t digest[WR_BLAKE_BYTES];
 	char text[WR_REDIS_TEXT];
@@ -24,42 +24,35 @@ void wr_relay_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG
 		 digest[3]);
 }
 
-/* ---- what the own Redis is told ---- */
+/* ---- writing the exchange call ---- */
 
-static void fill_relay(const struct wr_exchange_mark *mark, struct wr_exchange_job *job)
+void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job)
 {
-	const struct wr_relay *relay = mark->relay;
-
-	if (relay && !(mark->pushing >> relay->peer & 1)) {
-		job->relays = true;
-		job->relay = *relay;
-	}
-}
-
-void wr_relay_fill(struct wr_central *central, struct wr_exchange_job *job)
-{
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_mark *mark = &x->marks[job->slot];
-	uint32_t all = (1u << x->peer_count) - 1, up = wr_regions_up(central);
+	uint32_t all = (1u << x->peer_count) - 1, up = wr_central_regions_up(central);
 
 	job->lacking = (uint8_t)((all & ~up) | mark->lacking);
 	mark->lacking = 0;
 	if (!mark->relay && x->relay_count < WR_RELAYS_MAX)
 		job->reached = (uint8_t)(up & ~(uint32_t)mark->pushing);
-	fill_relay(mark, job);
+	if (mark->relay && !(mark->pushing >> mark->relay->peer & 1)) {
+		job->relays = true;
+		job->relay = *mark->relay;
+	}
 }
 
-void wr_relay_unsaid(struct wr_central *central, const struct wr_exchange_job *job)
+void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 
 	if (job->owner != x->marks_owner)
 		return;
 	x->marks[job->slot].lacking |= job->lacking;
-	x->unsaid |= job->lacking != 0;
+	x->resend |= job->lacking != 0;
 }
 
-static struct weir_str tags_of(const struct wr_exchanges *x, uint8_t peers, char *text)
+static struct weir_str tags_of(const struct wr_central_exchanges *x, uint8_t peers, char *text)
 {
 	struct weir_str tags = {text, 0};
 
@@ -71,26 +64,26 @@ static struct weir_str tags_of(const struct wr_exchanges *x, uint8_t peers, char
 	return tags;
 }
 
-void wr_relay_say(const struct wr_central *central, const struct wr_exchange_job *job,
-		  struct wr_relay_text *text, struct wr_exchange_call *said)
+void wr_central_relay_write(const struct wr_central *central, const struct wr_exchange_job *job,
+			    struct wr_central_relay_text *text, struct wr_exchange_call *args)
 {
-	const struct wr_exchanges *x = central->exchanges;
-	const struct wr_relay *relay = &job->relay;
+	const struct wr_central_exchanges *x = central->exchanges;
+	const struct wr_central_relay *relay = &job->relay;
 
-	said->lacking = tags_of(x, job->lacking, text->lacking);
-	said->reached = tags_of(x, job->reached, text->reached);
-	said->relay_ms = (RELAY_TURNS * x->sync_ns + RELAY_NS) / WR_MS_NS;
+	args->lacking = tags_of(x, job->lacking, text->lacking);
+	args->reached = tags_of(x, job->reached, text->reached);
+	args->relay_ms = (RELAY_ROUNDS * x->sync_ns + RELAY_EXTRA_NS) / WR_MS_NS;
 	if (!job->relays)
 		return;
-	said->relayed = (struct weir_str){x->tags[relay->peer], WR_EXCHANGE_TAG};
-	said->relayed_us = relay->since_us;
-	if (!relay->told)
-		said->last = (struct weir_str){relay->last, relay->last_len};
+	args->relayed = (struct weir_str){x->tags[relay->peer], WR_EXCHANGE_TAG};
+	args->relayed_us = relay->since_us;
+	if (!relay->complete)
+		args->last = (struct weir_str){relay->last, relay->last_len};
 }
 
-/* ---- what it answers ---- */
+/* ---- reading its reply ---- */
 
-void wr_relay_drop(struct wr_exchanges *x, struct wr_exchange_mark *mark)
+void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark)
 {
 	if (!mark->relay)
 		return;
@@ -99,7 +92,7 @@ void wr_relay_drop(struct wr_exchanges *x, struct wr_exchange_mark *mark)
 	x->relay_count--;
 }
 
-static int peer_of(const struct wr_exchanges *x, struct weir_str tag)
+static int region_of_tag(const struct wr_central_exchanges *x, struct weir_str tag)
 {
 	for (unsigned i = 0; i < x->peer_count; i++)
 		if (tag.len == WR_EXCHANGE_TAG && memcmp(tag.ptr, x->tags[i], tag.len) == 0)
@@ -107,15 +100,15 @@ static int peer_of(const struct wr_exchanges *x, struct weir_str tag)
 	return -1;
 }
 
-int wr_relay_heard(struct wr_central *central, const struct wr_exchange_job *job,
-		   const struct wr_exchange_page *page)
+int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
+			      const struct wr_exchange_page *page)
 {
-	struct wr_exchanges *x = central->exchanges;
+	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_mark *mark = &x->marks[job->slot];
-	int peer = peer_of(x, page->region);
+	int peer = region_of_tag(x, page->region);
 
 	if (job->relays)
-		wr_relay_drop(x, mark);
+		wr_central_relay_drop(x, mark);
 	if (peer < 0 || mark->relay)
 		return -1;
 	mark->relay = calloc(1, sizeof *mark->relay);
@@ -127,11 +120,11 @@ int wr_relay_heard(struct wr_central *central, const struct wr_exchange_job *job
 	return peer;
 }
 
-void wr_relay_told(struct wr_exchange_mark *mark, struct weir_str last, bool more)
+void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more)
 {
-	struct wr_relay *relay = mark->relay;
+	struct wr_central_relay *relay = mark->relay;
 
-	relay->told = !more;
+	relay->complete = !more;
 	relay->last_len = (uint8_t)last.len;
 	memcpy(relay->last, last.ptr, last.len);
 }

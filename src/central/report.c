@@ -1,19 +1,20 @@
-/* Reports: what this node admitted on its own while a shard was away, kept until it is back.
+/* Reports: units that this node admitted on its own while a shard was unavailable, stored until the
+ * shard is back. Called by send.c, late.c, call.c, shard.c and the timer.
  *
- * What was admitted of one counter within one window is one sum. A call reports the counters of one
- * key under a number that rises; Redis keeps the last number it has seen of this loop for the key,
- * so a report whose answer was lost is sent again and counts once. That holds only if the next one
- * waits until the one before is confirmed, and only as long as Redis remembers: a minute. */
+ * Units of one counter in one window are added up. A call reports the counters of one key under a
+ * rising sequence number. Redis stores the last number of this loop per key for one minute, so a
+ * report whose reply was lost can be sent again and counts once. For that, a report waits until the
+ * one before it is confirmed, and is dropped when Redis may have forgotten its number. */
 #include <stdio.h>
 #include <string.h>
 
 #include "central/inner.h"
 
 #define SEND_NS (200 * WR_MS_NS)
-#define OUT_MAX 512u
-#define REMEMBERED_NS (50000 * WR_MS_NS) /* somewhat less than Redis does */
+#define REPORTS_IN_FLIGHT_MAX 512u
+#define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute that Redis remembers */
 
-static struct wr_call **list_of(struct wr_central *central, const uint64_t key[2])
+static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
 {
 	return &central->reports.lists[key[0] % WR_REPORT_LISTS];
 }
@@ -23,21 +24,21 @@ static bool same_key(const struct wr_call *a, const struct wr_call *b)
 	return a->key[0] == b->key[0] && a->key[1] == b->key[1];
 }
 
-static void send_at(struct wr_central *central, uint64_t mono_ns)
+static void send_reports_at(struct wr_central *central, uint64_t mono_ns)
 {
 	if (central->reports.calls == 0)
 		return;
 	if (mono_ns < central->reports.send_at_ns)
 		central->reports.send_at_ns = mono_ns;
-	wr_wake(central, central->reports.send_at_ns);
+	wr_central_wake_at(central, central->reports.send_at_ns);
 }
 
-void wr_reports_soon(struct wr_central *central)
+void wr_central_reports_send_soon(struct wr_central *central)
 {
-	send_at(central, central->mono_ns);
+	send_reports_at(central, central->mono_ns);
 }
 
-/* ---- keeping ---- */
+/* ---- storing ---- */
 
 static uint64_t window_of(const struct wr_take *take)
 {
@@ -52,10 +53,11 @@ static bool is_same_sum(const struct wr_central_part *a, const struct wr_central
 	       window_of(&a->take) == window_of(&b->take);
 }
 
-/* Adds to a sum of the call, whose numbers are then the newer ones. */
-static bool add_up(struct wr_call *call, const struct wr_central_part *part)
+/* Adds the units to a part of the same counter and window. Takes over the newer numbers of the
+ * limit. */
+static bool add_to_part(struct wr_call *call, const struct wr_central_part *part)
 {
-	for (struct wr_central_part *sum = call->first; sum; sum = sum->mate) {
+	for (struct wr_central_part *sum = call->first; sum; sum = sum->call_next) {
 		int64_t cost = sum->take.cost;
 
 		if (!is_same_sum(sum, part))
@@ -68,21 +70,23 @@ static bool add_up(struct wr_call *call, const struct wr_central_part *part)
 	return false;
 }
 
-/* What has a number stays as it was sent. Where units are borrowed, a call is of one counter. */
-static struct wr_call *open_call(struct wr_central *central, const struct wr_call *like)
+/* Returns the last unsent call that the parts of a new one may join. A sent call must not change. A
+ * counter that lends units has a call of its own. */
+static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
 
-	for (struct wr_call *call = *list_of(central, like->key); call; call = call->report_next)
+	for (struct wr_call *call = *report_list(central, like->key); call;
+	     call = call->report_next)
 		if (same_key(call, like) && call->report_seq == 0 && call->leased == like->leased &&
 		    (!call->leased || is_same_sum(call->first, like->first)))
 			found = call;
 	return found;
 }
 
-static void enlist(struct wr_central *central, struct wr_call *call)
+static void append_report(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_call **at = list_of(central, call->key);
+	struct wr_call **at = report_list(central, call->key);
 
 	while (*at)
 		at = &(*at)->report_next;
@@ -91,91 +95,89 @@ static void enlist(struct wr_central *central, struct wr_call *call)
 	central->reports.calls++;
 }
 
-static void lose(struct wr_central *central, struct wr_central_part *part)
+static void lose_report(struct wr_central *central, struct wr_central_part *part)
 {
-	struct wr_reports *reports = &central->reports;
+	struct wr_central_reports *reports = &central->reports;
 
-	if (!reports->full_said)
-		wr_central_say(central, WR_SAY_WARN,
-			       "Redis is away and %u counters wait to be told to it: what is "
-			       "admitted of others is not counted there when it is back",
-			       WR_REPORTS_MAX);
-	reports->full_said = true;
+	if (!reports->full_logged)
+		wr_central_log(
+			central, WR_CENTRAL_LOG_WARN,
+			"Redis is unavailable and reports of %u counters are waiting; requests "
+			"of other counters will not be reported",
+			WR_REPORTS_MAX);
+	reports->full_logged = true;
 	central->counts.reports_lost++;
-	wr_part_free(central, part);
+	wr_central_part_free(central, part);
 }
 
-/* The script reads all counters of a call before it writes the first one, so a counter may be in a
- * call once: what was admitted of it in the next window goes with the next call. */
+/* The script reads all counters of a call before it writes, so a counter may occur only once in a
+ * call. Units of the next window go into the next call. */
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
 {
-	for (const struct wr_central_part *other = call->first; other; other = other->mate)
+	for (const struct wr_central_part *other = call->first; other; other = other->call_next)
 		if (other->id_len == part->id_len && memcmp(other->id, part->id, part->id_len) == 0)
 			return true;
 	return false;
 }
 
-/* Moves parts of a new call into one that is there, if there is one; those that do not fit stay,
- * and those for which there is no room at all are lost. */
-static void merge_into(struct wr_central *central, struct wr_call *kept, struct wr_call *call)
+/* Moves the parts of a new call into an existing one, if there is one. Parts that do not fit stay
+ * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
+static void merge_reports(struct wr_central *central, struct wr_call *unsent, struct wr_call *call)
 {
-	struct wr_reports *reports = &central->reports;
-	struct wr_central_part *part = call->first;
+	struct wr_central_reports *reports = &central->reports;
+	struct wr_central_part *part = wr_call_detach_parts(call);
 
-	call->first = call->last = NULL;
-	call->count = 0;
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 
-		wr_late_spare(central, call, part);
-		if (part->take.cost == 0 || (kept && add_up(kept, part))) {
-			wr_part_free(central, part);
+		wr_central_late_deduct(central, call, part);
+		if (part->take.cost == 0 || (unsent && add_to_part(unsent, part))) {
+			wr_central_part_free(central, part);
 		} else if (reports->parts == WR_REPORTS_MAX) {
-			lose(central, part);
+			lose_report(central, part);
 		} else {
-			bool fits = kept && kept->count < WR_TAKES_MAX && !has_counter(kept, part);
+			bool fits = unsent && unsent->count < WR_TAKES_MAX &&
+				    !has_counter(unsent, part);
 
-			wr_call_add(fits ? kept : call, part);
+			wr_call_add(fits ? unsent : call, part);
 			reports->parts++;
 		}
-		part = mate;
+		part = next;
 	}
 }
 
-void wr_reports_take(struct wr_central *central, struct wr_call *call)
+void wr_central_reports_add(struct wr_central *central, struct wr_call *call)
 {
-	merge_into(central, open_call(central, call), call);
+	merge_reports(central, find_unsent(central, call), call);
 	if (call->count == 0)
 		wr_call_free(central, call);
 	else
-		enlist(central, call);
-	send_at(central, central->mono_ns + SEND_NS);
+		append_report(central, call);
+	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-/* Takes a part out of a call that was not sent yet. */
+/* Removes a part from a call that was not sent yet. */
 static void drop_part(struct wr_central *central, struct wr_call *call,
-		      const struct wr_central_part *gone)
+		      const struct wr_central_part *dropped)
 {
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part = wr_call_detach_parts(call);
 
-	call->first = call->last = NULL;
-	call->count = 0;
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 
-		if (part == gone)
-			wr_part_free(central, part);
+		if (part == dropped)
+			wr_central_part_free(central, part);
 		else
 			wr_call_add(call, part);
-		part = mate;
+		part = next;
 	}
 	central->reports.parts--;
 }
 
-/* It is done with, one way or the other. */
-static void forget(struct wr_central *central, struct wr_call *call)
+/* Removes the call from its list and frees it. */
+static void remove_report(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_call **at = list_of(central, call->key);
+	struct wr_call **at = report_list(central, call->key);
 
 	while (*at != call)
 		at = &(*at)->report_next;
@@ -183,21 +185,22 @@ static void forget(struct wr_central *central, struct wr_call *call)
 	central->reports.calls--;
 	central->reports.parts -= call->count;
 	if (central->reports.parts < WR_REPORTS_MAX / 2)
-		central->reports.full_said = false;
+		central->reports.full_logged = false;
 	wr_call_free(central, call);
 }
 
-bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *late)
+bool wr_central_reports_deduct(struct wr_central *central, const struct wr_central_part *late)
 {
-	for (struct wr_call *call = *list_of(central, late->key); call; call = call->report_next)
-		for (struct wr_central_part *part = call->first; part; part = part->mate) {
-			if (call->report_seq || !wr_late_is_of(central, late, call, part))
+	for (struct wr_call *call = *report_list(central, late->key); call;
+	     call = call->report_next)
+		for (struct wr_central_part *part = call->first; part; part = part->call_next) {
+			if (call->report_seq || !wr_central_late_matches(central, late, call, part))
 				continue;
 			part->take.cost -= late->take.cost;
 			if (part->take.cost == 0)
 				drop_part(central, call, part);
 			if (call->count == 0)
-				forget(central, call);
+				remove_report(central, call);
 			return true;
 		}
 	return false;
@@ -205,74 +208,75 @@ bool wr_reports_spare(struct wr_central *central, const struct wr_central_part *
 
 /* ---- sending ---- */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 	struct wr_take takes[WR_TAKES_MAX];
-	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_KEY_TEXT];
+	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
 	size_t count = 0;
 
-	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
 		takes[count] = part->take;
-		takes[count].decided_us += (uint64_t)line->shard->clock_us;
+		takes[count].decided_us += (uint64_t)conn->shard->clock_us;
 		count++;
 	}
-	wr_key_text(call->key, text);
+	wr_central_key_text(call->key, text);
 	snprintf(reporter, sizeof reporter, "%s{%s}:r:%s", central->prefix, text,
 		 central->reporter);
-	line->shard->counts.calls++;
+	conn->shard->counts.calls++;
 	if (call->leased)
-		return wr_lease_put(line, call, reporter, &takes[0]) ? WR_PUT : WR_PUT_NO_ROOM;
-	wr_put_script(line, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
-	wr_command_number(&line->out, (int64_t)count + 1);
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		wr_command_arg(&line->out, key, wr_counter_key(central, call, part, key));
-	wr_command_text(&line->out, reporter);
-	wr_script_args(takes, count, call->report_seq, &line->out);
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
+		return wr_lease_write(conn, call, reporter, &takes[0]) ? WR_CALL_WRITTEN
+								       : WR_CALL_NO_ROOM;
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)count + 1);
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
+		wr_command_arg(&conn->out, key, wr_central_part_key(central, call, part, key));
+	wr_command_text(&conn->out, reporter);
+	wr_script_args(takes, count, call->report_seq, &conn->out);
+	return wr_call_write_end(conn);
 }
 
-static void back(struct wr_central *central, struct wr_call *call)
+static void note_returned(struct wr_central *central, struct wr_call *call)
 {
-	call->report_out = false;
-	central->reports.under_way--;
+	call->report_in_flight = false;
+	central->reports.in_flight--;
 }
 
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_report(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_central *central = line->central;
+	struct wr_central *central = conn->central;
 
 	(void)reply;
-	wr_shard_passed(line->shard);
-	line->shard->counts.reported += call->count;
-	back(central, call);
-	forget(central, call);
-	if (central->reports.under_way == 0)
-		wr_reports_soon(central);
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.reported += call->count;
+	note_returned(central, call);
+	remove_report(central, call);
+	if (central->reports.in_flight == 0)
+		wr_central_reports_send_soon(central);
 }
 
-/* What Redis cannot make sense of will not get better. */
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+/* A report that Redis rejects as invalid is not repeated. */
+static void on_report_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	call->written = call->asking = call->eval = call->late = false;
 	call->tries = 0;
-	back(central, call);
+	note_returned(central, call);
 	if (central->freeing || fault == WR_FAULT_OTHER || fault == WR_FAULT_WRONGTYPE) {
 		central->counts.reports_lost += call->count;
-		forget(central, call);
+		remove_report(central, call);
 		return;
 	}
-	send_at(central, central->mono_ns + SEND_NS);
+	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-const struct wr_call_ops wr_report_ops = {.put = put,
-					  .heard = heard,
-					  .failed = failed,
-					  .keyed = true,
-					  .counts = true,
-					  .script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_report_ops = {.write = write_report,
+					       .on_reply = read_report,
+					       .on_failure = on_report_failed,
+					       .keyed = true,
+					       .feeds_breaker = true,
+					       .script = WR_SCRIPT_TAKE};
 
-/* How long a take can be of any consequence. */
+/* How long a take can influence later decisions. */
 static uint64_t lasting_us(const struct wr_take *take)
 {
 	if (take->window_end_us)
@@ -285,7 +289,7 @@ static uint64_t lasting_us(const struct wr_take *take)
 			  take->limit);
 }
 
-bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *take)
+bool wr_central_report_is_stale(const struct wr_central *central, const struct wr_take *take)
 {
 	uint64_t now_us = central->now_ns / 1000;
 
@@ -294,8 +298,8 @@ bool wr_report_is_stale(const struct wr_central *central, const struct wr_take *
 
 static bool is_stale(const struct wr_central *central, const struct wr_call *call)
 {
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		if (!wr_report_is_stale(central, &part->take))
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
+		if (!wr_central_report_is_stale(central, &part->take))
 			return false;
 	return true;
 }
@@ -308,87 +312,88 @@ static bool is_behind_another(const struct wr_call *list, const struct wr_call *
 	return false;
 }
 
-static void send_out(struct wr_central *central, struct wr_call *call)
+static void send_report(struct wr_central *central, struct wr_call *call)
 {
 	if (call->report_seq == 0) {
 		call->report_seq = central->reports.next_seq++;
 		call->report_since_ns = central->mono_ns;
 	}
-	call->report_out = true;
-	central->reports.under_way++;
+	call->report_in_flight = true;
+	central->reports.in_flight++;
 	wr_call_send(central, call);
 }
 
-static bool can_go(struct wr_central *central, const struct wr_call *call)
+static bool can_send(struct wr_central *central, const struct wr_call *call)
 {
-	const struct wr_shard *shard = wr_key_shard(central, call->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, call->key);
 
-	return shard && wr_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
+	return shard && wr_central_shard_answers(shard);
 }
 
-/* One call of a list: sent, dropped, or left for later. */
-static void look_at(struct wr_central *central, struct wr_call *list, struct wr_call *call)
+/* Sends the call, drops it if it is too old, or leaves it for later. */
+static void check_report(struct wr_central *central, struct wr_call *list, struct wr_call *call)
 {
-	if (call->report_out)
+	if (call->report_in_flight)
 		return;
 	if (is_stale(central, call)) {
 		central->counts.reports_stale += call->count;
-		forget(central, call);
+		remove_report(central, call);
 	} else if (call->report_seq && central->mono_ns - call->report_since_ns >= REMEMBERED_NS) {
 		central->counts.reports_lost += call->count;
-		forget(central, call);
-	} else if (!is_behind_another(list, call) && can_go(central, call)) {
-		send_out(central, call);
+		remove_report(central, call);
+	} else if (!is_behind_another(list, call) && can_send(central, call)) {
+		send_report(central, call);
 	}
 }
 
 /* Whether calls that timed out are still unanswered. Redis runs them before any later call, and
  * their replies correct the reports, so reports wait for them. */
-static bool has_late_calls(const struct wr_shard *shard)
+static bool has_late_calls(const struct wr_central_shard *shard)
 {
-	const struct wr_call *first = shard->line ? shard->line->waiting.first : NULL;
+	const struct wr_call *first = shard->conn ? shard->conn->waiting.first : NULL;
 
 	return first && first->late;
 }
 
-void wr_reports_precede(struct wr_central *central, const struct wr_call *take)
+void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take)
 {
-	struct wr_call *list = *list_of(central, take->key);
-	const struct wr_shard *shard = wr_key_shard(central, take->key);
+	struct wr_call *list = *report_list(central, take->key);
+	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
 
 	if (!shard || has_late_calls(shard))
 		return;
 	for (struct wr_call *call = list; call; call = call->report_next)
 		if (same_key(call, take)) {
-			if (!call->report_out && central->reports.under_way < OUT_MAX &&
-			    can_go(central, call))
-				send_out(central, call);
+			if (!call->report_in_flight &&
+			    central->reports.in_flight < REPORTS_IN_FLIGHT_MAX &&
+			    can_send(central, call))
+				send_report(central, call);
 			return;
 		}
 }
 
-void wr_reports_tick(struct wr_central *central)
+void wr_central_reports_tick(struct wr_central *central)
 {
-	struct wr_reports *reports = &central->reports;
+	struct wr_central_reports *reports = &central->reports;
 
 	if (central->mono_ns < reports->send_at_ns) {
-		wr_wake(central, reports->send_at_ns);
+		wr_central_wake_at(central, reports->send_at_ns);
 		return;
 	}
 	reports->send_at_ns = UINT64_MAX;
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		for (struct wr_call *call = reports->lists[i], *next; call; call = next) {
 			next = call->report_next;
-			if (reports->under_way < OUT_MAX)
-				look_at(central, reports->lists[i], call);
+			if (reports->in_flight < REPORTS_IN_FLIGHT_MAX)
+				check_report(central, reports->lists[i], call);
 		}
-	send_at(central, central->mono_ns + SEND_NS);
+	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-/* Those under way went with their shards. */
-void wr_reports_free(struct wr_central *central)
+/* No report is in flight any more: the shards are closed. */
+void wr_central_reports_free(struct wr_central *central)
 {
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)
 		while (central->reports.lists[i])
-			forget(central, central->reports.lists[i]);
+			remove_report(central, central->reports.lists[i]);
 }

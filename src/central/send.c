@@ -1,9 +1,11 @@
-/* Messages nobody waits for: give-backs, reports, late takes, resets. */
+/* Questions without an answer: give-backs, reports, late takes and resets. Called by the host
+ * through wr_central_send. */
+#include <assert.h>
 #include <string.h>
 
 #include "central/inner.h"
 
-static enum wr_call_kind kind_of(uint8_t question)
+static enum wr_call_kind call_kind(uint8_t question)
 {
 	switch (question) {
 	case WR_QUESTION_RETURN:
@@ -16,28 +18,28 @@ static enum wr_call_kind kind_of(uint8_t question)
 	return WR_CALL_KINDS;
 }
 
-/* Items of one key that follow each other go out in one call. */
-static bool joins(const struct wr_call *call, const struct wr_central_part *part)
+/* Consecutive items of one key share a call. */
+static bool can_join(const struct wr_call *call, const struct wr_central_part *part)
 {
 	return call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
 	       call->key[0] == part->key[0] && call->key[1] == part->key[1];
 }
 
-static void hand_over(struct wr_central *central, struct wr_call *call)
+static void pass_on(struct wr_central *central, struct wr_call *call)
 {
 	if (!call)
 		return;
 	if (call->kind == WR_CALL_RESET) {
 		wr_central_forget(central, call->key);
-		wr_late_forget(central, call->key);
+		wr_central_late_forget(central, call->key);
 	}
 	if (call->kind == WR_CALL_REPORT)
-		wr_reports_take(central, call);
+		wr_central_reports_add(central, call);
 	else
 		wr_call_send(central, call);
 }
 
-static void lose(struct wr_central *central, enum wr_call_kind kind)
+static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 {
 	if (kind == WR_CALL_REPORT)
 		central->counts.reports_lost++;
@@ -46,16 +48,16 @@ static void lose(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds a part to the call, or hands that over and begins another. NULL: no memory. */
-static struct wr_call *add(struct wr_central *central, struct wr_call *call,
-			   struct wr_central_part *part, enum wr_call_kind kind)
+/* Adds a part to the call, or passes the call on and begins another. NULL: no memory. */
+static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
+				struct wr_central_part *part, enum wr_call_kind kind)
 {
-	if (!joins(call, part)) {
-		hand_over(central, call);
+	if (!can_join(call, part)) {
+		pass_on(central, call);
 		call = wr_call_new(central, kind);
 		if (!call) {
-			lose(central, kind);
-			wr_part_free(central, part);
+			count_lost(central, kind);
+			wr_central_part_free(central, part);
 			return NULL;
 		}
 		memcpy(call->key, part->key, sizeof call->key);
@@ -65,63 +67,64 @@ static struct wr_call *add(struct wr_central *central, struct wr_call *call,
 	return call;
 }
 
-static void send_items(struct wr_central *central, struct wr_question_reader *reader)
+static void send_items(struct wr_central *central, struct wr_central_question *reader)
 {
-	enum wr_call_kind kind = kind_of(reader->kind);
+	enum wr_call_kind kind = call_kind(reader->kind);
 	struct wr_call *call = NULL;
 
 	while (kind != WR_CALL_KINDS && reader->left) {
-		struct wr_central_part *part = wr_part_new(central);
+		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
-			lose(central, kind);
+			count_lost(central, kind);
 			break;
 		}
-		if (!wr_question_next(reader, part)) {
-			wr_part_free(central, part);
+		if (!wr_central_question_next(reader, part)) {
+			wr_central_part_free(central, part);
 			break;
 		}
-		call = add(central, call, part, kind);
+		call = add_item(central, call, part, kind);
 	}
-	hand_over(central, call);
+	pass_on(central, call);
 }
 
-/* Takes of another process, which gave up before the answer came. */
-static void keep_late(struct wr_central *central, struct wr_question_reader *reader)
+/* Late takes of another process of this node, which timed out before the answer came. */
+static void add_late_takes(struct wr_central *central, struct wr_central_question *reader)
 {
 	while (reader->left) {
-		struct wr_central_part *part = wr_part_new(central);
+		struct wr_central_part *part = wr_central_part_new(central);
 
 		if (!part) {
-			lose(central, WR_CALL_RETURN);
+			count_lost(central, WR_CALL_RETURN);
 			break;
 		}
-		if (!wr_question_next(reader, part)) {
-			wr_part_free(central, part);
+		if (!wr_central_question_next(reader, part)) {
+			wr_central_part_free(central, part);
 			break;
 		}
-		wr_late_keep(central, part);
+		wr_central_late_add(central, part);
 	}
 }
 
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns)
 {
-	struct wr_question_reader reader;
+	struct wr_central_question reader;
 
-	wr_enter(central, now_ns, mono_ns);
-	if (wr_question_open(&reader, question, len)) {
+	wr_central_enter(central, now_ns, mono_ns);
+	if (wr_central_question_open(&reader, question, len)) {
 		if (reader.kind == WR_QUESTION_LATE)
-			keep_late(central, &reader);
+			add_late_takes(central, &reader);
 		else
 			send_items(central, &reader);
 	}
-	wr_leave(central);
+	wr_central_exit(central);
 }
 
 void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 {
+	assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_refusals_forget(central->refusals, key);
 	if (key)
-		wr_holds_void(central, key);
+		wr_lease_holds_void(central, key);
 }

@@ -1,22 +1,14 @@
-/* What a server tells about itself: which version it is, and whether it may forget counters. */
+/* Reads INFO of a server: warns about old versions and about settings that can lose counters.
+ * Called by shard.c when a connection is ready. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"
 #include "central/inner.h"
-#include "redis/sentinel.h"
 
-#define VERSION_LEAST 5 /* streams */
+#define VERSION_MIN 5 /* the first version with streams */
 
-static enum wr_put put(struct wr_line *line, struct wr_call *call)
-{
-	(void)call;
-	wr_command_begin(&line->out, 1);
-	wr_command_text(&line->out, "INFO");
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
-}
-
-static void keep(char *text, size_t size, struct weir_str value)
+static void copy_printable(char *text, size_t size, struct weir_str value)
 {
 	snprintf(text, size, "%.*s", (int)(value.len < size ? value.len : size - 1),
 		 value.len ? value.ptr : "");
@@ -25,19 +17,11 @@ static void keep(char *text, size_t size, struct weir_str value)
 			*at = '?';
 }
 
-static void check_version(struct wr_shard *shard, const char *at)
-{
-	if (shard->version[0] && strtol(shard->version, NULL, 10) < VERSION_LEAST)
-		wr_central_say(shard->central, WR_SAY_ERROR,
-			       "%s: version %s is too old; weir needs Redis 5 or later, or Valkey",
-			       at, shard->version);
-}
-
-/* Counters expire when they are as good as new, so `noeviction` keeps all that matter; when memory
- * is full, writes fail, which is a store failure with a defined outcome. `volatile-ttl` forgets
- * first what expires soonest, which harms least. Others may forget a client that is being
- * refused, who then begins anew. */
-static void check_policy(struct wr_shard *shard, const char *at, struct weir_str maxmemory)
+/* A counter expires when it is at its initial value, so with `noeviction` none is lost. If the
+ * memory is full, writes fail, and on_store_failure applies. `volatile-ttl` evicts the counters
+ * that expire soonest, which does the least harm. Other policies may evict the counter of a client
+ * that is being refused, and the client starts again with a full quota. */
+static void check_policy(struct wr_central_shard *shard, const char *at, struct weir_str maxmemory)
 {
 	struct weir_str policy = wr_str(shard->policy);
 
@@ -45,58 +29,40 @@ static void check_policy(struct wr_shard *shard, const char *at, struct weir_str
 	    wr_str_equal(policy, WR_STR("volatile-ttl")) || maxmemory.len == 0 ||
 	    wr_str_equal(maxmemory, WR_STR("0")))
 		return;
-	wr_central_say(shard->central, WR_SAY_WARN,
-		       "%s: maxmemory-policy %s may forget counters of clients that are being "
-		       "refused; set "
-		       "noeviction, or volatile-ttl if the server is shared",
+	wr_central_log(shard->central, WR_CENTRAL_LOG_WARN,
+		       "%s: maxmemory-policy %s may evict the counters of clients that are "
+		       "being refused; set noeviction, or volatile-ttl if the server is shared",
 		       at, shard->policy);
 }
 
-/* Once for each answer that differs: reconnecting is no reason to repeat a warning. */
-static void heard(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+/* Warns once per value, not at every reconnect. */
+static void read_info(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
-	struct wr_shard *shard = line->shard;
-	struct weir_str info = wr_reply_text(reply);
-	struct weir_str aof = wr_info_field(info, "aof_enabled");
+	struct wr_central_shard *shard = conn->shard;
+	struct weir_str info = wr_redis_reply_text(reply);
+	struct weir_str aof = wr_redis_info_field(info, "aof_enabled");
 	char version[sizeof shard->version], policy[sizeof shard->policy], at[WR_ENDPOINT_TEXT];
 
-	wr_call_free(line->central, call);
-	keep(version, sizeof version, wr_info_field(info, "redis_version"));
-	keep(policy, sizeof policy, wr_info_field(info, "maxmemory_policy"));
+	wr_call_free(conn->central, call);
+	if (!wr_redis_reply_is_text(reply)) /* the ACL of the user may forbid INFO */
+		return;
+	copy_printable(version, sizeof version, wr_redis_info_field(info, "redis_version"));
+	copy_printable(policy, sizeof policy, wr_redis_info_field(info, "maxmemory_policy"));
 	shard->aof = aof.len ? aof.ptr[0] == '1' : -1;
 	wr_endpoint_text(&shard->at, at);
 	if (!wr_str_equal(wr_str(version), wr_str(shard->version))) {
 		memcpy(shard->version, version, sizeof version);
-		check_version(shard, at);
+		if (version[0] && strtol(version, NULL, 10) < VERSION_MIN)
+			wr_central_log(
+				shard->central, WR_CENTRAL_LOG_ERROR,
+				"%s: version %s is too old; weir needs Redis 5 or later, or Valkey",
+				at, version);
 	}
 	if (!wr_str_equal(wr_str(policy), wr_str(shard->policy))) {
 		memcpy(shard->policy, policy, sizeof policy);
-		check_policy(shard, at, wr_info_field(info, "maxmemory"));
+		check_policy(shard, at, wr_redis_info_field(info, "maxmemory"));
 	}
 }
 
-/* The user may not be allowed to ask; then nothing is known, and nothing said. */
-static void failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	wr_call_free(central, call);
-}
-
-static void heard_any(struct wr_line *line, struct wr_call *call, const redisReply *reply)
-{
-	if (wr_reply_is_text(reply))
-		heard(line, call, reply);
-	else
-		failed(line->central, call, WR_FAULT_OTHER);
-}
-
-const struct wr_call_ops wr_info_ops = {
-	.put = put, .heard = heard_any, .failed = failed, .errors = true, .script = -1};
-
-void wr_settings_ask(struct wr_line *line)
-{
-	struct wr_call *call = wr_call_new(line->central, WR_CALL_INFO);
-
-	if (call)
-		wr_line_push(line, call);
-}
+const struct wr_call_ops wr_call_info_ops = {
+	.words = {"INFO"}, .on_reply = read_info, .reads_errors = true, .script = -1};

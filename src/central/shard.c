@@ -1,4 +1,5 @@
-/* A server and its state: connected or not, trusted or not, and what happens when that changes. */
+/* A Redis server: its connection, its breaker, its queue of unwritten calls, and the log messages
+ * about its outages. Called by call.c, conn.c, cluster.c, sentinels.c and the timer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,16 +7,16 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-_Static_assert(WR_FAULT_COUNT <= 32, "wr_shard.said has a bit for each");
+_Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.logged_faults has one bit per fault");
 
-#define GIVE_UP_TIMEOUTS                                                                           \
-	10u /* a connection may take so many timeouts, while nobody waits for it                   \
-	     */
-#define GIVE_UP_LEAST_NS 1000000000ull
+/* A connection attempt that no caller waits for may take 10 timeouts, and at least 1 s. */
+#define GIVE_UP_TIMEOUTS 10u
+#define GIVE_UP_MIN_NS 1000000000ull
 
-struct wr_shard *wr_shard_new(struct wr_central *central, const struct wr_endpoint *at)
+struct wr_central_shard *wr_central_shard_new(struct wr_central *central,
+					      const struct wr_endpoint *at)
 {
-	struct wr_shard *shard = calloc(1, sizeof *shard);
+	struct wr_central_shard *shard = calloc(1, sizeof *shard);
 
 	if (!shard)
 		return NULL;
@@ -25,39 +26,41 @@ struct wr_shard *wr_shard_new(struct wr_central *central, const struct wr_endpoi
 	return shard;
 }
 
-bool wr_shard_is_ready(const struct wr_shard *shard)
+bool wr_central_shard_is_ready(const struct wr_central_shard *shard)
 {
-	return shard->line && shard->line->state == WR_LINK_READY;
+	return shard->conn && shard->conn->state == WR_CONN_READY;
 }
 
-bool wr_shard_is_up(const struct wr_shard *shard)
+bool wr_central_shard_is_up(const struct wr_central_shard *shard)
 {
-	return wr_shard_is_ready(shard) && shard->breaker.state == WR_BREAKER_CLOSED;
+	return wr_central_shard_is_ready(shard) && shard->breaker.state == WR_BREAKER_CLOSED;
 }
 
-bool wr_shard_answers(const struct wr_shard *shard)
+bool wr_central_shard_answers(const struct wr_central_shard *shard)
 {
-	return wr_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
+	return wr_central_shard_is_ready(shard) && shard->breaker.state != WR_BREAKER_OPEN;
 }
 
-/* ---- what the log is told ---- */
+/* ---- log messages ---- */
 
-static const char *advice(const struct wr_shard *shard, enum wr_fault fault)
+static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fault)
 {
 	switch (fault) {
 	case WR_FAULT_NOAUTH:
-		return "; give a password in the URL or by --redis-password-file";
+		return "; set a password in the URL or with --redis-password-file";
 	case WR_FAULT_WRONGPASS:
-		return "; look at user and password in the URL or in --redis-password-file";
+		return "; check the user and password in the URL or in --redis-password-file";
 	case WR_FAULT_NOPERM:
-		return "; docs/redis.md has the ACL line that weir needs";
+		return "; see docs/redis.md for the ACL that weir needs";
 	case WR_FAULT_OOM:
 		return "; raise its maxmemory";
 	case WR_FAULT_MOVED:
-		return shard->central->route ? "" : "; it is a cluster: write redis+cluster://";
+		return shard->central->cluster
+			       ? ""
+			       : "; the server belongs to a cluster: use redis+cluster://";
 	case WR_FAULT_READONLY:
 		return shard->central->target->kind == WR_REDIS_SINGLE
-			       ? "; weir needs the master's address, or redis+sentinel://"
+			       ? "; weir needs the address of the master, or redis+sentinel://"
 			       : "";
 	case WR_FAULT_WRONGTYPE:
 		return "; choose another --redis-prefix";
@@ -66,15 +69,15 @@ static const char *advice(const struct wr_shard *shard, enum wr_fault fault)
 	}
 }
 
-static const char *outcome(const struct wr_shard *shard)
+static const char *consequence(const struct wr_central_shard *shard)
 {
 	if (shard->central->home)
-		return "; it is told what is admitted here when it is back";
-	return "; until it is back, limits do what their on_store_failure says";
+		return "; the requests admitted here are pushed when it is back";
+	return "; until it is back, on_store_failure of each limit decides";
 }
 
-/* What a server said goes to a log: as a line, and without what a terminal would obey. */
-static void note_trouble(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
+/* Copies an error reply for the log. Control characters become blanks. */
+static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
 
@@ -87,179 +90,174 @@ static void note_trouble(struct wr_shard *shard, enum wr_fault fault, struct wei
 	shard->trouble[len] = 0;
 }
 
-/* Once for each kind of trouble until it is over. */
-static void say_trouble(struct wr_shard *shard, enum wr_fault fault)
+/* Logs each kind of fault once per outage. */
+static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	char at[WR_ENDPOINT_TEXT];
-	bool away = shard->breaker.state == WR_BREAKER_OPEN;
+	bool open = shard->breaker.state == WR_BREAKER_OPEN;
 
-	if (shard->said >> fault & 1)
+	if (shard->logged_faults >> fault & 1)
 		return;
-	shard->said |= 1u << fault;
+	shard->logged_faults |= 1u << fault;
 	wr_endpoint_text(&shard->at, at);
-	wr_central_say(shard->central, WR_SAY_WARN, "%s: %s%s%s",
+	wr_central_log(shard->central, WR_CENTRAL_LOG_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-		       away ? outcome(shard) : "", advice(shard, fault));
+		       open ? consequence(shard) : "", remedy(shard, fault));
 }
 
-static void say_back(struct wr_shard *shard)
+static void log_recovery(struct wr_central_shard *shard)
 {
 	char at[WR_ENDPOINT_TEXT];
 
-	if (!shard->away)
+	if (!shard->down)
 		return;
-	shard->away = false;
-	shard->said = 0;
+	shard->down = false;
+	shard->logged_faults = 0;
 	wr_endpoint_text(&shard->at, at);
-	wr_central_say(shard->central, WR_SAY_INFO, "%s: back after %.1f s", at,
-		       (double)(shard->central->mono_ns - shard->away_since_ns) / 1e9);
+	wr_central_log(shard->central, WR_CENTRAL_LOG_INFO, "%s: back after %.1f s", at,
+		       (double)(shard->central->mono_ns - shard->down_since_ns) / 1e9);
 }
 
-/* ---- going away ---- */
+/* ---- failures ---- */
 
-static void fail_turn(struct wr_shard *shard)
-{
-	struct wr_queue turn = shard->turn;
-	struct wr_call *call;
-
-	shard->turn = (struct wr_queue){0};
-	while ((call = wr_queue_take(&turn)))
-		wr_call_fail(shard->central, call, WR_FAULT_OPEN);
-}
-
-/* The breaker has just opened. */
-static void opened(struct wr_shard *shard, enum wr_fault fault, bool anew)
+/* The breaker opened, or its pause was extended. `newly`: it was not open before. */
+static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool newly)
 {
 	shard->connect_by_ns = 0;
-	if (anew) {
+	if (newly) {
 		shard->counts.opened++;
-		if (!shard->away)
-			shard->away_since_ns = shard->central->mono_ns;
-		shard->away = true;
+		if (!shard->down)
+			shard->down_since_ns = shard->central->mono_ns;
+		shard->down = true;
 	}
-	say_trouble(shard, fault);
-	wr_wake(shard->central, shard->breaker.back_at_ns);
-	if (shard->central->route)
-		wr_route_soon(shard->central);
-	if (shard->central->watchers)
-		wr_watchers_soon(shard->central);
-	fail_turn(shard);
+	log_trouble(shard, fault);
+	wr_central_wake_at(shard->central, shard->breaker.probe_at_ns);
+	if (shard->central->cluster)
+		wr_central_cluster_refresh_soon(shard->central);
+	if (shard->central->sentinels)
+		wr_central_sentinels_poll_soon(shard->central);
+	wr_call_queue_fail(shard->central, &shard->unwritten, WR_FAULT_OPEN);
 }
 
-static void go_away(struct wr_shard *shard, enum wr_fault fault)
+static void open_breaker(struct wr_central_shard *shard, enum wr_fault fault)
 {
-	bool anew = shard->breaker.state != WR_BREAKER_OPEN;
+	bool newly = shard->breaker.state != WR_BREAKER_OPEN;
 
-	wr_breaker_open(&shard->breaker, shard->central->mono_ns, wr_random(shard->central));
-	opened(shard, fault, anew);
+	wr_breaker_open(&shard->breaker, shard->central->mono_ns,
+			wr_central_random(shard->central));
+	on_breaker_opened(shard, fault, newly);
 }
 
-/* Without the line: to be connected anew. */
-static void drop(struct wr_shard *shard, enum wr_fault fault)
+/* Opens the breaker and closes the connection. */
+static void drop_conn(struct wr_central_shard *shard, enum wr_fault fault)
 {
-	struct wr_line *line = shard->line;
+	struct wr_central_conn *conn = shard->conn;
 
 	shard->probing = false;
-	shard->line = NULL;
-	go_away(shard, fault);
-	if (line)
-		wr_line_close(line);
+	shard->conn = NULL;
+	open_breaker(shard, fault);
+	if (conn)
+		wr_central_conn_close(conn);
 }
 
-static void count_failure(struct wr_shard *shard, enum wr_fault fault)
+static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	struct wr_central *central = shard->central;
 
-	if (wr_breaker_failed(&shard->breaker, central->mono_ns, wr_random(central)))
-		opened(shard, fault, true);
+	if (wr_breaker_failed(&shard->breaker, central->mono_ns, wr_central_random(central)))
+		on_breaker_opened(shard, fault, true);
 }
 
-/* Of a duty, which opens no breaker: it may be all that is ever heard, for without the secret no
- * question goes out. */
-void wr_shard_warn(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
+/* For the tasks of the chief loop, which do not affect the breaker. Their errors may be the only
+ * ones: without the secret no question is sent. */
+void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
+			   struct weir_str text)
 {
 	note_trouble(shard, fault, text);
-	say_trouble(shard, fault);
+	log_trouble(shard, fault);
 }
 
-void wr_shard_fault(struct wr_shard *shard, enum wr_fault fault, struct weir_str text)
+void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
+			       struct weir_str text)
 {
 	note_trouble(shard, fault, text);
 	switch (wr_fault_act(fault)) {
 	case WR_ACT_NONE:
 	case WR_ACT_AGAIN:
-		say_trouble(shard, fault);
+		log_trouble(shard, fault);
 		break;
 	case WR_ACT_COUNT:
 		count_failure(shard, fault);
 		break;
 	case WR_ACT_OPEN:
-		go_away(shard, fault);
+		open_breaker(shard, fault);
 		break;
 	case WR_ACT_RELOCATE:
-		if (shard->central->route) {
-			wr_route_soon(shard->central);
+		if (shard->central->cluster) {
+			wr_central_cluster_refresh_soon(shard->central);
 			count_failure(shard, fault);
 		} else {
-			drop(shard, fault);
+			drop_conn(shard, fault);
 		}
 		break;
 	case WR_ACT_RELOGIN:
-		drop(shard, fault);
+		drop_conn(shard, fault);
 		break;
 	}
 }
 
-/* One that has served well and is lost may be back at once: it is connected anew, and until that
- * fails questions wait for it. */
-void wr_shard_lost(struct wr_shard *shard, bool served, enum wr_fault fault, const char *why)
+/* A connection that worked may come back at once. It is opened again, and questions wait until that
+ * fails. */
+void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
+			      const char *why)
 {
-	shard->line = NULL;
+	shard->conn = NULL;
 	shard->probing = false;
 	note_trouble(shard, fault, wr_str(why));
 	if (served && shard->breaker.state == WR_BREAKER_CLOSED) {
-		if (shard->central->watchers)
-			wr_watchers_soon(shard->central);
-		wr_shard_connect(shard);
+		if (shard->central->sentinels)
+			wr_central_sentinels_poll_soon(shard->central);
+		wr_central_shard_connect(shard);
 	} else {
 		shard->counts.faults[fault]++;
-		go_away(shard, fault);
+		open_breaker(shard, fault);
 	}
-	if (shard->central->route)
-		wr_route_failed(shard->central, shard);
+	if (shard->central->cluster)
+		wr_central_cluster_on_failure(shard->central);
 }
 
-/* ---- coming back ---- */
+/* ---- recovery ---- */
 
-void wr_shard_connect(struct wr_shard *shard)
+void wr_central_shard_connect(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
 
-	if (shard->line)
+	if (shard->conn)
 		return;
 	if (shard->breaker.state == WR_BREAKER_CLOSED) {
 		shard->connect_by_ns = central->mono_ns + central->timeout_ns;
-		wr_wake(central, shard->connect_by_ns);
+		wr_central_wake_at(central, shard->connect_by_ns);
 	}
 	if (shard->at.kind != WR_ENDPOINT_ANY)
-		wr_line_open(central, &shard->at, shard);
+		wr_central_conn_open(central, &shard->at, shard);
 }
 
-void wr_shard_passed(struct wr_shard *shard)
+void wr_central_shard_on_success(struct wr_central_shard *shard)
 {
-	if (shard->line)
-		shard->line->served = true;
-	if (shard->line && shard->line->late)
+	if (shard->conn)
+		shard->conn->served = true;
+	if (shard->conn && shard->conn->late)
 		return;
 	if (wr_breaker_succeeded(&shard->breaker))
-		wr_reports_soon(shard->central);
+		wr_central_reports_send_soon(shard->central);
 	if (shard->breaker.state == WR_BREAKER_CLOSED)
-		say_back(shard);
+		log_recovery(shard);
 }
 
-/* In the middle of the two, give or take half of the way there and back: a late reply is too far
- * off. */
-void wr_shard_clock(struct wr_shard *shard, const struct wr_call *call, uint64_t now_us)
+/* The server read its clock between the write and now; the error is at most half of the round trip.
+ * Late replies are too inaccurate. */
+void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
+				 uint64_t now_us)
 {
 	const struct wr_central *central = shard->central;
 	uint64_t back_ns = (central->mono_ns - call->mono_ns) / 2;
@@ -268,69 +266,55 @@ void wr_shard_clock(struct wr_shard *shard, const struct wr_call *call, uint64_t
 		shard->clock_us = (int64_t)now_us - (int64_t)((central->now_ns - back_ns) / 1000);
 }
 
-/* Logged in. */
-void wr_shard_ready(struct wr_shard *shard)
+void wr_central_shard_on_ready(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
 
 	shard->connect_by_ns = 0;
 	shard->counts.connects++;
 	if (shard->breaker.state == WR_BREAKER_OPEN)
-		wr_breaker_try(&shard->breaker);
-	wr_time_ask(shard->line);
+		wr_breaker_half_open(&shard->breaker);
+	wr_central_conn_send(shard->conn, WR_CALL_TIME);
 	if (central->chief)
-		wr_settings_ask(shard->line);
-	if (central->route)
-		wr_route_ready(central, shard);
-	wr_duties_ready(central, shard);
-	wr_reports_soon(central);
-	if (shard->turn.first)
-		wr_line_touch(shard->line);
+		wr_central_conn_send(shard->conn, WR_CALL_INFO);
+	if (central->cluster)
+		wr_central_cluster_on_ready(central, shard);
+	wr_central_duties_on_ready(central, shard);
+	wr_central_reports_send_soon(central);
+	if (shard->unwritten.first)
+		wr_central_conn_mark_dirty(shard->conn);
 }
 
-void wr_shard_move(struct wr_shard *shard, const struct wr_endpoint *at)
+void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpoint *at)
 {
-	struct wr_line *line = shard->line;
+	struct wr_central_conn *conn = shard->conn;
 
-	shard->line = NULL;
+	shard->conn = NULL;
 	shard->at = *at;
 	shard->probing = false;
 	shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
-	wr_shard_connect(shard);
-	if (line)
-		wr_line_close(line);
+	wr_central_shard_connect(shard);
+	if (conn)
+		wr_central_conn_close(conn);
 }
 
 /* ---- probes ---- */
 
-static enum wr_put put_ping(struct wr_line *line, struct wr_call *call)
-{
-	(void)call;
-	wr_command_begin(&line->out, 1);
-	wr_command_text(&line->out, "PING");
-	return wr_command_end(&line->out) ? WR_PUT : WR_PUT_NO_ROOM;
-}
-
-static void note_slow(struct wr_shard *shard, const struct wr_call *call)
-{
-	snprintf(shard->trouble, sizeof shard->trouble,
-		 "its answers take %llu ms, longer than --redis-timeout",
-		 (unsigned long long)((shard->central->mono_ns - call->mono_ns) / WR_MS_NS));
-}
-
-/* A probe has the deadline that questions have. */
-static void heard_ping(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+/* A probe has the same timeout as a question. */
+static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
-	line->shard->probing = false;
-	if (line->late)
-		note_slow(line->shard, call);
-	else if (line->shard->breaker.state == WR_BREAKER_OPEN)
-		wr_breaker_try(&line->shard->breaker);
-	wr_call_free(line->central, call);
+	conn->shard->probing = false;
+	if (conn->late)
+		snprintf(conn->shard->trouble, sizeof conn->shard->trouble,
+			 "replies take %llu ms, longer than --redis-timeout",
+			 (unsigned long long)((conn->central->mono_ns - call->mono_ns) / WR_MS_NS));
+	else if (conn->shard->breaker.state == WR_BREAKER_OPEN)
+		wr_breaker_half_open(&conn->shard->breaker);
+	wr_call_free(conn->central, call);
 }
 
-static void failed_ping(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_ping_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
 	(void)fault;
 	if (call->shard)
@@ -338,73 +322,60 @@ static void failed_ping(struct wr_central *central, struct wr_call *call, enum w
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_ping_ops = {
-	.put = put_ping, .heard = heard_ping, .failed = failed_ping, .script = -1};
+const struct wr_call_ops wr_call_ping_ops = {
+	.words = {"PING"}, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
 
-/* What comes of it is seen when it comes; if nothing does, there is the next pause. */
-static void probe(struct wr_shard *shard)
+/* If the probe gets no reply, the next one follows after the next pause. */
+static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
-	struct wr_call *call;
 
-	wr_breaker_open(&shard->breaker, central->mono_ns, wr_random(central));
-	if (!shard->line) {
-		wr_shard_connect(shard);
-		return;
-	}
-	if (!wr_shard_is_ready(shard) || shard->probing)
-		return;
-	call = wr_call_new(central, WR_CALL_PING);
-	if (!call)
-		return;
-	shard->probing = true;
-	wr_line_push(shard->line, call);
+	wr_breaker_open(&shard->breaker, central->mono_ns, wr_central_random(central));
+	if (!shard->conn)
+		wr_central_shard_connect(shard);
+	else if (wr_central_shard_is_ready(shard) && !shard->probing)
+		shard->probing = wr_central_conn_send(shard->conn, WR_CALL_PING);
 }
 
-/* ---- time ---- */
+/* ---- timer ---- */
 
-static uint64_t give_up_ns(const struct wr_central *central)
-{
-	uint64_t ns = GIVE_UP_TIMEOUTS * central->timeout_ns;
-
-	return ns > GIVE_UP_LEAST_NS ? ns : GIVE_UP_LEAST_NS;
-}
-
-/* A connection that says nothing for so long is given up, and what waits on it has failed: not
- * before those who ask have lost patience. */
-uint64_t wr_silence_ns(const struct wr_central *central)
+uint64_t wr_central_silence_ns(const struct wr_central *central)
 {
 	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
 }
 
-/* When the line is given up; 0: not. */
-static uint64_t end_of(const struct wr_line *line)
+/* When the connection times out, monotonic; 0: never. */
+static uint64_t conn_deadline(const struct wr_central_conn *conn)
 {
-	if (line->state == WR_LINK_OPENING || line->state == WR_LINK_GREETING)
-		return line->opened_mono_ns + give_up_ns(line->central);
-	return line->waiting.first ? line->waiting.first->mono_ns + wr_silence_ns(line->central)
-				   : 0;
+	uint64_t give_up_ns = GIVE_UP_TIMEOUTS * conn->central->timeout_ns;
+
+	if (conn->state == WR_CONN_OPENING || conn->state == WR_CONN_HANDSHAKE)
+		return conn->opened_mono_ns +
+		       (give_up_ns > GIVE_UP_MIN_NS ? give_up_ns : GIVE_UP_MIN_NS);
+	return conn->waiting.first
+		       ? conn->waiting.first->mono_ns + wr_central_silence_ns(conn->central)
+		       : 0;
 }
 
-/* Exchanges go out by the thousand and stand in line behind each other: that they are late says
- * nothing of the server. */
+/* Thousands of exchanges are sent at once and wait for each other, so late ones do not mean that
+ * the server is slow. */
 static bool fails_when_late(const struct wr_call *call)
 {
-	return wr_call_ops(call)->counts && call->kind != WR_CALL_EXCHANGE &&
+	return wr_call_ops(call)->feeds_breaker && call->kind != WR_CALL_EXCHANGE &&
 	       call->kind != WR_CALL_PUSH;
 }
 
-/* Marks what has not been answered within the timeout. Calls that nobody waits for are failures of
- * the server, too. */
-static void mark_late(struct wr_shard *shard)
+/* Marks the calls that were not answered within the timeout. They count as failures even if no
+ * caller waits for them. */
+static void mark_late(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
-	struct wr_line *line = shard->line;
+	struct wr_central_conn *conn = shard->conn;
 	uint32_t failures = 0;
 
-	for (; line->due && line->due->mono_ns + central->timeout_ns <= central->mono_ns;
-	     line->due = line->due->next) {
-		struct wr_call *call = line->due;
+	for (; conn->due && conn->due->mono_ns + central->timeout_ns <= central->mono_ns;
+	     conn->due = conn->due->next) {
+		struct wr_call *call = conn->due;
 
 		if (!call->late && fails_when_late(call)) {
 			shard->counts.faults[WR_FAULT_TIMEOUT]++;
@@ -412,87 +383,89 @@ static void mark_late(struct wr_shard *shard)
 		}
 		call->late = true;
 	}
-	if (line->due)
-		wr_wake(central, line->due->mono_ns + central->timeout_ns);
+	if (conn->due)
+		wr_central_wake_at(central, conn->due->mono_ns + central->timeout_ns);
 	while (failures--)
-		wr_shard_fault(shard, WR_FAULT_TIMEOUT, WR_STR(""));
+		wr_central_shard_on_fault(shard, WR_FAULT_TIMEOUT, WR_STR(""));
 }
 
-static void check_line(struct wr_shard *shard)
+static void check_conn(struct wr_central_shard *shard)
 {
-	uint64_t end = shard->line ? end_of(shard->line) : 0;
+	uint64_t end = shard->conn ? conn_deadline(shard->conn) : 0;
 
 	if (!end)
 		return;
 	if (shard->central->mono_ns < end)
-		wr_wake(shard->central, end);
-	else if (shard->line->state == WR_LINK_READY)
-		wr_line_lost(shard->line, WR_FAULT_LOST, "no reply for too long");
+		wr_central_wake_at(shard->central, end);
+	else if (shard->conn->state == WR_CONN_READY)
+		wr_central_conn_fail(shard->conn, WR_FAULT_LOST, "no reply for at least 1 s");
 	else
-		wr_line_lost(shard->line, WR_FAULT_CONNECT, "connecting took too long");
+		wr_central_conn_fail(shard->conn, WR_FAULT_CONNECT,
+				     "the connection attempt timed out");
 }
 
-void wr_shard_tick(struct wr_shard *shard)
+void wr_central_shard_tick(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
 
 	if (shard->connect_by_ns && central->mono_ns >= shard->connect_by_ns) {
 		shard->counts.faults[WR_FAULT_CONNECT]++;
 		note_trouble(shard, WR_FAULT_CONNECT, WR_STR("not connected within the timeout"));
-		go_away(shard, WR_FAULT_CONNECT);
-		if (central->route)
-			wr_route_failed(central, shard);
+		open_breaker(shard, WR_FAULT_CONNECT);
+		if (central->cluster)
+			wr_central_cluster_on_failure(central);
 	} else if (shard->connect_by_ns) {
-		wr_wake(central, shard->connect_by_ns);
+		wr_central_wake_at(central, shard->connect_by_ns);
 	}
-	if (wr_shard_is_ready(shard))
+	if (wr_central_shard_is_ready(shard))
 		mark_late(shard);
-	check_line(shard);
-	if (shard->breaker.state != WR_BREAKER_OPEN || (central->route && !shard->slots))
+	check_conn(shard);
+	if (shard->breaker.state != WR_BREAKER_OPEN || (central->cluster && !shard->slots))
 		return;
-	if (central->mono_ns >= shard->breaker.back_at_ns)
-		probe(shard);
-	wr_wake(central, shard->breaker.back_at_ns);
+	if (central->mono_ns >= shard->breaker.probe_at_ns)
+		send_probe(shard);
+	wr_central_wake_at(central, shard->breaker.probe_at_ns);
 }
 
-/* ---- questions ---- */
+/* ---- calls ---- */
 
-void wr_shard_push(struct wr_shard *shard, struct wr_call *call)
+void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 {
 	struct wr_central *central = shard->central;
-	uint32_t under_way = shard->turn.count + (shard->line ? shard->line->waiting.count : 0);
+	uint32_t in_flight =
+		shard->unwritten.count + (shard->conn ? shard->conn->waiting.count : 0);
 
 	call->shard = shard;
 	if (shard->breaker.state == WR_BREAKER_OPEN) {
 		wr_call_fail(central, call, WR_FAULT_OPEN);
 		return;
 	}
-	if (wr_merge(central, call))
+	if (wr_call_merge(central, call))
 		return;
-	/* Trials whose askers left before they were written have told nothing. */
-	if (under_way == 0 && shard->breaker.state == WR_BREAKER_TRYING)
-		wr_breaker_try(&shard->breaker);
-	if (wr_call_ops(call)->counts && !wr_breaker_pass(&shard->breaker)) {
+	/* The trial calls were cancelled before they were written: new ones are allowed. */
+	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
+		wr_breaker_half_open(&shard->breaker);
+	if (wr_call_ops(call)->feeds_breaker && !wr_breaker_pass(&shard->breaker)) {
 		wr_call_fail(central, call, WR_FAULT_OPEN);
 		return;
 	}
-	if (under_way >= WR_UNDER_WAY_MAX) {
+	if (in_flight >= WR_IN_FLIGHT_MAX) {
 		wr_call_fail(central, call, WR_FAULT_FULL);
 		return;
 	}
-	wr_queue_add(&shard->turn, call);
-	if (wr_shard_is_ready(shard))
-		wr_line_touch(shard->line);
+	wr_call_queue_push(&shard->unwritten, call);
+	if (wr_central_shard_is_ready(shard))
+		wr_central_conn_mark_dirty(shard->conn);
 	else
-		wr_shard_connect(shard);
+		wr_central_shard_connect(shard);
 }
 
-void wr_shard_end(struct wr_shard *shard)
+void wr_central_shard_close(struct wr_central_shard *shard)
 {
-	struct wr_line *line = shard->line;
+	struct wr_central_conn *conn = shard->conn;
 
-	shard->line = NULL;
-	fail_turn(shard);
-	if (line)
-		wr_line_close(line);
+	shard->conn = NULL;
+	wr_call_queue_fail(shard->central, &shard->unwritten, WR_FAULT_OPEN);
+	if (conn)
+		wr_central_conn_close(conn);
 }

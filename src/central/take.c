@@ -1,4 +1,5 @@
-/* Takes and give-backs as script calls, and what their replies mean for each limit. */
+/* Takes and give-backs: writes them as script calls, and hands out the decisions in the replies.
+ * Called through wr_call_send, and by lease_call.c for takes of counters that lend units. */
 #include <string.h>
 
 #include "base/str.h"
@@ -20,7 +21,7 @@ static struct wr_answer answer_of(const struct wr_taken *taken)
 		.decided_us = taken->decided_us,
 	};
 
-	if (taken->astray) {
+	if (taken->outside_window) {
 		answer.flags = WR_ANSWER_FAILED;
 	} else if (taken->admitted) {
 		answer.flags = WR_ANSWER_ADMITTED | (taken->soft ? WR_ANSWER_SOFT : 0) |
@@ -47,20 +48,20 @@ static bool is_refusal(const struct wr_answer *answer)
 	return !(answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED));
 }
 
-static void note(struct wr_central *central, const struct wr_call *call,
-		 const struct wr_central_part *part, uint64_t last_ns)
+static void note_refusal(struct wr_central *central, const struct wr_call *call,
+			 const struct wr_central_part *part, uint64_t last_ns)
 {
 	wr_refusals_note(central->refusals, part->key, part->identity, part->take.cost,
 			 &part->answer, last_ns, call->mono_ns, central->mono_ns);
 }
 
-/* Remembers a call that was refused: what each of its limits said, for as long as the longest
- * refusal lasts. Looks are not remembered, nor is what has to be counted there. */
-static void remember(struct wr_central *central, const struct wr_call *call)
+/* Stores the answers of a refused call in the cache of refusals, for as long as the longest refusal
+ * lasts. Calls with cost 0 and limits that count rejected requests are not stored. */
+static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
 
-	for (const struct wr_central_part *part = call->first; part; part = part->mate) {
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
 		if (part->take.cost == 0 || part->take.flags & WEIR_COUNT_REJECTED ||
 		    part->answer.flags & WR_ANSWER_FAILED)
 			return;
@@ -70,67 +71,67 @@ static void remember(struct wr_central *central, const struct wr_call *call)
 	if (last_ns == 0)
 		return;
 	if (call->merged) {
-		note(central, call, call->last, last_ns);
+		note_refusal(central, call, call->last, last_ns);
 		return;
 	}
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
-		note(central, call, part, last_ns);
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
+		note_refusal(central, call, part, last_ns);
 }
 
-static bool has_something(const struct wr_answer *answer)
+static bool has_units(const struct wr_answer *answer)
 {
 	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
 	       WR_ANSWER_ADMITTED;
 }
 
-/* Nobody waits for the part any more: what was granted goes back if the asker had left. If the
- * asker gave up, it is held against what the asker did instead. */
-static void settle_orphan(struct wr_central *central, struct wr_shard *shard,
+/* The ask of the part has ended. If the caller cancelled, granted units are given back. If the ask
+ * timed out, on_store_failure has decided, and late.c settles the difference. */
+static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
 			  struct wr_central_part *part)
 {
 	part->call = NULL;
-	if (!part->left)
+	if (!part->cancelled)
 		shard->counts.late++;
-	if (!has_something(&part->answer) || part->take.cost <= 0)
-		wr_part_free(central, part);
-	else if (part->left)
-		wr_give_back(central, part);
+	if (!has_units(&part->answer) || part->take.cost <= 0)
+		wr_central_part_free(central, part);
+	else if (part->cancelled)
+		wr_central_give_back(central, part);
 	else
-		wr_late_keep(central, part);
+		wr_central_late_add(central, part);
 }
 
-static void hand_out(struct wr_central *central, struct wr_shard *shard, struct wr_call *call)
+static void hand_out_answers(struct wr_central *central, struct wr_central_shard *shard,
+			     struct wr_call *call)
 {
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
-		call->first = part->mate;
+		call->first = part->call_next;
 		count_answer(&shard->counts, &part->answer);
 		if (part->ask)
-			wr_part_answered(central, part);
+			wr_central_part_answered(central, part);
 		else
 			settle_orphan(central, shard, part);
 	}
 	wr_call_free(central, call);
 }
 
-/* What one of several takes in a call was told: those before it have taken theirs, those behind it
- * had not yet. */
+/* The answer of one of several merged takes, which are served in order of their position. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
-				      int64_t cost, uint32_t place)
+				      int64_t cost, uint32_t position)
 {
 	struct wr_answer answer = *whole;
 	uint32_t behind;
 
-	if (taken->astray)
+	if (taken->outside_window)
 		return answer;
-	if (place >= taken->admitted_times) {
+	if (position >= taken->admitted_times) {
 		answer.flags = 0;
 		answer.retry_after_ns = to_ns(taken->retry_after_us);
 		answer.decided_us = 0;
 		return answer;
 	}
-	behind = taken->admitted_times - place - 1;
+	behind = taken->admitted_times - position - 1;
 	answer.flags = WR_ANSWER_ADMITTED;
 	answer.retry_after_ns = 0;
 	if (behind * (uint64_t)cost < answer.limit - answer.remaining)
@@ -140,64 +141,53 @@ static struct wr_answer merged_answer(const struct wr_answer *whole, const struc
 	return answer;
 }
 
-/* Parts in the order in which they are served: those somebody waits for, those who left, and those
- * who waited too long. */
+/* Sorts the parts in the order in which they get units: first those with a waiting ask, then
+ * cancelled ones, then those that timed out. */
 static void sort_merged(struct wr_call *call)
 {
-	struct wr_central_part *part = call->first;
-	struct wr_call ranks[3] = {{0}, {0}, {0}};
+	struct wr_central_part *all = wr_call_detach_parts(call), *next;
 
-	while (part) {
-		struct wr_central_part *mate = part->mate;
-
-		wr_call_add(&ranks[part->ask ? 0 : part->left ? 1 : 2], part);
-		part->call = call;
-		part = mate;
-	}
-	call->first = call->last = NULL;
-	for (int i = 0; i < 3; i++) {
-		if (!ranks[i].first)
-			continue;
-		if (call->last)
-			call->last->mate = ranks[i].first;
-		else
-			call->first = ranks[i].first;
-		call->last = ranks[i].last;
-	}
+	for (int rank = 0; rank < 3; rank++)
+		for (struct wr_central_part *part = all, **from = &all; part; part = next) {
+			next = part->call_next;
+			if (rank != (part->ask ? 0 : part->cancelled ? 1 : 2)) {
+				from = &part->call_next;
+				continue;
+			}
+			*from = next;
+			wr_call_add(call, part);
+		}
 }
 
 static void answer_merged(struct wr_call *call, const struct wr_taken *taken)
 {
 	struct wr_answer whole = answer_of(taken);
-	uint32_t place = 0;
+	uint32_t position = 0;
 
 	sort_merged(call);
-	for (struct wr_central_part *part = call->first; part; part = part->mate)
-		part->answer = merged_answer(&whole, taken, part->take.cost, place++);
+	for (struct wr_central_part *part = call->first; part; part = part->call_next)
+		part->answer = merged_answer(&whole, taken, part->take.cost, position++);
 }
 
-/* ---- the call ---- */
+/* ---- writing and reading ---- */
 
-/* Those who have gone before it was written take nothing. */
-void wr_takes_drop_gone(struct wr_central *central, struct wr_call *call)
+void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_part *part = call->first;
+	struct wr_central_part *part = wr_call_detach_parts(call);
 
-	call->first = call->last = NULL;
-	call->count = 0;
 	while (part) {
-		struct wr_central_part *mate = part->mate;
+		struct wr_central_part *next = part->call_next;
 
 		if (part->ask)
 			wr_call_add(call, part);
 		else
-			wr_part_free(central, part);
-		part = mate;
+			wr_central_part_free(central, part);
+		part = next;
 	}
 }
 
-/* As an array, which the script's arguments are made from. */
-static size_t gather(const struct wr_call *call, struct wr_take takes[WR_TAKES_MAX])
+/* Copies the takes into an array for the script's arguments. Returns their number. */
+static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAKES_MAX])
 {
 	size_t count = 0;
 
@@ -206,140 +196,141 @@ static size_t gather(const struct wr_call *call, struct wr_take takes[WR_TAKES_M
 		takes[0].times = call->count;
 		return 1;
 	}
-	for (const struct wr_central_part *part = call->first; part; part = part->mate)
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
 		takes[count++] = part->take;
 	return count;
 }
 
-static bool put_take(struct wr_line *line, struct wr_call *call)
+static bool write_takes(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	const struct wr_central_part *part = call->first;
 	char key[WR_REDIS_KEY];
-	size_t count = gather(call, takes);
+	size_t count = copy_takes(call, takes);
 	bool back = call->kind == WR_CALL_RETURN;
 
-	wr_put_script(line, call, WR_SCRIPT_TAKE,
-		      1 + count + (back ? count : 0) + wr_script_argc(takes, count));
-	wr_command_number(&line->out, (int64_t)(count + (back ? count : 0)));
-	for (size_t i = 0; i < count; i++, part = part->mate)
-		wr_command_arg(&line->out, key, wr_counter_key(line->central, call, part, key));
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
+			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
+	for (size_t i = 0; i < count; i++, part = part->call_next)
+		wr_command_arg(&conn->out, key,
+			       wr_central_part_key(conn->central, call, part, key));
 	if (back)
-		wr_put_reset_marks(line, call);
-	wr_script_args(takes, count, 0, &line->out);
-	return wr_command_end(&line->out);
+		wr_call_write_reset_marks(conn, call);
+	wr_script_args(takes, count, 0, &conn->out);
+	return wr_command_end(&conn->out);
 }
 
-static enum wr_put put_wanted(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_take_call(struct wr_central_conn *conn, struct wr_call *call)
 {
-	wr_takes_drop_gone(line->central, call);
+	wr_call_drop_abandoned(conn->central, call);
 	if (!call->first)
-		return WR_PUT_NOTHING;
-	if (!put_take(line, call))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	line->shard->counts.merged += call->merged ? call->count - 1u : 0;
-	return WR_PUT;
+		return WR_CALL_UNWANTED;
+	if (!write_takes(conn, call))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
+	return WR_CALL_WRITTEN;
 }
 
-void wr_takes_heard(struct wr_line *line, struct wr_call *call, const struct wr_taken *taken)
+void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
+			    const struct wr_taken *taken)
 {
-	wr_shard_passed(line->shard);
-	wr_shard_clock(line->shard, call, taken->now_us);
-	for (struct wr_central_part *part = call->first; part; part = part->mate)
+	wr_central_shard_on_success(conn->shard);
+	wr_central_shard_note_clock(conn->shard, call, taken->now_us);
+	for (struct wr_central_part *part = call->first; part; part = part->call_next)
 		part->taken_us = taken->now_us;
 	if (call->merged)
 		answer_merged(call, taken);
 	else
-		for (struct wr_central_part *part = call->first; part; part = part->mate)
+		for (struct wr_central_part *part = call->first; part; part = part->call_next)
 			part->answer = answer_of(taken++);
 	if (call->first && call->first->answer.flags & WR_ANSWER_FAILED)
-		line->shard->counts.faults[WR_FAULT_ASTRAY]++;
-	remember(line->central, call);
-	hand_out(line->central, line->shard, call);
+		conn->shard->counts.faults[WR_FAULT_WINDOW]++;
+	remember_refusals(conn->central, call);
+	hand_out_answers(conn->central, conn->shard, call);
 }
 
-static void heard_take(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_take takes[WR_TAKES_MAX];
 	struct wr_taken taken[WR_TAKES_MAX];
-	size_t count = gather(call, takes);
+	size_t count = copy_takes(call, takes);
 
 	if (wr_script_reply(reply, takes, count, taken) < 0) {
-		wr_shard_fault(line->shard, WR_FAULT_PROTOCOL, WR_STR(""));
-		wr_call_fail(line->central, call, WR_FAULT_PROTOCOL);
+		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+		wr_call_fail(conn->central, call, WR_FAULT_PROTOCOL);
 		return;
 	}
-	wr_takes_heard(line, call, taken);
+	wr_call_takes_answered(conn, call, taken);
 }
 
-void wr_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	struct wr_central_counts *counts = wr_call_counts(central, call);
 
 	(void)fault;
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
-		call->first = part->mate;
+		call->first = part->call_next;
 		part->answer = (struct wr_answer){.flags = WR_ANSWER_FAILED};
 		if (part->ask)
 			counts->failed++;
-		wr_part_answered(central, part);
+		wr_central_part_answered(central, part);
 	}
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_take_ops = {.put = put_wanted,
-					.heard = heard_take,
-					.failed = wr_takes_failed,
-					.keyed = true,
-					.counts = true,
-					.script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_take_ops = {.write = write_take_call,
+					     .on_reply = read_takes,
+					     .on_failure = wr_call_takes_failed,
+					     .keyed = true,
+					     .feeds_breaker = true,
+					     .script = WR_SCRIPT_TAKE};
 
-/* ---- giving back ---- */
+/* ---- give-backs ---- */
 
-static enum wr_put put_return(struct wr_line *line, struct wr_call *call)
+static enum wr_call_written write_return(struct wr_central_conn *conn, struct wr_call *call)
 {
-	if (call->leased ? !wr_lease_put(line, call, NULL, &call->first->take)
-			 : !put_take(line, call))
-		return WR_PUT_NO_ROOM;
-	line->shard->counts.calls++;
-	return WR_PUT;
+	if (call->leased ? !wr_lease_write(conn, call, NULL, &call->first->take)
+			 : !write_takes(conn, call))
+		return WR_CALL_NO_ROOM;
+	conn->shard->counts.calls++;
+	return WR_CALL_WRITTEN;
 }
 
-static void heard_return(struct wr_line *line, struct wr_call *call, const redisReply *reply)
+static void read_return(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
-	wr_shard_passed(line->shard);
-	line->shard->counts.returned += call->count;
-	wr_call_free(line->central, call);
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.returned += call->count;
+	wr_call_free(conn->central, call);
 }
 
-static void failed_return(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_return_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
 {
-	struct wr_central_counts *counts = call->shard ? &call->shard->counts : &central->counts;
+	struct wr_central_counts *counts = wr_call_counts(central, call);
 
 	(void)fault;
 	counts->returns_lost += call->count;
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_return_ops = {.put = put_return,
-					  .heard = heard_return,
-					  .failed = failed_return,
-					  .keyed = true,
-					  .counts = true,
-					  .script = WR_SCRIPT_TAKE};
+const struct wr_call_ops wr_call_return_ops = {.write = write_return,
+					       .on_reply = read_return,
+					       .on_failure = on_return_failed,
+					       .keyed = true,
+					       .feeds_breaker = true,
+					       .script = WR_SCRIPT_TAKE};
 
-/* What the part has got is sent back, with the part. */
-void wr_give_back(struct wr_central *central, struct wr_central_part *part)
+void wr_central_give_back(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_RETURN);
 
 	if (!call) {
 		central->counts.returns_lost++;
-		wr_part_free(central, part);
+		wr_central_part_free(central, part);
 		return;
 	}
 	call->leased = part->leased;

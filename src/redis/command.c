@@ -1,10 +1,12 @@
+/* Implements command.h: a buffer of RESP commands. Called by src/central and src/queue. */
 #include "redis/command.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define FIRST_BYTES 4096u
-#define KEPT_BYTES 65536u /* a buffer that grew larger goes back when it is empty */
-#define NUMBER_BYTES 21   /* "-9223372036854775808" */
+#define RETAINED_BYTES 65536u /* a larger buffer is freed when it is empty */
+#define NUMBER_BYTES 21       /* "-9223372036854775808" */
 #define HEAD_BYTES (NUMBER_BYTES + 3)
 
 void wr_commands_init(struct wr_commands *out, size_t max)
@@ -20,7 +22,7 @@ void wr_commands_free(struct wr_commands *out)
 
 void wr_commands_clear(struct wr_commands *out)
 {
-	if (out->cap > KEPT_BYTES) {
+	if (out->cap > RETAINED_BYTES) {
 		wr_commands_free(out);
 		return;
 	}
@@ -30,13 +32,14 @@ void wr_commands_clear(struct wr_commands *out)
 
 void wr_commands_sent(struct wr_commands *out, size_t len)
 {
+	assert(len <= wr_commands_len(out));
 	out->start += len;
 	if (out->start == out->end)
 		wr_commands_clear(out);
 }
 
-/* Moves what is there to the front of memory that holds `more` bytes beyond it. */
-static bool grow(struct wr_commands *out, size_t more)
+/* Moves the unsent bytes to the front of a buffer with room for `more` bytes after them. */
+static bool grow_buffer(struct wr_commands *out, size_t more)
 {
 	size_t len = wr_commands_len(out);
 	size_t cap = out->cap ? out->cap : FIRST_BYTES;
@@ -59,19 +62,19 @@ static bool grow(struct wr_commands *out, size_t more)
 	return true;
 }
 
-static uint8_t *room(struct wr_commands *out, size_t more)
+static uint8_t *reserve(struct wr_commands *out, size_t more)
 {
 	if (out->full)
 		return NULL;
 	if (wr_commands_len(out) + more > out->max ||
-	    (out->cap - out->end < more && !grow(out, more))) {
+	    (out->cap - out->end < more && !grow_buffer(out, more))) {
 		out->full = true;
 		return NULL;
 	}
 	return out->bytes + out->end;
 }
 
-/* Digits of a number, behind which `at` goes on. */
+/* Writes the digits of a number. Returns the position after them. */
 static uint8_t *put_digits(uint8_t *at, uint64_t number)
 {
 	uint8_t digits[NUMBER_BYTES];
@@ -99,16 +102,17 @@ void wr_command_begin(struct wr_commands *out, size_t args)
 {
 	uint8_t *at;
 
+	assert(args > 0);
 	out->mark = out->end;
 	out->full = false;
-	at = room(out, HEAD_BYTES);
+	at = reserve(out, HEAD_BYTES);
 	if (at)
 		out->end = (size_t)(put_head(at, '*', args) - out->bytes);
 }
 
 void wr_command_arg(struct wr_commands *out, const void *bytes, size_t len)
 {
-	uint8_t *at = room(out, HEAD_BYTES + len + 2);
+	uint8_t *at = reserve(out, HEAD_BYTES + len + 2);
 
 	if (!at)
 		return;

@@ -1,12 +1,13 @@
-/* Commands as Redis reads them, one behind the other in a buffer that grows up to a maximum.
+/* Writes commands in the Redis protocol (RESP) into a buffer that grows up to a maximum.
  *
  *   wr_command_begin(out, 3);
  *   wr_command_text(out, "SET");
  *   wr_command_arg(out, key, key_len);
  *   wr_command_number(out, 7);
- *   if (!wr_command_end(out)) … there was no room: nothing of it is in the buffer
+ *   if (!wr_command_end(out)) … no room: the buffer contains nothing of the command
  *
- * Exactly as many arguments as were begun with. Bytes go out at the front by wr_commands_sent. */
+ * The number of arguments must be the number passed to wr_command_begin. The caller sends bytes
+ * from the front of the buffer and calls wr_commands_sent. */
 #ifndef WR_REDIS_COMMAND_H
 #define WR_REDIS_COMMAND_H
 
@@ -17,12 +18,12 @@
 
 struct wr_commands {
 	uint8_t *bytes;
-	size_t start; /* [start, end) is to be sent */
+	size_t start; /* [start, end) has not been sent */
 	size_t end;
 	size_t cap;
 	size_t max;
-	size_t mark; /* where the command under construction begins */
-	bool full;   /* it had no room */
+	size_t mark; /* start of the command that is being written */
+	bool full;   /* the command did not fit */
 };
 
 void wr_commands_init(struct wr_commands *out, size_t max);
@@ -33,10 +34,10 @@ static inline size_t wr_commands_len(const struct wr_commands *out)
 	return out->end - out->start;
 }
 
-/* So many bytes at the front are on their way. */
+/* Removes bytes that were sent from the front. */
 void wr_commands_sent(struct wr_commands *out, size_t len);
 
-/* Forgets all bytes; keeps the memory. */
+/* Drops all bytes and keeps the memory. */
 void wr_commands_clear(struct wr_commands *out);
 
 void wr_command_begin(struct wr_commands *out, size_t args);

@@ -1,5 +1,7 @@
+/* Classifies error replies. Called by src/central and src/queue. */
 #include "redis/error.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define WRAPPED "ERR Error running script"
@@ -11,7 +13,7 @@ struct fault {
 	enum wr_fault_act act;
 };
 
-/* Errors without a word of their own. */
+/* Errors that are not identified by their first word. */
 static const struct {
 	const char *begins;
 	enum wr_fault fault;
@@ -26,22 +28,22 @@ static const struct fault faults[] = {
 #undef FAULT
 };
 
-static bool begins(const char *text, size_t len, const char *with)
+static bool has_prefix(const char *text, size_t len, const char *with)
 {
 	size_t with_len = strlen(with);
 
 	return len >= with_len && memcmp(text, with, with_len) == 0;
 }
 
-/* The word must end there: ASKING is not ASK. */
+/* The word must be complete: ASKING is not ASK. */
 static bool has_word(const char *text, size_t len, const char *word)
 {
 	size_t word_len = strlen(word);
 
-	return begins(text, len, word) && (len == word_len || text[word_len] == ' ');
+	return has_prefix(text, len, word) && (len == word_len || text[word_len] == ' ');
 }
 
-static enum wr_fault by_word(const char *text, size_t len)
+static enum wr_fault fault_by_word(const char *text, size_t len)
 {
 	for (size_t i = 0; i < WR_FAULT_COUNT; i++)
 		if (faults[i].word && has_word(text, len, faults[i].word))
@@ -49,8 +51,8 @@ static enum wr_fault by_word(const char *text, size_t len)
 	return WR_FAULT_OTHER;
 }
 
-/* What a command inside the script said: behind a blank and a minus, or a blank alone. */
-static enum wr_fault within_script(const char *text, size_t len)
+/* The error of a command inside a script follows a blank and a minus, or only a blank. */
+static enum wr_fault fault_within_script(const char *text, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i++) {
 		size_t at = i + 1 + (text[i + 1] == '-');
@@ -58,7 +60,7 @@ static enum wr_fault within_script(const char *text, size_t len)
 
 		if (text[i] != ' ')
 			continue;
-		fault = by_word(text + at, len - at);
+		fault = fault_by_word(text + at, len - at);
 		if (fault != WR_FAULT_OTHER)
 			return fault;
 	}
@@ -68,24 +70,27 @@ static enum wr_fault within_script(const char *text, size_t len)
 enum wr_fault wr_fault_of(const char *text, size_t len)
 {
 	for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
-		if (begins(text, len, phrases[i].begins))
+		if (has_prefix(text, len, phrases[i].begins))
 			return phrases[i].fault;
-	if (begins(text, len, WRAPPED))
-		return within_script(text, len);
-	return by_word(text, len);
+	if (has_prefix(text, len, WRAPPED))
+		return fault_within_script(text, len);
+	return fault_by_word(text, len);
 }
 
 const char *wr_fault_name(enum wr_fault fault)
 {
+	assert((unsigned)fault < WR_FAULT_COUNT);
 	return faults[fault].name;
 }
 
 const char *wr_fault_text(enum wr_fault fault)
 {
+	assert((unsigned)fault < WR_FAULT_COUNT);
 	return faults[fault].text;
 }
 
 enum wr_fault_act wr_fault_act(enum wr_fault fault)
 {
+	assert((unsigned)fault < WR_FAULT_COUNT);
 	return faults[fault].act;
 }

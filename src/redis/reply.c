@@ -1,5 +1,7 @@
+/* Implements reply.h: parses RESP into an arena. Called by src/central through conn.c. */
 #include "redis/reply.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,19 +9,20 @@
 #include "base/str.h"
 
 #define BLOCK_BYTES 16384u
-#define READER_KEPT (256u << 10) /* the parser's buffer goes back when it is empty and larger */
+#define READER_RETAINED_BYTES                                                                      \
+	(256u << 10) /* a larger buffer of the parser is freed when it is empty */
 
-struct wr_reply_block {
-	struct wr_reply_block *older;
+struct wr_redis_reply_block {
+	struct wr_redis_reply_block *older;
 	size_t used, size;
 	_Alignas(max_align_t) uint8_t bytes[];
 };
 
-/* ---- memory of one reply ---- */
+/* ---- the arena of one reply ---- */
 
-static struct wr_reply_block *add_block(struct wr_replies *replies, size_t size)
+static struct wr_redis_reply_block *add_block(struct wr_redis_replies *replies, size_t size)
 {
-	struct wr_reply_block *block;
+	struct wr_redis_reply_block *block;
 
 	if (size < BLOCK_BYTES)
 		size = BLOCK_BYTES;
@@ -28,15 +31,15 @@ static struct wr_reply_block *add_block(struct wr_replies *replies, size_t size)
 	block = malloc(sizeof *block + size);
 	if (!block)
 		return NULL;
-	*block = (struct wr_reply_block){.older = replies->blocks, .size = size};
+	*block = (struct wr_redis_reply_block){.older = replies->blocks, .size = size};
 	replies->blocks = block;
 	replies->held += size;
 	return block;
 }
 
-static void *alloc(struct wr_replies *replies, size_t size)
+static void *arena_alloc(struct wr_redis_replies *replies, size_t size)
 {
-	struct wr_reply_block *block = replies->blocks;
+	struct wr_redis_reply_block *block = replies->blocks;
 	void *memory;
 
 	size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
@@ -49,11 +52,11 @@ static void *alloc(struct wr_replies *replies, size_t size)
 	return memory;
 }
 
-/* All but the oldest block, which every reply needs, go back. */
-static void reset(struct wr_replies *replies)
+/* Frees all blocks but the oldest, which the next reply reuses. */
+static void reset_arena(struct wr_redis_replies *replies)
 {
 	while (replies->blocks && replies->blocks->older) {
-		struct wr_reply_block *block = replies->blocks;
+		struct wr_redis_reply_block *block = replies->blocks;
 
 		replies->blocks = block->older;
 		replies->held -= block->size;
@@ -63,11 +66,11 @@ static void reset(struct wr_replies *replies)
 		replies->blocks->used = 0;
 }
 
-/* ---- what the parser calls ---- */
+/* ---- callbacks of the hiredis parser ---- */
 
-static redisReply *add(const redisReadTask *task)
+static redisReply *add_reply(const redisReadTask *task)
 {
-	redisReply *reply = alloc(task->privdata, sizeof *reply);
+	redisReply *reply = arena_alloc(task->privdata, sizeof *reply);
 
 	if (!reply)
 		return NULL;
@@ -82,13 +85,13 @@ static redisReply *add(const redisReadTask *task)
 
 static void *create_string(const redisReadTask *task, char *text, size_t len)
 {
-	redisReply *reply = add(task);
+	redisReply *reply = add_reply(task);
 
 	if (!reply)
 		return NULL;
 	if (len >= WR_REPLY_BYTES_MAX)
 		return NULL;
-	reply->str = alloc(task->privdata, len + 1);
+	reply->str = arena_alloc(task->privdata, len + 1);
 	if (!reply->str)
 		return NULL;
 	memcpy(reply->str, text, len);
@@ -104,10 +107,10 @@ static void *create_array(const redisReadTask *task, int elements)
 
 	if (elements < 0 || (unsigned)elements > WR_REPLY_ELEMENTS_MAX)
 		return NULL;
-	reply = add(task);
+	reply = add_reply(task);
 	if (!reply || elements == 0)
 		return reply;
-	reply->element = alloc(task->privdata, bytes);
+	reply->element = arena_alloc(task->privdata, bytes);
 	if (!reply->element)
 		return NULL;
 	memset(reply->element, 0, bytes);
@@ -117,7 +120,7 @@ static void *create_array(const redisReadTask *task, int elements)
 
 static void *create_integer(const redisReadTask *task, long long value)
 {
-	redisReply *reply = add(task);
+	redisReply *reply = add_reply(task);
 
 	if (reply)
 		reply->integer = value;
@@ -126,7 +129,7 @@ static void *create_integer(const redisReadTask *task, long long value)
 
 static void *create_nil(const redisReadTask *task)
 {
-	redisReply *reply = add(task);
+	redisReply *reply = add_reply(task);
 
 	if (reply)
 		reply->type = REDIS_REPLY_NIL;
@@ -135,7 +138,7 @@ static void *create_nil(const redisReadTask *task)
 
 static void free_object(void *reply)
 {
-	(void)reply; /* the arena's */
+	(void)reply; /* the arena owns it */
 }
 
 static redisReplyObjectFunctions functions = {create_string, create_array, create_integer,
@@ -143,55 +146,72 @@ static redisReplyObjectFunctions functions = {create_string, create_array, creat
 
 /* ---- replies ---- */
 
-bool wr_replies_init(struct wr_replies *replies)
+bool wr_redis_replies_init(struct wr_redis_replies *replies)
 {
-	*replies = (struct wr_replies){.reader = redisReaderCreateWithFunctions(&functions)};
+	*replies = (struct wr_redis_replies){.reader = redisReaderCreateWithFunctions(&functions)};
 	if (!replies->reader)
 		return false;
-	replies->reader->maxbuf = READER_KEPT;
+	replies->reader->maxbuf = READER_RETAINED_BYTES;
 	replies->reader->privdata = replies;
 	return true;
 }
 
-void wr_replies_free(struct wr_replies *replies)
+void wr_redis_replies_free(struct wr_redis_replies *replies)
 {
 	if (replies->reader)
 		redisReaderFree(replies->reader);
-	reset(replies);
+	reset_arena(replies);
 	free(replies->blocks);
-	*replies = (struct wr_replies){0};
+	*replies = (struct wr_redis_replies){0};
 }
 
-bool wr_replies_feed(struct wr_replies *replies, const void *bytes, size_t len)
+bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, size_t len)
 {
 	const redisReader *reader = replies->reader;
 
+	assert(replies->reader);
 	if (reader->len - reader->pos + len > WR_REPLY_BYTES_MAX)
 		return false;
 	return redisReaderFeed(replies->reader, bytes, len) == REDIS_OK;
 }
 
-int wr_replies_next(struct wr_replies *replies, const redisReply **reply)
+int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **reply)
 {
 	void *object = NULL;
 
-	/* Half of a reply is in the arena while the parser is not back at its beginning. */
+	assert(replies->reader);
+	/* While the parser is inside a reply, the arena contains its first part. */
 	if (replies->reader->ridx == -1)
-		reset(replies);
+		reset_arena(replies);
 	if (redisReaderGetReply(replies->reader, &object) != REDIS_OK)
 		return -1;
 	*reply = object;
 	return object != NULL;
 }
 
-struct weir_str wr_reply_text(const redisReply *reply)
+struct weir_str wr_redis_reply_text(const redisReply *reply)
 {
-	if (!reply || !(wr_reply_is_text(reply) || reply->type == REDIS_REPLY_ERROR))
+	if (!reply || !(wr_redis_reply_is_text(reply) || reply->type == REDIS_REPLY_ERROR))
 		return WR_STR("");
 	return (struct weir_str){reply->str, reply->len};
 }
 
-const redisReply *wr_reply_at(const redisReply *reply, size_t at)
+bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number)
+{
+	uint64_t value = 0;
+
+	if (text.len == 0 || text.len > 18)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] < '0' || text.ptr[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
+	}
+	*number = value;
+	return value <= max;
+}
+
+const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at)
 {
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || at >= reply->elements)
 		return NULL;

@@ -1,10 +1,11 @@
-/* Replies out of bytes, by hiredis' parser with memory of our own: an arena that is empty again
- * after each reply, with a maximum. What a server sends can make it fail, not grow. */
+/* Parses replies with the parser of hiredis. The objects are allocated in an arena of bounded size,
+ * which is emptied after each reply: a server can make parsing fail, but not exhaust memory. */
 #ifndef WR_REDIS_REPLY_H
 #define WR_REDIS_REPLY_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <hiredis/hiredis.h>
 
@@ -13,31 +14,35 @@
 #define WR_REPLY_BYTES_MAX (4u << 20)     /* of one reply, as bytes and as objects */
 #define WR_REPLY_ELEMENTS_MAX (64u << 10) /* of one array */
 
-struct wr_reply_block;
+struct wr_redis_reply_block;
 
-struct wr_replies {
+struct wr_redis_replies {
 	redisReader *reader;
-	struct wr_reply_block *blocks; /* newest first; the oldest is kept */
-	size_t held;                   /* bytes of all blocks */
+	struct wr_redis_reply_block *blocks; /* newest first; the oldest is reused */
+	size_t held;                         /* bytes of all blocks */
 };
 
-/* False: no memory. */
-bool wr_replies_init(struct wr_replies *replies);
-void wr_replies_free(struct wr_replies *replies);
+/* Returns false without memory. */
+bool wr_redis_replies_init(struct wr_redis_replies *replies);
+void wr_redis_replies_free(struct wr_redis_replies *replies);
 
-/* False: there is no memory, or too much without a whole reply: the connection is of no use. */
-bool wr_replies_feed(struct wr_replies *replies, const void *bytes, size_t len);
+/* Returns false without memory, or if the reply is too long: the connection must be closed then. */
+bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, size_t len);
 
-/* 1 and the next reply, which lasts until the next call; 0: bytes are missing; -1: not RESP. */
-int wr_replies_next(struct wr_replies *replies, const redisReply **reply);
+/* Returns 1 and the next reply, valid until the next call; 0 if bytes are missing; -1 if the bytes
+ * are not RESP. */
+int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **reply);
 
-/* "" if it is none of status, string or error. */
-struct weir_str wr_reply_text(const redisReply *reply);
+/* Returns the text of a status, string or error; "" for other replies. */
+struct weir_str wr_redis_reply_text(const redisReply *reply);
 
-/* Element of an array, or NULL. */
-const redisReply *wr_reply_at(const redisReply *reply, size_t at);
+/* Reads a decimal number of up to 18 digits. Returns false for other text or a number above max. */
+bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number);
 
-static inline bool wr_reply_is_text(const redisReply *reply)
+/* Returns an element of an array, or NULL. */
+const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at);
+
+static inline bool wr_redis_reply_is_text(const redisReply *reply)
 {
 	return reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS);
 }

@@ -1,17 +1,18 @@
-/* What comes out of the scripts. */
+/* Reads the replies of the take script. Called by src/central and script_lease.c. */
 #include "redis/script.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 
-/* A reply is now_us and these for each limit. */
+/* A reply is now_us, followed by these values for each limit. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* take.lua has the same numbers; above them, admitted_times. */
+/* The bits of a verdict, the same in scripts/take. admitted_times is stored above them. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,
 	VERDICT_TAKEN = 4,
-	VERDICT_ASTRAY = 8,
+	VERDICT_OUTSIDE = 8,
 	VERDICT_TIMES = 16
 };
 
@@ -30,8 +31,8 @@ static bool is_decision(redisReply *const *values)
 	       is_number(values[CHARGED_AFTER], 0, INT64_MAX / 1000);
 }
 
-static void hear(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
-		 struct wr_taken *taken)
+static void read_decision(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
+			  struct wr_taken *taken)
 {
 	long long verdict = values[VERDICT]->integer;
 	long long retry_us = values[RETRY_AFTER]->integer;
@@ -42,7 +43,7 @@ static void hear(const struct wr_take *take, redisReply *const *values, uint64_t
 		.admitted = verdict & VERDICT_ADMITTED,
 		.soft = verdict & VERDICT_SOFT,
 		.taken = verdict & VERDICT_TAKEN,
-		.astray = verdict & VERDICT_ASTRAY,
+		.outside_window = verdict & VERDICT_OUTSIDE,
 		.admitted_times = (uint32_t)(verdict / VERDICT_TIMES),
 		.limit = wr_take_capacity(take),
 		.remaining = (uint32_t)values[REMAINING]->integer,
@@ -58,6 +59,7 @@ static void hear(const struct wr_take *take, redisReply *const *values, uint64_t
 int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t count,
 		    struct wr_taken *taken)
 {
+	assert(count <= WR_TAKES_MAX);
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count * VALUES ||
 	    !is_number(reply->element[0], 1, INT64_MAX / 1000))
 		return WEIR_EFORMAT;
@@ -65,7 +67,7 @@ int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t
 		if (!is_decision(reply->element + 1 + i * VALUES))
 			return WEIR_EFORMAT;
 	for (size_t i = 0; i < count; i++)
-		hear(&takes[i], reply->element + 1 + i * VALUES,
-		     (uint64_t)reply->element[0]->integer, &taken[i]);
+		read_decision(&takes[i], reply->element + 1 + i * VALUES,
+			      (uint64_t)reply->element[0]->integer, &taken[i]);
 	return 0;
 }

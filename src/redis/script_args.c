@@ -1,24 +1,27 @@
-/* What goes into the scripts. */
+/* Checks takes and writes the arguments of the take script. Called by src/central, script.c and
+ * script_lease.c. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "redis/script.h"
 
-/* The first argument of a limit: its algorithm, and which arguments follow. take.lua has the same
- * numbers. */
+/* The first argument of a limit: its algorithm, and bits for the optional arguments that follow.
+ * The same numbers are in scripts/take. */
 enum {
 	ARG_COUNT_REJECTED = 8,
 	ARG_SOFT = 16,     /* ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* max_wait_us */
 	ARG_CALENDAR = 64, /* before, start, end, after */
-	ARG_DECIDED = 128, /* decided_us; of a place in a queue, when it leaves */
+	ARG_DECIDED = 128, /* decided_us; for a position in a queue, when it leaves */
 	ARG_TIMES = 256,   /* times */
-	ARG_REPORT = 512,  /* the number of the report */
+	ARG_REPORT = 512,  /* the report's sequence number */
 	ARG_RESET = 1024,
 };
 
-#define TIME_MAX_US (INT64_MAX / 1000) /* as in C, where ns have 63 bits */
+#define TIME_MAX_US (INT64_MAX / 1000) /* as in C, where times are ns with 63 bits */
 #define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
 
-/* More than any counter holds; what is beyond makes no difference. */
+/* More than any counter holds; a higher cost makes no difference. */
 #define COST_MAX (1ll << 33)
 
 static bool is_bucket(const struct wr_take *take)
@@ -26,7 +29,7 @@ static bool is_bucket(const struct wr_take *take)
 	return take->algorithm == WEIR_TOKEN_BUCKET || take->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* As weir_limit_check() works it out. */
+/* As weir_limit_check() computes it. */
 static uint32_t own_capacity(const struct wr_take *take)
 {
 	if (take->limit == 0)
@@ -42,7 +45,7 @@ static uint32_t own_ceiling(const struct wr_take *take)
 }
 
 /* The largest ceiling that the algorithm can count to. */
-static uint64_t most_of(const struct wr_take *take)
+static uint64_t max_ceiling(const struct wr_take *take)
 {
 	unsigned __int128 tokens;
 
@@ -54,9 +57,9 @@ static uint64_t most_of(const struct wr_take *take)
 	return tokens < UINT32_MAX ? (uint64_t)tokens : UINT32_MAX;
 }
 
-static uint32_t granted(const struct wr_take *take)
+static uint32_t usable_grant(const struct wr_take *take)
 {
-	uint64_t most = most_of(take);
+	uint64_t most = max_ceiling(take);
 	uint64_t room = most > own_ceiling(take) ? most - own_ceiling(take) : 0;
 
 	return take->granted < room ? take->granted : (uint32_t)room;
@@ -64,7 +67,7 @@ static uint32_t granted(const struct wr_take *take)
 
 uint32_t wr_take_capacity(const struct wr_take *take)
 {
-	return own_capacity(take) + granted(take);
+	return own_capacity(take) + usable_grant(take);
 }
 
 static int64_t clamp_cost(int64_t cost)
@@ -128,7 +131,7 @@ size_t wr_script_argc(const struct wr_take *takes, size_t count)
 	return args;
 }
 
-static void put_take(struct wr_commands *out, const struct wr_take *take, uint64_t report_seq)
+static void write_take(struct wr_commands *out, const struct wr_take *take, uint64_t report_seq)
 {
 	int flags = flags_of(take);
 
@@ -139,7 +142,7 @@ static void put_take(struct wr_commands *out, const struct wr_take *take, uint64
 	if (is_bucket(take))
 		wr_command_number(out, take->limit);
 	if (flags & ARG_SOFT) {
-		wr_command_number(out, (int64_t)own_ceiling(take) + granted(take));
+		wr_command_number(out, (int64_t)own_ceiling(take) + usable_grant(take));
 		wr_command_number(out, clamp_us(take->soft_for_us));
 	}
 	if (flags & ARG_MAX_WAIT)
@@ -161,8 +164,9 @@ static void put_take(struct wr_commands *out, const struct wr_take *take, uint64
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
 		    struct wr_commands *out)
 {
+	assert(count <= WR_TAKES_MAX);
 	for (size_t i = 0; i < count; i++)
-		put_take(out, &takes[i], report_seq);
+		write_take(out, &takes[i], report_seq);
 }
 
 bool wr_take_merges(const struct wr_take *take)
@@ -175,14 +179,14 @@ bool wr_take_merges(const struct wr_take *take)
 static int check_window(const struct wr_take *take, struct weir_error *error)
 {
 	if (take->algorithm != WEIR_FIXED_WINDOW)
-		return wr_error(error, WEIR_ELIMIT, "calendar windows are for fixed_window");
+		return wr_error(error, WEIR_ELIMIT, "only fixed_window supports calendar windows");
 	if (take->window_start_us >= take->window_end_us || take->window_end_us > TIME_MAX_US)
 		return wr_error(
 			error, WEIR_ELIMIT,
 			"the calendar window ends before it begins, or after the year 2262");
 	if (take->window_start_us % 1000000)
 		return wr_error(error, WEIR_ELIMIT,
-				"a calendar window counted in Redis begins at a whole second");
+				"a calendar window counted in Redis must begin at a whole second");
 	return 0;
 }
 
@@ -192,7 +196,7 @@ int wr_take_check(const struct wr_take *take, struct weir_error *error)
 		return wr_error(error, WEIR_ELIMIT, "unknown algorithm %u", take->algorithm);
 	if (take->period_us > SPAN_MAX_US || (take->period_us == 0 && !is_calendar(take)))
 		return wr_error(error, WEIR_ELIMIT,
-				"the period is %llu µs, which is not within 1 µs and 100 years",
+				"the period is %llu µs; it must be 1 µs to 100 years",
 				(unsigned long long)take->period_us);
 	if (take->queue_size == UINT32_MAX ||
 	    (take->algorithm == WEIR_SLIDING_LOG && own_ceiling(take) > WEIR_LOG_MAX))
@@ -200,6 +204,6 @@ int wr_take_check(const struct wr_take *take, struct weir_error *error)
 	if (take->times > WR_TAKE_TIMES_MAX || (take->times > 1 && !wr_take_merges(take)))
 		return wr_error(error, WEIR_EINVAL, "these requests cannot be merged");
 	if (take->mode == WR_MODE_REPORT && take->cost <= 0)
-		return wr_error(error, WEIR_EINVAL, "a report says how much was admitted");
+		return wr_error(error, WEIR_EINVAL, "a report needs a cost above 0");
 	return is_calendar(take) ? check_window(take, error) : 0;
 }

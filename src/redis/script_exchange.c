@@ -1,6 +1,7 @@
-/* What goes into the exchange scripts and comes out. */
+/* Arguments and replies of the exchange and push scripts. Called by src/central. */
 #include "redis/script_exchange.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,23 +10,23 @@
 #include "redis/reply.h"
 
 #define SUMS 5u         /* numbers at the front of a reply */
-#define HEAD (SUMS + 3) /* … and what a page begins with */
+#define HEAD (SUMS + 3) /* index of the first entry of a page */
 #define LIFE_MARGIN_MS 1000u
 
-static uint64_t clamp(uint64_t number)
+static uint64_t clamp_number(uint64_t number)
 {
-	return number < WR_EXCHANGE_MOST ? number : WR_EXCHANGE_MOST;
+	return number < WR_EXCHANGE_NUMBER_MAX ? number : WR_EXCHANGE_NUMBER_MAX;
 }
 
-static void put_number(struct wr_commands *out, uint64_t number)
+static void write_number(struct wr_commands *out, uint64_t number)
 {
-	wr_command_number(out, (int64_t)clamp(number));
+	wr_command_number(out, (int64_t)clamp_number(number));
 }
 
-/* A moment more than it matters, for clocks differ. */
-static void put_life(struct wr_commands *out, uint64_t life_us)
+/* Adds a margin, because clocks differ. */
+static void write_life(struct wr_commands *out, uint64_t life_us)
 {
-	put_number(out, life_us / 1000 + LIFE_MARGIN_MS);
+	write_number(out, life_us / 1000 + LIFE_MARGIN_MS);
 }
 
 size_t wr_script_exchange_argc(void)
@@ -38,20 +39,20 @@ void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_comm
 	const struct wr_exchange_state *state = &call->state;
 
 	wr_command_arg(out, call->holder.ptr, call->holder.len);
-	put_number(out, state->window);
-	put_number(out, state->now.plus);
-	put_number(out, state->now.minus);
-	put_number(out, state->before.plus);
-	put_number(out, state->before.minus);
-	put_number(out, call->oldest);
-	put_life(out, call->life_us);
+	write_number(out, state->window);
+	write_number(out, state->now.plus);
+	write_number(out, state->now.minus);
+	write_number(out, state->before.plus);
+	write_number(out, state->before.minus);
+	write_number(out, call->oldest);
+	write_life(out, call->life_us);
 	wr_command_number(out, (int64_t)call->unit_ns);
 	wr_command_arg(out, call->lacking.ptr, call->lacking.len);
 	wr_command_arg(out, call->reached.ptr, call->reached.len);
 	wr_command_arg(out, call->relayed.ptr, call->relayed.len);
-	put_number(out, call->relayed_us);
+	write_number(out, call->relayed_us);
 	wr_command_arg(out, call->last.ptr, call->last.len);
-	put_number(out, call->relay_ms);
+	write_number(out, call->relay_ms);
 }
 
 static bool read_sum(const redisReply *reply, uint64_t *sum)
@@ -111,11 +112,11 @@ int wr_script_exchange_reply(const redisReply *reply, struct wr_exchanged *excha
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE])
 {
 	int len = snprintf(value, WR_EXCHANGE_VALUE, "%llu %llu %llu %llu %llu",
-			   (unsigned long long)clamp(state->window),
-			   (unsigned long long)clamp(state->now.plus),
-			   (unsigned long long)clamp(state->now.minus),
-			   (unsigned long long)clamp(state->before.plus),
-			   (unsigned long long)clamp(state->before.minus));
+			   (unsigned long long)clamp_number(state->window),
+			   (unsigned long long)clamp_number(state->now.plus),
+			   (unsigned long long)clamp_number(state->now.minus),
+			   (unsigned long long)clamp_number(state->before.plus),
+			   (unsigned long long)clamp_number(state->before.minus));
 
 	return (size_t)len;
 }
@@ -128,7 +129,8 @@ size_t wr_script_push_argc(size_t count)
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out)
 {
-	put_life(out, life_us);
+	assert(count > 0);
+	write_life(out, life_us);
 	for (size_t i = 0; i < count; i++) {
 		wr_command_arg(out, entries[i].holder.ptr, entries[i].holder.len);
 		wr_command_arg(out, entries[i].value.ptr, entries[i].value.len);

@@ -1,23 +1,25 @@
-/* The exchange script: what each node admitted of a counter by itself, so that all know the sum.
+/* The exchange script: stores the units that each node admitted of a counter, and returns the sum
+ * of the other nodes.
  *
  *   EVALSHA sha1 1 PREFIX:1:{H}:e:id args…
  *
- * The key is a hash, holder → what it admitted in a window and in the one before: (window, plus,
- * minus, plus before, minus before), absolute numbers that only rise within a window. Two states of
- * a holder merge by the maximum of each number; so a call that comes twice, late or not at all does
- * no harm, and the next one heals it. Those of windows before `oldest` are dropped, if they are as
- * old by the clock of Redis.
+ * The key is a hash. It maps a holder to its state: the units that it admitted in a window and in
+ * the window before (window, plus, minus, plus before, minus before). The numbers are absolute and
+ * only rise within a window. Two states of a holder merge by the maximum of each number. So a call
+ * that comes twice, late or not at all does no harm: the next one repairs it. States of windows
+ * before `oldest` are dropped if they are equally old by the clock of Redis.
  *
- * A fixed window's number is its own; a calendar's the second it begins at. A sliding counter needs
- * both windows. A token bucket has no windows: it is counted in spans in which it fills up, for
- * what was taken before has flown in again. Then nothing has to be kept for longer, and what is
- * lost or comes back after a partition matters for two spans at most.
+ * A fixed window is identified by its number, a calendar window by the second in which it begins. A
+ * sliding counter needs both windows. A token bucket has no windows: its units are counted in spans
+ * in which it fills up completely, because units taken earlier have been refilled. So nothing needs
+ * to be stored for longer, and units that are lost, or return after a partition, matter for two
+ * spans at most.
  *
- * A holder's name is "region/name". Each pushes its own state into the Redis of other regions by
- * wr_script_push, where it merges just the same. If that fails, the hash gets a note that the other
- * region may lack something. Whichever holder comes next and can reach that region relays to it,
- * alone: it gets the states of its whole region, page by page, and says when all have arrived. So
- * they arrive even if the holder is gone that admitted something. */
+ * A holder's name is "region/name". Each holder pushes its own state into the Redis of the other
+ * regions with wr_script_push, where it merges in the same way. If a push fails, the hash records
+ * that the other region may lack data. The next holder that can reach that region relays to it,
+ * alone: it gets the states of its whole region page by page, and reports when all have arrived. So
+ * the data arrives even if the holder that admitted the units is gone. */
 #ifndef WR_REDIS_SCRIPT_EXCHANGE_H
 #define WR_REDIS_SCRIPT_EXCHANGE_H
 
@@ -25,18 +27,19 @@
 
 #include "redis/script.h"
 
-#define WR_EXCHANGE_NAME 96u          /* bytes of a holder's name, its region's included */
-#define WR_EXCHANGE_REGION 32u        /* … of that */
-#define WR_EXCHANGE_VALUE 112u        /* bytes of a state as text */
-#define WR_EXCHANGE_MOST (1ull << 52) /* any number; what is above counts as this */
-#define WR_EXCHANGE_TAG 8u            /* letters that stand for another region */
-#define WR_EXCHANGE_PAGE 64u          /* states relayed at once */
+#define WR_EXCHANGE_NAME 96u   /* bytes of a holder's name, including its region */
+#define WR_EXCHANGE_REGION 32u /* bytes of the region in it */
+#define WR_EXCHANGE_VALUE 112u /* bytes of a state as text */
+#define WR_EXCHANGE_NUMBER_MAX                                                                     \
+	(1ull << 52)         /* maximum of any number; larger numbers count as this */
+#define WR_EXCHANGE_TAG 8u   /* letters that identify another region */
+#define WR_EXCHANGE_PAGE 64u /* states per page */
 
 struct wr_exchange_tally {
 	uint64_t plus, minus; /* admitted, and given back */
 };
 
-/* What a holder admitted. */
+/* The units that a holder admitted. */
 struct wr_exchange_state {
 	uint64_t window;
 	struct wr_exchange_tally now, before;
@@ -45,33 +48,33 @@ struct wr_exchange_state {
 struct wr_exchange_call {
 	struct weir_str holder; /* "region/name", without blanks */
 	struct wr_exchange_state state;
-	uint64_t oldest;  /* windows before this one are of no use to anybody */
+	uint64_t oldest;  /* states of earlier windows can be dropped */
 	uint64_t unit_ns; /* windows are numbered in multiples of this since the epoch */
-	uint64_t life_us; /* for how long what is written matters */
+	uint64_t life_us; /* how long the state must be stored */
 
-	/* Other regions, by their tags, one behind the other: those that may lack a state of this
-	 * one, and those that can be reached. */
+	/* Tags of other regions, concatenated: those that may lack data of this region, and those
+	 * that this node can reach. */
 	struct weir_str lacking, reached;
 	struct weir_str relayed; /* tag of the region that the holder relays to, or "" */
-	uint64_t relayed_us;     /* … since when, as an earlier page said */
-	struct weir_str last;    /* … the last name that has arrived there; "": all have */
-	uint64_t relay_ms;       /* for how long nobody else relays */
+	uint64_t relayed_us;     /* when relaying began, from an earlier page */
+	struct weir_str last;    /* the last name that has arrived there; "": all names */
+	uint64_t relay_ms;       /* how long no other holder may relay */
 };
 
 struct wr_exchanged {
-	struct wr_exchange_tally now, before; /* of all others together, in these windows */
-	uint32_t others;                      /* how many they are */
+	struct wr_exchange_tally now, before; /* sum of all other holders in these windows */
+	uint32_t others;                      /* number of other holders */
 };
 
-/* A state under its holder's name, as bytes to be pushed. */
+/* A holder's name and state, as bytes to be pushed. */
 struct wr_exchange_entry {
 	struct weir_str holder, value;
 };
 
-/* What the holder is to relay. */
+/* The states that the holder must relay. */
 struct wr_exchange_page {
-	struct weir_str region; /* its tag; "": nothing */
-	uint64_t since_us;      /* by the clock of Redis */
+	struct weir_str region; /* tag of the region; "": nothing to relay */
+	uint64_t since_us;      /* when relaying began, by the clock of Redis */
 	bool more;
 	size_t count;
 	struct wr_exchange_entry entries[WR_EXCHANGE_PAGE];
@@ -80,14 +83,14 @@ struct wr_exchange_page {
 size_t wr_script_exchange_argc(void);
 void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out);
 
-/* Reads the reply; WEIR_EFORMAT. The bytes of the page last as long as the reply. */
+/* Reads the reply. Returns 0 or WEIR_EFORMAT. The page points into the reply. */
 int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged *exchanged,
 			     struct wr_exchange_page *page);
 
-/* The state as an entry's value; returns its length. */
+/* Writes a state as the value of an entry. Returns its length. */
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE]);
 
-/* Push: the reply is a number, which says nothing. */
+/* Push: the reply is a number without meaning. */
 size_t wr_script_push_argc(size_t count);
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out);

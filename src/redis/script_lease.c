@@ -1,6 +1,7 @@
-/* What goes into the lease script and comes out. */
+/* Arguments and replies of the lease script. Called by src/central. */
 #include "redis/script_lease.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include <hiredis/hiredis.h>
@@ -10,7 +11,7 @@
 #define HOLDER_ARGS 8u
 #define SEQ_MAX (1ull << 53)
 
-/* The reply: a take's, and these. */
+/* The reply consists of the values of a take and these. */
 enum { TAKE_VALUES = 6, GRANTED = TAKE_VALUES, TTL, KNOWN, ALL_RESET, VALUES };
 
 uint64_t wr_lease_ttl_us(const struct wr_take *take)
@@ -31,10 +32,11 @@ bool wr_lease_lends(const struct wr_take *take)
 int wr_lease_check(const struct wr_lease_call *call, struct weir_error *error)
 {
 	if (call->holder && (call->seq == 0 || call->seq >= SEQ_MAX || call->after >= call->seq))
-		return wr_error(error, WEIR_EINVAL, "calls of a holder are numbered, rising");
+		return wr_error(error, WEIR_EINVAL,
+				"the sequence number of a lease call must rise from 1");
 	if (!call->holder &&
 	    (call->seq || call->after || call->spent || call->returned || call->wanted))
-		return wr_error(error, WEIR_EINVAL, "a lease has a holder");
+		return wr_error(error, WEIR_EINVAL, "a lease call needs a holder");
 	return wr_take_check(&call->take, error);
 }
 
@@ -48,6 +50,7 @@ void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 {
 	char holder[20];
 
+	assert(!call->holder || call->seq);
 	wr_script_args(&call->take, 1, report_seq, out);
 	if (!call->holder)
 		return;

@@ -1,8 +1,9 @@
+/* Computes the cluster slot of a key. Called by src/central and src/lab. */
 #include "redis/slot.h"
 
 #include <string.h>
 
-/* One byte at a time; polynomial 0x1021, begun with 0. The table is the CRC of each byte. */
+/* CRC-16 by table, one byte at a time; polynomial 0x1021, initial value 0. */
 static const uint16_t table[256] = {
 	0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a,
 	0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef, 0x1231, 0x0210, 0x3273, 0x2252, 0x52b5, 0x4294,
@@ -39,7 +40,7 @@ static uint16_t crc16(const uint8_t *bytes, size_t len)
 	return crc;
 }
 
-uint16_t wr_slot_of(const void *key, size_t len)
+uint16_t wr_redis_slot_of(const void *key, size_t len)
 {
 	const uint8_t *bytes = key;
 	const uint8_t *open = memchr(bytes, '{', len);
@@ -49,7 +50,7 @@ uint16_t wr_slot_of(const void *key, size_t len)
 		open++;
 		shut = memchr(open, '}', len - (size_t)(open - bytes));
 		if (shut && shut > open)
-			return crc16(open, (size_t)(shut - open)) % WR_SLOTS;
+			return crc16(open, (size_t)(shut - open)) % WR_REDIS_SLOTS;
 	}
-	return crc16(bytes, len) % WR_SLOTS;
+	return crc16(bytes, len) % WR_REDIS_SLOTS;
 }

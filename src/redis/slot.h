@@ -1,13 +1,13 @@
-/* Which of a cluster's 16384 slots a key lives in: CRC-16/XMODEM of the key, or of what is between
- * its first { and the } behind it, if that is not empty. */
+/* The slot of a key in Redis Cluster: CRC-16/XMODEM modulo 16384. If the key contains a hash tag,
+ * {…} with at least one byte inside, only that is hashed. */
 #ifndef WR_REDIS_SLOT_H
 #define WR_REDIS_SLOT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define WR_SLOTS 16384u
+#define WR_REDIS_SLOTS 16384u
 
-uint16_t wr_slot_of(const void *key, size_t len);
+uint16_t wr_redis_slot_of(const void *key, size_t len);
 
 #endif

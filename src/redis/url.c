@@ -1,3 +1,4 @@
+/* Parses and writes Redis URLs. Called by the configuration code of serve, cli and queue. */
 #include "redis/url.h"
 
 #include <stdarg.h>
@@ -13,7 +14,7 @@ struct scheme {
 	const char *text;
 	enum wr_redis_kind kind;
 	bool tls;
-	bool path; /* of a Unix socket, in place of hosts */
+	bool path; /* a Unix socket's path replaces the hosts */
 };
 
 static const struct scheme schemes[] = {
@@ -26,13 +27,14 @@ static const struct scheme schemes[] = {
 	{"rediss+cluster", WR_REDIS_CLUSTER, true, false},
 };
 
-static int bad(struct weir_error *error, const char *why)
+static int url_error(struct weir_error *error, const char *why)
 {
 	return wr_error(error, WEIR_EINVAL, "the Redis URL %s", why);
 }
 
-/* Copies with %XX decoded. False: too long, a zero byte, or a % without two digits. */
-static bool decode(struct weir_str text, char *out, size_t max)
+/* Copies text and decodes %XX. Returns false if it is too long, contains a zero byte, or a %
+ * without two hexadecimal digits. */
+static bool decode_percent(struct weir_str text, char *out, size_t max)
 {
 	size_t len = 0;
 
@@ -54,7 +56,7 @@ static bool decode(struct weir_str text, char *out, size_t max)
 	return true;
 }
 
-static const struct scheme *take_scheme(struct weir_str *rest)
+static const struct scheme *parse_scheme(struct weir_str *rest)
 {
 	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
 		struct weir_str name = wr_str(schemes[i].text);
@@ -68,27 +70,29 @@ static const struct scheme *take_scheme(struct weir_str *rest)
 	return NULL;
 }
 
-/* Up to the last @ before the path: a password may hold an @ that nobody encoded. */
-static int take_login(struct weir_str *rest, struct wr_redis_login *login, struct weir_error *error)
+/* The login ends at the last @ before the options: a password may contain an unencoded @ or /.
+ * Hosts do not contain an @, and a path contains it only as %40. */
+static int parse_login(struct weir_str *rest, struct wr_redis_login *login,
+		       struct weir_error *error)
 {
-	struct weir_str place = wr_str_first(*rest, wr_str_find(*rest, '?'));
+	struct weir_str before = wr_str_first(*rest, wr_str_find(*rest, '?'));
 	struct weir_str user;
 	size_t at = 0, colon;
 
-	/* A password may hold a slash, too; hosts and paths hold no @ but in a path's own %40. */
-	for (size_t i = 0; i < place.len; i++)
-		if (place.ptr[i] == '@')
+	for (size_t i = 0; i < before.len; i++)
+		if (before.ptr[i] == '@')
 			at = i + 1;
 	if (at == 0)
 		return 0;
-	user = wr_str_first(place, at - 1);
+	user = wr_str_first(before, at - 1);
 	colon = wr_str_find(user, ':');
 	*rest = wr_str_from(*rest, at);
-	if (!decode(wr_str_first(user, colon), login->user, WR_REDIS_NAME_MAX) ||
+	if (!decode_percent(wr_str_first(user, colon), login->user, WR_REDIS_NAME_MAX) ||
 	    (colon < user.len &&
-	     !decode(wr_str_from(user, colon + 1), login->password, WR_REDIS_PASSWORD_MAX)))
-		return bad(error, "has a user or password that is too long, or a '%' that is not "
-				  "followed by two hexadecimal digits");
+	     !decode_percent(wr_str_from(user, colon + 1), login->password, WR_REDIS_PASSWORD_MAX)))
+		return url_error(error,
+				 "has a user or password that is too long, or a '%' that is not "
+				 "followed by two hexadecimal digits");
 	return 0;
 }
 
@@ -107,8 +111,8 @@ static bool parse_db(struct weir_str text, uint32_t *db)
 	return value <= WR_REDIS_DB_MAX;
 }
 
-static int take_option(struct weir_str option, struct wr_redis_target *target,
-		       struct weir_error *error)
+static int parse_option(struct weir_str option, struct wr_redis_target *target,
+			struct weir_error *error)
 {
 	size_t equals = wr_str_find(option, '=');
 	struct weir_str name = wr_str_first(option, equals);
@@ -117,21 +121,23 @@ static int take_option(struct weir_str option, struct wr_redis_target *target,
 	if (wr_str_equal(name, WR_STR("db")))
 		return parse_db(value, &target->db)
 			       ? 0
-			       : bad(error, "has a db= that is not a number from 0 to 65535");
+			       : url_error(error, "has a db= that is not a number from 0 to 65535");
 	if (target->kind == WR_REDIS_SENTINEL && wr_str_equal(name, WR_STR("sentinel_user")))
-		return decode(value, target->sentinel.user, WR_REDIS_NAME_MAX)
+		return decode_percent(value, target->sentinel.user, WR_REDIS_NAME_MAX)
 			       ? 0
-			       : bad(error, "has an unusable sentinel_user=");
+			       : url_error(error, "has a sentinel_user= that is too long or has a "
+						  "wrong %XX");
 	if (target->kind == WR_REDIS_SENTINEL && wr_str_equal(name, WR_STR("sentinel_password")))
-		return decode(value, target->sentinel.password, WR_REDIS_PASSWORD_MAX)
+		return decode_percent(value, target->sentinel.password, WR_REDIS_PASSWORD_MAX)
 			       ? 0
-			       : bad(error, "has an unusable sentinel_password=");
-	return bad(error, "has an option behind '?' that is none of db=, and with sentinels "
-			  "sentinel_user= and sentinel_password=");
+			       : url_error(error, "has a sentinel_password= that is too long or "
+						  "has a wrong %XX");
+	return url_error(error, "has an unknown option after '?'; the options are db=, "
+				"and for Sentinel sentinel_user= and sentinel_password=");
 }
 
-static int take_options(struct weir_str *rest, struct wr_redis_target *target,
-			struct weir_error *error)
+static int parse_options(struct weir_str *rest, struct wr_redis_target *target,
+			 struct weir_error *error)
 {
 	size_t mark = wr_str_find(*rest, '?');
 	struct weir_str options;
@@ -142,7 +148,7 @@ static int take_options(struct weir_str *rest, struct wr_redis_target *target,
 	*rest = wr_str_first(*rest, mark);
 	while (options.len) {
 		size_t end = wr_str_find(options, '&');
-		int rc = take_option(wr_str_first(options, end), target, error);
+		int rc = parse_option(wr_str_first(options, end), target, error);
 
 		if (rc < 0)
 			return rc;
@@ -170,8 +176,8 @@ static bool parse_host(struct weir_str host, const char *port, struct wr_endpoin
 	       at->kind != WR_ENDPOINT_UNIX;
 }
 
-static int take_hosts(struct weir_str *rest, struct wr_redis_target *target,
-		      struct weir_error *error)
+static int parse_hosts(struct weir_str *rest, struct wr_redis_target *target,
+		       struct weir_error *error)
 {
 	struct weir_str hosts = wr_str_first(*rest, wr_str_find(*rest, '/'));
 
@@ -180,52 +186,58 @@ static int take_hosts(struct weir_str *rest, struct wr_redis_target *target,
 		size_t end = wr_str_find(hosts, ',');
 
 		if (target->at.count == WR_ENDPOINTS_MAX)
-			return bad(error, "names more than 16 hosts; some are enough, the others "
-					  "are found through them");
+			return url_error(error,
+					 "names more than 16 hosts; a few suffice, weir finds "
+					 "the others through them");
 		if (!parse_host(wr_str_first(hosts, end),
 				target->kind == WR_REDIS_SENTINEL ? SENTINEL_PORT : REDIS_PORT,
 				&target->at.items[target->at.count++]))
-			return bad(error, "needs HOST, HOST:PORT or [IPV6]:PORT, several of them "
-					  "parted by commas");
+			return url_error(error,
+					 "needs HOST, HOST:PORT or [IPV6]:PORT, several of them "
+					 "separated by commas");
 		more = end < hosts.len;
 		hosts = wr_str_from(hosts, more ? end + 1 : end);
 	}
 	if (target->kind == WR_REDIS_SINGLE && target->at.count > 1)
-		return bad(error, "names several hosts; write redis+cluster:// or "
-				  "redis+sentinel:// for these");
+		return url_error(error, "names several hosts; use redis+cluster:// or "
+					"redis+sentinel:// for them");
 	return 0;
 }
 
-/* What is behind the hosts: /MASTER and /DB. */
-static int take_path(struct weir_str rest, struct wr_redis_target *target, struct weir_error *error)
+/* Parses the part after the hosts: /MASTER and /DB. */
+static int parse_path(struct weir_str rest, struct wr_redis_target *target,
+		      struct weir_error *error)
 {
 	if (rest.len)
 		rest = wr_str_from(rest, 1);
 	if (target->kind == WR_REDIS_SENTINEL) {
 		size_t end = wr_str_find(rest, '/');
 
-		if (end == 0 || !decode(wr_str_first(rest, end), target->master, WR_REDIS_NAME_MAX))
-			return bad(error, "needs the master's name as the sentinels know it, as in "
-					  "redis+sentinel://HOST,HOST/mymaster");
+		if (end == 0 ||
+		    !decode_percent(wr_str_first(rest, end), target->master, WR_REDIS_NAME_MAX))
+			return url_error(error, "needs the name of the master in Sentinel, as in "
+						"redis+sentinel://HOST,HOST/mymaster");
 		rest = wr_str_from(rest, end < rest.len ? end + 1 : end);
 	}
 	if (rest.len && !parse_db(rest, &target->db))
-		return bad(error, "has a path that is not a database's number, 0 to 65535");
+		return url_error(error, "has a path that is not a database number from 0 to 65535");
 	if (target->kind == WR_REDIS_CLUSTER && target->db)
-		return bad(error, "names a database, but a cluster has only 0; use --redis-prefix "
-				  "to keep users apart");
+		return url_error(error,
+				 "names a database, but a cluster has only 0; use --redis-prefix "
+				 "to separate applications");
 	return 0;
 }
 
-static int take_socket(struct weir_str rest, struct wr_redis_target *target,
-		       struct weir_error *error)
+static int parse_socket(struct weir_str rest, struct wr_redis_target *target,
+			struct weir_error *error)
 {
 	char path[WR_UNIX_PATH_MAX + 1];
 	char text[WR_ENDPOINT_TEXT];
 
-	if (!decode(rest, path, WR_UNIX_PATH_MAX))
-		return bad(error,
-			   "has a path that is not usable; a socket's has 107 bytes at most");
+	if (!decode_percent(rest, path, WR_UNIX_PATH_MAX))
+		return url_error(
+			error,
+			"has a socket path that is longer than 107 bytes or has a wrong %XX");
 	snprintf(text, sizeof text, "unix:%s", path);
 	target->at.count = 1;
 	return wr_endpoint_parse(wr_str(text), &target->at.items[0], error);
@@ -235,23 +247,23 @@ int wr_redis_target_parse(struct weir_str text, struct wr_redis_target *target,
 			  struct weir_error *error)
 {
 	struct weir_str rest = text;
-	const struct scheme *scheme = take_scheme(&rest);
+	const struct scheme *scheme = parse_scheme(&rest);
 	int rc;
 
 	*target = (struct wr_redis_target){0};
 	if (!scheme)
-		return bad(error, "begins with none of redis://, rediss://, redis+unix://, "
-				  "redis+sentinel://, rediss+sentinel://, redis+cluster://, "
-				  "rediss+cluster://");
+		return url_error(error, "must begin with redis://, rediss://, redis+unix://, "
+					"redis+sentinel://, rediss+sentinel://, redis+cluster://, "
+					"or rediss+cluster://");
 	target->kind = scheme->kind;
 	target->tls = scheme->tls;
-	if ((rc = take_login(&rest, &target->login, error)) < 0 ||
-	    (rc = take_options(&rest, target, error)) < 0)
+	if ((rc = parse_login(&rest, &target->login, error)) < 0 ||
+	    (rc = parse_options(&rest, target, error)) < 0)
 		return rc;
 	if (scheme->path)
-		return take_socket(rest, target, error);
-	rc = take_hosts(&rest, target, error);
-	return rc < 0 ? rc : take_path(rest, target, error);
+		return parse_socket(rest, target, error);
+	rc = parse_hosts(&rest, target, error);
+	return rc < 0 ? rc : parse_path(rest, target, error);
 }
 
 int wr_redis_target_password(struct wr_redis_target *target, struct weir_str password,
@@ -263,9 +275,10 @@ int wr_redis_target_password(struct wr_redis_target *target, struct weir_str pas
 	if (password.len == 0)
 		return wr_error(error, WEIR_EINVAL, "the Redis password is empty");
 	if (password.len > WR_REDIS_PASSWORD_MAX || memchr(password.ptr, 0, password.len))
-		return wr_error(error, WEIR_EINVAL,
-				"the Redis password is longer than %d bytes, or has a zero in it",
-				WR_REDIS_PASSWORD_MAX);
+		return wr_error(
+			error, WEIR_EINVAL,
+			"the Redis password is longer than %d bytes, or contains a zero byte",
+			WR_REDIS_PASSWORD_MAX);
 	memcpy(target->login.password, password.ptr, password.len);
 	target->login.password[password.len] = 0;
 	return 0;
@@ -277,13 +290,13 @@ int wr_redis_prefix_check(const char *prefix, struct weir_error *error)
 
 	if (len == 0 || len > WR_REDIS_PREFIX_MAX)
 		return wr_error(error, WEIR_EINVAL,
-				"the prefix of keys in Redis has 1 to %u letters",
+				"the prefix of keys in Redis must have 1 to %u characters",
 				WR_REDIS_PREFIX_MAX);
 	for (size_t i = 0; i < len; i++)
 		if (prefix[i] <= ' ' || prefix[i] > '~' || prefix[i] == '{' || prefix[i] == '}')
 			return wr_error(error, WEIR_EINVAL,
-					"the prefix '%s' must be printable ASCII and have no "
-					"blanks and no braces",
+					"the prefix '%s' must be printable ASCII without "
+					"blanks and braces",
 					prefix);
 	return 0;
 }
@@ -299,9 +312,9 @@ static const char *scheme_of(const struct wr_redis_target *target)
 	return "redis";
 }
 
-/* Adds to a text what there is room for. */
-__attribute__((format(printf, 3, 4))) static void add(char text[WR_REDIS_TEXT], size_t *len,
-						      const char *format, ...)
+/* Appends as much as fits. */
+__attribute__((format(printf, 3, 4))) static void append_text(char text[WR_REDIS_TEXT], size_t *len,
+							      const char *format, ...)
 {
 	va_list args;
 	int more;
@@ -316,20 +329,22 @@ __attribute__((format(printf, 3, 4))) static void add(char text[WR_REDIS_TEXT], 
 
 size_t wr_redis_target_text(const struct wr_redis_target *target, char text[WR_REDIS_TEXT])
 {
-	char place[WR_ENDPOINT_TEXT];
+	char host[WR_ENDPOINT_TEXT];
 	size_t len = 0;
 
-	add(text, &len, "%s://", scheme_of(target));
+	append_text(text, &len, "%s://", scheme_of(target));
 	for (size_t i = 0; i < target->at.count; i++) {
 		bool path = target->at.items[i].kind == WR_ENDPOINT_UNIX;
 
-		wr_endpoint_text(&target->at.items[i], place);
-		add(text, &len, "%s%s", i ? "," : "", path ? target->at.items[i].host : place);
+		wr_endpoint_text(&target->at.items[i], host);
+		append_text(text, &len, "%s%s", i ? "," : "",
+			    path ? target->at.items[i].host : host);
 	}
 	if (target->kind == WR_REDIS_SENTINEL)
-		add(text, &len, "/%s", target->master);
+		append_text(text, &len, "/%s", target->master);
 	if (target->db)
-		add(text, &len, strcmp(scheme_of(target), "redis+unix") == 0 ? "?db=%u" : "/%u",
-		    target->db);
+		append_text(text, &len,
+			    strcmp(scheme_of(target), "redis+unix") == 0 ? "?db=%u" : "/%u",
+			    target->db);
 	return len;
 }

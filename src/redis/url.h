@@ -1,14 +1,14 @@
-/* Where Redis or Valkey is, as a URL says it.
+/* The location of Redis or Valkey as a URL.
  *
  *   redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]            one server
  *   redis+unix://[USER[:PASSWORD]@]/PATH[?db=DB]          one server, by a Unix socket
  *   redis+sentinel://[USER[:PASSWORD]@]HOST[:PORT],…/MASTER[/DB]
  *   redis+cluster://[USER[:PASSWORD]@]HOST[:PORT],…       some of the cluster's nodes
  *
- * rediss, rediss+sentinel and rediss+cluster are the same by TLS. ":PASSWORD@" has no user, which
- * is how passwords without ACL are said; "USER@" wants wr_redis_target_password. User, password,
- * master and path may have %XX. Behind a ? there may be db=, sentinel_user= and sentinel_password=,
- * joined by &. */
+ * rediss, rediss+sentinel and rediss+cluster use TLS. ":PASSWORD@" has no user: the server uses
+ * requirepass instead of ACLs. "USER@" has no password: set it with wr_redis_target_password. User,
+ * password, master and path may contain %XX. Options after ? are db=, sentinel_user= and
+ * sentinel_password=, separated by &. */
 #ifndef WR_REDIS_URL_H
 #define WR_REDIS_URL_H
 
@@ -36,25 +36,25 @@ struct wr_redis_target {
 	enum wr_redis_kind kind;
 	bool tls;
 	uint32_t db;
-	struct wr_endpoint_list at; /* the server; sentinels; some nodes */
+	struct wr_endpoint_list at; /* the server, the Sentinels, or some nodes of the cluster */
 	struct wr_redis_login login;
-	struct wr_redis_login sentinel;     /* for the sentinels themselves */
-	char master[WR_REDIS_NAME_MAX + 1]; /* what the sentinels call it */
+	struct wr_redis_login sentinel;     /* login for the Sentinels */
+	char master[WR_REDIS_NAME_MAX + 1]; /* the master's name in Sentinel */
 };
 
-/* WEIR_EINVAL. No error repeats anything of the text that might be a password. */
+/* Returns 0 or WEIR_EINVAL. Error texts contain no part of the URL that might be a password. */
 int wr_redis_target_parse(struct weir_str text, struct wr_redis_target *target,
 			  struct weir_error *error);
 
-/* Replaces the password, as a file says it: newlines at the end are no part of it. WEIR_EINVAL */
+/* Sets the password, read from a file: newlines at its end are ignored. 0 or WEIR_EINVAL. */
 int wr_redis_target_password(struct wr_redis_target *target, struct weir_str password,
 			     struct weir_error *error);
 
-/* What keys begin with: letters that a log can show, and no braces, which mark what a cluster
- * hashes. WEIR_EINVAL */
+/* Checks the prefix of all keys: printable ASCII without blanks, and without braces, which mark the
+ * part that a cluster hashes. Returns 0 or WEIR_EINVAL. */
 int wr_redis_prefix_check(const char *prefix, struct weir_error *error);
 
-/* The URL without user and passwords, for people; returns its length. */
+/* Writes the URL without user and passwords, for logs. Returns its length. */
 size_t wr_redis_target_text(const struct wr_redis_target *target, char text[WR_REDIS_TEXT]);
 
 #endif

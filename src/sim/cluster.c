@@ -72,11 +72,11 @@ static void tell_slots(const uint8_t *view, struct wr_bytes *out)
 {
 	size_t ranges = 1;
 
-	for (unsigned slot = 1; slot < WR_SLOTS; slot++)
+	for (unsigned slot = 1; slot < WR_REDIS_SLOTS; slot++)
 		ranges += view[slot] != view[slot - 1];
 	wr_mini_array(out, ranges);
-	for (unsigned slot = 0, last; slot < WR_SLOTS; slot = last + 1) {
-		for (last = slot; last + 1 < WR_SLOTS && view[last + 1] == view[slot];)
+	for (unsigned slot = 0, last; slot < WR_REDIS_SLOTS; slot = last + 1) {
+		for (last = slot; last + 1 < WR_REDIS_SLOTS && view[last + 1] == view[slot];)
 			last++;
 		wr_mini_array(out, 3);
 		wr_mini_int(out, slot);
@@ -92,12 +92,12 @@ static bool turn_away(struct wr_sim_master *master, const struct weir_str *keys,
 		      bool asking, struct wr_bytes *out)
 {
 	struct wr_sim *sim = master->sim;
-	uint16_t slot = wr_slot_of(keys[0].ptr, keys[0].len);
+	uint16_t slot = wr_redis_slot_of(keys[0].ptr, keys[0].len);
 	unsigned owner = sim->cluster->view[master->server][slot];
 	const struct wr_sim_move *move = move_of(sim, slot);
 
 	for (size_t i = 1; i < count; i++)
-		if (wr_slot_of(keys[i].ptr, keys[i].len) != slot) {
+		if (wr_redis_slot_of(keys[i].ptr, keys[i].len) != slot) {
 			wr_mini_fault(master->mini, "a call for keys of several slots");
 			wr_mini_error(out, "CROSSSLOT Keys in request don't hash to the same slot");
 			return true;
@@ -169,7 +169,7 @@ static bool move_key(struct wr_sim *sim, const struct wr_sim_move *move)
 
 	for (size_t i = 0; i < WR_MINI_ROWS; i++)
 		for (const struct wr_mini_value *value = from->rows[i]; value; value = value->next)
-			if (wr_slot_of(value->key.at, value->key.len) == move->slot) {
+			if (wr_redis_slot_of(value->key.at, value->key.len) == move->slot) {
 				wr_mini_move(to, from, value);
 				return true;
 			}
@@ -233,7 +233,7 @@ static bool pick_slot(struct wr_sim *sim, unsigned server, uint16_t *slot)
 	for (size_t i = 0; i < WR_MINI_ROWS; i++)
 		for (const struct wr_mini_value *value = mini->rows[i]; value; value = value->next)
 			if (wr_dice_below(&sim->fate, ++count) == 0)
-				*slot = wr_slot_of(value->key.at, value->key.len);
+				*slot = wr_redis_slot_of(value->key.at, value->key.len);
 	return count > 0;
 }
 
@@ -294,7 +294,7 @@ void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server)
 
 	for (size_t i = 0; sim->cluster && i < WR_MINI_ROWS; i++)
 		for (struct wr_mini_value *value = mini->rows[i], *next; value; value = next) {
-			uint16_t slot = wr_slot_of(value->key.at, value->key.len);
+			uint16_t slot = wr_redis_slot_of(value->key.at, value->key.len);
 
 			next = value->next;
 			if (sim->cluster->view[server][slot] != server)
@@ -312,8 +312,8 @@ void wr_sim_cluster_start(struct wr_sim *sim)
 		return;
 	sim->cluster = wr_lab_alloc(1, sizeof *sim->cluster);
 	for (unsigned i = 0; i < shards; i++)
-		for (unsigned slot = 0; slot < WR_SLOTS; slot++)
-			sim->cluster->view[i][slot] = (uint8_t)(slot * shards / WR_SLOTS);
+		for (unsigned slot = 0; slot < WR_REDIS_SLOTS; slot++)
+			sim->cluster->view[i][slot] = (uint8_t)(slot * shards / WR_REDIS_SLOTS);
 }
 
 void wr_sim_cluster_heal(struct wr_sim *sim)

@@ -10,7 +10,8 @@ struct wr_sim_conn {
 	struct wr_sim_conn *dirty_next;
 	struct wr_sim_node *node;
 	struct wr_sim_master *master;
-	struct wr_link *link; /* NULL: the node has closed it, or was told that it is lost */
+	struct wr_central_link
+		*link; /* NULL: the node has closed it, or was told that it is lost */
 	unsigned server, number;
 	bool up, dirty;
 	bool asking;            /* its last command was ASKING */
@@ -121,8 +122,8 @@ static void to_node(struct wr_sim *sim, void *object, uint64_t word)
 	conn->node->heard_us = message->sent_us;
 	conn->node->heard_life = message->life;
 	if (!conn->lost && conn->link)
-		wr_link_input(conn->link, message->bytes, message->len, wr_sim_node_now(conn->node),
-			      wr_sim_node_mono(conn->node));
+		wr_central_link_input(conn->link, message->bytes, message->len,
+				      wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
 	free(message);
 }
 
@@ -189,7 +190,7 @@ static void to_server(struct wr_sim *sim, void *object, uint64_t word)
 static void lose(struct wr_sim *sim, void *object, uint64_t word)
 {
 	struct wr_sim_conn *conn = object;
-	struct wr_link *link = conn->link;
+	struct wr_central_link *link = conn->link;
 
 	(void)word;
 	conn->lost = true;
@@ -197,7 +198,8 @@ static void lose(struct wr_sim *sim, void *object, uint64_t word)
 	if (!link)
 		return;
 	wr_sim_note(sim, conn->node, "connection %u is lost", conn->number);
-	wr_link_down(link, "lost", wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
+	wr_central_link_down(link, "lost", wr_sim_node_now(conn->node),
+			     wr_sim_node_mono(conn->node));
 }
 
 static void connected(struct wr_sim *sim, void *object, uint64_t word)
@@ -213,7 +215,7 @@ static void connected(struct wr_sim *sim, void *object, uint64_t word)
 	}
 	conn->up = true;
 	conn->master = sim->servers[conn->server].master;
-	wr_link_up(conn->link, wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
+	wr_central_link_up(conn->link, wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
 }
 
 /* What is under way to the server arrives or not; what comes from it does not. */
@@ -242,7 +244,7 @@ void wr_sim_demote(struct wr_sim *sim, unsigned server)
 
 /* ---- what central asks of its host ---- */
 
-static void host_open(void *context, struct wr_link *link)
+static void host_open(void *context, struct wr_central_link *link)
 {
 	struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 	struct wr_sim *sim = node->sim;
@@ -261,7 +263,7 @@ static void host_open(void *context, struct wr_link *link)
 }
 
 /* What was written before arrives all the same. */
-static void host_close(void *context, struct wr_link *link)
+static void host_close(void *context, struct wr_central_link *link)
 {
 	struct wr_sim_conn *conn = link->data;
 
@@ -269,7 +271,7 @@ static void host_close(void *context, struct wr_link *link)
 	conn->link = NULL;
 }
 
-static void host_dirty(void *context, struct wr_link *link)
+static void host_dirty(void *context, struct wr_central_link *link)
 {
 	struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
 	struct wr_sim_conn *conn = link->data;
@@ -291,9 +293,9 @@ void wr_sim_flush(struct wr_sim_node *node)
 
 		node->dirty = conn->dirty_next;
 		conn->dirty = false;
-		while (conn->link && wr_link_output(conn->link, &at, &len)) {
+		while (conn->link && wr_central_link_output(conn->link, &at, &len)) {
 			wr_bytes_add(&bytes, at, len);
-			wr_link_sent(conn->link, len);
+			wr_central_link_sent(conn->link, len);
 		}
 		if (bytes.len && conn->up && !node->freeing)
 			send(node->sim, conn, to_server, &bytes, &conn->out_ns, NULL);
@@ -359,10 +361,10 @@ const struct wr_central_host wr_sim_host = {.open = host_open,
 					    .close = host_close,
 					    .dirty = host_dirty,
 					    .wake_at = host_wake_at,
-					    .say = host_say,
+					    .log = host_say,
 					    .secret = host_secret,
 					    .nodes = host_nodes,
-					    .heard = host_heard};
+					    .message = host_heard};
 
 /* ---- the end ---- */
 

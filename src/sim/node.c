@@ -189,7 +189,7 @@ void wr_sim_serve_start(struct wr_sim_node *node)
 		if (i == node->server)
 			continue;
 		seat_start(&node->others[other], node, i);
-		wr_central_peer(node->home.central, node->others[other++].central);
+		wr_central_add_region(node->home.central, node->others[other++].central);
 	}
 }
 

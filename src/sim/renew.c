@@ -13,8 +13,8 @@ static void go_on(struct wr_sim *sim, void *object, uint64_t life)
 
 	if (node->life != life || !node->table)
 		return;
-	if (node->home.central && wr_central_drain(node->home.central, wr_sim_node_now(node),
-						   wr_sim_node_mono(node)) > 0) {
+	if (node->home.central && wr_central_shut_down(node->home.central, wr_sim_node_now(node),
+						       wr_sim_node_mono(node)) > 0) {
 		wr_sim_at(sim, sim->now_ns + LOOK_NS, node, go_on, node, life);
 		return;
 	}

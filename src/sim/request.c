@@ -47,7 +47,7 @@ void wr_sim_requests_end(struct wr_sim_node *node)
 		if (!request->number)
 			continue;
 		if (request->asking)
-			wr_central_leave(node->home.central, &request->store);
+			wr_central_cancel(node->home.central, &request->store);
 		request_end(request);
 	}
 }
@@ -308,7 +308,7 @@ static void leave(struct wr_sim *sim, void *object, uint64_t number)
 		return;
 	wr_sim_note(sim, request->node, "client of %llu leaves", (unsigned long long)number);
 	if (asked)
-		wr_central_leave(request->node->home.central, &request->store);
+		wr_central_cancel(request->node->home.central, &request->store);
 	request->asking = false;
 	if (weir_ask_cancel(request->ask, wr_sim_node_now(request->node)) == 0 && !asked)
 		tell(request);

@@ -71,8 +71,8 @@ struct wr_sim_move {
 };
 
 struct wr_sim_cluster {
-	uint8_t view[WR_SIM_SERVERS][WR_SLOTS]; /* who serves a slot, as a server knows it */
-	uint16_t number[WR_SLOTS];              /* +1 with each new owner */
+	uint8_t view[WR_SIM_SERVERS][WR_REDIS_SLOTS]; /* who serves a slot, as a server knows it */
+	uint16_t number[WR_REDIS_SLOTS];              /* +1 with each new owner */
 	struct wr_sim_move moves[WR_SIM_MOVES];
 	uint64_t moved; /* that began */
 	uint64_t down_until_ns[WR_SIM_SERVERS];

@@ -1,3 +1,4 @@
+/* Implements exchange_rig.h. */
 #include "exchange_rig.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ int open_table(void **state)
 	(void)state;
 	if (weir_open(&opts, &table, NULL) < 0)
 		return -1;
-	/* It lasts as long as it is open. */
+	/* The open file remains usable. */
 	weir_remove("exchange", dir, NULL);
 	return rmdir(dir);
 }
@@ -47,7 +48,7 @@ const struct wr_central_opts *node_opts(const char *region)
 	return &opts;
 }
 
-/* ---- deciders ---- */
+/* ---- processes that use counters ---- */
 
 static const struct weir_limit fixed = {.size = sizeof fixed,
 					.algorithm = WEIR_FIXED_WINDOW,
@@ -68,7 +69,7 @@ int claim(const struct rig *rig, uint64_t key)
 	return wr_exchange_claim(table, (struct wr_key){key}, &name, rig->mono_ns);
 }
 
-int use(const struct rig *rig, uint64_t key, int64_t cost)
+int use_counter(const struct rig *rig, uint64_t key, int64_t cost)
 {
 	int slot = claim(rig, key);
 
@@ -77,14 +78,14 @@ int use(const struct rig *rig, uint64_t key, int64_t cost)
 	return slot;
 }
 
-uint32_t charged(const struct rig *rig, int slot)
+uint32_t charged_units(const struct rig *rig, int slot)
 {
 	return wr_exchange_charged(table, slot, &fixed, rig->now_ns);
 }
 
 /* ---- Redis ---- */
 
-const char *behind_key(struct peer *peer, const struct wr_script *script)
+const char *args_after_key(struct peer *peer, const struct wr_script *script)
 {
 	const char *command = next_command(peer), *at;
 	char begin[80];
@@ -97,16 +98,16 @@ const char *behind_key(struct peer *peer, const struct wr_script *script)
 	return at + strlen("}:e:fixed_window/1m ");
 }
 
-void assert_said(struct peer *peer, const char *region, const char *state)
+void assert_exchange_args(struct peer *peer, const char *region, const char *state)
 {
-	const char *said = behind_key(peer, &wr_script_exchange);
+	const char *args = args_after_key(peer, &wr_script_exchange);
 	char begin[64];
 
 	snprintf(begin, sizeof begin, "%s/a1b2c3d4.", region);
-	assert_memory_equal(said, begin, strlen(begin));
-	said = strchr(said, ' ');
-	assert_non_null(said);
-	assert_string_equal(said + 1, state);
+	assert_memory_equal(args, begin, strlen(begin));
+	args = strchr(args, ' ');
+	assert_non_null(args);
+	assert_string_equal(args + 1, state);
 }
 
 const char *state_text(uint64_t window, int plus, int minus, int before, const char *regions)

@@ -1,3 +1,4 @@
+/* Implements lease_rig.h. */
 #include "lease_rig.h"
 
 #include <stdio.h>
@@ -11,9 +12,9 @@
 #define OWNER 0xabcdefull
 
 struct weir_table *table;
-static struct rig *in_use; /* whose clock Redis has, too */
+static struct rig *in_use; /* Redis uses its clock */
 
-/* The file has its name only for a moment. */
+/* The file is unlinked at once; the open table remains usable. */
 int open_table(void **state)
 {
 	char dir[] = "/tmp/weir-test-lease-XXXXXX";
@@ -36,7 +37,7 @@ int close_table(void **state)
 	return 0;
 }
 
-struct rig *begin(void)
+struct rig *begin_lease_rig(void)
 {
 	struct wr_central_opts opts = {
 		.holder = {0xa, 0xb}, .table = table, .owner = OWNER, .timeout_ns = 20 * MS};
@@ -45,7 +46,7 @@ struct rig *begin(void)
 	return in_use;
 }
 
-/* ---- spenders ---- */
+/* ---- processes that spend units ---- */
 
 bool spend_from(const struct rig *rig, uint64_t key, uint32_t limit, int64_t cost)
 {
@@ -67,14 +68,14 @@ int spend(const struct rig *rig, uint64_t key, int times)
 
 /* ---- Redis ---- */
 
-void ask(struct rig *rig, struct asker *asker, uint64_t key)
+void ask_one(struct rig *rig, struct asker *asker, uint64_t key)
 {
 	struct item item = {.key = key, .cost = 1, .limit = LIMIT, .leased = true};
 
 	take(rig, asker, &item, 1);
 }
 
-const char *said(struct peer *peer)
+const char *lease_args(struct peer *peer)
 {
 	const char *command = next_command(peer);
 	char begin[80];
@@ -100,25 +101,29 @@ const char *leased(bool admitted, int remaining, int granted, uint64_t ttl_ms, b
 	return bytes;
 }
 
+void answer_one(struct rig *rig, struct asker *asker, uint64_t key, struct peer *peer,
+		const char *bytes)
+{
+	ask_one(rig, asker, key);
+	lease_args(peer);
+	reply(peer, bytes);
+}
+
 struct peer *borrow(struct rig *rig, uint64_t key, int granted)
 {
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
-	ask(rig, &asker, key);
-	said(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
-	ask(rig, &asker, key);
-	said(peer);
-	reply(peer, leased(true, 900, granted, granted ? 1000 : 0, true));
+	answer_one(rig, &asker, key, peer, leased(true, 999, 0, 0, true));
+	answer_one(rig, &asker, key, peer, leased(true, 900, granted, granted ? 1000 : 0, true));
 	assert_admitted(&asker);
 	return peer;
 }
 
-uint32_t drain(struct rig *rig)
+uint32_t shut_down(struct rig *rig)
 {
-	uint32_t left = wr_central_drain(rig->central, rig->now_ns, rig->mono_ns);
+	uint32_t left = wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns);
 
-	turn(rig);
+	run_turn(rig);
 	return left;
 }

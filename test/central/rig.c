@@ -1,3 +1,4 @@
+/* Implements rig.h: a host in memory and servers that answer handshakes, heartbeats and INFO. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ struct trouble *rig_trouble(struct rig *rig, uint16_t port)
 	return &rig->troubles[rig->trouble_count++];
 }
 
-static void host_open(void *context, struct wr_link *link)
+static void host_open(void *context, struct wr_central_link *link)
 {
 	struct rig *rig = context;
 	struct peer *peer = &rig->peers[rig->peer_count++];
@@ -46,11 +47,11 @@ static void host_open(void *context, struct wr_link *link)
 	link->data = peer;
 	if (trouble_of(rig, peer->port)->refuses) {
 		peer->link = NULL;
-		wr_link_down(link, "Connection refused", rig->now_ns, rig->mono_ns);
+		wr_central_link_down(link, "Connection refused", rig->now_ns, rig->mono_ns);
 	}
 }
 
-static void host_close(void *context, struct wr_link *link)
+static void host_close(void *context, struct wr_central_link *link)
 {
 	struct peer *peer = link->data;
 
@@ -59,7 +60,7 @@ static void host_close(void *context, struct wr_link *link)
 	peer->link = NULL;
 }
 
-static void host_dirty(void *context, struct wr_link *link)
+static void host_dirty(void *context, struct wr_central_link *link)
 {
 	struct rig *rig = context;
 
@@ -77,9 +78,9 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 static void host_say(void *context, enum wr_say level, const char *text)
 {
 	struct rig *rig = context;
-	size_t len = strlen(rig->said);
+	size_t len = strlen(rig->logged);
 
-	snprintf(rig->said + len, sizeof rig->said - len, "%d %s\n", (int)level, text);
+	snprintf(rig->logged + len, sizeof rig->logged - len, "%d %s\n", (int)level, text);
 }
 
 static void host_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
@@ -137,8 +138,8 @@ void rig_start(struct rig *rig, const struct wr_central_opts *given)
 	opts.seed = SEED;
 	if (wr_central_new(&opts, &host, rig, rig->now_ns, rig->mono_ns, &rig->central, &error) < 0)
 		fail_msg("%s", error.text);
-	turn(rig);
-	pass(rig, 0);
+	run_turn(rig);
+	pass_time(rig, 0);
 }
 
 struct rig *rig_new(const char *url, const struct wr_central_opts *opts)
@@ -168,8 +169,8 @@ void reply(struct peer *peer, const char *bytes)
 	memmove(peer->commands, peer->commands + 1, (size_t)--peer->waiting * COMMAND_BYTES);
 	if (peer->taken)
 		peer->taken--;
-	wr_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), peer->rig->now_ns,
-		      peer->rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), peer->rig->now_ns,
+			      peer->rig->mono_ns);
 }
 
 static bool begins(const char *text, const char *with)
@@ -177,7 +178,7 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-static const char *bulk(const char *text)
+static const char *bulk_reply(const char *text)
 {
 	static char bytes[8192];
 
@@ -222,7 +223,7 @@ static const char *sentinel_reply(uint16_t master, const char *command)
 	return bytes;
 }
 
-/* What a server answers by itself; NULL: the test does. */
+/* The reply of a server that answers by itself; NULL: the test answers. */
 static const char *answer_of(struct peer *peer, const char *command)
 {
 	struct rig *rig = peer->rig;
@@ -242,13 +243,13 @@ static const char *answer_of(struct peer *peer, const char *command)
 	if (begins(command, "TIME"))
 		return time_reply(rig);
 	if (begins(command, "INFO"))
-		return bulk(rig->info);
+		return bulk_reply(rig->info);
 	if (begins(command, "CLUSTER SLOTS"))
 		return rig->slots;
 	if (begins(command, "SENTINEL"))
 		return sentinel_reply(trouble->names ? trouble->names : rig->master, command);
 	if (begins(command, "GET"))
-		return rig->secret_hex[0] ? bulk(rig->secret_hex) : "$-1\r\n";
+		return rig->secret_hex[0] ? bulk_reply(rig->secret_hex) : "$-1\r\n";
 	if (begins(command, "SET"))
 		return set_secret(rig, command);
 	if (begins(command, "XREAD")) {
@@ -270,7 +271,7 @@ static const char *answer_of(struct peer *peer, const char *command)
 	return NULL;
 }
 
-static void serve(struct peer *peer)
+static void answer_by_itself(struct peer *peer)
 {
 	while (peer->link && peer->waiting) {
 		const char *bytes = answer_of(peer, peer->commands[0]);
@@ -294,7 +295,8 @@ static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint8_t
 	return at + 2;
 }
 
-/* "EVALSHA … 1 key …": arguments parted by blanks, in which a script's text is cut. */
+/* Reads a command as "EVALSHA … 1 key …": arguments separated by blanks, with a script's text
+ * cut. */
 static const uint8_t *read_command(struct peer *peer, const uint8_t *at, const uint8_t *end)
 {
 	char *text = peer->commands[peer->waiting];
@@ -317,17 +319,17 @@ static const uint8_t *read_command(struct peer *peer, const uint8_t *at, const u
 	return at;
 }
 
-static void fetch(struct peer *peer)
+static void fetch_output(struct peer *peer)
 {
 	const uint8_t *bytes, *at;
 	size_t len;
 
-	while (peer->link && wr_link_output(peer->link, &bytes, &len)) {
+	while (peer->link && wr_central_link_output(peer->link, &bytes, &len)) {
 		peer->rig->writes++;
 		peer->rig->bytes += len;
 		for (at = bytes; at < bytes + len;)
 			at = read_command(peer, at, bytes + len);
-		wr_link_sent(peer->link, len);
+		wr_central_link_sent(peer->link, len);
 	}
 }
 
@@ -341,12 +343,12 @@ static bool connect_all(struct rig *rig)
 		if (!peer->link || peer->up || trouble_of(rig, peer->port)->silent)
 			continue;
 		peer->up = any = true;
-		wr_link_up(peer->link, rig->now_ns, rig->mono_ns);
+		wr_central_link_up(peer->link, rig->now_ns, rig->mono_ns);
 	}
 	return any;
 }
 
-void turn(struct rig *rig)
+void run_turn(struct rig *rig)
 {
 	int turns = 0;
 
@@ -358,18 +360,18 @@ void turn(struct rig *rig)
 		memcpy(dirty, rig->dirty, sizeof dirty);
 		rig->dirty_count = 0;
 		for (int i = 0; i < count; i++)
-			fetch(dirty[i]);
+			fetch_output(dirty[i]);
 		for (int i = 0; i < rig->peer_count; i++)
-			serve(&rig->peers[i]);
+			answer_by_itself(&rig->peers[i]);
 	}
 }
 
-void pass(struct rig *rig, uint64_t ns)
+void pass_time(struct rig *rig, uint64_t ns)
 {
 	uint64_t end = rig->mono_ns + ns;
 	int ticks = 0;
 
-	turn(rig);
+	run_turn(rig);
 	while (rig->waking && rig->wake_ns <= end) {
 		uint64_t at = rig->wake_ns > rig->mono_ns ? rig->wake_ns : rig->mono_ns;
 
@@ -378,7 +380,7 @@ void pass(struct rig *rig, uint64_t ns)
 		rig->mono_ns = at;
 		rig->waking = false;
 		wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);
-		turn(rig);
+		run_turn(rig);
 	}
 	rig->now_ns += end - rig->mono_ns;
 	rig->mono_ns = end;
@@ -394,19 +396,19 @@ struct peer *peer_at(struct rig *rig, uint16_t port)
 
 const char *next_command(struct peer *peer)
 {
-	turn(peer->rig);
+	run_turn(peer->rig);
 	if (!peer->link)
 		return NULL;
-	serve(peer);
+	answer_by_itself(peer);
 	return peer->taken < peer->waiting ? peer->commands[peer->taken++] : NULL;
 }
 
-void cut(struct peer *peer, const char *why)
+void cut_peer(struct peer *peer, const char *why)
 {
-	struct wr_link *link = peer->link;
+	struct wr_central_link *link = peer->link;
 
 	peer->link = NULL;
-	wr_link_down(link, why, peer->rig->now_ns, peer->rig->mono_ns);
+	wr_central_link_down(link, why, peer->rig->now_ns, peer->rig->mono_ns);
 }
 
 const char *taken_all(int n, const int64_t (*values)[5])
@@ -523,7 +525,7 @@ void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
 	take(rig, asker, &item, 1);
 }
 
-void tell(struct rig *rig, uint8_t kind, const struct item *items, size_t count)
+void send_question(struct rig *rig, uint8_t kind, const struct item *items, size_t count)
 {
 	const uint8_t *bytes;
 	size_t len = question(kind, items, count, &bytes);

@@ -1,4 +1,4 @@
-/* A cluster: slots found, moved, being moved; nodes that come and go. */
+/* Redis Cluster: slots that are found, moved and being moved; nodes that come and go. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -15,13 +15,13 @@ static const char three[] =
 	"*3\r\n:5461\r\n:10922\r\n*2\r\n$0\r\n\r\n:7001\r\n"
 	"*3\r\n:10923\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:7002\r\n$2\r\nid\r\n";
 
-/* 7001's replica 7003 has taken over. */
+/* The replica 7003 of 7001 has been promoted. */
 static const char promoted[] = "*3\r\n"
 			       "*3\r\n:0\r\n:5460\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n"
 			       "*3\r\n:5461\r\n:10922\r\n*2\r\n$9\r\n127.0.0.1\r\n:7003\r\n"
 			       "*3\r\n:10923\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:7002\r\n";
 
-static struct rig *begin(void)
+static struct rig *begin_cluster(void)
 {
 	struct rig *rig = rig_begin(URL);
 
@@ -39,10 +39,10 @@ static uint16_t slot_of(uint64_t key)
 
 	for (int i = 0; i < 22; i++, bits >>= 6)
 		text[i] = letters[(unsigned)bits & 63];
-	return wr_slot_of(text, sizeof text);
+	return wr_redis_slot_of(text, sizeof text);
 }
 
-/* A key whose slot is within. */
+/* A key whose slot is in this range. */
 static uint64_t key_in(uint16_t first, uint16_t last)
 {
 	for (uint64_t key = 1;; key++)
@@ -50,7 +50,7 @@ static uint64_t key_in(uint16_t first, uint16_t last)
 			return key;
 }
 
-static const struct wr_shard_info *shard(struct rig *rig, uint16_t port)
+static const struct wr_central_shard_info *shard_info_at(struct rig *rig, uint16_t port)
 {
 	char at[32];
 
@@ -64,7 +64,7 @@ static const struct wr_shard_info *shard(struct rig *rig, uint16_t port)
 
 static void test_slots(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct item items[3] = {{.key = key_in(0, 5460), .cost = 1},
 				{.key = key_in(5461, 10922), .cost = 1},
 				{.key = key_in(10923, 16383), .cost = 1}};
@@ -73,8 +73,8 @@ static void test_slots(void **state)
 	(void)state;
 	assert_int_equal(info(rig)->shard_count, 3);
 	assert_true(info(rig)->all_up);
-	assert_int_equal(shard(rig, 7000)->slots, 5461);
-	assert_int_equal(shard(rig, 7001)->slots, 5462);
+	assert_int_equal(shard_info_at(rig, 7000)->slots, 5461);
+	assert_int_equal(shard_info_at(rig, 7001)->slots, 5462);
 	take(rig, &asker, items, 3);
 	for (uint16_t port = 7000; port < 7003; port++)
 		assert_non_null(next_command(peer_at(rig, port)));
@@ -84,12 +84,12 @@ static void test_slots(void **state)
 	}
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(asker.answers[i].remaining, 1 + i);
-	assert_int_equal(shard(rig, 7002)->counts.admitted, 1);
+	assert_int_equal(shard_info_at(rig, 7002)->counts.admitted, 1);
 	rig_free(rig);
 }
 
-/* Questions asked before the map is known wait for it. */
-static void test_before_the_map(void **state)
+/* Questions wait for the first slot map. */
+static void test_questions_wait_for_slot_map(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker asker = {.done = 0};
@@ -100,16 +100,16 @@ static void test_before_the_map(void **state)
 	rig_start(rig, NULL);
 	take_one(rig, &asker, key_in(10923, 16383), 1);
 	assert_pending(&asker);
-	pass(rig, 10 * MS);
+	pass_time(rig, 10 * MS);
 	rig_trouble(rig, 7000)->silent = false;
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(next_command(peer_at(rig, 7002)));
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	rig_free(rig);
 }
 
-/* The first host is down, the second knows. */
+/* The first host is down; the second returns the map. */
 static void test_second_host(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -124,13 +124,13 @@ static void test_second_host(void **state)
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	take_one(rig, &asker, key_in(0, 5460), 1);
-	assert_failed(&asker); /* its shard is away */
+	assert_failed(&asker); /* its shard is down */
 	assert_false(info(rig)->all_up);
 	assert_true(info(rig)->any_up);
 	rig_free(rig);
 }
 
-static void test_nobody_there(void **state)
+static void test_no_node_reachable(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker asker = {.done = 0};
@@ -139,14 +139,14 @@ static void test_nobody_there(void **state)
 	rig->slots = three;
 	rig_trouble(rig, 7000)->refuses = rig_trouble(rig, 7001)->refuses = true;
 	rig_start(rig, NULL);
-	pass(rig, 5 * MS);
+	pass_time(rig, 5 * MS);
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
-	assert_int_equal(faults(rig, WR_FAULT_NOWHERE), 1);
-	pass(rig, 10000 * MS);
+	assert_int_equal(faults(rig, WR_FAULT_NO_OWNER), 1);
+	pass_time(rig, 10000 * MS);
 	assert_in_range(rig->peer_count, 10, 130);
 	rig_trouble(rig, 7000)->refuses = rig_trouble(rig, 7001)->refuses = false;
-	pass(rig, 2500 * MS);
+	pass_time(rig, 2500 * MS);
 	assert_int_equal(info(rig)->shard_count, 3);
 	rig_free(rig);
 }
@@ -159,45 +159,45 @@ static void test_no_cluster(void **state)
 	(void)state;
 	rig->slots = "-ERR This instance has cluster support disabled\r\n";
 	rig_start(rig, NULL);
-	assert_non_null(strstr(rig->said, "cluster support disabled; a server that is no cluster"));
+	assert_non_null(strstr(rig->logged, "cluster support disabled; use redis://"));
 	take_one(rig, &asker, 1, 1);
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_failed(&asker);
 	rig_free(rig);
 }
 
 /* ---- redirections ---- */
 
-/* The slot has moved: asked there, remembered, and the map is asked for again. */
+/* MOVED: the question is repeated there, the new owner is remembered, and the map is read again. */
 static void test_moved(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(0, 5460);
 	char moved[64];
 
 	(void)state;
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	snprintf(moved, sizeof moved, "-MOVED %u 127.0.0.1:7002\r\n", slot_of(key));
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7000)));
-	rig->slots = NULL; /* not answered yet */
+	rig->slots = NULL; /* no reply yet */
 	reply(peer_at(rig, 7000), moved);
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVALSHA", 7);
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_MOVED), 1);
 	assert_int_equal(info(rig)->counts.again, 1);
-	take_one(rig, &asker, key, 1); /* at once to the right one */
-	turn(rig);
+	take_one(rig, &asker, key, 1); /* goes directly to the new owner */
+	run_turn(rig);
 	assert_non_null(next_command(peer_at(rig, 7002)));
 	rig_free(rig);
 }
 
-/* To a node nobody has heard of. */
+/* MOVED to an unknown node. */
 static void test_moved_to_new_node(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(0, 5460);
 	char moved[64];
@@ -207,16 +207,16 @@ static void test_moved_to_new_node(void **state)
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	reply(peer_at(rig, 7000), moved);
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(next_command(peer_at(rig, 7009)));
 	reply(peer_at(rig, 7009), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	rig_free(rig);
 }
 
-static void test_moved_in_circles(void **state)
+static void test_redirection_loop(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(0, 5460);
 	char moved[2][64];
@@ -238,10 +238,10 @@ static void test_moved_in_circles(void **state)
 	rig_free(rig);
 }
 
-/* The slot is being moved: this one question goes there, with an ASKING before it. */
-static void test_ask(void **state)
+/* ASK: only this question goes to the other node, preceded by ASKING. */
+static void test_ask_redirection(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(0, 5460);
 	char text[64];
@@ -255,23 +255,24 @@ static void test_ask(void **state)
 	assert_string_equal(next_command(peer_at(rig, 7002)), "ASKING");
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVALSHA", 7);
 	reply(peer_at(rig, 7002), "+OK\r\n");
-	reply(peer_at(rig, 7002), "-NOSCRIPT\r\n"); /* where it has to be said again */
-	pass(rig, 0);
-	/* Without another ASKING it would be sent back, and never get the script there. */
+	reply(peer_at(rig, 7002), "-NOSCRIPT\r\n"); /* ASKING must be repeated */
+	pass_time(rig, 0);
+	/* Without another ASKING the call would be redirected back, and the script would never be
+	 * loaded. */
 	assert_string_equal(next_command(peer_at(rig, 7002)), "ASKING");
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVAL -", 6);
 	reply(peer_at(rig, 7002), "+OK\r\n");
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
-	take_one(rig, &asker, key, 1); /* the next one begins where the slot still is */
+	take_one(rig, &asker, key, 1); /* the next question starts at the old node */
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	rig_free(rig);
 }
 
-/* Some keys are here and some there: in a moment they will not be. */
+/* TRYAGAIN: the keys are split over two nodes for a moment. The call is retried. */
 static void test_tryagain(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(0, 5460);
 
@@ -280,9 +281,9 @@ static void test_tryagain(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_non_null(next_command(peer_at(rig, 7000)));
 		reply(peer_at(rig, 7000), "-TRYAGAIN Multiple keys request during rehashing\r\n");
-		pass(rig, 1 * MS);
+		pass_time(rig, 1 * MS);
 		assert_null(next_command(peer_at(rig, 7000)));
-		pass(rig, 1 * MS);
+		pass_time(rig, 1 * MS);
 	}
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	reply(peer_at(rig, 7000), taken(true, 9, 0, 1));
@@ -290,71 +291,71 @@ static void test_tryagain(void **state)
 	assert_int_equal(faults(rig, WR_FAULT_TRYAGAIN), 3);
 	take_one(rig, &asker, key, 1); /* but not beyond the timeout */
 	assert_non_null(next_command(peer_at(rig, 7000)));
-	pass(rig, 19 * MS);
+	pass_time(rig, 19 * MS);
 	reply(peer_at(rig, 7000), "-TRYAGAIN\r\n");
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_failed(&asker);
-	pass(rig, 10 * MS);
+	pass_time(rig, 10 * MS);
 	assert_null(next_command(peer_at(rig, 7000)));
 	rig_free(rig);
 }
 
 /* ---- nodes that come and go ---- */
 
-/* A master dies; others are asked until its replica has taken over. */
+/* A master dies; the other nodes are asked until its replica is promoted. */
 static void test_promotion(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(5461, 10922);
 
 	(void)state;
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	rig_trouble(rig, 7001)->refuses = true;
-	cut(peer_at(rig, 7001), "reset");
-	pass(rig, 10 * MS);
+	cut_peer(peer_at(rig, 7001), "reset");
+	pass_time(rig, 10 * MS);
 	take_one(rig, &asker, key, 1);
 	assert_failed(&asker);
-	take_one(rig, &asker, key_in(0, 5460), 1); /* others are not bothered */
+	take_one(rig, &asker, key_in(0, 5460), 1); /* other shards are not affected */
 	assert_pending(&asker);
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	reply(peer_at(rig, 7000), taken(true, 9, 0, 1));
 	rig->slots = promoted;
-	pass(rig, 700 * MS);
-	assert_non_null(shard(rig, 7003));
-	assert_null(shard(rig, 7001));
+	pass_time(rig, 700 * MS);
+	assert_non_null(shard_info_at(rig, 7003));
+	assert_null(shard_info_at(rig, 7001));
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7003)));
 	reply(peer_at(rig, 7003), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_true(info(rig)->all_up);
-	pass(rig, 5000 * MS);
-	assert_null(peer_at(rig, 7001)); /* nobody asks for it any more */
+	pass_time(rig, 5000 * MS);
+	assert_null(peer_at(rig, 7001)); /* the connection is closed */
 	rig_free(rig);
 }
 
-/* The cluster says it is down: a failure, and the map is asked for. */
+/* CLUSTERDOWN counts as a failure, and the map is read again. */
 static void test_clusterdown(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(5461, 10922);
 
 	(void)state;
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7001)));
 	rig->slots = promoted;
 	reply(peer_at(rig, 7001), "-CLUSTERDOWN Hash slot not served\r\n");
 	assert_failed(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_CLUSTERDOWN), 1);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_non_null(peer_at(rig, 7003));
 	rig_free(rig);
 }
 
-/* Slots nobody serves. */
-static void test_holes(void **state)
+/* Slots without an owner. */
+static void test_slots_without_owner(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker asker = {.done = 0};
@@ -364,18 +365,18 @@ static void test_holes(void **state)
 	rig_start(rig, NULL);
 	take_one(rig, &asker, key_in(5461, 16383), 1);
 	assert_failed(&asker);
-	assert_int_equal(faults(rig, WR_FAULT_NOWHERE), 1);
+	assert_int_equal(faults(rig, WR_FAULT_NO_OWNER), 1);
 	rig->slots = three;
-	pass(rig, 600 * MS);
+	pass_time(rig, 600 * MS);
 	take_one(rig, &asker, key_in(5461, 16383), 1);
 	assert_pending(&asker);
 	rig_free(rig);
 }
 
-/* Two limits of a descriptor whose slot is being moved: one key is here, the other is there. */
-static void test_tryagain_asks_singly(void **state)
+/* Two limits of a descriptor whose slot is being moved: the keys are on different nodes. */
+static void test_tryagain_splits_call(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_cluster();
 	struct asker asker = {.done = 0};
 	uint64_t key = key_in(0, 5460);
 	struct item items[] = {{.key = key, .cost = 1, .id = "a"},
@@ -391,7 +392,7 @@ static void test_tryagain_asks_singly(void **state)
 	take(rig, &asker, items, 2);
 	assert_non_null(strstr(next_command(from), "}:b 3 1 10"));
 	reply(from, "-TRYAGAIN Multiple keys request during rehashing\r\n");
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_non_null(strstr(next_command(from), "}:b 3 1 10"));
 	assert_non_null(strstr(next_command(from), "}:a 3 1 10"));
 	assert_null(next_command(from));
@@ -404,11 +405,11 @@ static void test_tryagain_asks_singly(void **state)
 	reply(to, taken(false, 0, 1000000, 0));
 	assert_int_equal(flags_of(&asker, 0), WR_ANSWER_ADMITTED);
 	assert_int_equal(flags_of(&asker, 1), 0);
-	/* What one took goes back the same way. */
-	tell(rig, WR_QUESTION_RETURN, back, 2);
+	/* Give-backs are split in the same way. */
+	send_question(rig, WR_QUESTION_RETURN, back, 2);
 	assert_non_null(strstr(next_command(from), "}:b:r 131 -1"));
 	reply(from, "-TRYAGAIN\r\n");
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_non_null(next_command(from));
 	assert_non_null(next_command(from));
 	reply(from, taken(true, 9, 0, 1));
@@ -422,19 +423,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slots),
-		cmocka_unit_test(test_before_the_map),
+		cmocka_unit_test(test_questions_wait_for_slot_map),
 		cmocka_unit_test(test_second_host),
-		cmocka_unit_test(test_nobody_there),
+		cmocka_unit_test(test_no_node_reachable),
 		cmocka_unit_test(test_no_cluster),
 		cmocka_unit_test(test_moved),
 		cmocka_unit_test(test_moved_to_new_node),
-		cmocka_unit_test(test_moved_in_circles),
-		cmocka_unit_test(test_ask),
+		cmocka_unit_test(test_redirection_loop),
+		cmocka_unit_test(test_ask_redirection),
 		cmocka_unit_test(test_tryagain),
-		cmocka_unit_test(test_tryagain_asks_singly),
+		cmocka_unit_test(test_tryagain_splits_call),
 		cmocka_unit_test(test_promotion),
 		cmocka_unit_test(test_clusterdown),
-		cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_slots_without_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

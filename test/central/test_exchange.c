@@ -1,5 +1,5 @@
-/* Counters that nodes tell each other about: what goes to Redis and when, and what comes back into
- * the table. The test is Redis. */
+/* Exchange of counters between nodes: what is sent to Redis and when, and what is stored in the
+ * table. The test plays Redis. */
 #include "exchange_rig.h"
 
 static void test_used_counters_are_exchanged(void **state)
@@ -9,107 +9,107 @@ static void test_used_counters_are_exchanged(void **state)
 	int slot;
 
 	(void)state;
-	pass(rig, 3 * SYNC);
+	pass_time(rig, 3 * SYNC);
 	assert_null(next_command(peer));
-	slot = use(rig, 1, 5);
-	use(rig, 1, -2);
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW, 5, 2, 0, ""));
+	slot = use_counter(rig, 1, 5);
+	use_counter(rig, 1, -2);
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 5, 2, 0, ""));
 	assert_null(next_command(peer));
 	reply(peer, sums(30, 1, 8, 2));
-	turn(rig);
-	assert_int_equal(charged(rig, slot), 29);
+	run_turn(rig);
+	assert_int_equal(charged_units(rig, slot), 29);
 	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
-	/* Nothing happens: nothing is said. */
-	pass(rig, 5 * SYNC);
+	/* Without use, nothing is sent. */
+	pass_time(rig, 5 * SYNC);
 	assert_null(next_command(peer));
-	use(rig, 1, 1);
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW, 6, 2, 0, ""));
+	use_counter(rig, 1, 1);
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 6, 2, 0, ""));
 	reply(peer, sums(33, 1, 8, 2));
-	turn(rig);
-	assert_int_equal(charged(rig, slot), 32);
+	run_turn(rig);
+	assert_int_equal(charged_units(rig, slot), 32);
 	assert_int_equal(info(rig)->counts.exchanges, 2);
-	/* 5 were admitted between two turns, by two others as well, in 100 ms and no time. */
+	/* 5 units between two rounds, two other nodes, 100 ms between rounds, no delay. */
 	assert_int_equal(info(rig)->overshoot_ppm, 2 * (2 * 5) * 10000);
 	free_slots(rig);
 }
 
-static void test_windows_go_on(void **state)
+static void test_next_windows(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
 	struct peer *peer = peer_at(rig, 6379);
-	int slot = use(rig, 1, 5);
+	int slot = use_counter(rig, 1, 5);
 
 	(void)state;
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
 	reply(peer, sums(10, 0, 0, 1));
-	pass(rig, MINUTE);
-	use(rig, 1, 1);
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW + 1, 1, 0, 5, ""));
+	pass_time(rig, MINUTE);
+	use_counter(rig, 1, 1);
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW + 1, 1, 0, 5, ""));
 	reply(peer, sums(2, 0, 15, 1));
-	turn(rig);
-	assert_int_equal(charged(rig, slot), 2);
+	run_turn(rig);
+	assert_int_equal(charged_units(rig, slot), 2);
 	free_slots(rig);
 }
 
-/* An answer that does not come is asked for again, in the numbers of then. */
+/* A call without an answer is repeated, with the current numbers. */
 static void test_lost_answers(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
 	struct peer *peer = peer_at(rig, 6379);
-	int slot = use(rig, 1, 5);
+	int slot = use_counter(rig, 1, 5);
 
 	(void)state;
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
-	use(rig, 1, 1);
-	pass(rig, 2 * SYNC); /* one at a time */
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
+	use_counter(rig, 1, 1);
+	pass_time(rig, 2 * SYNC); /* one call at a time */
 	assert_null(next_command(peer));
-	cut(peer, "gone");
-	pass(rig, SECOND / 2);
+	cut_peer(peer, "gone");
+	pass_time(rig, SECOND / 2);
 	peer = peer_at(rig, 6379);
-	assert_said(peer, "-", state_text(WINDOW, 6, 0, 0, ""));
+	assert_exchange_args(peer, "-", state_text(WINDOW, 6, 0, 0, ""));
 	assert_false(wr_exchange_fresh(table, slot, rig->mono_ns));
 	reply(peer, sums(7, 0, 0, 1));
-	turn(rig);
-	assert_int_equal(charged(rig, slot), 7);
+	run_turn(rig);
+	assert_int_equal(charged_units(rig, slot), 7);
 	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
 	assert_int_equal(info(rig)->counts.exchanges_failed, 1);
-	/* An error is no answer either. */
-	use(rig, 1, 1);
-	pass(rig, SYNC);
+	/* An error reply counts as no answer. */
+	use_counter(rig, 1, 1);
+	pass_time(rig, SYNC);
 	assert_non_null(next_command(peer));
 	reply(peer, "-OOM command not allowed\r\n");
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW, 7, 0, 0, ""));
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 7, 0, 0, ""));
 	reply(peer, "+OK\r\n");
-	pass(rig, SYNC);
-	assert_said(peer, "-", state_text(WINDOW, 7, 0, 0, ""));
+	pass_time(rig, SYNC);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 7, 0, 0, ""));
 	free_slots(rig);
 }
 
-static void test_away(void **state)
+static void test_redis_unavailable(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
 
 	(void)state;
-	use(rig, 1, 5);
+	use_counter(rig, 1, 5);
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer_at(rig, 6379), "gone");
-	pass(rig, SECOND);
+	cut_peer(peer_at(rig, 6379), "gone");
+	pass_time(rig, SECOND);
 	assert_false(wr_exchange_fresh(table, claim(rig, 1), rig->mono_ns));
 	rig_trouble(rig, 6379)->refuses = false;
 	for (int i = 0; i < 30 && !peer_at(rig, 6379); i++)
-		pass(rig, SYNC);
-	pass(rig, 2 * SYNC);
-	assert_said(peer_at(rig, 6379), "-", state_text(WINDOW, 5, 0, 0, ""));
+		pass_time(rig, SYNC);
+	pass_time(rig, 2 * SYNC);
+	assert_exchange_args(peer_at(rig, 6379), "-", state_text(WINDOW, 5, 0, 0, ""));
 	free_slots(rig);
 }
 
-/* No more than 1024 at once; the others as soon as there is room. */
+/* At most 1024 calls at once; the others follow when there is room. */
 static void test_many(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
@@ -118,45 +118,45 @@ static void test_many(void **state)
 
 	(void)state;
 	for (uint64_t key = 1; used < 1500; key++)
-		used += use(rig, key * 0x9e3779b97f4a7c15u, 1) >= 0;
-	pass(rig, SYNC);
+		used += use_counter(rig, key * 0x9e3779b97f4a7c15u, 1) >= 0;
+	pass_time(rig, SYNC);
 	while (next_command(peer))
 		calls++;
 	assert_int_equal(calls, WR_EXCHANGES_MAX);
 	for (int i = 0; i < calls; i++)
 		reply(peer, sums(0, 0, 0, 0));
-	turn(rig);
+	run_turn(rig);
 	while (next_command(peer))
 		calls++;
 	assert_int_equal(calls, 1500);
 	for (int i = WR_EXCHANGES_MAX; i < calls; i++)
 		reply(peer, sums(0, 0, 0, 0));
-	pass(rig, 2 * SYNC);
+	pass_time(rig, 2 * SYNC);
 	assert_null(next_command(peer));
 	assert_int_equal(info(rig)->counts.exchanges, 1500);
 	free_slots(rig);
 }
 
-/* The table becomes another one while a call is under way. */
+/* The table is replaced while a call is in flight. */
 static void test_another_table(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
 	struct peer *peer = peer_at(rig, 6379);
-	int slot = use(rig, 1, 5);
+	int slot = use_counter(rig, 1, 5);
 
 	(void)state;
-	pass(rig, SYNC);
+	pass_time(rig, SYNC);
 	assert_non_null(next_command(peer));
-	wr_central_table(rig->central, table, OWNER + 2);
+	wr_central_set_table(rig->central, table, OWNER + 2);
 	wr_exchange_leave(table, OWNER);
-	pass(rig, 2 * SYNC); /* by now the new owner keeps it */
+	pass_time(rig, 2 * SYNC); /* the new owner has the table now */
 	reply(peer, sums(50, 0, 0, 1));
-	turn(rig);
-	assert_int_equal(charged(rig, slot), 0);
+	run_turn(rig);
+	assert_int_equal(charged_units(rig, slot), 0);
 	free_slots(rig);
 }
 
-static void test_other_loops_leave_it_alone(void **state)
+static void test_only_the_chief_exchanges(void **state)
 {
 	struct wr_central_opts opts = *node_opts(NULL);
 	struct rig *rig;
@@ -164,67 +164,68 @@ static void test_other_loops_leave_it_alone(void **state)
 	(void)state;
 	opts.chief = false;
 	rig = rig_new(URL, &opts);
-	use(rig, 1, 5);
-	pass(rig, 5 * SYNC);
+	use_counter(rig, 1, 5);
+	pass_time(rig, 5 * SYNC);
 	assert_null(next_command(peer_at(rig, 6379)));
 	free_slots(rig);
 }
 
-static void test_drained(void **state)
+static void test_shutdown(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
 	struct peer *peer;
 
 	(void)state;
-	pass(rig, SYNC);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	pass_time(rig, SYNC);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
 	free_slots(rig);
 	rig = rig_new(URL, node_opts(NULL));
 	peer = peer_at(rig, 6379);
-	pass(rig, SYNC);
-	use(rig, 1, 5);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
-	turn(rig);
-	assert_said(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
+	pass_time(rig, SYNC);
+	use_counter(rig, 1, 5);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 1);
+	run_turn(rig);
+	assert_exchange_args(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
 	reply(peer, sums(0, 0, 0, 0));
-	turn(rig);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
-	/* Nobody is waited for for long. */
-	use(rig, 1, 5);
-	pass(rig, SYNC);
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 1);
+	run_turn(rig);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
+	/* Waiting ends after one second. */
+	use_counter(rig, 1, 5);
+	pass_time(rig, SYNC);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 1);
 	rig->mono_ns += SECOND;
-	assert_int_equal(wr_central_drain(rig->central, rig->now_ns, rig->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
 	free_slots(rig);
 }
 
-static void test_bound(void **state)
+static void test_overshoot_bound(void **state)
 {
 	(void)state;
-	/* Alone there is no overshoot; with two others at 10 of 100 a turn it is a fifth. */
-	assert_int_equal(wr_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
-	assert_int_equal(wr_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
-	/* The way takes as long as a turn: twice as much. */
-	assert_int_equal(wr_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
-	/* Nobody admits more than his limit. */
-	assert_int_equal(wr_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
-	assert_int_equal(wr_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
+	/* No overshoot without other nodes; with two others at 10 of 100 per round it is a
+	 * fifth. */
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
+	/* The delay is as long as a round: twice as much. */
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
+	/* No node admits more than its limit. */
+	assert_int_equal(wr_exchange_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
+	assert_int_equal(wr_exchange_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
 			 UINT32_MAX);
-	assert_int_equal(wr_overshoot_ppm(10, 2, 0, SYNC, 0), 0);
+	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 0, SYNC, 0), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_used_counters_are_exchanged),
-		cmocka_unit_test(test_windows_go_on),
+		cmocka_unit_test(test_next_windows),
 		cmocka_unit_test(test_lost_answers),
-		cmocka_unit_test(test_away),
+		cmocka_unit_test(test_redis_unavailable),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_another_table),
-		cmocka_unit_test(test_other_loops_leave_it_alone),
-		cmocka_unit_test(test_drained),
-		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_only_the_chief_exchanges),
+		cmocka_unit_test(test_shutdown),
+		cmocka_unit_test(test_overshoot_bound),
 	};
 
 	return cmocka_run_group_tests(tests, open_table, close_table);

@@ -1,4 +1,4 @@
-/* Everything that can go wrong with one server: each kind has its outcome and its counter. */
+/* Faults of one server: each kind has its outcome and its counter. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -7,20 +7,20 @@
 
 #define URL "redis://127.0.0.1:6379"
 
-static enum wr_shard_state state_now(struct rig *rig)
+static enum wr_central_shard_state state_now(struct rig *rig)
 {
 	return info(rig)->shards[0].state;
 }
 
-/* A take that gets this answer. */
-static void take_and_hear(struct rig *rig, uint64_t key, const char *bytes)
+/* Sends a take that gets this reply. */
+static void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
 {
 	struct asker asker = {.done = 0};
 	struct peer *peer = peer_at(rig, 6379);
 
 	take_one(rig, &asker, key, 1);
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, bytes);
 	assert_int_equal(asker.done, 1);
 	if (bytes[0] == '-')
@@ -32,40 +32,42 @@ static void take_and_hear(struct rig *rig, uint64_t key, const char *bytes)
 static const struct {
 	const char *text;
 	enum wr_fault fault;
-	enum wr_shard_state state; /* after one of them */
+	enum wr_central_shard_state state; /* after one of them */
 	bool closed;
-	const char *said;
+	const char *logged;
 } errors[] = {
-	{"-LOADING Redis is loading the dataset in memory\r\n", WR_FAULT_LOADING, WR_SHARD_AWAY,
-	 false, "loading the dataset"},
-	{"-BUSY Redis is busy running a script.\r\n", WR_FAULT_BUSY, WR_SHARD_AWAY, false, "busy"},
-	{"-DENIED Redis is running in protected mode\r\n", WR_FAULT_DENIED, WR_SHARD_AWAY, false,
-	 "protected"},
-	{"-ERR max number of clients reached\r\n", WR_FAULT_MAXCLIENTS, WR_SHARD_AWAY, false,
-	 "max number"},
+	{"-LOADING Redis is loading the dataset in memory\r\n", WR_FAULT_LOADING,
+	 WR_CENTRAL_SHARD_DOWN, false, "loading the dataset"},
+	{"-BUSY Redis is busy running a script.\r\n", WR_FAULT_BUSY, WR_CENTRAL_SHARD_DOWN, false,
+	 "busy"},
+	{"-DENIED Redis is running in protected mode\r\n", WR_FAULT_DENIED, WR_CENTRAL_SHARD_DOWN,
+	 false, "protected"},
+	{"-ERR max number of clients reached\r\n", WR_FAULT_MAXCLIENTS, WR_CENTRAL_SHARD_DOWN,
+	 false, "max number"},
 	{"-READONLY You can't write against a read only replica.\r\n", WR_FAULT_READONLY,
-	 WR_SHARD_AWAY, true, "redis+sentinel://"},
+	 WR_CENTRAL_SHARD_DOWN, true, "redis+sentinel://"},
 	{"-ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write\r\n",
-	 WR_FAULT_READONLY, WR_SHARD_AWAY, true, "-READONLY"},
-	{"-MASTERDOWN Link with MASTER is down\r\n", WR_FAULT_MASTERDOWN, WR_SHARD_AWAY, true,
-	 "MASTER is down"},
-	{"-CLUSTERDOWN The cluster is down\r\n", WR_FAULT_CLUSTERDOWN, WR_SHARD_AWAY, true,
+	 WR_FAULT_READONLY, WR_CENTRAL_SHARD_DOWN, true, "-READONLY"},
+	{"-MASTERDOWN Link with MASTER is down\r\n", WR_FAULT_MASTERDOWN, WR_CENTRAL_SHARD_DOWN,
+	 true, "MASTER is down"},
+	{"-CLUSTERDOWN The cluster is down\r\n", WR_FAULT_CLUSTERDOWN, WR_CENTRAL_SHARD_DOWN, true,
 	 "cluster is down"},
-	{"-NOAUTH Authentication required.\r\n", WR_FAULT_NOAUTH, WR_SHARD_AWAY, true,
+	{"-NOAUTH Authentication required.\r\n", WR_FAULT_NOAUTH, WR_CENTRAL_SHARD_DOWN, true,
 	 "--redis-password-file"},
-	{"-OOM command not allowed when used memory > 'maxmemory'.\r\n", WR_FAULT_OOM, WR_SHARD_UP,
-	 false, "raise its maxmemory"},
-	{"-MISCONF Redis is configured to save RDB snapshots\r\n", WR_FAULT_MISCONF, WR_SHARD_UP,
-	 false, "snapshots"},
-	{"-NOREPLICAS Not enough good replicas to write.\r\n", WR_FAULT_NOREPLICAS, WR_SHARD_UP,
-	 false, "good replicas"},
-	{"-NOPERM this user has no permissions\r\n", WR_FAULT_NOPERM, WR_SHARD_UP, false,
+	{"-OOM command not allowed when used memory > 'maxmemory'.\r\n", WR_FAULT_OOM,
+	 WR_CENTRAL_SHARD_UP, false, "raise its maxmemory"},
+	{"-MISCONF Redis is configured to save RDB snapshots\r\n", WR_FAULT_MISCONF,
+	 WR_CENTRAL_SHARD_UP, false, "snapshots"},
+	{"-NOREPLICAS Not enough good replicas to write.\r\n", WR_FAULT_NOREPLICAS,
+	 WR_CENTRAL_SHARD_UP, false, "good replicas"},
+	{"-NOPERM this user has no permissions\r\n", WR_FAULT_NOPERM, WR_CENTRAL_SHARD_UP, false,
 	 "docs/redis.md"},
-	{"-WRONGTYPE Operation against a key\r\n", WR_FAULT_WRONGTYPE, WR_SHARD_UP, false,
+	{"-WRONGTYPE Operation against a key\r\n", WR_FAULT_WRONGTYPE, WR_CENTRAL_SHARD_UP, false,
 	 "--redis-prefix"},
-	{"-ERR unknown command\r\n", WR_FAULT_OTHER, WR_SHARD_UP, false, "unknown command"},
-	{"-MOVED 1 127.0.0.1:7000\r\n", WR_FAULT_MOVED, WR_SHARD_UP, false, "redis+cluster://"},
-	{"-ASK 1 127.0.0.1:7000\r\n", WR_FAULT_ASK, WR_SHARD_UP, false, ""},
+	{"-ERR unknown command\r\n", WR_FAULT_OTHER, WR_CENTRAL_SHARD_UP, false, "unknown command"},
+	{"-MOVED 1 127.0.0.1:7000\r\n", WR_FAULT_MOVED, WR_CENTRAL_SHARD_UP, false,
+	 "redis+cluster://"},
+	{"-ASK 1 127.0.0.1:7000\r\n", WR_FAULT_ASK, WR_CENTRAL_SHARD_UP, false, ""},
 };
 
 static void test_error_replies(void **state)
@@ -76,37 +78,37 @@ static void test_error_replies(void **state)
 		struct peer *peer = peer_at(rig, 6379);
 		bool counted = wr_fault_act(errors[i].fault) == WR_ACT_COUNT;
 
-		take_and_hear(rig, 1, errors[i].text);
+		take_with_reply(rig, 1, errors[i].text);
 		assert_int_equal(faults(rig, errors[i].fault), 1);
 		assert_int_equal(state_now(rig), errors[i].state);
 		assert_int_equal(peer->link == NULL, errors[i].closed);
 		for (uint64_t key = 2; counted && key <= 5; key++)
-			take_and_hear(rig, key, errors[i].text);
+			take_with_reply(rig, key, errors[i].text);
 		if (counted) { /* the fifth in a row */
 			assert_int_equal(faults(rig, errors[i].fault), 5);
-			assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+			assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 		}
-		if (!strstr(rig->said, errors[i].said))
-			fail_msg("'%s' lacks '%s'", rig->said, errors[i].said);
+		if (!strstr(rig->logged, errors[i].logged))
+			fail_msg("'%s' lacks '%s'", rig->logged, errors[i].logged);
 		rig_free(rig);
 	}
 }
 
-/* A success in between, and it begins anew. */
+/* A success in between resets the count of failures. */
 static void test_failures_in_a_row(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 
 	(void)state;
 	for (uint64_t key = 1; key <= 4; key++)
-		take_and_hear(rig, key, "-OOM full\r\n");
-	take_and_hear(rig, 5, taken(true, 9, 0, 1));
+		take_with_reply(rig, key, "-OOM full\r\n");
+	take_with_reply(rig, 5, taken(true, 9, 0, 1));
 	for (uint64_t key = 6; key <= 9; key++)
-		take_and_hear(rig, key, "-OOM full\r\n");
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_string_equal(rig->said, "");
-	take_and_hear(rig, 10, "-OOM full\r\n");
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+		take_with_reply(rig, key, "-OOM full\r\n");
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
+	assert_string_equal(rig->logged, "");
+	take_with_reply(rig, 10, "-OOM full\r\n");
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(info(rig)->counts.failed, 9);
 	assert_int_equal(info(rig)->counts.opened, 1);
 	rig_free(rig);
@@ -114,7 +116,8 @@ static void test_failures_in_a_row(void **state)
 
 /* ---- the breaker ---- */
 
-/* Open: all fail at once. Then a PING; answered, so many may try; one success closes it. */
+/* Open: all calls fail at once. Then a PING; after its reply some calls are sent; one success
+ * closes it. */
 static void test_half_open(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -124,21 +127,21 @@ static void test_half_open(void **state)
 
 	(void)state;
 	rig_trouble(rig, 6379)->ping = "-LOADING still\r\n";
-	take_and_hear(rig, 1, "-LOADING\r\n");
+	take_with_reply(rig, 1, "-LOADING\r\n");
 	take_one(rig, &askers[0], 2, 1);
 	assert_failed(&askers[0]);
 	assert_int_equal(faults(rig, WR_FAULT_OPEN), 1);
-	/* The first pause is 25 to 50 ms, and the next ones double: 50, 100, 200 … ms at most. */
-	pass(rig, 24 * MS);
+	/* The first pause is 25 to 50 ms; the following ones double: at most 50, 100, 200 … ms. */
+	pass_time(rig, 24 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
-	pass(rig, 27 * MS);
+	pass_time(rig, 27 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 2);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	pass(rig, 10000 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
+	pass_time(rig, 10000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_LOADING), 9, 18);
 	rig_trouble(rig, 6379)->ping = NULL;
-	pass(rig, 2000 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	pass_time(rig, 2000 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	for (int i = 0; i < 20; i++)
 		take_one(rig, &askers[i], 10 + (uint64_t)i, 1);
 	for (int i = 16; i < 20; i++)
@@ -149,57 +152,57 @@ static void test_half_open(void **state)
 		assert_pending(&askers[i]);
 	}
 	reply(peer, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "127.0.0.1:6379: back after 1"));
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
+	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: back after 1"));
 	take_one(rig, &askers[19], 40, 1);
 	assert_pending(&askers[19]);
 	rig_free(rig);
 }
 
-/* A failure while trying opens it for longer than before: the pause was 25 to 50 ms, the probe was
- * one step, and so is the failure. */
+/* A failure in the half-open state opens the breaker for longer: the pause was 25 to 50 ms, and the
+ * probe and the failure each double it. */
 static void test_trial_fails(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	uint64_t pause_ns;
 
 	(void)state;
-	take_and_hear(rig, 1, "-BUSY\r\n");
+	take_with_reply(rig, 1, "-BUSY\r\n");
 	pause_ns = info(rig)->shards[0].back_at_ns - rig->mono_ns;
 	assert_in_range(pause_ns, 25 * MS, 50 * MS);
-	pass(rig, pause_ns - 1);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	pass(rig, 1);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
-	take_and_hear(rig, 2, "-BUSY\r\n");
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	pass_time(rig, pause_ns - 1);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
+	pass_time(rig, 1);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
+	take_with_reply(rig, 2, "-BUSY\r\n");
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_in_range(info(rig)->shards[0].back_at_ns - rig->mono_ns, 100 * MS, 200 * MS);
 	assert_int_equal(info(rig)->counts.opened, 2);
 	rig_free(rig);
 }
 
-/* Those who leave before their trial was written must not use them up. */
+/* Asks that are cancelled before their trial is written do not use up the trials. */
 static void test_trials_not_used_up(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker askers[17] = {{.done = 0}};
 
 	(void)state;
-	take_and_hear(rig, 1, "-BUSY\r\n");
-	pass(rig, 60 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	take_with_reply(rig, 1, "-BUSY\r\n");
+	pass_time(rig, 60 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	for (int i = 0; i < 17; i++)
 		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
 	assert_failed(&askers[16]);
 	for (int i = 0; i < 16; i++)
-		wr_central_leave(rig->central, &askers[i].ask);
-	turn(rig);
-	take_and_hear(rig, 30, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+		wr_central_cancel(rig->central, &askers[i].ask);
+	run_turn(rig);
+	take_with_reply(rig, 30, taken(true, 9, 0, 1));
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static void test_timeout(void **state)
 {
@@ -210,9 +213,9 @@ static void test_timeout(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	pass(rig, 20 * MS - 1);
+	pass_time(rig, 20 * MS - 1);
 	assert_pending(&asker);
-	pass(rig, 1);
+	pass_time(rig, 1);
 	assert_failed(&asker);
 	assert_int_equal(asker.done_at_ns - since, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
@@ -221,11 +224,11 @@ static void test_timeout(void **state)
 	assert_int_equal(asker.done, 1);
 	assert_int_equal(info(rig)->counts.late, 1);
 	assert_null(next_command(peer));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
-/* What was answered is told, what was not has failed. */
+/* Answered limits keep their answer, the others fail. */
 static void test_timeout_of_one_group(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -235,15 +238,15 @@ static void test_timeout_of_one_group(void **state)
 
 	(void)state;
 	take(rig, &asker, items, 2);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(flags_of(&asker, 0), WR_ANSWER_ADMITTED);
 	assert_int_equal(flags_of(&asker, 1), WR_ANSWER_FAILED);
 	rig_free(rig);
 }
 
-/* A merged call is one timeout, however many wait for it. Five calls, and the breaker opens. */
+/* A merged call counts as one timeout. Five calls open the breaker. */
 static void test_timeouts_open(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -253,33 +256,33 @@ static void test_timeouts_open(void **state)
 	(void)state;
 	for (int i = 0; i < 8; i++)
 		take_one(rig, &askers[i], 1, 1);
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
 	assert_int_equal(info(rig)->counts.failed, 8);
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	for (int i = 0; i < 4; i++)
 		take_one(rig, &askers[i], 2 + (uint64_t)i, 1);
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 5);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
-	assert_non_null(strstr(rig->said, "no answer in time"));
-	assert_non_null(strstr(rig->said, "on_store_failure"));
-	/* It was only slow. The PING behind it all is answered too late to say that it no longer
-	 * is; the next one is answered in time. */
-	pass(rig, 100 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
+	assert_non_null(strstr(rig->logged, "no reply within the timeout"));
+	assert_non_null(strstr(rig->logged, "on_store_failure"));
+	/* The server was only slow. The PING after all of it is answered too late to close the
+	 * breaker; the next one is answered in time. */
+	pass_time(rig, 100 * MS);
 	for (int i = 0; i < 5; i++)
 		reply(peer, taken(true, 9, 0, 1));
-	turn(rig);
+	run_turn(rig);
 	assert_null(next_command(peer));
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(info(rig)->counts.late, 12);
-	for (int i = 0; i < 400 && state_now(rig) == WR_SHARD_AWAY; i++)
-		pass(rig, 1 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	for (int i = 0; i < 400 && state_now(rig) == WR_CENTRAL_SHARD_DOWN; i++)
+		pass_time(rig, 1 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	rig_free(rig);
 }
 
-/* A connection on which nothing comes for a second is given up and made anew. */
+/* A connection without a reply for one second is closed and opened again. */
 static void test_silence(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -288,23 +291,23 @@ static void test_silence(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
-	pass(rig, 999 * MS);
+	run_turn(rig);
+	pass_time(rig, 999 * MS);
 	assert_ptr_equal(peer_at(rig, 6379), peer);
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_null(peer->link);
-	pass(rig, 50 * MS);
+	pass_time(rig, 50 * MS);
 	peer = peer_at(rig, 6379);
 	assert_non_null(peer);
 	take_one(rig, &asker, 2, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&asker);
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
-/* Who has more patience than that gets it: a question waits for its timeout. */
+/* With a longer timeout, the connection waits for that timeout. */
 static void test_silence_and_a_longer_timeout(void **state)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
@@ -316,45 +319,45 @@ static void test_silence_and_a_longer_timeout(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
-	pass(rig, 4999 * MS);
+	run_turn(rig);
+	pass_time(rig, 4999 * MS);
 	assert_pending(&asker);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_LOST), 0);
 	take_one(rig, &late, 2, 1);
-	turn(rig);
-	pass(rig, 5000 * MS);
+	run_turn(rig);
+	pass_time(rig, 5000 * MS);
 	assert_failed(&late);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_null(peer->link);
 	rig_free(rig);
 }
 
 /* ---- connections ---- */
 
-/* What was on its way has failed; what comes now waits for the new connection. */
-static void test_lost(void **state)
+/* Calls in flight fail; new calls wait for the new connection. */
+static void test_connection_lost(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker sent = {.done = 0}, queued = {.done = 0}, after = {.done = 0};
 
 	(void)state;
-	take_and_hear(rig, 1, taken(true, 9, 0, 1));
+	take_with_reply(rig, 1, taken(true, 9, 0, 1));
 	take_one(rig, &sent, 2, 1);
-	turn(rig);
+	run_turn(rig);
 	take_one(rig, &queued, 3, 1);
 	rig_trouble(rig, 6379)->silent = true;
-	cut(peer, "Connection reset by peer");
+	cut_peer(peer, "Connection reset by peer");
 	assert_failed(&sent);
 	assert_int_equal(faults(rig, WR_FAULT_LOST), 1);
 	assert_pending(&queued);
 	take_one(rig, &after, 4, 1);
 	assert_pending(&after);
 	rig_trouble(rig, 6379)->silent = false;
-	turn(rig);
+	run_turn(rig);
 	peer = peer_at(rig, 6379);
 	assert_non_null(strstr(next_command(peer), "{DAAAAAAAAA"));
 	assert_non_null(strstr(next_command(peer), "{EAAAAAAAAA"));
@@ -362,28 +365,28 @@ static void test_lost(void **state)
 	reply(peer, taken(true, 9, 0, 1));
 	assert_admitted(&queued);
 	assert_admitted(&after);
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_string_equal(rig->said, "");
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
+	assert_string_equal(rig->logged, "");
 	assert_int_equal(info(rig)->counts.connects, 2);
 	rig_free(rig);
 }
 
-/* One that is lost without having served is not tried at once: it may go on like that. */
-static void test_lost_at_once(void **state)
+/* A connection that is lost before it answered a question is not opened again at once. */
+static void test_connection_lost_before_use(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	int before;
 
 	(void)state;
-	cut(peer_at(rig, 6379), "closed");
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	cut_peer(peer_at(rig, 6379), "closed");
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	before = rig->peer_count;
 	for (int i = 0; i < 50; i++) { /* for five seconds */
 		struct peer *peer = peer_at(rig, 6379);
 
 		if (peer)
-			cut(peer, "closed");
-		pass(rig, 100 * MS);
+			cut_peer(peer, "closed");
+		pass_time(rig, 100 * MS);
 	}
 	assert_in_range(rig->peer_count - before, 4, 12);
 	rig_free(rig);
@@ -397,23 +400,23 @@ static void test_refused_connection(void **state)
 	(void)state;
 	rig_trouble(rig, 6379)->refuses = true;
 	rig_start(rig, NULL);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
-	assert_non_null(strstr(rig->said, "127.0.0.1:6379: Connection refused"));
+	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: Connection refused"));
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
-	pass(rig, 3000 * MS);
+	pass_time(rig, 3000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_CONNECT), 5, 10);
 	rig_trouble(rig, 6379)->refuses = false;
-	pass(rig, 2000 * MS);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
-	take_and_hear(rig, 2, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "back after"));
+	pass_time(rig, 2000 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
+	take_with_reply(rig, 2, taken(true, 9, 0, 1));
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
+	assert_non_null(strstr(rig->logged, "back after"));
 	rig_free(rig);
 }
 
-/* The first to ask wait for the connection, as long as they would for an answer. */
+/* The first questions wait for the connection, up to their timeout. */
 static void test_slow_to_connect(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -423,42 +426,42 @@ static void test_slow_to_connect(void **state)
 	rig_trouble(rig, 6379)->silent = true;
 	rig_start(rig, NULL);
 	take_one(rig, &first, 1, 1);
-	assert_int_equal(state_now(rig), WR_SHARD_CONNECTING);
-	pass(rig, 19 * MS);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_CONNECTING);
+	pass_time(rig, 19 * MS);
 	assert_pending(&first);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_failed(&first);
-	assert_int_equal(state_now(rig), WR_SHARD_AWAY);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
 	take_one(rig, &second, 1, 1);
 	assert_failed(&second);
-	/* The attempt itself goes on, and is of use if it succeeds. */
-	pass(rig, 100 * MS);
+	/* The connection attempt continues and is used when it succeeds. */
+	pass_time(rig, 100 * MS);
 	assert_int_equal(rig->peer_count, 1);
 	rig_trouble(rig, 6379)->silent = false;
-	turn(rig);
-	assert_int_equal(state_now(rig), WR_SHARD_TRYING);
+	run_turn(rig);
+	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
 	rig_free(rig);
 }
 
-static void test_connecting_given_up(void **state)
+static void test_connect_timeout(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
 	rig_trouble(rig, 6379)->silent = true;
 	rig_start(rig, NULL);
-	pass(rig, 999 * MS);
+	pass_time(rig, 999 * MS);
 	assert_int_equal(rig->peer_count, 1);
-	pass(rig, 5000 * MS);
+	pass_time(rig, 5000 * MS);
 	assert_in_range(rig->peer_count, 2, 6);
 	assert_null(rig->peers[0].link);
 	rig_free(rig);
 }
 
-/* ---- replies that make no sense ---- */
+/* ---- malformed replies ---- */
 
-static void test_odd_reply(void **state)
+static void test_malformed_reply(void **state)
 {
 	static const char *const odd[] = {"+OK\r\n", ":1\r\n", "*0\r\n", "$-1\r\n",
 					  "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n$1\r\nx\r\n"};
@@ -470,7 +473,7 @@ static void test_odd_reply(void **state)
 		struct asker asker = {.done = 0};
 
 		take_one(rig, &asker, 1, 1);
-		turn(rig);
+		run_turn(rig);
 		reply(peer, odd[i]);
 		assert_failed(&asker);
 		assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
@@ -495,9 +498,9 @@ static void test_not_redis(void **state)
 		struct asker asker = {.done = 0};
 
 		take_one(rig, &asker, 1, 1);
-		turn(rig);
-		wr_link_input(peer->link, (const uint8_t *)odd[i], strlen(odd[i]), rig->now_ns,
-			      rig->mono_ns);
+		run_turn(rig);
+		wr_central_link_input(peer->link, (const uint8_t *)odd[i], strlen(odd[i]),
+				      rig->now_ns, rig->mono_ns);
 		assert_null(peer->link);
 		assert_failed(&asker);
 		assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
@@ -505,20 +508,20 @@ static void test_not_redis(void **state)
 	}
 }
 
-/* A reply to nothing. */
-static void test_unasked(void **state)
+/* A reply without a command. */
+static void test_reply_without_command(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	wr_link_input(peer->link, (const uint8_t *)"+OK\r\n", 5, rig->now_ns, rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)"+OK\r\n", 5, rig->now_ns, rig->mono_ns);
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
 	rig_free(rig);
 }
 
-/* Bytes by the megabyte that never become a reply. */
+/* Megabytes that never form a complete reply. */
 static void test_endless_reply(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -530,16 +533,17 @@ static void test_endless_reply(void **state)
 	(void)state;
 	memset(bytes, 'x', sizeof bytes);
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
-	wr_link_input(peer->link, (const uint8_t *)"$100000000\r\n", 12, rig->now_ns, rig->mono_ns);
+	run_turn(rig);
+	wr_central_link_input(peer->link, (const uint8_t *)"$100000000\r\n", 12, rig->now_ns,
+			      rig->mono_ns);
 	for (; peer->link && pieces < 1000; pieces++)
-		wr_link_input(peer->link, bytes, sizeof bytes, rig->now_ns, rig->mono_ns);
+		wr_central_link_input(peer->link, bytes, sizeof bytes, rig->now_ns, rig->mono_ns);
 	assert_int_equal(pieces, 64); /* 4 MiB */
 	assert_failed(&asker);
 	rig_free(rig);
 }
 
-/* Byte by byte is as good as all at once. */
+/* A reply that arrives byte by byte is read like one that arrives at once. */
 static void test_split_reply(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -549,19 +553,20 @@ static void test_split_reply(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	for (size_t i = 0; i < strlen(bytes); i++) {
 		assert_pending(&asker);
-		wr_link_input(peer->link, (const uint8_t *)bytes + i, 1, rig->now_ns, rig->mono_ns);
+		wr_central_link_input(peer->link, (const uint8_t *)bytes + i, 1, rig->now_ns,
+				      rig->mono_ns);
 	}
 	assert_admitted(&asker);
 	peer->waiting = 0;
 	rig_free(rig);
 }
 
-/* ---- the script is gone ---- */
+/* ---- missing scripts ---- */
 
-/* The first that learns of it brings the text along, the others need not. */
+/* Only the first call that gets NOSCRIPT is repeated with the script's text. */
 static void test_noscript(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -571,10 +576,10 @@ static void test_noscript(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		take_one(rig, &askers[i], 1 + (uint64_t)i, 1);
-	turn(rig);
+	run_turn(rig);
 	for (int i = 0; i < 3; i++)
 		reply(peer, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(peer->waiting, 3);
 	assert_memory_equal(peer->commands[0], "EVAL -", 6);
 	assert_memory_equal(peer->commands[1], "EVALSHA ", 8);
@@ -585,17 +590,17 @@ static void test_noscript(void **state)
 		assert_admitted(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_NOSCRIPT), 3);
 	assert_int_equal(info(rig)->counts.again, 3);
-	/* Gone again: SCRIPT FLUSH. */
+	/* SCRIPT FLUSH: missing again. */
 	take_one(rig, &askers[0], 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-NOSCRIPT\r\n");
-	turn(rig);
+	run_turn(rig);
 	assert_memory_equal(peer->commands[0], "EVAL -", 6);
 	rig_free(rig);
 }
 
-/* A server on which it never stays, or a proxy that forgets: not for ever. */
-static void test_noscript_for_ever(void **state)
+/* A server that never keeps the script: retries end. */
+static void test_noscript_retries_end(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -604,15 +609,15 @@ static void test_noscript_for_ever(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	for (turn(rig); peer->waiting; turn(rig), times++)
+	for (run_turn(rig); peer->waiting; run_turn(rig), times++)
 		reply(peer, "-NOSCRIPT\r\n");
 	assert_failed(&asker);
 	assert_int_equal(times, 9);
 	rig_free(rig);
 }
 
-/* The asker has gone, and Redis has not done it: nothing is repeated. */
-static void test_noscript_after_leaving(void **state)
+/* The ask was cancelled, and Redis has not executed the call: it is not repeated. */
+static void test_noscript_after_cancel(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -620,16 +625,16 @@ static void test_noscript_after_leaving(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
-	wr_central_leave(rig->central, &asker.ask);
+	run_turn(rig);
+	wr_central_cancel(rig->central, &asker.ask);
 	reply(peer, "-NOSCRIPT\r\n");
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* ---- bounds, and what is lost ---- */
+/* ---- bounds and losses ---- */
 
-static void test_full(void **state)
+static void test_too_many_calls(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker *askers = calloc(8200, sizeof *askers);
@@ -643,7 +648,7 @@ static void test_full(void **state)
 	for (int i = 8192; i < 8200; i++)
 		assert_failed(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_FULL), 8);
-	take_one(rig, &askers[8199], 8200, 1); /* nobody goes along with what was turned away */
+	take_one(rig, &askers[8199], 8200, 1); /* takes do not join a rejected call */
 	assert_failed(&askers[8199]);
 	rig_free(rig);
 	for (int i = 0; i < 8200; i++)
@@ -651,7 +656,7 @@ static void test_full(void **state)
 	free(askers);
 }
 
-/* A give-back is sent once; one that cannot be, or whose answer is lost, is counted. */
+/* A give-back is sent once. If it cannot be sent, or its reply is lost, it is counted. */
 static void test_lost_returns(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -660,35 +665,35 @@ static void test_lost_returns(void **state)
 			       {.key = 1, .cost = -1, .id = "b"}};
 
 	(void)state;
-	tell(rig, WR_QUESTION_RETURN, items, 2);
-	turn(rig);
-	cut(peer, "reset");
+	send_question(rig, WR_QUESTION_RETURN, items, 2);
+	run_turn(rig);
+	cut_peer(peer, "reset");
 	assert_int_equal(info(rig)->counts.returns_lost, 2);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	peer = peer_at(rig, 6379);
 	assert_null(next_command(peer));
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer, "reset");
-	tell(rig, WR_QUESTION_RETURN, items, 1);
+	cut_peer(peer, "reset");
+	send_question(rig, WR_QUESTION_RETURN, items, 1);
 	assert_int_equal(info(rig)->counts.returns_lost, 3);
-	tell(rig, WR_QUESTION_RESET, items, 1);
-	assert_non_null(strstr(rig->said, "could not be reset"));
+	send_question(rig, WR_QUESTION_RESET, items, 1);
+	assert_non_null(strstr(rig->logged, "could not be reset"));
 	rig_free(rig);
 }
 
-static void test_astray(void **state)
+static void test_outside_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
-	int64_t values[1][5] = {{V_ASTRAY, 0, 0, 0, 0}};
+	int64_t values[1][5] = {{V_OUTSIDE, 0, 0, 0, 0}};
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken_all(1, values));
 	assert_failed(&asker);
-	assert_int_equal(faults(rig, WR_FAULT_ASTRAY), 1);
+	assert_int_equal(faults(rig, WR_FAULT_WINDOW), 1);
 	rig_free(rig);
 }
 
@@ -705,22 +710,22 @@ int main(void)
 		cmocka_unit_test(test_timeouts_open),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_silence_and_a_longer_timeout),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_lost_at_once),
+		cmocka_unit_test(test_connection_lost),
+		cmocka_unit_test(test_connection_lost_before_use),
 		cmocka_unit_test(test_refused_connection),
 		cmocka_unit_test(test_slow_to_connect),
-		cmocka_unit_test(test_connecting_given_up),
-		cmocka_unit_test(test_odd_reply),
+		cmocka_unit_test(test_connect_timeout),
+		cmocka_unit_test(test_malformed_reply),
 		cmocka_unit_test(test_not_redis),
-		cmocka_unit_test(test_unasked),
+		cmocka_unit_test(test_reply_without_command),
 		cmocka_unit_test(test_endless_reply),
 		cmocka_unit_test(test_split_reply),
 		cmocka_unit_test(test_noscript),
-		cmocka_unit_test(test_noscript_for_ever),
-		cmocka_unit_test(test_noscript_after_leaving),
-		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_noscript_retries_end),
+		cmocka_unit_test(test_noscript_after_cancel),
+		cmocka_unit_test(test_too_many_calls),
 		cmocka_unit_test(test_lost_returns),
-		cmocka_unit_test(test_astray),
+		cmocka_unit_test(test_outside_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Takes that Redis carries out after their askers have given up: counted once, or given back once;
- * and a Redis that always answers late is one that is away. */
+/* Late takes: takes that Redis executes after their asks have timed out are counted once, or given
+ * back once. A Redis that is always late counts as unavailable. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -13,154 +13,148 @@ static void report_one(struct rig *rig, uint64_t key, int64_t cost, uint64_t dec
 {
 	struct item item = {.key = key, .cost = cost, .decided_us = decided_us};
 
-	tell(rig, WR_QUESTION_REPORT, &item, 1);
+	send_question(rig, WR_QUESTION_REPORT, &item, 1);
 }
 
-/* A take of so much that nobody waits for any more, and which is still with Redis. */
-static struct peer *give_up(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
+/* Sends a take of this cost that times out and is still in flight. Its command is consumed. */
+static struct peer *time_out_take(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)
 {
 	take_one(rig, asker, key, cost);
-	turn(rig);
-	pass(rig, TIMEOUT);
+	run_turn(rig);
+	pass_time(rig, TIMEOUT);
 	assert_failed(asker);
+	assert_non_null(next_command(peer_at(rig, 6379)));
 	return peer_at(rig, 6379);
 }
 
-/* The node admitted the request by its share and reported it: the late answer says that it is
- * counted, so the report is not sent. */
-static void test_a_report_is_spared(void **state)
+/* The node's share admitted the request, and a report is queued. The late reply shows that Redis
+ * has counted the request, so the report is not sent. */
+static void test_late_take_reduces_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
-	report_one(rig, 7, 2, NOW_US); /* of a request that was not asked for */
+	report_one(rig, 7, 2, NOW_US); /* of a request that Redis was not asked for */
 	assert_int_equal(info(rig)->reports_waiting, 1);
-	pass(rig, 10 * MS);
+	pass_time(rig, 10 * MS);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_int_equal(info(rig)->counts.late, 1);
-	pass(rig, 500 * MS);
+	pass_time(rig, 500 * MS);
 	/* 643: fixed window, decided, report. */
 	assert_non_null(strstr(next_command(peer), " 643 2 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-static void test_a_whole_report_is_spared(void **state)
+static void test_late_take_replaces_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 3);
+	struct peer *peer = time_out_take(rig, &asker, 7, 3);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 3, NOW_US);
 	reply(peer, taken(true, 7, 0, 1));
 	assert_int_equal(info(rig)->reports_waiting, 0);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* Another process decides and reports: its message comes after the late answer. */
-static void test_the_report_comes_last(void **state)
+/* Another process decides and reports: its report comes after the late reply. */
+static void test_report_after_late_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
-	pass(rig, 100 * MS);
+	pass_time(rig, 100 * MS);
 	report_one(rig, 7, 1, NOW_US);
 	assert_int_equal(info(rig)->reports_waiting, 0);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* The rule refused the request: the units are nobody's. Sent once, whatever becomes of it. 131:
- * fixed window, decided. */
+/* The rule refused the request: the units are given back. The give-back is sent once, even if it
+ * fails. Flags 131: fixed window, decided. */
 static void test_given_back_once(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 2);
+	struct peer *peer = time_out_take(rig, &asker, 7, 2);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	reply(peer, taken(true, 8, 0, 1));
-	pass(rig, 199 * MS);
+	pass_time(rig, 199 * MS);
 	assert_null(next_command(peer));
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -2 10 60000000 "));
 	assert_null(next_command(peer));
-	cut(peer, "reset");
-	pass(rig, 1000 * MS);
+	cut_peer(peer, "reset");
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer_at(rig, 6379)));
 	assert_int_equal(info(rig)->counts.returns_lost, 1);
 	rig_free(rig);
 }
 
-/* What was refused late took nothing. */
+/* A late refusal took nothing. */
 static void test_a_late_refusal(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
 	reply(peer, taken(false, 0, 1000000, 0));
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* The report was sent already: both are counted, and the take goes back. */
-static void test_after_the_report(void **state)
+/* The report was already sent: both are counted, and the take is given back. */
+static void test_late_take_after_sent_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
-	pass(rig, 210 * MS);
+	pass_time(rig, 210 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	reply(peer, taken(true, 9, 0, 1));
 	reply(peer, DONE);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* Taken in one window and admitted in the next: one is given back, the other reported. */
-static void test_another_window(void **state)
+/* Taken in one window and admitted in the next: the take is given back, the other is reported. */
+static void test_late_take_in_another_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US + 60000000);
 	reply(peer, taken(true, 9, 0, 1));
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	rig_free(rig);
 }
 
-/* A refused request counts where the limit says so. */
+/* A limit with count_rejected keeps the units of a refused request. */
 static void test_count_rejected(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -169,40 +163,39 @@ static void test_count_rejected(void **state)
 
 	(void)state;
 	take(rig, &asker, &item, 1);
-	turn(rig);
-	pass(rig, TIMEOUT);
+	run_turn(rig);
+	pass_time(rig, TIMEOUT);
 	assert_non_null(next_command(peer_at(rig, 6379)));
 	reply(peer_at(rig, 6379), taken(true, 9, 0, 1));
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer_at(rig, 6379)));
 	rig_free(rig);
 }
 
-/* A reset in between: there is nothing to give back any more. */
+/* A reset in between: there is nothing to give back. */
 static void test_reset(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct item item = {.key = 7};
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
-	tell(rig, WR_QUESTION_RESET, &item, 1);
-	turn(rig);
+	send_question(rig, WR_QUESTION_RESET, &item, 1);
+	run_turn(rig);
 	assert_non_null(next_command(peer));
 	reply(peer, ":1\r\n");
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
 /* ---- reports before takes ---- */
 
-/* Admitted while Redis was away, which is back within the 200 ms that a report waits: Redis would
- * grant it a second time. So the report goes before the next take of its key. */
-static void test_a_take_sends_the_report_first(void **state)
+/* Admitted while Redis was unavailable; Redis is back within the 200 ms that a report waits. Redis
+ * would grant the units a second time. So the report is sent before the next take of its key. */
+static void test_report_precedes_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker other = {.done = 0}, asker = {.done = 0};
@@ -211,12 +204,12 @@ static void test_a_take_sends_the_report_first(void **state)
 	(void)state;
 	report_one(rig, 7, 5, NOW_US);
 	take_one(rig, &other, 8, 1);
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(strstr(next_command(peer), " 1 10 60000000"));
 	assert_null(next_command(peer)); /* of another key: the report waits */
 	reply(peer, taken(true, 9, 0, 1));
 	take_one(rig, &asker, 7, 1);
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(strstr(next_command(peer), " 643 5 10 60000000 "));
 	assert_null(strstr(next_command(peer), " 643 "));
 	assert_null(next_command(peer));
@@ -224,36 +217,36 @@ static void test_a_take_sends_the_report_first(void **state)
 	reply(peer, taken(true, 4, 0, 1));
 	assert_int_equal(asker.done, 1);
 	assert_int_equal(info(rig)->reports_waiting, 0);
-	pass(rig, 500 * MS);
+	pass_time(rig, 500 * MS);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* A late take is with Redis before the next one is: its report waits for the late answer. */
-static void test_a_late_take_keeps_the_report(void **state)
+/* A late take reaches Redis before the next take: its report waits for the late reply. */
+static void test_report_waits_for_late_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0}, next = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
 	report_one(rig, 7, 1, NOW_US);
 	take_one(rig, &next, 7, 1);
-	turn(rig);
+	run_turn(rig);
 	assert_null(strstr(next_command(peer), " 643 "));
 	assert_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
 	assert_int_equal(info(rig)->reports_waiting, 0);
 	reply(peer, taken(true, 8, 0, 1));
-	pass(rig, 500 * MS);
+	pass_time(rig, 500 * MS);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* The asker has left (a client of HTTP or RESP that closes, a gRPC deadline), and Redis answers
- * after the timeout: given back once, at once. A report of somebody else is not touched. */
-static void test_left_and_late(void **state)
+/* The ask was cancelled (a client of HTTP or RESP closed, a gRPC deadline passed), and Redis
+ * replies after the timeout: the units are given back once, at once. A report of another request is
+ * not touched. */
+static void test_cancelled_then_late(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
@@ -261,138 +254,139 @@ static void test_left_and_late(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 1);
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(next_command(peer));
-	wr_central_leave(rig->central, &asker.ask);
-	pass(rig, TIMEOUT + 10 * MS);
+	wr_central_cancel(rig->central, &asker.ask);
+	pass_time(rig, TIMEOUT + 10 * MS);
 	report_one(rig, 7, 1, NOW_US);
 	reply(peer, taken(true, 9, 0, 1));
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
 	reply(peer, taken(true, 9, 0, 1));
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	assert_null(next_command(peer));
 	assert_int_equal(asker.done, 0);
 	rig_free(rig);
 }
 
-/* The asker gave up and leaves then: there is nothing that it could leave, and one give-back. */
-static void test_late_and_left(void **state)
+/* The ask timed out and is cancelled afterwards: nothing is left to cancel, and there is one
+ * give-back. */
+static void test_late_then_cancelled(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
-	wr_central_leave(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	reply(peer, taken(true, 9, 0, 1));
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* ---- another process gave up: it tells of the late answer itself ---- */
+/* ---- the ask of another process timed out; it sends the late take itself ---- */
 
-static void tell_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
+static void send_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
 {
 	struct item item = {.key = key, .cost = cost, .decided_us = decided_us};
 
-	tell(rig, WR_QUESTION_LATE, &item, 1);
+	send_question(rig, WR_QUESTION_LATE, &item, 1);
 }
 
 /* A worker of nginx admitted three requests by the node's share. Two of them were taken late. */
-static void test_told_late_after_the_report(void **state)
+static void test_late_question_after_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
 	report_one(rig, 7, 3, NOW_US);
-	tell_late(rig, 7, 1, NOW_US + 100);
-	tell_late(rig, 7, 1, NOW_US + 100);
-	pass(rig, 1000 * MS);
+	send_late(rig, 7, 1, NOW_US + 100);
+	send_late(rig, 7, 1, NOW_US + 100);
+	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-static void test_told_late_before_the_report(void **state)
+static void test_late_question_before_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	tell_late(rig, 7, 1, NOW_US + 100);
-	pass(rig, 100 * MS);
+	send_late(rig, 7, 1, NOW_US + 100);
+	pass_time(rig, 100 * MS);
 	report_one(rig, 7, 1, NOW_US);
 	assert_int_equal(info(rig)->reports_waiting, 0);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* No report comes, or it was sent before: the take is given back once, at the time it was taken. */
-static void test_told_late_without_a_report(void **state)
+/* There is no report, or it was already sent: the take is given back once, as of its time. */
+static void test_late_question_without_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	tell_late(rig, 7, 2, NOW_US + 100);
-	pass(rig, 199 * MS);
+	send_late(rig, 7, 2, NOW_US + 100);
+	pass_time(rig, 199 * MS);
 	assert_null(next_command(peer));
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -2 10 60000000 1700000040000100"));
 	reply(peer, taken(true, 9, 0, 1));
 	report_one(rig, 7, 1, NOW_US);
-	pass(rig, 210 * MS);
+	pass_time(rig, 210 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
-	tell_late(rig, 7, 1, NOW_US + 100);
+	send_late(rig, 7, 1, NOW_US + 100);
 	reply(peer, DONE);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* Taken behind the edge of a window, admitted before it: one is given back, the other reported. */
-static void test_told_late_of_another_window(void **state)
+/* Taken after the end of a window, admitted before: the take is given back, the other is
+ * reported. */
+static void test_late_question_in_another_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
 	report_one(rig, 7, 1, NOW_US);
-	tell_late(rig, 7, 1, NOW_US + 60000000);
-	pass(rig, 300 * MS);
+	send_late(rig, 7, 1, NOW_US + 60000000);
+	pass_time(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 131 -1 10 60000000 1700000100000000"));
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* What says not when it was taken, or that nothing was, is no such message. */
-static void test_told_late_nonsense(void **state)
+/* A late take without a time or without units is malformed. */
+static void test_late_question_malformed(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 
 	(void)state;
-	tell_late(rig, 7, 1, 0);
-	tell_late(rig, 7, 0, NOW_US);
-	tell_late(rig, 7, -1, NOW_US);
-	pass(rig, 1000 * MS);
+	send_late(rig, 7, 1, 0);
+	send_late(rig, 7, 0, NOW_US);
+	send_late(rig, 7, -1, NOW_US);
+	pass_time(rig, 1000 * MS);
 	assert_null(next_command(peer_at(rig, 6379)));
 	rig_free(rig);
 }
 
 /* ---- the breaker ---- */
 
-/* 30 ms there and back, 20 ms of patience: the fifth call opens the breaker, and the late answers
- * do not keep it closed. A request each 5 ms for a second: the fifth is late at 40 ms, and of 200
- * the eight before that are sent. */
+/* 30 ms round trip, 20 ms timeout: the fifth call opens the breaker, and the late replies do not
+ * keep it closed. A request every 5 ms for one second: the fifth is late at 40 ms, and of 200 the
+ * eight before that are sent. */
 static void test_always_late(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -405,10 +399,10 @@ static void test_always_late(void **state)
 	rig_trouble(rig, 6379)->ping = ""; /* the probes are late as well */
 	for (int i = 0; i < 200; i++) {
 		take_one(rig, &askers[i], 1000 + (uint64_t)i, 1);
-		turn(rig);
+		run_turn(rig);
 		while (next_command(peer))
 			due_ns[sent++] = rig->mono_ns + 30 * MS;
-		pass(rig, 5 * MS);
+		pass_time(rig, 5 * MS);
 		for (; answered < sent && due_ns[answered] <= rig->mono_ns; answered++)
 			reply(peer, taken(true, 9, 0, 1));
 	}
@@ -416,13 +410,13 @@ static void test_always_late(void **state)
 	assert_int_equal(answered, 8);
 	assert_int_equal(info(rig)->counts.opened, 1);
 	assert_int_equal(info(rig)->counts.late, 8);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	rig_free(rig);
 }
 
-/* Nobody waits for a beat, and it has the same deadline: five without an answer are too many. The
- * connection is silent, so it is made anew after a second, and the beat with it. */
-static void test_beats_have_a_deadline(void **state)
+/* Heartbeats have the same timeout although no caller waits for them: five without a reply open the
+ * breaker. The silent connection is closed after a second, and the heartbeat fails with it. */
+static void test_heartbeats_time_out(void **state)
 {
 	static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
 	struct rig *rig = rig_new(URL, &chief);
@@ -430,28 +424,27 @@ static void test_beats_have_a_deadline(void **state)
 
 	(void)state;
 	assert_int_equal(before, 0);
-	pass(rig, 1900 * MS);
+	pass_time(rig, 1900 * MS);
 	rig_trouble(rig, 6379)->mute = true;
-	pass(rig, 119 * MS);
+	pass_time(rig, 119 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 0);
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
 	rig_free(rig);
 }
 
-/* Half a second late: what its clock says is no help, and reports keep their time. */
-static void test_no_clock_of_late_answers(void **state)
+/* A reply that is half a second late says nothing about the clock, and reports keep their time. */
+static void test_late_reply_sets_no_clock(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct asker asker = {.done = 0};
-	struct peer *peer = give_up(rig, &asker, 7, 1);
+	struct peer *peer = time_out_take(rig, &asker, 7, 1);
 
 	(void)state;
-	assert_non_null(next_command(peer));
-	pass(rig, 500 * MS);
-	reply(peer, taken(false, 0, 1000000, 0)); /* said 520 ms ago */
+	pass_time(rig, 500 * MS);
+	reply(peer, taken(false, 0, 1000000, 0)); /* 520 ms old */
 	report_one(rig, 8, 1, NOW_US + 520000);
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 1700000040520000 "));
 	rig_free(rig);
 }
@@ -459,27 +452,27 @@ static void test_no_clock_of_late_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_report_is_spared),
-		cmocka_unit_test(test_a_whole_report_is_spared),
-		cmocka_unit_test(test_the_report_comes_last),
+		cmocka_unit_test(test_late_take_reduces_report),
+		cmocka_unit_test(test_late_take_replaces_report),
+		cmocka_unit_test(test_report_after_late_take),
 		cmocka_unit_test(test_given_back_once),
 		cmocka_unit_test(test_a_late_refusal),
-		cmocka_unit_test(test_after_the_report),
-		cmocka_unit_test(test_another_window),
+		cmocka_unit_test(test_late_take_after_sent_report),
+		cmocka_unit_test(test_late_take_in_another_window),
 		cmocka_unit_test(test_count_rejected),
 		cmocka_unit_test(test_reset),
-		cmocka_unit_test(test_a_take_sends_the_report_first),
-		cmocka_unit_test(test_a_late_take_keeps_the_report),
-		cmocka_unit_test(test_left_and_late),
-		cmocka_unit_test(test_late_and_left),
-		cmocka_unit_test(test_told_late_after_the_report),
-		cmocka_unit_test(test_told_late_before_the_report),
-		cmocka_unit_test(test_told_late_without_a_report),
-		cmocka_unit_test(test_told_late_of_another_window),
-		cmocka_unit_test(test_told_late_nonsense),
+		cmocka_unit_test(test_report_precedes_take),
+		cmocka_unit_test(test_report_waits_for_late_take),
+		cmocka_unit_test(test_cancelled_then_late),
+		cmocka_unit_test(test_late_then_cancelled),
+		cmocka_unit_test(test_late_question_after_report),
+		cmocka_unit_test(test_late_question_before_report),
+		cmocka_unit_test(test_late_question_without_report),
+		cmocka_unit_test(test_late_question_in_another_window),
+		cmocka_unit_test(test_late_question_malformed),
 		cmocka_unit_test(test_always_late),
-		cmocka_unit_test(test_beats_have_a_deadline),
-		cmocka_unit_test(test_no_clock_of_late_answers),
+		cmocka_unit_test(test_heartbeats_time_out),
+		cmocka_unit_test(test_late_reply_sets_no_clock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

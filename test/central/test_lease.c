@@ -1,4 +1,4 @@
-/* Units borrowed from Redis and laid into the table: when, and how many. */
+/* Borrowing units from Redis into the table: when, and how many. */
 #include "lease_rig.h"
 
 #include <stdio.h>
@@ -7,39 +7,39 @@
 
 static void test_a_cold_key_is_strict(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		ask(rig, &asker, 7);
-		assert_string_equal(said(peer), "3 1 1000 60000000");
+		ask_one(rig, &asker, 7);
+		assert_string_equal(lease_args(peer), "3 1 1000 60000000");
 		reply(peer, leased(true, 999 - i, 0, 0, true));
 		assert_admitted(&asker);
 		assert_int_equal(asker.answers[0].remaining, 999 - i);
-		pass(rig, 1001 * MS);
+		pass_time(rig, 1001 * MS);
 	}
 	assert_int_equal(info(rig)->leases, 0);
 	rig_free(rig);
 }
 
-/* Limits of one descriptor where only some are leased: each of those goes alone. */
-static void test_beside_strict_ones(void **state)
+/* Limits of one descriptor of which only some are leased: each of those has a call of its own. */
+static void test_leased_beside_strict(void **state)
 {
 	struct item items[] = {{.key = 1, .cost = 1, .id = "a"},
 			       {.key = 1, .cost = 1, .id = "fixed_window/1m", .leased = true},
 			       {.key = 1, .cost = 1, .id = "c"}};
 	int64_t values[][5] = {{V_ADMITTED | V_TAKEN, 4, 0, 1, 0},
 			       {V_ADMITTED | V_TAKEN, 3, 0, 2, 0}};
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	take(rig, &asker, items, 3);
 	assert_non_null(strstr(next_command(peer), "}:c 3 1 10 60000000 3 1 10 60000000"));
-	assert_string_equal(said(peer), "3 1 10 60000000");
+	assert_string_equal(lease_args(peer), "3 1 10 60000000");
 	reply(peer, taken_all(2, values));
 	reply(peer, leased(true, 9, 0, 0, true));
 	assert_admitted(&asker);
@@ -49,15 +49,15 @@ static void test_beside_strict_ones(void **state)
 	rig_free(rig);
 }
 
-/* A leaky bucket, soft limits and those that count rejected requests are never leased. */
-static void test_what_cannot_be_lent(void **state)
+/* A leaky bucket, soft limits and limits that count rejected requests are never leased. */
+static void test_limits_that_lend_nothing(void **state)
 {
 	static const struct item kinds[] = {
 		{.key = 2, .cost = 1, .leased = true, .algorithm = WEIR_LEAKY_BUCKET},
 		{.key = 3, .cost = 1, .leased = true, .soft_ceiling = 12},
 		{.key = 4, .cost = 1, .leased = true, .flags = WEIR_COUNT_REJECTED},
 	};
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
@@ -71,28 +71,26 @@ static void test_what_cannot_be_lent(void **state)
 	rig_free(rig);
 }
 
-/* As many as were used up within a second, and a quarter more. */
+/* As many units as were used within a second, and a quarter more. */
 static void test_units_follow_the_demand(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	ask(rig, &asker, 7);
-	said(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
-	ask(rig, &asker, 7);
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
+	ask_one(rig, &asker, 7);
 	/* holder, seq, after, spent, returned, wanted, nodes, ttl */
-	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 1 0 0 0 3 1 0");
+	assert_string_equal(lease_args(peer), "3 1 1000 60000000 " HOLDER " 1 0 0 0 3 1 0");
 	reply(peer, leased(true, 996, 2, 1000, true));
 	assert_int_equal(info(rig)->leases, 1);
 	assert_int_equal(info(rig)->leased_units, 2);
 	assert_int_equal(spend(rig, 7, 5), 2);
 
-	pass(rig, 10 * MS);
-	ask(rig, &asker, 7); /* 5 in all, of which 1 % has leaked away */
-	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 2 0 6 1 0");
+	pass_time(rig, 10 * MS);
+	ask_one(rig, &asker, 7); /* 5 in total, of which 1 % has decayed */
+	assert_string_equal(lease_args(peer), "3 1 1000 60000000 " HOLDER " 2 1 2 0 6 1 0");
 	reply(peer, leased(true, 990, 5, 1000, true));
 	assert_int_equal(spend(rig, 7, 9), 5);
 	assert_int_equal(info(rig)->counts.leases_granted, 1);
@@ -102,20 +100,20 @@ static void test_units_follow_the_demand(void **state)
 	rig_free(rig);
 }
 
-/* Of two questions at once one speaks for the lease; of two in a turn both go in its call. */
-static void test_one_call_at_a_time_speaks(void **state)
+/* Of two questions at once, one carries the lease request; two in one batch share its call. */
+static void test_one_call_requests_units(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 2);
 	struct asker askers[4] = {{.done = 0}};
 
 	(void)state;
 	spend(rig, 7, 2);
-	ask(rig, &askers[0], 7);
-	ask(rig, &askers[1], 7);
-	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 2 1 2 0 8 1 0");
-	ask(rig, &askers[2], 7);
-	assert_string_equal(said(peer), "3 1 1000 60000000");
+	ask_one(rig, &askers[0], 7);
+	ask_one(rig, &askers[1], 7);
+	assert_string_equal(lease_args(peer), "259 1 1000 60000000 2 " HOLDER " 2 1 2 0 8 1 0");
+	ask_one(rig, &askers[2], 7);
+	assert_string_equal(lease_args(peer), "3 1 1000 60000000");
 	reply(peer, "*10\r\n:1700000040000000\r\n:37\r\n:80\r\n:0\r\n:30000000\r\n:0\r\n:6\r\n"
 		    ":1000000\r\n:1\r\n:30000000\r\n");
 	assert_admitted(&askers[0]);
@@ -126,17 +124,17 @@ static void test_one_call_at_a_time_speaks(void **state)
 	rig_free(rig);
 }
 
-/* The second question comes in the turn of the first: the call that both are in brings units. */
-static void test_two_in_one_turn(void **state)
+/* The second question is in the batch of the first: their common call brings units. */
+static void test_two_questions_in_one_batch(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker askers[2] = {{.done = 0}};
 
 	(void)state;
-	ask(rig, &askers[0], 7);
-	ask(rig, &askers[1], 7);
-	assert_string_equal(said(peer), "259 1 1000 60000000 2 " HOLDER " 1 0 0 0 3 1 0");
+	ask_one(rig, &askers[0], 7);
+	ask_one(rig, &askers[1], 7);
+	assert_string_equal(lease_args(peer), "259 1 1000 60000000 2 " HOLDER " 1 0 0 0 3 1 0");
 	assert_null(next_command(peer));
 	reply(peer, "*10\r\n:1700000040000000\r\n:37\r\n:80\r\n:0\r\n:30000000\r\n:0\r\n:2\r\n"
 		    ":1000000\r\n:1\r\n:30000000\r\n");
@@ -146,29 +144,29 @@ static void test_two_in_one_turn(void **state)
 	rig_free(rig);
 }
 
-/* There is nothing to spare: questions go on alone for a sixteenth of a second. */
-static void test_nothing_to_spare(void **state)
+/* Redis has no units to lend: questions go alone for a sixteenth of a second. */
+static void test_no_units_to_lend(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 0);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		ask(rig, &asker, 7);
-		assert_string_equal(said(peer), "3 1 1000 60000000");
+		ask_one(rig, &asker, 7);
+		assert_string_equal(lease_args(peer), "3 1 1000 60000000");
 		reply(peer, leased(true, 3, 0, 0, true));
 	}
-	pass(rig, 63 * MS);
-	ask(rig, &asker, 7);
-	assert_non_null(strstr(said(peer), HOLDER " 2 0 0 0 "));
+	pass_time(rig, 63 * MS);
+	ask_one(rig, &asker, 7);
+	assert_non_null(strstr(lease_args(peer), HOLDER " 2 0 0 0 "));
 	rig_free(rig);
 }
 
-/* 100 a second: when an eighth of it is left, what was spent is reported and made good. */
+/* 100 per second: when an eighth of the second is left, spent units are reported and replaced. */
 static void test_renewal(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 100);
 	const char *command;
 	uint64_t sent_ns = rig->mono_ns;
@@ -177,7 +175,7 @@ static void test_renewal(void **state)
 
 	(void)state;
 	for (int i = 0; i < 300; i++) {
-		pass(rig, 10 * MS);
+		pass_time(rig, 10 * MS);
 		spent += spend(rig, 7, 1);
 		command = next_command(peer);
 		if (!command)
@@ -196,49 +194,49 @@ static void test_renewal(void **state)
 	rig_free(rig);
 }
 
-/* What nobody spends goes back before its time is over. */
+/* Unused units are returned before their end. */
 static void test_unused_units_are_returned(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 50);
 
 	(void)state;
-	pass(rig, 999 * MS);
-	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 2 1 0 50 0 1 0");
+	pass_time(rig, 999 * MS);
+	assert_string_equal(lease_args(peer), "3 0 1000 60000000 " HOLDER " 2 1 0 50 0 1 0");
 	assert_int_equal(spend(rig, 7, 1), 0);
 	reply(peer, leased(true, 998, 0, 0, true));
 	assert_int_equal(info(rig)->counts.units_returned, 50);
 	assert_int_equal(info(rig)->counts.units_burnt, 0);
 	assert_int_equal(info(rig)->leases, 0);
-	pass(rig, 5 * SECOND);
+	pass_time(rig, 5 * SECOND);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* A slot is the table's: another loop may have it when this one is through. */
-static void test_a_slot_is_left_to_others(void **state)
+/* When this loop gives up a slot of the table, another loop can claim it. */
+static void test_slot_released_to_others(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 50);
 
 	(void)state;
 	assert_true(wr_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) < 0);
-	pass(rig, 999 * MS);
-	said(peer);
+	pass_time(rig, 999 * MS);
+	lease_args(peer);
 	reply(peer, leased(true, 998, 0, 0, true));
 	assert_true(wr_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) >= 0);
-	/* … and then this one asks strictly. */
+	/* Afterwards this loop asks Redis for every request. */
 	for (int i = 0; i < 3; i++) {
 		struct asker asker = {.done = 0};
 
-		ask(rig, &asker, 7);
-		assert_string_equal(said(peer), "3 1 1000 60000000");
+		ask_one(rig, &asker, 7);
+		assert_string_equal(lease_args(peer), "3 1 1000 60000000");
 		reply(peer, leased(true, 900, 0, 0, true));
 	}
 	rig_free(rig);
 }
 
-/* Another key whose slot would be the same one. */
+/* Another key with the same slot. */
 static uint64_t rival_of(uint64_t key)
 {
 	int slot = wr_lease_claim(table, (struct wr_key){key}, 1, 0), other;
@@ -251,38 +249,38 @@ static uint64_t rival_of(uint64_t key)
 	return key;
 }
 
-/* A key that got nothing keeps its slot for a second. Then another key of this loop has it, before
- * the first one is forgotten: that must not cost the other one's units. */
-static void test_a_slot_goes_to_another_key(void **state)
+/* A key without units keeps its slot for a second. Then another key of this loop claims it, before
+ * the first one is dropped: the units of the other key must not be lost. */
+static void test_slot_claimed_by_another_key(void **state)
 {
 	uint64_t rival = rival_of(7);
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 0);
 
 	(void)state;
-	pass(rig, 1950 * MS);
+	pass_time(rig, 1950 * MS);
 	borrow(rig, rival, 50);
-	pass(rig, 200 * MS);
+	pass_time(rig, 200 * MS);
 	assert_null(next_command(peer));
 	assert_int_equal(spend(rig, rival, 50), 50);
 	assert_int_equal(info(rig)->counts.units_burnt, 0);
 	rig_free(rig);
 }
 
-/* A lease ends while its renewal is under way, and another key of this loop takes the slot over
- * before the answer comes. The units that were left there are burnt, not spent. */
-static void test_units_in_a_slot_that_was_taken_over_are_burnt(void **state)
+/* A lease ends while its renewal is in flight, and another key of this loop claims the slot before
+ * the reply. The remaining units are burnt, not spent. */
+static void test_units_of_a_reclaimed_slot_are_burnt(void **state)
 {
 	uint64_t rival = rival_of(7);
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	assert_int_equal(spend(rig, 7, 4), 4);
-	ask(rig, &asker, 7);
-	assert_non_null(strstr(said(peer), HOLDER " 2 1 4 0 "));
-	rig->mono_ns += 1000 * MS; /* a pause of the whole process */
+	ask_one(rig, &asker, 7);
+	assert_non_null(strstr(lease_args(peer), HOLDER " 2 1 4 0 "));
+	rig->mono_ns += 1000 * MS; /* the whole process pauses */
 	assert_true(wr_lease_claim(table, (struct wr_key){rival}, 99, rig->mono_ns) >= 0);
 	reply(peer, leased(true, 900, 3, 1000, true));
 	assert_int_equal(info(rig)->counts.units_granted, 13);
@@ -292,9 +290,9 @@ static void test_units_in_a_slot_that_was_taken_over_are_burnt(void **state)
 	rig_free(rig);
 }
 
-/* ---- a fleet of requests ---- */
+/* ---- many requests ---- */
 
-/* Redis with room for all, which keeps books as the script does. */
+/* A Redis with room for all, which keeps accounts as the script does. */
 struct model {
 	uint64_t seq;
 	uint32_t out;
@@ -307,7 +305,7 @@ struct lent {
 	uint64_t calls, granted, spent, returned;
 };
 
-static void answer(struct peer *peer, struct lent *lent, const char *command)
+static void answer_as_redis(struct peer *peer, struct lent *lent, const char *command)
 {
 	unsigned long key, spent, returned, wanted;
 	unsigned long long seq, after;
@@ -327,7 +325,7 @@ static void answer(struct peer *peer, struct lent *lent, const char *command)
 	returned = strtoul(at, &at, 10);
 	wanted = strtoul(at, &at, 10);
 	model = &lent->models[key];
-	assert_int_equal(after, model->out ? model->seq : after); /* it is as we know it */
+	assert_int_equal(after, model->out ? model->seq : after); /* Redis knows the same lease */
 	assert_true(spent + returned <= model->out);
 	model->out += (uint32_t)((wanted >= 2 ? wanted : 0) - spent - returned);
 	model->seq = seq;
@@ -343,21 +341,21 @@ static void serve_all(struct rig *rig, struct lent *lent)
 	const char *command;
 
 	while ((command = next_command(peer)))
-		answer(peer, lent, command);
+		answer_as_redis(peer, lent, command);
 }
 
-/* 1,000 keys at about 100 a second each for ten seconds: at most 20 calls for 1,000 decisions, and
- * every unit is accounted for. */
-static void test_calls_for_decisions(void **state)
+/* 1,000 keys at about 100 requests per second each, for ten seconds: at most 20 calls per 1,000
+ * decisions, and every unit is accounted for. */
+static void test_calls_per_decision(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct lent *lent = calloc(1, sizeof *lent);
 	uint64_t decisions = 0, strict = 0, random = 12345, calls_before = 0;
 	const struct wr_central_counts *counts;
 
 	(void)state;
 	for (int ms = 0; ms < 11000; ms++) {
-		if (ms == 1000) { /* the demand is known by then */
+		if (ms == 1000) { /* the demand is known by now */
 			calls_before = lent->calls;
 			decisions = 0;
 		}
@@ -377,11 +375,11 @@ static void test_calls_for_decisions(void **state)
 			assert_admitted(&asker);
 			strict++;
 		}
-		pass(rig, MS);
+		pass_time(rig, MS);
 		serve_all(rig, lent);
 	}
 	assert_in_range((lent->calls - calls_before) * 1000 / decisions, 5, 20);
-	while (drain(rig))
+	while (shut_down(rig))
 		serve_all(rig, lent);
 	counts = &info(rig)->counts;
 	assert_int_equal(counts->units_granted, lent->granted);
@@ -397,18 +395,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LEASE_TEST(test_a_cold_key_is_strict),
-		LEASE_TEST(test_beside_strict_ones),
-		LEASE_TEST(test_what_cannot_be_lent),
+		LEASE_TEST(test_leased_beside_strict),
+		LEASE_TEST(test_limits_that_lend_nothing),
 		LEASE_TEST(test_units_follow_the_demand),
-		LEASE_TEST(test_one_call_at_a_time_speaks),
-		LEASE_TEST(test_two_in_one_turn),
-		LEASE_TEST(test_nothing_to_spare),
+		LEASE_TEST(test_one_call_requests_units),
+		LEASE_TEST(test_two_questions_in_one_batch),
+		LEASE_TEST(test_no_units_to_lend),
 		LEASE_TEST(test_renewal),
 		LEASE_TEST(test_unused_units_are_returned),
-		LEASE_TEST(test_a_slot_is_left_to_others),
-		LEASE_TEST(test_a_slot_goes_to_another_key),
-		LEASE_TEST(test_units_in_a_slot_that_was_taken_over_are_burnt),
-		LEASE_TEST(test_calls_for_decisions),
+		LEASE_TEST(test_slot_released_to_others),
+		LEASE_TEST(test_slot_claimed_by_another_key),
+		LEASE_TEST(test_units_of_a_reclaimed_slot_are_burnt),
+		LEASE_TEST(test_calls_per_decision),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

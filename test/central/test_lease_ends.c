@@ -1,76 +1,73 @@
-/* What becomes of units that were borrowed: lost answers, ends, changes, and a Redis that forgets.
- */
+/* The end of borrowed units: lost replies, expiry, changed limits, and a Redis that loses its
+ * data. */
 #include "lease_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The connection is lost: on the next one the call comes again under its number, and nobody goes
- * along with it. */
-static void test_a_lost_answer_is_asked_for_again(void **state)
+/* The connection is lost: the call is repeated with its number on the next one, and no take joins
+ * it. */
+static void test_lost_reply_is_repeated(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	spend(rig, 7, 10);
-	ask(rig, &asker, 7);
-	assert_string_equal(said(peer), "3 1 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
-	cut(peer, "reset");
+	ask_one(rig, &asker, 7);
+	assert_string_equal(lease_args(peer), "3 1 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
+	cut_peer(peer, "reset");
 	assert_failed(&asker);
-	ask(rig, &asker, 7);
-	pass(rig, 1 * MS);
+	ask_one(rig, &asker, 7);
+	pass_time(rig, 1 * MS);
 	peer = peer_at(rig, 6379);
-	assert_string_equal(said(peer), "3 1 1000 60000000");
+	assert_string_equal(lease_args(peer), "3 1 1000 60000000");
 	reply(peer, leased(true, 80, 0, 0, true));
-	pass(rig, 100 * MS);
-	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
+	pass_time(rig, 100 * MS);
+	assert_string_equal(lease_args(peer), "3 0 1000 60000000 " HOLDER " 2 1 10 0 16 1 0");
 	reply(peer, leased(true, 70, 13, 400, true));
 	assert_int_equal(spend(rig, 7, 20), 13);
 	rig_free(rig);
 }
 
-/* … but not for ever: what it may have brought has ended, and the holder says it has nothing. */
-static void test_a_lost_answer_is_given_up(void **state)
+/* The repetitions end: the units that the call may have brought have expired, and the holder
+ * reports that it has no lease. */
+static void test_repetitions_end(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	spend(rig, 7, 10);
-	ask(rig, &asker, 7);
-	said(peer);
+	ask_one(rig, &asker, 7);
+	lease_args(peer);
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer, "reset");
-	pass(rig, 1500 * MS);
+	cut_peer(peer, "reset");
+	pass_time(rig, 1500 * MS);
 	rig_trouble(rig, 6379)->refuses = false;
-	pass(rig, 1500 * MS);
+	pass_time(rig, 1500 * MS);
 	peer = peer_at(rig, 6379);
-	ask(rig, &asker, 7);
-	said(peer);
-	reply(peer, leased(true, 80, 0, 0, true));
-	ask(rig, &asker, 7);
-	assert_non_null(strstr(said(peer), HOLDER " 3 0 0 0 "));
+	answer_one(rig, &asker, 7, peer, leased(true, 80, 0, 0, true));
+	ask_one(rig, &asker, 7);
+	assert_non_null(strstr(lease_args(peer), HOLDER " 3 0 0 0 "));
 	rig_free(rig);
 }
 
-/* An answer that comes after what it brings has ended brings nothing. */
-static void test_a_late_answer_is_void(void **state)
+/* A reply that arrives after the end of its units brings nothing. */
+static void test_late_reply_is_void(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	ask(rig, &asker, 7);
-	said(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
-	ask(rig, &asker, 7);
-	said(peer);
-	rig->mono_ns += 200 * MS; /* a pause of the whole process */
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
+	ask_one(rig, &asker, 7);
+	lease_args(peer);
+	rig->mono_ns += 200 * MS; /* the whole process pauses */
 	reply(peer, leased(true, 900, 20, 150, true));
 	assert_admitted(&asker);
 	assert_int_equal(spend(rig, 7, 1), 0);
@@ -79,19 +76,17 @@ static void test_a_late_answer_is_void(void **state)
 	rig_free(rig);
 }
 
-/* Time is counted from sending. */
-static void test_units_end_in_time(void **state)
+/* The duration counts from sending. */
+static void test_units_expire_from_sending(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	ask(rig, &asker, 7);
-	said(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
-	ask(rig, &asker, 7);
-	said(peer);
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
+	ask_one(rig, &asker, 7);
+	lease_args(peer);
 	rig->mono_ns += 10 * MS;
 	reply(peer, leased(true, 900, 20, 100, true));
 	rig->mono_ns += 90 * MS - 1;
@@ -101,30 +96,31 @@ static void test_units_end_in_time(void **state)
 	rig_free(rig);
 }
 
-/* FLUSHALL, or a failover: all that Redis has forgotten is void, and what it grants now is not. */
-static void test_forgotten_by_redis(void **state)
+/* FLUSHALL, or a failover: units that Redis does not know are void; units that it grants now are
+ * not. */
+static void test_redis_lost_the_lease(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	assert_int_equal(spend(rig, 7, 4), 4);
-	pass(rig, 900 * MS);
-	said(peer);
+	pass_time(rig, 900 * MS);
+	lease_args(peer);
 	reply(peer, leased(true, 998, 3, 1000, false));
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
 	assert_int_equal(spend(rig, 7, 10), 3);
-	ask(rig, &asker, 7);
-	assert_non_null(strstr(said(peer), HOLDER " 3 2 3 0 ")); /* from then on as ever */
+	ask_one(rig, &asker, 7);
+	assert_non_null(strstr(lease_args(peer), HOLDER " 3 2 3 0 ")); /* afterwards as usual */
 	rig_free(rig);
 }
 
-/* The limit is another one: what was borrowed under the old one is not spent any more and goes
- * back with the next call. */
-static void test_a_changed_limit(void **state)
+/* The limit has changed: units of the old limit are not spent and are returned with the next
+ * call. */
+static void test_changed_limit(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct item item = {.key = 7, .cost = 1, .limit = 500, .leased = true};
 	struct asker asker = {.done = 0};
@@ -133,7 +129,7 @@ static void test_a_changed_limit(void **state)
 	assert_int_equal(spend(rig, 7, 4), 4);
 	assert_false(spend_from(rig, 7, 500, 1));
 	take(rig, &asker, &item, 1);
-	assert_string_equal(said(peer), "3 1 500 60000000 " HOLDER " 2 1 4 6 9 1 0");
+	assert_string_equal(lease_args(peer), "3 1 500 60000000 " HOLDER " 2 1 4 6 9 1 0");
 	reply(peer, leased(true, 400, 7, 1000, true));
 	assert_int_equal(info(rig)->counts.units_returned, 6);
 	assert_true(spend_from(rig, 7, 500, 1));
@@ -141,15 +137,15 @@ static void test_a_changed_limit(void **state)
 	rig_free(rig);
 }
 
-/* An operator's reset: the counter and what is lent of it are deleted, and the units void. */
+/* An operator's reset: the counter and its lease record are deleted, and the units are void. */
 static void test_reset(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct item item = {.key = 7, .limit = LIMIT, .leased = true};
 
 	(void)state;
-	tell(rig, WR_QUESTION_RESET, &item, 1);
+	send_question(rig, WR_QUESTION_RESET, &item, 1);
 	assert_int_equal(spend(rig, 7, 1), 0);
 	assert_non_null(
 		strstr(next_command(peer),
@@ -161,25 +157,25 @@ static void test_reset(void **state)
 	rig_free(rig);
 }
 
-/* Give-backs and reports of such a counter are the lease script's too. */
+/* Give-backs and reports of such a counter use the lease script as well. */
 static void test_returns_and_reports(void **state)
 {
 	struct item back = {.key = 7, .cost = -2, .limit = LIMIT, .leased = true, .decided_us = 5};
 	struct item more = {
 		.key = 7, .cost = 3, .limit = LIMIT, .leased = true, .decided_us = NOW_US};
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	const char *command;
 
 	(void)state;
-	tell(rig, WR_QUESTION_RETURN, &back, 1);
+	send_question(rig, WR_QUESTION_RETURN, &back, 1);
 	command = next_command(peer);
 	assert_non_null(strstr(command, " 3 weir:1:{"));
 	assert_string_equal(strstr(command, "1m:r "), "1m:r 131 -2 1000 60000000 5");
 	reply(peer, leased(true, 900, 0, 0, true));
-	tell(rig, WR_QUESTION_REPORT, &more, 1);
-	tell(rig, WR_QUESTION_REPORT, &more, 1);
-	pass(rig, 300 * MS);
+	send_question(rig, WR_QUESTION_REPORT, &more, 1);
+	send_question(rig, WR_QUESTION_REPORT, &more, 1);
+	pass_time(rig, 300 * MS);
 	command = next_command(peer);
 	assert_non_null(command);
 	assert_non_null(strstr(command, wr_script_lease.sha1));
@@ -191,25 +187,25 @@ static void test_returns_and_reports(void **state)
 	rig_free(rig);
 }
 
-/* A refusal of Redis is known to every process of the node for a second. */
-static void test_refusals_are_laid_into_the_table(void **state)
+/* Redis refuses after `delay_ns`. All processes of the node refuse until `left_ns` later. */
+static void assert_refusal_is_shared(uint64_t delay_ns, uint64_t left_ns)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 0);
 	struct weir_decision decision;
 	struct asker asker = {.done = 0};
 	uint32_t grant;
 
-	(void)state;
-	ask(rig, &asker, 7);
-	said(peer);
+	ask_one(rig, &asker, 7);
+	lease_args(peer);
+	pass_time(rig, delay_ns);
 	reply(peer, leased(false, 0, 0, 0, true));
 	assert_refused(&asker);
-	rig->mono_ns += 999 * MS;
+	rig->mono_ns += left_ns - 1 * MS;
 	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
 					1, rig->mono_ns, &decision, &grant),
 			 WR_LEASE_REFUSED);
-	assert_int_equal(decision.retry_after_ns, 4001 * MS);
+	assert_int_equal(decision.retry_after_ns, 5001 * MS - left_ns);
 	rig->mono_ns += 2 * MS;
 	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
 					1, rig->mono_ns, &decision, &grant),
@@ -217,113 +213,97 @@ static void test_refusals_are_laid_into_the_table(void **state)
 	rig_free(rig);
 }
 
-/* Redis may have refused as soon as it was asked: the second begins there. */
-static void test_refusals_count_from_when_they_were_asked_for(void **state)
+/* A refusal by Redis applies to every process of the node for one second. */
+static void test_refusals_shared_in_the_table(void **state)
 {
-	struct rig *rig = begin();
-	struct peer *peer = borrow(rig, 7, 0);
-	struct weir_decision decision;
-	struct asker asker = {.done = 0};
-	uint32_t grant;
-
 	(void)state;
-	ask(rig, &asker, 7);
-	said(peer);
-	pass(rig, 10 * MS);
-	reply(peer, leased(false, 0, 0, 0, true));
-	assert_refused(&asker);
-	rig->mono_ns += 989 * MS;
-	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
-					1, rig->mono_ns, &decision, &grant),
-			 WR_LEASE_REFUSED);
-	assert_int_equal(decision.retry_after_ns, 4011 * MS);
-	rig->mono_ns += 2 * MS;
-	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
-					1, rig->mono_ns, &decision, &grant),
-			 WR_LEASE_NOTHING);
-	rig_free(rig);
+	assert_refusal_is_shared(0, 1000 * MS);
 }
 
-/* A lease of a window ends with it: near its end nothing is renewed for that. */
+/* Redis may have refused when the call was sent: the second begins there. */
+static void test_refusals_count_from_sending(void **state)
+{
+	(void)state;
+	assert_refusal_is_shared(10 * MS, 990 * MS);
+}
+
+/* The lease of a window ends with it: near the end it is not renewed. */
 static void test_windows_end(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	pass(rig, 59600 * MS); /* of a minute */
-	ask(rig, &asker, 7);
-	said(peer);
-	reply(peer, leased(true, 999, 0, 0, true));
+	pass_time(rig, 59600 * MS); /* of a minute */
+	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	for (int i = 0; i < 10; i++) {
-		ask(rig, &asker, 7);
-		said(peer);
-		reply(peer, leased(true, 999, 0, 0, true));
+		answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	}
-	pass(rig, 100 * MS);
-	ask(rig, &asker, 7); /* 11 of them, less a tenth, this one, and a quarter; for 0.3 s */
-	assert_non_null(strstr(said(peer), " 0 0 4 1 0"));
+	pass_time(rig, 100 * MS);
+	ask_one(rig, &asker, 7); /* 11 units less a tenth, this one, and a quarter; for 0.3 s */
+	assert_non_null(strstr(lease_args(peer), " 0 0 4 1 0"));
 	reply(peer, leased(true, 900, 4, 300, true));
 	assert_int_equal(spend(rig, 7, 1), 1);
-	pass(rig, 299 * MS);
+	pass_time(rig, 299 * MS);
 	assert_null(next_command(peer));
 	assert_int_equal(spend(rig, 7, 1), 1);
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_int_equal(spend(rig, 7, 1), 0);
-	pass(rig, 100 * MS);
+	pass_time(rig, 100 * MS);
 	assert_int_equal(info(rig)->counts.units_burnt, 2);
-	ask(rig, &asker, 7); /* the next window: it begins anew, with the demand that is known */
-	assert_non_null(strstr(said(peer), " 0 0 0 "));
+	ask_one(rig, &asker, 7); /* the next window: starts again with the known demand */
+	assert_non_null(strstr(lease_args(peer), " 0 0 0 "));
 	rig_free(rig);
 }
 
-/* Redis is away: what was borrowed is spent until its end, then nothing is. */
-static void test_redis_is_away(void **state)
+/* Redis is unavailable: borrowed units are spent until their end. */
+static void test_redis_unavailable(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 
 	(void)state;
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer, "reset");
-	pass(rig, 900 * MS);
+	cut_peer(peer, "reset");
+	pass_time(rig, 900 * MS);
 	assert_int_equal(spend(rig, 7, 4), 4);
-	pass(rig, 200 * MS);
+	pass_time(rig, 200 * MS);
 	assert_int_equal(spend(rig, 7, 1), 0);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_int_equal(info(rig)->counts.units_spent, 4);
 	assert_int_equal(info(rig)->counts.units_burnt, 6);
 	assert_int_equal(info(rig)->leases, 0);
 	rig_free(rig);
 }
 
-/* The node shuts down: everything goes back, also what comes only now, and no more is borrowed. */
-static void test_drain(void **state)
+/* The node shuts down: all units are returned, including those of a later reply, and none are
+ * borrowed. */
+static void test_shutdown(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	borrow(rig, 8, 20);
 	spend(rig, 8, 20);
-	ask(rig, &asker, 8);
-	said(peer); /* under way */
-	assert_int_equal(drain(rig), 2);
-	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 4 1 0 10 0 1 0");
+	ask_one(rig, &asker, 8);
+	lease_args(peer); /* in flight */
+	assert_int_equal(shut_down(rig), 2);
+	assert_string_equal(lease_args(peer), "3 0 1000 60000000 " HOLDER " 4 1 0 10 0 1 0");
 	assert_int_equal(spend(rig, 7, 1), 0);
 	reply(peer, leased(true, 900, 30, 1000, true));
-	pass(rig, 1 * MS);
-	assert_string_equal(said(peer), "3 0 1000 60000000 " HOLDER " 5 3 0 30 0 1 0");
+	pass_time(rig, 1 * MS);
+	assert_string_equal(lease_args(peer), "3 0 1000 60000000 " HOLDER " 5 3 0 30 0 1 0");
 	reply(peer, leased(true, 900, 0, 0, true));
-	assert_int_equal(drain(rig), 1);
+	assert_int_equal(shut_down(rig), 1);
 	reply(peer, leased(true, 900, 0, 0, true));
-	assert_int_equal(drain(rig), 0);
+	assert_int_equal(shut_down(rig), 0);
 	assert_int_equal(info(rig)->counts.units_returned, 40);
 	for (int i = 0; i < 3; i++) {
-		ask(rig, &asker, 7);
-		assert_string_equal(said(peer), "3 1 1000 60000000");
+		ask_one(rig, &asker, 7);
+		assert_string_equal(lease_args(peer), "3 1 1000 60000000");
 		reply(peer, leased(true, 900, 0, 0, true));
 	}
 	rig_free(rig);
@@ -331,54 +311,52 @@ static void test_drain(void **state)
 
 static void test_drain_without_redis(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 
 	(void)state;
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer, "reset");
-	assert_int_equal(drain(rig), 0);
+	cut_peer(peer, "reset");
+	assert_int_equal(shut_down(rig), 0);
 	rig_free(rig);
 }
 
-/* The table is another one: what lies in the old one is not touched, and the holder is new. */
+/* The table is replaced: units in the old one are not touched, and the holder has a new id. */
 static void test_another_table(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	wr_central_table(rig->central, table, 0x77);
+	wr_central_set_table(rig->central, table, 0x77);
 	assert_int_equal(info(rig)->leases, 0);
 	assert_int_equal(info(rig)->counts.units_granted, 10);
-	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as it knows */
+	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as this loop knows */
 	assert_int_equal(spend(rig, 7, 10), 10);
-	pass(rig, 1100 * MS);
-	ask(rig, &asker, 7);
-	said(peer);
-	reply(peer, leased(true, 900, 0, 0, true));
-	ask(rig, &asker, 7);
-	assert_non_null(strstr(said(peer), " 0000000000000077 2 0 0 0 "));
+	pass_time(rig, 1100 * MS);
+	answer_one(rig, &asker, 7, peer, leased(true, 900, 0, 0, true));
+	ask_one(rig, &asker, 7);
+	assert_non_null(strstr(lease_args(peer), " 0000000000000077 2 0 0 0 "));
 	rig_free(rig);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LEASE_TEST(test_a_lost_answer_is_asked_for_again),
-		LEASE_TEST(test_a_lost_answer_is_given_up),
-		LEASE_TEST(test_a_late_answer_is_void),
-		LEASE_TEST(test_units_end_in_time),
-		LEASE_TEST(test_forgotten_by_redis),
-		LEASE_TEST(test_a_changed_limit),
+		LEASE_TEST(test_lost_reply_is_repeated),
+		LEASE_TEST(test_repetitions_end),
+		LEASE_TEST(test_late_reply_is_void),
+		LEASE_TEST(test_units_expire_from_sending),
+		LEASE_TEST(test_redis_lost_the_lease),
+		LEASE_TEST(test_changed_limit),
 		LEASE_TEST(test_reset),
 		LEASE_TEST(test_returns_and_reports),
-		LEASE_TEST(test_refusals_are_laid_into_the_table),
-		LEASE_TEST(test_refusals_count_from_when_they_were_asked_for),
+		LEASE_TEST(test_refusals_shared_in_the_table),
+		LEASE_TEST(test_refusals_count_from_sending),
 		LEASE_TEST(test_windows_end),
-		LEASE_TEST(test_redis_is_away),
-		LEASE_TEST(test_drain),
+		LEASE_TEST(test_redis_unavailable),
+		LEASE_TEST(test_shutdown),
 		LEASE_TEST(test_drain_without_redis),
 		LEASE_TEST(test_another_table),
 	};

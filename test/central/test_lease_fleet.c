@@ -1,6 +1,6 @@
-/* Some nodes with a table each and one Redis, the model of the lease script, all on one clock:
- * under a load that is steady and more than the limit nobody gets more than his share, nor all
- * together more than the limit. */
+/* Several nodes with a table each and one Redis, the model of the lease script, on one clock: under
+ * a steady load above the limit, no node gets more than its share, and all together not more than
+ * the limit. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@
 struct node {
 	struct rig *rig;
 	struct weir_table *table;
-	uint32_t admitted; /* in all */
-	uint32_t paid;     /* … of these from a lease */
+	uint32_t admitted; /* in total */
+	uint32_t paid;     /* of these, from a lease */
 };
 
 struct fleet {
@@ -36,7 +36,7 @@ struct fleet {
 	uint64_t seed;
 };
 
-/* The file has its name only for a moment. */
+/* The file is unlinked at once; the open table remains usable. */
 static struct weir_table *open_table(void)
 {
 	char dir[] = "/tmp/weir-test-fleet-XXXXXX";
@@ -53,7 +53,7 @@ static struct weir_table *open_table(void)
 	return table;
 }
 
-static struct fleet *begin(uint8_t algorithm)
+static struct fleet *begin_fleet(uint8_t algorithm)
 {
 	struct fleet *fleet = calloc(1, sizeof *fleet);
 
@@ -70,7 +70,7 @@ static struct fleet *begin(uint8_t algorithm)
 	return fleet;
 }
 
-static void end(struct fleet *fleet)
+static void end_fleet(struct fleet *fleet)
 {
 	for (int i = 0; i < NODES; i++) {
 		rig_free(fleet->nodes[i].rig);
@@ -139,7 +139,8 @@ static void serve_all(struct fleet *fleet, struct node *node)
 		struct wr_lease_call call = read_call(command);
 		struct wr_leased leased;
 
-		if (node->rig->now_ns / 1000 > fleet->now_us) /* nodes go on one by one */
+		if (node->rig->now_ns / 1000 >
+		    fleet->now_us) /* nodes advance one after the other */
 			fleet->now_us = node->rig->now_ns / 1000;
 		leased = model_call(&fleet->model, &call, fleet->now_us);
 		leased.taken.now_us = fleet->now_us;
@@ -162,7 +163,7 @@ static bool is_paid(const struct fleet *fleet, const struct node *node, bool *re
 	return answer == WR_LEASE_SPENT;
 }
 
-static void request(struct fleet *fleet, struct node *node)
+static void send_request(struct fleet *fleet, struct node *node)
 {
 	struct item item = {.key = KEY,
 			    .cost = 1,
@@ -189,14 +190,14 @@ static void request(struct fleet *fleet, struct node *node)
 	fleet->admitted++;
 }
 
-static uint32_t draw(struct fleet *fleet, uint32_t below)
+static uint32_t random_below(struct fleet *fleet, uint32_t below)
 {
 	fleet->seed = fleet->seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(fleet->seed >> 33) % below;
 }
 
-/* A window in which each node is asked for twice its share, at any time: if each came when its
- * turn is, those would get all tokens whose turn comes right after they flow in. */
+/* A window in which each node gets requests for twice its share, at random times. In a fixed order,
+ * the nodes whose turn follows a refill would get all tokens. */
 static void run_window(struct fleet *fleet)
 {
 	const uint32_t every_ms = PERIOD_MS * NODES / (2 * LIMIT);
@@ -206,9 +207,9 @@ static void run_window(struct fleet *fleet)
 		for (int i = 0; i < NODES; i++) {
 			struct node *node = &fleet->nodes[i];
 
-			if (draw(fleet, every_ms) == 0)
-				request(fleet, node);
-			pass(node->rig, MS);
+			if (random_below(fleet, every_ms) == 0)
+				send_request(fleet, node);
+			pass_time(node->rig, MS);
 			serve_all(fleet, node);
 		}
 }
@@ -227,7 +228,7 @@ static void check_shares(const struct fleet *fleet, uint32_t all)
 
 static void test_fixed_window(void **state)
 {
-	struct fleet *fleet = begin(WEIR_FIXED_WINDOW);
+	struct fleet *fleet = begin_fleet(WEIR_FIXED_WINDOW);
 
 	(void)state;
 	for (uint32_t i = 0; i < WINDOWS; i++) {
@@ -235,13 +236,13 @@ static void test_fixed_window(void **state)
 		assert_in_range(fleet->admitted, LIMIT * 97 / 100, LIMIT);
 	}
 	check_shares(fleet, WINDOWS * LIMIT);
-	end(fleet);
+	end_fleet(fleet);
 }
 
-/* A full bucket first, and then as much as flows in. */
+/* First a full bucket, then as much as is refilled. */
 static void test_token_bucket(void **state)
 {
-	struct fleet *fleet = begin(WEIR_TOKEN_BUCKET);
+	struct fleet *fleet = begin_fleet(WEIR_TOKEN_BUCKET);
 	uint32_t all = 0;
 
 	(void)state;
@@ -253,14 +254,14 @@ static void test_token_bucket(void **state)
 	for (int i = 0; i < NODES; i++)
 		assert_in_range(fleet->nodes[i].admitted, all / NODES * 9 / 10,
 				all / NODES * 11 / 10);
-	end(fleet);
+	end_fleet(fleet);
 }
 
-/* In no span of a window more than the limit; at the edges of ours that is what was admitted there.
- */
+/* Never more than the limit in any span of a window; at the edges of our windows that is the number
+ * admitted there. */
 static void test_sliding_log(void **state)
 {
-	struct fleet *fleet = begin(WEIR_SLIDING_LOG);
+	struct fleet *fleet = begin_fleet(WEIR_SLIDING_LOG);
 
 	(void)state;
 	for (uint32_t i = 0; i < WINDOWS; i++) {
@@ -270,7 +271,7 @@ static void test_sliding_log(void **state)
 	for (int i = 0; i < NODES; i++)
 		assert_in_range(fleet->nodes[i].admitted, WINDOWS * LIMIT / NODES * 80 / 100,
 				WINDOWS * LIMIT / NODES * 11 / 10);
-	end(fleet);
+	end_fleet(fleet);
 }
 
 int main(void)

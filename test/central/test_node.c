@@ -1,4 +1,4 @@
-/* What a node does once: the secret, the count of nodes, control messages. */
+/* Tasks of the chief loop: the secret, the number of nodes, control messages. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
 
-/* ---- nodes ---- */
+/* ---- counting nodes ---- */
 
 static void test_nodes(void **state)
 {
@@ -20,20 +20,20 @@ static void test_nodes(void **state)
 	assert_int_equal(rig->nodes_told, 3);
 	assert_int_equal(info(rig)->nodes, 3);
 	rig->nodes = 2;
-	pass(rig, 1990 * MS);
+	pass_time(rig, 1990 * MS);
 	assert_int_equal(rig->nodes_told, 3);
-	pass(rig, 20 * MS);
+	pass_time(rig, 20 * MS);
 	assert_int_equal(rig->nodes_told, 2);
 	rig_free(rig);
-	rig = rig_begin(URL); /* another loop of the node does not count */
+	rig = rig_begin(URL); /* another loop of the node is not counted */
 	rig->nodes = 3;
 	rig_start(rig, NULL);
-	pass(rig, 5000 * MS);
+	pass_time(rig, 5000 * MS);
 	assert_int_equal(rig->nodes_told, 0);
 	rig_free(rig);
 }
 
-static void test_beat(void **state)
+static void test_heartbeat(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct peer *peer;
@@ -43,10 +43,10 @@ static void test_beat(void **state)
 	rig_trouble(rig, 6379)->mute = true;
 	rig_start(rig, &chief);
 	peer = peer_at(rig, 6379);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
-	turn(rig);
+	run_turn(rig);
 	snprintf(command, sizeof command,
 		 "EVALSHA %s 1 weir:1:nodes 000000000000000a000000000000000b",
 		 wr_script_nodes.sha1);
@@ -69,22 +69,22 @@ static void test_secret_agreed(void **state)
 	assert_int_equal(rig->secrets, 1);
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_true(info(rig)->secret_known);
-	pass(rig, 10000 * MS);
-	assert_int_equal(rig->secrets, 1); /* told once */
-	/* FLUSHALL: it is put back as it was. */
+	pass_time(rig, 10000 * MS);
+	assert_int_equal(rig->secrets, 1); /* reported once */
+	/* FLUSHALL: the same secret is stored again. */
 	memcpy(first, rig->secret, sizeof first);
 	rig->secret_hex[0] = 0;
-	pass(rig, 2001 * MS);
+	pass_time(rig, 2001 * MS);
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_int_equal(rig->secrets, 1);
-	/* Somebody else was first, with another one: it is ours from then on. */
+	/* Another node was faster with another secret: this node adopts it. */
 	memset(rig->secret_hex, '7', 2 * WR_CENTRAL_SECRET);
-	pass(rig, 2001 * MS);
+	pass_time(rig, 2001 * MS);
 	assert_int_equal(rig->secrets, 2);
 	for (size_t i = 0; i < WR_CENTRAL_SECRET; i++)
 		assert_int_equal(rig->secret[i], 0x77);
 	assert_memory_not_equal(rig->secret, first, sizeof first);
-	assert_non_null(strstr(rig->said, "has become another one"));
+	assert_non_null(strstr(rig->logged, "secret in Redis has changed"));
 	rig_free(rig);
 }
 
@@ -97,7 +97,7 @@ static void test_secret_found(void **state)
 	rig_start(rig, &chief);
 	assert_int_equal(rig->secrets, 1);
 	assert_int_equal(rig->secret[191], 0xaa);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	rig_free(rig);
 }
 
@@ -110,45 +110,45 @@ static void test_secret_given(void **state)
 	(void)state;
 	opts.secret = secret;
 	rig_start(rig, &opts);
-	pass(rig, 5000 * MS);
+	pass_time(rig, 5000 * MS);
 	assert_int_equal(rig->secrets, 0);
 	assert_string_equal(rig->secret_hex, "");
 	assert_true(info(rig)->secret_known);
 	rig_free(rig);
 }
 
-static void test_secret_of_somebody_else(void **state)
+static void test_foreign_secret_key(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
 	strcpy(rig->secret_hex, "hunter2");
 	rig_start(rig, &chief);
-	pass(rig, 10000 * MS);
+	pass_time(rig, 10000 * MS);
 	assert_int_equal(rig->secrets, 0);
-	assert_string_equal(rig->said, "0 the key weir:1:secret is not a secret of weir's; delete "
-				       "it, or choose another --redis-prefix\n");
+	assert_string_equal(rig->logged,
+			    "0 the key weir:1:secret does not contain a secret of weir; "
+			    "delete it or choose another --redis-prefix\n");
 	rig_free(rig);
 }
 
-/* Redis was killed and has lost everything: the secret is put back before a newcomer looks for one.
- */
-static void test_secret_put_back(void **state)
+/* Redis has lost all data: the secret is stored again before a new node asks for it. */
+static void test_secret_restored(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
 	rig_start(rig, &chief);
-	pass(rig, 100 * MS);
+	pass_time(rig, 100 * MS);
 	rig->secret_hex[0] = 0;
-	cut(peer_at(rig, 6379), "gone");
-	pass(rig, 60 * MS);
+	cut_peer(peer_at(rig, 6379), "gone");
+	pass_time(rig, 60 * MS);
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_int_equal(rig->secrets, 1);
 	rig_free(rig);
 }
 
-/* Without the secret no question goes out, so this is all that is ever heard of it. */
+/* Without the secret no question is sent, so this message is the only one about the fault. */
 static void test_secret_forbidden(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -158,37 +158,37 @@ static void test_secret_forbidden(void **state)
 	rig_trouble(rig, 6379)->mute = true;
 	rig_start(rig, &chief);
 	peer = peer_at(rig, 6379);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
-	turn(rig);
+	run_turn(rig);
 	while (peer->waiting)
 		reply(peer, strncmp(peer->commands[0], "GET ", 4) == 0
 				    ? "-NOPERM this user has no permissions\r\n"
 				    : "$-1\r\n");
 	assert_false(info(rig)->secret_known);
-	assert_string_equal(rig->said, "1 127.0.0.1:6379: NOPERM this user has no permissions; "
-				       "docs/redis.md has the ACL line that weir needs\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_string_equal(rig->logged, "1 127.0.0.1:6379: NOPERM this user has no permissions; "
+					 "see docs/redis.md for the ACL that weir needs\n");
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
-/* Redis comes later: the secret is known as soon as it is there. */
-static void test_secret_late(void **state)
+/* Redis starts later: the secret is read as soon as it is available. */
+static void test_secret_after_late_start(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
 	rig_trouble(rig, 6379)->refuses = true;
 	rig_start(rig, &chief);
-	pass(rig, 10000 * MS);
+	pass_time(rig, 10000 * MS);
 	assert_int_equal(rig->secrets, 0);
 	assert_false(info(rig)->secret_known);
 	rig_trouble(rig, 6379)->refuses = false;
-	pass(rig, 2000 * MS);
+	pass_time(rig, 2000 * MS);
 	assert_int_equal(rig->secrets, 1);
-	/* The beat is a question like others: answered, it closes the breaker. */
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	/* The reply to a heartbeat closes the breaker, as other replies do. */
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -196,12 +196,13 @@ static void test_secret_late(void **state)
 
 #define STREAM "*1\r\n*2\r\n$14\r\nweir:1:control\r\n"
 
-static void test_heard(void **state)
+static void test_messages_received(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
-	/* Three minutes old, of another node; one of our own; one that is none. */
+	/* A message of another node that is three minutes old, an own message, and a
+	 * malformed one. */
 	rig->stream = STREAM "*3\r\n"
 			     "*2\r\n$15\r\n1699999860000-0\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$"
 			     "1\r\nm\r\n$3\r\nban\r\n"
@@ -209,25 +210,25 @@ static void test_heard(void **state)
 			     "000000000000000a000000000000000b\r\n$1\r\nm\r\n$4\r\nmine\r\n"
 			     "*2\r\n$15\r\n1699999860000-2\r\n*2\r\n$1\r\nz\r\n$3\r\nodd\r\n";
 	rig_start(rig, &chief);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_string_equal(rig->heard, "ban;own mine;");
 	assert_int_equal(rig->heard_age_ns / 1000000000, 180);
 	assert_string_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 0-0");
-	pass(rig, 500 * MS);
+	pass_time(rig, 500 * MS);
 	assert_string_equal(rig->last_xread,
 			    "XREAD COUNT 64 STREAMS weir:1:control 1699999860000-2");
 	rig_free(rig);
 }
 
-/* An order of another node is heard within a second of being written, whenever that is. */
-static void test_heard_within_a_second(void **state)
+/* A message of another node is read within a second after it was published. */
+static void test_message_within_a_second(void **state)
 {
 	struct rig *rig = rig_new(URL, &chief);
 	char stream[160], heard[160] = "";
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
-		pass(rig, 37 * i * MS); /* another moment between two reads each time */
+		pass_time(rig, 37 * i * MS); /* at a different time between two reads */
 		assert_string_equal(rig->heard, heard);
 		snprintf(stream, sizeof stream,
 			 STREAM "*1\r\n*2\r\n$15\r\n17000000400%02u-0\r\n*4\r\n$1\r\nh\r\n"
@@ -235,13 +236,13 @@ static void test_heard_within_a_second(void **state)
 			 i, i);
 		snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "b%02u;", i);
 		rig->stream = stream;
-		pass(rig, 1000 * MS);
+		pass_time(rig, 1000 * MS);
 		assert_string_equal(rig->heard, heard);
 	}
 	rig_free(rig);
 }
 
-/* A new master's clock is an hour behind: what it says from now on is heard. */
+/* The clock of a new master is an hour behind: its messages are read. */
 static void test_clock_behind(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -250,9 +251,9 @@ static void test_clock_behind(void **state)
 	rig->stream = STREAM "*1\r\n*2\r\n$15\r\n1700003640000-0\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$"
 			     "1\r\nm\r\n$1\r\na\r\n";
 	rig_start(rig, &chief);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_string_equal(rig->heard, "a;");
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_memory_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 170000003", 47);
 	rig_free(rig);
 }
@@ -264,7 +265,7 @@ static void test_published(void **state)
 	(void)state;
 	assert_int_equal(wr_central_publish(rig->central, "ban u=1", 7, rig->mono_ns), 0);
 	assert_int_equal(wr_central_publish(rig->central, "ban u=2", 7, rig->mono_ns), 0);
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(rig->added, 2);
 	assert_string_equal(
 		rig->added_text,
@@ -274,8 +275,8 @@ static void test_published(void **state)
 	rig_free(rig);
 }
 
-/* Redis is away: they wait, in order and bounded, and go out when it is back. */
-static void test_published_later(void **state)
+/* Redis is unavailable: messages wait in order, up to a maximum, and are published later. */
+static void test_publish_waits_for_redis(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 
@@ -285,16 +286,16 @@ static void test_published_later(void **state)
 	for (int i = 0; i < 64; i++)
 		assert_int_equal(wr_central_publish(rig->central, "x", 1, rig->mono_ns), 0);
 	assert_int_equal(wr_central_publish(rig->central, "x", 1, rig->mono_ns), WEIR_EROOM);
-	pass(rig, 3000 * MS);
+	pass_time(rig, 3000 * MS);
 	assert_int_equal(rig->added, 0);
 	rig_trouble(rig, 6379)->refuses = false;
-	pass(rig, 2300 * MS);
+	pass_time(rig, 2300 * MS);
 	assert_int_equal(rig->added, 64);
 	rig_free(rig);
 }
 
-/* Its answer is lost: sent again rather than not at all. */
-static void test_published_again(void **state)
+/* Its reply is lost: the message is published again. */
+static void test_publish_repeated(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -304,8 +305,8 @@ static void test_published_again(void **state)
 	assert_int_equal(wr_central_publish(rig->central, "ban", 3, rig->mono_ns), 0);
 	assert_memory_equal(next_command(peer), "XADD", 4);
 	rig_trouble(rig, 6379)->mute = false;
-	cut(peer, "reset");
-	pass(rig, 300 * MS);
+	cut_peer(peer, "reset");
+	pass_time(rig, 300 * MS);
 	assert_int_equal(rig->added, 1);
 	rig_free(rig);
 }
@@ -314,20 +315,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nodes),
-		cmocka_unit_test(test_beat),
+		cmocka_unit_test(test_heartbeat),
 		cmocka_unit_test(test_secret_agreed),
 		cmocka_unit_test(test_secret_found),
 		cmocka_unit_test(test_secret_given),
-		cmocka_unit_test(test_secret_of_somebody_else),
-		cmocka_unit_test(test_secret_put_back),
+		cmocka_unit_test(test_foreign_secret_key),
+		cmocka_unit_test(test_secret_restored),
 		cmocka_unit_test(test_secret_forbidden),
-		cmocka_unit_test(test_secret_late),
-		cmocka_unit_test(test_heard),
-		cmocka_unit_test(test_heard_within_a_second),
+		cmocka_unit_test(test_secret_after_late_start),
+		cmocka_unit_test(test_messages_received),
+		cmocka_unit_test(test_message_within_a_second),
 		cmocka_unit_test(test_clock_behind),
 		cmocka_unit_test(test_published),
-		cmocka_unit_test(test_published_later),
-		cmocka_unit_test(test_published_again),
+		cmocka_unit_test(test_publish_waits_for_redis),
+		cmocka_unit_test(test_publish_repeated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

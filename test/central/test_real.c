@@ -1,6 +1,5 @@
-/* Against a real server: what the scripts are told is what they understand. Sockets and clocks are
- * real here; nothing depends on how long anything takes, nor on when a minute ends: limits are of a
- * year. */
+/* Against a real server: the scripts understand the arguments. Sockets and clocks are real. The
+ * limits have a period of a year, so no result depends on time. */
 #include "rig.h"
 
 #include <errno.h>
@@ -21,8 +20,8 @@
 
 struct live {
 	struct redis_server server;
-	struct rig rig; /* only what questions need of it */
-	struct wr_link *links[LINES_MAX];
+	struct rig rig; /* only the fields that questions need */
+	struct wr_central_link *links[LINES_MAX];
 	int fds[LINES_MAX];
 	bool up[LINES_MAX];
 	int secrets;
@@ -38,7 +37,7 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void on_open(void *context, struct wr_link *link)
+static void on_open(void *context, struct wr_central_link *link)
 {
 	struct live *live = context;
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -56,7 +55,7 @@ static void on_open(void *context, struct wr_link *link)
 	fail();
 }
 
-static void on_close(void *context, struct wr_link *link)
+static void on_close(void *context, struct wr_central_link *link)
 {
 	struct live *live = context;
 
@@ -67,7 +66,7 @@ static void on_close(void *context, struct wr_link *link)
 		}
 }
 
-static void on_dirty(void *context, struct wr_link *link)
+static void on_dirty(void *context, struct wr_central_link *link)
 {
 	(void)context, (void)link;
 }
@@ -80,7 +79,7 @@ static void on_wake(void *context, uint64_t mono_ns)
 static void on_say(void *context, enum wr_say level, const char *text)
 {
 	(void)context;
-	if (level == WR_SAY_ERROR)
+	if (level == WR_CENTRAL_LOG_ERROR)
 		fail_msg("%s", text);
 }
 
@@ -108,7 +107,7 @@ static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_
 static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,
 					    on_say,  on_secret, on_nodes, on_heard};
 
-static void step(struct live *live)
+static void run_step(struct live *live)
 {
 	struct rig *rig = &live->rig;
 
@@ -122,31 +121,32 @@ static void step(struct live *live)
 
 		if (live->links[i] && !live->up[i]) {
 			live->up[i] = true;
-			wr_link_up(live->links[i], rig->now_ns, rig->mono_ns);
+			wr_central_link_up(live->links[i], rig->now_ns, rig->mono_ns);
 		}
-		while (live->links[i] && wr_link_output(live->links[i], &bytes, &len)) {
+		while (live->links[i] && wr_central_link_output(live->links[i], &bytes, &len)) {
 			ssize_t n = write(live->fds[i], bytes, len);
 
 			assert_true(n > 0);
-			wr_link_sent(live->links[i], (size_t)n);
+			wr_central_link_sent(live->links[i], (size_t)n);
 		}
 		if (live->links[i] && poll(&poller, 1, 1) > 0) {
 			ssize_t n = read(live->fds[i], in, sizeof in);
 
 			assert_true(n > 0);
-			wr_link_input(live->links[i], in, (size_t)n, rig->now_ns, rig->mono_ns);
+			wr_central_link_input(live->links[i], in, (size_t)n, rig->now_ns,
+					      rig->mono_ns);
 		}
 	}
 	wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);
 }
 
-/* Until it is so. */
+/* Runs the loop until the condition holds. */
 #define until(live, condition)                                                                     \
 	do {                                                                                       \
 		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
 		while (!(condition)) {                                                             \
 			assert_true(clock_ns(CLOCK_MONOTONIC) < until_end);                        \
-			step(live);                                                                \
+			run_step(live);                                                            \
 		}                                                                                  \
 	} while (0)
 
@@ -170,20 +170,20 @@ static void open_live(struct live *live, uint64_t holder)
 
 static struct live live;
 
-static int setup(void **state)
+static int start_server(void **state)
 {
 	(void)state;
 	return redis_server_start(&live.server);
 }
 
-static int teardown(void **state)
+static int stop_server(void **state)
 {
 	(void)state;
 	redis_server_stop(&live.server);
 	return 0;
 }
 
-static int begin(void **state)
+static int begin_live(void **state)
 {
 	(void)state;
 	redis_tell(&live.server, "FLUSHALL");
@@ -191,7 +191,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int end_live(void **state)
 {
 	(void)state;
 	wr_central_free(live.rig.central);
@@ -217,7 +217,7 @@ static int admitted(const struct asker *askers, int count)
 	return sum;
 }
 
-/* Every algorithm lets ten of twenty-five pass, in merged calls and one by one. */
+/* With every algorithm 10 of 25 requests pass, in merged calls and one by one. */
 static void test_ten_pass(void **state)
 {
 	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -243,7 +243,7 @@ static void test_ten_pass(void **state)
 	}
 }
 
-/* But not of a leaky bucket, where who need not wait has gone. */
+/* But not with a leaky bucket: requests without a wait have already left. */
 static void test_give_back(void **state)
 {
 	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -263,7 +263,7 @@ static void test_give_back(void **state)
 		assert_admitted(&asker);
 		item.cost = -1;
 		item.decided_us = asker.answers[0].decided_us;
-		tell(&live.rig, WR_QUESTION_RETURN, &item, 1);
+		send_question(&live.rig, WR_QUESTION_RETURN, &item, 1);
 		until(&live, info(&live.rig)->counts.returned > before);
 		item.cost = 0;
 		take(&live.rig, &asker, &item, 1);
@@ -272,7 +272,7 @@ static void test_give_back(void **state)
 	}
 }
 
-/* All or none of one key's limits. */
+/* All limits of one key admit, or none. */
 static void test_all_or_none(void **state)
 {
 	struct item items[] = {
@@ -292,7 +292,7 @@ static void test_all_or_none(void **state)
 	assert_int_equal(asker.answers[0].remaining, 99);
 }
 
-/* Reports count once, whatever their limit says, and only what is left is handed out then. */
+/* A report counts once and is never refused; only the rest of the limit is granted afterwards. */
 static void test_report(void **state)
 {
 	struct item item = {
@@ -302,13 +302,13 @@ static void test_report(void **state)
 	(void)state;
 	until(&live, info(&live.rig)->any_up);
 	item.decided_us = clock_ns(CLOCK_REALTIME) / 1000;
-	tell(&live.rig, WR_QUESTION_REPORT, &item, 1);
+	send_question(&live.rig, WR_QUESTION_REPORT, &item, 1);
 	until(&live, info(&live.rig)->counts.reported == 1);
 	item.cost = 0;
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
 	assert_int_equal(asker.answers[0].remaining, 3);
-	/* Its number is remembered for a minute, beside the counter. */
+	/* Its sequence number is stored for a minute, next to the counter. */
 	assert_int_equal(redis_number(&live.server, "EVAL %s 0",
 				      "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:r:*')) "
 				      "do n = n + redis.call('TTL', k) end return n") > 30,
@@ -343,7 +343,7 @@ static void test_reset(void **state)
 	until(&live, asker.done);
 	assert_refused(&asker);
 	item.cost = 0;
-	tell(&live.rig, WR_QUESTION_RESET, &item, 1);
+	send_question(&live.rig, WR_QUESTION_RESET, &item, 1);
 	item.cost = 10;
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
@@ -367,14 +367,14 @@ static void test_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_ten_pass, begin, end),
-		cmocka_unit_test_setup_teardown(test_give_back, begin, end),
-		cmocka_unit_test_setup_teardown(test_all_or_none, begin, end),
-		cmocka_unit_test_setup_teardown(test_report, begin, end),
-		cmocka_unit_test_setup_teardown(test_script_flush, begin, end),
-		cmocka_unit_test_setup_teardown(test_reset, begin, end),
-		cmocka_unit_test_setup_teardown(test_node, begin, end),
+		cmocka_unit_test_setup_teardown(test_ten_pass, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_give_back, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_all_or_none, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_report, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_script_flush, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_reset, begin_live, end_live),
+		cmocka_unit_test_setup_teardown(test_node, begin_live, end_live),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,4 +1,4 @@
-/* What other regions are told, and when. The test is Redis, here and there. */
+/* Pushes to other regions: what and when. The test plays Redis in both regions. */
 #include "exchange_rig.h"
 
 #include <stdio.h>
@@ -7,24 +7,24 @@
 #include "base/str.h"
 #include "redis/url.h"
 
-static struct rig *region(struct rig *home)
+static struct rig *add_far_region(struct rig *home)
 {
 	struct rig *far = rig_new(FAR, NULL);
 
-	wr_central_peer(home->central, far->central);
+	wr_central_add_region(home->central, far->central);
 	return far;
 }
 
-/* Time passes in both places. */
+/* Advances the time in both regions. */
 static void pass_both(struct rig *home, struct rig *far, uint64_t ns)
 {
 	for (uint64_t at = 0; at < ns; at += 10 * MS) {
-		pass(home, 10 * MS);
-		pass(far, 10 * MS);
+		pass_time(home, 10 * MS);
+		pass_time(far, 10 * MS);
 	}
 }
 
-/* … until the one at home is asked something. */
+/* The same, until the home region gets a command. */
 static void pass_until_asked(struct rig *home, struct rig *far)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -43,20 +43,21 @@ static void free_both(struct rig *home, struct rig *far)
 	free_slots(home);
 }
 
-/* The life, the own state, and then name and state of each that is relayed. */
+/* The arguments of a push: the life, this node's state, then name and state of each relayed
+ * entry. */
 static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 {
-	const char *said = behind_key(peer, &wr_script_push), *state = strchr(said + 7, ' ');
+	const char *args = args_after_key(peer, &wr_script_push), *state = strchr(args + 7, ' ');
 	char text[256];
 
-	assert_memory_equal(said, "121000 eu/a1b2c3d4.", 19);
+	assert_memory_equal(args, "121000 eu/a1b2c3d4.", 19);
 	assert_non_null(state);
 	snprintf(text, sizeof text, " %llu %d 0 0 0%s", (unsigned long long)WINDOW, plus, relayed);
 	if (strcmp(state, text) != 0)
 		fail_msg("told %s, not %s", state, text);
 }
 
-/* What the own Redis is told of the other region: whether it lacks something, can be reached, and
+/* The part of the exchange call about the other region: whether it lacks data, can be reached, and
  * is relayed to since when, up to which name. */
 static const char *of_far(bool lacking, bool reached, uint64_t since, const char *last)
 {
@@ -65,21 +66,21 @@ static const char *of_far(bool lacking, bool reached, uint64_t since, const char
 	struct wr_redis_target target;
 
 	assert_int_equal(wr_redis_target_parse(wr_str(FAR), &target, NULL), 0);
-	wr_relay_tag(&target, tag);
+	wr_central_region_tag(&target, tag);
 	snprintf(text, sizeof text, "%s %s %s %llu %s", lacking ? tag : "", reached ? tag : "",
 		 since ? tag : "", (unsigned long long)since, last);
 	return text;
 }
 
-/* The answer: relay this one state to the other region. */
-static const char *page(uint64_t since, bool more, const char *name, const char *state)
+/* A reply: relay this state to the other region. */
+static const char *page_reply(uint64_t since, bool more, const char *name, const char *state)
 {
 	static char bytes[256];
 	char tag[WR_EXCHANGE_TAG + 1];
 	struct wr_redis_target target;
 
 	assert_int_equal(wr_redis_target_parse(wr_str(FAR), &target, NULL), 0);
-	wr_relay_tag(&target, tag);
+	wr_central_region_tag(&target, tag);
 	snprintf(bytes, sizeof bytes,
 		 "*10\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n$8\r\n%s\r\n:%llu\r\n:%d\r\n$%zu\r\n%s\r\n"
 		 "$%zu\r\n%s\r\n",
@@ -87,30 +88,30 @@ static const char *page(uint64_t since, bool more, const char *name, const char 
 	return bytes;
 }
 
-static void test_regions_are_told(void **state)
+static void test_use_is_pushed(void **state)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
 	struct peer *here = peer_at(home, 6379), *there = peer_at(far, 6380);
 
 	(void)state;
-	use(home, 1, 5);
+	use_counter(home, 1, 5);
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
-	assert_null(next_command(there)); /* not before the own Redis has it */
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
+	assert_null(next_command(there)); /* not before the home Redis has it */
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, "");
-	/* More of it while that is under way: told when it is done, in the next turn. */
-	use(home, 1, 1);
+	/* Further use while a push is in flight: pushed in the next round. */
+	use_counter(home, 1, 1);
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, SYNC);
 	assert_null(next_command(here));
 	assert_null(next_command(there));
 	reply(there, ":1\r\n");
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, of_far(false, true, 0, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 6, 0, 0, of_far(false, true, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 6, "");
@@ -124,29 +125,29 @@ static void test_regions_are_told(void **state)
 	free_both(home, far);
 }
 
-/* A region is away while 5 are used, and then comes back. */
+/* A region is unavailable while 5 units are used, and then comes back. */
 static struct rig *region_back(struct rig *home)
 {
-	struct rig *far = region(home);
+	struct rig *far = add_far_region(home);
 	struct peer *here = peer_at(home, 6379);
 
 	rig_trouble(far, 6380)->refuses = true;
-	cut(peer_at(far, 6380), "gone");
-	use(home, 1, 5);
+	cut_peer(peer_at(far, 6380), "gone");
+	use_counter(home, 1, 5);
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, SECOND);
 	assert_null(next_command(here));
 	assert_int_equal(info(home)->regions_up, 0);
 	rig_trouble(far, 6380)->refuses = false;
 	pass_until_asked(home, far);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
 	return far;
 }
 
-/* It is told then, though nothing was used since. */
-static void test_a_region_comes_back(void **state)
+/* The units are pushed then, although nothing was used since. */
+static void test_region_recovers(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
 	struct peer *here = peer_at(home, 6379);
@@ -155,39 +156,40 @@ static void test_a_region_comes_back(void **state)
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, "");
-	/* It goes again before it has answered: still owed, and the own Redis hears of it. */
-	cut(peer_at(far, 6380), "gone again");
+	/* It fails again before it replied: the push stays due, and the home Redis is notified. */
+	cut_peer(peer_at(far, 6380), "gone again");
 	pass_until_asked(home, far);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_until_asked(home, far);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
 	assert_int_equal(info(home)->counts.pushes_failed, 1);
 	free_both(home, far);
 }
 
-/* All that the own region has is relayed page by page, behind the own state. The region is owed
- * something until the own Redis knows that it has arrived. */
-static void test_the_rest_is_relayed(void **state)
+/* All data of the region is relayed page by page, after this node's own state. The push stays due
+ * until the home Redis knows that all has arrived. */
+static void test_all_data_is_relayed(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
 	struct peer *here = peer_at(home, 6379), *there = peer_at(far, 6380);
 
 	(void)state;
-	reply(here, page(77, true, "eu/x", "1 2 3 4 5"));
+	reply(here, page_reply(77, true, "eu/x", "1 2 3 4 5"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, " eu/x 1 2 3 4 5");
 	pass_both(home, far, 3 * SYNC);
-	assert_null(next_command(here)); /* one page after the other */
+	assert_null(next_command(here)); /* one page at a time */
 	reply(there, ":1\r\n");
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
-	reply(here, page(77, false, "eu/y", "6 7 8 9 0"));
+	assert_exchange_args(here, "eu",
+			     state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
+	reply(here, page_reply(77, false, "eu/y", "6 7 8 9 0"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, " eu/y 6 7 8 9 0");
 	reply(there, ":1\r\n");
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, "");
@@ -198,87 +200,87 @@ static void test_the_rest_is_relayed(void **state)
 	free_both(home, far);
 }
 
-/* A page that does not arrive: it begins again from the first one. */
-static void test_a_page_is_lost(void **state)
+/* A page is lost: relaying starts again with the first one. */
+static void test_lost_page_restarts_relay(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
 	struct peer *here = peer_at(home, 6379);
 
 	(void)state;
-	reply(here, page(77, true, "eu/x", "1 2 3 4 5"));
+	reply(here, page_reply(77, true, "eu/x", "1 2 3 4 5"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, " eu/x 1 2 3 4 5");
 	reply(peer_at(far, 6380), ":1\r\n");
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
-	reply(here, page(77, true, "eu/y", "6 7 8 9 0"));
+	assert_exchange_args(here, "eu",
+			     state_text(WINDOW, 5, 0, 0, of_far(false, false, 77, "eu/x")));
+	reply(here, page_reply(77, true, "eu/y", "6 7 8 9 0"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, " eu/y 6 7 8 9 0");
-	cut(peer_at(far, 6380), "gone for a moment");
+	cut_peer(peer_at(far, 6380), "gone for a moment");
 	pass_until_asked(home, far);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, true, 0, "")));
-	reply(here, page(88, true, "eu/x", "1 2 3 4 5"));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, true, 0, "")));
+	reply(here, page_reply(88, true, "eu/x", "1 2 3 4 5"));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, " eu/x 1 2 3 4 5");
 	free_both(home, far);
 }
 
-/* The node shuts down while its use is under way: what came after that is said, too. */
-static void test_the_last_use_is_said(void **state)
+/* The node shuts down while a call is in flight: later use is sent as well. */
+static void test_last_use_sent_at_shutdown(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu"));
 	struct peer *here = peer_at(home, 6379);
 
 	(void)state;
-	use(home, 1, 5);
-	pass(home, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, ""));
-	use(home, 1, 1);
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 2);
+	use_counter(home, 1, 5);
+	pass_time(home, SYNC);
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, ""));
+	use_counter(home, 1, 1);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 2);
 	reply(here, sums(0, 0, 0, 0));
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
-	pass(home, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 1);
+	pass_time(home, SYNC);
+	assert_exchange_args(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
 	reply(here, sums(0, 0, 0, 0));
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 0);
 	free_slots(home);
 }
 
-/* … or what it pushes does not arrive: the own Redis hears of it before half of the second is over
- * that a node has for shutting down. */
-static void test_a_push_is_given_up(void **state)
+/* At shutdown a push does not arrive: the home Redis is notified within half a second. */
+static void test_undelivered_push_at_shutdown(void **state)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
 	struct peer *here = peer_at(home, 6379);
 
 	(void)state;
 	rig_trouble(far, 6380)->refuses = true;
-	use(home, 1, 5);
+	use_counter(home, 1, 5);
 	pass_both(home, far, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
-	cut(peer_at(far, 6380), "gone");
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 1);
-	pass(home, SYNC);
-	assert_said(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 1);
+	cut_peer(peer_at(far, 6380), "gone");
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 1);
+	pass_time(home, SYNC);
+	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
 	reply(here, sums(0, 0, 0, 0));
-	assert_int_equal(wr_central_drain(home->central, home->now_ns, home->mono_ns), 0);
+	assert_int_equal(wr_central_shut_down(home->central, home->now_ns, home->mono_ns), 0);
 	free_both(home, far);
 }
 
-/* The other way round, with calls under way in both. */
-static void test_the_home_goes_first(void **state)
+/* The home is freed before the region, with calls in flight in both. */
+static void test_home_freed_before_region(void **state)
 {
-	struct rig *home = rig_new(URL, node_opts("eu")), *far = region(home);
+	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
 
 	(void)state;
-	use(home, 1, 5);
+	use_counter(home, 1, 5);
 	pass_both(home, far, SYNC);
 	assert_non_null(next_command(peer_at(home, 6379)));
 	reply(peer_at(home, 6379), sums(0, 0, 0, 0));
-	use(home, 2, 5);
+	use_counter(home, 2, 5);
 	pass_both(home, far, SYNC);
 	free_slots(home);
 	rig_free(far);
@@ -287,13 +289,13 @@ static void test_the_home_goes_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_regions_are_told),
-		cmocka_unit_test(test_a_region_comes_back),
-		cmocka_unit_test(test_the_rest_is_relayed),
-		cmocka_unit_test(test_a_page_is_lost),
-		cmocka_unit_test(test_the_last_use_is_said),
-		cmocka_unit_test(test_a_push_is_given_up),
-		cmocka_unit_test(test_the_home_goes_first),
+		cmocka_unit_test(test_use_is_pushed),
+		cmocka_unit_test(test_region_recovers),
+		cmocka_unit_test(test_all_data_is_relayed),
+		cmocka_unit_test(test_lost_page_restarts_relay),
+		cmocka_unit_test(test_last_use_sent_at_shutdown),
+		cmocka_unit_test(test_undelivered_push_at_shutdown),
+		cmocka_unit_test(test_home_freed_before_region),
 	};
 
 	return cmocka_run_group_tests(tests, open_table, close_table);

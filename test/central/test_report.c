@@ -1,4 +1,4 @@
-/* What was admitted while a shard was away: kept, added up, reported once. */
+/* Reports of units admitted while a shard was unavailable: stored, added up, sent once. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #define URL "redis://127.0.0.1:6379"
 #define REPORTED "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
 
-/* Away from the beginning. */
-static struct rig *begin(void)
+/* A rig that is unavailable from the beginning. */
+static struct rig *begin_unavailable(void)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
-	/* Tests answer when they please. */
+	/* the test may reply late */
 	struct wr_central_opts opts = {
 		.holder = {0xa, 0xb}, .secret = secret, .timeout_ns = 900 * MS};
 	struct rig *rig = rig_begin(URL);
@@ -26,12 +26,12 @@ static void come_back(struct rig *rig)
 {
 	rig_trouble(rig, 6379)->refuses = false;
 	for (int i = 0; i < 250 && !peer_at(rig, 6379); i++)
-		pass(rig, 10 * MS);
+		pass_time(rig, 10 * MS);
 	assert_non_null(peer_at(rig, 6379));
-	pass(rig, 200 * MS);
+	pass_time(rig, 200 * MS);
 }
 
-/* The last argument but those of other limits: the number of the report, behind this. */
+/* The report's sequence number, which follows these arguments. */
 static uint64_t seq_in(const char *command, const char *behind)
 {
 	const char *at = strstr(command, behind);
@@ -46,14 +46,14 @@ static void report(struct rig *rig, uint64_t key, const char *id, int64_t cost, 
 {
 	struct item item = {.key = key, .id = id, .cost = cost, .decided_us = decided_us};
 
-	tell(rig, WR_QUESTION_REPORT, &item, 1);
+	send_question(rig, WR_QUESTION_REPORT, &item, 1);
 }
 
-/* Arguments behind the keys: 643 is fixed window (3), decided (128), report (512). A counter is in
- * a call once: what it had in the next window has a call and a number of its own. */
+/* Arguments after the keys: 643 is fixed window (3), decided (128), report (512). A counter occurs
+ * once in a call: its units of the next window have a call and a number of their own. */
 static void test_added_up(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_unavailable();
 	const char *command;
 	uint64_t seq;
 
@@ -71,7 +71,7 @@ static void test_added_up(void **state)
 					"weir:1:{HAAAAAAAAAA-_________D}:r:"
 					"000000000000000a000000000000000b-0 "));
 	assert_non_null(strstr(command, " 643 3 10 60000000 1700000041000000 "));
-	/* Above all numbers of the past. */
+	/* Higher than all earlier numbers. */
 	seq = seq_in(command, " 643 3 10 60000000 ");
 	assert_int_equal(seq, NOW_US + 1);
 	assert_non_null(strstr(command, " 643 8 10 60000000 1700000040000000 "));
@@ -79,7 +79,7 @@ static void test_added_up(void **state)
 	reply(peer_at(rig, 6379), "*11\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1"
 				  "\r\n:1\r\n");
 	assert_int_equal(info(rig)->counts.reported, 2);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	command = next_command(peer_at(rig, 6379));
 	assert_non_null(command);
 	assert_non_null(strstr(command, " 643 4 10 60000000 1700000100000000 "));
@@ -87,11 +87,11 @@ static void test_added_up(void **state)
 	reply(peer_at(rig, 6379), REPORTED);
 	assert_int_equal(info(rig)->counts.reported, 3);
 	assert_int_equal(info(rig)->reports_waiting, 0);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
-/* Times are told by Redis' clock, which here is an hour ahead. */
+/* Times are sent by the clock of Redis, which is an hour ahead here. */
 static void test_clock(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -101,22 +101,22 @@ static void test_clock(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	snprintf(ahead, sizeof ahead, "*6\r\n:%lu\r\n:5\r\n:9\r\n:0\r\n:0\r\n:0\r\n",
 		 rig->now_ns / 1000 + 3600000000);
 	reply(peer, ahead);
 	assert_admitted(&asker);
 	report(rig, 7, NULL, 1, NOW_US);
-	pass(rig, 250 * MS);
+	pass_time(rig, 250 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 1700003640000000 "));
 	rig_free(rig);
 }
 
-/* The answer is lost: sent again with the same number, so that it counts once. What came in between
- * waits, and has the next number. */
-static void test_again(void **state)
+/* The reply is lost: the report is sent again with the same number, so that it counts once. Later
+ * units wait and get the next number. */
+static void test_repeated_after_lost_reply(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_unavailable();
 	uint64_t seq[3];
 	const char *command;
 
@@ -126,16 +126,16 @@ static void test_again(void **state)
 	command = next_command(peer_at(rig, 6379));
 	seq[0] = seq_in(command, " 643 1 10 60000000 ");
 	report(rig, 7, "a", 2, NOW_US);
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	assert_null(next_command(peer_at(rig, 6379)));
-	cut(peer_at(rig, 6379), "reset");
+	cut_peer(peer_at(rig, 6379), "reset");
 	come_back(rig);
 	command = next_command(peer_at(rig, 6379));
 	seq[1] = seq_in(command, " 643 1 10 60000000 ");
 	assert_int_equal(seq[0], seq[1]);
 	assert_null(next_command(peer_at(rig, 6379)));
 	reply(peer_at(rig, 6379), REPORTED);
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	command = next_command(peer_at(rig, 6379));
 	seq[2] = seq_in(command, " 643 2 10 60000000 ");
 	assert_int_equal(seq[2], seq[1] + 1);
@@ -145,58 +145,58 @@ static void test_again(void **state)
 	rig_free(rig);
 }
 
-/* Redis forgets numbers after a minute: what was sent before that and not confirmed is lost. */
+/* Redis forgets numbers after a minute: an unconfirmed report that is older is lost. */
 static void test_too_late_to_repeat(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_unavailable();
 
 	(void)state;
 	report(rig, 7, "a", 1, NOW_US + 40000000);
 	come_back(rig);
 	assert_non_null(next_command(peer_at(rig, 6379)));
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer_at(rig, 6379), "reset");
-	pass(rig, 49000 * MS);
+	cut_peer(peer_at(rig, 6379), "reset");
+	pass_time(rig, 49000 * MS);
 	assert_int_equal(info(rig)->reports_waiting, 1);
-	pass(rig, 1500 * MS);
+	pass_time(rig, 1500 * MS);
 	assert_int_equal(info(rig)->reports_waiting, 0);
 	assert_int_equal(info(rig)->counts.reports_lost, 1);
 	rig_free(rig);
 }
 
-/* An outage longer than the window: there is nothing to report any more. */
+/* The outage was longer than the window: there is nothing to report. */
 static void test_stale(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_unavailable();
 
 	(void)state;
 	report(rig, 7, "a", 1, NOW_US);
-	pass(rig, 119000 * MS);
+	pass_time(rig, 119000 * MS);
 	assert_int_equal(info(rig)->reports_waiting, 1);
-	pass(rig, 1500 * MS);
+	pass_time(rig, 1500 * MS);
 	assert_int_equal(info(rig)->reports_waiting, 0);
 	assert_int_equal(info(rig)->counts.reports_stale, 1);
 	rig_free(rig);
 }
 
-static void test_bound(void **state)
+static void test_too_many_counters(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_unavailable();
 
 	(void)state;
 	for (uint64_t key = 0; key < 16390; key++)
 		report(rig, key, NULL, 1, NOW_US);
 	assert_int_equal(info(rig)->reports_waiting, 16384);
 	assert_int_equal(info(rig)->counts.reports_lost, 6);
-	report(rig, 5, NULL, 1, NOW_US); /* a sum needs no room */
+	report(rig, 5, NULL, 1, NOW_US); /* adding to a stored counter needs no room */
 	assert_int_equal(info(rig)->counts.reports_lost, 6);
 	rig_free(rig);
 }
 
-/* Not all at once: 512 calls are under way at most, of which 16 find out whether it works. */
+/* At most 512 calls in flight, of which 16 are trials. */
 static void test_many(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_unavailable();
 	int rounds = 0;
 
 	(void)state;
@@ -210,7 +210,7 @@ static void test_many(void **state)
 		assert_true(peer->waiting <= 512);
 		while (peer->waiting)
 			reply(peer, REPORTED);
-		pass(rig, 200 * MS);
+		pass_time(rig, 200 * MS);
 	}
 	assert_int_equal(info(rig)->counts.reported, 2000);
 	assert_in_range(rounds, 4, 8);
@@ -220,9 +220,12 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_added_up), cmocka_unit_test(test_clock),
-		cmocka_unit_test(test_again),    cmocka_unit_test(test_too_late_to_repeat),
-		cmocka_unit_test(test_stale),    cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_added_up),
+		cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_repeated_after_lost_reply),
+		cmocka_unit_test(test_too_late_to_repeat),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_too_many_counters),
 		cmocka_unit_test(test_many),
 	};
 

@@ -1,4 +1,4 @@
-/* Sentinels: the master found, and followed. */
+/* Redis Sentinel: the master is found, and failovers are followed. */
 #include "rig.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 static const char replica[] =
 	"*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:6379\r\n$9\r\nconnected\r\n:7\r\n";
 
-static struct rig *begin(void)
+static struct rig *begin_sentinels(void)
 {
 	struct rig *rig = rig_begin(URL);
 
@@ -29,21 +29,21 @@ static void take_at(struct rig *rig, uint16_t port)
 	assert_admitted(&asker);
 }
 
-static void test_found(void **state)
+static void test_master_found(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 
 	(void)state;
-	assert_int_equal(peer_at(rig, 26379)->link->purpose, WR_LINK_SENTINEL);
-	assert_int_equal(peer_at(rig, 6379)->link->purpose, WR_LINK_DATA);
+	assert_int_equal(peer_at(rig, 26379)->link->purpose, WR_CENTRAL_LINK_SENTINEL);
+	assert_int_equal(peer_at(rig, 6379)->link->purpose, WR_CENTRAL_LINK_DATA);
 	assert_string_equal(info(rig)->shards[0].at, "127.0.0.1:6379");
 	take_at(rig, 6379);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	rig_free(rig);
 }
 
-/* Questions asked before the master is known wait for it. */
-static void test_waits(void **state)
+/* Questions wait until the master is known. */
+static void test_questions_wait_for_master(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker asker = {.done = 0};
@@ -55,26 +55,26 @@ static void test_waits(void **state)
 	take_one(rig, &asker, 1, 1);
 	assert_pending(&asker);
 	rig_trouble(rig, 26379)->silent = false;
-	turn(rig);
+	run_turn(rig);
 	assert_non_null(next_command(peer_at(rig, 6379)));
 	reply(peer_at(rig, 6379), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	rig_free(rig);
 }
 
-/* One does not answer, the next one does; those they tell of are asked, too. */
+/* One Sentinel does not answer, the next one does; Sentinels that it names are asked as well. */
 static void test_next_sentinel(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 
 	(void)state;
 	rig_trouble(rig, 26379)->refuses = rig_trouble(rig, 26380)->refuses = true;
-	cut(peer_at(rig, 26379), "reset");
-	pass(rig, 1 * MS);
-	assert_non_null(peer_at(rig, 26388)); /* learnt of */
+	cut_peer(peer_at(rig, 26379), "reset");
+	pass_time(rig, 1 * MS);
+	assert_non_null(peer_at(rig, 26388)); /* found through another Sentinel */
 	take_at(rig, 6379);
 	rig->master = 6380;
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	take_at(rig, 6380);
 	rig_free(rig);
 }
@@ -87,73 +87,73 @@ static void test_slow_sentinel(void **state)
 	rig->master = 6379;
 	rig_trouble(rig, 26379)->mute = true;
 	rig_start(rig, NULL);
-	pass(rig, 249 * MS);
+	pass_time(rig, 249 * MS);
 	assert_null(peer_at(rig, 26380));
-	pass(rig, 2 * MS);
+	pass_time(rig, 2 * MS);
 	assert_null(peer_at(rig, 26379));
 	assert_non_null(peer_at(rig, 26380));
-	pass(rig, 500 * MS);
+	pass_time(rig, 500 * MS);
 	take_at(rig, 6379);
 	rig_free(rig);
 }
 
-/* A failover is followed within a second, though the old master still answers. */
+/* A failover is followed within a second, although the old master still answers. */
 static void test_failover(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 
 	(void)state;
 	take_at(rig, 6379);
 	rig->master = 6380;
-	pass(rig, 1001 * MS);
+	pass_time(rig, 1001 * MS);
 	assert_null(peer_at(rig, 6379));
 	take_at(rig, 6380);
-	assert_non_null(strstr(rig->said, "the master 'mymaster' is 127.0.0.1:6380 now"));
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_non_null(strstr(rig->logged, "the master 'mymaster' is now 127.0.0.1:6380"));
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
-/* The master dies: until the sentinels have agreed upon another one, questions fail at once. */
+/* The master dies: until the Sentinels name another one, questions fail at once. */
 static void test_master_dies(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	take_at(rig, 6379);
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer_at(rig, 6379), "reset");
+	cut_peer(peer_at(rig, 6379), "reset");
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
-	pass(rig, 3000 * MS);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	pass_time(rig, 3000 * MS);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	rig->master = 6380;
-	pass(rig, 201 * MS); /* asked five times a second meanwhile */
+	pass_time(rig, 201 * MS); /* asked five times a second meanwhile */
 	take_at(rig, 6380);
 	rig_free(rig);
 }
 
-/* It has become a replica, and says so to a question. */
+/* READONLY: the master has become a replica. */
 static void test_readonly(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	rig->master = 6380;
 	reply(peer_at(rig, 6379), "-READONLY You can't write against a read only replica.\r\n");
 	assert_failed(&asker);
-	pass(rig, 60 * MS); /* asked at once, not when it is time again */
+	pass_time(rig, 60 * MS); /* asked at once, not at the next poll */
 	take_at(rig, 6380);
 	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
 	rig_free(rig);
 }
 
-/* A sentinel that is behind the times: who says that he is no master is not asked. */
-static void test_role(void **state)
+/* A Sentinel names an old master: a server whose ROLE is not master is not used. */
+static void test_role_is_checked(void **state)
 {
 	struct rig *rig = rig_begin(URL);
 	struct asker asker = {.done = 0};
@@ -162,53 +162,54 @@ static void test_role(void **state)
 	rig->master = 6379;
 	rig_trouble(rig, 6379)->role = replica;
 	rig_start(rig, NULL);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
 	take_one(rig, &asker, 1, 1);
 	assert_failed(&asker);
 	rig->master = 6380;
-	pass(rig, 210 * MS);
+	pass_time(rig, 210 * MS);
 	take_at(rig, 6380);
 	rig_free(rig);
 }
 
-/* The sentinel that is asked has not heard of the failover. When the master it names is none any
- * more, the next sentinel is asked, within two polls of 200 ms. */
+/* The Sentinel does not know of the failover. When the master that it names is down, the next
+ * Sentinel is asked within two polls of 200 ms. */
 static void test_stale_sentinel(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	rig_trouble(rig, 26379)->names = 6379;
 	rig->master = 6380;
 	rig_trouble(rig, 6379)->role = replica;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer_at(rig, 6379), "-READONLY You can't write against a read only replica.\r\n");
 	assert_failed(&asker);
-	pass(rig, 401 * MS);
+	pass_time(rig, 401 * MS);
 	assert_null(peer_at(rig, 26379));
 	take_at(rig, 6380);
 	rig_free(rig);
 }
 
-/* All name a master that is away: they are asked in turn, five to seven times a second. */
+/* All Sentinels name a master that is down: they are asked in turn, five to seven times a
+ * second. */
 static void test_sentinels_in_turn(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 	int before;
 
 	(void)state;
-	pass(rig, 300 * MS);
+	pass_time(rig, 300 * MS);
 	rig_trouble(rig, 6379)->refuses = true;
-	cut(peer_at(rig, 6379), "reset");
+	cut_peer(peer_at(rig, 6379), "reset");
 	before = rig->peer_count;
-	pass(rig, 2000 * MS);
+	pass_time(rig, 2000 * MS);
 	assert_in_range(rig->peer_count - before, 10, 24);
 	rig_trouble(rig, 6379)->refuses = false;
-	pass(rig, 2000 * MS);
+	pass_time(rig, 2000 * MS);
 	take_at(rig, 6379);
 	rig_free(rig);
 }
@@ -219,30 +220,30 @@ static void test_unknown_name(void **state)
 
 	(void)state;
 	rig_start(rig, NULL);
-	pass(rig, 10000 * MS);
+	pass_time(rig, 10000 * MS);
 	assert_string_equal(
-		rig->said,
-		"1 no sentinel tells who is 'mymaster': they know none of that name\n"
-		"1 the master: not connected within the timeout; until it is back, limits "
-		"do what their on_store_failure says\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+		rig->logged,
+		"1 no Sentinel names the master 'mymaster': they know no master of that name\n"
+		"1 the master: not connected within the timeout; until it is back, "
+		"on_store_failure of each limit decides\n");
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	assert_string_equal(info(rig)->shards[0].at, "");
 	rig->master = 6379;
-	pass(rig, 1100 * MS);
+	pass_time(rig, 1100 * MS);
 	take_at(rig, 6379);
 	rig_free(rig);
 }
 
-/* All sentinels are gone: the master we know is still good. */
+/* All Sentinels are down: the known master is used. */
 static void test_no_sentinels(void **state)
 {
-	struct rig *rig = begin();
+	struct rig *rig = begin_sentinels();
 
 	(void)state;
 	rig_trouble(rig, 26379)->refuses = rig_trouble(rig, 26380)->refuses =
 		rig_trouble(rig, 26388)->refuses = true;
-	cut(peer_at(rig, 26379), "reset");
-	pass(rig, 5000 * MS);
+	cut_peer(peer_at(rig, 26379), "reset");
+	pass_time(rig, 5000 * MS);
 	take_at(rig, 6379);
 	assert_in_range(rig->peer_count, 10, 40);
 	rig_free(rig);
@@ -263,7 +264,7 @@ static void test_passwords(void **state)
 	reply(peer_at(rig, 26379), "+OK\r\n");
 	reply(peer_at(rig, 26379), "+OK\r\n");
 	reply(peer_at(rig, 26379), "+PONG\r\n");
-	turn(rig);
+	run_turn(rig);
 	assert_string_equal(peer_at(rig, 26379)->commands[0], "SENTINEL get-master-addr-by-name m");
 	reply(peer_at(rig, 26379), "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n");
 	assert_string_equal(next_command(peer_at(rig, 6379)), "AUTH ann data");
@@ -273,14 +274,14 @@ static void test_passwords(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_found),
-		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_master_found),
+		cmocka_unit_test(test_questions_wait_for_master),
 		cmocka_unit_test(test_next_sentinel),
 		cmocka_unit_test(test_slow_sentinel),
 		cmocka_unit_test(test_failover),
 		cmocka_unit_test(test_master_dies),
 		cmocka_unit_test(test_readonly),
-		cmocka_unit_test(test_role),
+		cmocka_unit_test(test_role_is_checked),
 		cmocka_unit_test(test_unknown_name),
 		cmocka_unit_test(test_no_sentinels),
 		cmocka_unit_test(test_passwords),

@@ -1,4 +1,4 @@
-/* Questions and their answers, one server, nothing goes wrong. */
+/* Questions and their answers on one server without faults. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #define URL "redis://127.0.0.1:6379"
 
-/* EVALSHA, the hash, and what is behind them. */
+/* The arguments after EVALSHA and the hash. */
 static const char *args_of(const char *command)
 {
 	char begin[64];
@@ -18,7 +18,7 @@ static const char *args_of(const char *command)
 	return command + strlen(begin);
 }
 
-static void test_one(void **state)
+static void test_one_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -49,7 +49,7 @@ static void test_refused(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 0, 2500000, 0));
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 2500 * MS);
@@ -57,7 +57,7 @@ static void test_refused(void **state)
 	rig_free(rig);
 }
 
-/* Limits of one key are one call, other keys go out beside it, in one write. */
+/* Limits of one key share a call, other keys have their own; all are sent in one write. */
 static void test_groups(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -94,8 +94,8 @@ static void test_groups(void **state)
 	rig_free(rig);
 }
 
-/* Five takes of one turn are one call. Three pass: 2, 1 and 0 times the cost more are left for
- * those before. */
+/* Five takes of one batch are one call. Three pass, with 2, 1 and 0 times the cost remaining in
+ * addition. */
 static void test_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -127,8 +127,8 @@ static void test_merged(void **state)
 	rig_free(rig);
 }
 
-/* What cannot be merged: looks, leaky buckets, soft limits, limits that count rejected requests,
- * other limits, other turns. */
+/* Not merged: cost 0, leaky buckets, soft limits, limits that count rejected requests, other
+ * limits, other batches. */
 static void test_not_merged(void **state)
 {
 	static const struct item kinds[] = {
@@ -169,8 +169,8 @@ static void test_not_merged(void **state)
 	assert_failed(&b);
 }
 
-/* A refusal answers for a second, or for as long as it lasts, without asking. */
-static void test_remembered(void **state)
+/* A refusal is reused for a second, or for as long as it lasts, without asking Redis. */
+static void test_refusal_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -179,46 +179,46 @@ static void test_remembered(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 2);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 1, 30000000, 0));
-	pass(rig, 400 * MS);
+	pass_time(rig, 400 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker); /* at once */
 	assert_int_equal(asker.answers[0].retry_after_ns, 29600 * MS);
 	assert_int_equal(asker.answers[0].remaining, 1);
-	take_one(rig, &asker, 7, 3); /* so does what costs more */
+	take_one(rig, &asker, 7, 3); /* a higher cost is refused as well */
 	assert_refused(&asker);
-	take_one(rig, &asker, 7, 1); /* what costs less may pass */
+	take_one(rig, &asker, 7, 1); /* a lower cost may pass */
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 0, 0, 1));
 	assert_admitted(&asker);
-	take(rig, &asker, &raised, 1); /* another limit is asked for */
+	take(rig, &asker, &raised, 1); /* another limit is asked */
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 8, 0, 1));
-	pass(rig, 599 * MS);
+	pass_time(rig, 599 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
-	pass(rig, 1 * MS);
-	take_one(rig, &asker, 7, 2); /* a second is over */
+	pass_time(rig, 1 * MS);
+	take_one(rig, &asker, 7, 2); /* the second has passed */
 	assert_pending(&asker);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 0, 200000, 0));
-	pass(rig, 199 * MS);
+	pass_time(rig, 199 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 1 * MS);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
 	assert_int_equal(info(rig)->counts.remembered, 4);
 	rig_free(rig);
 }
 
-/* Redis may have refused as soon as it was asked: a refusal that took long to arrive is remembered
- * for what is left of it. */
-static void test_remembered_from_when_it_was_asked(void **state)
+/* Redis may have refused when the call was sent: a refusal that arrives late is reused only for the
+ * rest of its time. */
+static void test_refusal_remembered_from_sending(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -226,21 +226,21 @@ static void test_remembered_from_when_it_was_asked(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 7, 2);
-	turn(rig);
-	pass(rig, 10 * MS);
+	run_turn(rig);
+	pass_time(rig, 10 * MS);
 	reply(peer, taken(false, 1, 100000, 0));
 	assert_refused(&asker);
 	assert_int_equal(asker.answers[0].retry_after_ns, 100 * MS);
-	pass(rig, 89 * MS);
+	pass_time(rig, 89 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
-	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* enough in any case */
-	pass(rig, 1 * MS);
+	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* long enough in any case */
+	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
-	turn(rig);
-	pass(rig, 10 * MS);
-	reply(peer, taken(false, 1, 10000, 0)); /* over when it arrives */
+	run_turn(rig);
+	pass_time(rig, 10 * MS);
+	reply(peer, taken(false, 1, 10000, 0)); /* expired when it arrives */
 	assert_refused(&asker);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
@@ -248,7 +248,7 @@ static void test_remembered_from_when_it_was_asked(void **state)
 	rig_free(rig);
 }
 
-static void test_forget(void **state)
+static void test_forget_refusals(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -260,7 +260,7 @@ static void test_forget(void **state)
 	for (int i = 0; i < 3; i++) {
 		take_one(rig, &asker, 7, 1);
 		assert_pending(&asker);
-		turn(rig);
+		run_turn(rig);
 		reply(peer, taken(false, 0, -1, 0));
 		assert_int_equal(asker.answers[0].retry_after_ns, WEIR_NEVER);
 		wr_central_forget(rig->central, other);
@@ -271,7 +271,7 @@ static void test_forget(void **state)
 		if (i == 1)
 			wr_central_forget(rig->central, NULL);
 		if (i == 2)
-			tell(rig, WR_QUESTION_RESET, &item, 1);
+			send_question(rig, WR_QUESTION_RESET, &item, 1);
 	}
 	assert_non_null(strstr(next_command(peer),
 			       " 2 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m "
@@ -281,9 +281,9 @@ static void test_forget(void **state)
 	rig_free(rig);
 }
 
-/* Where an enforced limit is known to refuse, the others are not even asked, unless one of them has
- * to count it. What is only counted answers for itself. */
-static void test_remembered_groups(void **state)
+/* If an enforced limit is known to refuse, the other limits are not asked, unless one of them
+ * counts rejected requests. Limits that are only counted answer for themselves. */
+static void test_refusal_remembered_by_group(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -295,7 +295,7 @@ static void test_remembered_groups(void **state)
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(false, 0, 5000000, 0));
 	take(rig, &asker, both, 2);
 	assert_refused(&asker);
@@ -309,7 +309,7 @@ static void test_remembered_groups(void **state)
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
 	reply(peer, taken(true, 3, 0, 1));
-	take(rig, &asker, counted, 2); /* as counted, it was not refused yet */
+	take(rig, &asker, counted, 2); /* as a counted limit it was not refused yet */
 	assert_non_null(next_command(peer));
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
@@ -324,8 +324,8 @@ static void test_remembered_groups(void **state)
 	rig_free(rig);
 }
 
-/* An operator may look whenever he likes. */
-static void test_looks_are_not_remembered(void **state)
+/* Questions of cost 0 always ask Redis. */
+static void test_cost_0_is_not_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -335,7 +335,7 @@ static void test_looks_are_not_remembered(void **state)
 	for (int i = 0; i < 2; i++) {
 		take_one(rig, &asker, 7, 0);
 		assert_pending(&asker);
-		turn(rig);
+		run_turn(rig);
 		reply(peer, taken(false, 0, 5000000, 0));
 		assert_refused(&asker);
 	}
@@ -344,7 +344,7 @@ static void test_looks_are_not_remembered(void **state)
 	rig_free(rig);
 }
 
-/* The script is told the windows beside this one, and takes that of its own clock. */
+/* The call contains the neighbouring windows, and the script uses the window of its own clock. */
 static void test_calendar(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -359,9 +359,9 @@ static void test_calendar(void **state)
 	rig_free(rig);
 }
 
-/* ---- leaving ---- */
+/* ---- cancelling ---- */
 
-static void test_leave(void **state)
+static void test_cancel(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -369,11 +369,11 @@ static void test_leave(void **state)
 	int64_t values[1][5] = {{V_ADMITTED | V_TAKEN | V_TIMES, 9, 0, 20000000, 0}};
 
 	(void)state;
-	wr_central_leave(rig->central, &asker.ask); /* nothing under way */
+	wr_central_cancel(rig->central, &asker.ask); /* not in flight */
 	take_one(rig, &asker, 7, 3);
-	turn(rig);
-	wr_central_leave(rig->central, &asker.ask);
-	wr_central_leave(rig->central, &asker.ask);
+	run_turn(rig);
+	wr_central_cancel(rig->central, &asker.ask);
+	wr_central_cancel(rig->central, &asker.ask);
 	assert_int_equal(info(rig)->waiting, 0);
 	reply(peer, taken_all(1, values));
 	assert_int_equal(asker.done, 0);
@@ -387,8 +387,8 @@ static void test_leave(void **state)
 	rig_free(rig);
 }
 
-/* Who leaves before the end of the turn has asked nothing. */
-static void test_leave_before_writing(void **state)
+/* An ask that is cancelled before the end of the batch is not sent. */
+static void test_cancel_before_writing(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -397,26 +397,26 @@ static void test_leave_before_writing(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		take_one(rig, &askers[i], 7, 1);
-	wr_central_leave(rig->central, &askers[1].ask);
+	wr_central_cancel(rig->central, &askers[1].ask);
 	assert_string_equal(strstr(args_of(next_command(peer)), "1m "), "1m 259 1 10 60000000 2");
 	reply(peer, taken(true, 8, 0, 2));
 	assert_admitted(&askers[0]);
 	assert_admitted(&askers[2]);
 	take_one(rig, &askers[0], 7, 1);
-	wr_central_leave(rig->central, &askers[0].ask);
+	wr_central_cancel(rig->central, &askers[0].ask);
 	take_one(rig, &askers[1], 7, 1);
 	assert_string_equal(strstr(args_of(next_command(peer)), "1m "), "1m 3 1 10 60000000");
 	reply(peer, taken(true, 7, 0, 1));
 	assert_admitted(&askers[1]);
 	take_one(rig, &askers[0], 9, 1);
-	wr_central_leave(rig->central, &askers[0].ask);
+	wr_central_cancel(rig->central, &askers[0].ask);
 	assert_null(next_command(peer));
 	rig_free(rig);
 }
 
-/* Of a merged call those who still wait are served first, then what is left goes back for those who
- * have gone. */
-static void test_leave_merged(void **state)
+/* In a merged call, asks that still wait get units first; the rest is given back for cancelled
+ * ones. */
+static void test_cancel_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -426,8 +426,8 @@ static void test_leave_merged(void **state)
 	for (int i = 0; i < 4; i++)
 		take_one(rig, &askers[i], 7, 1);
 	(void)next_command(peer);
-	wr_central_leave(rig->central, &askers[0].ask);
-	wr_central_leave(rig->central, &askers[1].ask);
+	wr_central_cancel(rig->central, &askers[0].ask);
+	wr_central_cancel(rig->central, &askers[1].ask);
 	reply(peer, taken(true, 0, 1000000, 3));
 	assert_admitted(&askers[2]);
 	assert_admitted(&askers[3]);
@@ -439,8 +439,8 @@ static void test_leave_merged(void **state)
 	assert_int_equal(askers[1].done, 0);
 }
 
-/* One group was answered, the other is not: both go back. */
-static void test_leave_half_way(void **state)
+/* One group is answered, the other is not: both are given back. */
+static void test_cancel_half_answered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct peer *peer = peer_at(rig, 6379);
@@ -449,16 +449,16 @@ static void test_leave_half_way(void **state)
 
 	(void)state;
 	take(rig, &asker, items, 3);
-	turn(rig);
+	run_turn(rig);
 	reply(peer, taken(true, 9, 0, 1));
 	reply(peer, taken(false, 0, 1000000, 0));
 	assert_pending(&asker);
-	wr_central_leave(rig->central, &asker.ask);
-	turn(rig);
-	assert_int_equal(peer->waiting, 2); /* the third, and the first's way back */
+	wr_central_cancel(rig->central, &asker.ask);
+	run_turn(rig);
+	assert_int_equal(peer->waiting, 2); /* the third call, and the give-back of the first */
 	assert_non_null(strstr(peer->commands[1], "{BAAAAAAAAA"));
 	reply(peer, taken(true, 9, 0, 1));
-	turn(rig);
+	run_turn(rig);
 	assert_int_equal(peer->waiting, 2);
 	assert_non_null(strstr(peer->commands[1], "{DAAAAAAAAA"));
 	assert_int_equal(asker.done, 0);
@@ -466,7 +466,7 @@ static void test_leave_half_way(void **state)
 	assert_int_equal(asker.done, 0);
 }
 
-/* ---- messages ---- */
+/* ---- questions without an answer ---- */
 
 static void test_return(void **state)
 {
@@ -477,7 +477,7 @@ static void test_return(void **state)
 			       {.key = 2, .cost = -1}};
 
 	(void)state;
-	tell(rig, WR_QUESTION_RETURN, items, 3);
+	send_question(rig, WR_QUESTION_RETURN, items, 3);
 	assert_non_null(
 		strstr(next_command(peer), "}:b:r 131 -2 10 60000000 5 131 -2 10 60000000 6"));
 	assert_non_null(strstr(next_command(peer), "1m:r 3 -1 10 60000000"));
@@ -489,8 +489,8 @@ static void test_return(void **state)
 	rig_free(rig);
 }
 
-/* Whatever comes through a socket. */
-static void test_nonsense(void **state)
+/* Malformed questions. */
+static void test_malformed_questions(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
 	struct item items[] = {{.key = 1, .cost = 1}, {.key = 2, .cost = 1}};
@@ -513,9 +513,9 @@ static void test_nonsense(void **state)
 
 		memcpy(part, copy, cut_at);
 		if (cut_at >= 8) {
-			uint32_t said = (uint32_t)cut_at;
+			uint32_t bytes_field = (uint32_t)cut_at;
 
-			memcpy(part + 4, &said, 4);
+			memcpy(part + 4, &bytes_field, 4);
 		}
 		asker.done = 0;
 		wr_central_take(rig->central, &asker.ask, part, cut_at, rig->now_ns, rig->mono_ns);
@@ -535,7 +535,7 @@ static struct asker again[2];
 static void ask_again(struct asker *asker)
 {
 	take_one(asker->rig, &again[0], 8, 1);
-	wr_central_leave(asker->rig->central, &again[1].ask);
+	wr_central_cancel(asker->rig->central, &again[1].ask);
 }
 
 static void test_reentry(void **state)
@@ -547,7 +547,8 @@ static void test_reentry(void **state)
 	(void)state;
 	memset(again, 0, sizeof again);
 	take_one(rig, &first, 7, 1);
-	take_one(rig, &again[1], 7, 1); /* in the same call, and leaves while that is answered */
+	take_one(rig, &again[1], 7,
+		 1); /* joins the same call, and cancels while that is answered */
 	(void)next_command(peer);
 	reply(peer, taken(true, 8, 0, 2));
 	assert_admitted(&first);
@@ -562,23 +563,23 @@ static void test_reentry(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_one_take),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_not_merged),
-		cmocka_unit_test(test_remembered),
-		cmocka_unit_test(test_remembered_from_when_it_was_asked),
-		cmocka_unit_test(test_forget),
-		cmocka_unit_test(test_remembered_groups),
-		cmocka_unit_test(test_looks_are_not_remembered),
+		cmocka_unit_test(test_refusal_remembered),
+		cmocka_unit_test(test_refusal_remembered_from_sending),
+		cmocka_unit_test(test_forget_refusals),
+		cmocka_unit_test(test_refusal_remembered_by_group),
+		cmocka_unit_test(test_cost_0_is_not_remembered),
 		cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_leave),
-		cmocka_unit_test(test_leave_before_writing),
-		cmocka_unit_test(test_leave_merged),
-		cmocka_unit_test(test_leave_half_way),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_cancel_before_writing),
+		cmocka_unit_test(test_cancel_merged),
+		cmocka_unit_test(test_cancel_half_answered),
 		cmocka_unit_test(test_return),
-		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_malformed_questions),
 		cmocka_unit_test(test_reentry),
 	};
 

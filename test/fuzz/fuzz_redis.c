@@ -61,7 +61,7 @@ struct asker {
 
 static struct state {
 	struct wr_central *central;
-	struct wr_link *links[LINKS_MAX];
+	struct wr_central_link *links[LINKS_MAX];
 	struct asker askers[ASKERS];
 	uint64_t now_ns, mono_ns, wake_ns;
 	const uint8_t *at, *end;
@@ -81,7 +81,7 @@ static uint8_t next(void)
 
 /* ---- the host ---- */
 
-static void on_open(void *context, struct wr_link *link)
+static void on_open(void *context, struct wr_central_link *link)
 {
 	(void)context;
 	for (int i = 0; i < LINKS_MAX; i++)
@@ -89,10 +89,10 @@ static void on_open(void *context, struct wr_link *link)
 			s.links[i] = link;
 			return;
 		}
-	wr_link_down(link, "no more places", s.now_ns, s.mono_ns);
+	wr_central_link_down(link, "no more places", s.now_ns, s.mono_ns);
 }
 
-static void on_close(void *context, struct wr_link *link)
+static void on_close(void *context, struct wr_central_link *link)
 {
 	(void)context;
 	for (int i = 0; i < LINKS_MAX; i++)
@@ -103,7 +103,7 @@ static void on_close(void *context, struct wr_link *link)
 	abort(); /* it was never opened, or is closed twice */
 }
 
-static void on_dirty(void *context, struct wr_link *link)
+static void on_dirty(void *context, struct wr_central_link *link)
 {
 	(void)context;
 	require(link != NULL);
@@ -210,7 +210,7 @@ static void take(struct asker *asker)
 
 static void leave(struct asker *asker)
 {
-	wr_central_leave(s.central, &asker->ask);
+	wr_central_cancel(s.central, &asker->ask);
 	asker->waiting = false;
 }
 
@@ -234,7 +234,7 @@ static void send_raw(void)
 
 /* ---- links ---- */
 
-static struct wr_link *pick(void)
+static struct wr_central_link *pick(void)
 {
 	int at = next() % LINKS_MAX;
 
@@ -250,26 +250,26 @@ static void drain(void)
 	size_t len;
 
 	for (int i = 0; i < LINKS_MAX; i++)
-		while (s.links[i] && wr_link_output(s.links[i], &bytes, &len)) {
+		while (s.links[i] && wr_central_link_output(s.links[i], &bytes, &len)) {
 			require(bytes[0] == '*' || len < 1u << 23);
-			wr_link_sent(s.links[i], len > 7 ? len - 7 : len);
+			wr_central_link_sent(s.links[i], len > 7 ? len - 7 : len);
 		}
 }
 
 /* In memory of their own, so that the sanitizer sees every byte read too far. */
-static void feed(struct wr_link *link, const void *bytes, size_t len)
+static void feed(struct wr_central_link *link, const void *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
 
 	memcpy(copy, bytes, len);
 	if (link)
-		wr_link_input(link, copy, len, s.now_ns, s.mono_ns);
+		wr_central_link_input(link, copy, len, s.now_ns, s.mono_ns);
 	free(copy);
 }
 
 static void feed_raw(void)
 {
-	struct wr_link *link = pick();
+	struct wr_central_link *link = pick();
 	size_t len = next();
 
 	if (len > (size_t)(s.end - s.at))
@@ -280,7 +280,7 @@ static void feed_raw(void)
 
 static void feed_usual(void)
 {
-	struct wr_link *link = pick();
+	struct wr_central_link *link = pick();
 	const char *reply = replies[next() % (sizeof replies / sizeof *replies)];
 
 	feed(link, reply, strlen(reply));
@@ -288,21 +288,21 @@ static void feed_usual(void)
 
 static void cut(void)
 {
-	struct wr_link *link = pick();
+	struct wr_central_link *link = pick();
 
 	for (int i = 0; link && i < LINKS_MAX; i++)
 		if (s.links[i] == link)
 			s.links[i] = NULL;
 	if (link)
-		wr_link_down(link, "cut", s.now_ns, s.mono_ns);
+		wr_central_link_down(link, "cut", s.now_ns, s.mono_ns);
 }
 
 static void bring_up(void)
 {
-	struct wr_link *link = pick();
+	struct wr_central_link *link = pick();
 
 	if (link)
-		wr_link_up(link, s.now_ns, s.mono_ns);
+		wr_central_link_up(link, s.now_ns, s.mono_ns);
 }
 
 static void pass(uint64_t ns)

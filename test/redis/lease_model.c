@@ -1,3 +1,4 @@
+/* Implements lease_model.h. */
 #include "redis/lease_model.h"
 
 #include <assert.h>
@@ -23,9 +24,9 @@ uint64_t model_out(const struct model *model, uint64_t now_us)
 	return out;
 }
 
-/* ---- what is used at some time, if nothing happens until then ---- */
+/* ---- usage at a given time, if nothing happens until then ---- */
 
-/* The backlog drains; but while units are out it cannot become less than they are. */
+/* The backlog shrinks, but not below the number of lent units. */
 static __int128 backlog_at(const struct model *m, const struct wr_take *take, uint64_t us)
 {
 	__int128 most = m->backlog - (__int128)(us - m->at_us) * take->limit;
@@ -48,7 +49,7 @@ static uint64_t bucket_used(const struct model *m, const struct wr_take *take, u
 	return (uint64_t)((backlog_at(m, take, us) + take->period_us - 1) / take->period_us);
 }
 
-/* Units that are out stand there with the stamp of their end. */
+/* Lent units are entries with the stamp of their end. */
 static uint64_t log_used(const struct model *m, const struct wr_take *take, uint64_t us)
 {
 	uint64_t used = 0;
@@ -82,7 +83,7 @@ static uint64_t used_at(const struct model *m, const struct wr_take *take, uint6
 						   : bucket_used(m, take, us);
 }
 
-/* How long until no more than `allowed` is used. */
+/* Time until at most `allowed` units are used. */
 static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint64_t allowed,
 			 uint64_t now_us)
 {
@@ -103,7 +104,7 @@ static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint
 	return high;
 }
 
-/* ---- what happens ---- */
+/* ---- changes ---- */
 
 /* More than the limit, if it was lowered: it may be raised again. */
 static void add_stamps(struct model *m, uint64_t n, uint64_t us)
@@ -121,7 +122,7 @@ static void add_stamps(struct model *m, uint64_t n, uint64_t us)
 		}
 }
 
-static void add(struct model *m, const struct wr_take *take, uint64_t n, uint64_t now_us)
+static void add_units(struct model *m, const struct wr_take *take, uint64_t n, uint64_t now_us)
 {
 	if (is_window(take))
 		m->count[0] += n;
@@ -131,7 +132,7 @@ static void add(struct model *m, const struct wr_take *take, uint64_t n, uint64_
 		m->backlog += (__int128)n * take->period_us;
 }
 
-static void give(struct model *m, const struct wr_take *take, uint64_t n, bool this_window)
+static void give_units(struct model *m, const struct wr_take *take, uint64_t n, bool this_window)
 {
 	uint64_t here = n < m->count[0] ? n : m->count[0];
 
@@ -147,7 +148,7 @@ static void give(struct model *m, const struct wr_take *take, uint64_t n, bool t
 	}
 }
 
-/* Everything as of now: drained, moved on to the window of now, dead stamps gone. */
+/* Advances the state to now: refills, moves to the current window, drops expired stamps. */
 static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
 	uint64_t window = now_us / take->period_us;
@@ -168,7 +169,7 @@ static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us
 	m->stamp_count = kept;
 }
 
-static void burn(struct model *m, const struct wr_take *take, uint64_t now_us)
+static void burn_ended(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
 	size_t kept = 0;
 
@@ -189,7 +190,7 @@ static void burn(struct model *m, const struct wr_take *take, uint64_t now_us)
 
 /* ---- a call ---- */
 
-static struct model_lease *find(struct model *m, uint64_t holder)
+static struct model_lease *find_lease(struct model *m, uint64_t holder)
 {
 	for (size_t i = 0; i < m->lease_count; i++)
 		if (m->leases[i].holder == holder)
@@ -204,10 +205,10 @@ static struct model_lease *new_lease(struct model *m, uint64_t holder)
 	return &m->leases[m->lease_count++];
 }
 
-/* The holder's own; what is there but not what it thinks of is nobody's any more. */
+/* The holder's lease. If it is not the one that the holder means, it is orphaned. */
 static struct model_lease *recognize(struct model *m, const struct wr_lease_call *call, bool *known)
 {
-	struct model_lease *own = find(m, call->holder);
+	struct model_lease *own = find_lease(m, call->holder);
 
 	*known = call->after == 0 || (own && own->seq == call->after);
 	if (own && own->seq != call->after) {
@@ -219,8 +220,8 @@ static struct model_lease *recognize(struct model *m, const struct wr_lease_call
 	return own ? own : new_lease(m, call->holder);
 }
 
-static void settle(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
-		   uint64_t now_us)
+static void settle_lease(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
+			 uint64_t now_us)
 {
 	uint64_t spent = call->spent < own->out ? call->spent : own->out;
 	uint64_t returned = call->returned < own->out - spent ? call->returned : own->out - spent;
@@ -228,13 +229,14 @@ static void settle(struct model *m, const struct wr_lease_call *call, struct mod
 	if (call->take.algorithm == WEIR_SLIDING_LOG)
 		add_stamps(m, spent, now_us);
 	else
-		give(m, &call->take, returned, true);
+		give_units(m, &call->take, returned, true);
 	own->out -= spent + returned;
 	m->spent += spent;
 	m->returned += returned;
 }
 
-static void take(struct model *m, const struct wr_take *t, uint64_t now_us, struct wr_taken *taken)
+static void take_units(struct model *m, const struct wr_take *t, uint64_t now_us,
+		       struct wr_taken *taken)
 {
 	uint64_t used = used_at(m, t, now_us), capacity = capacity_of(t);
 	uint64_t n = t->cost > 0 ? (uint64_t)t->cost : t->cost < 0 ? (uint64_t)-t->cost : 1;
@@ -243,15 +245,15 @@ static void take(struct model *m, const struct wr_take *t, uint64_t now_us, stru
 
 	fit = t->cost < 0 ? 1 : fit < times ? fit : times;
 	if (t->cost > 0)
-		add(m, t, n * fit, now_us);
+		add_units(m, t, n * fit, now_us);
 	else if (t->cost < 0)
-		give(m, t, n, false);
-	come_to(m, t, now_us); /* no more is given back than leaves room for what is out */
+		give_units(m, t, n, false);
+	come_to(m, t, now_us); /* gives back only as much as leaves room for lent units */
 	taken->admitted = fit > 0;
 	taken->admitted_times = (uint32_t)fit;
 	taken->taken = fit > 0 && t->cost > 0;
 	if (fit < times)
-		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1; /* to be worked out */
+		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1; /* computed below */
 }
 
 static uint64_t ttl_of(const struct wr_lease_call *call, uint64_t now_us)
@@ -263,24 +265,24 @@ static uint64_t ttl_of(const struct wr_lease_call *call, uint64_t now_us)
 	return call->ttl_us && call->ttl_us < ttl ? call->ttl_us : ttl;
 }
 
-static uint32_t left(const struct model *m, const struct wr_take *t, uint64_t now_us)
+static uint32_t units_left(const struct model *m, const struct wr_take *t, uint64_t now_us)
 {
 	uint64_t used = used_at(m, t, now_us);
 
 	return used < capacity_of(t) ? (uint32_t)(capacity_of(t) - used) : 0;
 }
 
-static void grant(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
-		  uint64_t now_us, struct wr_leased *answer)
+static void grant_units(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
+			uint64_t now_us, struct wr_leased *answer)
 {
 	uint64_t ttl = ttl_of(call, now_us);
-	uint32_t chunk = left(m, &call->take, now_us) / (2 * (call->nodes ? call->nodes : 1));
+	uint32_t chunk = units_left(m, &call->take, now_us) / (2 * (call->nodes ? call->nodes : 1));
 
 	chunk = chunk < call->wanted ? chunk : call->wanted;
 	if (chunk >= 2 && ttl > 0)
 		answer->granted = chunk;
 	if (call->take.algorithm != WEIR_SLIDING_LOG)
-		add(m, &call->take, answer->granted, now_us);
+		add_units(m, &call->take, answer->granted, now_us);
 	own->out += answer->granted;
 	own->seq = call->seq;
 	own->ends_us = now_us + ttl > own->ends_us ? now_us + ttl : own->ends_us;
@@ -288,13 +290,13 @@ static void grant(struct model *m, const struct wr_lease_call *call, struct mode
 	m->granted += answer->granted;
 }
 
-static void tell_times(const struct model *m, const struct wr_take *t, uint64_t now_us,
+static void fill_waits(const struct model *m, const struct wr_take *t, uint64_t now_us,
 		       struct wr_taken *taken)
 {
 	uint64_t n = t->cost > 0 ? (uint64_t)t->cost : t->cost < 0 ? (uint64_t)-t->cost : 1;
 
 	taken->limit = capacity_of(t);
-	taken->remaining = left(m, t, now_us);
+	taken->remaining = units_left(m, t, now_us);
 	if (taken->retry_after_us == 1)
 		taken->retry_after_us = wait_for(m, t, capacity_of(t) - n, now_us);
 	taken->reset_after_us = wait_for(m, t, 0, now_us);
@@ -306,7 +308,7 @@ struct wr_leased model_call(struct model *m, const struct wr_lease_call *call, u
 	struct wr_leased answer = {.known = true};
 	struct model_lease *own;
 
-	own = call->holder ? find(m, call->holder) : NULL;
+	own = call->holder ? find_lease(m, call->holder) : NULL;
 	own = own && own->ends_us > now_us ? own : NULL;
 	if (own && own->seq == call->seq) {
 		answer = own->answer;
@@ -317,15 +319,15 @@ struct wr_leased model_call(struct model *m, const struct wr_lease_call *call, u
 		return (struct wr_leased){
 			.taken = {.now_us = now_us, .limit = capacity_of(&call->take)}};
 	come_to(m, &call->take, now_us);
-	burn(m, &call->take, now_us);
+	burn_ended(m, &call->take, now_us);
 	if (call->holder) {
 		own = recognize(m, call, &answer.known);
-		settle(m, call, own, now_us);
+		settle_lease(m, call, own, now_us);
 	}
-	take(m, &call->take, now_us, &answer.taken);
+	take_units(m, &call->take, now_us, &answer.taken);
 	if (call->holder)
-		grant(m, call, own, now_us, &answer);
-	tell_times(m, &call->take, now_us, &answer.taken);
+		grant_units(m, call, own, now_us, &answer);
+	fill_waits(m, &call->take, now_us, &answer.taken);
 	if (own)
 		own->answer = answer;
 	return answer;

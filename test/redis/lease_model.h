@@ -1,5 +1,5 @@
-/* The lease script once more, as dull as can be: every stamp in an array, waits found by looking
- * for the first moment that will do. For a clock that does not step back. */
+/* A simple model of the lease script: every stamp is in an array, and waits are found by searching
+ * for the first sufficient time. The clock must not step back. */
 #ifndef TEST_REDIS_LEASE_MODEL_H
 #define TEST_REDIS_LEASE_MODEL_H
 
@@ -9,15 +9,15 @@
 #define MODEL_STAMPS 4096
 
 struct model_lease {
-	uint64_t holder, seq; /* holder 0: it is one that its holder has lost track of */
+	uint64_t holder, seq; /* holder 0: its holder has lost track of it */
 	uint64_t out, ends_us;
 	struct wr_leased answer;
 };
 
 struct model {
-	uint64_t at_us;    /* bucket: when backlog was right */
-	__int128 backlog;  /* … what is missing, in tokens · period */
-	uint64_t window;   /* number of the window counted in */
+	uint64_t at_us;    /* bucket: the time of `backlog` */
+	__int128 backlog;  /* missing units, in tokens · period */
+	uint64_t window;   /* number of the counted window */
 	uint64_t count[2]; /* in it, and in the one before */
 	uint64_t stamps[MODEL_STAMPS];
 	size_t stamp_count;
@@ -26,10 +26,10 @@ struct model {
 	uint64_t burnt, granted, spent, returned; /* units */
 };
 
-/* What Redis has to answer at now_us, but for taken.decided_us. */
+/* The expected reply at now_us, except taken.decided_us. */
 struct wr_leased model_call(struct model *model, const struct wr_lease_call *call, uint64_t now_us);
 
-/* Units out at now_us. */
+/* Units lent at now_us. */
 uint64_t model_out(const struct model *model, uint64_t now_us);
 
 #endif

@@ -1,24 +1,26 @@
+/* Implements script_test.h. */
 #include "redis/script_test.h"
 
-/* What take.lua says about time, and what we say instead: the clock is a key, and a second of ours
- * is no second of Redis, so that nothing may expire; when it would have is another key. */
+/* The parts of take.lua that concern time, and their replacements. The clock is a key. The test's
+ * seconds are not those of Redis, so keys must not expire; their expiry time is stored in another
+ * key. */
 static const char *const ours[][2] = {
 	{"redis.call('TIME')", "{0, redis.call('GET', 'clock')}"},
-	{"redis.call('PTTL', l.key)", /* in steps of 2, as -1 would say that it does not expire */
+	{"redis.call('PTTL', l.key)", /* in steps of 2, because -1 means that it does not expire */
 	 "2 * math.floor((redis.call('GET', l.key .. 'x') - redis.call('GET', 'clock') / 1000) / "
 	 "2)"},
 	{"redis.call('SET', l.key, head .. value, 'PX', ms)",
 	 "redis.call('SET', l.key, head .. value)"
 	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + ms)"},
 	{"redis.call('PEXPIRE', l.key, ms)", ""},
-	/* Of the lease script alone. */
+	/* Only in the lease script. */
 	{"redis.call('PEXPIRE', KEYS[2], life_ms(life))",
 	 "redis.call('SET', KEYS[2] .. 'x', math.floor(now / 1000) + life_ms(life))"},
 };
 
 #define OURS_OF_TAKE 4
 
-/* The text, which is freed, with the only place of `old` replaced. The caller frees it. */
+/* Replaces the only occurrence of `old`, and frees the text. The caller frees the result. */
 static char *replaced(char *text, const char *old, const char *new)
 {
 	const char *at = strstr(text, old);
@@ -33,8 +35,8 @@ static char *replaced(char *text, const char *old, const char *new)
 	return out;
 }
 
-static void load(struct script_test *test, const struct wr_script *script, size_t replacements,
-		 char sha1[41])
+static void load_script(struct script_test *test, const struct wr_script *script,
+			size_t replacements, char sha1[41])
 {
 	char *text = strdup(script->text);
 	redisReply *reply;
@@ -53,7 +55,7 @@ int script_setup(void **state)
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	load(&test, &wr_script_take, OURS_OF_TAKE, test.sha1);
+	load_script(&test, &wr_script_take, OURS_OF_TAKE, test.sha1);
 	*state = &test;
 	return 0;
 }
@@ -65,13 +67,13 @@ int script_lease_setup(void **state)
 	if (script_setup(state) < 0)
 		return -1;
 	test = *state;
-	load(test, &wr_script_lease, sizeof ours / sizeof *ours, test->lease);
+	load_script(test, &wr_script_lease, sizeof ours / sizeof *ours, test->lease);
 	return 0;
 }
 
 int script_teardown(void **state)
 {
-	struct script_test *test = *state; /* NULL after a setup that failed */
+	struct script_test *test = *state; /* NULL if the setup failed */
 
 	if (test)
 		redis_server_stop(&test->server);
@@ -193,7 +195,7 @@ static void put_lease(struct script_test *test, const char *key, const struct wr
 	assert_true(wr_command_end(out));
 }
 
-/* The record expires as it would. */
+/* Deletes the record if its expiry time has passed. */
 static void expire(struct script_test *test, const char *key, uint64_t now_us)
 {
 	redisReply *at = redis_ask(&test->server, "GET %slx", key);

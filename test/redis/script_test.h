@@ -1,5 +1,5 @@
-/* What the suites of the scripts share: a server with take.lua, or that and lease.lua, in it under
- * a clock of ours, and a call of it for limits as src/algo has them. */
+/* Shared by the suites of the scripts: a server with take.lua, or with that and lease.lua, under a
+ * clock of the test, and functions that call them for limits as in src/algo. */
 #ifndef TEST_REDIS_SCRIPT_H
 #define TEST_REDIS_SCRIPT_H
 
@@ -15,22 +15,22 @@
 
 struct script_test {
 	struct redis_server server;
-	char sha1[41];  /* of take.lua with the clock of ours */
+	char sha1[41];  /* of take.lua with the test's clock */
 	char lease[41]; /* of lease.lua */
 };
 
 /* For cmocka: the state is a struct script_test. */
 int script_setup(void **state);
-int script_lease_setup(void **state); /* with lease.lua, too */
+int script_lease_setup(void **state); /* with lease.lua as well */
 int script_teardown(void **state);
 
-/* The limit as a call has it. Its times must be whole µs. */
+/* The limit as an argument of a call. Its times must be whole µs. */
 struct wr_take take_of(const struct weir_limit *limit, int64_t cost);
 
 /* Sends a call at now_us on keys KEY0, KEY1, …; a report's last key is KEYr. */
 void script_send(struct script_test *test, const char *key, const struct wr_take *takes,
 		 size_t count, uint64_t report_seq, uint64_t now_us);
-/* Reads the answers to it. */
+/* Reads the replies to it. */
 void script_hear(struct script_test *test, const struct wr_take *takes, size_t count,
 		 struct wr_taken *taken);
 

@@ -1,3 +1,4 @@
+/* Implements server.h. */
 #include "redis/server.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #define PATIENCE_MS 30000
 #define PAUSE_MS 5
 
-/* In the child. It goes when its parent goes, also when that is killed. */
+/* Runs in the child process, which ends with its parent, even if that is killed. */
 static _Noreturn void become_redis(const char *dir, pid_t parent)
 {
 	int log = open("/dev/null", O_RDWR);
@@ -104,7 +105,7 @@ void redis_server_stop(struct redis_server *server)
 	*server = (struct redis_server){0};
 }
 
-static redisReply *ask(struct redis_server *server, const char *format, va_list args)
+static redisReply *send_command(struct redis_server *server, const char *format, va_list args)
 {
 	redisReply *reply = redisvCommand(server->link, format, args);
 
@@ -121,7 +122,7 @@ redisReply *redis_ask(struct redis_server *server, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	reply = ask(server, format, args);
+	reply = send_command(server, format, args);
 	va_end(args);
 	return reply;
 }
@@ -131,7 +132,7 @@ void redis_tell(struct redis_server *server, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	freeReplyObject(ask(server, format, args));
+	freeReplyObject(send_command(server, format, args));
 	va_end(args);
 }
 
@@ -142,7 +143,7 @@ long long redis_number(struct redis_server *server, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	reply = ask(server, format, args);
+	reply = send_command(server, format, args);
 	va_end(args);
 	assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
 	number = reply->integer;

@@ -1,5 +1,5 @@
-/* A real redis-server of a suite's own: on a Unix socket in a folder of its own, gone with the
- * suite whatever becomes of it. */
+/* A real redis-server for one suite, on a Unix socket in a directory of its own. It ends with the
+ * suite. */
 #ifndef TEST_REDIS_SERVER_H
 #define TEST_REDIS_SERVER_H
 
@@ -13,11 +13,11 @@ struct redis_server {
 	redisContext *link;
 };
 
-/* 0, or -1 after printing what is missing. */
+/* Returns 0, or -1 after printing what is missing. */
 int redis_server_start(struct redis_server *server);
 void redis_server_stop(struct redis_server *server);
 
-/* One command whose reply is not an error. */
+/* Sends one command whose reply must not be an error. */
 redisReply *redis_ask(struct redis_server *server, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void redis_tell(struct redis_server *server, const char *format, ...)

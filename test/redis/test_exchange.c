@@ -1,5 +1,5 @@
-/* The exchange scripts: sums of others, merging by the maximum, what is dropped; and that states
- * which come late, twice, in any order or by another region end up the same. */
+/* The exchange scripts: sums of other holders, merging by maximum, dropped states. States that come
+ * late, twice, in any order or from another region lead to the same result. */
 #include "algo/algo_test.h"
 #include "redis/script_exchange.h"
 #include "redis/server.h"
@@ -8,15 +8,15 @@
 #define US "0000000a" /* another region's tag */
 #define ASIA "0000000b"
 #define RELAY_MS 60000
-#define NOW 1000u /* window that Redis is in */
+#define NOW 1000u /* the window of Redis */
 
 struct exchange_test {
 	struct redis_server server;
 	char exchange[41], push[41];
-	uint64_t unit_ns; /* length of a window: Redis is in the thousandth */
+	uint64_t unit_ns; /* length of a window, chosen so that Redis is in the thousandth */
 };
 
-static void load(struct exchange_test *test, const struct wr_script *script, char sha1[41])
+static void load_script(struct exchange_test *test, const struct wr_script *script, char sha1[41])
 {
 	redisReply *reply = redis_ask(&test->server, "SCRIPT LOAD %s", script->text);
 
@@ -25,7 +25,8 @@ static void load(struct exchange_test *test, const struct wr_script *script, cha
 	freeReplyObject(reply);
 }
 
-/* A thousandth of the time since the epoch is weeks, so the number of the window stands still. */
+/* A thousandth of the time since the epoch is weeks, so the number of the window does not
+ * change. */
 static uint64_t time_of(struct redis_server *server)
 {
 	redisReply *reply = redis_ask(server, "TIME");
@@ -35,20 +36,20 @@ static uint64_t time_of(struct redis_server *server)
 	return seconds * 1000000000;
 }
 
-static int setup(void **state)
+static int start_server(void **state)
 {
 	static struct exchange_test test;
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	load(&test, &wr_script_exchange, test.exchange);
-	load(&test, &wr_script_push, test.push);
+	load_script(&test, &wr_script_exchange, test.exchange);
+	load_script(&test, &wr_script_push, test.push);
 	test.unit_ns = time_of(&test.server) / 1000;
 	*state = &test;
 	return 0;
 }
 
-static int teardown(void **state)
+static int stop_server(void **state)
 {
 	struct exchange_test *test = *state;
 
@@ -57,7 +58,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static redisReply *call(struct exchange_test *test, struct wr_commands *out)
+static redisReply *run_call(struct exchange_test *test, struct wr_commands *out)
 {
 	void *reply = NULL;
 
@@ -69,7 +70,7 @@ static redisReply *call(struct exchange_test *test, struct wr_commands *out)
 	return reply;
 }
 
-static void begin(struct wr_commands *out, const char *sha1, const char *key, size_t args)
+static void begin_call(struct wr_commands *out, const char *sha1, const char *key, size_t args)
 {
 	wr_commands_init(out, 65536);
 	wr_command_begin(out, 4 + args);
@@ -84,10 +85,10 @@ static struct weir_str str(const char *text)
 	return (struct weir_str){text, strlen(text)};
 }
 
-/* The page's bytes are in *kept, which the caller frees; NULL: there is to be none. */
-static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
-				    const struct wr_exchange_call *ask,
-				    struct wr_exchange_page *page, redisReply **kept)
+/* *raw gets the bytes of the page, which the caller frees; NULL: no page is expected. */
+static struct wr_exchanged run_exchange(struct exchange_test *test, const char *key,
+					const struct wr_exchange_call *ask,
+					struct wr_exchange_page *page, redisReply **raw)
 {
 	struct wr_exchange_call whole = *ask;
 	struct wr_exchange_page none;
@@ -95,14 +96,14 @@ static struct wr_exchanged exchange(struct exchange_test *test, const char *key,
 	struct wr_commands out;
 	redisReply *reply;
 
-	begin(&out, test->exchange, key, wr_script_exchange_argc());
+	begin_call(&out, test->exchange, key, wr_script_exchange_argc());
 	whole.unit_ns = test->unit_ns;
 	wr_script_exchange_args(&whole, &out);
-	reply = call(test, &out);
-	if (wr_script_exchange_reply(reply, &got, kept ? page : &none))
+	reply = run_call(test, &out);
+	if (wr_script_exchange_reply(reply, &got, raw ? page : &none))
 		fail_msg("not an answer: %s", reply->str ? reply->str : "not even an error");
-	if (kept) {
-		*kept = reply;
+	if (raw) {
+		*raw = reply;
 		return got;
 	}
 	assert_int_equal(none.region.len, 0);
@@ -127,18 +128,18 @@ static struct wr_exchanged publish(struct exchange_test *test, const char *key, 
 {
 	struct wr_exchange_call ask = call_of(holder, state);
 
-	return exchange(test, key, &ask, NULL, NULL);
+	return run_exchange(test, key, &ask, NULL, NULL);
 }
 
-static void push(struct exchange_test *test, const char *key,
-		 const struct wr_exchange_entry *entries, size_t count)
+static void run_push(struct exchange_test *test, const char *key,
+		     const struct wr_exchange_entry *entries, size_t count)
 {
 	struct wr_commands out;
 	redisReply *reply;
 
-	begin(&out, test->push, key, wr_script_push_argc(count));
+	begin_call(&out, test->push, key, wr_script_push_argc(count));
 	wr_script_push_args(entries, count, LIFE_US, &out);
-	reply = call(test, &out);
+	reply = run_call(test, &out);
 	assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
 	freeReplyObject(reply);
 }
@@ -164,29 +165,29 @@ static void test_sums(void **state)
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 10, 1, 20, 2)), 0, 0, 0, 0, 0);
 	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 10, 1, 20, 2, 1);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 100, 0, 0, 0, 1);
-	/* One is a window ahead: what it had in ours is what it had before. */
+	/* One holder is a window ahead: its previous window is the current one here. */
 	assert_sums(publish(*state, "sum", "us/c", state_of(8, 1000, 0, 300, 3)), 0, 0, 111, 1, 2);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 400, 3, 0, 0, 2);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(8, 1, 0, 11, 1)), 1000, 0, 400, 3, 2);
-	/* Two ahead: nothing of his is ours. */
+	/* Two windows ahead: nothing of it counts here. */
 	assert_sums(publish(*state, "sum", "ap/d", state_of(9, 5, 0, 6, 0)), 0, 0, 1001, 0, 3);
 	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 311, 4, 0, 0, 3);
 }
 
-/* Of each number the largest; nothing goes backwards. */
+/* The largest of each number; numbers never fall. */
 static void test_merging(void **state)
 {
 	publish(*state, "merge", "eu/a", state_of(7, 10, 5, 20, 2));
 	publish(*state, "merge", "eu/a", state_of(7, 8, 6, 1, 1));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 20, 2, 1);
-	/* Late from the window before: what it says of that counts. */
+	/* Late, from the window before: its numbers of that window count. */
 	publish(*state, "merge", "eu/a", state_of(6, 30, 1, 999, 9));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
 	publish(*state, "merge", "eu/a", state_of(3, 77, 7, 77, 7));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
 }
 
-static void test_dropped(void **state)
+static void test_old_states_dropped(void **state)
 {
 	struct exchange_test *test = *state;
 	struct wr_exchange_call late = call_of("eu/a", state_of(NOW, 1, 0, 0, 0));
@@ -195,7 +196,7 @@ static void test_dropped(void **state)
 	publish(test, "drop", "eu/new", state_of(NOW - 4, 10, 0, 0, 0));
 	redis_tell(&test->server, "HSET drop eu/odd nonsense");
 	late.oldest = NOW - 2;
-	exchange(test, "drop", &late, NULL, NULL);
+	run_exchange(test, "drop", &late, NULL, NULL);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/old"), 0);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/odd"), 0);
 	assert_int_equal(redis_number(&test->server, "HLEN drop"), 2);
@@ -210,11 +211,11 @@ static struct wr_exchanged publish_in(struct exchange_test *test, const char *ke
 	struct wr_exchange_call ask = call_of(holder, state);
 
 	ask.oldest = state.window - 2;
-	return exchange(test, key, &ask, NULL, NULL);
+	return run_exchange(test, key, &ask, NULL, NULL);
 }
 
-/* A holder whose clock is ahead, or behind, deletes nobody's state, and no more does a Redis whose
- * clock is ahead of all holders. */
+/* A holder with a fast or slow clock deletes no state of others, and neither does a Redis with a
+ * fast clock. */
 static void test_skewed_clocks_drop_nothing(void **state)
 {
 	struct exchange_test *test = *state;
@@ -231,16 +232,16 @@ static void test_skewed_clocks_drop_nothing(void **state)
 	assert_sums(publish_in(test, "ahead", "eu/b", state_of(past, 0, 0, 0, 0)), 60, 0, 7, 0, 1);
 }
 
-/* Numbers that nobody of ours writes do no harm. */
-static void test_huge(void **state)
+/* Numbers that weir never writes do no harm. */
+static void test_huge_numbers(void **state)
 {
 	const char *text = "7 99999999999999999999999999999999999999 9007199254740993 1 1";
 	struct exchange_test *test = *state;
 
 	for (int i = 0; i < 5; i++)
 		redis_tell(&test->server, "HSET huge eu/%d %s", i, text);
-	assert_sums(publish(test, "huge", "eu/a", state_of(7, 1, 0, 0, 0)), WR_EXCHANGE_MOST,
-		    WR_EXCHANGE_MOST, 5, 5, 5);
+	assert_sums(publish(test, "huge", "eu/a", state_of(7, 1, 0, 0, 0)), WR_EXCHANGE_NUMBER_MAX,
+		    WR_EXCHANGE_NUMBER_MAX, 5, 5, 5);
 }
 
 static void test_pushing(void **state)
@@ -252,17 +253,17 @@ static void test_pushing(void **state)
 	struct wr_exchange_state high = state_of(UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, 0);
 	size_t len;
 
-	push(test, "there", entries, 2);
+	run_push(test, "there", entries, 2);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
-	/* Again, and older: nothing changes. */
+	/* Repeated and older: nothing changes. */
 	entries[0].value.ptr = value;
 	entries[0].value.len =
 		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
-	push(test, "there", entries, 1);
+	run_push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
-	/* What is no state is left out. */
+	/* Malformed states are ignored. */
 	entries[0].value = str("7 1 2 3");
-	push(test, "there", entries, 1);
+	run_push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
 	len = wr_exchange_value(&high, value);
 	assert_int_equal(len, strlen(value));
@@ -271,12 +272,12 @@ static void test_pushing(void **state)
 
 /* ---- relaying ---- */
 
-static struct wr_exchange_call seven(const char *holder)
+static struct wr_exchange_call seven_units(const char *holder)
 {
 	return call_of(holder, state_of(7, 1, 0, 0, 0));
 }
 
-/* The holder is to relay, and this is what. Returns since when. */
+/* The holder must relay these entries. Returns since when. */
 static uint64_t assert_relays(struct exchange_test *test, const char *key,
 			      const struct wr_exchange_call *ask, const char *region,
 			      const char *names, bool more)
@@ -285,7 +286,7 @@ static uint64_t assert_relays(struct exchange_test *test, const char *key,
 	char text[WR_EXCHANGE_PAGE * 16] = "";
 	redisReply *reply;
 
-	exchange(test, key, ask, &page, &reply);
+	run_exchange(test, key, ask, &page, &reply);
 	if (page.region.len == 0)
 		fail_msg("%s: nothing to relay", ask->holder.ptr);
 	assert_memory_equal(page.region.ptr, region, WR_EXCHANGE_TAG);
@@ -305,16 +306,17 @@ static uint64_t assert_relays(struct exchange_test *test, const char *key,
 static void assert_relays_nothing(struct exchange_test *test, const char *key,
 				  const struct wr_exchange_call *ask)
 {
-	exchange(test, key, ask, NULL, NULL);
+	run_exchange(test, key, ask, NULL, NULL);
 }
 
-/* One holder relays at a time, and nobody once all has arrived. */
-static void test_one_relays(void **state)
+/* One holder relays at a time, and none when all has arrived. */
+static void test_one_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				c = seven_units("eu/c");
 
-	publish(test, "relay", "eu-west/z", seven("").state);
+	publish(test, "relay", "eu-west/z", seven_units("").state);
 	a.reached = b.reached = c.reached = str(ASIA US);
 	assert_relays_nothing(test, "relay", &a);
 	a.reached = str("");
@@ -322,17 +324,18 @@ static void test_one_relays(void **state)
 	assert_relays_nothing(test, "relay", &a);
 	b.relayed_us = assert_relays(test, "relay", &b, US, "eu/a ", false);
 	assert_relays_nothing(test, "relay", &c);
-	b.relayed = str(US); /* told */
+	b.relayed = str(US); /* all arrived */
 	assert_relays_nothing(test, "relay", &b);
 	assert_relays_nothing(test, "relay", &c);
 	assert_int_equal(redis_number(&test->server, "HLEN relay"), 4);
 }
 
-/* What is found lacking while it is relayed is relayed again, by anybody. */
-static void test_lacking_again(void **state)
+/* Data that is found lacking while relaying is relayed again, by any holder. */
+static void test_lacking_while_relaying(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				c = seven_units("eu/c");
 
 	a.lacking = str(US);
 	b.reached = c.reached = str(US);
@@ -348,11 +351,12 @@ static void test_lacking_again(void **state)
 	assert_int_equal(redis_number(&test->server, "HLEN again"), 3);
 }
 
-/* The relaying holder is gone, or begins again. */
-static void test_another_relays(void **state)
+/* The relaying holder is gone, or starts again. */
+static void test_another_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven("eu/a"), b = seven("eu/b"), c = seven("eu/c");
+	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				c = seven_units("eu/c");
 
 	a.lacking = str(US);
 	b.reached = c.reached = str(US);
@@ -361,7 +365,7 @@ static void test_another_relays(void **state)
 	assert_relays(test, "gone", &b, US, "eu/a ", false);
 	b.relayed_us = assert_relays(test, "gone", &b, US, "eu/a ", false);
 	assert_relays(test, "gone", &c, US, "eu/a eu/b ", false);
-	/* b has told all, but it is c's by now. */
+	/* b has finished, but c relays now. */
 	b.relayed = str(US);
 	b.reached = str("");
 	assert_relays_nothing(test, "gone", &b);
@@ -370,11 +374,11 @@ static void test_another_relays(void **state)
 
 #define MANY 130
 
-/* More than fit in a page: in order, none twice, and only what is of this region. */
+/* More than one page: in order, none twice, only entries of this region. */
 static void test_pages(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call own = seven("eu/064");
+	struct wr_exchange_call own = seven_units("eu/064");
 	char names[3][WR_EXCHANGE_PAGE * 16] = {"", "", ""}, name[16];
 	int at = 0;
 
@@ -402,9 +406,9 @@ static void test_pages(void **state)
 	assert_int_equal(redis_number(&test->server, "HEXISTS pages @" US), 0);
 }
 
-/* Three holders of two regions publish what they have now and then; some of it is sent again, late
- * and out of order, and what one Redis has is pushed to the other. Once all has been said once
- * more, both know the same sums. */
+/* Three holders of two regions publish their states from time to time. Some calls are repeated,
+ * late and out of order, and the states of one Redis are pushed to the other. After a last call of
+ * each holder both have the same sums. */
 #define HOLDERS 3
 
 struct fleet {
@@ -415,7 +419,7 @@ struct fleet {
 
 static const char *const names[HOLDERS] = {"eu/a", "eu/b", "us/c"};
 
-static void admit(struct rnd *r, struct wr_exchange_state *s)
+static void admit_some(struct rnd *r, struct wr_exchange_state *s)
 {
 	if (rnd_below(r, 6) == 0) {
 		s->before = s->now;
@@ -432,15 +436,15 @@ static void push_one(struct exchange_test *test, const char *key, size_t holder,
 	char value[WR_EXCHANGE_VALUE];
 	struct wr_exchange_entry entry = {str(names[holder]), {value, wr_exchange_value(s, value)}};
 
-	push(test, key, &entry, 1);
+	run_push(test, key, &entry, 1);
 }
 
-static void say_something(struct exchange_test *test, struct rnd *r, struct fleet *fleet)
+static void send_random_call(struct exchange_test *test, struct rnd *r, struct fleet *fleet)
 {
 	size_t i = rnd_below(r, HOLDERS), old;
 	const char *home = i < 2 ? "eu" : "us";
 
-	admit(r, &fleet->now[i]);
+	admit_some(r, &fleet->now[i]);
 	if (rnd_below(r, 3) == 0)
 		return; /* lost */
 	publish(test, home, names[i], fleet->now[i]);
@@ -469,7 +473,7 @@ static void test_convergence(void **state)
 		for (size_t i = 0; i < HOLDERS; i++)
 			fleet.now[i].window = 100;
 		for (int step = 0; step < 60; step++)
-			say_something(test, &r, &fleet);
+			send_random_call(test, &r, &fleet);
 		for (size_t i = 0; i < HOLDERS; i++) {
 			publish(test, i < 2 ? "eu" : "us", names[i], fleet.now[i]);
 			push_one(test, i < 2 ? "us" : "eu", i, &fleet.now[i]);
@@ -497,16 +501,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_merging),
-		cmocka_unit_test(test_dropped),
-		cmocka_unit_test(test_huge),
+		cmocka_unit_test(test_old_states_dropped),
+		cmocka_unit_test(test_huge_numbers),
 		cmocka_unit_test(test_skewed_clocks_drop_nothing),
 		cmocka_unit_test(test_pushing),
-		cmocka_unit_test(test_one_relays),
-		cmocka_unit_test(test_lacking_again),
-		cmocka_unit_test(test_another_relays),
+		cmocka_unit_test(test_one_holder_relays),
+		cmocka_unit_test(test_lacking_while_relaying),
+		cmocka_unit_test(test_another_holder_relays),
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_convergence),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,5 +1,5 @@
-/* The lease script in numbers: one case after the other, and what only Redis brings about: clocks
- * of new masters, calendars, reports, limits that are not lent. */
+/* The lease script in exact numbers, and situations that only Redis causes: clocks of new masters,
+ * calendars, reports, limits that are not lent. */
 #include "redis/script_test.h"
 
 static const struct wr_take minute[] = {
@@ -45,8 +45,8 @@ static void key_of(char key[32], const char *name, uint8_t algorithm)
 	snprintf(key, 32, "%s:%u:", name, algorithm);
 }
 
-/* 100 a minute: half of what is left to one node of one, a sixth to one of three; nothing below
- * two. What is granted is taken. */
+/* 100 per minute: one node gets half of the rest, one of three gets a sixth; less than two are not
+ * lent. Granted units are taken. */
 static void test_chunks(void **state)
 {
 	for
@@ -76,7 +76,7 @@ static void test_chunks(void **state)
 		}
 }
 
-/* What comes back can be taken by others, what was spent or burnt cannot. */
+/* Returned units are available to others, spent and burnt ones are not. */
 static void test_settling(void **state)
 {
 	for
@@ -95,18 +95,19 @@ static void test_settling(void **state)
 			leased = script_lease(*state, key, &call, NOW);
 			assert_true(leased.known);
 			assert_int_equal(leased.taken.remaining, 20);
-			assert_int_equal(leased.ttl_us, SECOND_US); /* ten are left to it */
+			assert_int_equal(leased.ttl_us, SECOND_US); /* it keeps ten */
 			assert_int_equal(take_up_to(*state, key, minute[lent[i]], 99, NOW), 20);
-			/* Their end comes: it is told so, and nothing comes back. */
+			/* The lease ends: the holder learns it, and nothing comes back. */
 			call = wants(lent[i], 7, 3, 0);
 			call.returned = 10;
 			leased = script_lease(*state, key, &call, NOW + SECOND_US);
 			assert_false(leased.known);
-			assert_in_range(leased.taken.remaining, 0, 1); /* a second's tokens */
+			assert_in_range(leased.taken.remaining, 0,
+					1); /* the tokens of one second */
 		}
 }
 
-/* An answer that was lost comes again; its units end no later than they would have. */
+/* A repeated call gets the lost answer again; its units end no later than before. */
 static void test_repeated(void **state)
 {
 	for
@@ -132,9 +133,9 @@ static void test_repeated(void **state)
 		}
 }
 
-/* A bucket that is full but for what is out does not fill up behind it: 100 at once and 100 a
- * minute is what may be spent. */
-static void test_bucket_keeps_room(void **state)
+/* A bucket does not refill behind lent units: at most 100 at once and 100 per minute can be
+ * spent. */
+static void test_bucket_reserves_room(void **state)
 {
 	struct wr_take second = {.algorithm = WEIR_TOKEN_BUCKET,
 				 .limit = 100,
@@ -145,7 +146,7 @@ static void test_bucket_keeps_room(void **state)
 
 	call.take = second;
 	assert_int_equal(script_lease(*state, "room:", &call, NOW).granted, 20);
-	/* 0.9 s later 9 have flown in, but 20 are out: 30 is all others get. */
+	/* 0.9 s later 9 are refilled, but 20 are lent: others get only 30. */
 	assert_int_equal(take_up_to(*state, "room:", second, 99, NOW + 900000), 30);
 	call.seq = 2;
 	call.after = 1;
@@ -157,7 +158,7 @@ static void test_bucket_keeps_room(void **state)
 	assert_int_equal(take_up_to(*state, "room:", second, 99, NOW + 1900000), 10);
 }
 
-/* Entries of the log: spent ones leave a minute after the report, burnt ones a minute after the
+/* Entries of the log: spent units leave a minute after the report, burnt ones a minute after their
  * end. */
 static void test_log_stamps(void **state)
 {
@@ -168,7 +169,7 @@ static void test_log_stamps(void **state)
 	call = wants(WEIR_SLIDING_LOG, 7, 2, 0);
 	call.spent = 20;
 	script_lease(*state, "stamp:", &call, NOW + 500000);
-	/* The 30 left end at 1.5 s. */
+	/* The remaining 30 end at 1.5 s. */
 	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + 2 * SECOND_US), 50);
 	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 499999), 0);
 	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 500000), 20);
@@ -176,9 +177,9 @@ static void test_log_stamps(void **state)
 	assert_int_equal(take_up_to(*state, "stamp:", log, 99, NOW + MINUTE_US + 1500000), 30);
 }
 
-/* A lease ends with its window, and what comes back late does not go into the next one. */
-/* 50 units are spent of 100; their report comes when the limit is 10 for a moment. They are all
- * there when it is 100 again. */
+/* A lease ends with its window, and units that are returned late do not go into the next one. */
+/* 50 of 100 units are spent; their report comes while the limit is 10 for a moment. All of them
+ * count when the limit is 100 again. */
 static void test_log_lowered(void **state)
 {
 	struct wr_take log = minute[WEIR_SLIDING_LOG];
@@ -213,9 +214,9 @@ static void test_window_edge(void **state)
 	}
 }
 
-/* A master without the last grant, or without any: the lease is unknown, what is reported of it
- * counts for nothing, and the next grant is from nothing. */
-static void test_lost(void **state)
+/* A master without the last grant, or without any: the lease is unknown, its report is ignored, and
+ * the next grant starts from nothing. */
+static void test_lease_unknown(void **state)
 {
 	struct script_test *test = *state;
 
@@ -229,7 +230,7 @@ static void test_lost(void **state)
 			key_of(key, "lost", lent[i]);
 			call.after = 0;
 			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 10);
-			/* As if 6 had been written and lost. */
+			/* As if call 6 had been written and lost. */
 			call = wants(lent[i], 7, 7, 10);
 			call.spent = 2;
 			call.returned = 8;
@@ -243,13 +244,13 @@ static void test_lost(void **state)
 			leased = script_lease(*state, key, &call, NOW);
 			assert_false(leased.known);
 			assert_int_equal(leased.taken.remaining, 90);
-			/* It is told the same as often as it asks. */
+			/* A repeated call gets the same answer. */
 			assert_false(script_lease(*state, key, &call, NOW).known);
 		}
 }
 
-/* An hour behind: what is out ends within a second by the new clock, too, and no more is admitted
- * than the limit. */
+/* The clock is an hour behind: lent units end within a second by the new clock as well, and no more
+ * than the limit is admitted. */
 static void test_clock_behind(void **state)
 {
 	for
@@ -291,11 +292,11 @@ static void test_calendar(void **state)
 	assert_int_equal(leased.ttl_us, 3);
 	call.seq = 2;
 	leased = script_lease(*state, "day:", &call, NOW - 1);
-	assert_true(leased.taken.astray);
+	assert_true(leased.taken.outside_window);
 	assert_int_equal(leased.granted, 0);
 }
 
-/* Leaky buckets, soft mode, limits that count refusals: asked here like others, but not lent. */
+/* Leaky buckets, soft mode, limits that count refusals: decided here as well, but not lent. */
 static void test_not_lent(void **state)
 {
 	struct wr_take leaky = {.algorithm = WEIR_LEAKY_BUCKET,
@@ -324,7 +325,7 @@ static void test_not_lent(void **state)
 	assert_int_equal(script_lease(*state, "counting:", &call, NOW).granted, 0);
 }
 
-/* A give-back finds its own entry, whatever is out; a report of an outage is booked once. */
+/* A give-back finds its own entry beside lent units; a report counts once. */
 static void test_back_and_report(void **state)
 {
 	for
@@ -351,8 +352,8 @@ static void test_back_and_report(void **state)
 		}
 }
 
-/* A take by take.lua while units are out lasts no longer for them: the log's entry is found, and a
- * bucket gets back nothing that has flown in again. 100 a minute, 5 in 3 s. */
+/* A take by take.lua while units are lent can be given back: the entry of the log is found, and a
+ * bucket gets back only units that were not refilled. 100 per minute, 5 in 3 s. */
 static void test_take_back_while_lent(void **state)
 {
 	for
@@ -364,7 +365,7 @@ static void test_take_back_while_lent(void **state)
 			uint32_t without;
 			char key[32], other[32];
 
-			/* take.lua counts in the key and a 0 behind it. */
+			/* take.lua uses the key with a 0 appended. */
 			key_of(key, "lent", lent[i]);
 			key_of(other, "bare", lent[i]);
 			snprintf(key + strlen(key), sizeof key - strlen(key), "0");
@@ -385,7 +386,7 @@ static void test_take_back_while_lent(void **state)
 		}
 }
 
-static void test_checked(void **state)
+static void test_invalid_calls(void **state)
 {
 	struct wr_lease_call call = wants(WEIR_FIXED_WINDOW, 7, 1, 30);
 
@@ -406,17 +407,17 @@ int main(void)
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_settling),
 		cmocka_unit_test(test_repeated),
-		cmocka_unit_test(test_bucket_keeps_room),
+		cmocka_unit_test(test_bucket_reserves_room),
 		cmocka_unit_test(test_log_stamps),
 		cmocka_unit_test(test_log_lowered),
 		cmocka_unit_test(test_window_edge),
-		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_lease_unknown),
 		cmocka_unit_test(test_clock_behind),
 		cmocka_unit_test(test_calendar),
 		cmocka_unit_test(test_not_lent),
 		cmocka_unit_test(test_back_and_report),
 		cmocka_unit_test(test_take_back_while_lent),
-		cmocka_unit_test(test_checked),
+		cmocka_unit_test(test_invalid_calls),
 	};
 
 	return cmocka_run_group_tests(tests, script_lease_setup, script_teardown);

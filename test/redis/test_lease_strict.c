@@ -1,5 +1,5 @@
-/* One counter that some ask by lease and others strictly, as while a rule's consistency is changed
- * on one node after the other: it is one limit. */
+/* One counter that some nodes use by lease and others strictly, as while a rule's consistency
+ * changes on one node after the other: it remains one limit. */
 #include "redis/script_test.h"
 
 static const struct wr_take bucket = {
@@ -7,9 +7,10 @@ static const struct wr_take bucket = {
 static const struct wr_take log_of_100 = {
 	.algorithm = WEIR_SLIDING_LOG, .limit = 100, .period_us = MINUTE_US};
 
-/* A strict call has keys NAME0, so the counter's name is that for both. */
-static struct wr_leased lease(struct script_test *test, const char *name, struct wr_take take,
-			      struct wr_lease_call call, uint64_t now_us)
+/* A strict call has keys NAME0, so both use that name. */
+static struct wr_leased lease_by_name(struct script_test *test, const char *name,
+				      struct wr_take take, struct wr_lease_call call,
+				      uint64_t now_us)
 {
 	char key[32];
 
@@ -35,22 +36,22 @@ static uint32_t take_up_to(struct script_test *test, const char *name, struct wr
 	return strictly(test, name, take, times, now_us).admitted_times;
 }
 
-/* 40 of 100 are out and 25 of them spent: others have 60, and then the 15 that come back. */
+/* 40 of 100 are lent and 25 of them spent: others get 60, and then the 15 returned ones. */
 static void test_log(void **state)
 {
 	struct wr_taken taken;
 
-	assert_int_equal(lease(*state, "log", log_of_100,
-			       (struct wr_lease_call){.seq = 1, .wanted = 40}, NOW)
+	assert_int_equal(lease_by_name(*state, "log", log_of_100,
+				       (struct wr_lease_call){.seq = 1, .wanted = 40}, NOW)
 				 .granted,
 			 40);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 100000), 60);
 	taken = strictly(*state, "log", log_of_100, 1, NOW + 100000);
 	assert_int_equal(taken.remaining, 0);
 	assert_int_equal(taken.retry_after_us, 900000); /* they end at 1 s */
-	assert_true(lease(*state, "log", log_of_100,
-			  (struct wr_lease_call){.seq = 2, .spent = 25, .returned = 15},
-			  NOW + 200000)
+	assert_true(lease_by_name(*state, "log", log_of_100,
+				  (struct wr_lease_call){.seq = 2, .spent = 25, .returned = 15},
+				  NOW + 200000)
 			    .known);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 300000), 15);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 99999), 0);
@@ -58,10 +59,11 @@ static void test_log(void **state)
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 200000), 25);
 }
 
-/* The holder is never heard of again: what it had may have been spent up to its end. */
+/* The holder never calls again: its units may have been spent until their end. */
 static void test_log_burnt(void **state)
 {
-	lease(*state, "burnt", log_of_100, (struct wr_lease_call){.seq = 1, .wanted = 40}, NOW);
+	lease_by_name(*state, "burnt", log_of_100, (struct wr_lease_call){.seq = 1, .wanted = 40},
+		      NOW);
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + 30 * SECOND_US), 60);
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + MINUTE_US + 999999), 0);
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + MINUTE_US + SECOND_US),
@@ -69,36 +71,39 @@ static void test_log_burnt(void **state)
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + 3 * MINUTE_US), 99);
 }
 
-/* A long log is a ring, which what is out stands before, and then no more. */
+/* A long log is a ring. The note of lent units precedes it, and is removed later. */
 static void test_ring(void **state)
 {
 	struct wr_take ring = log_of_100;
 
 	ring.limit = 1000;
 	assert_int_equal(take_up_to(*state, "ring", ring, 600, NOW), 600);
-	lease(*state, "ring", ring, (struct wr_lease_call){.seq = 1, .wanted = 200}, NOW + 1);
+	lease_by_name(*state, "ring", ring, (struct wr_lease_call){.seq = 1, .wanted = 200},
+		      NOW + 1);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + 2), 200);
-	lease(*state, "ring", ring, (struct wr_lease_call){.seq = 2, .spent = 150, .returned = 50},
-	      NOW + 3);
+	lease_by_name(*state, "ring", ring,
+		      (struct wr_lease_call){.seq = 2, .spent = 150, .returned = 50}, NOW + 3);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + 4), 50);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US), 600);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US + 4), 400);
 }
 
-/* 50 at once and 10 a second: what flows in before the 20 that are out have ended would be over. */
+/* 50 at once and 10 per second: tokens refilled before the 20 lent ones have ended would be too
+ * many. */
 static void test_bucket(void **state)
 {
-	lease(*state, "bucket", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);
+	lease_by_name(*state, "bucket", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20},
+		      NOW);
 	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 900000), 30);
-	lease(*state, "bucket", bucket, (struct wr_lease_call){.seq = 2, .spent = 20},
-	      NOW + 900000);
+	lease_by_name(*state, "bucket", bucket, (struct wr_lease_call){.seq = 2, .spent = 20},
+		      NOW + 900000);
 	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 1900000), 10);
 }
 
-/* They end at 1 s, at 2 s ten of them have flown in. */
+/* They end at 1 s; at 2 s ten of them are refilled. */
 static void test_bucket_burnt(void **state)
 {
-	lease(*state, "empty", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);
+	lease_by_name(*state, "empty", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + 2 * SECOND_US), 40);
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + 3 * SECOND_US), 10);
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + MINUTE_US), 50);

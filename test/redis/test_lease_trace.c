@@ -1,11 +1,11 @@
-/* The same random trace through lease.lua in a real Redis and through the model, answer by answer:
- * holders that spend, return and want, lose answers and repeat, lose track, come too late; plain
- * requests among them; limits that change; a record that is lost. */
+/* The same random trace through lease.lua in a real Redis and through the model, reply by reply:
+ * holders that spend, return and request units, lose replies and repeat calls, lose track, or come
+ * too late; plain requests; limits that change; a record that is lost. */
 #include "redis/lease_model.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
-#define RUNS test_rounds(32, 120) /* of each algorithm */
+#define RUNS test_rounds(32, 120) /* per algorithm */
 #define STEPS 80
 #define HOLDERS 4
 
@@ -28,7 +28,7 @@ struct tally {
 	int granted, repeated, unknown, refused, burnt;
 };
 
-static struct wr_take draw(struct rnd *r, uint8_t algorithm)
+static struct wr_take random_limit(struct rnd *r, uint8_t algorithm)
 {
 	uint64_t period_us = rnd_below(r, 2) ? rnd_magnitude(r, 100 * SECOND_US)
 					     : (1 + rnd_below(r, 60)) * SECOND_US;
@@ -41,7 +41,7 @@ static struct wr_take draw(struct rnd *r, uint8_t algorithm)
 	return take;
 }
 
-static void begin(struct trace *trace, int number)
+static void begin_trace(struct trace *trace, int number)
 {
 	snprintf(trace->key, sizeof trace->key, "lease:%u:%d:", trace->take.algorithm, number);
 	trace->now_us = NOW + rnd_below(&trace->r, 2 * trace->take.period_us);
@@ -51,7 +51,7 @@ static void begin(struct trace *trace, int number)
 		trace->nodes[i].seq = rnd_below(&trace->r, 1000);
 }
 
-static void move_on(struct trace *trace, uint64_t hint_us)
+static void advance_time(struct trace *trace, uint64_t hint_us)
 {
 	uint64_t ttl_us = wr_lease_ttl_us(&trace->take), period_us = trace->take.period_us;
 
@@ -65,7 +65,7 @@ static void move_on(struct trace *trace, uint64_t hint_us)
 	case 3:
 		trace->now_us += rnd_below(&trace->r, 2 * period_us);
 		break;
-	case 4: /* when it was told to come, or when a lease ends, or a moment before */
+	case 4: /* when a retry was announced, when a lease ends, or a moment before */
 		if (hint_us && hint_us < 10 * period_us)
 			trace->now_us += hint_us - rnd_below(&trace->r, 2);
 		break;
@@ -80,7 +80,7 @@ static struct wr_take take_some(struct trace *trace)
 	struct rnd *r = &trace->r;
 
 	if (rnd_below(r, 3) == 0)
-		return take; /* a look */
+		return take; /* cost 0 */
 	take.cost = 1 + (int64_t)rnd_below(r, rnd_below(r, 4) ? 3 : take.limit + 2);
 	take.times = 1 + (uint32_t)rnd_below(r, 5);
 	if (rnd_below(r, 12) == 0) {
@@ -90,8 +90,8 @@ static struct wr_take take_some(struct trace *trace)
 	return take;
 }
 
-/* What a node might say next. */
-static struct wr_lease_call say(struct trace *trace, uint64_t holder, struct node *node)
+/* A plausible next call of a node. */
+static struct wr_lease_call next_call(struct trace *trace, uint64_t holder, struct node *node)
 {
 	struct rnd *r = &trace->r;
 	struct wr_lease_call call = {.take = rnd_below(r, 2) ? trace->take : take_some(trace),
@@ -115,8 +115,8 @@ static struct wr_lease_call say(struct trace *trace, uint64_t holder, struct nod
 	return call;
 }
 
-static void differ(const struct trace *trace, const struct wr_lease_call *call, int step,
-		   const struct wr_leased *model, const struct wr_leased *lua)
+static void report_difference(const struct trace *trace, const struct wr_lease_call *call, int step,
+			      const struct wr_leased *model, const struct wr_leased *lua)
 {
 	const struct wr_take *t = &call->take;
 
@@ -142,7 +142,7 @@ static void differ(const struct trace *trace, const struct wr_lease_call *call, 
 	fail();
 }
 
-static bool same(const struct wr_leased *a, const struct wr_leased *b)
+static bool is_same_reply(const struct wr_leased *a, const struct wr_leased *b)
 {
 	return a->taken.admitted == b->taken.admitted && a->taken.taken == b->taken.taken &&
 	       a->taken.admitted_times == b->taken.admitted_times &&
@@ -153,15 +153,15 @@ static bool same(const struct wr_leased *a, const struct wr_leased *b)
 	       a->ttl_us == b->ttl_us && a->known == b->known;
 }
 
-static struct wr_leased compare(struct script_test *test, struct trace *trace,
-				const struct wr_lease_call *call, int step)
+static struct wr_leased compare_call(struct script_test *test, struct trace *trace,
+				     const struct wr_lease_call *call, int step)
 {
 	struct wr_leased lua = script_lease(test, trace->key, call, trace->now_us);
 	struct wr_leased model = model_call(&trace->model, call, trace->now_us);
 	const struct model *m = &trace->model;
 
-	if (!same(&model, &lua))
-		differ(trace, call, step, &model, &lua);
+	if (!is_same_reply(&model, &lua))
+		report_difference(trace, call, step, &model, &lua);
 	assert_int_equal(m->granted, m->spent + m->returned + m->burnt + model_out(m, 0));
 	return lua;
 }
@@ -176,7 +176,8 @@ static void lose_record(struct script_test *test, struct trace *trace)
 	m->lease_count = 0;
 }
 
-/* A bucket keeps its rate: with another one the script counts from when it was last full. */
+/* The rate of a bucket does not change: with another rate the script counts from when it was last
+ * full. */
 static void change_limit(struct trace *trace)
 {
 	uint32_t limit = (uint32_t)rnd_magnitude(&trace->r, 400);
@@ -187,8 +188,8 @@ static void change_limit(struct trace *trace)
 		trace->take.limit = limit;
 }
 
-/* One call of a node, whose answer it may not hear; then it repeats, or goes on as if nothing had
- * been. */
+/* One call of a node, whose reply may be lost; then the node repeats it, or continues as if it had
+ * not been sent. */
 static struct wr_leased node_calls(struct script_test *test, struct trace *trace, int step,
 				   struct tally *tally)
 {
@@ -199,10 +200,10 @@ static struct wr_leased node_calls(struct script_test *test, struct trace *trace
 
 	if (node->last.holder && rnd_below(&trace->r, 8) == 0) {
 		tally->repeated++;
-		return compare(test, trace, &node->last, step);
+		return compare_call(test, trace, &node->last, step);
 	}
-	node->last = say(trace, i + 1, node);
-	leased = compare(test, trace, &node->last, step);
+	node->last = next_call(trace, i + 1, node);
+	leased = compare_call(test, trace, &node->last, step);
 	if (rnd_below(&trace->r, 10) == 0)
 		return leased; /* it was lost */
 	kept = node->has - node->last.spent - node->last.returned;
@@ -227,13 +228,13 @@ static void step_once(struct script_test *test, struct trace *trace, int step, s
 	} else {
 		struct wr_lease_call call = {.take = take_some(trace)};
 
-		leased = compare(test, trace, &call, step);
+		leased = compare_call(test, trace, &call, step);
 	}
 	tally->refused += leased.taken.retry_after_us > 0;
 	*hint_us = rnd_below(&trace->r, 2) ? leased.ttl_us : leased.taken.retry_after_us;
 }
 
-static void run(struct script_test *test, uint8_t algorithm)
+static void run_trace(struct script_test *test, uint8_t algorithm)
 {
 	struct trace trace = {.r = {rnd_seed() + algorithm}};
 	struct tally tally = {0};
@@ -241,11 +242,11 @@ static void run(struct script_test *test, uint8_t algorithm)
 	for (int i = 0; i < RUNS; i++) {
 		uint64_t hint_us = 0;
 
-		trace.take = draw(&trace.r, algorithm);
-		begin(&trace, i);
+		trace.take = random_limit(&trace.r, algorithm);
+		begin_trace(&trace, i);
 		for (int step = 0; step < STEPS; step++) {
 			step_once(test, &trace, step, &tally, &hint_us);
-			move_on(&trace, hint_us);
+			advance_time(&trace, hint_us);
 		}
 		tally.burnt += trace.model.burnt > 0;
 	}
@@ -261,22 +262,22 @@ static void run(struct script_test *test, uint8_t algorithm)
 
 static void test_token_bucket(void **state)
 {
-	run(*state, WEIR_TOKEN_BUCKET);
+	run_trace(*state, WEIR_TOKEN_BUCKET);
 }
 
 static void test_fixed_window(void **state)
 {
-	run(*state, WEIR_FIXED_WINDOW);
+	run_trace(*state, WEIR_FIXED_WINDOW);
 }
 
 static void test_sliding_counter(void **state)
 {
-	run(*state, WEIR_SLIDING_COUNTER);
+	run_trace(*state, WEIR_SLIDING_COUNTER);
 }
 
 static void test_sliding_log(void **state)
 {
-	run(*state, WEIR_SLIDING_LOG);
+	run_trace(*state, WEIR_SLIDING_LOG);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* What take.lua does with what was taken before: gives it back, into the same window only; and
- * books what was admitted while Redis was away, once. */
+/* take.lua and earlier takes: gives them back, into the same window only; counts reports of an
+ * outage, once. */
 #include "redis/script_test.h"
 
 static struct wr_take limit_of(uint8_t algorithm, uint32_t limit, int64_t cost)
@@ -24,7 +24,7 @@ static uint64_t taken_at(void **state, const char *key, struct wr_take take, uin
 	return taken.decided_us + taken.delay_us;
 }
 
-/* Gives back what was taken, as a node does that was refused elsewhere. */
+/* Gives back a take, as a node does when another limit refused. */
 static void give_back(void **state, const char *key, struct wr_take take, uint64_t decided_us,
 		      uint64_t now_us)
 {
@@ -32,7 +32,7 @@ static void give_back(void **state, const char *key, struct wr_take take, uint64
 
 	take.cost = -take.cost;
 	take.decided_us = decided_us;
-	if (take.algorithm == WEIR_LEAKY_BUCKET) /* here it says when a place leaves */
+	if (take.algorithm == WEIR_LEAKY_BUCKET) /* for a queue: when the position leaves */
 		take.decided_us = NOW, take.delay_us = decided_us - NOW;
 	taken = script_take(*state, key, take, now_us);
 	assert_true(taken.admitted);
@@ -47,7 +47,7 @@ static void test_give_back_window(void **state)
 
 	give_back(state, "back:f", take, first_us, NOW + MINUTE_US - 1);
 	assert_int_equal(remaining(state, "back:f", take, NOW + MINUTE_US - 1), 3);
-	/* The window has ended; what is in the next is others'. */
+	/* The window has ended; the units of the next one belong to others. */
 	taken_at(state, "back:f", take, NOW + MINUTE_US);
 	give_back(state, "back:f", take, second_us, NOW + MINUTE_US);
 	assert_int_equal(remaining(state, "back:f", take, NOW + MINUTE_US), 3);
@@ -63,7 +63,7 @@ static void test_give_back_counter(void **state)
 	assert_int_equal(remaining(state, "back:c", take, next_us), 2);
 	give_back(state, "back:c", take, second_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
-	give_back(state, "back:c", take, second_us, next_us); /* there is none of it left */
+	give_back(state, "back:c", take, second_us, next_us); /* nothing of it is left */
 	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
 	give_back(state, "back:c", take, first_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 10);
@@ -72,7 +72,7 @@ static void test_give_back_counter(void **state)
 	assert_int_equal(remaining(state, "back:c", take, NOW + 3 * MINUTE_US), 6);
 }
 
-/* The entry itself goes, not one that came later. */
+/* The entry itself is removed, not a later one. */
 static void give_back_from_log(void **state, const char *key, uint32_t before)
 {
 	struct wr_take take = limit_of(WEIR_SLIDING_LOG, before + 3, before);
@@ -90,7 +90,7 @@ static void give_back_from_log(void **state, const char *key, uint32_t before)
 	assert_int_equal(remaining(state, key, take, NOW + 4000), 1);
 	give_back(state, key, take, decided_us, NOW + 4000);
 	assert_int_equal(remaining(state, key, take, NOW + 4000), 1);
-	/* Those of 2000 and 3000 are still there when all others have left. */
+	/* The entries of 2000 and 3000 remain when all others have expired. */
 	assert_int_equal(remaining(state, key, take, NOW + MINUTE_US + 1999), before + 1);
 	assert_int_equal(remaining(state, key, take, NOW + MINUTE_US + 2999), before + 2);
 	give_back(state, key, take, decided_us, NOW + MINUTE_US + 2999);
@@ -110,16 +110,15 @@ static void test_give_back_bucket(void **state)
 	uint64_t decided_us = taken_at(state, "back:t", take, NOW);
 	struct wr_take all = limit_of(WEIR_TOKEN_BUCKET, 10, 10);
 
-	/* Nobody asked since: all that is missing is the taker's. */
+	/* No other request since: all missing tokens belong to this take. */
 	give_back(state, "back:t", take, decided_us, NOW + 15 * SECOND_US);
 	assert_int_equal(remaining(state, "back:t", take, NOW + 15 * SECOND_US), 10);
-	/* Three and a half of the four have come back by themselves; five and a half are missing.
-	 */
+	/* Three and a half of the four are refilled; five and a half are missing. */
 	decided_us = taken_at(state, "back:u", take, NOW);
 	taken_at(state, "back:u", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
 	give_back(state, "back:u", take, decided_us, NOW + 21 * SECOND_US);
 	assert_int_equal(remaining(state, "back:u", take, NOW + 21 * SECOND_US), 5);
-	/* Earlier two and a third were still the taker's, of seven and a third. */
+	/* Earlier, two and a third of the take were missing, of seven and a third. */
 	decided_us = taken_at(state, "back:w", take, NOW);
 	taken_at(state, "back:w", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 2);
@@ -127,7 +126,7 @@ static void test_give_back_bucket(void **state)
 	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 5);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 16 * SECOND_US - 1), 5);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 16 * SECOND_US), 6);
-	/* All have, and the bucket was full since: nothing is left to give. */
+	/* All are refilled, and the bucket was full since: nothing is left to give back. */
 	decided_us = taken_at(state, "back:v", all, NOW);
 	taken_at(state, "back:v", all, NOW + MINUTE_US);
 	give_back(state, "back:v", all, decided_us, NOW + MINUTE_US);
@@ -149,7 +148,7 @@ static void test_give_back_after_a_step_back(void **state)
 	assert_int_equal(remaining(state, "back:s", all, back_us + 2 * MINUTE_US), 0);
 }
 
-/* What others gave back meanwhile does not count for it: full after 30 s, 5 taken at 48 s. */
+/* Units that others gave back meanwhile do not count: full after 30 s, 5 taken at 48 s. */
 static void test_give_back_after_others(void **state)
 {
 	struct wr_take five = limit_of(WEIR_TOKEN_BUCKET, 10, 5);
@@ -163,7 +162,7 @@ static void test_give_back_after_others(void **state)
 	assert_int_equal(remaining(state, "back:o", five, later_us), 5);
 }
 
-/* An excess makes the key last longer, which says nothing of the window. */
+/* An excess makes the key last longer, which does not change the window. */
 static void test_give_back_soft_window(void **state)
 {
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 5);
@@ -192,19 +191,19 @@ static void test_give_back_queue(void **state)
 	take.queue_size = 9;
 	for (uint64_t i = 0; i < 4; i++)
 		decided_us[i] = taken_at(state, "back:q", take, NOW);
-	/* Somebody stands behind: nobody moves up. */
+	/* Another position follows: none moves up. */
 	give_back(state, "back:q", take, decided_us[2], NOW);
 	assert_int_equal(remaining(state, "back:q", take, NOW), 6);
 	give_back(state, "back:q", take, decided_us[3], NOW);
 	assert_int_equal(remaining(state, "back:q", take, NOW), 7);
 	give_back(state, "back:q", take, decided_us[3], NOW);
 	assert_int_equal(remaining(state, "back:q", take, NOW), 7);
-	/* Its time has come, it is used up. */
+	/* Its time has come: it is used. */
 	give_back(state, "back:q", take, decided_us[2], NOW + 2 * SECOND_US + 1);
 	assert_int_equal(remaining(state, "back:q", take, NOW + 2 * SECOND_US + 1), 9);
 }
 
-/* A smaller limit on the same log refuses and counts, and forgets nothing. */
+/* A smaller limit on the same log refuses and counts, and drops nothing. */
 static void test_smaller_log(void **state)
 {
 	struct wr_take large = limit_of(WEIR_SLIDING_LOG, 100, 1);
@@ -242,7 +241,8 @@ static void test_report(void **state)
 
 	report(state, "rep:f", fixed, 7, NOW + 5, 1, NOW + 10);
 	assert_int_equal(remaining(state, "rep:f", fixed, NOW + 10), 3);
-	report(state, "rep:f", fixed, 7, NOW + 5, 2, NOW + 10); /* over the limit, not refused */
+	report(state, "rep:f", fixed, 7, NOW + 5, 2,
+	       NOW + 10); /* above the limit, but not refused */
 	assert_int_equal(remaining(state, "rep:f", fixed, NOW + 10), 0);
 	report(state, "rep:f", fixed, 7, NOW + 5, 3, next_us);
 	assert_int_equal(remaining(state, "rep:f", fixed, next_us), 10);
@@ -272,7 +272,7 @@ static void test_report(void **state)
 	assert_int_equal(remaining(state, "rep:l", log, next_us + 30), 10);
 }
 
-/* Whoever does not know whether a report arrived sends it again. */
+/* A report that is repeated counts once. */
 static void test_report_once(void **state)
 {
 	struct script_test *test = *state;
@@ -287,8 +287,8 @@ static void test_report_once(void **state)
 	assert_in_range(redis_number(&test->server, "PTTL once:r"), 30000, 60000);
 }
 
-/* 4 of 10 taken, reset, 3 taken: the 4 are no part of the new counter, the 3 are. A queue cannot
- * tell a take from a moment after the reset from one before it: nothing comes back. */
+/* 4 of 10 taken, reset, 3 taken: the 4 are not part of the new counter, the 3 are. A queue cannot
+ * distinguish a take just after the reset from one before: nothing is given back. */
 static void test_give_back_after_reset(void **state)
 {
 	struct script_test *test = *state;

@@ -1,5 +1,6 @@
-/* What take.lua decides where src/algo has no word or an example says more than a trace: extremes,
- * several limits at once, merged requests, calendar windows, grants, clocks that step back. */
+/* Decisions of take.lua that src/algo does not cover, or that an example shows better than a trace:
+ * extremes, several limits at once, merged requests, calendar windows, grants, clocks that step
+ * back. */
 #include "redis/script_test.h"
 #include "rounds.h"
 
@@ -35,14 +36,14 @@ static void test_one_per_year(void **state)
 
 		snprintf(key, sizeof key, "year:%d:", algorithm);
 		assert_true(script_take(*state, key, take, begin_us).admitted);
-		/* The counter's one of the year before weighs less than a whole only after it. */
+		/* The count of the year before weighs less than a whole unit only after this µs. */
 		assert_refused(script_take(*state, key, take, begin_us + 1),
 			       algorithm == WEIR_SLIDING_COUNTER ? year_us : year_us - 1);
 		assert_true(script_take(*state, key, take, begin_us + year_us + 1).admitted);
 	}
 }
 
-static void test_as_many_as_can_be(void **state)
+static void test_largest_limits(void **state)
 {
 	struct wr_take token = LIMIT_OF(WEIR_TOKEN_BUCKET, UINT32_MAX, SECOND_US);
 	struct wr_take fixed = LIMIT_OF(WEIR_FIXED_WINDOW, UINT32_MAX, SECOND_US);
@@ -51,7 +52,7 @@ static void test_as_many_as_can_be(void **state)
 	token.cost = fixed.cost = counter.cost = UINT32_MAX;
 	assert_taken(script_take(*state, "many:t", token, NOW), 0, SECOND_US);
 	assert_refused(script_take(*state, "many:t", token, NOW + 1), SECOND_US - 1);
-	token.cost = 4294; /* in a µs come 4294.967295 */
+	token.cost = 4294; /* 4294.967295 tokens per µs */
 	assert_taken(script_take(*state, "many:t", token, NOW + 1), 0, SECOND_US);
 	token.cost = 1;
 	assert_refused(script_take(*state, "many:t", token, NOW + 1), 1);
@@ -61,7 +62,7 @@ static void test_as_many_as_can_be(void **state)
 	assert_refused(script_take(*state, "many:c", counter, NOW + 1), 2 * SECOND_US - 1);
 }
 
-/* The bucket that takes longest to fill: products of 2^83. */
+/* The bucket with the longest refill time: products of 2^83. */
 static void test_widest_bucket(void **state)
 {
 	uint64_t century_us = WEIR_SPAN_MAX_NS / US;
@@ -92,7 +93,7 @@ static void test_longest_log(void **state)
 	assert_taken(script_take(*state, "log:", take, NOW + MINUTE_US + 1), 32765, MINUTE_US);
 }
 
-/* Two of one instant are two, and none of them makes the other's place in time its own. */
+/* Two entries of the same instant count as two, and neither changes the other's stamp. */
 static void test_same_instant(void **state)
 {
 	struct wr_take take = LIMIT_OF(WEIR_SLIDING_LOG, 3, MINUTE_US);
@@ -108,7 +109,8 @@ static void test_same_instant(void **state)
 	assert_refused(script_take(*state, "same:", take, NOW + MINUTE_US), 10);
 }
 
-/* Above 128 stamps a log is a ring; each of 1000 instants, two and two, is found again. */
+/* A log of more than 128 stamps is a ring; each of 1000 instants, with two entries each, is found
+ * again. */
 static void test_ring(void **state)
 {
 	struct wr_take take = LIMIT_OF(WEIR_SLIDING_LOG, 2000, MINUTE_US);
@@ -124,7 +126,7 @@ static void test_ring(void **state)
 		assert_refused(script_take(*state, "ring:", take, now_us - 1), 1);
 		assert_taken(script_take(*state, "ring:", take, now_us), 1, MINUTE_US);
 		assert_taken(script_take(*state, "ring:", take, now_us), 0, MINUTE_US);
-		if (i == 999) /* the second time round they are a minute later */
+		if (i == 999) /* in the second round they are a minute later */
 			i += MINUTE_US - 1000;
 		if (i > MINUTE_US)
 			break;
@@ -162,11 +164,11 @@ static void test_all_or_none(void **state)
 		assert_false(taken[2].taken);
 		assert_int_equal(taken[2].remaining, 3 - i);
 	}
-	/* Now the log is full as well, and each tells its own wait. */
+	/* Now the log is full as well, and each reports its own wait. */
 	take_three(*state, "all:", takes, NOW + 1, taken);
 	assert_refused(taken[1], SECOND_US / 2 - 1);
 	assert_refused(taken[2], MINUTE_US - 1);
-	/* A bucket that is not asked for too much is not charged for the log's refusal. */
+	/* A bucket with enough tokens is not charged for the log's refusal. */
 	take_three(*state, "all:", takes, NOW + SECOND_US, taken);
 	assert_true(taken[1].admitted);
 	assert_false(taken[1].taken);
@@ -195,7 +197,7 @@ static void test_look_takes_nothing(void **state)
 	}
 }
 
-/* So many at once are as many one by one: the same answers, and the same state to the byte. */
+/* Merged requests get the same answers as single ones, and leave the same state to the byte. */
 static void merged_equal_single(struct script_test *test, struct rnd *r, uint8_t algorithm)
 {
 	struct wr_take take = LIMIT_OF(algorithm, 1 + (uint32_t)rnd_below(r, 20),
@@ -251,7 +253,7 @@ static void test_merged(void **state)
 	assert_false(wr_take_merges(&counting));
 }
 
-/* A month that ends between the asker's clock and that of Redis. */
+/* A month that ends between the caller's clock and that of Redis. */
 static void test_calendar(void **state)
 {
 	uint64_t day_us = DAY / US, month_us = 30 * day_us;
@@ -269,18 +271,18 @@ static void test_calendar(void **state)
 	assert_taken(script_take(*state, "month:", take, NOW + month_us - 1), 0, 1);
 	assert_refused(script_take(*state, "month:", take, NOW + month_us - 1), 1);
 	assert_taken(script_take(*state, "month:", take, NOW + month_us), 1, 31 * day_us);
-	/* The next asker's clock is right; it is the same window. */
+	/* The next caller's clock is right; it is the same window. */
 	take.window_before_us = 0;
 	take.window_start_us = NOW + month_us;
 	take.window_end_us = take.window_after_us;
 	take.window_after_us = 0;
 	assert_taken(script_take(*state, "month:", take, NOW + month_us + 1), 0, 31 * day_us - 1);
-	/* One that knows neither neighbour is told, and nothing is taken. */
+	/* A caller that knows neither neighbour gets an error verdict, and nothing is taken. */
 	taken = script_take(*state, "month:", take, NOW + month_us - 2);
-	assert_true(taken.astray);
+	assert_true(taken.outside_window);
 	assert_false(taken.admitted);
 	taken = script_take(*state, "month:", take, take.window_end_us);
-	assert_true(taken.astray);
+	assert_true(taken.outside_window);
 	assert_int_equal(taken.now_us, take.window_end_us);
 	assert_refused(script_take(*state, "month:", take, take.window_end_us - 1), 1);
 }
@@ -310,8 +312,8 @@ static void test_granted(void **state)
 	}
 }
 
-/* A new master's clock an hour behind: what was used is carried there, refuses for one period at
- * most, and no more is admitted than the limit. */
+/* The clock of a new master is an hour behind: used units are kept, refuse for one period at most,
+ * and no more than the limit is admitted. */
 static void test_clock_behind(void **state)
 {
 	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
@@ -334,7 +336,7 @@ static void test_clock_behind(void **state)
 	}
 }
 
-/* 100 per minute, 20 % more for 30 s, as algo/soft.h tells it. */
+/* 100 per minute, 20 % more for 30 s, as in algo/soft.h. */
 static void test_soft_example(void **state)
 {
 	struct wr_take take = LIMIT_OF(WEIR_FIXED_WINDOW, 100, MINUTE_US);
@@ -351,20 +353,21 @@ static void test_soft_example(void **state)
 	for (int i = 2; i <= 20; i++)
 		assert_true(script_take(*state, "soft:", take, NOW + 21 * SECOND_US).soft);
 	assert_refused(script_take(*state, "soft:", take, NOW + 22 * SECOND_US), 38 * SECOND_US);
-	/* The next minute: the grace is spent, 100 pass, and refusals keep it from being armed. */
+	/* The next minute: the grace is spent, 100 pass, and refusals keep it from being re-
+	 * armed. */
 	take.cost = 100;
 	assert_true(script_take(*state, "soft:", take, NOW + 61 * SECOND_US).admitted);
 	take.cost = 1;
 	taken = script_take(*state, "soft:", take, NOW + 70 * SECOND_US);
 	assert_refused(taken, 50 * SECOND_US);
 	assert_int_equal(taken.reset_after_us, 60 * SECOND_US);
-	/* A minute without excess later it is. */
+	/* It is re-armed after a minute without excess. */
 	take.cost = 101;
 	assert_true(script_take(*state, "soft:", take, NOW + 130 * SECOND_US).soft);
 }
 
-/* A count that a master with another clock wrote lives on into the next window, by a time to live
- * that was passed on. It counts in this window, as it seems, and not in the next one again. */
+/* A count written by a master with another clock lives into the next window, because the time to
+ * live was replicated. It counts in this window and not again in the next one. */
 static void outlives(struct script_test *test, const char *key, uint32_t count, uint32_t remaining,
 		     uint32_t after)
 {
@@ -388,7 +391,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_key_that_outlives_its_window),
 		cmocka_unit_test(test_one_per_year),
-		cmocka_unit_test(test_as_many_as_can_be),
+		cmocka_unit_test(test_largest_limits),
 		cmocka_unit_test(test_widest_bucket),
 		cmocka_unit_test(test_longest_log),
 		cmocka_unit_test(test_same_instant),

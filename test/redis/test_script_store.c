@@ -1,5 +1,5 @@
-/* State of take.lua in Redis: it goes in time, takes no more memory than the usual layouts, and may
- * be damaged; and the scripts as they are, under the clock of Redis. */
+/* The state of take.lua in Redis: it expires in time, needs no more memory than the usual layouts,
+ * and may be damaged. And the unchanged scripts, under the clock of Redis. */
 #include "redis/script_test.h"
 
 #include <sys/time.h>
@@ -18,8 +18,8 @@ static void taken_at(void **state, const char *key, struct wr_take take, uint64_
 	assert_true(script_take(*state, key, take, now_us).taken);
 }
 
-/* The scripts as they are. */
-static struct script_test *real(void **state)
+/* The unchanged scripts. */
+static struct script_test *unchanged_scripts(void **state)
 {
 	static struct script_test test;
 	redisReply *sha1;
@@ -34,7 +34,7 @@ static struct script_test *real(void **state)
 
 static void test_clock_of_redis(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct timeval before, after;
 	struct wr_taken taken;
 
@@ -43,7 +43,7 @@ static void test_clock_of_redis(void **state)
 		char key[32];
 
 		snprintf(key, sizeof key, "real:%d:", algorithm);
-		take.period_us = WEIR_SPAN_MAX_NS / US; /* no window ends meanwhile */
+		take.period_us = WEIR_SPAN_MAX_NS / US; /* no window ends during the test */
 		take.queue_size = algorithm == WEIR_LEAKY_BUCKET;
 		gettimeofday(&before, NULL);
 		taken = script_take(test, key, take, NOW);
@@ -58,10 +58,10 @@ static void test_clock_of_redis(void **state)
 	}
 }
 
-/* Every key goes when it is as good as new, a moment later at most. */
+/* Every key expires when its state is back to the initial value, at most a moment later. */
 static void test_expiry(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 
 	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
 		struct wr_take take = limit_of(algorithm, 4, 2);
@@ -70,7 +70,7 @@ static void test_expiry(void **state)
 		char key[32];
 
 		snprintf(key, sizeof key, "life:%d:", algorithm);
-		take.period_us = 365 * 24 * 3600 * SECOND_US; /* no window ends meanwhile */
+		take.period_us = 365 * 24 * 3600 * SECOND_US; /* no window ends during the test */
 		take.queue_size = algorithm == WEIR_LEAKY_BUCKET ? 4 : 0;
 		if (algorithm != WEIR_LEAKY_BUCKET) {
 			take.soft_ceiling = 5;
@@ -85,10 +85,10 @@ static void test_expiry(void **state)
 	}
 }
 
-/* A count that stands alone in its key is of the window that the key expires with. */
+/* A count alone in its key belongs to the window that ends with the key. */
 static void test_window_by_expiry(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 1);
 	uint64_t period_us = SECOND_US / 4, first = 0, window, admitted[3] = {0}, asked[3] = {0};
 
@@ -111,9 +111,9 @@ static void test_window_by_expiry(void **state)
 /* The master that wrote it was a year ahead. */
 static void test_expiry_ahead(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 1);
-	long long period_ms = 365 * 24 * 3600 * 1000LL; /* no window ends meanwhile */
+	long long period_ms = 365 * 24 * 3600 * 1000LL; /* no window ends during the test */
 	struct wr_taken taken;
 
 	take.period_us = (uint64_t)period_ms * 1000;
@@ -123,7 +123,7 @@ static void test_expiry_ahead(void **state)
 	assert_int_equal(taken.remaining, 0);
 	assert_in_range(taken.reset_after_us, 1, take.period_us);
 	assert_in_range(redis_number(&test->server, "PTTL ahead:0"), 1, period_ms + 101);
-	/* Nor does it stay for ever when somebody made it. */
+	/* It does not stay for ever if another client wrote it. */
 	redis_tell(&test->server, "SET ahead:0 4");
 	assert_int_equal(script_take(test, "ahead:", take, NOW).remaining, 0);
 	assert_in_range(redis_number(&test->server, "PTTL ahead:0"), 1, period_ms + 101);
@@ -131,7 +131,7 @@ static void test_expiry_ahead(void **state)
 
 static void test_long_log_expires(void **state)
 {
-	struct script_test *test = real(state);
+	struct script_test *test = unchanged_scripts(state);
 	struct wr_take take = limit_of(WEIR_SLIDING_LOG, 1000, 1);
 
 	take.period_us = 3600 * SECOND_US;
@@ -160,7 +160,7 @@ static long long bytes_after(void **state, uint8_t algorithm, int64_t cost)
 	return bytes_of(test, KEY "0");
 }
 
-/* Beside INCR with an expiry, two of them, and a hash of two fields. */
+/* Compared with INCR and an expiry, two of them, and a hash of two fields. */
 static void test_memory(void **state)
 {
 	static const int64_t costs[] = {1, 9222, 50000, 4000000000};
@@ -182,7 +182,7 @@ static void test_memory(void **state)
 	}
 }
 
-/* Beside a sorted set of times. */
+/* Compared with a sorted set of times. */
 static void test_memory_of_log(void **state)
 {
 	struct script_test *test = *state;
@@ -196,7 +196,7 @@ static void test_memory_of_log(void **state)
 	}
 }
 
-/* What somebody else wrote there is no state, and no reason to fail. */
+/* A value that another application wrote is ignored and does not cause an error. */
 static void test_damage(void **state)
 {
 	static const char *const values[] = {"", "x", "sssssssssssssss", "not a state at all",
@@ -213,7 +213,7 @@ static void test_damage(void **state)
 	script_take(test, "damage:", limit_of(WEIR_SLIDING_LOG, 2, 1), NOW);
 }
 
-static void test_no_script(void **state)
+static void test_missing_script(void **state)
 {
 	struct script_test *test = *state;
 	struct wr_take take = limit_of(WEIR_TOKEN_BUCKET, 2, 1);
@@ -226,7 +226,7 @@ static void test_no_script(void **state)
 	freeReplyObject(reply);
 }
 
-static void test_check(void **state)
+static void test_invalid_takes(void **state)
 {
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 2, 1);
 	struct weir_error error;
@@ -246,7 +246,7 @@ static void test_check(void **state)
 	assert_int_equal(wr_take_check(&take, &error), WEIR_ELIMIT);
 }
 
-static long long hear_from(struct script_test *test, const char *node)
+static long long call_nodes(struct script_test *test, const char *node)
 {
 	return redis_number(&test->server, "EVALSHA %s 1 nodes %s", wr_script_nodes.sha1, node);
 }
@@ -256,12 +256,12 @@ static void test_nodes(void **state)
 	struct script_test *test = *state;
 
 	redis_tell(&test->server, "SCRIPT LOAD %s", wr_script_nodes.text);
-	assert_int_equal(hear_from(test, "a"), 1);
-	assert_int_equal(hear_from(test, "b"), 2);
-	assert_int_equal(hear_from(test, "a"), 2);
-	/* One not heard from for long, and one of a clock that was ahead. */
+	assert_int_equal(call_nodes(test, "a"), 1);
+	assert_int_equal(call_nodes(test, "b"), 2);
+	assert_int_equal(call_nodes(test, "a"), 2);
+	/* A node that was inactive for long, and one written by a fast clock. */
 	redis_tell(&test->server, "ZADD nodes 1700000000000000 c 4000000000000000 d");
-	assert_int_equal(hear_from(test, "e"), 3);
+	assert_int_equal(call_nodes(test, "e"), 3);
 	assert_in_range(redis_number(&test->server, "PTTL nodes"), 5000, 10000);
 }
 
@@ -276,8 +276,8 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_memory_of_log),
 		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_no_script),
-		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_missing_script),
+		cmocka_unit_test(test_invalid_takes),
 		cmocka_unit_test(test_nodes),
 	};
 

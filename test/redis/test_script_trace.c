@@ -1,15 +1,15 @@
 /* The same random trace through take.lua in a real Redis and through src/algo, decision by
- * decision. Limits of any size and period, any cost, time standing, running and stepping back,
- * limits that change on the way. */
+ * decision: limits of any size and period, any cost, time that stands, runs and steps back, limits
+ * that change. */
 #include "algo/cancels.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
-#define RUNS test_rounds(50, 250) /* of each kind */
+#define RUNS test_rounds(50, 250) /* per kind */
 #define STEPS 60
 #define CANCEL_RUNS test_rounds(20, 200)
-#define NOW_MAX (5500000000000000ull) /* in µs: a period more still is below 2^53 */
-#define SOFT_FOR_MAX (4294966 * US)   /* up to here src/algo keeps the time of an excess exactly */
+#define NOW_MAX (5500000000000000ull) /* in µs: one more period is still below 2^53 */
+#define SOFT_FOR_MAX (4294966 * US)   /* src/algo stores the time of an excess exactly up to this */
 
 struct pair {
 	struct weir_limit limit;
@@ -33,7 +33,7 @@ static uint64_t whole_us(uint64_t ns)
 	return ns / US * US;
 }
 
-/* As drawn, in whole µs; false: it is none any more. */
+/* Rounds a random limit to whole µs; returns false if it is not valid any more. */
 static bool round_off(struct weir_limit *l)
 {
 	l->period_ns = whole_us(l->period_ns + US - 1);
@@ -45,7 +45,8 @@ static bool round_off(struct weir_limit *l)
 	return weir_limit_check(l, NULL) == 0;
 }
 
-static struct weir_limit draw(struct rnd *r, uint32_t algorithm, bool soft, uint32_t log_max)
+static struct weir_limit random_limit(struct rnd *r, uint32_t algorithm, bool soft,
+				      uint32_t log_max)
 {
 	struct weir_limit l;
 
@@ -55,19 +56,19 @@ static struct weir_limit draw(struct rnd *r, uint32_t algorithm, bool soft, uint
 	return l;
 }
 
-/* Another limit of the same period: what was used counts against it. */
+/* Another limit of the same period: used units count against it. */
 static void change(struct rnd *r, struct pair *pair, bool soft, uint32_t log_max)
 {
 	struct weir_limit l;
 
 	do {
-		l = draw(r, pair->limit.algorithm, soft, log_max);
+		l = random_limit(r, pair->limit.algorithm, soft, log_max);
 		l.period_ns = pair->limit.period_ns;
 	} while (weir_limit_check(&l, NULL));
 	pair->limit = l;
 }
 
-static void begin(struct rnd *r, struct pair *pair)
+static void begin_pair(struct rnd *r, struct pair *pair)
 {
 	snprintf(pair->key, sizeof pair->key, "trace:%d:", next_key++);
 	pair->state = pair->soft = (struct weir_state){0};
@@ -75,7 +76,7 @@ static void begin(struct rnd *r, struct pair *pair)
 	pair->back_percent = (int)rnd_below(r, 3) * 10;
 }
 
-/* A calendar in which months differ: the n-th begins at n periods and so many seconds. */
+/* A calendar in which months differ: the n-th begins at n periods and some seconds. */
 static uint64_t month_us(const struct pair *pair, uint64_t n)
 {
 	uint64_t period_us = pair->limit.period_ns / US;
@@ -96,8 +97,8 @@ static void open_month(struct pair *pair, struct wr_take *take)
 	pair->limit.window_end_ns = take->window_end_us * US;
 }
 
-/* A window is known by its number, a calendar's by its second, modulo 9 · 10^8 in Redis; modulo
- * 2^32 in a table. */
+/* A window is identified by its number, a calendar window by its second: modulo 9 · 10^8 in Redis,
+ * modulo 2^32 in a table. */
 static bool too_far(const struct pair *pair, uint64_t now_us)
 {
 	uint64_t by = now_us > pair->now_us ? now_us - pair->now_us : pair->now_us - now_us;
@@ -105,17 +106,17 @@ static bool too_far(const struct pair *pair, uint64_t now_us)
 	return by / (pair->calendar ? SECOND_US : pair->limit.period_ns / US) > 400000000;
 }
 
-static void move_on(struct rnd *r, struct pair *pair, uint64_t retry_us)
+static void advance_time(struct rnd *r, struct pair *pair, uint64_t retry_us)
 {
 	uint64_t now_us = rnd_next(r, &pair->limit, pair->now_us * US, pair->back_percent) / US;
 
-	/* When it was told to come, or a moment before. */
+	/* At the announced retry time, or a moment before. */
 	if (retry_us && retry_us != WR_TAKE_NEVER && rnd_below(r, 3) == 0)
 		now_us = pair->now_us + retry_us - rnd_below(r, 2);
 	if (now_us < 1 || now_us > NOW_MAX)
 		now_us = pair->now_us;
 	if (too_far(pair, now_us))
-		begin(r, pair);
+		begin_pair(r, pair);
 	pair->now_us = now_us;
 }
 
@@ -139,7 +140,7 @@ static uint64_t us_up(uint64_t ns)
 	return ns == WEIR_NEVER ? WR_TAKE_NEVER : (ns + US - 1) / US;
 }
 
-static bool same(const struct weir_decision *c, const struct wr_taken *lua)
+static bool is_same_decision(const struct weir_decision *c, const struct wr_taken *lua)
 {
 	return c->admitted == lua->admitted && c->soft == lua->soft &&
 	       c->remaining == lua->remaining && us_up(c->retry_after_ns) == lua->retry_after_us &&
@@ -153,8 +154,8 @@ static bool passes_after(struct pair pair, int64_t cost, uint64_t us)
 	return step_in_c(&pair, cost).admitted;
 }
 
-/* In soft mode C may tell a wait that ends within the last µs of the grace. In whole µs that is too
- * late, and the script tells the next that will do. */
+/* In soft mode C may announce a wait that ends within the last µs of the grace. In whole µs that is
+ * too late, and the script announces the next possible time. */
 static bool grace_ends_between(const struct pair *before, int64_t cost,
 			       const struct weir_decision *c, const struct wr_taken *lua)
 {
@@ -162,13 +163,13 @@ static bool grace_ends_between(const struct pair *before, int64_t cost,
 
 	alike.retry_after_ns = lua->retry_after_us * US;
 	return before->limit.soft_ceiling && before->limit.algorithm != WEIR_SLIDING_LOG &&
-	       lua->retry_after_us != WR_TAKE_NEVER && same(&alike, lua) &&
+	       lua->retry_after_us != WR_TAKE_NEVER && is_same_decision(&alike, lua) &&
 	       !passes_after(*before, cost, us_up(c->retry_after_ns)) &&
 	       passes_after(*before, cost, lua->retry_after_us);
 }
 
-static _Noreturn void differ(const struct pair *pair, int64_t cost, int at,
-			     const struct weir_decision *c, const struct wr_taken *lua)
+static _Noreturn void report_difference(const struct pair *pair, int64_t cost, int at,
+					const struct weir_decision *c, const struct wr_taken *lua)
 {
 	const struct weir_limit *l = &pair->limit;
 
@@ -189,8 +190,8 @@ static _Noreturn void differ(const struct pair *pair, int64_t cost, int at,
 	abort();
 }
 
-static void compare(struct script_test *test, struct pair *pair, int64_t cost, int at,
-		    struct tally *tally, uint64_t *retry_us)
+static void compare_decision(struct script_test *test, struct pair *pair, int64_t cost, int at,
+			     struct tally *tally, uint64_t *retry_us)
 {
 	struct wr_take take = take_of(&pair->limit, cost);
 	struct wr_taken taken;
@@ -200,8 +201,8 @@ static void compare(struct script_test *test, struct pair *pair, int64_t cost, i
 		open_month(pair, &take);
 	taken = script_take(test, pair->key, take, pair->now_us);
 	d = step_in_c(pair, cost);
-	if (!same(&d, &taken) && !grace_ends_between(pair, cost, &d, &taken))
-		differ(pair, cost, at, &d, &taken);
+	if (!is_same_decision(&d, &taken) && !grace_ends_between(pair, cost, &d, &taken))
+		report_difference(pair, cost, at, &d, &taken);
 	assert_int_equal(taken.limit, d.limit);
 	assert_int_equal(taken.now_us, pair->now_us);
 	assert_int_equal(taken.taken, d.admitted && cost > 0);
@@ -212,23 +213,24 @@ static void compare(struct script_test *test, struct pair *pair, int64_t cost, i
 	*retry_us = taken.retry_after_us;
 }
 
-static struct tally run(struct script_test *test, uint32_t algorithm, bool soft, uint32_t log_max,
-			int runs, int steps)
+static struct tally run_trace(struct script_test *test, uint32_t algorithm, bool soft,
+			      uint32_t log_max, int runs, int steps)
 {
 	struct rnd r = {rnd_seed() + algorithm * 2 + soft};
 	struct tally tally = {0};
 
 	for (int i = 0; i < runs; i++) {
-		struct pair pair = {.limit = draw(&r, algorithm, soft, log_max)};
+		struct pair pair = {.limit = random_limit(&r, algorithm, soft, log_max)};
 		uint64_t retry_us = 0;
 
-		begin(&r, &pair);
+		begin_pair(&r, &pair);
 		pair.now_us = rnd_start(&r) / US % NOW_MAX + 1;
 		for (int at = 0; at < steps; at++) {
 			if (rnd_below(&r, 20) == 0)
 				change(&r, &pair, soft, log_max);
-			compare(test, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
-			move_on(&r, &pair, retry_us);
+			compare_decision(test, &pair, rnd_cost(&r, &pair.limit), at, &tally,
+					 &retry_us);
+			advance_time(&r, &pair, retry_us);
 		}
 		redis_tell(&test->server, "FLUSHALL");
 	}
@@ -236,23 +238,23 @@ static struct tally run(struct script_test *test, uint32_t algorithm, bool soft,
 	return tally;
 }
 
-static void test_hard(void **state)
+static void test_without_soft_mode(void **state)
 {
 	struct tally leaky;
 
 	for (uint32_t algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_COUNTER; algorithm++)
-		run(*state, algorithm, false, 0, RUNS, STEPS);
-	leaky = run(*state, WEIR_LEAKY_BUCKET, false, 0, RUNS, STEPS);
+		run_trace(*state, algorithm, false, 0, RUNS, STEPS);
+	leaky = run_trace(*state, WEIR_LEAKY_BUCKET, false, 0, RUNS, STEPS);
 	assert_true(leaky.delayed > RUNS);
 }
 
-/* A calendar's count is forgotten when its key expires, and so it is in C. */
+/* A calendar count is dropped when its key expires, and so it is in C. */
 static void expire(struct script_test *test, struct rnd *r, struct pair *pair)
 {
 	redisReply *reply = redis_ask(&test->server, "GET %s0x", pair->key);
 
 	if (reply->str && strtoull(reply->str, NULL, 10) < pair->now_us / 1000)
-		begin(r, pair);
+		begin_pair(r, pair);
 	freeReplyObject(reply);
 }
 
@@ -266,13 +268,14 @@ static void test_calendar(void **state)
 		uint64_t retry_us = 0;
 
 		do
-			pair.limit = draw(&r, WEIR_FIXED_WINDOW, i % 2, 0);
+			pair.limit = random_limit(&r, WEIR_FIXED_WINDOW, i % 2, 0);
 		while (pair.limit.period_ns < 10 * SECOND || pair.limit.period_ns > YEAR);
 		pair.limit.period_ns = pair.limit.period_ns / SECOND * SECOND;
-		begin(&r, &pair);
+		begin_pair(&r, &pair);
 		for (int at = 0; at < STEPS; at++) {
-			compare(*state, &pair, rnd_cost(&r, &pair.limit), at, &tally, &retry_us);
-			move_on(&r, &pair, retry_us);
+			compare_decision(*state, &pair, rnd_cost(&r, &pair.limit), at, &tally,
+					 &retry_us);
+			advance_time(&r, &pair, retry_us);
 			expire(*state, &r, &pair);
 		}
 		redis_tell(&((struct script_test *)*state)->server, "FLUSHALL");
@@ -286,21 +289,21 @@ static void test_soft(void **state)
 					      WEIR_SLIDING_COUNTER};
 
 	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
-		assert_true(run(*state, algorithms[i], true, 0, RUNS, STEPS).soft > RUNS / 4);
+		assert_true(run_trace(*state, algorithms[i], true, 0, RUNS, STEPS).soft > RUNS / 4);
 }
 
 static void test_log(void **state)
 {
-	run(*state, WEIR_SLIDING_LOG, false, 40, RUNS, STEPS);
-	assert_true(run(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
+	run_trace(*state, WEIR_SLIDING_LOG, false, 40, RUNS, STEPS);
+	assert_true(run_trace(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
 }
 
-/* Rings: grown, wrapped around, and shrunk. */
+/* Rings that grow, wrap around and shrink. */
 static void test_long_log(void **state)
 {
-	run(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);
-	run(*state, WEIR_SLIDING_LOG, true, 1000, test_rounds(3, 12), 1500);
-	run(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
+	run_trace(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);
+	run_trace(*state, WEIR_SLIDING_LOG, true, 1000, test_rounds(3, 12), 1500);
+	run_trace(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
 }
 
 /* --- takes that are cancelled later, against the model --- */
@@ -354,9 +357,12 @@ static void test_cancelled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hard),     cmocka_unit_test(test_calendar),
-		cmocka_unit_test(test_soft),     cmocka_unit_test(test_log),
-		cmocka_unit_test(test_long_log), cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_without_soft_mode),
+		cmocka_unit_test(test_calendar),
+		cmocka_unit_test(test_soft),
+		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_long_log),
+		cmocka_unit_test(test_cancelled),
 	};
 
 	return cmocka_run_group_tests(tests, script_setup, script_teardown);

@@ -1,4 +1,4 @@
-/* Where Redis is, as URLs say it. */
+/* Redis URLs. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static void test_login(void **state)
 	assert_string_equal(target.login.user, "");
 	assert_string_equal(target.login.password, "only");
 	assert_int_equal(target.db, 2);
-	read_url("redis://ann:p@ss/w:rd@h"); /* as people paste them */
+	read_url("redis://ann:p@ss/w:rd@h"); /* as users paste them */
 	assert_string_equal(target.login.password, "p@ss/w:rd");
 	assert_string_equal(target.at.items[0].host, "h");
 }
@@ -126,16 +126,16 @@ static void test_cluster(void **state)
 	assert_string_equal(text, "rediss+cluster://a:7000");
 }
 
-/* What is wrong is said, but nothing that might be a password. */
-static void test_wrong(void **state)
+/* Errors are reported without any part that might be a password. */
+static void test_invalid_urls(void **state)
 {
 	static const struct {
-		const char *url, *says;
+		const char *url, *expected;
 	} wrong[] = {
-		{"", "begins with none of"},
-		{"h:6379", "begins with none of"},
-		{"http://h", "begins with none of"},
-		{"redis:/h", "begins with none of"},
+		{"", "must begin with"},
+		{"h:6379", "must begin with"},
+		{"http://h", "must begin with"},
+		{"redis:/h", "must begin with"},
 		{"redis://", "needs HOST"},
 		{"redis://:SECRET@", "needs HOST"},
 		{"redis://h:0", "needs HOST"},
@@ -144,16 +144,16 @@ static void test_wrong(void **state)
 		{"redis://6379", "needs HOST"},
 		{"redis://a,b", "several hosts"},
 		{"redis://a,", "needs HOST"},
-		{"redis://h/x", "database's number"},
-		{"redis://h/70000", "database's number"},
+		{"redis://h/x", "database number"},
+		{"redis://h/70000", "database number"},
 		{"redis://ann:SECRET%4@h", "two hexadecimal digits"},
 		{"redis://ann:SECRET%00@h", "two hexadecimal digits"},
-		{"redis://:SECRET@h?color=red", "none of db="},
-		{"redis://h?sentinel_password=SECRET", "none of db="},
+		{"redis://:SECRET@h?color=red", "unknown option"},
+		{"redis://h?sentinel_password=SECRET", "unknown option"},
 		{"redis://h?db=SECRET", "db= that is not a number"},
 		{"redis+cluster://h/1", "a cluster has only 0"},
-		{"redis+sentinel://h", "master's name"},
-		{"redis+sentinel://h/", "master's name"},
+		{"redis+sentinel://h", "name of the master"},
+		{"redis+sentinel://h/", "name of the master"},
 		{"redis+unix://relative", "absolute path"},
 		{"redis+unix://", "absolute path"},
 		{"redis+cluster://a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16 hosts"},
@@ -164,7 +164,7 @@ static void test_wrong(void **state)
 		memset(&error, 0, sizeof error);
 		if (wr_redis_target_parse(wr_str(wrong[i].url), &target, &error) == 0)
 			fail_msg("'%s' was taken", wrong[i].url);
-		if (!strstr(error.text, wrong[i].says))
+		if (!strstr(error.text, wrong[i].expected))
 			fail_msg("%s: %s", wrong[i].url, error.text);
 		assert_null(strstr(error.text, "SECRET"));
 	}
@@ -173,10 +173,10 @@ static void test_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_single),   cmocka_unit_test(test_login),
-		cmocka_unit_test(test_password), cmocka_unit_test(test_unix),
-		cmocka_unit_test(test_sentinel), cmocka_unit_test(test_cluster),
-		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_single),       cmocka_unit_test(test_login),
+		cmocka_unit_test(test_password),     cmocka_unit_test(test_unix),
+		cmocka_unit_test(test_sentinel),     cmocka_unit_test(test_cluster),
+		cmocka_unit_test(test_invalid_urls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 		fake_answer(central->count - 1, central->flags, 0);
 }
 
-void wr_central_leave(struct wr_central *central, struct wr_central_ask *ask)
+void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 {
 	for (int i = 0; i < central->count; i++)
 		if (central->asked[i] == ask) {
@@ -104,19 +104,19 @@ void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 	central->forgotten++;
 }
 
-void wr_central_peer(struct wr_central *central, struct wr_central *peer)
+void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 {
 	(void)central;
 	(void)peer;
 }
 
-void wr_central_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
+void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
 {
 	central->opts.table = table;
 	central->opts.owner = owner;
 }
 
-uint32_t wr_central_drain(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
+uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	(void)now_ns, (void)mono_ns;
 	central->drained++;
@@ -138,7 +138,7 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 	*info = (struct wr_central_info){.any_up = true, .all_up = true, .shard_count = 1};
 }
 
-const char *wr_shard_state_name(enum wr_shard_state state)
+const char *wr_central_shard_state_name(enum wr_central_shard_state state)
 {
 	(void)state;
 	return "up";
@@ -146,13 +146,14 @@ const char *wr_shard_state_name(enum wr_shard_state state)
 
 /* ---- links ---- */
 
-void wr_link_up(struct wr_link *link, uint64_t now_ns, uint64_t mono_ns)
+void wr_central_link_up(struct wr_central_link *link, uint64_t now_ns, uint64_t mono_ns)
 {
 	(void)now_ns, (void)mono_ns;
 	((struct fake_link *)link)->ups++;
 }
 
-void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64_t mono_ns)
+void wr_central_link_down(struct wr_central_link *link, const char *why, uint64_t now_ns,
+			  uint64_t mono_ns)
 {
 	struct fake_link *self = (struct fake_link *)link;
 
@@ -161,8 +162,8 @@ void wr_link_down(struct wr_link *link, const char *why, uint64_t now_ns, uint64
 	snprintf(self->why, sizeof self->why, "%s", why);
 }
 
-void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint64_t now_ns,
-		   uint64_t mono_ns)
+void wr_central_link_input(struct wr_central_link *link, const uint8_t *bytes, size_t len,
+			   uint64_t now_ns, uint64_t mono_ns)
 {
 	struct fake_link *self = (struct fake_link *)link;
 
@@ -174,7 +175,7 @@ void wr_link_input(struct wr_link *link, const uint8_t *bytes, size_t len, uint6
 		fake->host.close(fake->context, link);
 }
 
-bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
+bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len)
 {
 	struct fake_link *self = (struct fake_link *)link;
 
@@ -183,7 +184,7 @@ bool wr_link_output(struct wr_link *link, const uint8_t **bytes, size_t *len)
 	return self->out_len > 0;
 }
 
-void wr_link_sent(struct wr_link *link, size_t len)
+void wr_central_link_sent(struct wr_central_link *link, size_t len)
 {
 	struct fake_link *self = (struct fake_link *)link;
 

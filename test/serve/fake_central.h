@@ -8,7 +8,7 @@
 #define FAKE_ASKS 16
 
 struct fake_link {
-	struct wr_link link; /* first */
+	struct wr_central_link link; /* first */
 	int ups, downs, dirties;
 	char why[160];
 	const uint8_t *out; /* to be written */

@@ -20,11 +20,12 @@ static void write_counts(struct wr_json_out *json, const struct wr_central_count
 	wr_json_end_object(json);
 }
 
-static void write_shard(struct wr_json_out *json, const struct wr_shard_info *shard)
+static void write_shard(struct wr_json_out *json, const struct wr_central_shard_info *shard)
 {
 	wr_json_object(json);
 	wr_json_key_string(json, "address", wr_str(shard->at));
-	wr_json_key_string_or_null(json, "state", wr_str(wr_shard_state_name(shard->state)));
+	wr_json_key_string_or_null(json, "state",
+				   wr_str(wr_central_shard_state_name(shard->state)));
 	wr_json_key_string_or_null(json, "trouble", wr_str(shard->trouble));
 	wr_json_key_string_or_null(json, "version", wr_str(shard->version));
 	wr_json_key_string_or_null(json, "maxmemory_policy", wr_str(shard->policy));

@@ -37,7 +37,7 @@ static void report_up(struct wr_redis_link *self)
 	self->stage = WR_REDIS_OPEN;
 	wr_redis_link_poll(self, UV_READABLE);
 	self->inside = true;
-	wr_link_up(self->link, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
+	wr_central_link_up(self->link, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
 	if (wr_redis_link_leave(self))
 		wr_redis_link_dirty(self->owner, self->link);
 }
@@ -236,7 +236,7 @@ static void connect_address(struct wr_redis_link *self)
 	try_next(self, "");
 }
 
-void wr_redis_link_open(void *context, struct wr_link *link)
+void wr_redis_link_open(void *context, struct wr_central_link *link)
 {
 	struct wr_redis_loop *owner = context;
 	struct wr_loop *loop = owner->loop;
@@ -245,7 +245,8 @@ void wr_redis_link_open(void *context, struct wr_link *link)
 	if (!self || owner->closing) {
 		free(self);
 		link->data = NULL;
-		wr_link_down(link, "out of memory", wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
+		wr_central_link_down(link, "out of memory", wr_loop_now_ns(loop),
+				     wr_loop_mono_ns(loop));
 		return;
 	}
 	self->owner = owner;

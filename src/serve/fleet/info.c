@@ -15,19 +15,19 @@ static void add_counts(struct wr_central_counts *sum, const struct wr_central_co
 		((uint64_t *)sum)[i] += ((const uint64_t *)part)[i];
 }
 
-static int badness(enum wr_shard_state state)
+static int badness(enum wr_central_shard_state state)
 {
-	static const int order[] = {[WR_SHARD_UP] = 0,
-				    [WR_SHARD_CONNECTING] = 1,
-				    [WR_SHARD_TRYING] = 2,
-				    [WR_SHARD_AWAY] = 3};
+	static const int order[] = {[WR_CENTRAL_SHARD_UP] = 0,
+				    [WR_CENTRAL_SHARD_CONNECTING] = 1,
+				    [WR_CENTRAL_SHARD_HALF_OPEN] = 2,
+				    [WR_CENTRAL_SHARD_DOWN] = 3};
 
 	return order[state];
 }
 
-static void add_shard(struct wr_central_info *sum, const struct wr_shard_info *shard)
+static void add_shard(struct wr_central_info *sum, const struct wr_central_shard_info *shard)
 {
-	struct wr_shard_info *have = sum->shards;
+	struct wr_central_shard_info *have = sum->shards;
 
 	while (have < sum->shards + sum->shards_shown && strcmp(have->at, shard->at) != 0)
 		have++;
@@ -125,7 +125,7 @@ static int64_t shards_up(const struct wr_central_info *info)
 	int64_t up = 0;
 
 	for (uint32_t i = 0; i < info->shards_shown; i++)
-		up += info->shards[i].state == WR_SHARD_UP;
+		up += info->shards[i].state == WR_CENTRAL_SHARD_UP;
 	return up;
 }
 

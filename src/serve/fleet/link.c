@@ -69,7 +69,7 @@ static void destroy_link(struct wr_redis_link *self)
 		free(self);
 }
 
-void wr_redis_link_close(void *context, struct wr_link *link)
+void wr_redis_link_close(void *context, struct wr_central_link *link)
 {
 	(void)context;
 	if (link->data)
@@ -79,10 +79,10 @@ void wr_redis_link_close(void *context, struct wr_link *link)
 void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
 {
 	struct wr_loop *loop = self->owner->loop;
-	struct wr_link *link = self->link;
+	struct wr_central_link *link = self->link;
 
 	destroy_link(self);
-	wr_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
+	wr_central_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
 }
 
 bool wr_redis_link_leave(struct wr_redis_link *self)
@@ -165,8 +165,8 @@ static bool receive_replies(struct wr_redis_link *self)
 		if (n <= 0)
 			return n == 0;
 		self->inside = true;
-		wr_link_input(self->link, loop->net.input, (size_t)n, wr_loop_now_ns(loop),
-			      wr_loop_mono_ns(loop));
+		wr_central_link_input(self->link, loop->net.input, (size_t)n, wr_loop_now_ns(loop),
+				      wr_loop_mono_ns(loop));
 		if (!wr_redis_link_leave(self))
 			return false;
 		if (!self->tls && n < (ssize_t)WR_READ_BYTES)
@@ -188,7 +188,7 @@ static bool write_out(struct wr_redis_link *self)
 	size_t len;
 
 	self->unsent = false;
-	while (wr_link_output(self->link, &bytes, &len)) {
+	while (wr_central_link_output(self->link, &bytes, &len)) {
 		ssize_t n = send_bytes(self, bytes, len);
 
 		if (n < 0) {
@@ -196,7 +196,7 @@ static bool write_out(struct wr_redis_link *self)
 			return false;
 		}
 		if (n > 0)
-			wr_link_sent(self->link, (size_t)n);
+			wr_central_link_sent(self->link, (size_t)n);
 		if (n == 0 || (!self->tls && (size_t)n < len)) {
 			self->unsent = true;
 			break;
@@ -226,7 +226,7 @@ void wr_redis_links_read(struct wr_redis_loop *owner)
 	}
 }
 
-void wr_redis_link_dirty(void *context, struct wr_link *link)
+void wr_redis_link_dirty(void *context, struct wr_central_link *link)
 {
 	struct wr_redis_link *self = link->data;
 	struct wr_redis_link **list;

@@ -23,7 +23,8 @@ struct wr_redis_socket {
 
 struct wr_redis_link {
 	struct wr_redis_loop *owner;
-	struct wr_link *link; /* NULL: closed inside a callback; freed when the callback returns */
+	struct wr_central_link
+		*link; /* NULL: closed inside a callback; freed when the callback returns */
 	enum wr_redis_stage stage;
 	struct wr_name_wait name;
 	struct wr_addresses addresses;

@@ -40,9 +40,9 @@ void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 /* All loops see the same servers, so only the first one logs above the debug level. */
 static void log_message(void *context, enum wr_say level, const char *text)
 {
-	static const enum wr_log_level levels[] = {[WR_SAY_ERROR] = WR_LOG_ERROR,
-						   [WR_SAY_WARN] = WR_LOG_WARN,
-						   [WR_SAY_INFO] = WR_LOG_INFO};
+	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
+						   [WR_CENTRAL_LOG_WARN] = WR_LOG_WARN,
+						   [WR_CENTRAL_LOG_INFO] = WR_LOG_INFO};
 	struct wr_redis_loop *self = context;
 
 	self->reported = true;
@@ -85,10 +85,10 @@ static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,
 					    .wake_at = wr_redis_loop_wake,
-					    .say = log_message,
+					    .log = log_message,
 					    .secret = on_secret,
 					    .nodes = on_nodes,
-					    .heard = on_order};
+					    .message = on_order};
 
 /* ---- creating and ending ---- */
 
@@ -102,7 +102,7 @@ void wr_redis_loop_password(struct wr_redis_loop *self)
 		return;
 	self->password_seen = seen;
 	if (wr_redis_password_read(settings, &self->target, &error) < 0)
-		log_message(self, WR_SAY_ERROR, error.text);
+		log_message(self, WR_CENTRAL_LOG_ERROR, error.text);
 }
 
 /* Returns a random number other than 0. */
@@ -176,14 +176,14 @@ int wr_redis_loop_init(struct wr_loop *loop)
 void wr_redis_loop_core(struct wr_loop *loop)
 {
 	if (loop->redis && loop->redis->central)
-		wr_central_table(loop->redis->central, wr_loop_table(loop), new_owner(loop));
+		wr_central_set_table(loop->redis->central, wr_loop_table(loop), new_owner(loop));
 }
 
 bool wr_redis_loop_drain(struct wr_loop *loop)
 {
 	return !loop->redis || !loop->redis->central ||
-	       wr_central_drain(loop->redis->central, wr_loop_now_ns(loop),
-				wr_loop_mono_ns(loop)) == 0;
+	       wr_central_shut_down(loop->redis->central, wr_loop_now_ns(loop),
+				    wr_loop_mono_ns(loop)) == 0;
 }
 
 void wr_redis_loop_stop(struct wr_loop *loop)
@@ -236,7 +236,7 @@ void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void 
 void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask)
 {
 	if (loop->redis->central)
-		wr_central_leave(loop->redis->central, ask);
+		wr_central_cancel(loop->redis->central, ask);
 }
 
 void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns)

@@ -14,9 +14,9 @@
 
 static void log_message(void *context, enum wr_say level, const char *text)
 {
-	static const enum wr_log_level levels[] = {[WR_SAY_ERROR] = WR_LOG_ERROR,
-						   [WR_SAY_WARN] = WR_LOG_WARN,
-						   [WR_SAY_INFO] = WR_LOG_INFO};
+	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
+						   [WR_CENTRAL_LOG_WARN] = WR_LOG_WARN,
+						   [WR_CENTRAL_LOG_INFO] = WR_LOG_INFO};
 	const struct wr_redis_loop *self = context;
 
 	if (!self->home->closing)
@@ -28,7 +28,7 @@ static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,
 					    .wake_at = wr_redis_loop_wake,
-					    .say = log_message};
+					    .log = log_message};
 
 static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 {
@@ -47,7 +47,7 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 				&self->central, error);
 
 	if (rc == 0)
-		wr_central_peer(self->home->central, self->central);
+		wr_central_add_region(self->home->central, self->central);
 	return rc;
 }
 

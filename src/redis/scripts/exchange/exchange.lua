@@ -1,14 +1,14 @@
 
--- ARGV      holder, window, plus, minus, before_plus, before_minus: what it admitted; oldest: states
---           from before this window go; life in ms; the length in ns that windows are numbered by;
---           then of other regions, eight letters each: those that may lack a state of this region; those that the holder can reach; the one
---           that it relays to, since when, and the last name that one was told ("": all); how long
---           nobody else relays to a region, in ms
--- reply     plus, minus, before_plus, before_minus of all others in the holder's windows; how many
---           they are; and if the holder is to relay: to which region, since when, whether there is
---           more, and a page of names and states of its own region, its own not among them
+-- ARGV      holder, window, plus, minus, before_plus, before_minus: the units that it admitted; oldest:
+--           earlier states are deleted; life in ms; the length in ns by which windows are numbered;
+--           then tags of other regions, eight letters each: those that may lack data of this region;
+--           those that the holder can reach; the one that it relays to, since when, and the last name
+--           that has arrived there ("": all); how long no other holder may relay to a region, in ms
+-- reply     plus, minus, before_plus, before_minus of all other holders in the holder's windows; their
+--           number; and if the holder is to relay: to which region, since when, whether there is more,
+--           and a page of names and states of its own region, except its own state
 
-local PAGE, NAME, STATE = 64, 96, 111 -- pairs, and bytes of what is no state of ours
+local PAGE, NAME, STATE = 64, 96, 111 -- pairs of a page, and the maximum bytes of a name and a state
 
 local holder, window, oldest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local own = {window, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}
@@ -16,9 +16,9 @@ local lacking, reached, region, since, last = ARGV[10], ARGV[11], ARGV[12], tonu
 local reply = {0, 0, 0, 0, 0}
 local states, debts = {}, {}
 
--- A state goes only if it is old by the clock of Redis as well: a holder whose clock is ahead must not
--- delete the states of all others. Neither must a Redis whose clock is ahead of all holders. Twice as
--- far back, since the months of a calendar differ in length.
+-- A state is deleted only if it is old by the clock of Redis as well: a holder whose clock is fast must
+-- not delete the states of all others, and neither must a Redis whose clock is fast. The distance is
+-- doubled because the months of a calendar differ in length.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 oldest = math.min(oldest, math.floor(now * 1000 / tonumber(ARGV[9])) - 2 * (window - oldest))
@@ -28,7 +28,7 @@ local function add(to, plus, minus)
 	reply[to + 1] = math.min(reply[to + 1] + minus, MOST)
 end
 
--- Of another's two windows those that are one of ours.
+-- Adds the two windows of another holder to those of this holder that they match.
 local function count(its, plus, minus, before_plus, before_minus)
 	if its == window then
 		add(1, plus, minus)
@@ -61,7 +61,7 @@ if lacking == '' and region == '' and (reached == '' or not next(debts)) then
 	return reply
 end
 
--- '@region' → since when it may lack something; until when a holder relays to it; which one.
+-- '@region' → since when it may lack data; until when a holder relays to it; the name of that holder.
 local function read(to)
 	local owed, till, who = string.match(debts[to] or '', '^(%d+) (%d+) (%S+)$')
 	return tonumber(owed), tonumber(till), who
@@ -72,7 +72,7 @@ local function note(to, owed, till, who)
 	redis.call('HSET', KEYS[1], '@' .. to, debts[to])
 end
 
--- What is relayed just now may not have all of it any more: then it begins again afterwards.
+-- A relay in progress may lack the new data: it starts again when it is complete.
 for to in string.gmatch(lacking, '........') do
 	local owed, till, who = read(to)
 	if not owed or till > now then
@@ -80,7 +80,7 @@ for to in string.gmatch(lacking, '........') do
 	end
 end
 
--- Everything was told. What came to be owed meanwhile is left to anybody.
+-- All data has arrived. Data that was added meanwhile can be relayed by any holder.
 local function finish(to)
 	local owed, till, who = read(to)
 	if who == holder and owed <= since then
@@ -91,7 +91,7 @@ local function finish(to)
 	end
 end
 
--- The region to relay to, since when, and behind which name; nil: none.
+-- The region to relay to, since when, and after which name; nil: none.
 local function choose()
 	local owed, till, who = read(region)
 	if region ~= '' and last ~= '' and who == holder then

@@ -1,9 +1,9 @@
--- What nodes admitted of a counter by themselves: KEYS[1] is a hash, holder → "window plus minus
--- before_plus before_minus". Numbers are up to 2^52, and within a window only rise.
+-- Units that nodes admitted of a counter: KEYS[1] is a hash, holder → "window plus minus before_plus
+-- before_minus". Numbers are up to 2^52 and only rise within a window.
 
 local MOST = 2 ^ 52
 
--- As five numbers; nil: it is no state. What is too large is cut where it is used.
+-- Returns five numbers, or nil if the text is no state. Too large numbers are cut where they are used.
 local function parse(text)
 	local a, b, c, d, e = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
 	if a then
@@ -11,8 +11,7 @@ local function parse(text)
 	end
 end
 
--- Two states of one holder, as tables: of each window the larger numbers, and of windows the last
--- two.
+-- Merges two states of one holder: the larger numbers of each window, and the last two windows.
 local function merge(a, b)
 	if a[1] < b[1] then
 		a, b = b, a

@@ -1,5 +1,5 @@
 
--- From another region. ARGV: life in ms, then name and state of holders there, pair by pair.
+-- States from another region. ARGV: life in ms, then pairs of a holder's name and its state.
 
 for i = 2, #ARGV - 1, 2 do
 	local name, state = ARGV[i], {parse(ARGV[i + 1])}

@@ -1,4 +1,5 @@
 
+-- Main part of the lease script: settles, decides, lends, and writes the counter and the record.
 local holder = ARGV[at + 1]
 at = at + 1
 local seq, after, spent, returned, wanted, nodes, longest
@@ -16,21 +17,22 @@ local function in_window(us)
 	return not l.index or math.floor(us / l.period) == l.index
 end
 
--- What the holder itself does not know of it will not spend, but may spend until it has heard.
+-- The holder has lost track of these units. It may still spend them until it gets this answer, so they
+-- stay reserved under another name.
 local function disown()
 	if own.out > 0 and (IN_BUCKET or IN_LOG) then
-		local ghost = {}
+		local orphan = {}
 		for k, v in pairs(own) do
-			ghost[k] = v
+			orphan[k] = v
 		end
-		ghost.name = holder .. '~' .. string.format('%.0f', own.seq)
-		held[#held + 1] = ghost
-		changed[#changed + 1] = ghost
+		orphan.name = holder .. '~' .. string.format('%.0f', own.seq)
+		held[#held + 1] = orphan
+		changed[#changed + 1] = orphan
 	end
 	own.out, own.ends = 0, 0
 end
 
--- Finds the holder's own, and makes sure that it is what the holder thinks it is.
+-- Finds the holder's entry, and checks that it is the lease that the holder has.
 local function recognize()
 	for _, e in ipairs(held) do
 		own = e.name == holder and e or own
@@ -62,9 +64,9 @@ local function settle()
 end
 
 local function take()
-	l.kept = IN_LOG and sum_out() or 0
+	l.lent_entries = IN_LOG and sum_out() or 0
 	decide(l)
-	if not (l.report and booked(l.report)) then
+	if not (l.report and was_reported(l.report)) then
 		apply(l, l.fit > 0)
 	end
 	if IN_BUCKET and l.cost < 0 then
@@ -101,7 +103,7 @@ local function grant()
 	return granted, ttl
 end
 
-local function times(retry, reset)
+local function wait_times(retry, reset)
 	local out = (IN_BUCKET or IN_LOG) and sum_out() or 0
 	if l.fit < l.times then
 		retry = retry_after(l)
@@ -116,8 +118,8 @@ local function times(retry, reset)
 	return retry, reset, out > 0 and math.max(reset, wait_for(0)) or reset
 end
 
--- For calls that do not see the record.
-local function mark()
+-- Stores in the counter how many units are lent, for calls that do not read the record.
+local function note_lent()
 	local out, ends = 0, 0
 	for _, e in ipairs(held) do
 		if e.out > 0 then
@@ -129,7 +131,7 @@ local function mark()
 	end
 end
 
--- Kept until all that is out has come to its end, and can make no difference any more.
+-- The record is stored until all leases have ended and cannot influence decisions.
 local function write_record(life)
 	local args = {'HSET', KEYS[2]}
 	for _, e in ipairs(changed) do
@@ -150,8 +152,8 @@ local function write_record(life)
 	end
 end
 
--- The call came before: what it was answered, which ends no later than that did.
-local function again()
+-- The call is a repetition: returns its first answer, with the same end of the lease.
+local function repeated_answer()
 	for _, e in ipairs(held) do
 		local current = e.name == holder and e.ends > now
 		if current and e.seq == seq then
@@ -159,7 +161,7 @@ local function again()
 			return {was, verdict % KNOWN, remaining, retry - 1, reset, 0, granted,
 				e.out > 0 and e.ends - now or 0, math.floor(verdict / KNOWN), all}
 		elseif current and e.seq > seq then
-			return {now, 0, 0, 0, 0, 0, 0, 0, 0, 0} -- nobody waits for this one any more
+			return {now, 0, 0, 0, 0, 0, 0, 0, 0, 0} -- an outdated call: the holder has sent a later one
 		end
 	end
 end
@@ -171,11 +173,11 @@ end
 local time = redis.call('TIME')
 now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 load(l)
-if l.astray then
-	return {now, ASTRAY, 0, 0, 0, 0, 0, 0, 0, 0}
+if l.outside then
+	return {now, OUTSIDE, 0, 0, 0, 0, 0, 0, 0, 0}
 end
 clamp_ends()
-local answered = holder and again()
+local answered = holder and repeated_answer()
 if answered then
 	return answered
 end
@@ -191,8 +193,8 @@ if holder then
 	table.sort(held, by_end)
 end
 local remaining = left()
-local retry, reset, all_out = times(0, 0)
-mark()
+local retry, reset, all_out = wait_times(0, 0)
+note_lent()
 if l.changed or l.noted then
 	store(l, l.lent and all_out or reset)
 end

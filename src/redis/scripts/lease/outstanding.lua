@@ -1,31 +1,31 @@
 
--- Leases. What is in front of this is the take script's, but for its main part.
+-- The lease script. It is preceded by the parts of the take script, except decide.lua.
 --
---   KEYS    the counter; the record of what is out; for a report one more, which names the reporter
+--   KEYS    the counter; the lease record; for a report one more, which names the reporter
 --   ARGV    one limit, as for a take; and if there is a holder: its name, seq, after, spent,
 --           returned, wanted, nodes, the longest ttl (0: any)
---   reply   that of a take; granted, ttl, known; reset_after if all that is out comes to its end
+--   reply   that of a take; granted, ttl, known; reset_after if all lent units expire
 --
--- The record is a hash: holder → seq 7 · units out 4 · their end 7, and behind that what the call
--- with this seq was answered: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7.
--- What is left to a holder that has lost track of it stands under the holder's name and "~seq".
--- Before a bucket or log the counter itself says how much is out, for take.lua: lent.lua.
+-- The record is a hash: holder → seq 7 · units lent 4 · their end 7, followed by the answer to the call
+-- with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7.
+-- Units of a holder that has lost track of them are stored under the holder's name and "~seq".
+-- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
 --
--- Where a unit that is out is counted until it is spent, returned or burnt:
---   windows  in the window, as soon as it is granted; it goes back into the same window only
---   bucket   in the bucket. It also occupies room there: less than what is out is never used, or
---            tokens would flow in for units that are still to be spent
---   log      here, as an entry with the stamp of the lease's end; spent ones join the log as of
---            now, burnt ones as of the end
+-- Where a lent unit is counted until it is spent, returned or burnt:
+--   windows  in the window, from the time it is granted; it is returned to the same window only
+--   bucket   in the bucket. It also reserves room there: the bucket is never fuller than the lent
+--            units allow, or tokens would be refilled for units that are still to be spent
+--   log      in the record, as an entry with the stamp of the lease's end. Spent units are added to
+--            the log as of now, burnt ones as of the end
 
 local CHUNK_LEAST = 2
 local LOG_MAX = 65532 -- as WEIR_LOG_MAX
-local KNOWN = 16777216 -- beside the verdict in the record
+local KNOWN = 16777216 -- factor of `known` next to the verdict in the record
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l, occupy = read_limit(KEYS[1]), lent().occupy
 local IN_BUCKET, IN_LOG = l.limit and l.limit > 0 and not l.queue, l.kind.peek
-local held, gone, changed = {}, {}, {} -- held: by end
+local held, gone, changed = {}, {}, {} -- held: sorted by end
 
 local function by_end(a, b)
 	return a.ends < b.ends
@@ -42,10 +42,10 @@ local function read_record()
 	end
 end
 
--- An end that is further away than any can be was told by the clock of a master that went away.
+-- An end that is too far away was computed by another master with another clock.
 local function clamp_ends()
 	for _, e in ipairs(held) do
-		e.belongs = e.ends - 1 -- a time in its window
+		e.belongs = e.ends - 1 -- a time within its window
 		if e.ends > now + TTL_MAX then
 			e.ends = now + TTL_MAX
 			changed[#changed + 1] = e
@@ -62,8 +62,8 @@ local function sum_out()
 	return sum
 end
 
--- Units that were lent under a higher limit than this one's do not push others out of the log: it
--- may be raised again.
+-- Units that were lent under a higher limit do not displace other entries of the log: the limit may be
+-- raised again.
 local function join_log(n, us)
 	local at, decided, ceiling = l.at, l.decided, l.ceiling
 	l.decided, l.ceiling = us, math.min(math.max(ceiling, l.used + n), LOG_MAX)
@@ -71,7 +71,7 @@ local function join_log(n, us)
 	l.at, l.decided, l.ceiling = at, decided, ceiling
 end
 
--- What has come to its end.
+-- Burns the units of leases that have ended.
 local function burn()
 	local out, living = sum_out(), {}
 	for _, e in ipairs(held) do
@@ -93,7 +93,7 @@ local function burn()
 	end
 end
 
--- µs until no more than `allowed` is used, if all that is out comes to its end.
+-- µs until at most `allowed` units are used, if all lent units expire.
 local function wait_for(allowed)
 	local out, us = sum_out(), 0
 	if IN_BUCKET then

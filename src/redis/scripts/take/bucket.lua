@@ -1,6 +1,6 @@
 
--- Token and leaky bucket. The backlog is used - part / period tokens, with part < period: so `used`
--- is what is missing to a full bucket, rounded up.
+-- Token bucket and leaky bucket. The backlog is used - part / period tokens, with part < period. So `used`
+-- is the number of tokens missing from a full bucket, rounded up.
 local function bucket()
 	local EPOCH, DIGITS, MOST = 1577836800000000, 1000000000000000, 9222
 
@@ -26,11 +26,11 @@ local function bucket()
 			carry(l, math.min(taken, l.ceiling))
 		end
 		local elapsed = l.at - l.since
-		-- A product that large is not exact, but neither so wrong.
+		-- Such a large product is inexact, but only used for a comparison.
 		if elapsed * l.limit < math.max(EXACT, 2 * l.taken * l.period) then
-			local drained, part = muldiv(elapsed, l.limit, l.period)
-			if l.taken > drained then
-				l.used, l.part = l.taken - drained, part
+			local refilled, part = muldiv(elapsed, l.limit, l.period)
+			if l.taken > refilled then
+				l.used, l.part = l.taken - refilled, part
 				return
 			end
 		end
@@ -46,8 +46,8 @@ local function bucket()
 		end
 	end
 
-	-- Until the backlog is `tokens` smaller than now, if it is that large.
-	local function drain(l, tokens)
+	-- µs until the backlog has shrunk by `tokens`; 0 if it is empty.
+	local function leak_time(l, tokens)
 		if tokens < 1 or l.used == 0 then
 			return 0
 		end
@@ -64,19 +64,19 @@ local function bucket()
 		end
 	end
 
-	-- The last place of a queue is the one that leaves where the queue ends without it. decided is when
-	-- it leaves. Once that has come it is used up.
+	-- Only the last position of a queue can be given back: the one that leaves when the queue without it is
+	-- empty. `decided` is when it leaves. Afterwards it counts as used.
 	local function leave(l, n)
 		local due = l.used < n or (l.used == n and l.part > 0)
-		if not due and drain(l, l.used - n) == l.decided - l.at then
+		if not due and leak_time(l, l.used - n) == l.decided - l.at then
 			take_away(l, n)
 		end
 	end
 
-	-- What of n cannot have flown in again since they were taken, as of decided: as wr_bucket_give().
+	-- Gives back the units of n that cannot have been refilled since `decided`, as wr_bucket_give() does.
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
-		-- The clock stepped back since the take: how much flowed in cannot be told.
+		-- The clock has stepped back since the take: the refilled units are unknown.
 		if l.decided - l.at > SKEW_US or age * l.limit >= 2 * n * l.period then
 			return
 		end
@@ -119,15 +119,15 @@ local function bucket()
 		add = add,
 		give = give,
 		wait = function(l, ceiling, n)
-			local us = drain(l, l.used + n - ceiling)
+			local us = leak_time(l, l.used + n - ceiling)
 			return us > 0 and math.min(us, SPAN_MAX_US) + l.late or 0
 		end,
 		reset = function(l)
-			return math.min(drain(l, l.used), SPAN_MAX_US) + l.late
+			return math.min(leak_time(l, l.used), SPAN_MAX_US) + l.late
 		end,
-		-- How far the end of a queue is beyond the longest wait.
+		-- By how much the wait at the end of the queue exceeds max_wait.
 		beyond = function(l)
-			return math.min(math.max(drain(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
+			return math.min(math.max(leak_time(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
 		end,
 		report = function(l, n)
 			n = math.min(n, l.capacity - l.used)

@@ -46,7 +46,7 @@ local function counter()
 		return l.left > reached and l.late + l.left - reached or 0
 	end
 
-	-- Where a give back or a report belongs: 0 this window, 1 the one before, other: gone.
+	-- The window of a give-back or report: 0 this one, 1 the one before, others are over.
 	local function age(l)
 		return l.index - math.floor(l.decided / l.period)
 	end

@@ -1,5 +1,6 @@
 
-local limits, all, astray, out = {}, true, false, nil
+-- Main part of the take script: reads all limits, decides on them together, and writes the changes.
+local limits, all, outside, out = {}, true, false, nil
 while ARGV[at + 1] do
 	local l = read_limit(KEYS[#limits + 1])
 	fetch(l)
@@ -20,34 +21,34 @@ for _, l in ipairs(limits) do
 	load(l)
 	if l.lent then
 		out = out or lent()
-		out.heed(l)
+		out.account_lent(l)
 	end
 	decide(l)
 	all = all and l.fit > 0
-	astray = astray or l.astray
+	outside = outside or l.outside
 end
 
-local known = astray or (limits[1].report and booked(limits[1].report))
+local known = outside or (limits[1].report and was_reported(limits[1].report))
 
 local reply = {now}
 for i, l in ipairs(limits) do
-	local verdict, remaining, retry, reset = ASTRAY, 0, 0, 0
-	if not l.astray then
+	local verdict, remaining, retry, reset = OUTSIDE, 0, 0, 0
+	if not l.outside then
 		if not known then
 			apply(l, all)
 		end
 		if l.lent and l.cost < 0 then
-			out.heed(l)
+			out.account_lent(l)
 		end
 		reset = l.kind.reset(l)
 		if l.soft then
 			reset = math.max(reset, l.soft.rearm_after(l))
 		end
 		reset = l.lent and out.gone_after(l, reset) or reset
-		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used - l.kept, 0)
+		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used - l.lent_entries, 0)
 		if l.fit < l.times then
 			retry = retry_after(l)
-			if l.kept > 0 and retry >= 0 then
+			if l.lent_entries > 0 and retry >= 0 then
 				retry = math.max(retry, out.back_after(l))
 			end
 		end

@@ -1,14 +1,14 @@
 
--- Fixed window. A count that stands alone belongs to the window that ends as its key expires, less
--- the moment that keys are given longer: INCR would leave the same. Where that moment is too much
--- of a window, where soft mode needs the key for longer, or a calendar does not tell the window, it
--- stands there by its number (a calendar's by the second it begins at), modulo so much that it
--- fits: one from before has expired long before it could be mistaken.
+-- Fixed window. Usually the state is only the count, as INCR would write it, and the window is derived
+-- from the time at which the key expires. The state also contains the window's number (for a calendar
+-- window the second in which it begins), if windows are too short for that, if soft mode needs the key
+-- for longer, or if a calendar does not tell the window. The number is stored modulo WINDOWS; an older
+-- window with the same number has expired long before.
 local function fixed()
 	local WINDOWS = 900000000
 	local ALONE_US = 1000000
 
-	-- Which of the windows given holds now. l.after: it is a calendar's.
+	-- Sets l.start and l.stop to the window that contains now. l.after is set for calendar windows.
 	local function open(l)
 		if not l.after then
 			l.start = now - now % l.period
@@ -20,7 +20,7 @@ local function fixed()
 		elseif now < l.start and l.before > 0 then
 			l.before, l.start, l.stop, l.after = 0, l.before, l.start, l.stop
 		end
-		l.astray = now < l.start or now >= l.stop
+		l.outside = now < l.start or now >= l.stop
 	end
 
 	local function unit(l)
@@ -37,8 +37,8 @@ local function fixed()
 		return l.start + ahead * unit(l)
 	end
 
-	-- The clock was read after the time to live was, so what comes out is too late rather than too
-	-- early, and nothing is forgotten. What lives on for long is not of a window that is over.
+	-- The clock was read after the time to live, so the result is rather too late than too early, and no
+	-- count is lost. A key that expires much later does not belong to a window that is over.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then
@@ -51,8 +51,8 @@ local function fixed()
 		return start < l.start and (l.ttl == -1 or ends >= now + ALONE_US) and l.start or start
 	end
 
-	-- Whether the key lives as long as its window. One that came from a master with another clock, in
-	-- a time to live, may not: it is written again, lest it counts in the next window as well.
+	-- Whether the key expires with its window. A key from a master with another clock may not: it is
+	-- written again, because it would otherwise count in the next window as well.
 	local function lasts(l)
 		local ends = now + l.ttl * 1000
 		return ends >= l.stop and ends < l.stop + ALONE_US
@@ -60,7 +60,7 @@ local function fixed()
 
 	local function load(l, v)
 		open(l)
-		if not v or l.astray then
+		if not v or l.outside then
 			return
 		end
 		local alone = l.ttl and not string.find(v, '%D')

@@ -1,54 +1,55 @@
--- Decides on one or more limits of a descriptor, all or none: takes, looks, gives back, resets, or books
--- what was admitted while Redis was away.
+-- Decides on one or more limits of a descriptor, all or none: takes units, reads, gives back, resets, or
+-- records units that a node admitted while Redis was unavailable.
 --
---   KEYS    one for each limit, all in one slot; for a report one more, which names the reporter; for a
---           reset those of leases, which go, too
---   ARGV    for each limit: flags, cost, capacity, period, and what its flags say: read_limit()
---   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and what
---           charged_after() says: the delay of a queue
+--   KEYS    one per limit, all in one slot. For a report one more, which names the reporter. For a
+--           reset also the keys of lease records, which are deleted
+--   ARGV    for each limit: flags, cost, capacity, period, and the optional arguments of its flags,
+--           see read_more()
+--   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and
+--           charged_after(): for a queue the delay
 --
--- The algorithms are those of src/algo, decision by decision, and explained there; here is what is
--- different. Times are µs. All numbers are integers below 2^53, so that a double holds them; a
--- product that may be larger goes through muldiv().
+-- The algorithms are those of src/algo, decision by decision, and explained there. The comments here
+-- describe only the differences. Times are µs. All numbers are integers below 2^53, which a double
+-- represents exactly. Products that may be larger go through muldiv().
 --
--- States are strings, as small as Redis can hold them: what reads as a number of up to 19 digits
--- takes no memory beyond the object. Numbers behind names are bytes, big end first.
+-- States are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
+-- besides the object. The numbers after names are bytes, most significant first.
 --   buckets  number: taken · 10^15 + since - 2020; or if that is too large: since 7 · taken 5
 --   fixed    number: count; or window · 10^10 + count
 --   counter  index 7 · previous 4 · current 4
---   log      newest 7 · pending 2 · stamps 7 each, oldest first; of more than 128 a ring:
+--   log      newest 7 · pending 2 · stamps 7 each, oldest first; with more than 128 a ring:
 --            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
--- If soft mode has an excess to remember, it stands before: "s" · last 7 · time from the first 7.
--- If units of a bucket or log are out on lease, these stand before that: "l" · how many 4 · end 7.
--- Nothing else begins with "s" or "l": numbers begin with a digit, times and indexes with a low byte.
+-- If soft mode has recorded an excess, it precedes the state: "s" · last 7 · time since the first 7.
+-- If units of a bucket or log are lent, this precedes both: "l" · number of units 4 · end 7.
+-- No other state begins with "s" or "l": numbers begin with a digit, times and indexes with a low byte.
 --
--- Functions of the libraries are called by their full names on purpose: a local for each would be
--- caught by every closure below, and closures are what a call of this script spends its time on.
+-- Library functions are called by their full names on purpose: a local for each would become an
+-- upvalue of every closure below, and creating closures is the main cost of a call.
 
-local ADMITTED, OVERSHOT, TAKEN, ASTRAY, EACH = 1, 2, 4, 8, 16
+local ADMITTED, OVERSHOT, TAKEN, OUTSIDE, EACH = 1, 2, 4, 8, 16
 
 local EXACT = 2 ^ 53
 local COUNT_MAX = 4294967295
 local SKEW_US = 1000000              -- as WR_SKEW_NS
 local TTL_MAX = 1000000              -- of a lease
 local SPAN_MAX_US = 4611686018427388 -- as wr_span_up()
-local REPORT_MS = 60000              -- how long a report is known, should it come again
+local REPORT_MS = 60000              -- how long the sequence number of a report is stored
 
-local now -- by the clock of Redis, read when all states are
+local now -- by the clock of Redis, read after all states
 
--- State goes when the key is as good as new, and a moment later: Redis may count from the beginning
--- of the script, and be held up before the clock is read.
+-- Milliseconds until a key expires: when its state is back to the initial value, plus a margin. Redis may
+-- count from the start of the script, which may be delayed before the clock is read.
 local function life_ms(us)
 	return math.ceil(us / 1000) + 100
 end
 
--- a · b / c and what is left over, exact as long as the quotient is below 2^53. c is below 2^52.
+-- a · b / c and the remainder, exact if the quotient is below 2^53. c is below 2^52.
 local function muldiv(a, b, c)
 	if a * b < EXACT then
 		local q = math.floor(a * b / c)
 		return q, a * b - q * c
 	end
-	-- Schoolbook, in steps of as many bits of b as c leaves room for.
+	-- Long multiplication, in steps of as many bits of b as c leaves room for.
 	local whole = math.floor(a / c)
 	local _, bits = math.frexp(EXACT / c)
 	local step = 2 ^ (bits - 1)

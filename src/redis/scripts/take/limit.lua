@@ -8,7 +8,7 @@ local function arg()
 	return tonumber(ARGV[at])
 end
 
--- What most limits do not have, in this order.
+-- Reads the optional arguments, in this order.
 local function read_more(l, flags)
 	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
 	local DECIDED, TIMES, REPORT, RESET = 128, 256, 512, 1024
@@ -28,7 +28,7 @@ local function read_more(l, flags)
 	l.reset = bit.band(flags, RESET) > 0
 end
 
--- A table that is born with its fields need not grow, which is most of what reading would cost.
+-- The table is created with all its fields: growing it would be the main cost of reading a limit.
 local function read_limit(key)
 	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
 	local algorithm = flags % 8
@@ -36,7 +36,7 @@ local function read_limit(key)
 		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1,
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
-		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, kept = 0,
+		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, lent_entries = 0,
 		at = 0, late = 0, since = 0, taken = 0, part = 0, -- a bucket's; others have as many
 		used = 0, fit = 0, delay = 0, value = '', changed = false,
 	}
@@ -83,8 +83,8 @@ local function beyond(l)
 end
 
 local function decide(l)
-	local used = l.used + l.kept
-	if l.astray then
+	local used = l.used + l.lent_entries
+	if l.outside then
 		return
 	elseif l.cost < 0 or l.report then
 		l.fit = 1
@@ -96,24 +96,25 @@ local function decide(l)
 	end
 end
 
--- A full bucket is full again, and the last place of a full queue leaves, after so long.
-local function drained_after(l)
+-- µs until an empty bucket is full again, or until the last position of a full queue leaves.
+local function full_after(l)
 	return l.limit > 0 and math.min(muldiv(l.ceiling, l.period, l.limit) + 1, SPAN_MAX_US) or 0
 end
 
--- An operator's reset. When it was stands beside the counter, under its key and ":r" in the same slot,
--- for as long as a take from before it could be given back.
+-- An operator's reset. Its time is stored under the counter's key and ":r", in the same slot, for as
+-- long as an earlier take could be given back.
 local function wipe(l)
-	local us = l.limit and drained_after(l) or math.max(2 * l.period, l.stop and l.stop - l.start or 0)
+	local us = l.limit and full_after(l) or math.max(2 * l.period, l.stop and l.stop - l.start or 0)
 	redis.call('DEL', l.key)
 	redis.call('SET', l.key .. ':r', string.format('%d', now), 'PX', life_ms(us + SKEW_US))
 	l.value, l.ttl = '', nil
 end
 
--- Whether the take that is given back was counted before a reset. A queue tells when its place leaves.
+-- Whether the take that is given back was counted before a reset. For a queue, `decided` is when its
+-- position leaves.
 local function was_reset(l)
 	local us = tonumber(redis.call('GET', l.key .. ':r') or 0) or 0
-	return l.decided <= us + (l.queue and us > 0 and drained_after(l) or 0)
+	return l.decided <= us + (l.queue and us > 0 and full_after(l) or 0)
 end
 
 local function apply(l, all)
@@ -147,7 +148,7 @@ local function retry_after(l)
 		local over = beyond(l)
 		return math.max(us, over > 0 and over + l.late or 0)
 	end
-	-- The ceiling's wait holds if the grace lasts until then, or else once it is armed again.
+	-- Waiting for the ceiling helps if the grace period lasts until then, or has been re-armed by then.
 	local above = kind.wait(l, l.ceiling, l.n)
 	if l.soft.spent(l, now + above) then
 		above = math.max(above, l.soft.rearm_after(l))
@@ -155,13 +156,13 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
--- So long after now a queue lets it go. Of others, as of so much later than now it was counted: to
--- be given back there.
+-- For a queue: the delay until the request may proceed. For others: how far after now the units were
+-- counted, which a give-back needs.
 local function charged_after(l)
 	return l.queue and l.delay or l.late
 end
 
--- An excess that was noted does not make the rest of the state any newer.
+-- Recording an excess does not make the rest of the state newer.
 local function store(l, reset)
 	local kind, value = l.kind, l.value
 	local head = l.last and 's' .. struct.pack('>I7I7', l.last, l.lasted) or ''
@@ -177,8 +178,8 @@ local function store(l, reset)
 	end
 end
 
--- A report that comes again, because nobody knew whether it had, is not booked twice.
-local function booked(seq)
+-- Whether a report with this sequence number was already counted. Stores the number if not.
+local function was_reported(seq)
 	local before = tonumber(redis.call('GET', KEYS[#KEYS]) or 0) or 0
 	if before >= seq then
 		return true

@@ -1,13 +1,13 @@
 
--- Sliding window log. As in C the last `pending` entries carry `newest` and stand nowhere else. A
--- short one is read and written whole. A long one is a ring in which a take writes two places, so
--- that it costs no more than a short one; l.list is nil then, and stamps are read one by one.
+-- Sliding window log. As in C, the last `pending` entries have the stamp `newest` and are stored only as a
+-- number. A short log is read and written as a whole. A long log is a ring, of which a take writes only
+-- two parts, so that it costs no more than a short one; l.list is nil then, and stamps are read one by one.
 local function log()
 	local STAMP, SHORT, HEAD, RING_HEAD, BEFORE = 7, 128, 9, 15, 12 + 15
 	local LONGEST_SHORT = BEFORE + HEAD + SHORT * STAMP
 	local SHORTEST_RING = 160
 
-	local function place(l, slot)
+	local function slot_offset(l, slot)
 		return l.base + RING_HEAD + slot * STAMP
 	end
 
@@ -15,18 +15,18 @@ local function log()
 		return (l.head - (l.count - i)) % l.slots
 	end
 
-	-- Of the i-th oldest entry, from 1.
+	-- The stamp of the i-th oldest entry, from 1.
 	local function stamp(l, i)
 		if i > l.count - l.pending then
 			return l.newest
 		elseif l.list then
 			return (struct.unpack('>I7', l.list, (i - 1) * STAMP + 1))
 		end
-		local at = place(l, slot_of(l, i))
+		local at = slot_offset(l, slot_of(l, i))
 		return (struct.unpack('>I7', redis.call('GETRANGE', l.key, at, at + STAMP - 1)))
 	end
 
-	-- The first entry, from low on, that is later than us; count + 1 if none is.
+	-- The first entry from `low` on that is later than `us`; count + 1 if there is none.
 	local function first_after(l, us, low)
 		local high = l.count + 1
 		while low < high do
@@ -40,7 +40,7 @@ local function log()
 		return low
 	end
 
-	-- The stamps of entries that are not pending, as they stand.
+	-- The stored stamps of entries that are not pending.
 	local function slice(l, from, to)
 		if from > to then
 			return ''
@@ -48,12 +48,12 @@ local function log()
 			return string.sub(l.list, (from - 1) * STAMP + 1, to * STAMP)
 		end
 		local first, last = slot_of(l, from), slot_of(l, to)
-		local stop = place(l, last) + STAMP - 1
+		local stop = slot_offset(l, last) + STAMP - 1
 		if first <= last then
-			return redis.call('GETRANGE', l.key, place(l, first), stop)
+			return redis.call('GETRANGE', l.key, slot_offset(l, first), stop)
 		end
-		return redis.call('GETRANGE', l.key, place(l, first), place(l, l.slots) - 1)
-			.. redis.call('GETRANGE', l.key, place(l, 0), stop)
+		return redis.call('GETRANGE', l.key, slot_offset(l, first), slot_offset(l, l.slots) - 1)
+			.. redis.call('GETRANGE', l.key, slot_offset(l, 0), stop)
 	end
 
 	local function parse(l, v)
@@ -80,7 +80,7 @@ local function log()
 			l.list = l.list and slice(l, 1, math.min(later - 1, l.count - l.pending))
 			l.newest, l.pending, l.changed = l.at, l.count - later + 1, true
 		end
-		-- Newest and oldest first: for a key that was idle or is under its limit they suffice.
+		-- Newest and oldest first: they suffice for a key that was idle or is below its limit.
 		local out = l.at - l.period
 		if l.count == 0 or l.newest <= out then
 			l.dead = l.count
@@ -92,8 +92,8 @@ local function log()
 		l.used = l.count - l.dead
 	end
 
-	-- From now on these are the entries, none of them dead. `list` nil: the ring serves, with its
-	-- head moved by so much.
+	-- Replaces the entries by these, of which none has expired. `list` nil: the ring is used, and its head
+	-- moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -108,18 +108,18 @@ local function log()
 		return not l.list and count <= l.slots and count > SHORT / 2
 	end
 
-	-- Pending stamps into their slots, which end at the head.
+	-- Writes the pending stamps into their slots, which end at the head.
 	local function flush(l)
 		local first, bytes = slot_of(l, l.count - l.pending + 1), struct.pack('>I7', l.newest)
 		local upto = math.min(l.pending, l.slots - first)
-		redis.call('SETRANGE', l.key, place(l, first), string.rep(bytes, upto))
+		redis.call('SETRANGE', l.key, slot_offset(l, first), string.rep(bytes, upto))
 		if upto < l.pending then
-			redis.call('SETRANGE', l.key, place(l, 0), string.rep(bytes, l.pending - upto))
+			redis.call('SETRANGE', l.key, slot_offset(l, 0), string.rep(bytes, l.pending - upto))
 		end
 	end
 
-	-- How many there are with n more. Of more than the ceiling the oldest go; if there were more before,
-	-- as many stay: wr_log_room().
+	-- The number of entries after adding n. Beyond the ceiling the oldest are dropped, but not more than are
+	-- added: wr_log_room().
 	local function room(l, n)
 		return math.max(math.min(l.used + n, l.ceiling), l.used)
 	end
@@ -153,8 +153,8 @@ local function log()
 		become(l, list, pending, count, -n)
 	end
 
-	-- One that came after the take is not taken away in its place: it stays for longer. A full log may
-	-- have dropped older entries for refused requests, which would be missing then.
+	-- A later entry is not removed in place of the given-back one: it would expire later. In a full log,
+	-- refused requests may have displaced older entries, which would be missing then.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)
@@ -193,7 +193,7 @@ local function log()
 			.. slice(l, from, l.count - l.pending), math.min(l.pending, count), count)
 	end
 
-	-- Until the i-th oldest live one is out.
+	-- µs until the i-th oldest live entry expires.
 	local function rest(l, i)
 		return l.late + l.period - (now + l.late - stamp(l, l.dead + i))
 	end
@@ -217,7 +217,7 @@ local function log()
 		reset = function(l)
 			return l.used > 0 and rest(l, l.used) or 0
 		end,
-		-- nil: all but the head of the ring stood where it belongs, and now that does too.
+		-- Returns nil if the ring was updated in place.
 		pack = function(l, soft, ms)
 			if not l.list then
 				if #soft == l.base then

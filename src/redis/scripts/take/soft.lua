@@ -1,7 +1,7 @@
 
--- Soft mode: the last excess, and how long they lasted from the first to it.
+-- Soft mode: the time of the last excess, and the time from the first excess to it.
 local function soft()
-	-- From further ahead than clocks may differ, it happened now.
+	-- A time that is further ahead than clocks may differ counts as now.
 	local function last(l, us)
 		return l.last > us + math.max(l.span, SKEW_US) and us or l.last
 	end
@@ -16,7 +16,7 @@ local function soft()
 				l.last, l.noted = now, true
 			end
 		end,
-		-- Counted up to where it is past any grace, as in C.
+		-- Counts up to a value beyond any grace period, as in C.
 		note = function(l)
 			local most = 4294967 * (math.floor(l.soft_for / 4294967.295) + 1)
 			if armed(l, now) then

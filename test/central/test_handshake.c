@@ -1,4 +1,4 @@
-/* The first words on a connection, and what the server tells about itself. */
+/* The first commands on a connection, and the settings in INFO. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 
-/* Who is connected, but answers only what the test says. */
-static struct rig *begin(const char *url, bool chief)
+/* A connected rig that answers only what the test says. */
+static struct rig *begin_handshake(const char *url, bool chief)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
 	struct wr_central_opts opts = {.chief = chief, .secret = secret};
@@ -18,56 +18,56 @@ static struct rig *begin(const char *url, bool chief)
 	return rig;
 }
 
-static void expect(struct peer *peer, const char *command)
+static void expect_command(struct peer *peer, const char *command)
 {
 	assert_string_equal(next_command(peer), command);
 }
 
-static void test_plain(void **state)
+static void test_no_login(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 	struct asker asker = {.done = 0};
 
 	(void)state;
 	take_one(rig, &asker, 1, 1);
-	expect(peer, "CLIENT SETNAME weir");
-	expect(peer, "PING");
-	assert_null(next_command(peer)); /* nothing else before that is answered */
+	expect_command(peer, "CLIENT SETNAME weir");
+	expect_command(peer, "PING");
+	assert_null(next_command(peer)); /* no other command before the reply */
 	reply(peer, "-NOPERM no CLIENT for you\r\n");
 	reply(peer, "+PONG\r\n");
-	expect(peer, "TIME");
+	expect_command(peer, "TIME");
 	assert_non_null(strstr(next_command(peer), "EVALSHA"));
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	rig_free(rig);
 }
 
 static void test_login(void **state)
 {
-	struct rig *rig = begin("redis://ann:s3cret@127.0.0.1/7", false);
+	struct rig *rig = begin_handshake("redis://ann:s3cret@127.0.0.1/7", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	expect(peer, "AUTH ann s3cret");
-	expect(peer, "SELECT 7");
-	expect(peer, "CLIENT SETNAME weir");
-	expect(peer, "PING");
+	expect_command(peer, "AUTH ann s3cret");
+	expect_command(peer, "SELECT 7");
+	expect_command(peer, "CLIENT SETNAME weir");
+	expect_command(peer, "PING");
 	for (int i = 0; i < 4; i++)
 		reply(peer, "+OK\r\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
 static void test_no_user(void **state)
 {
-	struct rig *rig = begin("redis://:s3cret@127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://:s3cret@127.0.0.1", false);
 
 	(void)state;
-	expect(peer_at(rig, 6379), "AUTH s3cret");
+	expect_command(peer_at(rig, 6379), "AUTH s3cret");
 	rig_free(rig);
 }
 
-/* Refused logins, in the words of version 6 and of version 5. A new password is used at the next
+/* Rejected logins, with the errors of versions 6 and 5. A new password is used at the next
  * attempt. */
 static void test_wrong_password(void **state)
 {
@@ -77,54 +77,54 @@ static void test_wrong_password(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		struct rig *rig = begin("redis://:old@127.0.0.1", false);
+		struct rig *rig = begin_handshake("redis://:old@127.0.0.1", false);
 		struct peer *peer = peer_at(rig, 6379);
 
-		expect(peer, "AUTH old");
+		expect_command(peer, "AUTH old");
 		reply(peer, words[i]);
 		assert_null(peer->link);
-		assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+		assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 		assert_int_equal(faults(rig, WR_FAULT_WRONGPASS), 1);
-		assert_non_null(strstr(rig->said, "look at user and password"));
-		assert_null(strstr(rig->said, "old"));
+		assert_non_null(strstr(rig->logged, "check the user and password"));
+		assert_null(strstr(rig->logged, "old"));
 		assert_int_equal(wr_redis_target_password(&rig->target, WR_STR("new\n"), NULL), 0);
-		pass(rig, 60 * MS);
-		expect(peer_at(rig, 6379), "AUTH new");
+		pass_time(rig, 60 * MS);
+		expect_command(peer_at(rig, 6379), "AUTH new");
 		rig_free(rig);
 	}
 }
 
-static void test_password_asked_for(void **state)
+static void test_password_required(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-NOAUTH Authentication required.\r\n"); /* CLIENT SETNAME */
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_NOAUTH), 1);
-	assert_non_null(strstr(rig->said, "--redis-password-file"));
+	assert_non_null(strstr(rig->logged, "--redis-password-file"));
 	rig_free(rig);
 }
 
-static void test_no_password_wanted(void **state)
+static void test_unneeded_password(void **state)
 {
-	struct rig *rig = begin("redis://:x@127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://:x@127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-ERR AUTH <password> called without any password configured for the default "
 		    "user. Are you sure your configuration is correct?\r\n");
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
-	assert_non_null(strstr(rig->said, "asks for none"));
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
+	assert_non_null(strstr(rig->logged, "requires no password"));
 	rig_free(rig);
 }
 
-/* It starts, but is not ready: tried again until it is. */
+/* The server is loading: retried until it is ready. */
 static void test_loading(void **state)
 {
 	struct rig *rig = rig_begin("redis://127.0.0.1");
@@ -132,25 +132,26 @@ static void test_loading(void **state)
 	(void)state;
 	rig_trouble(rig, 6379)->ping = "-LOADING Redis is loading the dataset in memory\r\n";
 	rig_start(rig, NULL);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_AWAY);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
-	pass(rig, 1000 * MS);
+	pass_time(rig, 1000 * MS);
 	assert_in_range(faults(rig, WR_FAULT_LOADING), 4, 8);
 	rig_trouble(rig, 6379)->ping = NULL;
-	pass(rig, 2000 * MS);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_TRYING);
+	pass_time(rig, 2000 * MS);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_HALF_OPEN);
 	rig_free(rig);
 }
 
-/* Said before anything was asked, as Redis does when it has too many clients. */
+/* An error before any command, as Redis sends it when it has too many clients. */
 static void test_too_many_clients(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
 	struct peer *peer = peer_at(rig, 6379);
 	static const char bytes[] = "-ERR max number of clients reached\r\n";
 
 	(void)state;
-	wr_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), rig->now_ns, rig->mono_ns);
+	wr_central_link_input(peer->link, (const uint8_t *)bytes, strlen(bytes), rig->now_ns,
+			      rig->mono_ns);
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_MAXCLIENTS), 1);
 	rig_free(rig);
@@ -158,14 +159,14 @@ static void test_too_many_clients(void **state)
 
 static void test_no_such_database(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1/99", false);
+	struct rig *rig = begin_handshake("redis://127.0.0.1/99", false);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "-ERR DB index is out of range\r\n");
 	assert_null(peer->link);
-	assert_non_null(strstr(rig->said, "DB index is out of range"));
+	assert_non_null(strstr(rig->logged, "DB index is out of range"));
 	rig_free(rig);
 }
 
@@ -184,33 +185,35 @@ static void test_link(void **state)
 	rig_free(rig);
 }
 
-/* ---- what INFO tells ---- */
+/* ---- INFO ---- */
 
-static const char *said_of(const char *text)
+static const char *log_for_info(const char *text)
 {
-	static char said[32768];
+	static char logged[32768];
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
 	struct wr_central_opts opts = {.chief = true, .secret = secret};
 	struct rig *rig = rig_begin("redis://127.0.0.1");
 
 	rig->info = text;
 	rig_start(rig, &opts);
-	snprintf(said, sizeof said, "%s", rig->said);
+	snprintf(logged, sizeof logged, "%s", rig->logged);
 	rig_free(rig);
-	return said;
+	return logged;
 }
 
 static void test_policies(void **state)
 {
 	(void)state;
-	assert_string_equal(said_of("maxmemory:1000\r\nmaxmemory_policy:noeviction\r\n"), "");
-	assert_string_equal(said_of("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n"), "");
-	assert_string_equal(said_of("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "");
-	assert_non_null(strstr(said_of("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n"),
-			       "1 127.0.0.1:6379: maxmemory-policy allkeys-lru may forget"));
-	assert_non_null(strstr(said_of("maxmemory:9\r\nmaxmemory_policy:volatile-lru\r\n"),
+	assert_string_equal(log_for_info("maxmemory:1000\r\nmaxmemory_policy:noeviction\r\n"), "");
+	assert_string_equal(log_for_info("maxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n"),
+			    "");
+	assert_string_equal(log_for_info("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), "");
+	assert_non_null(strstr(log_for_info("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n"),
+			       "1 127.0.0.1:6379: maxmemory-policy allkeys-lru may evict"));
+	assert_non_null(strstr(log_for_info("maxmemory:9\r\nmaxmemory_policy:volatile-lru\r\n"),
 			       "set noeviction"));
-	assert_non_null(strstr(said_of("redis_version:4.0.1\r\n"), "version 4.0.1 is too old"));
+	assert_non_null(
+		strstr(log_for_info("redis_version:4.0.1\r\n"), "version 4.0.1 is too old"));
 }
 
 static void test_info(void **state)
@@ -230,22 +233,22 @@ static void test_info(void **state)
 	rig_free(rig);
 }
 
-/* An ACL may forbid it: then there is nothing to say. */
+/* An ACL may forbid INFO: nothing is logged then. */
 static void test_info_forbidden(void **state)
 {
-	struct rig *rig = begin("redis://127.0.0.1", true);
+	struct rig *rig = begin_handshake("redis://127.0.0.1", true);
 	struct peer *peer = peer_at(rig, 6379);
 
 	(void)state;
-	turn(rig);
+	run_turn(rig);
 	reply(peer, "+OK\r\n");
 	reply(peer, "+PONG\r\n");
-	turn(rig);
+	run_turn(rig);
 	for (int i = 0; i < 2; i++)
 		reply(peer, "-NOPERM this user has no permissions to run this command\r\n");
 	assert_string_equal(info(rig)->shards[0].version, "");
 	assert_int_equal(info(rig)->shards[0].aof, -1);
-	assert_int_equal(info(rig)->shards[0].state, WR_SHARD_UP);
+	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_UP);
 	rig_free(rig);
 }
 
@@ -270,7 +273,7 @@ static void test_options(void **state)
 	opts.prefix = NULL;
 	opts.timeout_ns = 5;
 	assert_int_equal(wr_central_new(&opts, &host, NULL, 0, 0, &central, &error), WEIR_EINVAL);
-	assert_string_equal(error.text, "the timeout for Redis is 1ms to 1m");
+	assert_string_equal(error.text, "the timeout for Redis must be 1ms to 1m");
 }
 
 static void test_prefix(void **state)
@@ -282,9 +285,9 @@ static void test_prefix(void **state)
 	(void)state;
 	take_one(rig, &asker, 1, 1);
 	assert_non_null(strstr(next_command(peer_at(rig, 6379)), " shop.eu:1:{BAAAAAAAAA"));
-	pass(rig, 49 * MS);
+	pass_time(rig, 49 * MS);
 	assert_pending(&asker);
-	pass(rig, 1 * MS);
+	pass_time(rig, 1 * MS);
 	assert_failed(&asker);
 	rig_free(rig);
 }
@@ -292,12 +295,12 @@ static void test_prefix(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_no_login),
 		cmocka_unit_test(test_login),
 		cmocka_unit_test(test_no_user),
 		cmocka_unit_test(test_wrong_password),
-		cmocka_unit_test(test_password_asked_for),
-		cmocka_unit_test(test_no_password_wanted),
+		cmocka_unit_test(test_password_required),
+		cmocka_unit_test(test_unneeded_password),
 		cmocka_unit_test(test_loading),
 		cmocka_unit_test(test_too_many_clients),
 		cmocka_unit_test(test_no_such_database),

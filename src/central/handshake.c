@@ -1,0 +1,148 @@
+/* The first commands on a connection, sent in one write: login, database, client name, and a check
+ * that the server is the master. No other command is sent before all are answered. Called by
+ * conn.c. */
+#include <stdio.h>
+
+#include "base/str.h"
+#include "central/inner.h"
+
+enum greeting { AUTH, SELECT, SETNAME, ROLE, PING };
+
+static const struct wr_redis_login *login_of(const struct wr_central_conn *conn)
+{
+	const struct wr_redis_target *target = conn->central->target;
+
+	return conn->shard ? &target->login : &target->sentinel;
+}
+
+static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_call *call)
+{
+	const struct wr_redis_login *login = login_of(conn);
+	char db[16];
+
+	switch (call->step) {
+	case AUTH:
+		return login->user[0] ? wr_call_write_words(conn, "AUTH", login->user,
+							    login->password, NULL)
+				      : wr_call_write_words(conn, "AUTH", login->password, NULL);
+	case SELECT:
+		snprintf(db, sizeof db, "%u", conn->central->target->db);
+		return wr_call_write_words(conn, "SELECT", db, NULL);
+	case SETNAME:
+		return wr_call_write_words(conn, "CLIENT", "SETNAME", "weir", NULL);
+	case ROLE:
+		return wr_call_write_words(conn, "ROLE", NULL);
+	default:
+		return wr_call_write_words(conn, "PING", NULL);
+	}
+}
+
+/* A server without a password rejects AUTH. The connection is usable nevertheless. */
+static bool needs_no_password(struct weir_str text)
+{
+	static const char *const errors[] = {"without any password configured",
+					     "no password is set"};
+
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+		if (text.len && memmem(text.ptr, text.len, errors[i], strlen(errors[i])))
+			return true;
+	return false;
+}
+
+/* A rejected login has several error words; before version 6 it is a plain error. */
+static enum wr_fault step_fault(uint8_t step, struct weir_str text)
+{
+	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
+
+	return step == AUTH && fault == WR_FAULT_OTHER ? WR_FAULT_WRONGPASS : fault;
+}
+
+/* Whether the connection is usable in spite of the error. */
+static bool is_tolerable(uint8_t step, enum wr_fault fault, struct weir_str text)
+{
+	switch (step) {
+	case AUTH:
+		return needs_no_password(text);
+	case SELECT:
+		return false;
+	case PING:
+		return fault == WR_FAULT_NOPERM;
+	default:
+		return fault == WR_FAULT_NOPERM || fault == WR_FAULT_OTHER;
+	}
+}
+
+static void reject_conn(struct wr_central_conn *conn, enum wr_fault fault, struct weir_str text)
+{
+	char why[160];
+
+	snprintf(why, sizeof why, "%.*s", (int)(text.len < 150 ? text.len : 150),
+		 text.len ? text.ptr : wr_fault_text(fault));
+	wr_central_conn_fail(conn, fault, why);
+}
+
+static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
+			    const redisReply *reply)
+{
+	uint8_t step = call->step;
+	struct weir_str text = wr_redis_reply_text(reply);
+
+	wr_call_free(conn->central, call);
+	if (reply->type == REDIS_REPLY_ERROR) {
+		enum wr_fault fault = step_fault(step, text);
+
+		if (!is_tolerable(step, fault, text)) {
+			reject_conn(conn, fault, text);
+			return;
+		}
+		if (step == AUTH)
+			wr_central_log(conn->central, WR_CENTRAL_LOG_WARN,
+				       "the server requires no password, but one is configured");
+	}
+	if (step == ROLE && !wr_redis_role_may_be_master(reply)) {
+		reject_conn(conn, WR_FAULT_READONLY, WR_STR("the server is not the master"));
+		return;
+	}
+	if (step != PING)
+		return;
+	conn->state = WR_CONN_READY;
+	if (conn->shard)
+		wr_central_shard_on_ready(conn->shard);
+	else
+		wr_central_sentinels_poll(conn->central);
+}
+
+const struct wr_call_ops wr_call_handshake_ops = {
+	.write = write_step, .on_reply = read_step_reply, .reads_errors = true, .script = -1};
+
+static bool is_step_needed(const struct wr_central_conn *conn, enum greeting step)
+{
+	const struct wr_redis_target *target = conn->central->target;
+
+	switch (step) {
+	case AUTH:
+		return login_of(conn)->password[0];
+	case SELECT:
+		return conn->shard && target->db;
+	case ROLE:
+		return conn->shard && target->kind == WR_REDIS_SENTINEL;
+	default:
+		return true;
+	}
+}
+
+void wr_central_handshake(struct wr_central_conn *conn)
+{
+	for (int step = AUTH; step <= PING; step++) {
+		struct wr_call *call;
+
+		if (!is_step_needed(conn, (enum greeting)step))
+			continue;
+		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
+		if (!call) { /* without PING the connection never becomes ready and times out */
+			return;
+		}
+		call->step = (uint8_t)step;
+		wr_central_conn_write(conn, call);
+	}
+}

@@ -1,0 +1,170 @@
+/* Periodic checks of leases: renews them, returns unused units, drops idle ones. Called by the
+ * timer, and at shutdown by wr_central_shut_down. */
+#include "central/inner.h"
+
+#include <assert.h>
+
+#include "store/lease.h"
+
+#define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
+#define SENT_AT_ONCE 1024u        /* calls per tick */
+
+static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
+{
+	uint64_t last_ns = hold->sent_ns + hold->ttl_ns;
+
+	return central->mono_ns >= (last_ns > hold->ends_ns ? last_ns : hold->ends_ns);
+}
+
+/* Returns true if a call was sent. */
+static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
+{
+	if (wr_lease_send(central, hold))
+		return true;
+	if (central->holds->closed)
+		wr_lease_hold_drop(central, hold); /* no later attempt during shutdown */
+	else
+		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
+	return false;
+}
+
+/* Whether the units will run out before the next check or the end of the window. Not in the last
+ * step of a window: the call would arrive after the lease has ended. */
+static bool is_low(const struct wr_central *central, const struct wr_lease_hold *hold)
+{
+	uint64_t next_ns = hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
+	uint64_t left_ns = hold->ends_ns - central->mono_ns;
+
+	if (hold->starved || (hold->capped && left_ns < wr_lease_hold_step_ns(hold)))
+		return false;
+	if (hold->capped && left_ns < next_ns)
+		next_ns = left_ns;
+	return hold->held - hold->noted <
+	       wr_lease_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
+}
+
+/* Whether the lease ends before the next check. */
+static bool is_near_its_end(const struct wr_central *central, const struct wr_lease_hold *hold)
+{
+	return !hold->capped &&
+	       hold->ends_ns - central->mono_ns <=
+		       hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
+}
+
+static bool check_lease(struct wr_central *central, struct wr_lease_hold *hold)
+{
+	bool near = is_near_its_end(central, hold);
+
+	hold->returning = central->holds->closed || (near && hold->used_ns <= hold->sent_ns);
+	if (hold->returning || hold->changed || is_low(central, hold) ||
+	    (near && hold->held > hold->noted))
+		return send_renewal(central, hold);
+	wr_lease_hold_check_in(central, hold, hold->ttl_ns / WR_LEASE_HOLD_CHECKS);
+	return false;
+}
+
+/* Returns true if a call was sent. May free the hold. */
+static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
+{
+	if (hold->call) {
+		wr_lease_hold_check_in(central, hold, hold->ttl_ns);
+		return false;
+	}
+	if (hold->unanswered && !is_call_expired(central, hold))
+		return send_renewal(central, hold);
+	if (hold->unanswered) { /* any units that the last call brought have expired */
+		central->counts.units_burnt += hold->returned;
+		hold->unanswered = false;
+		wr_lease_hold_end(central, hold);
+	}
+	if (wr_lease_hold_has_ended(central, hold))
+		wr_lease_hold_end(central, hold);
+	wr_lease_hold_measure(central, hold);
+	if (hold->after)
+		return check_lease(central, hold);
+	if (hold->returning || central->mono_ns - hold->used_ns >= IDLE_NS)
+		wr_lease_hold_drop(central, hold);
+	else
+		wr_lease_hold_check_in(central, hold, IDLE_NS / WR_LEASE_HOLD_CHECKS);
+	return false;
+}
+
+void wr_lease_holds_tick(struct wr_central *central)
+{
+	struct wr_lease_holds *holds = central->holds;
+	uint32_t sent = 0;
+
+	while (holds->count && holds->heap[0]->check_ns <= central->mono_ns) {
+		if (sent == SENT_AT_ONCE) {
+			wr_central_wake_at(central, central->mono_ns + WR_MS_NS);
+			return;
+		}
+		sent += check_hold(central, holds->heap[0]);
+	}
+	if (holds->count)
+		wr_central_wake_at(central, holds->heap[0]->check_ns);
+}
+
+/* ---- reset and shutdown ---- */
+
+void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2])
+{
+	struct wr_lease_holds *holds = central->holds;
+
+	for (uint32_t i = 0; i < holds->count; i++) {
+		struct wr_lease_hold *hold = holds->heap[i];
+
+		if (hold->key[0] != key[0] || hold->key[1] != key[1] || !hold->after)
+			continue;
+		central->counts.leases_voided++;
+		wr_lease_hold_end(central, hold);
+	}
+}
+
+void wr_lease_holds_drop(struct wr_central *central)
+{
+	struct wr_lease_holds *holds = central->holds;
+
+	while (holds->count) {
+		struct wr_lease_hold *hold = holds->heap[holds->count - 1];
+
+		if (hold->call)
+			hold->call->hold = NULL;
+		/* The table may already be unmapped: units that were not seen to be spent count as
+		 * expired. */
+		central->counts.units_spent += hold->noted;
+		central->counts.units_burnt += hold->held - hold->noted + hold->lost;
+		if (hold->unanswered)
+			central->counts.units_burnt += hold->returned;
+		wr_lease_hold_remove(holds, hold);
+	}
+	holds->leases = 0;
+	holds->units = 0;
+}
+
+void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
+{
+	assert(central->magic == WR_CENTRAL_MAGIC);
+	wr_lease_holds_drop(central);
+	central->table = table;
+	central->owner = owner;
+}
+
+/* Checks every lease at once, to return its units. */
+uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct wr_lease_holds *holds = central->holds;
+	uint32_t exchanges;
+
+	wr_central_enter(central, now_ns, mono_ns);
+	if (!holds->closed)
+		for (uint32_t i = 0; i < holds->count; i++) {
+			holds->heap[i]->returning = true;
+			holds->heap[i]->check_ns = central->mono_ns;
+		}
+	holds->closed = true;
+	wr_lease_holds_tick(central);
+	exchanges = wr_central_exchanges_finish(central);
+	wr_central_exit(central);
+	return holds->count + exchanges;
+}

@@ -1,0 +1,65 @@
+/* Readers for the replies that describe a topology: the addresses that servers report,
+ * redirections, the slot map of a cluster, the masters that Sentinel knows, ROLE and INFO.
+ *
+ * `asked` is the address of the server that sent the reply. A server that does not know its own
+ * address reports an empty host or "?"; the readers then use the host of `asked`. */
+#ifndef WR_REDIS_TOPOLOGY_H
+#define WR_REDIS_TOPOLOGY_H
+
+#include "base/endpoint.h"
+#include "redis/reply.h"
+#include "redis/slot.h"
+
+/* ---- addresses ---- */
+
+/* Makes an address of a host and a port. Returns false if they are not usable. */
+bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
+			   struct wr_endpoint *at);
+
+/* Reads the host (text or nil) from element `first` of an array and the port (a number or text)
+ * from the element after it. Returns false if they are not usable. */
+bool wr_redis_address_read(const redisReply *array, size_t first, const struct wr_endpoint *asked,
+			   struct wr_endpoint *at);
+
+/* Reads an error reply such as "MOVED 3999 127.0.0.1:6381" or "ASK …". Returns false if it is
+ * malformed. */
+bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *asked, uint16_t *slot,
+			    struct wr_endpoint *at);
+
+/* ---- Redis Cluster ---- */
+
+#define WR_CLUSTER_NODES_MAX 256u /* masters; further masters are ignored */
+#define WR_CLUSTER_NO_OWNER UINT16_MAX
+
+struct wr_redis_cluster_map {
+	uint16_t owner[WR_REDIS_SLOTS]; /* index into `nodes`, or WR_CLUSTER_NO_OWNER */
+	uint16_t count;                 /* of `nodes` */
+	uint16_t covered;               /* slots that have an owner */
+	struct wr_endpoint nodes[WR_CLUSTER_NODES_MAX];
+};
+
+/* Reads the reply to CLUSTER SLOTS. Returns false if it is no such reply or names no master; the
+ * map is not usable then. */
+bool wr_redis_cluster_read(const redisReply *reply, const struct wr_endpoint *asked,
+			   struct wr_redis_cluster_map *map);
+
+/* ---- Sentinel, ROLE and INFO ---- */
+
+/* Reads the reply to SENTINEL get-master-addr-by-name. Returns 1 and the master's address; 0 if
+ * Sentinel knows no master of that name; -1 if the reply is malformed. */
+int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *asked,
+			     struct wr_endpoint *master);
+
+/* Reads the reply to SENTINEL sentinels. Adds the Sentinels that are not in the list, up to
+ * WR_ENDPOINTS_MAX. */
+void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint *asked,
+			      struct wr_endpoint_list *list);
+
+/* Returns false only if the reply to ROLE names a role other than "master". An error or a malformed
+ * reply counts as a possible master. */
+bool wr_redis_role_may_be_master(const redisReply *reply);
+
+/* Returns the value of a field of INFO, up to the end of its line; "" if the field is missing. */
+struct weir_str wr_redis_info_field(struct weir_str info, const char *name);
+
+#endif

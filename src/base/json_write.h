@@ -58,8 +58,8 @@ void wr_json_uint(struct wr_json_out *json, uint64_t number);
 /* The shortest decimal that reads back as the same number; null for a number that is not finite. */
 void wr_json_double(struct wr_json_out *json, double number);
 
-/* A duration or a time since 1970 as seconds, rounded up to milliseconds, so that a client that waits
- * this long has waited long enough: 1500000001 is 1.501. WEIR_NEVER is null. */
+/* A duration or a time since 1970 as seconds, rounded up to milliseconds, so that a client that
+ * waits this long has waited long enough: 1500000001 is 1.501. WEIR_NEVER is null. */
 void wr_json_seconds(struct wr_json_out *json, uint64_t ns);
 
 /* Thousandths with three decimals: 1500 is 1.500. */

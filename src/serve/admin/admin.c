@@ -1,5 +1,5 @@
-/* The admin server: checks who may send a request, dispatches it to its route, and has the functions
- * that all routes respond with. The listeners of --admin and --admin-socket call it. */
+/* The admin server: checks who may send a request, dispatches it to its route, and has the
+ * functions that all routes respond with. The listeners of --admin and --admin-socket call it. */
 #include "serve/admin/admin.h"
 
 #include <arpa/inet.h>
@@ -262,6 +262,7 @@ void wr_admin_reply(struct wr_http_request *request, unsigned status,
 	struct wr_json_out json;
 	struct wr_buf body;
 
+	wr_assert(write);
 	wr_buf_init(&body, WR_ADMIN_BODY_MAX);
 	wr_json_begin(&json, &body);
 	write(&json, context);

@@ -1,10 +1,11 @@
 /* The admin API and the dashboard, on ports and a Unix socket of their own. docs/http-api.md and
  * docs/dashboard.md describe them for users.
  *
- * Access: on the Unix socket, the listener admits root and the service's user. On TCP, a request has
- * to carry a token of --admin-token-file, or the one that was generated at start. With --admin-open,
- * every process of this machine has access. Web pages of other sites never have access: on a loopback
- * address the Host field has to name this machine, and a foreign Origin is refused. */
+ * Access: on the Unix socket, the listener admits root and the service's user. On TCP, a request
+ * has to carry a token of --admin-token-file, or the one that was generated at start. With
+ * --admin-open, every process of this machine has access. Web pages of other sites never have
+ * access: on a loopback address the Host field has to name this machine, and a foreign Origin is
+ * refused. */
 #ifndef WR_SERVE_ADMIN_ADMIN_H
 #define WR_SERVE_ADMIN_ADMIN_H
 
@@ -138,8 +139,8 @@ bool wr_admin_wants_events(const struct wr_http_request *request);
 #define WR_ADMIN_PAGE_TOKEN 33
 
 /* The value that a page has to send in X-Weir-Page with a change. The page reads it from
- * /v1/session, which pages of other origins cannot read. Stays the same for the life of the process.
- * Returns NULL if the system has no random bytes. */
+ * /v1/session, which pages of other origins cannot read. Stays the same for the life of the
+ * process. Returns NULL if the system has no random bytes. */
 const char *wr_admin_page_token(void);
 
 /* Whether this is a path of the dashboard's own files, which need no token: they hold no data. */

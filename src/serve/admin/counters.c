@@ -1,6 +1,6 @@
 /* A response with the counters of a descriptor, for key.c. Counters in Redis are read from there
- * first. If Redis does not reply within the timeout, the response has the counters of this machine and
- * says so in "source". */
+ * first. If Redis does not reply within the timeout, the response has the counters of this machine
+ * and says so in "source". */
 #include <stdlib.h>
 
 #include "base/container.h"

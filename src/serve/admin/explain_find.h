@@ -34,8 +34,8 @@ struct wr_explain {
 	void *memory; /* decoded values of a request */
 };
 
-/* Returns 0 or WEIR_EMEMORY. After 0 the caller calls wr_explain_free(). The rules have to outlive the
- * result. */
+/* Returns 0 or WEIR_EMEMORY. After 0 the caller calls wr_explain_free(). The rules have to outlive
+ * the result. */
 int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain);
 void wr_explain_free(struct wr_explain *explain);
@@ -59,10 +59,10 @@ const char *wr_explain_outcome(enum wr_outcome outcome);
 /* The object that weir explain --json prints. The caller owns the reference. */
 json_t *wr_explain_json(const struct wr_explain *explain);
 
-/* Explains the body {"domain": …, "entries": […]} or {"request": {…}}, whose members are as in POST
- * /v1/check, by the rules in force. Sets *text to {"generation":…,"domains":[…]}, which the caller
- * frees. Each domain is an object as above with "sources" too: the parts of a request that the value of
- * each entry may come from. Returns 0, or -1 and the problem; *text is NULL then. */
+/* Explains the body {"domain": …, "entries": […]} or {"request": {…}}, whose members are as in
+ * POST /v1/check, by the rules in force. Sets *text to {"generation":…,"domains":[…]}, which the
+ * caller frees. Each domain is an object as above with "sources" too: the parts of a request that
+ * the value of each entry may come from. Returns 0, or -1 and the problem; *text is NULL then. */
 int wr_explain_answer(struct weir_engine *engine, struct weir_str body, char **text,
 		      struct wr_problem *problem);
 

@@ -1,4 +1,5 @@
-/* POST /v1/explain: reads the JSON body and explains it by the rules in force. Called by explain.c. */
+/* POST /v1/explain: reads the JSON body and explains it by the rules in force. Called by
+ * explain.c. */
 #include <stdio.h>
 #include <stdlib.h>
 

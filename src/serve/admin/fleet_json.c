@@ -1,5 +1,5 @@
-/* GET /v1/fleet: the processes that decide with this table, the latency of decisions, and the gauges
- * about Redis and other nodes. */
+/* GET /v1/fleet: the processes that decide with this table, the latency of decisions, and the
+ * gauges about Redis and other nodes. */
 #include "base/clock.h"
 #include "serve/admin/admin.h"
 #include "serve/admin/watch_json.h"

@@ -16,8 +16,8 @@ static struct wr_address network_of(const struct wr_address *address)
 	return network;
 }
 
-/* FNV-1a. An attacker can fill a set on purpose and lose entries sooner. Clients with a correct token
- * are not affected. */
+/* FNV-1a. An attacker can fill a set on purpose and lose entries sooner. Clients with a correct
+ * token are not affected. */
 static unsigned set_of(const struct wr_address *network)
 {
 	uint32_t hash = 2166136261u;
@@ -27,7 +27,7 @@ static unsigned set_of(const struct wr_address *network)
 	return hash % WR_GUARD_SETS;
 }
 
-/* Returns the entry of the address. If there is none, it replaces the one that is cleared soonest. */
+/* Returns the entry of the address. A new one replaces the entry that is cleared soonest. */
 static struct wr_guard_entry *find_entry(struct wr_guard *guard, const struct wr_address *network)
 {
 	struct wr_guard_entry *set = guard->entries + (size_t)set_of(network) * WR_GUARD_WAYS;

@@ -30,9 +30,9 @@ struct wr_guard {
 	struct wr_guard_entry entries[WR_GUARD_ENTRIES];
 };
 
-/* Counts a wrong token of an address. Returns 0 if the token is within the limit. Otherwise it is not
- * counted, and the result is the time in milliseconds until the next one is. `now_ms` is of a clock
- * that never steps back. Any thread may call. */
+/* Counts a wrong token of an address. Returns 0 if the token is within the limit. Otherwise it is
+ * not counted, and the result is the time in milliseconds until the next one is. `now_ms` is of a
+ * clock that never steps back. Any thread may call. */
 uint64_t wr_guard_wrong(struct wr_guard *guard, const struct wr_address *address, uint64_t now_ms);
 
 #endif

@@ -1,5 +1,5 @@
-/* /v1/key/…: get, reset, grant and ban the counters of a descriptor. Each response has the counters as
- * they are after the change. Also GET /v1/overrides. */
+/* /v1/key/…: get, reset, grant and ban the counters of a descriptor. Each response has the
+ * counters as they are after the change. Also GET /v1/overrides. */
 #include <inttypes.h>
 #include <stdio.h>
 

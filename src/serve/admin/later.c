@@ -1,5 +1,5 @@
-/* Responses that a thread of libuv's pool writes, while the loop serves other requests. Called by the
- * routes that read the whole table or many rules, and by live.c. */
+/* Responses that a thread of libuv's pool writes, while the loop serves other requests. Called by
+ * the routes that read the whole table or many rules, and by live.c. */
 #include <stdlib.h>
 
 #include "base/assert.h"

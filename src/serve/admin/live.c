@@ -1,5 +1,5 @@
-/* Server-sent events: a body of the admin API, written again every second. Called by the routes that
- * the dashboard follows. */
+/* Server-sent events: a body of the admin API, written again every second. Called by the routes
+ * that the dashboard follows. */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -39,6 +39,7 @@ struct metric_reading {
 
 void wr_metrics_choice_init(struct wr_metrics_choice *choice, uint32_t rules_max)
 {
+	wr_assert(rules_max);
 	*choice = (struct wr_metrics_choice){.max = rules_max};
 	pthread_mutex_init(&choice->lock, NULL);
 }

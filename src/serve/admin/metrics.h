@@ -1,9 +1,9 @@
 /* The counts of a table and an engine as metrics. docs/watching.md has the list.
  *
- * The number of series is bounded, whatever clients send: labels are names of rule files, never the
- * key of a client. Beyond `rules_max` rules, all other rules share one series, "other". A rule keeps
- * the choice that was made when it was first seen: a counter that moved between two series would look
- * like a reset. */
+ * The number of series is bounded, whatever clients send: labels are names of rule files, never
+ * the key of a client. Beyond `rules_max` rules, all other rules share one series, "other". A rule
+ * keeps the choice that was made when it was first seen: a counter that moved between two series
+ * would look like a reset. */
 #ifndef WR_SERVE_ADMIN_METRICS_H
 #define WR_SERVE_ADMIN_METRICS_H
 
@@ -35,8 +35,8 @@ struct wr_metrics_view {
 	uint64_t now_ns;
 };
 
-/* Writes all families of rules, table and engine; the caller calls wr_prom_end(). Any thread may call.
- * Returns 0, or WEIR_EMEMORY and has written nothing. */
+/* Writes all families of rules, table and engine; the caller calls wr_prom_end(). Any thread may
+ * call. Returns 0, or WEIR_EMEMORY and has written nothing. */
 int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 		     const struct wr_metrics_view *view);
 

@@ -107,8 +107,8 @@ void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table)
 
 /* ---- gauges ---- */
 
-/* The metric of each gauge, and whether the gauge counts millionths. A gauge that is not in the list
- * has metric 0 and is not written. */
+/* The metric of each gauge, and whether the gauge counts millionths. A gauge that is not in the
+ * list has metric 0 and is not written. */
 static const struct {
 	enum wr_metric metric;
 	bool micros;

@@ -10,7 +10,7 @@ static uint64_t read_counter(const _Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* A reason has a series once it occurs. The two reasons that alerts watch have one from the start. */
+/* A reason has a series once it occurs. Two reasons that alerts watch have one from the start. */
 static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
 {
 	wr_metrics_put(prom, WR_METRIC_queue_stored, read_counter(&tally->stored));

@@ -1,4 +1,5 @@
-/* GET /v1/overview: totals of all rules over time, and a page of the rules in the order of the query. */
+/* GET /v1/overview: totals of all rules over time, and a page of the rules in the order of the
+ * query. */
 #include <stdlib.h>
 
 #include "serve/admin/watch_json.h"

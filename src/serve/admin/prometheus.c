@@ -35,8 +35,8 @@ static unsigned read_quality(struct weir_str parameter)
 	return q;
 }
 
-/* Reads "application/openmetrics-text;version=1.0.0;q=0.5". Returns the quality in thousandths, 0 for
- * a format or a version that is not supported. */
+/* Reads "application/openmetrics-text;version=1.0.0;q=0.5". Returns the quality in thousandths, 0
+ * for a format or a version that is not supported. */
 static unsigned read_choice(struct weir_str choice, bool *open)
 {
 	size_t end = wr_str_find(choice, ';');

@@ -1,5 +1,5 @@
-/* Metrics as text: Prometheus' format 0.0.4 and OpenMetrics 1.0. They differ in the name of a family
- * and in the end of the text.
+/* Metrics as text: Prometheus' format 0.0.4 and OpenMetrics 1.0. They differ in the name of a
+ * family and in the end of the text.
  *
  *   struct wr_prom prom = {.out = &out, .open = true};
  *
@@ -7,8 +7,8 @@
  *   wr_prom_number(&prom, labels, 2, 17);              // samples of this family
  *   wr_prom_end(&prom);
  *
- * Label values may be any bytes: quotes, backslashes and line feeds are escaped, and a byte that is not
- * UTF-8 becomes U+FFFD. */
+ * Label values may be any bytes: quotes, backslashes and line feeds are escaped, and a byte that
+ * is not UTF-8 becomes U+FFFD. */
 #ifndef WR_SERVE_ADMIN_PROMETHEUS_H
 #define WR_SERVE_ADMIN_PROMETHEUS_H
 
@@ -44,8 +44,8 @@ struct wr_prom {
 #define WR_PROM_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define WR_PROM_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* Whether an Accept field asks for OpenMetrics 1.0: it names the format, and no other supported format
- * has a higher quality. */
+/* Whether an Accept field asks for OpenMetrics 1.0: it names the format, and no other supported
+ * format has a higher quality. */
 bool wr_prom_wants_open(struct weir_str accept);
 
 /* Begins a family. The samples of it follow. */

@@ -1,5 +1,5 @@
-/* /v1/queue and below: deferred requests, for operators. The queue's thread lists and changes them; an
- * HTTP request is held until the thread is done. */
+/* /v1/queue and below: deferred requests, for operators. The queue's thread lists and changes
+ * them; an HTTP request is held until the thread is done. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,8 +146,8 @@ static void append_found(struct wr_admin_queue_page *page)
 	wr_deferred_free(each);
 }
 
-/* A job reads a bounded number of requests, so that other jobs are not delayed. If the filter selects
- * too few of them, this submits the next job. */
+/* A job reads a bounded number of requests, so that other jobs are not delayed. If the filter
+ * selects too few of them, this submits the next job. */
 static void on_listed(struct wr_queue_job *job)
 {
 	struct wr_admin_queue_page *page = job->context;
@@ -295,9 +295,9 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
 		     text);
 }
 
-/* Logs an order before the queue's thread carries it out; the response has the number of requests that
- * it changed. The client sends the same order again with "after" for the next page, which is not
- * logged. */
+/* Logs an order before the queue's thread carries it out; the response has the number of requests
+ * that it changed. The client sends the same order again with "after" for the next page, which is
+ * not logged. */
 static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);

@@ -11,7 +11,7 @@
 void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host);
 
 /* Writes an object of a deferred request. `whole`: with its fields, and with its body if that is
- * text. `hidden`: without the data that the client sent; set if --keys hides the keys of clients. */
+ * text. `hidden`: without the data of the client; set if --keys hides the keys of clients. */
 void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *request, bool whole,
 			    bool hidden);
 

@@ -1,5 +1,5 @@
-/* The rules in force: as JSON for the admin API, and as the reference prints them at /rlconfig. Called
- * from worker threads by rules.c and rule_json.c. */
+/* The rules in force: as JSON for the admin API, and as the reference prints them at /rlconfig.
+ * Called from worker threads by rules.c and rule_json.c. */
 #ifndef WR_SERVE_ADMIN_RULES_JSON_H
 #define WR_SERVE_ADMIN_RULES_JSON_H
 
@@ -16,9 +16,9 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine);
 void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine,
 			 struct weir_str stat);
 
-/* Writes the members "files", "left_out" and "diagnostics": the rule files at this path as they are
- * on disk now, and their errors. Reads and loads the files, so a loop must not call it. Returns 0 or
- * WEIR_EMEMORY. */
+/* Writes the members "files", "left_out" and "diagnostics": the rule files at this path as they
+ * are on disk now, and their errors. Reads and loads the files, so a loop must not call it.
+ * Returns 0 or WEIR_EMEMORY. */
 int wr_admin_json_rules_text(struct wr_json_out *json, struct weir_engine *engine,
 			     const char *path);
 

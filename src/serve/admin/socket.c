@@ -1,8 +1,9 @@
-/* The Unix socket of the admin API, for weir's own commands. The kernel reports the user of a client:
- * root and the service's user need no token. Called when the service opens its ports. */
+/* The Unix socket of the admin API, for weir's own commands. The kernel reports the user of a
+ * client: root and the service's user need no token. Called when the service opens its ports. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "serve/admin/admin.h"
 #include "serve/service.h"
@@ -34,14 +35,15 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 				&service->listeners, error);
 }
 
-/* The default socket may fail: another service with the same table may have it, or its path may be too
- * long for a socket. Commands then need --admin. */
+/* The default socket may fail: another service with the same table may have it, or its path may be
+ * too long for a socket. Commands then need --admin. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;
 	struct weir_error why = {0};
 	char path[WR_PLACE_ADMIN];
 
+	wr_assert(service->loop_count);
 	if (settings->admin_socket && strcmp(settings->admin_socket, "off") != 0)
 		return open_at(service, settings->admin_socket, error);
 	if (settings->admin_socket ||

@@ -17,7 +17,7 @@
 #define TOKEN_BYTES_MIN 16
 #define LINE_BYTES 512
 #define NAME_BYTES 64
-/* SHA-256. Digests are compared, so that the time taken does not depend on the length of a token. */
+/* SHA-256. Digests are compared, so that the time does not depend on the length of a token. */
 #define DIGEST_BYTES 32
 
 struct token {
@@ -137,10 +137,10 @@ void wr_tokens_free(struct wr_tokens *tokens)
 	free(tokens);
 }
 
-/* Reads the file again if it has changed. If that fails, the tokens stay as they are. A file with an
- * error in it is reported once, and read again when it changes. A file that could not be read, for
- * want of descriptors for example, is read again with the next request, so that a token that was
- * removed from it does not stay valid. */
+/* Reads the file again if it has changed. If that fails, the tokens stay as they are. A file with
+ * an error in it is reported once, and read again when it changes. A file that could not be read,
+ * for want of descriptors for example, is read again with the next request, so that a token that
+ * was removed from it does not stay valid. */
 static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;

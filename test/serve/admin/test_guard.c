@@ -61,8 +61,8 @@ static void test_ipv6_network_has_one_entry(void **state)
 	assert_int_equal(send_wrong("198.51.100.2", 1), 0);
 }
 
-/* A thousand addresses replace the entries that are cleared soonest. The address with the most wrong
- * tokens keeps its entry. */
+/* A thousand addresses replace the entries that are cleared soonest. The address with the most
+ * wrong tokens keeps its entry. */
 static void test_busiest_address_is_kept(void **state)
 {
 	char text[64];

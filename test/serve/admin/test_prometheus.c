@@ -73,7 +73,8 @@ static void test_text(void **state)
 			    "weir_took_seconds_count{rule=\"a/b\"} 8\n");
 }
 
-/* In OpenMetrics the name of a family has no suffix, a unit has a line, and the text has an end mark. */
+/* In OpenMetrics the name of a family has no suffix, a unit has a line, and the text has an end
+ * mark. */
 static void test_open_metrics(void **state)
 {
 	const char *text = write_all(true);

@@ -88,8 +88,8 @@ static void a_file_without_a_readable_mode_is_refused(void **state)
 	assert_string_equal(error.text, expected);
 }
 
-/* The tokens stay as they are while the changed file cannot be read. The file is read as soon as that
- * is possible, without another change, so that a removed token becomes invalid. */
+/* The tokens stay as they are while the changed file cannot be read. The file is read as soon as
+ * that is possible, without another change, so that a removed token becomes invalid. */
 static void a_failed_refresh_is_retried(void **state)
 {
 	struct wr_tokens *tokens = NULL;

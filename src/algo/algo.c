@@ -1,5 +1,5 @@
-/* The public steps: arguments are checked here and nowhere below; then one algorithm decides, in
- * soft mode a second time under the ceiling. */
+/* The public functions of <weir/algo.h>. They check the arguments; the algorithms below do not. In
+ * soft mode a refused request is decided a second time, under the ceiling. */
 #include <string.h>
 
 #include "algo/log.h"
@@ -15,7 +15,8 @@ static const struct {
 #undef NAME
 };
 
-static int check(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns)
+static int check_arguments(const struct weir_limit *l, const struct weir_state *soft,
+			   uint64_t now_ns)
 {
 	if (l->size != sizeof *l || l->checked == 0)
 		return WEIR_ELIMIT;
@@ -24,10 +25,10 @@ static int check(const struct weir_limit *l, const struct weir_state *soft, uint
 	return now_ns > INT64_MAX ? WEIR_ETIME : 0;
 }
 
-/* Whether a request that did not fit the limit gets a second chance under the ceiling. A look does
- * not count as an excess, but sees what a request would. */
-static bool overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
-		      uint64_t now_ns)
+/* Whether a request that did not fit the limit is tried again under the ceiling. A look (cost 0) is
+ * no excess, but its decision is that of a request. */
+static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
+			  uint64_t now_ns)
 {
 	bool may = wr_soft_phase(l, soft, now_ns) != WR_SOFT_SPENT;
 
@@ -36,7 +37,7 @@ static bool overshoot(const struct weir_limit *l, struct weir_state *soft, int64
 	return may;
 }
 
-/* As good as new means armed as well. */
+/* A key is reset when its counter is empty and its overshoot is armed. */
 static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
 		       struct weir_decision *d)
 {
@@ -52,15 +53,15 @@ static void soft_step(const struct weir_limit *l, struct weir_state *s, struct w
 	struct weir_state before = *s;
 	uint64_t n = wr_amount(cost);
 
-	wr_step(l, l->capacity, s, cost, now_ns, d);
+	wr_algo_step(l, l->capacity, s, cost, now_ns, d);
 	if (d->admitted)
 		return;
 
 	struct weir_decision above;
-	bool may = overshoot(l, soft, cost, now_ns);
+	bool may = try_overshoot(l, soft, cost, now_ns);
 
 	if (may)
-		wr_step(l, l->ceiling, &before, cost, now_ns, &above);
+		wr_algo_step(l, l->ceiling, &before, cost, now_ns, &above);
 	if (may && above.admitted) {
 		*s = before;
 		*d = above;
@@ -77,7 +78,7 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 	if (!limit || !state || !decision)
 		return WEIR_EINVAL;
 
-	int rc = check(limit, soft, now_ns);
+	int rc = check_arguments(limit, soft, now_ns);
 
 	if (rc == 0 && limit->algorithm == WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;
@@ -88,7 +89,7 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 		soft_step(limit, state, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {
-		wr_step(limit, limit->capacity, state, cost, now_ns, decision);
+		wr_algo_step(limit, limit->capacity, state, cost, now_ns, decision);
 	}
 	return 0;
 }
@@ -117,7 +118,7 @@ static void soft_log_step(const struct weir_limit *l, struct weir_log *log, stru
 	struct wr_log_plan beyond;
 
 	wr_log_plan(l, l->ceiling, log, cost, now_ns, &above, &beyond);
-	if (overshoot(l, soft, cost, now_ns) && above.admitted) {
+	if (try_overshoot(l, soft, cost, now_ns) && above.admitted) {
 		wr_log_commit(log, &beyond);
 		*d = above;
 		d->soft = 1;
@@ -135,7 +136,7 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 	if (!limit || !log || !decision)
 		return WEIR_EINVAL;
 
-	int rc = check(limit, soft, now_ns);
+	int rc = check_arguments(limit, soft, now_ns);
 
 	if (rc == 0 && limit->algorithm != WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;

@@ -3,9 +3,9 @@
  *
  * State: s0 bits 0..62  since: the bucket was full at this time, ns
  *        s0 bit 63      bit 32 of taken
- *        s1             low 32 bits of taken: what was taken since then
+ *        s1             low 32 bits of taken: tokens taken since then
  *
- * The backlog, what is missing to a full bucket, is kept in units of 1/period of a token:
+ * The backlog, the tokens missing to a full bucket, is in units of 1/period of a token:
  *   backlog = taken · period - (now - since) · limit
  * A token is then exactly `period`, and each ns gives back exactly `limit`.
  *
@@ -27,11 +27,12 @@ struct wr_bucket {
 	unsigned __int128 backlog; /* 0 … ceiling · period, and a little more for latecomers */
 	uint64_t since_ns;
 	uint64_t taken;
-	uint64_t late_ns; /* all this is as of so much later than the time asked for */
+	uint64_t late_ns; /* this is the bucket as of so much later than the time of the request */
 	bool changed;     /* differs from the stored state and has to be stored */
 };
 
-/* No longer what was stored, but what follows from it now: `taken` missing at this moment. */
+/* Replaces the stored `since` and `taken` by equal ones as of now: `taken` tokens are missing at
+ * this time. */
 static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t now_ns)
 {
 	b->since_ns = now_ns;
@@ -39,12 +40,13 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 	b->changed = true;
 }
 
-/* The bucket at now_ns, or for a latecomer at since. limit must not be 0.
- * State from the future (the clock stepped back) is brought here with what was taken. A bucket that
- * lacks more than it can hold is left as it is: a participant with a larger limit may have written
- * it, and to write it down to this limit's size would give the rest away. So a lowered limit makes
- * those wait who took much under the old one; a step back by less than `since` is old refuses for
- * one period and one token's time at most, as taken stays below ceiling + limit. */
+/* The bucket at now_ns, or for a latecomer at since. limit must not be 0. State from the future
+ * (the clock stepped back) is moved to now with what was taken. A bucket that lacks more than it
+ * can hold is left as it is: a participant with a larger limit may have written it, and cutting it
+ * down to this limit's size would admit the rest again. After a limit is lowered, keys that took
+ * much under the old one therefore wait. After a step back by less than the age of `since`,
+ * requests are refused for one period and one token's time at most, as taken stays below ceiling +
+ * limit. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
@@ -102,18 +104,18 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
 	}
 }
 
-/* Puts the backlog down by n tokens, less what flowed in during `age_ns`. Of n tokens that were
- * taken so long ago, no more than that can still be missing because of them: what flowed in since
- * would have overflowed, had they not been taken, if nothing else was. That holds whatever others
- * took and gave back in between, so it is what can be given back without knowing of them. A
- * latecomer that is behind others by x gets what flows in during x too much at most.
+/* Lowers the backlog by n tokens, less what flowed in during `age_ns`. Of n tokens that were taken
+ * so long ago, no more than that can still be missing because of them: if they had not been taken,
+ * what flowed in since would have overflowed. This holds whatever other requests took and gave back
+ * in between, so it can be given back without knowing about them. A latecomer that is behind others
+ * by x gets at most what flows in during x too much.
  *
  * Example: 1 per second, burst 5. 5 taken at 0 s and given back at 2 s are worth 3; at 5 s,
  * nothing.
  *
  * taken · period - (now - since) · limit stays exact when taken goes down by n and since up by the
  * age; whole periods that wr_bucket_take() cancelled out are put back where since would be ahead of
- * now. Returns how many whole tokens it was. */
+ * now. Returns the number of whole tokens that were given back. */
 static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				      uint64_t age_ns, uint64_t now_ns)
 {
@@ -148,7 +150,8 @@ static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_lim
 	return wr_div(given, l->period_ns);
 }
 
-/* Least wait until n fit under the ceiling, 0 if they do. A latecomer's begins at its own time. */
+/* The shortest wait until n fit under the ceiling; 0 if they fit now. A latecomer waits from its
+ * own time on. */
 static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -160,7 +163,7 @@ static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct we
 	return b->backlog > room ? wr_span_up(b->backlog - room, l->limit) + b->late_ns : 0;
 }
 
-/* Until the bucket is full: also the time from now to the end of its backlog. */
+/* The time until the bucket is full, which is also the time until its backlog ends. */
 static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
 {
 	return wr_span_up(b->backlog, l->limit) + b->late_ns;
@@ -171,7 +174,7 @@ static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const stru
 	return wr_left(l->capacity, wr_div_up(b->backlog, l->period_ns));
 }
 
-/* A limit of 0 refuses everything and leaves the state to the limit that comes after it. */
+/* A limit of 0 refuses everything and does not change the state, which a later limit may use. */
 static inline bool wr_bucket_shut(int64_t cost, struct weir_decision *d)
 {
 	*d = (struct weir_decision){.admitted = cost < 0,

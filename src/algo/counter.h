@@ -4,7 +4,7 @@
  * State: s0 high 32 bits  taken in the window before
  *        s0 low 32 bits   taken in the window
  *        s1               low 32 bits of the window's number, now / period
- * Zeroed is a key nobody has used.
+ * Zeroed is a key that was never used.
  *
  * Example: 7 per minute, 5 in the minute before, 3 in this one, 18 s (30 %) into it: the estimate
  * is 3 + 5 · 0.7 = 6.5, of which whole requests count: 6 + 1 <= 7, admitted. The next finds 7.5 and
@@ -23,14 +23,15 @@
 struct wr_counter {
 	uint64_t index;   /* number of the window that holds now */
 	uint64_t left_ns; /* of this window, 1 … period */
-	uint64_t late_ns; /* all this is as of so much later than the time asked for */
+	uint64_t
+		late_ns; /* these are the counts as of so much later than the time of the request */
 	uint32_t previous;
 	uint32_t current;
 	bool changed;
 };
 
-/* How long until the state's window begins, for a latecomer; else 0. Its number counts even when
- * all was given back: what came before it is no longer known. */
+/* For a latecomer, the time until the state's window begins; otherwise 0. The window's number
+ * counts even if everything was given back: the counts of earlier windows are lost. */
 static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const struct weir_state *s,
 					  int32_t ahead, uint64_t left_ns)
 {
@@ -79,8 +80,8 @@ static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t 
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* How much of a window may be left at most when `count` requests of the window before it weigh
- * less than m: the largest x <= period with count · x < m · period. m > 0. */
+/* The most that may be left of a window when `count` requests of the window before it weigh less
+ * than m: the largest x <= period with count · x < m · period. m > 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)
@@ -88,9 +89,9 @@ static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t per
 	return wr_div((unsigned __int128)m * period_ns - 1, count);
 }
 
-/* Least wait until the estimate is `room` or less, a latecomer's from its own time on. The estimate
- * only ever falls: through this window, then, the current count taking the place of the previous
- * one, through the next. */
+/* The shortest wait until the estimate is `room` or less, for a latecomer from its own time on. The
+ * estimate only falls: first during this window, then during the next, where the current count
+ * becomes the previous one. */
 static inline uint64_t wr_counter_until(const struct wr_counter *c, uint64_t room,
 					uint64_t period_ns)
 {
@@ -109,7 +110,7 @@ static inline void wr_counter_count(struct wr_counter *c, uint64_t n)
 	c->changed = true;
 }
 
-/* Gives back from this window first: that is where the request most likely was counted. */
+/* Gives back from this window first, because the request was most likely counted there. */
 static inline void wr_counter_give(struct wr_counter *c, uint64_t n)
 {
 	uint32_t here = n < c->current ? (uint32_t)n : c->current;

@@ -1,3 +1,4 @@
+/* Names of error codes and algorithms, from the tables of the public headers. */
 #include <stddef.h>
 
 #include <weir/error.h>

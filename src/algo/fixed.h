@@ -1,15 +1,15 @@
 /* Fixed window: at most `limit` per window, counted from 0 in each.
  *
  * State: s0  start of the window the count belongs to, ns
- *        s1  what was taken in it
+ *        s1  units taken in it
  * Zeroed is an empty window at the epoch, which is over or has nothing in it.
  *
  * Windows are whole multiples of period_ns since the epoch, or [window_start_ns, window_end_ns)
- * where the limit has them; the caller then passes the window that holds now_ns. Should it not, the
- * given one is used all the same, and a wait is 1 ns at least: whoever asks again brings the next.
+ * where the limit has them; the caller then passes the window that holds now_ns. If it passes
+ * another one, that one is used, and a wait is 1 ns at least: the next call brings the next window.
  *
  * Example: 5 per minute. Five at 2:00:30 … 2:00:59 fill the window that began at 2:00:00; a sixth
- * at 2:00:59 is told to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too: ten within one minute is
+ * at 2:00:59 has to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too: ten within one minute is
  * what this algorithm allows at a boundary. log.h and counter.h do not.
  *
  * Promise: at most `limit` per window.
@@ -26,9 +26,10 @@ struct wr_fixed {
 	bool changed;
 };
 
-/* The window that holds now_ns; for a latecomer the later one that the state is in, as long as the
- * one it brought, for lack of better knowledge. A count from later still (the clock stepped back)
- * is carried into the window of now_ns: refusal until its end at most, and no second helping. */
+/* The window that holds now_ns. For a latecomer it is the later window of the state, which is
+ * assumed to be as long as the window that the latecomer brought. A count from later still (the
+ * clock stepped back) is carried into the window of now_ns: requests are then refused until its end
+ * at most, and never admitted twice. */
 static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const struct weir_state *s,
 					    uint64_t now_ns)
 {
@@ -67,7 +68,8 @@ static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
 	w->changed = true;
 }
 
-/* A take's own time, or for one of another window the end of this one that is nearer to it. */
+/* The time of the take, or for a take counted in another window the end of this window that is
+ * nearer. */
 static inline uint64_t wr_fixed_charged_ns(const struct wr_fixed *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns)
@@ -136,7 +138,7 @@ static inline uint64_t wr_fixed_wait(const struct weir_limit *l, uint32_t ceilin
 	return w.count + n <= ceiling ? 0 : wr_fixed_rest(&w, now_ns);
 }
 
-/* Counts n whatever the limit says: a request that another limit refused. */
+/* Counts n whatever the limit is: another limit refused the request. */
 static inline bool wr_fixed_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {

@@ -1,8 +1,8 @@
 /* Leaky bucket: a queue, first in first out, that lets `limit` requests per period go, evenly. The
- * answer is how long to wait before going on, or a refusal when queue_size already wait (or the
- * wait would be longer than max_wait).
+ * decision is how long the request has to wait, or a refusal when queue_size requests wait already
+ * or the wait would be longer than max_wait.
  *
- * State: as in bucket.h; the backlog is what has not left yet, the request that leaves right now
+ * State: as in bucket.h; the backlog counts the requests that have not left, the one leaving now
  * included, so capacity is queue_size + 1. Zeroed is an empty queue.
  *
  * Example: queue 4, 1 per 250 ms, ten requests at t = 0. The first finds a backlog of 0 and leaves
@@ -11,14 +11,14 @@
  *
  * Promise: departures are never closer than period / limit (rounded to whole ns: a delay is
  * rounded up, and what follows is reckoned from the exact time, so nothing drifts). A latecomer
- * queues as of the state's time; its delay is told from its own and may be as much longer.
+ * queues as of the state's time; its delay counts from its own time and may be as much longer.
  */
 #ifndef WR_ALGO_LEAKY_H
 #define WR_ALGO_LEAKY_H
 
 #include "algo/bucket.h"
 
-/* How much of the backlog lies beyond max_wait, in units of the backlog; 0 if none. */
+/* The part of the backlog beyond max_wait, in units of the backlog; 0 if none. */
 static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 						const struct weir_limit *l)
 {
@@ -27,7 +27,8 @@ static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 	return l->max_wait_ns && b->backlog > most ? b->backlog - most : 0;
 }
 
-/* Least wait until n may join the queue. Both conditions must hold, so the longer wait counts. */
+/* The shortest wait until n may join the queue. Both conditions must hold, so the longer wait
+ * counts. */
 static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -72,8 +73,8 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back a place that leaves at charged_ns, if that has not come yet and no other place is
- * behind it: the next one in would leave together with the last otherwise. As wr_step_back(). */
+/* Gives back a place that leaves at charged_ns, unless that time has passed or another place is
+ * behind it: then the next request would leave together with the last one. As wr_step_back(). */
 static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {

@@ -1,4 +1,4 @@
-/* What a usable limit is, and the few numbers the steps want worked out beforehand. */
+/* Checks limits and works out the numbers that the algorithms need (weir_limit_check). */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -7,10 +7,10 @@
 
 #define FLAGS_KNOWN (WEIR_COUNT_REJECTED | WEIR_FULL_REFUSES)
 
-static int refuse(struct weir_error *error, int code, const char *format, ...)
+static int refuse_limit(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int refuse(struct weir_error *error, int code, const char *format, ...)
+static int refuse_limit(struct weir_error *error, int code, const char *format, ...)
 {
 	va_list args;
 
@@ -31,17 +31,18 @@ static bool is_bucket(const struct weir_limit *l)
 static int check_window(const struct weir_limit *l, struct weir_error *error)
 {
 	if (l->algorithm != WEIR_FIXED_WINDOW)
-		return refuse(error, WEIR_ELIMIT,
-			      "window_start_ns and window_end_ns are for fixed_window, not for %s",
-			      weir_algorithm_name((int)l->algorithm));
+		return refuse_limit(
+			error, WEIR_ELIMIT,
+			"window_start_ns and window_end_ns are for fixed_window, not for %s",
+			weir_algorithm_name((int)l->algorithm));
 	if (l->window_start_ns >= l->window_end_ns)
-		return refuse(error, WEIR_ELIMIT,
-			      "the window ends at %llu ns and does not begin before that",
-			      (unsigned long long)l->window_end_ns);
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "the window ends at %llu ns and does not begin before that",
+				    (unsigned long long)l->window_end_ns);
 	if (l->window_end_ns > INT64_MAX)
-		return refuse(error, WEIR_ELIMIT, "window_end_ns is beyond 2^63-1");
+		return refuse_limit(error, WEIR_ELIMIT, "window_end_ns is beyond 2^63-1");
 	if (l->window_end_ns - l->window_start_ns > WEIR_SPAN_MAX_NS)
-		return refuse(error, WEIR_ELIMIT, "the window is longer than 100 years");
+		return refuse_limit(error, WEIR_ELIMIT, "the window is longer than 100 years");
 	return 0;
 }
 
@@ -50,75 +51,79 @@ static int check_period(const struct weir_limit *l, struct weir_error *error)
 	bool given = l->window_start_ns || l->window_end_ns;
 
 	if (l->period_ns == 0 && !given)
-		return refuse(error, WEIR_ELIMIT, "period_ns is 0");
+		return refuse_limit(error, WEIR_ELIMIT, "period_ns is 0");
 	if (l->period_ns > WEIR_SPAN_MAX_NS)
-		return refuse(error, WEIR_ELIMIT, "period_ns is longer than 100 years");
+		return refuse_limit(error, WEIR_ELIMIT, "period_ns is longer than 100 years");
 	return given ? check_window(l, error) : 0;
 }
 
-/* Settings that belong to another algorithm. */
+/* Refuses settings that belong to another algorithm. */
 static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 {
 	const char *name = weir_algorithm_name((int)l->algorithm);
 
 	if (l->flags & ~(uint32_t)FLAGS_KNOWN)
-		return refuse(error, WEIR_ELIMIT, "unknown flags 0x%x", l->flags);
+		return refuse_limit(error, WEIR_ELIMIT, "unknown flags 0x%x", l->flags);
 	if (l->shares)
-		return refuse(error, WEIR_ELIMIT, "the reserved field is not 0");
+		return refuse_limit(error, WEIR_ELIMIT, "the reserved field is not 0");
 	if (l->flags & WEIR_COUNT_REJECTED && is_bucket(l))
-		return refuse(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",
-			      name);
+		return refuse_limit(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",
+				    name);
 	if (l->flags & WEIR_FULL_REFUSES && l->algorithm != WEIR_SLIDING_LOG)
-		return refuse(error, WEIR_ELIMIT, "on_full is for sliding_window_log, not for %s",
-			      name);
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "on_full is for sliding_window_log, not for %s", name);
 	if (l->burst && l->algorithm != WEIR_TOKEN_BUCKET)
-		return refuse(error, WEIR_ELIMIT, "burst is for token_bucket, not for %s", name);
+		return refuse_limit(error, WEIR_ELIMIT, "burst is for token_bucket, not for %s",
+				    name);
 	if (l->algorithm == WEIR_LEAKY_BUCKET)
 		return 0;
 	if (l->queue_size)
-		return refuse(error, WEIR_ELIMIT, "queue_size is for leaky_bucket, not for %s",
-			      name);
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "queue_size is for leaky_bucket, not for %s", name);
 	if (l->max_wait_ns)
-		return refuse(error, WEIR_ELIMIT, "max_wait_ns is for leaky_bucket, not for %s",
-			      name);
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "max_wait_ns is for leaky_bucket, not for %s", name);
 	return 0;
 }
 
 static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir_error *error)
 {
 	if (l->soft_ceiling == 0)
-		return l->soft_for_ns == 0 ? 0
-					   : refuse(error, WEIR_ELIMIT,
-						    "soft_for_ns is set and soft_ceiling is not");
+		return l->soft_for_ns == 0
+			       ? 0
+			       : refuse_limit(error, WEIR_ELIMIT,
+					      "soft_for_ns is set and soft_ceiling is not");
 	if (l->algorithm == WEIR_LEAKY_BUCKET)
-		return refuse(error, WEIR_ELIMIT,
-			      "leaky_bucket has no soft mode: its outflow is fixed");
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "leaky_bucket has no soft mode: its outflow is fixed");
 	if (l->soft_ceiling < capacity)
-		return refuse(error, WEIR_ELIMIT, "soft_ceiling %u is below the capacity %u",
-			      l->soft_ceiling, capacity);
+		return refuse_limit(error, WEIR_ELIMIT, "soft_ceiling %u is below the capacity %u",
+				    l->soft_ceiling, capacity);
 	if (l->soft_for_ns == 0)
-		return refuse(error, WEIR_ELIMIT, "soft_ceiling is set and soft_for_ns is not");
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "soft_ceiling is set and soft_for_ns is not");
 	if (l->soft_for_ns > WEIR_SPAN_MAX_NS)
-		return refuse(error, WEIR_ELIMIT, "soft_for_ns is longer than 100 years");
+		return refuse_limit(error, WEIR_ELIMIT, "soft_for_ns is longer than 100 years");
 	return 0;
 }
 
-/* What the state of the algorithm can hold, at its fullest. */
+/* Refuses a limit whose state, at its fullest, does not fit the algorithm's words. */
 static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_error *error)
 {
 	if (l->algorithm == WEIR_SLIDING_LOG && ceiling > WEIR_LOG_MAX)
-		return refuse(error, WEIR_ELIMIT,
-			      "sliding_window_log keeps %u requests at most, not %u", WEIR_LOG_MAX,
-			      ceiling);
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "sliding_window_log keeps %u requests at most, not %u",
+				    WEIR_LOG_MAX, ceiling);
 	if (is_bucket(l) && (unsigned __int128)ceiling * l->period_ns >
 				    (unsigned __int128)l->limit * WEIR_SPAN_MAX_NS)
-		return refuse(error, WEIR_ELIMIT,
-			      "a bucket of %u takes more than 100 years to fill at %u per period",
-			      ceiling, l->limit);
+		return refuse_limit(
+			error, WEIR_ELIMIT,
+			"a bucket of %u takes more than 100 years to fill at %u per period",
+			ceiling, l->limit);
 	return 0;
 }
 
-/* A limit of 0 can hold nothing, whatever its burst or queue. */
+/* A limit of 0 holds nothing, whatever its burst or queue. */
 static uint32_t capacity_of(const struct weir_limit *l)
 {
 	if (l->limit == 0)
@@ -128,26 +133,26 @@ static uint32_t capacity_of(const struct weir_limit *l)
 	return l->burst ? l->burst : l->limit;
 }
 
-/* The finisher of MurmurHash3. It is a bijection: identities that differ never meet under one
+/* The finalizer of MurmurHash3. It is a bijection: different identities never collide under one
  * algorithm and period. */
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
 	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;
 	return x ^ x >> 33;
 }
 
-/* Names the counter. It stands in tables on disk, so it must never change. A calendar's windows
- * differ in length and are one counter all the same. */
+/* The name of the counter. Tables on disk contain it, so it must never change. All windows of a
+ * calendar are one counter although they differ in length. */
 static uint64_t name_of(const struct weir_limit *l)
 {
 	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;
-	uint64_t name = mix(mix(mix(l->algorithm) ^ period_ns) ^ l->identity);
+	uint64_t name = mix_bits(mix_bits(mix_bits(l->algorithm) ^ period_ns) ^ l->identity);
 
 	return name ? name : 1;
 }
 
-/* Soft limits go the long way: what they are told depends on a second state. */
+/* Soft limits have no quick path: their decision depends on a second state. */
 static void set_quick_way(struct weir_limit *l)
 {
 	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;
@@ -163,15 +168,16 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 	int rc;
 
 	if (!limit)
-		return refuse(error, WEIR_EINVAL, "there is no limit to check");
+		return refuse_limit(error, WEIR_EINVAL, "there is no limit to check");
 	if (limit->size != sizeof *limit)
-		return refuse(error, WEIR_EINVAL, "the limit's size is %u, not %zu: another weir?",
-			      limit->size, sizeof *limit);
+		return refuse_limit(error, WEIR_EINVAL,
+				    "the limit's size is %u, not %zu: another weir?", limit->size,
+				    sizeof *limit);
 	limit->checked = 0;
 	if (!weir_algorithm_name((int)limit->algorithm))
-		return refuse(error, WEIR_ELIMIT, "unknown algorithm %u", limit->algorithm);
+		return refuse_limit(error, WEIR_ELIMIT, "unknown algorithm %u", limit->algorithm);
 	if (limit->queue_size == UINT32_MAX)
-		return refuse(error, WEIR_ELIMIT, "queue_size is above %u", UINT32_MAX - 1);
+		return refuse_limit(error, WEIR_ELIMIT, "queue_size is above %u", UINT32_MAX - 1);
 	if ((rc = check_period(limit, error)) || (rc = check_strangers(limit, error)))
 		return rc;
 

@@ -2,7 +2,7 @@
  *
  * State: struct weir_log. Entries are in order of time; `head` is the slot of the newest. The last
  * `pending` of them all carry newest_ns and do not stand in the ring yet: a burst in one instant
- * is only a count, and whoever comes later writes them out before adding a newer stamp. In a
+ * is only a count, and a later request writes them out before it adds a newer stamp. In a
  * shared table that turns an append into one compare-and-swap of the few words beside the ring.
  *
  * Example: 2 per minute, requests at 1:00:01 and 1:00:30 (admitted), 1:00:50: two live, refused,
@@ -22,7 +22,7 @@
 
 #include "algo/amount.h"
 
-/* What to write. First flush_ns into the `flush` slots that end at the view's head, then the
+/* The change to write: first flush_ns into the `flush` slots that end at the view's head, then the
  * words. */
 struct wr_log_plan {
 	uint64_t newest_ns;
@@ -36,14 +36,14 @@ struct wr_log_plan {
 	bool needs_grow; /* the ring is too small: nothing else in the plan may be used */
 };
 
-/* Whether the fields fit each other. In shared memory they may be anything. */
+/* Whether the fields are consistent. In shared memory they may hold anything. */
 static inline bool wr_log_view_ok(const struct weir_log *v)
 {
 	return v->count <= v->capacity && v->pending <= v->count &&
 	       (v->head < v->capacity || (v->capacity == 0 && v->head == 0));
 }
 
-/* Slot `back` places before head, and after it. back, ahead <= capacity. */
+/* The slot `back` entries before head, and `ahead` entries after it. back, ahead <= capacity. */
 static inline uint32_t wr_log_slot_back(const struct weir_log *v, uint32_t back)
 {
 	return v->head >= back ? v->head - back : v->head + (v->capacity - back);
@@ -54,7 +54,8 @@ static inline uint32_t wr_log_slot_ahead(const struct weir_log *v, uint32_t ahea
 	return ahead < v->capacity - v->head ? v->head + ahead : ahead - (v->capacity - v->head);
 }
 
-/* Stamp of the i-th oldest entry, from 0. None is later than newest_ns, whatever the slot says. */
+/* The stamp of the i-th oldest entry, from 0. It is never later than newest_ns, whatever the slot
+ * holds. */
 static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 {
 	if (i >= v->count - v->pending)
@@ -66,16 +67,16 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 	return stamp < v->newest_ns ? stamp : v->newest_ns;
 }
 
-/* How many entries are younger than period_ns at now_ns; none may be later than now. The newest and
- * the oldest are looked at first: for a key that was idle or under its limit they suffice. */
+/* The number of entries younger than period_ns at now_ns; none may be later than now. The newest
+ * and the oldest are checked first: for a key that was idle or under its limit they suffice. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
 	if (v->count == 0 || now_ns < period_ns)
 		return v->count;
 
-	uint64_t out_ns = now_ns - period_ns; /* of this age or older: out */
+	uint64_t out_ns = now_ns - period_ns; /* entries of this time or earlier are out */
 	uint32_t low = 1;                     /* all before it are out */
-	uint32_t high = v->count;             /* it and all after are live */
+	uint32_t high = v->count;             /* it and all after it are live */
 
 	if (v->newest_ns <= out_ns)
 		return 0;
@@ -92,22 +93,21 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 	return v->count - low;
 }
 
-/* The time a request counts as of: a latecomer's is newest_ns. That holds for an empty log as well,
- * since what was live at the latecomer's own time may have been swept. */
+/* The time that a request counts as of; for a latecomer it is newest_ns. That holds for an empty
+ * log too: entries that were live at the latecomer's time may have been dropped. */
 static inline uint64_t wr_log_now_ns(const struct weir_log *v, uint64_t now_ns)
 {
 	return now_ns + wr_late_ns(v->newest_ns, now_ns);
 }
 
-/* A wait from the time a request counts as of, told from its own. */
+/* A wait from the time that a request counts as of, turned into one from its own time. */
 static inline uint64_t wr_log_late_wait(uint64_t late_ns, uint64_t wait_ns)
 {
 	return wait_ns && wait_ns != WEIR_NEVER ? wait_ns + late_ns : wait_ns;
 }
 
-/* The view as of now, which is wr_log_now_ns() of the caller's. When the clock stepped back,
- * entries later than now become now: they join the pending ones, so not a slot has to be written
- * for it. */
+/* The view as of now, which is the result of wr_log_now_ns(). When the clock stepped back, entries
+ * later than now become now. They join the pending ones, so that no slot has to be written. */
 static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 {
 	uint32_t low = 0;
@@ -127,14 +127,15 @@ static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 	return true;
 }
 
-/* Until a live entry leaves. A damaged ring may have a dead one among them: soon, then. */
+/* The time until a live entry leaves. A damaged ring may have a dead entry among them: then it is
+ * short. */
 static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64_t now_ns)
 {
 	return now_ns - stamp_ns < period_ns ? period_ns - (now_ns - stamp_ns) : 1;
 }
 
-/* Least wait until n fit under `ceiling`, when `added` entries of now follow the `live` ones: as
- * many of the oldest must leave as there are too many. */
+/* The shortest wait until n fit under `ceiling`, when `added` entries of now follow the `live`
+ * ones. As many of the oldest entries must leave as there are too many. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
 				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
 				    uint64_t now_ns)
@@ -152,13 +153,13 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 			   now_ns);
 }
 
-/* How many entries there are when `added` ones of now follow the `live` ones. Of more than the
- * ceiling the oldest go, as they can no longer make a difference. If there were more before,
- * because others have a larger limit, as many stay: to cut them down to this limit's size would
- * give the rest away.
+/* The number of entries when `added` ones of now follow the `live` ones. Above the ceiling the
+ * oldest entries are dropped, as they no longer matter. If the log had more before, because other
+ * participants have a larger limit, as many stay: cutting them down to this limit's size would
+ * admit the rest again.
  *
  * Example: 100 live under a limit of 100, and a request that a limit of 10 refuses and counts: the
- * oldest makes room for it, and nothing is left under the limit of 100. */
+ * oldest entry makes room for it, and nothing is left under the limit of 100. */
 static inline uint32_t wr_log_room(const struct weir_limit *l, uint32_t live, uint32_t added)
 {
 	uint32_t count = live + added < l->ceiling ? live + added : l->ceiling;
@@ -166,7 +167,7 @@ static inline uint32_t wr_log_room(const struct weir_limit *l, uint32_t live, ui
 	return count > live ? count : live;
 }
 
-/* Appends n entries of now to the `live` ones. Returns how many were added. */
+/* Appends n entries of now to the `live` ones. Returns the number of entries added. */
 static inline uint32_t wr_log_append(const struct weir_limit *l, const struct weir_log *v,
 				     uint32_t live, uint64_t n, uint64_t now_ns,
 				     struct wr_log_plan *p)
@@ -191,8 +192,8 @@ static inline uint32_t wr_log_append(const struct weir_limit *l, const struct we
 	return added;
 }
 
-/* Takes away the newest n of the `live` ones. Returns how many there were. newest_ns stays, for
- * latecomers; when none is pending any more it is no entry's stamp. */
+/* Removes the newest n of the `live` entries. Returns how many there were. newest_ns stays, for
+ * latecomers; when no entry is pending any more, it is no entry's stamp. */
 static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint64_t n,
 				   struct wr_log_plan *p)
 {
@@ -217,7 +218,7 @@ static inline struct wr_log_plan wr_log_plan_none(const struct weir_log *v, bool
 				    .rebase = rebase};
 }
 
-/* One decision under `ceiling` over a view that is ok: fills *d and *p, writes nothing else. */
+/* One decision under `ceiling` on a view that is ok: fills *d and *p, and writes nothing else. */
 static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 			       const struct weir_log *view, int64_t cost, uint64_t now_ns,
 			       struct weir_decision *d, struct wr_log_plan *p)
@@ -260,9 +261,9 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 	};
 }
 
-/* Whether n entries with the stamp charged_ns can be taken away. Only the newest can be: to take
- * some from below others' would shift those. A full log may have dropped older entries for refused
- * requests, which would be missing then. */
+/* Whether n entries with the stamp charged_ns can be removed. Only the newest can: removing entries
+ * below those of other requests would shift them. A full log may have dropped older entries for
+ * refused requests, and these would be missing. */
 static inline bool wr_log_may_return(const struct weir_limit *l, const struct weir_log *v,
 				     uint64_t n, uint64_t charged_ns)
 {
@@ -272,8 +273,9 @@ static inline bool wr_log_may_return(const struct weir_limit *l, const struct we
 	       wr_log_stamp(v, v->count - (uint32_t)n) == charged_ns;
 }
 
-/* Gives back n of a take with the stamp charged_ns, as wr_step_back() does. The entries go as of
- * their own time: none of those below them is swept for it. Returns how many went. */
+/* Gives back n of a take with the stamp charged_ns, as wr_step_back() does. The entries are removed
+ * as of their own time, so that no older entry is dropped. Returns the number of entries removed.
+ */
 static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct weir_log *view,
 					uint64_t n, uint64_t charged_ns, uint64_t now_ns,
 					struct weir_decision *d, struct wr_log_plan *p)
@@ -286,7 +288,7 @@ static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct
 	return may ? n : 0;
 }
 
-/* Appends n whatever the limit says: a request that another limit refused. */
+/* Appends n whatever the limit is: another limit refused the request. */
 static inline void wr_log_plan_charge(const struct weir_limit *l, const struct weir_log *view,
 				      uint64_t n, uint64_t now_ns, struct wr_log_plan *p)
 {
@@ -301,7 +303,7 @@ static inline void wr_log_plan_charge(const struct weir_limit *l, const struct w
 	wr_log_append(l, &v, live, n, now_ns, p);
 }
 
-/* Least wait until n pass under `ceiling` if nobody else asks; 0: they would now. */
+/* The shortest wait until n pass under `ceiling` if no other request comes; 0: they pass now. */
 static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 				   const struct weir_log *view, uint64_t n, uint64_t now_ns)
 {
@@ -316,14 +318,14 @@ static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 	return wr_log_late_wait(then_ns - now_ns, wait_ns);
 }
 
-/* Writes the pending stamps of the view into their slots. Writing them twice does no harm. */
+/* Writes the pending stamps of the view into their slots. Writing them twice is harmless. */
 static inline void wr_log_flush(const struct weir_log *v, const struct wr_log_plan *p)
 {
 	for (uint32_t i = 0; i < p->flush; i++)
 		__atomic_store_n(&v->stamps[wr_log_slot_back(v, i)], p->flush_ns, __ATOMIC_RELAXED);
 }
 
-/* Carries out a plan on a log that nobody else touches. */
+/* Carries out a plan on a log that no other thread uses. */
 static inline void wr_log_commit(struct weir_log *log, const struct wr_log_plan *p)
 {
 	wr_log_flush(log, p);

@@ -23,8 +23,8 @@ struct wr_narrow {
 	uint64_t taken;
 };
 
-/* The elapsed time that gives back 2^62, rounded up so that it fills any bucket, or 0 where the
- * arithmetic here is not for the limit: for limit_check. */
+/* The elapsed time that gives back 2^62, rounded up so that it fills any bucket; 0 for a limit that
+ * does not fit. Called by weir_limit_check(). */
 static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 {
 	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
@@ -39,8 +39,9 @@ static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
 	return l->narrow_ns != 0 && (uint64_t)cost - 1 < l->capacity;
 }
 
-/* Takes `cost`, for which wr_narrow_fits(), if that is a simple matter. now_ns is below 2^63, so a
- * state with the 33rd bit of taken, the top bit of s0, is ahead of it like a latecomer's. */
+/* Takes `cost`, for which wr_narrow_fits() is true. Returns false and changes nothing in the rare
+ * cases. now_ns is below 2^63, so a state with the 33rd bit of taken, the top bit of s0, looks like
+ * that of a latecomer. */
 static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint32_t s1,
 				  uint64_t cost, uint64_t now_ns, struct wr_narrow *b)
 {
@@ -51,7 +52,7 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
 	if (elapsed < l->narrow_ns && due > drained) {
-		if (elapsed >= l->period_ns) /* then s1 > limit, and both can be less */
+		if (elapsed >= l->period_ns) /* then s1 > limit, and both can be lowered */
 			return false;
 		b->since_ns = s0;
 		b->taken = s1 + cost;
@@ -64,7 +65,7 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
 }
 
-/* Whether the bucket is full by then, without a division. */
+/* Whether the bucket is full at that time, without a division. */
 static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 				     uint64_t now_ns, uint64_t then_ns)
 {
@@ -75,7 +76,7 @@ static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr
 	return span_ns >= l->narrow_ns || b->backlog <= span_ns * l->limit;
 }
 
-/* What is in use, as harm.h counts it: the backlog by the period. */
+/* The amount in use, as harm.h counts it: the backlog divided by the period. */
 static inline unsigned wr_narrow_harm(const struct weir_limit *l, const struct wr_narrow *b)
 {
 	return wr_harm_of_quotient(b->backlog, (unsigned)l->harm_base);

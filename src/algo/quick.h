@@ -4,20 +4,20 @@
  * the window, and without the rare cases, which it leaves to fixed.h by saying no.
  *
  * Example: 5 per minute, three taken in the window that began at 2:00:00, a fourth at 2:00:30: 30 s
- * are less than a minute, so it is that window; one is left, and it is as good as new in 30 s.
+ * are less than a minute, so it is that window; one is left, and the counter is reset in 30 s.
  */
 #ifndef WR_ALGO_QUICK_H
 #define WR_ALGO_QUICK_H
 
 #include "algo/amount.h"
 
-/* Length of the window, or 0 where it is not a whole multiple since the epoch. */
+/* The length of the window, or 0 if windows are not whole multiples since the epoch. */
 static inline uint64_t wr_fixed_quick_ns(const struct weir_limit *l)
 {
 	return l->window_end_ns ? 0 : l->period_ns;
 }
 
-/* Count after the take, or 0 when it is not so simple. */
+/* The count after the take, or 0 in the rare cases. */
 static inline uint64_t wr_fixed_quick(const struct weir_limit *l, uint64_t start_ns, uint32_t count,
 				      int64_t cost, uint64_t now_ns)
 {

@@ -29,20 +29,20 @@ static inline bool wr_soft_mode(const struct weir_limit *l)
 	return l->ceiling > l->capacity;
 }
 
-/* How long without excess arms again. */
+/* The time without excess after which the overshoot is armed again. */
 static inline uint64_t wr_soft_period_ns(const struct weir_limit *l)
 {
 	return l->period_ns ? l->period_ns : l->window_end_ns - l->window_start_ns;
 }
 
-/* Least quantum by which UINT32_MAX of them are longer than the grace. */
+/* The smallest quantum for which UINT32_MAX quanta are longer than the grace. */
 static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
 {
 	return l->soft_for_ns / UINT32_MAX + 1;
 }
 
-/* The last excess as of now: one from further ahead than rounding, latecomers and clocks that
- * differ a little explain (the clock stepped back) happened now. */
+/* The last excess as of now. If it is further ahead than rounding, latecomers and small differences
+ * of clocks explain (the clock stepped back), it counts as happening now. */
 static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
 				       uint64_t now_ns)
 {
@@ -53,7 +53,7 @@ static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct 
 	return ahead ? now_ns : soft->s0;
 }
 
-/* From the first excess to now. */
+/* The time from the first excess to now. */
 static inline uint64_t wr_soft_age_ns(const struct weir_limit *l, const struct weir_state *soft,
 				      uint64_t now_ns)
 {
@@ -83,8 +83,8 @@ static inline enum wr_soft_phase wr_soft_phase(const struct weir_limit *l,
 	return WR_SOFT_SPENT;
 }
 
-/* Brings a last excess from too far ahead to now, so that the waits told from here on stay true.
- * Returns whether *soft changed. */
+/* Moves a last excess that is too far ahead to now, so that the waits reported from now on are
+ * correct. Returns whether *soft changed. */
 static inline bool wr_soft_carry(const struct weir_limit *l, struct weir_state *soft,
 				 uint64_t now_ns)
 {
@@ -95,7 +95,7 @@ static inline bool wr_soft_carry(const struct weir_limit *l, struct weir_state *
 	return ahead;
 }
 
-/* Notes an excess. Returns whether *soft changed. */
+/* Records an excess. Returns whether *soft changed. */
 static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *soft,
 				uint64_t now_ns)
 {
@@ -103,7 +103,7 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	uint64_t quantum_ns = wr_soft_quantum(l);
 
 	if (wr_soft_armed(l, soft, now_ns)) {
-		soft->s0 = now_ns ? now_ns : 1; /* 0 would say armed */
+		soft->s0 = now_ns ? now_ns : 1; /* 0 would mean armed */
 		soft->s1 = 0;
 		return true;
 	}
@@ -122,7 +122,7 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	return true;
 }
 
-/* Until the overshoot is armed. */
+/* The time until the overshoot is armed. */
 static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns)
 {
@@ -131,9 +131,9 @@ static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 	return wr_soft_last_ns(l, soft, now_ns) + wr_soft_period_ns(l) - now_ns;
 }
 
-/* Least wait of a refused request, from its waits under the capacity and under the ceiling. *soft
- * is as it stands after the refusal. The ceiling's wait holds if the grace lasts until then, or
- * else once the overshoot is armed again. */
+/* The shortest wait of a refused request, from its waits under the capacity and under the ceiling.
+ * *soft is the state after the refusal. The wait under the ceiling holds if the grace lasts until
+ * then, or else once the overshoot is armed again. */
 static inline uint64_t wr_soft_retry_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns,
 					   uint64_t capacity_wait_ns, uint64_t ceiling_wait_ns)

@@ -1,4 +1,4 @@
-/* One switch over the algorithms whose state is a struct weir_state, for algo.c and the store. */
+/* Dispatches to the algorithms whose state is a struct weir_state; for algo.c and the store. */
 #ifndef WR_ALGO_STEP_H
 #define WR_ALGO_STEP_H
 
@@ -7,10 +7,10 @@
 #include "algo/leaky.h"
 #include "algo/token.h"
 
-/* One decision under `ceiling`: l->capacity, or in the overshoot of soft mode l->ceiling. Fills *d,
- * changes *s and returns whether it did. The limit is checked and no log. */
-static inline bool wr_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
-			   int64_t cost, uint64_t now_ns, struct weir_decision *d)
+/* One decision under `ceiling`: l->capacity, or l->ceiling in the overshoot of soft mode. Fills *d,
+ * changes *s and returns whether it did. The limit is checked and not a log. */
+static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
+				int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
 	switch (l->algorithm) {
 	case WEIR_TOKEN_BUCKET:
@@ -25,9 +25,9 @@ static inline bool wr_step(const struct weir_limit *l, uint32_t ceiling, struct 
 	return wr_bucket_shut(cost, d);
 }
 
-/* Undoes n of a take, as far as that can admit no more than if the take had never been: only where
- * it was counted, and only what has not come back by itself. charged_ns is the take's. Returns how
- * much it was, in whole units; 0 does not say that *s is unchanged. */
+/* Undoes n of a take, but never admits more than if the take had not happened: only where the take
+ * was counted, and only the part that has not come back by itself. charged_ns is that of the take's
+ * decision. Returns the number of whole units. *s may change even if it returns 0. */
 static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				    uint64_t charged_ns, uint64_t now_ns)
 {
@@ -44,7 +44,7 @@ static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_stat
 	return 0;
 }
 
-/* Least wait until n pass under `ceiling`, for limits that can be soft. */
+/* The shortest wait until n pass under `ceiling`, for limits that can be soft. */
 static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 			       const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -59,8 +59,8 @@ static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 	return WEIR_NEVER;
 }
 
-/* Charges n whatever the limit says: for a request that another limit refused, under
- * WEIR_COUNT_REJECTED, or for what other nodes took. Returns whether *s changed. */
+/* Charges n whatever the limit is: for a request that another limit refused, under
+ * WEIR_COUNT_REJECTED, or for takes of other nodes. Returns whether *s changed. */
 static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 			     uint64_t now_ns)
 {

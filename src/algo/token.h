@@ -46,7 +46,8 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back n of a take: what of them cannot have flown in again since. As wr_step_back(). */
+/* Gives back the part of n taken tokens that cannot have flowed in again since. As wr_step_back().
+ */
 static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {
@@ -56,7 +57,7 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 
 	now_ns += b.late_ns;
-	/* The clock stepped back since the take: how much flowed in cannot be told. */
+	/* The clock stepped back since the take: it is unknown how much flowed in. */
 	if (charged_ns > now_ns && charged_ns - now_ns > WR_SKEW_NS)
 		return 0;
 	n = wr_bucket_give(&b, l, n, now_ns > charged_ns ? now_ns - charged_ns : 0, now_ns);
@@ -65,7 +66,7 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	return n;
 }
 
-/* Least wait until n pass under `ceiling` if nobody else asks; 0: they would now. */
+/* The shortest wait until n pass under `ceiling` if no other request comes; 0: they pass now. */
 static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceiling,
 				     const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -77,8 +78,8 @@ static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceilin
 	return wr_bucket_wait(&b, l, ceiling, n);
 }
 
-/* Takes n whatever there is: others took them from what is one bucket with this one. It goes below
- * empty, and what flows in fills that up first. As much as the state can hold. */
+/* Takes n whatever the bucket holds: other nodes took them from the same bucket. The bucket goes
+ * below empty, as far as the state can hold it, and what flows in fills that up first. */
 static inline bool wr_token_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {

@@ -1,3 +1,5 @@
+/* Memory for many objects of one lifetime, such as a set of rules: blocks from malloc, freed
+ * together. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -19,7 +21,8 @@ void wr_arena_init(struct wr_arena *arena, size_t max)
 	*arena = (struct wr_arena){.max = max};
 }
 
-/* A multiple of the alignment, so that a block ends aligned. */
+/* The size of a block for an allocation of `size` bytes, rounded up so that the block ends aligned.
+ */
 static size_t least_size(size_t size)
 {
 	const size_t align = alignof(max_align_t);
@@ -27,7 +30,8 @@ static size_t least_size(size_t size)
 	return (size + sizeof(struct wr_arena_block) + align - 1) / align * align;
 }
 
-/* Large blocks as the arena grows: few mallocs for big rule sets, little waste for small ones. */
+/* Blocks become larger as the arena grows. Large rule sets need few mallocs, and small ones waste
+ * little. */
 static size_t block_size(const struct wr_arena *arena, size_t size)
 {
 	size_t usual = arena->held < BLOCK_BYTES        ? BLOCK_BYTES / 16
@@ -40,7 +44,7 @@ static size_t block_size(const struct wr_arena *arena, size_t size)
 	return size < HUGE_PAGE / 2 ? size : (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
-/* What is looked up at random is as fast as its pages are found: large blocks ask for huge ones. */
+/* Large blocks ask for huge pages, because random lookups in them are bound by TLB misses. */
 static struct wr_arena_block *new_block(size_t total)
 {
 	struct wr_arena_block *block;
@@ -53,7 +57,7 @@ static struct wr_arena_block *new_block(size_t total)
 	return block;
 }
 
-static int grow(struct wr_arena *arena, size_t size)
+static int add_block(struct wr_arena *arena, size_t size)
 {
 	size_t total = block_size(arena, size);
 	struct wr_arena_block *block;
@@ -73,14 +77,14 @@ static int grow(struct wr_arena *arena, size_t size)
 	return 0;
 }
 
-/* Neither aligned nor zeroed. */
-static char *take(struct wr_arena *arena, size_t size)
+/* Returns memory that is neither aligned nor zeroed, or NULL. */
+static char *take_bytes(struct wr_arena *arena, size_t size)
 {
 	char *memory;
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	if (size > (size_t)(arena->end - arena->at) && grow(arena, size) != 0)
+	if (size > (size_t)(arena->end - arena->at) && add_block(arena, size) != 0)
 		return NULL;
 	memory = arena->at;
 	arena->at += size;
@@ -89,7 +93,7 @@ static char *take(struct wr_arena *arena, size_t size)
 
 static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 {
-	size_t slack = align - 1; /* a fresh block may begin anywhere */
+	size_t slack = align - 1; /* a new block may start unaligned */
 	size_t odd;
 	char *memory;
 
@@ -99,12 +103,12 @@ static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 	if (odd && align - odd <= (size_t)(arena->end - arena->at))
 		arena->at += align - odd;
 	if ((uintptr_t)arena->at % align || size > (size_t)(arena->end - arena->at)) {
-		if (grow(arena, size + slack) != 0)
+		if (add_block(arena, size + slack) != 0)
 			return NULL;
 		odd = (uintptr_t)arena->at % align;
 		arena->at += odd ? align - odd : 0;
 	}
-	memory = take(arena, size ? size : 1);
+	memory = take_bytes(arena, size ? size : 1);
 	return memory ? memset(memory, 0, size) : NULL;
 }
 
@@ -120,7 +124,7 @@ void *wr_arena_alloc_line(struct wr_arena *arena, size_t size)
 
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len)
 {
-	char *copy = take(arena, len + 1);
+	char *copy = take_bytes(arena, len + 1);
 
 	if (!copy)
 		return NULL;

@@ -1,4 +1,4 @@
-/* Memory with one owner: many allocations, one free, a maximum set at birth. */
+/* Memory with one owner: many allocations, one free, and a maximum that is set by init. */
 #ifndef WR_BASE_ARENA_H
 #define WR_BASE_ARENA_H
 
@@ -16,13 +16,14 @@ struct wr_arena {
 
 void wr_arena_init(struct wr_arena *arena, size_t max);
 
-/* Zeroed memory aligned for any object; NULL when malloc or the maximum says no. */
+/* Returns zeroed memory aligned for any object. Returns NULL if malloc fails or the maximum would
+ * be exceeded. */
 void *wr_arena_alloc(struct wr_arena *arena, size_t size);
 
-/* The same on a cache line (64 bytes). */
+/* The same, aligned to a cache line (64 bytes). */
 void *wr_arena_alloc_line(struct wr_arena *arena, size_t size);
 
-/* A copy with a zero behind it. */
+/* Returns a copy of the bytes followed by a zero byte, or NULL. */
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len);
 
 void wr_arena_free(struct wr_arena *arena);

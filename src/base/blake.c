@@ -1,3 +1,4 @@
+/* BLAKE2s as in RFC 7693; central and limiter name keys and nodes with it. */
 #include "base/blake.h"
 
 #include <string.h>
@@ -20,44 +21,44 @@ static const uint8_t order[ROUNDS][16] = {
 	{10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
 };
 
-static uint32_t load(const uint8_t *at)
+static uint32_t load_word(const uint8_t *at)
 {
 	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
 	       (uint32_t)at[3] << 24;
 }
 
-static uint32_t turn(uint32_t word, unsigned bits)
+static uint32_t rotate(uint32_t word, unsigned bits)
 {
 	return word >> bits | word << (32 - bits);
 }
 
-/* The words are named by constants, so that they stay in registers. */
+/* The indices are constants after inlining, so that the words stay in registers. */
 static inline __attribute__((always_inline)) void
-mix(uint32_t v[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x, uint32_t y)
+mix_quarter(uint32_t v[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x, uint32_t y)
 {
 	v[a] += v[b] + x;
-	v[d] = turn(v[d] ^ v[a], 16);
+	v[d] = rotate(v[d] ^ v[a], 16);
 	v[c] += v[d];
-	v[b] = turn(v[b] ^ v[c], 12);
+	v[b] = rotate(v[b] ^ v[c], 12);
 	v[a] += v[b] + y;
-	v[d] = turn(v[d] ^ v[a], 8);
+	v[d] = rotate(v[d] ^ v[a], 8);
 	v[c] += v[d];
-	v[b] = turn(v[b] ^ v[c], 7);
+	v[b] = rotate(v[b] ^ v[c], 7);
 }
 
 static void mix_all(uint32_t v[16], const uint32_t m[16], const uint8_t s[16])
 {
-	mix(v, 0, 4, 8, 12, m[s[0]], m[s[1]]);
-	mix(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);
-	mix(v, 2, 6, 10, 14, m[s[4]], m[s[5]]);
-	mix(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);
-	mix(v, 0, 5, 10, 15, m[s[8]], m[s[9]]);
-	mix(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);
-	mix(v, 2, 7, 8, 13, m[s[12]], m[s[13]]);
-	mix(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);
+	mix_quarter(v, 0, 4, 8, 12, m[s[0]], m[s[1]]);
+	mix_quarter(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);
+	mix_quarter(v, 2, 6, 10, 14, m[s[4]], m[s[5]]);
+	mix_quarter(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);
+	mix_quarter(v, 0, 5, 10, 15, m[s[8]], m[s[9]]);
+	mix_quarter(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);
+	mix_quarter(v, 2, 7, 8, 13, m[s[12]], m[s[13]]);
+	mix_quarter(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);
 }
 
-static void compress(struct wr_blake *blake, uint32_t last)
+static void compress_block(struct wr_blake *blake, uint32_t last)
 {
 	uint32_t v[16], m[16];
 
@@ -69,7 +70,7 @@ static void compress(struct wr_blake *blake, uint32_t last)
 	v[13] ^= (uint32_t)(blake->fed >> 32);
 	v[14] ^= last;
 	for (unsigned i = 0; i < 16; i++)
-		m[i] = load(blake->block + (size_t)4 * i);
+		m[i] = load_word(blake->block + (size_t)4 * i);
 	for (unsigned round = 0; round < ROUNDS; round++)
 		mix_all(v, m, order[round]);
 	for (unsigned i = 0; i < 8; i++)
@@ -84,7 +85,7 @@ void wr_blake_begin(struct wr_blake *blake)
 	blake->held = 0;
 }
 
-/* The last block is another one than the others: a full one waits until more comes. */
+/* The last block is compressed differently, so a full block is held until more bytes arrive. */
 void wr_blake_feed(struct wr_blake *blake, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;
@@ -94,7 +95,7 @@ void wr_blake_feed(struct wr_blake *blake, const void *bytes, size_t len)
 
 		if (blake->held == WR_BLAKE_BLOCK) {
 			blake->fed += WR_BLAKE_BLOCK;
-			compress(blake, 0);
+			compress_block(blake, 0);
 			blake->held = 0;
 		}
 		room = WR_BLAKE_BLOCK - blake->held;
@@ -110,7 +111,7 @@ void wr_blake_end(struct wr_blake *blake, uint8_t digest[WR_BLAKE_BYTES])
 {
 	memset(blake->block + blake->held, 0, WR_BLAKE_BLOCK - blake->held);
 	blake->fed += blake->held;
-	compress(blake, UINT32_MAX);
+	compress_block(blake, UINT32_MAX);
 	for (unsigned i = 0; i < WR_BLAKE_BYTES; i++)
 		digest[i] = (uint8_t)(blake->h[i / 4] >> 8 * (i % 4));
 }

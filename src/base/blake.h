@@ -1,7 +1,7 @@
-/* BLAKE2s (RFC 7693) without a key, cut to 16 bytes: names that have to be the same on every node
- * and for ever, so no secret can go in, and that nobody may be able to make collide. Several times
- * slower than base/hash.h. Written here because libweir links no library that has one: OpenSSL is
- * for the layers above it. */
+/* BLAKE2s (RFC 7693) without a key, cut to 16 bytes. For names that are the same on every node and
+ * do not change between versions, so that no secret can be part of them, and that a client cannot
+ * make collide. Several times slower than base/hash.h. It is implemented here because libweir links
+ * no library that has it: OpenSSL is for the layers above. */
 #ifndef WR_BASE_BLAKE_H
 #define WR_BASE_BLAKE_H
 
@@ -13,8 +13,8 @@
 
 struct wr_blake {
 	uint32_t h[8];
-	uint64_t fed; /* bytes that went into h */
-	size_t held;  /* … and that are in block */
+	uint64_t fed; /* bytes compressed into h */
+	size_t held;  /* bytes in block that are not compressed yet */
 	uint8_t block[WR_BLAKE_BLOCK];
 };
 

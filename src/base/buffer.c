@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <weir/error.h>
+
 #include "base/assert.h"
 
 #define FIRST_BYTES 64u
@@ -35,7 +37,7 @@ void wr_buf_free(struct wr_buf *buf)
 void wr_buf_clear(struct wr_buf *buf)
 {
 	buf->len = 0;
-	buf->failed = false;
+	buf->failed = 0;
 	if (buf->ptr)
 		buf->ptr[0] = '\0';
 }
@@ -47,8 +49,10 @@ char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 
 	if (buf->failed)
 		return NULL;
-	if (more > buf->max - buf->len)
-		goto fail;
+	if (more > buf->max - buf->len) {
+		buf->failed = WEIR_EROOM;
+		return NULL;
+	}
 	if (buf->ptr && more < buf->cap - buf->len)
 		return buf->ptr + buf->len;
 	wr_assert(!buf->fixed); /* the maximum of a fixed buffer is its memory */
@@ -56,15 +60,14 @@ char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 		cap *= 2;
 	cap = cap <= buf->max ? cap : buf->max + 1;
 	larger = realloc(buf->ptr, cap);
-	if (!larger)
-		goto fail;
+	if (!larger) {
+		buf->failed = WEIR_EMEMORY;
+		return NULL;
+	}
 	buf->ptr = larger;
 	buf->cap = cap;
 	buf->ptr[buf->len] = '\0';
 	return buf->ptr + buf->len;
-fail:
-	buf->failed = true;
-	return NULL;
 }
 
 void wr_buf_commit(struct wr_buf *buf, size_t used)

@@ -23,7 +23,7 @@ struct wr_buf {
 	size_t cap; /* bytes at ptr, the zero byte included */
 	size_t max; /* bytes of content that the buffer may hold */
 	bool fixed; /* the memory is the caller's and does not grow */
-	bool failed;
+	int failed; /* 0, WEIR_EROOM: the maximum, WEIR_EMEMORY: no memory */
 };
 
 /* An empty buffer that allocates its memory. The owner calls wr_buf_free(). */
@@ -83,7 +83,7 @@ char *wr_buf_release(struct wr_buf *buf, size_t *len);
 
 static inline bool wr_buf_failed(const struct wr_buf *buf)
 {
-	return buf->failed;
+	return buf->failed != 0;
 }
 
 /* The content, valid until the next call that changes the buffer. Its ptr is never NULL. */

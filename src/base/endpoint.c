@@ -1,3 +1,4 @@
+/* Reads and writes listen addresses and URLs of options. */
 #include "base/endpoint.h"
 
 #include <arpa/inet.h>
@@ -6,14 +7,14 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define SHOWN_MAX 120 /* of a text in an error */
+#define SHOWN_MAX 120 /* bytes of a text that an error message quotes */
 
 static bool is_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* strchr finds the zero behind the set, too. */
+/* Excludes the zero byte, which strchr finds at the end of the set. */
 static bool is_one_of(char c, const char *set)
 {
 	return c && strchr(set, c);
@@ -40,7 +41,7 @@ static bool parse_port(struct weir_str text, uint16_t *port)
 	return value >= 1 && value <= 65535;
 }
 
-/* Letters, digits, dots, hyphens and underscores (which some name servers have). */
+/* Letters, digits, dots, hyphens, and underscores, which some name servers allow. */
 static bool is_name(struct weir_str host)
 {
 	if (host.len == 0 || host.len > WR_HOST_MAX || host.ptr[0] == '-' || host.ptr[0] == '.')
@@ -112,7 +113,7 @@ static int parse_unix(struct weir_str text, struct wr_endpoint *endpoint, struct
 	return 0;
 }
 
-/* Where the colon before the port is, or text.len: not one inside [brackets]. */
+/* The index of the colon before the port, or text.len. A colon inside [brackets] does not count. */
 static size_t find_port(struct weir_str text)
 {
 	size_t bracket = 0;
@@ -160,7 +161,7 @@ bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b)
 	       wr_str_equal_nocase(wr_str(a->host), wr_str(b->host));
 }
 
-/* What RFC 3986 lets a path have, and nothing else: no blanks, quotes or `$`. */
+/* Only characters that RFC 3986 allows in a path: no blanks, quotes or `$`. */
 static bool is_path(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)
@@ -195,7 +196,8 @@ int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *er
 	} else if (!wr_str_begins(text, WR_STR("unix:"))) {
 		return not_usable(error, text, "does not begin with http://, https:// or unix:");
 	}
-	/* Said without the text: what stands before an @ is a password more often than not. */
+	/* The message does not quote the text, because the part before an @ is usually a password.
+	 */
 	if (wr_str_has(wr_str_first(rest, wr_str_find(rest, '/')), '@'))
 		return wr_error(error, WEIR_EINVAL, "a URL here has no user or password");
 	if (wr_str_begins(rest, WR_STR("unix:")))

@@ -1,4 +1,4 @@
-/* Where to listen and whom to connect to, as flags write it. */
+/* Addresses to listen on or to connect to, as options spell them. */
 #ifndef WR_BASE_ENDPOINT_H
 #define WR_BASE_ENDPOINT_H
 
@@ -9,15 +9,15 @@
 #include <weir/rules.h>
 
 enum wr_endpoint_kind {
-	WR_ENDPOINT_ANY,  /* a port of all addresses */
-	WR_ENDPOINT_NAME, /* a name to be looked up */
+	WR_ENDPOINT_ANY,  /* a port on all addresses */
+	WR_ENDPOINT_NAME, /* a name that DNS resolves */
 	WR_ENDPOINT_V4,
 	WR_ENDPOINT_V6,
 	WR_ENDPOINT_UNIX,
 };
 
-#define WR_HOST_MAX 253      /* of a name, as DNS has it */
-#define WR_UNIX_PATH_MAX 107 /* sun_path without its zero */
+#define WR_HOST_MAX 253      /* bytes of a DNS name */
+#define WR_UNIX_PATH_MAX 107 /* bytes of sun_path without its zero byte */
 #define WR_ENDPOINT_TEXT 272
 
 struct wr_endpoint {
@@ -34,10 +34,11 @@ struct wr_endpoint_list {
 	struct wr_endpoint items[WR_ENDPOINTS_MAX];
 };
 
-/* To listen at: PORT, :PORT, *:PORT, HOST:PORT, [V6]:PORT, unix:/path. WEIR_EINVAL. */
+/* Reads an address to listen on: PORT, :PORT, *:PORT, HOST:PORT, [V6]:PORT, unix:/path. Returns 0
+ * or WEIR_EINVAL. */
 int wr_endpoint_parse(struct weir_str text, struct wr_endpoint *endpoint, struct weir_error *error);
 
-/* "127.0.0.1:8080", "[::1]:8080", "unix:/run/x", "*:8080"; returns its length. */
+/* Writes "127.0.0.1:8080", "[::1]:8080", "unix:/run/x" or "*:8080" and returns its length. */
 size_t wr_endpoint_text(const struct wr_endpoint *endpoint, char text[WR_ENDPOINT_TEXT]);
 
 bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b);
@@ -48,9 +49,9 @@ struct wr_url {
 	struct weir_str path; /* from the slash, within the text that was parsed; may be empty */
 };
 
-/* http://HOST[:PORT][/PATH], https://…, unix:/path, http://unix:/path. No user, query or
- * fragment; what is not an URL character is refused, so a URL holds neither blanks nor quotes.
- * WEIR_EINVAL. */
+/* Reads http://HOST[:PORT][/PATH], https://…, unix:/path or http://unix:/path. Returns 0 or
+ * WEIR_EINVAL. A user, a query and a fragment are errors. So is every character that RFC 3986 does
+ * not allow in a URL, such as a blank or a quote. */
 int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *error);
 
 #endif

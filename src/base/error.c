@@ -1,3 +1,4 @@
+/* Fills a struct weir_error; used by every layer that reports an error with a text. */
 #include "base/error.h"
 
 #include <errno.h>

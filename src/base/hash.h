@@ -1,5 +1,5 @@
-/* Keyed hashing. A table has a secret of its own, so a client cannot aim at a row or at another
- * key. */
+/* Keyed hashing. Each table has its own secret, so that a client cannot choose keys that fall into
+ * one row or collide with another key. */
 #ifndef WR_BASE_HASH_H
 #define WR_BASE_HASH_H
 
@@ -11,14 +11,14 @@
 
 #define WR_SECRET_BYTES 192
 
-/* Identifies a key in a table and names its candidate rows, its home in them and its hint, so that
- * a table of any size can be rebuilt from its cells. */
+/* The hash of a key. It identifies the key in a table. The key's two rows, its home cell and its
+ * hint follow from it, so that a table of another size can be rebuilt from the cells. */
 struct wr_key {
 	uint64_t tag;
 };
 
-/* `identity` keeps the counters of different limits on one key apart; it is well mixed already
- * (weir_limit_check does that). */
+/* Hashes a key. `identity` keeps counters of different limits on one key apart. weir_limit_check()
+ * has mixed its bits already. */
 static inline struct wr_key wr_hash_key(const uint8_t *secret, const void *bytes, size_t len,
 					uint64_t identity)
 {

@@ -84,11 +84,16 @@ void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text)
 		wr_json_null(json);
 }
 
-void wr_json_key(struct wr_json_out *json, const char *name)
+void wr_json_key_str(struct wr_json_out *json, struct weir_str name)
 {
-	wr_json_string(json, wr_str(name));
+	wr_json_string(json, name);
 	wr_buf_add_char(json->buf, ':');
 	json->comma = false;
+}
+
+void wr_json_key(struct wr_json_out *json, const char *name)
+{
+	wr_json_key_str(json, wr_str(name));
 }
 
 /* Controls of eight bits, line separators, and marks that change the direction of text. */

@@ -41,6 +41,7 @@ void wr_json_end_array(struct wr_json_out *json);
 
 /* The name of the member whose value is written next. The name is escaped like a string. */
 void wr_json_key(struct wr_json_out *json, const char *name);
+void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
 
 /* A string. '"', '\', controls of ASCII and DEL are escaped; bytes above ASCII are copied, so the
  * text has to be UTF-8. */

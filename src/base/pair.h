@@ -1,7 +1,7 @@
-/* Two words changed as one: a 16-byte compare-and-swap and the load that goes with it.
+/* A pair of words that changes as one: a 16-byte compare-and-swap and the matching load.
  *
- * Written as an instruction, because GCC turns its 16-byte __atomic builtins into calls to
- * libatomic, which may take a lock that other processes do not see. */
+ * It is inline assembly, because GCC turns 16-byte __atomic builtins into calls to libatomic, which
+ * may take a lock that other processes do not see. */
 #ifndef WR_BASE_PAIR_H
 #define WR_BASE_PAIR_H
 
@@ -20,7 +20,7 @@
 #endif
 #endif
 
-/* ThreadSanitizer does not look into assembly: tell it what the instruction does. */
+/* ThreadSanitizer does not look into assembly, so its annotations describe the instruction. */
 #ifdef WR_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
@@ -41,7 +41,8 @@ static inline bool wr_pair_equal(struct wr_pair a, struct wr_pair b)
 	return a.lo == b.lo && a.hi == b.hi;
 }
 
-/* Full barrier either way. On failure *expected becomes what was found. */
+/* Returns whether the swap succeeded. A full barrier in both cases. On failure *expected becomes
+ * the current value. */
 static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, struct wr_pair desired)
 {
 	bool done;
@@ -59,9 +60,9 @@ static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, str
 	return done;
 }
 
-/* Both words as one writer left them. The low word is read again: it names the moment (a time, a
- * tag, a pointer with its generation), so an unchanged one means nobody wrote in between. Whoever
- * acts on the pair does so by wr_pair_cas, which checks all 128 bits. */
+/* Reads both words as one writer left them. The low word is read twice. It changes with every write
+ * (a time, a tag, a pointer with its generation), so an unchanged one means that there was no write
+ * in between. A caller that acts on the pair uses wr_pair_cas(), which compares all 128 bits. */
 static inline struct wr_pair wr_pair_load(const struct wr_pair *at)
 {
 	struct wr_pair seen;

@@ -1,3 +1,4 @@
+/* Reads, creates and compares secrets in files: tokens of the admin API and keys of the gateway. */
 #include "base/secret.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static int check_rights(int fd, const char *path, struct weir_error *error)
 		return wr_error(error, WEIR_EACCESS, "%s is not a regular file", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
 		return wr_error(error, WEIR_EACCESS,
-				"%s belongs to user %u, who is neither this one nor root", path,
+				"%s belongs to user %u, neither to this user nor to root", path,
 				(unsigned)st.st_uid);
 	if (st.st_mode & 077)
 		return wr_error(error, WEIR_EACCESS, "%s is open to others: chmod 600 it", path);
@@ -31,7 +32,7 @@ static int check_rights(int fd, const char *path, struct weir_error *error)
 
 int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error)
 {
-	char text[WR_SECRET_MAX + 3]; /* one more than a key with its line end */
+	char text[WR_SECRET_MAX + 3]; /* one byte more than the longest secret with its line end */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t len;
 	int rc;

@@ -11,19 +11,20 @@
 #define WR_SECRET_MAX 256u
 
 struct wr_secret {
-	size_t len; /* 0: there is none */
+	size_t len; /* 0: no secret */
 	char text[WR_SECRET_MAX];
 };
 
-/* Reads the file. WEIR_EACCESS: it belongs to a user who is neither this one nor root, or its mode
- * lets others in; WEIR_EFORMAT: it does not hold a key; WEIR_ESYS, with errno: it cannot be read.
- */
+/* Reads the file. Returns 0 or
+ *   WEIR_EACCESS  the owner is neither the user of this process nor root, or others may read it
+ *   WEIR_EFORMAT  the file holds no usable secret
+ *   WEIR_ESYS     the file cannot be read; errno says why */
 int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error);
 
-/* Makes a file with a new random key, mode 0600, in the place of one that is there. */
+/* Creates a file of mode 0600 with a new random secret. Replaces a file of that name. */
 int wr_secret_make(const char *path, struct weir_error *error);
 
-/* Whether `text` is the key. The time it takes depends on neither of them. */
+/* Whether `text` is the secret. The time of the comparison depends on neither of them. */
 bool wr_secret_is(const struct wr_secret *key, const char *text, size_t len);
 
 #endif

@@ -1,3 +1,4 @@
+/* Reads and writes sizes of options and rule files. */
 #include "base/size.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 static const char letters[] = "KMGT";
 
-/* How often 1024 the letter at the front stands for; 0: none does. */
+/* The power of 1024 that the first letter means; 0: none. */
 static unsigned power_of(struct weir_str unit)
 {
 	for (unsigned i = 0; unit.len && letters[i]; i++)

@@ -1,4 +1,4 @@
-/* Small things to do with a struct weir_str. Case is ASCII's: no locale. */
+/* Functions on struct weir_str. Case is that of ASCII in any locale. */
 #ifndef WR_BASE_STR_H
 #define WR_BASE_STR_H
 
@@ -69,7 +69,7 @@ static inline bool wr_str_has(struct weir_str s, char c)
 	return wr_str_find(s, c) < s.len;
 }
 
-/* Without blanks and tabs at both ends. */
+/* The text without blanks and tabs at both ends. */
 static inline struct weir_str wr_str_trim(struct weir_str s)
 {
 	while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {

@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WR_UTF8_UNKNOWN "\xef\xbf\xbd" /* U+FFFD: what stands for a byte that is no part of any */
+#define WR_UTF8_UNKNOWN                                                                            \
+	"\xef\xbf\xbd" /* U+FFFD, which replaces a byte that is no part of a character */
 
-/* Bytes of the character at the front, or 0: they are none. `left` is not 0. */
+/* Returns the length of the first character, or 0 if the bytes are no character. `left` is not 0.
+ */
 static inline size_t wr_utf8_len(const char *at, size_t left)
 {
 	const unsigned char *c = (const unsigned char *)at;
@@ -29,7 +31,7 @@ static inline size_t wr_utf8_len(const char *at, size_t left)
 	return len;
 }
 
-/* The number of a character that wr_utf8_len has measured. */
+/* The code point of a character whose length wr_utf8_len returned. */
 static inline uint32_t wr_utf8_point(const char *at, size_t len)
 {
 	const unsigned char *c = (const unsigned char *)at;

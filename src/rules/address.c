@@ -1,9 +1,11 @@
+/* Reads, writes and searches Internet addresses and prefixes. */
 #include "rules/address.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -12,6 +14,7 @@ struct wr_address wr_address_from(const uint8_t *bytes, size_t len)
 {
 	struct wr_address address;
 
+	wr_assert(len == 4 || len == 16);
 	if (len == 16) {
 		memcpy(address.bytes, bytes, 16);
 	} else {
@@ -44,8 +47,8 @@ int wr_address_parse(struct weir_str text, struct wr_address *address)
 	return 0;
 }
 
-/* Sets all bits from `bit` on. */
-static void fill(struct wr_address *address, unsigned bit, bool ones)
+/* Sets all bits from `bit` on to `ones`. */
+static void fill_bits(struct wr_address *address, unsigned bit, bool ones)
 {
 	for (unsigned i = bit / 8; i < 16; i++) {
 		uint8_t below = i == bit / 8 ? (uint8_t)(0xffu >> bit % 8) : 0xff;
@@ -75,7 +78,7 @@ size_t wr_address_text(const struct wr_address *address, unsigned bits, char tex
 	size_t len = 0;
 
 	if (bits < all)
-		fill(&masked, bits + 128 - all, false);
+		fill_bits(&masked, bits + 128 - all, false);
 	if (v4) {
 		for (int i = 12; i < 16; i++) {
 			len += put_octet(text + len, masked.bytes[i]);
@@ -116,20 +119,20 @@ enum wr_prefix_error wr_prefix_parse(struct weir_str text, struct wr_range *rang
 		return WR_PREFIX_BAD;
 	*bits = number;
 	range->high = range->low;
-	fill(&range->high, number + 128 - all, true);
+	fill_bits(&range->high, number + 128 - all, true);
 	struct wr_address low = range->low;
 
-	fill(&range->low, number + 128 - all, false);
+	fill_bits(&range->low, number + 128 - all, false);
 	return memcmp(&low, &range->low, sizeof low) ? WR_PREFIX_HOST_BITS : WR_PREFIX_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_lows(const void *a, const void *b)
 {
 	return memcmp(a, b, sizeof(struct wr_range));
 }
 
-/* Whether `high` + 1 reaches `low`. */
-static bool reaches(const struct wr_address *high, const struct wr_address *low)
+/* Whether `low` is at most `high` + 1, so that two ranges touch or overlap. */
+static bool ranges_touch(const struct wr_address *high, const struct wr_address *low)
 {
 	struct wr_address next = *high;
 
@@ -145,9 +148,9 @@ size_t wr_ranges_join(struct wr_range *items, size_t count)
 {
 	size_t kept = 0;
 
-	qsort(items, count, sizeof *items, compare);
+	qsort(items, count, sizeof *items, compare_lows);
 	for (size_t i = 0; i < count; i++) {
-		if (kept && reaches(&items[kept - 1].high, &items[i].low)) {
+		if (kept && ranges_touch(&items[kept - 1].high, &items[i].low)) {
 			if (memcmp(&items[kept - 1].high, &items[i].high, 16) < 0)
 				items[kept - 1].high = items[i].high;
 		} else {

@@ -1,4 +1,4 @@
-/* Memory and messages of loading. */
+/* Allocates memory and reports diagnostics while rules are loaded. */
 #include "rules/load.h"
 
 #include <stdarg.h>
@@ -38,37 +38,37 @@ char *wr_load_print(struct wr_load *load, struct wr_arena *arena, const char *fo
 	return text;
 }
 
-struct weir_str wr_say_number(struct wr_load *load, uint64_t number)
+struct weir_str wr_rules_number_text(struct wr_load *load, uint64_t number)
 {
 	return wr_str(wr_load_print(load, &load->tree, "%llu", (unsigned long long)number));
 }
 
-void wr_say(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
-	    const struct weir_str *args)
+void wr_rules_report(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
+		     const struct weir_str *args)
 {
-	struct wr_mark mark = {load->file, at->line, at->column, at->width};
+	struct wr_rules_location mark = {load->file, at->line, at->column, at->width};
 
 	wr_diags_add(&load->diags, id, mark, args);
 }
 
-void wr_say_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
-	       uint32_t column, const struct weir_str *args)
+void wr_rules_report_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
+			uint32_t column, const struct weir_str *args)
 {
-	struct wr_file *file = load->files;
+	struct wr_rules_file *file = load->files;
 
 	while (file->next && file->path != path)
 		file = file->next;
-	wr_diags_add(&load->diags, id, (struct wr_mark){file, line, column, 1}, args);
+	wr_diags_add(&load->diags, id, (struct wr_rules_location){file, line, column, 1}, args);
 }
 
-void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
-		 const struct weir_str *args)
+void wr_rules_report_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
+			  const struct weir_str *args)
 {
-	wr_say_at(load, id, at->more->file, at->more->line, at->more->column, args);
+	wr_rules_report_at(load, id, at->more->file, at->more->line, at->more->column, args);
 }
 
-void wr_say_file(struct wr_load *load, enum wr_diag_id id, struct wr_file *file,
-		 const struct weir_str *args)
+void wr_rules_report_file(struct wr_load *load, enum wr_diag_id id, struct wr_rules_file *file,
+			  const struct weir_str *args)
 {
-	wr_diags_add(&load->diags, id, (struct wr_mark){.file = file}, args);
+	wr_diags_add(&load->diags, id, (struct wr_rules_location){.file = file}, args);
 }

@@ -1,5 +1,7 @@
+/* Finds the calendar window of a time; called by the limiter for rules with `calendar`. */
 #include "rules/calendar.h"
 
+#include "base/assert.h"
 #include "rules/civil.h"
 #include "rules/zone.h"
 
@@ -12,8 +14,8 @@ static int32_t offset_at(const struct wr_zone *zone, int64_t at_s, int64_t *unti
 	return zone ? wr_zone_offset(zone, at_s, until_s) : 0;
 }
 
-/* First instant whose local time is not before the midnight that begins `day`: walks the spans of
- * constant offset from a time that is surely earlier. */
+/* The first instant whose local time is not before the midnight that starts `day`. Walks the spans
+ * of constant offset from an earlier time. */
 static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 {
 	int64_t local_s = day * DAY_S;
@@ -31,7 +33,7 @@ static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 	}
 }
 
-/* First day of the period that holds `day`. */
+/* The first day of the period that contains `day`. */
 static int64_t period_day(enum wr_calendar calendar, int64_t day)
 {
 	struct wr_date date = wr_date_from_days(day);
@@ -49,7 +51,7 @@ static int64_t period_day(enum wr_calendar calendar, int64_t day)
 	}
 }
 
-/* First day of the period after the one that begins on `day`. */
+/* The first day of the period after the one that starts on `day`. */
 static int64_t next_period_day(enum wr_calendar calendar, int64_t day)
 {
 	static const int reach[] = {[WR_CALENDAR_DAY] = 1,
@@ -76,7 +78,9 @@ void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, u
 	int64_t start_s = day_start_s(zone, day);
 	int64_t end_s = day_start_s(zone, next);
 
-	/* Clocks set back across midnight show the old date again; the new window has begun. */
+	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
+	/* When clocks are set back across midnight, the old date comes again, but the new window
+	 * has started. */
 	while (end_s <= now_s) {
 		day = next;
 		next = next_period_day(calendar, day);
@@ -94,5 +98,6 @@ uint64_t wr_calendar_period_ns(enum wr_calendar calendar)
 					[WR_CALENDAR_MONTH] = 30,
 					[WR_CALENDAR_YEAR] = 365};
 
+	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
 	return days[calendar] * DAY_S * NS_PER_S;
 }

@@ -8,12 +8,12 @@
 
 #include "rules/rules.h"
 
-/* The window [*start_ns, *end_ns) that holds now_ns. A window that began before 1970 is said to
- * begin at 0. `zone` NULL is UTC. */
+/* The window [*start_ns, *end_ns) that contains now_ns. A window that started before 1970 starts at
+ * 0. `zone` NULL is UTC. */
 void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, uint64_t now_ns,
 			uint64_t *start_ns, uint64_t *end_ns);
 
-/* Length to reckon with where no instant is given: a day, week, 30 days, 365 days. */
+/* The length to use if there is no instant: a day, a week, 30 days or 365 days. */
 uint64_t wr_calendar_period_ns(enum wr_calendar calendar);
 
 #endif

@@ -1,4 +1,4 @@
-/* Nodes while they are made, and the indexes they are found by afterwards. */
+/* Makes nodes while rules are loaded, and builds the indexes that matching uses. */
 #include "rules/read.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 
 #define SLOTS_MIN 16
 
-/* While loading the index is in plain memory, since it is thrown away as it grows. */
-static void grow(struct wr_load *load)
+/* While rules are loaded, the index is in malloc's memory, because it is replaced as it grows. */
+static void grow_index(struct wr_load *load)
 {
 	struct wr_index old = load->build.index;
 	struct wr_index *index = &load->build.index;
 	uint64_t slots = old.slots ? 2 * (old.mask + 1) : SLOTS_MIN;
-	struct wr_slot *larger = calloc(slots, sizeof *larger);
+	struct wr_index_slot *larger = calloc(slots, sizeof *larger);
 
 	if (!larger)
 		longjmp(load->out_of_memory, 1);
@@ -65,8 +65,8 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 		parent->flags |= WR_HAS_EXACT;
 }
 
-/* A node with its value behind it, on a cache line of its own; keys are shared with the sibling
- * before, which nearly always has the same. */
+/* Makes a node on a cache line of its own, followed by its value. The key is shared with the
+ * sibling before it, which usually has the same one. */
 static struct wr_node *new_node(struct wr_load *load, const struct wr_node *parent,
 				struct weir_str key, struct weir_str value)
 {
@@ -104,13 +104,13 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	append_child(rules, parent, node);
 	load->wild_count += kind == WR_NODE_GLOB || kind == WR_NODE_CIDR;
 	if (!load->build.index.slots || load->build.count * 2 > load->build.index.mask)
-		grow(load);
+		grow_index(load);
 	wr_index_put(&load->build.index, hash_of(load, parent, kind, key, value), node);
 	load->build.count++;
 	return node;
 }
 
-/* At most half full: a search for what is not there soon meets an empty slot. */
+/* The index is at most half full, so that a search for a missing node soon finds an empty slot. */
 static void make_index(struct wr_load *load, struct wr_index *index, size_t count)
 {
 	uint64_t slots = SLOTS_MIN;
@@ -126,17 +126,12 @@ static bool is_wild(const struct wr_node *node)
 	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
 }
 
-static bool is_keyed_wild(const struct wr_node *node)
-{
-	return is_wild(node) && !(node->flags & WR_KEY_GLOB);
-}
-
 static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *node)
 {
 	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
 }
 
-/* Twice over the children: first to count, then to fill in. */
+/* Goes over the children twice: first to count, then to fill in. */
 static void add_wild(struct wr_load *load, const struct wr_node *node)
 {
 	struct weir_rules *rules = load->rules;
@@ -161,14 +156,15 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 
 	if (!wild->nodes) {
 		if (count > load->bounds.wildcards)
-			wr_say_node(load, WR_D_too_many, node,
-				    WR_ARGS(wr_say_number(load, load->bounds.wildcards),
-					    WR_STR("wildcards under one key")));
+			wr_rules_report_node(
+				load, WR_D_too_many, node,
+				WR_ARGS(wr_rules_number_text(load, load->bounds.wildcards),
+					WR_STR("wildcards under one key")));
 		wild->nodes = wr_load_alloc(load, &rules->arena,
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* wild->count counts up again, to where it was. */
+	/* wild->count counts up to the same number again. */
 	wild->nodes[wild->count++] = node;
 }
 
@@ -181,9 +177,9 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 	if (count == 0)
 		return;
 	if (count > load->bounds.wildcards)
-		wr_say_node(load, WR_D_too_many, parent->more->first_child,
-			    WR_ARGS(wr_say_number(load, load->bounds.wildcards),
-				    WR_STR("wildcards under one key")));
+		wr_rules_report_node(load, WR_D_too_many, parent->more->first_child,
+				     WR_ARGS(wr_rules_number_text(load, load->bounds.wildcards),
+					     WR_STR("wildcards under one key")));
 	parent->more->key_globs =
 		wr_load_alloc(load, &load->rules->arena, (size_t)count * sizeof(struct wr_node *));
 	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
@@ -195,13 +191,13 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 		      void (*visit)(struct wr_load *, const struct wr_node *))
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
-		if (is_keyed_wild(node))
+		if (is_wild(node) && !(node->flags & WR_KEY_GLOB))
 			visit(load, node);
 		each_wild(load, node, visit);
 	}
 }
 
-/* Wildcards are found by their place in the lists, all others by hash. */
+/* Wildcards are found through lists, all other nodes by hash. */
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {

@@ -1,3 +1,4 @@
+/* Collects diagnostics of rule files, quotes their lines and prints them. */
 #include "rules/diag.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ const char *wr_diag_name(enum wr_diag_id id)
 	return table[id].name;
 }
 
-/* The arena is itself in the memory that weir_errors_free releases. */
+/* The arena itself is in the memory that weir_errors_free() releases. */
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors)
 {
 	uint32_t size = errors->size;
@@ -52,7 +53,7 @@ void weir_errors_free(struct weir_errors *errors)
 	*errors = (struct weir_errors){.size = errors->size};
 }
 
-/* Appends text from a file so that it cannot steer a terminal or hide its end. */
+/* Appends text from a file, escaped so that it cannot control a terminal or hide its end. */
 static size_t put_arg(char *out, size_t len, struct weir_str arg)
 {
 	size_t limit = len + ARG_MAX < TEXT_MAX - 8 ? len + ARG_MAX : TEXT_MAX - 8;
@@ -61,7 +62,7 @@ static size_t put_arg(char *out, size_t len, struct weir_str arg)
 		unsigned char c = (unsigned char)arg.ptr[i];
 
 		if (len >= limit) {
-			/* Not in the middle of a character. */
+			/* Does not cut a character in two. */
 			while (len && ((unsigned char)out[len - 1] & 0xc0) == 0x80)
 				len--;
 			if (len && (unsigned char)out[len - 1] >= 0xc0)
@@ -76,7 +77,8 @@ static size_t put_arg(char *out, size_t len, struct weir_str arg)
 	return len;
 }
 
-static struct weir_str compose(char out[TEXT_MAX], const char *text, const struct weir_str *args)
+static struct weir_str compose_text(char out[TEXT_MAX], const char *text,
+				    const struct weir_str *args)
 {
 	size_t len = 0;
 
@@ -91,7 +93,7 @@ static struct weir_str compose(char out[TEXT_MAX], const char *text, const struc
 	return (struct weir_str){out, len};
 }
 
-static struct weir_str source_line(struct wr_diags *diags, const struct wr_file *file,
+static struct weir_str source_line(struct wr_diags *diags, const struct wr_rules_file *file,
 				   uint32_t line)
 {
 	struct weir_str rest;
@@ -140,12 +142,12 @@ static int make_room(struct wr_diags *diags)
 	return 0;
 }
 
-static const char *keep(struct wr_diags *diags, struct weir_str text)
+static const char *copy_text(struct wr_diags *diags, struct weir_str text)
 {
 	return wr_arena_copy(diags->arena, text.ptr, text.len);
 }
 
-void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_mark at,
+void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_location at,
 		  const struct weir_str *args)
 {
 	struct weir_errors *errors = diags->errors;
@@ -162,10 +164,10 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_mark at,
 	else
 		errors->warnings++;
 	if (errors->count < ITEMS_MAX && make_room(diags) == 0) {
-		item.text = keep(diags, compose(text, table[id].text, args));
-		item.file = keep(diags, wr_str(at.file->path));
+		item.text = copy_text(diags, compose_text(text, table[id].text, args));
+		item.file = copy_text(diags, wr_str(at.file->path));
 		if (at.line)
-			item.source = keep(diags, source_line(diags, at.file, at.line));
+			item.source = copy_text(diags, source_line(diags, at.file, at.line));
 		if (item.text && item.file && item.source) {
 			diags->file_order[errors->count] = at.file->index;
 			diags->items[errors->count++] = item;
@@ -175,7 +177,7 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_mark at,
 	errors->dropped++;
 }
 
-/* Few and nearly sorted: insertion keeps the order of equals. */
+/* Insertion sort: the list is short and almost sorted, and equal items keep their order. */
 void wr_diags_finish(struct wr_diags *diags)
 {
 	struct weir_diagnostic *items = diags->items;
@@ -202,13 +204,13 @@ void wr_diags_finish(struct wr_diags *diags)
 	}
 }
 
-struct out {
+struct diag_out {
 	char *text;
 	size_t cap;
 	size_t len;
 };
 
-static void put(struct out *out, const char *bytes, size_t len)
+static void put_text(struct diag_out *out, const char *bytes, size_t len)
 {
 	if (out->len + 1 < out->cap) {
 		size_t room = out->cap - 1 - out->len;
@@ -218,39 +220,39 @@ static void put(struct out *out, const char *bytes, size_t len)
 	out->len += len;
 }
 
-/* The line with its tabs and other control characters as blanks, and under it a caret: columns
- * count characters, so that a byte that goes on a character takes no room. */
-static void put_source(struct out *out, const struct weir_diagnostic *d)
+/* Writes the line, with tabs and other control characters as blanks, and a caret under it. Columns
+ * count characters, so that continuation bytes of a character take no column. */
+static void put_source(struct diag_out *out, const struct weir_diagnostic *d)
 {
 	size_t shown = 0;
 
-	put(out, "    ", 4);
+	put_text(out, "    ", 4);
 	for (const char *c = d->source; *c; c++) {
-		put(out, (unsigned char)*c < 0x20 || *c == 0x7f ? " " : c, 1);
+		put_text(out, (unsigned char)*c < 0x20 || *c == 0x7f ? " " : c, 1);
 		shown += ((unsigned char)*c & 0xc0) != 0x80;
 	}
-	put(out, "\n    ", 5);
+	put_text(out, "\n    ", 5);
 	for (uint32_t i = 1; i < d->column && i <= SOURCE_MAX; i++)
-		put(out, " ", 1);
-	put(out, "^", 1);
+		put_text(out, " ", 1);
+	put_text(out, "^", 1);
 	for (uint32_t i = 1; i < d->width && d->column + i <= shown; i++)
-		put(out, "~", 1);
-	put(out, "\n", 1);
+		put_text(out, "~", 1);
+	put_text(out, "\n", 1);
 }
 
 size_t weir_diagnostic_text(const struct weir_diagnostic *d, char *text, size_t cap)
 {
-	struct out out = {text, cap, 0};
+	struct diag_out out = {text, cap, 0};
 	char place[32] = "";
 
 	if (d->line)
 		snprintf(place, sizeof place, ":%u:%u", d->line, d->column);
-	put(&out, d->file, strlen(d->file));
-	put(&out, place, strlen(place));
-	put(&out, d->severity == WEIR_ERROR ? ": error: " : ": warning: ",
-	    d->severity == WEIR_ERROR ? 9 : 11);
-	put(&out, d->text, strlen(d->text));
-	put(&out, "\n", 1);
+	put_text(&out, d->file, strlen(d->file));
+	put_text(&out, place, strlen(place));
+	put_text(&out, d->severity == WEIR_ERROR ? ": error: " : ": warning: ",
+		 d->severity == WEIR_ERROR ? 9 : 11);
+	put_text(&out, d->text, strlen(d->text));
+	put_text(&out, "\n", 1);
 	if (d->line && *d->source)
 		put_source(&out, d);
 	if (cap)

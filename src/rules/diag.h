@@ -1,8 +1,8 @@
-/* Everything there is to say about a rule file, in one table, and where it is collected.
+/* All diagnostics of rule files in one table, and the list they are collected in.
  *
- * X(id, severity, text). Each %s takes the next argument; an argument is cut at a length and its
- * control characters are made visible, since it comes out of the file. test/rules/fixtures has a
- * file named after each id. */
+ * X(id, severity, text). Each %s takes the next argument. Arguments come from the file, so they are
+ * cut at a length and their control characters are made visible. test/rules/fixtures has a file
+ * named after each id. */
 #ifndef WR_RULES_DIAG_H
 #define WR_RULES_DIAG_H
 
@@ -145,25 +145,26 @@ enum wr_diag_id {
 		WR_D_COUNT
 };
 
-struct wr_file;
+struct wr_rules_file;
 
-/* A place in a file. line 0: the file as a whole. */
-struct wr_mark {
-	const struct wr_file *file;
+/* A location in a file. line 0: the file as a whole. */
+struct wr_rules_location {
+	const struct wr_rules_file *file;
 	uint32_t line;
 	uint32_t column;
 	uint32_t width;
 };
 
-/* Collects into a struct weir_errors. Out of memory only costs diagnostics: they are counted as
- * dropped, and so is what exceeds the maximum. */
+/* Collects diagnostics into a struct weir_errors. Without memory, diagnostics are dropped and
+ * counted. Diagnostics above the maximum are dropped too. */
 struct wr_diags {
 	struct weir_errors *errors;
 	struct wr_arena *arena; /* the memory of `errors` */
 	struct weir_diagnostic *items;
 	uint32_t *file_order; /* beside each item */
 	size_t capacity;
-	const struct wr_file *seen_file; /* the line quoted last: the next is mostly behind it */
+	const struct wr_rules_file
+		*seen_file; /* the line quoted last: the next one is usually behind it */
 	uint32_t seen_line;
 	size_t seen_at;
 };
@@ -171,10 +172,10 @@ struct wr_diags {
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors);
 
 /* `args` has as many strings as the text has %s. */
-void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_mark at,
+void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_location at,
 		  const struct weir_str *args);
 
-/* Sorts by place. Nothing may be added after. */
+/* Sorts by location. Nothing may be added afterwards. */
 void wr_diags_finish(struct wr_diags *diags);
 
 const char *wr_diag_name(enum wr_diag_id id);

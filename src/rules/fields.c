@@ -1,3 +1,4 @@
+/* Reads the values of a map in a rule file and reports keys and values that are wrong. */
 #include "rules/fields.h"
 
 #include <stdlib.h>
@@ -5,7 +6,7 @@
 #include "base/duration.h"
 
 const struct wr_key_info wr_keys[WR_KEY_COUNT] = {
-#define WR_KEY_ROW(id, name, places, lyft) {{name, sizeof(name) - 1}, places, lyft},
+#define WR_KEY_ROW(id, name, maps, lyft) {{name, sizeof(name) - 1}, maps, lyft},
 	WR_KEYS(WR_KEY_ROW)
 #undef WR_KEY_ROW
 };
@@ -16,25 +17,25 @@ const struct wr_key_info wr_keys[WR_KEY_COUNT] = {
 	{                                                                                          \
 		{"", 0}, 0                                                                         \
 	}
-const struct wr_word wr_algorithm_words[] = {WEIR_ALGORITHMS(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_unit_words[] = {WR_UNITS(WR_WORD4) WR_NO_WORD};
-const struct wr_word wr_calendar_words[] = {WR_CALENDARS(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_mode_words[] = {WR_MODES(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_on_limit_words[] = {WR_ON_LIMITS(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_consistency_words[] = {WR_CONSISTENCIES(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_store_failure_words[] = {WR_STORE_FAILURES(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_on_full_words[] = {WR_ON_FULLS(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_missing_words[] = {WR_MISSINGS(WR_WORD3) WR_NO_WORD};
-const struct wr_word wr_ambiguity_words[] = {WR_AMBIGUITIES(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_algorithm_words[] = {WEIR_ALGORITHMS(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_unit_words[] = {WR_UNITS(WR_WORD4) WR_NO_WORD};
+const struct wr_rules_word wr_calendar_words[] = {WR_CALENDARS(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_mode_words[] = {WR_MODES(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_on_limit_words[] = {WR_ON_LIMITS(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_consistency_words[] = {WR_CONSISTENCIES(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_store_failure_words[] = {WR_STORE_FAILURES(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_on_full_words[] = {WR_ON_FULLS(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_missing_words[] = {WR_MISSINGS(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_ambiguity_words[] = {WR_AMBIGUITIES(WR_WORD3) WR_NO_WORD};
 
-const char *wr_place_name(uint32_t place)
+const char *wr_rules_map_name(uint32_t place)
 {
 	switch (place & -place) {
-#define WR_PLACE_CASE(name, bit, text)                                                             \
+#define WR_RULES_MAP_CASE(name, bit, text)                                                         \
 	case bit:                                                                                  \
 		return text;
-		WR_PLACES(WR_PLACE_CASE)
-#undef WR_PLACE_CASE
+		WR_RULES_MAPS(WR_RULES_MAP_CASE)
+#undef WR_RULES_MAP_CASE
 	default:
 		return "nothing";
 	}
@@ -47,66 +48,68 @@ static bool is_null(const struct wr_yaml *value)
 		wr_str_equal_nocase(value->text, WR_STR("null")));
 }
 
-static struct weir_str found(const struct wr_yaml *value)
+static struct weir_str kind_name(const struct wr_yaml *value)
 {
 	static const char *const names[] = {"text", "a map", "a list"};
 
 	return is_null(value) ? WR_STR("nothing") : wr_str(names[value->kind]);
 }
 
-static void say_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
-		     const char *takes)
+static void report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
+			const char *takes)
 {
-	wr_say(load, WR_D_wrong_type, at, WR_ARGS(what, wr_str(takes), found(at)));
+	wr_rules_report(load, WR_D_wrong_type, at, WR_ARGS(what, wr_str(takes), kind_name(at)));
 }
 
-/* The reference checks names but not places: what it lets pass, we let pass with a warning. */
-static void say_misplaced(struct wr_load *load, const struct wr_yaml *key, enum wr_place place,
-			  const struct wr_key_info *info)
+/* envoyproxy/ratelimit checks the names of keys but not where they are. A key that it accepts only
+ * gets a warning. */
+static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
+			     enum wr_rules_map place, const struct wr_key_info *info)
 {
 	const uint32_t shared = WR_IN_ROOT | WR_IN_DESCRIPTOR | WR_IN_LIMIT | WR_IN_REPLACES;
-	struct weir_str here = wr_str(wr_place_name(place));
+	struct weir_str here = wr_str(wr_rules_map_name(place));
 
 	if (info->lyft && place & shared)
-		wr_say(load, WR_D_idle_key, key, WR_ARGS(info->name, here));
+		wr_rules_report(load, WR_D_idle_key, key, WR_ARGS(info->name, here));
 	else
-		wr_say(load, WR_D_misplaced_key, key,
-		       WR_ARGS(info->name, here, wr_str(wr_place_name(info->places))));
+		wr_rules_report(load, WR_D_misplaced_key, key,
+				WR_ARGS(info->name, here, wr_str(wr_rules_map_name(info->maps))));
 }
 
-static void say_unknown(struct wr_load *load, const struct wr_yaml *key, enum wr_place place)
+static void report_unknown(struct wr_load *load, const struct wr_yaml *key, enum wr_rules_map place)
 {
-	struct weir_str here = wr_str(wr_place_name(place));
+	struct weir_str here = wr_str(wr_rules_map_name(place));
 	struct wr_guess guess = {.word = key->text};
 
 	for (int i = 0; i < WR_KEY_COUNT; i++) {
 		if (wr_str_equal(wr_keys[i].name, key->text)) {
-			say_misplaced(load, key, place, &wr_keys[i]);
+			report_misplaced(load, key, place, &wr_keys[i]);
 			return;
 		}
-		if (wr_keys[i].places & place)
+		if (wr_keys[i].maps & place)
 			wr_guess_try(&guess, wr_keys[i].name);
 	}
 	if (guess.best.len)
-		wr_say(load, WR_D_unknown_key_guess, key, WR_ARGS(key->text, here, guess.best));
+		wr_rules_report(load, WR_D_unknown_key_guess, key,
+				WR_ARGS(key->text, here, guess.best));
 	else
-		wr_say(load, WR_D_unknown_key, key, WR_ARGS(key->text, here));
+		wr_rules_report(load, WR_D_unknown_key, key, WR_ARGS(key->text, here));
 }
 
-static int key_number(struct weir_str name, enum wr_place place)
+static int key_number(struct weir_str name, enum wr_rules_map place)
 {
 	for (int i = 0; i < WR_KEY_COUNT; i++)
-		if (wr_keys[i].places & place && wr_str_equal(wr_keys[i].name, name))
+		if (wr_keys[i].maps & place && wr_str_equal(wr_keys[i].name, name))
 			return i;
 	return -1;
 }
 
-bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_place place,
+bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields)
 {
 	*fields = (struct wr_fields){.at = map};
 	if (map->kind != WR_YAML_MAP) {
-		say_type(load, map, called, "a map");
+		report_type(load, map, called, "a map");
 		return false;
 	}
 	for (const struct wr_yaml_item *item = map->items; item; item = item->next) {
@@ -115,14 +118,15 @@ bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_pla
 		if (key < 0) {
 			uint32_t errors = load->diags.errors->errors;
 
-			say_unknown(load, item->key, place);
+			report_unknown(load, item->key, place);
 			fields->misread |= load->diags.errors->errors > errors;
 			continue;
 		}
 		if (fields->key[key] && item->merged)
 			continue;
 		if (fields->key[key])
-			wr_say(load, WR_D_yaml_duplicate_key, item->key, WR_ARGS(item->key->text));
+			wr_rules_report(load, WR_D_yaml_duplicate_key, item->key,
+					WR_ARGS(item->key->text));
 		fields->key[key] = item->key;
 		fields->value[key] = is_null(item->value) ? NULL : item->value;
 	}
@@ -138,24 +142,24 @@ bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	if (!value)
 		return false;
 	if (value->kind != WR_YAML_TEXT) {
-		say_type(load, value, wr_keys[key].name, "text");
+		report_type(load, value, wr_keys[key].name, "text");
 		return false;
 	}
 	if (value->text.len > max) {
-		wr_say(load, WR_D_text_too_long, value,
-		       WR_ARGS(wr_keys[key].name, wr_say_number(load, max)));
+		wr_rules_report(load, WR_D_text_too_long, value,
+				WR_ARGS(wr_keys[key].name, wr_rules_number_text(load, max)));
 		return false;
 	}
 	if (wr_str_has(value->text, '\0')) {
-		wr_say(load, WR_D_zero_byte, value, WR_ARGS(wr_keys[key].name));
+		wr_rules_report(load, WR_D_zero_byte, value, WR_ARGS(wr_keys[key].name));
 		return false;
 	}
 	*text = wr_load_copy(load, &load->rules->arena, value->text);
 	return true;
 }
 
-/* As YAML 1.1 and the reference have it. */
-static int truth(const struct wr_yaml *value)
+/* Booleans of YAML 1.1, as envoyproxy/ratelimit reads them. */
+static int read_truth(const struct wr_yaml *value)
 {
 	static const char *const words[2][4] = {{"false", "no", "off", "n"},
 						{"true", "yes", "on", "y"}};
@@ -170,14 +174,14 @@ static int truth(const struct wr_yaml *value)
 bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key)
 {
 	const struct wr_yaml *value = fields->value[key];
-	int answer = value ? truth(value) : 0;
+	int answer = value ? read_truth(value) : 0;
 
 	if (answer < 0)
-		say_type(load, value, wr_keys[key].name, "true or false");
+		report_type(load, value, wr_keys[key].name, "true or false");
 	return answer > 0;
 }
 
-/* YAML 1.1 numbers as the reference reads them: 1_000, 0x10, 0o17, 017, 0b11. */
+/* Numbers of YAML 1.1, as envoyproxy/ratelimit reads them: 1_000, 0x10, 0o17, 017, 0b11. */
 static bool parse_number(const struct wr_yaml *value, uint64_t *number)
 {
 	char digits[40];
@@ -213,9 +217,9 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 	if (!value)
 		return false;
 	if (!parse_number(value, &parsed) || parsed < min || parsed > max) {
-		wr_say(load, WR_D_bad_number, value,
-		       WR_ARGS(wr_keys[key].name, wr_say_number(load, min),
-			       wr_say_number(load, max)));
+		wr_rules_report(load, WR_D_bad_number, value,
+				WR_ARGS(wr_keys[key].name, wr_rules_number_text(load, min),
+					wr_rules_number_text(load, max)));
 		return false;
 	}
 	*number = (uint32_t)parsed;
@@ -230,17 +234,17 @@ bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum 
 	if (!value)
 		return false;
 	if (value->kind != WR_YAML_TEXT) {
-		say_type(load, value, wr_keys[key].name, "a duration");
+		report_type(load, value, wr_keys[key].name, "a duration");
 		return false;
 	}
 	if (wr_duration_parse(value->text, ns) != 0) {
-		wr_say(load, WR_D_bad_duration, value, WR_ARGS(value->text));
+		wr_rules_report(load, WR_D_bad_duration, value, WR_ARGS(value->text));
 		return false;
 	}
 	return true;
 }
 
-/* "12.5%": up to four digits after the point, which is as fine as parts of a million go. */
+/* Reads "12.5%" with up to four digits after the point, as shares are stored in millionths. */
 static bool parse_share(struct weir_str text, uint64_t *ppm)
 {
 	uint64_t scale = 10000;
@@ -277,14 +281,15 @@ bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_
 	if (value->kind != WR_YAML_TEXT || !parse_share(value->text, &parsed) || parsed > max_ppm) {
 		char *most = wr_load_print(load, &load->tree, "%u%%", max_ppm / 10000);
 
-		wr_say(load, WR_D_bad_share, value, WR_ARGS(wr_keys[key].name, wr_str(most)));
+		wr_rules_report(load, WR_D_bad_share, value,
+				WR_ARGS(wr_keys[key].name, wr_str(most)));
 		return false;
 	}
 	*ppm = (uint32_t)parsed;
 	return true;
 }
 
-static struct weir_str all_words(struct wr_load *load, const struct wr_word *words)
+static struct weir_str all_words(struct wr_load *load, const struct wr_rules_word *words)
 {
 	const char *all = words->text.ptr;
 
@@ -294,7 +299,7 @@ static struct weir_str all_words(struct wr_load *load, const struct wr_word *wor
 }
 
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
-		 const struct wr_word *words, int *number)
+		 const struct wr_rules_word *words, int *number)
 {
 	const struct wr_yaml *value = fields->value[key];
 	struct wr_guess guess = {0};
@@ -302,11 +307,11 @@ bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	if (!value)
 		return false;
 	if (value->kind != WR_YAML_TEXT) {
-		say_type(load, value, wr_keys[key].name, "text");
+		report_type(load, value, wr_keys[key].name, "text");
 		return false;
 	}
 	guess.word = value->text;
-	for (const struct wr_word *word = words; word->text.len; word++) {
+	for (const struct wr_rules_word *word = words; word->text.len; word++) {
 		if (wr_str_equal_nocase(word->text, value->text)) {
 			*number = word->number;
 			return true;
@@ -314,20 +319,20 @@ bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		wr_guess_try(&guess, word->text);
 	}
 	if (guess.best.len)
-		wr_say(load, WR_D_unknown_word_guess, value,
-		       WR_ARGS(wr_keys[key].name, value->text, guess.best));
+		wr_rules_report(load, WR_D_unknown_word_guess, value,
+				WR_ARGS(wr_keys[key].name, value->text, guess.best));
 	else
-		wr_say(load, WR_D_unknown_word, value,
-		       WR_ARGS(wr_keys[key].name, value->text, all_words(load, words)));
+		wr_rules_report(load, WR_D_unknown_word, value,
+				WR_ARGS(wr_keys[key].name, value->text, all_words(load, words)));
 	return false;
 }
 
 bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
-		 bool of_maps, uint32_t max, struct wr_list *list)
+		 bool of_maps, uint32_t max, struct wr_rules_list *list)
 {
 	const struct wr_yaml *value = fields->value[key];
 
-	*list = (struct wr_list){.kind = of_maps ? WR_YAML_MAP : WR_YAML_TEXT};
+	*list = (struct wr_rules_list){.kind = of_maps ? WR_YAML_MAP : WR_YAML_TEXT};
 	if (!value)
 		return false;
 	if (value->kind == WR_YAML_TEXT && !of_maps) {
@@ -336,8 +341,8 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		return true;
 	}
 	if (value->kind != WR_YAML_LIST) {
-		say_type(load, value, wr_keys[key].name,
-			 of_maps ? "a list of maps" : "text or a list");
+		report_type(load, value, wr_keys[key].name,
+			    of_maps ? "a list of maps" : "text or a list");
 		return false;
 	}
 	list->items = value->items;
@@ -345,22 +350,22 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		if (item->value->kind == list->kind)
 			list->count++;
 		else
-			say_type(load, item->value, wr_keys[key].name,
-				 of_maps ? "a list of maps" : "a list of texts");
+			report_type(load, item->value, wr_keys[key].name,
+				    of_maps ? "a list of maps" : "a list of texts");
 	}
 	if (!value->items && (!of_maps || key == WR_KEY_RATE_LIMITS)) {
-		wr_say(load, WR_D_empty_list, value, WR_ARGS(wr_keys[key].name));
+		wr_rules_report(load, WR_D_empty_list, value, WR_ARGS(wr_keys[key].name));
 		return false;
 	}
 	if (list->count > max) {
-		wr_say(load, WR_D_too_many, value,
-		       WR_ARGS(wr_say_number(load, max), wr_keys[key].name));
+		wr_rules_report(load, WR_D_too_many, value,
+				WR_ARGS(wr_rules_number_text(load, max), wr_keys[key].name));
 		return false;
 	}
 	return true;
 }
 
-const struct wr_yaml *wr_list_next(struct wr_list *list)
+const struct wr_yaml *wr_rules_list_next(struct wr_rules_list *list)
 {
 	const struct wr_yaml *value = list->single;
 

@@ -1,7 +1,7 @@
-/* Reading a map of a rule file: every key is checked against keys.h, then fetched by its number.
+/* Reads a map of a rule file: checks every key against keys.h, then returns values by key number.
  *
- * Getters return whether there is a usable value; what is wrong has been said by then. A key
- * without a value, as in `unit:`, is as good as absent. */
+ * Getters return whether there is a usable value. They have reported every error. A key without a
+ * value, as in `unit:`, counts as absent. */
 #ifndef WR_RULES_FIELDS_H
 #define WR_RULES_FIELDS_H
 
@@ -9,26 +9,27 @@
 
 struct wr_fields {
 	const struct wr_yaml *at; /* the map */
-	bool misread;             /* some key is not known: one may be missing because of that */
+	bool misread; /* there is an unknown key, which may be a misspelling of a required one */
 	const struct wr_yaml *key[WR_KEY_COUNT];
 	const struct wr_yaml *value[WR_KEY_COUNT]; /* NULL: absent */
 };
 
-/* A word and its number; a list ends with an empty one. */
-struct wr_word {
+/* A word and its number. A list of words ends with an empty one. */
+struct wr_rules_word {
 	struct weir_str text;
 	int number;
 };
 
-extern const struct wr_word wr_algorithm_words[], wr_unit_words[], wr_calendar_words[],
+extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_calendar_words[],
 	wr_mode_words[], wr_on_limit_words[], wr_consistency_words[], wr_store_failure_words[],
 	wr_on_full_words[], wr_missing_words[], wr_ambiguity_words[];
 
-/* `called` names the map where it is no map at all: "rate_limit takes a map, not text". */
-bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_place place,
+/* Reads and checks the keys of a map. `called` is the name in the error for a value that is no map:
+ * "rate_limit takes a map, not text". */
+bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
-/* Copied into the rules' arena. */
+/* The text is copied into the rules' arena. */
 bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 struct weir_str *text);
 bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key);
@@ -40,21 +41,21 @@ bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum 
 bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		  uint32_t max_ppm, uint32_t *ppm);
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
-		 const struct wr_word *words, int *number);
+		 const struct wr_rules_word *words, int *number);
 
-/* A list of maps, or of texts; one text is a list of one. Entries of the wrong type are said and
- * left out. */
-struct wr_list {
+/* A list of maps, or of texts; a single text is a list of one. Entries of a wrong type are reported
+ * and left out. */
+struct wr_rules_list {
 	const struct wr_yaml *single;
 	const struct wr_yaml_item *items;
 	enum wr_yaml_kind kind;
 	uint32_t count;
 };
 bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
-		 bool of_maps, uint32_t max, struct wr_list *list);
-const struct wr_yaml *wr_list_next(struct wr_list *list);
+		 bool of_maps, uint32_t max, struct wr_rules_list *list);
+const struct wr_yaml *wr_rules_list_next(struct wr_rules_list *list);
 
-/* guess.c: the candidate a misspelled word is near enough to, or an empty string. */
+/* guess.c: the word that a misspelled one is close to, or an empty string. */
 struct wr_guess {
 	struct weir_str word;
 	struct weir_str best;

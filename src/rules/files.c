@@ -1,8 +1,8 @@
-/* Which files make up a rule set, and their content.
+/* Finds and reads the files of a rule set.
  *
- * Names that begin with a dot are left out: editors' copies, and the ..data directories through
- * which Kubernetes swaps a ConfigMap; the links beside those lead to the same files. A file that
- * two names lead to is read once. */
+ * Names that start with a dot are skipped: copies made by editors, and the ..data directories
+ * through which Kubernetes swaps a ConfigMap. The links beside those lead to the same files. A file
+ * with two names is read once. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/hash.h"
 
 #define LOOKS_MAX                                                                                  \
-	100000 /* files and directories looked at for a fingerprint, links in circles too */
+	100000 /* files and directories that a fingerprint visits; bounds loops of links */
 
 static bool is_rule_file(struct weir_str name)
 {
@@ -22,28 +22,28 @@ static bool is_rule_file(struct weir_str name)
 	       wr_str_ends(name, WR_STR(".json"));
 }
 
-static struct wr_file *new_file(struct wr_load *load, const char *path, const char *name)
+static struct wr_rules_file *new_file(struct wr_load *load, const char *path, const char *name)
 {
-	struct wr_file *file = wr_load_alloc(load, &load->texts, sizeof *file);
+	struct wr_rules_file *file = wr_load_alloc(load, &load->texts, sizeof *file);
 
 	file->path = path;
 	file->name = name;
 	return file;
 }
 
-/* A message about a path that is not among the files; sorted behind them. */
-static void say_path(struct wr_load *load, enum wr_diag_id id, const char *path,
-		     struct weir_str arg)
+/* Reports a path that is not among the files. It is sorted behind them. */
+static void report_path(struct wr_load *load, enum wr_diag_id id, const char *path,
+			struct weir_str arg)
 {
-	struct wr_file *file = new_file(load, path, path);
+	struct wr_rules_file *file = new_file(load, path, path);
 
 	file->index = UINT32_MAX;
-	wr_say_file(load, id, file, WR_ARGS(arg));
+	wr_rules_report_file(load, id, file, WR_ARGS(arg));
 }
 
 static bool is_known(const struct wr_load *load, const struct stat *st)
 {
-	for (const struct wr_file *file = load->files; file; file = file->next)
+	for (const struct wr_rules_file *file = load->files; file; file = file->next)
 		if (file->device == st->st_dev && file->inode == st->st_ino)
 			return true;
 	return false;
@@ -52,7 +52,7 @@ static bool is_known(const struct wr_load *load, const struct stat *st)
 static void add_file(struct wr_load *load, const char *path, const char *name,
 		     const struct stat *st)
 {
-	struct wr_file *file;
+	struct wr_rules_file *file;
 
 	if (is_known(load, st))
 		return;
@@ -76,19 +76,19 @@ static void list_entry(struct wr_load *load, const char *directory, const char *
 	struct stat st;
 
 	if (stat(path, &st) != 0)
-		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
+		report_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
 	else if (S_ISDIR(st.st_mode))
 		list_directory(load, path, below, depth + 1);
 	else if (!is_rule_file(wr_str(entry)))
-		say_path(load, WR_D_other_file, path, WR_STR(""));
+		report_path(load, WR_D_other_file, path, WR_STR(""));
 	else
 		add_file(load, path, below, &st);
 }
 
-/* Links may lead back up: each directory is visited once. */
+/* Links may lead back up, so each directory is visited once. */
 static bool is_visited(struct wr_load *load, const char *path)
 {
-	struct wr_file *file;
+	struct wr_rules_file *file;
 	struct stat st;
 
 	if (stat(path, &st) != 0)
@@ -111,15 +111,15 @@ static void list_directory(struct wr_load *load, const char *path, const char *n
 	if (is_visited(load, path))
 		return;
 	if (depth == WR_DIRECTORY_DEPTH) {
-		say_path(load, WR_D_directory_too_deep, path,
-			 wr_say_number(load, WR_DIRECTORY_DEPTH));
+		report_path(load, WR_D_directory_too_deep, path,
+			    wr_rules_number_text(load, WR_DIRECTORY_DEPTH));
 		return;
 	}
 	load->directories[depth] = opendir(path);
 	if (!load->directories[depth]) {
 		if (errno == ENOMEM)
 			longjmp(load->out_of_memory, 1);
-		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
+		report_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
 		return;
 	}
 	while ((entry = readdir(load->directories[depth])) &&
@@ -132,23 +132,23 @@ static void list_directory(struct wr_load *load, const char *path, const char *n
 
 static int compare_names(const void *a, const void *b)
 {
-	const struct wr_file *const *x = a, *const *y = b;
+	const struct wr_rules_file *const *x = a, *const *y = b;
 
 	return strcmp((*x)->name, (*y)->name);
 }
 
 static void sort_files(struct wr_load *load)
 {
-	struct wr_file **files;
+	struct wr_rules_file **files;
 	size_t count = 0;
 
-	for (struct wr_file *file = load->files; file; file = file->next)
+	for (struct wr_rules_file *file = load->files; file; file = file->next)
 		count++;
-	files = wr_load_alloc(load, &load->texts, (count + 1) * sizeof(struct wr_file *));
+	files = wr_load_alloc(load, &load->texts, (count + 1) * sizeof(struct wr_rules_file *));
 	count = 0;
-	for (struct wr_file *file = load->files; file; file = file->next)
+	for (struct wr_rules_file *file = load->files; file; file = file->next)
 		files[count++] = file;
-	qsort(files, count, sizeof(struct wr_file *), compare_names);
+	qsort(files, count, sizeof(struct wr_rules_file *), compare_names);
 	for (size_t i = 0; i < count; i++) {
 		files[i]->index = (uint32_t)i;
 		files[i]->next = files[i + 1];
@@ -156,8 +156,8 @@ static void sort_files(struct wr_load *load)
 	load->files = files[0];
 }
 
-/* Reads until the end, not to a size that may be wrong already. */
-static void read_content(struct wr_load *load, struct wr_file *file)
+/* Reads until the end of the file, because its size may change meanwhile. */
+static void read_content(struct wr_load *load, struct wr_rules_file *file)
 {
 	uint64_t left = load->bounds.bytes - load->bytes;
 	size_t cap = 0, len = 0;
@@ -178,24 +178,26 @@ static void read_content(struct wr_load *load, struct wr_file *file)
 		len += n > 0 ? (size_t)n : 0;
 	}
 	if (n < 0) {
-		wr_say_file(load, WR_D_cannot_read, file, WR_ARGS(wr_str(strerror(errno))));
+		wr_rules_report_file(load, WR_D_cannot_read, file,
+				     WR_ARGS(wr_str(strerror(errno))));
 		return;
 	}
 	if (len > left) {
-		wr_say_file(load, WR_D_file_too_large, file,
-			    WR_ARGS(wr_say_number(load, load->bounds.bytes)));
+		wr_rules_report_file(load, WR_D_file_too_large, file,
+				     WR_ARGS(wr_rules_number_text(load, load->bounds.bytes)));
 		return;
 	}
 	load->bytes += len;
 	file->content = (struct weir_str){content, len};
 }
 
-static void read_file(struct wr_load *load, struct wr_file *file)
+static void read_file(struct wr_load *load, struct wr_rules_file *file)
 {
-	/* Not blocking: somebody may have put a FIFO there. */
+	/* O_NONBLOCK, because the path may be a FIFO. */
 	load->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (load->fd < 0) {
-		wr_say_file(load, WR_D_cannot_read, file, WR_ARGS(wr_str(strerror(errno))));
+		wr_rules_report_file(load, WR_D_cannot_read, file,
+				     WR_ARGS(wr_str(strerror(errno))));
 		return;
 	}
 	read_content(load, file);
@@ -208,7 +210,7 @@ void wr_files_read(struct wr_load *load, const char *path)
 	struct stat st;
 
 	if (stat(path, &st) != 0) {
-		say_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
+		report_path(load, WR_D_cannot_read, path, wr_str(strerror(errno)));
 		return;
 	}
 	if (S_ISDIR(st.st_mode))
@@ -216,16 +218,17 @@ void wr_files_read(struct wr_load *load, const char *path)
 	else
 		add_file(load, path, "", &st);
 	if (load->file_count > load->bounds.files)
-		wr_say_file(load, WR_D_too_many, new_file(load, path, ""),
-			    WR_ARGS(wr_say_number(load, load->bounds.files), WR_STR("files")));
+		wr_rules_report_file(
+			load, WR_D_too_many, new_file(load, path, ""),
+			WR_ARGS(wr_rules_number_text(load, load->bounds.files), WR_STR("files")));
 	sort_files(load);
 	if (!load->files && load->diags.errors->errors == 0)
-		say_path(load, WR_D_no_rule_files, path, WR_STR(""));
-	for (struct wr_file *file = load->files; file; file = file->next)
+		report_path(load, WR_D_no_rule_files, path, WR_STR(""));
+	for (struct wr_rules_file *file = load->files; file; file = file->next)
 		read_file(load, file);
 }
 
-/* Order does not matter: what is added up is the same for the same files. */
+/* The order of files does not matter, because the numbers are added up. */
 static uint64_t stat_number(const char *path, const struct stat *st)
 {
 	uint64_t words[] = {st->st_dev,
@@ -239,7 +242,7 @@ static uint64_t stat_number(const char *path, const struct stat *st)
 	return XXH3_64bits_withSeed(words, sizeof words, XXH3_64bits(path, strlen(path)));
 }
 
-static uint64_t fingerprint(char path[PATH_MAX], unsigned depth, unsigned *budget)
+static uint64_t fingerprint_path(char path[PATH_MAX], unsigned depth, unsigned *budget)
 {
 	size_t len = strlen(path);
 	const struct dirent *entry;
@@ -259,7 +262,7 @@ static uint64_t fingerprint(char path[PATH_MAX], unsigned depth, unsigned *budge
 
 		if (entry->d_name[0] != '.' &&
 		    (size_t)snprintf(path + len, room, "/%s", entry->d_name) < room)
-			sum += fingerprint(path, depth + 1, budget);
+			sum += fingerprint_path(path, depth + 1, budget);
 		path[len] = '\0';
 	}
 	if (dir)
@@ -274,5 +277,5 @@ uint64_t wr_files_fingerprint(const char *path)
 
 	if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
 		return 0;
-	return fingerprint(copy, 0, &budget);
+	return fingerprint_path(copy, 0, &budget);
 }

@@ -1,3 +1,4 @@
+/* Matches patterns with `*`; used by matching and by the warnings about rules. */
 #include "rules/glob.h"
 
 bool wr_glob_match(struct weir_str pattern, struct weir_str text)
@@ -31,6 +32,7 @@ bool wr_glob_match(struct weir_str pattern, struct weir_str text)
 
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
 {
-	/* No literal piece of `wide` holds a star, so those of `narrow` can only fall to stars. */
+	/* No literal piece of `wide` holds a star, so a star of `narrow` can only be matched by a
+	 * star. */
 	return wr_glob_match(wide, narrow);
 }

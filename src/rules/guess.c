@@ -1,18 +1,18 @@
-/* What a misspelled word may have meant. */
+/* Guesses the word that a misspelled one was meant to be, for error messages. */
 #include "rules/fields.h"
 
 #define WORD_MAX 48
 
-static size_t least(size_t a, size_t b, size_t c)
+static size_t least_of_three(size_t a, size_t b, size_t c)
 {
 	size_t ab = a < b ? a : b;
 
 	return ab < c ? ab : c;
 }
 
-/* Edits (insert, delete, replace, swap neighbours) between two words, by rows of the table of
- * distances between their beginnings. */
-static size_t distance(struct weir_str a, struct weir_str b)
+/* The number of edits (insert, delete, replace, swap neighbours) between two words, computed row by
+ * row from the distances between their prefixes. */
+static size_t edit_distance(struct weir_str a, struct weir_str b)
 {
 	size_t rows[3][WORD_MAX + 1];
 	size_t *before = rows[0], *last = rows[1], *now = rows[2];
@@ -26,7 +26,7 @@ static size_t distance(struct weir_str a, struct weir_str b)
 		for (size_t j = 1; j <= b.len; j++) {
 			bool same = wr_lower(a.ptr[i - 1]) == wr_lower(b.ptr[j - 1]);
 
-			now[j] = least(last[j] + 1, now[j - 1] + 1, last[j - 1] + !same);
+			now[j] = least_of_three(last[j] + 1, now[j - 1] + 1, last[j - 1] + !same);
 			if (i > 1 && j > 1 && a.ptr[i - 1] == b.ptr[j - 2] &&
 			    a.ptr[i - 2] == b.ptr[j - 1] && before[j - 2] + 1 < now[j])
 				now[j] = before[j - 2] + 1;
@@ -38,7 +38,7 @@ static size_t distance(struct weir_str a, struct weir_str b)
 	return last[b.len];
 }
 
-/* Near enough is a third of the word, at most 3 edits. */
+/* A word is close enough if it differs by a third of its length, and by at most 3 edits. */
 void wr_guess_try(struct wr_guess *guess, struct weir_str candidate)
 {
 	size_t most = (guess->word.len + 2) / 3 < 3 ? (guess->word.len + 2) / 3 : 3;
@@ -46,7 +46,7 @@ void wr_guess_try(struct wr_guess *guess, struct weir_str candidate)
 
 	if (guess->word.len == 0 || guess->word.len > WORD_MAX || candidate.len > WORD_MAX)
 		return;
-	edits = distance(guess->word, candidate);
+	edits = edit_distance(guess->word, candidate);
 	if (edits <= most && (guess->best.len == 0 || edits < guess->distance)) {
 		guess->best = candidate;
 		guess->distance = edits;

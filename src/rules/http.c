@@ -1,7 +1,10 @@
+/* Turns an HTTP request into descriptors; see http.h. The limiter calls wr_http_read() for each
+ * request. */
 #include "rules/http.h"
 
 #include <stdalign.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "rules/http_source.h"
 #include "rules/key.h"
@@ -9,7 +12,7 @@
 enum made {
 	MADE,
 	SKIPPED, /* a source is missing */
-	DENIED,  /* and that is not tolerated */
+	DENIED,  /* … and `missing: deny` refuses the request */
 };
 
 static bool any_equal(struct wr_texts texts, struct weir_str text)
@@ -20,7 +23,7 @@ static bool any_equal(struct wr_texts texts, struct weir_str text)
 	return texts.count == 0;
 }
 
-/* "*.example.com" is every host below example.com, not itself. */
+/* "*.example.com" is every host below example.com, without example.com. */
 static bool host_matches(struct wr_texts hosts, struct weir_str host)
 {
 	for (uint32_t i = 0; i < hosts.count; i++) {
@@ -34,8 +37,9 @@ static bool host_matches(struct wr_texts hosts, struct weir_str host)
 	return hosts.count == 0;
 }
 
-/* Whether one of the entry's paths matches a reading; its parts are then at hand. */
-static bool path_matches(struct wr_reading *reading, const struct wr_request *request, uint32_t at)
+/* Whether one of the entry's paths matches a reading. Fills in the captures. */
+static bool path_matches(struct wr_rules_reading *reading, const struct wr_request *request,
+			 uint32_t at)
 {
 	reading->at = at;
 	reading->path = NULL;
@@ -48,8 +52,10 @@ static bool path_matches(struct wr_reading *reading, const struct wr_request *re
 	return request->path_count == 0;
 }
 
-/* Servers answer HEAD by what they have for GET. To some "options" is a method of its own. */
-static bool method_matches(const struct wr_reading *reading, struct wr_texts methods, bool *certain)
+/* Servers answer HEAD with the handler for GET. Some servers treat "options" as a method of its
+ * own. */
+static bool method_matches(const struct wr_rules_reading *reading, struct wr_texts methods,
+			   bool *certain)
 {
 	struct weir_str method = reading->method;
 
@@ -61,8 +67,9 @@ static bool method_matches(const struct wr_reading *reading, struct wr_texts met
 	return wr_str_equal(method, WR_STR("HEAD")) && any_equal(methods, WR_STR("GET"));
 }
 
-/* Whether an entry applies, by any reading. *certain: by all of them, which exemptions need. */
-static bool applies(struct wr_reading *reading, const struct wr_request *request, bool *certain)
+/* Whether an entry applies in any reading. *certain: in all of them, which exemptions need. */
+static bool entry_applies(struct wr_rules_reading *reading, const struct wr_request *request,
+			  bool *certain)
 {
 	bool any = request->path_count == 0;
 
@@ -82,17 +89,18 @@ static bool applies(struct wr_reading *reading, const struct wr_request *request
 	return any;
 }
 
-/* One entry of a descriptor, and the other values it may have. */
-struct choice {
+/* One entry of a descriptor, and the other values that it may have. */
+struct entry_choice {
 	struct weir_entry entry;
-	const struct weir_str *values; /* count of them, the entry's own first; 1: NULL */
+	const struct weir_str
+		*values; /* `count` values, the entry's own first; NULL if count is 1 */
 	uint32_t count;
 };
 
-/* A source with different values: nobody can tell which one the API will believe. Returns enum
- * made, SKIPPED for the next source, or WEIR_EROOM. */
-static int make_unclear(struct wr_reading *reading, const struct wr_part *part,
-			enum wr_ambiguity ambiguous, struct choice *choice)
+/* Handles a source with different values, of which the API may use any. Returns enum made, SKIPPED
+ * to try the next source, or WEIR_EROOM. */
+static int make_unclear(struct wr_rules_reading *reading, const struct wr_part *part,
+			enum wr_ambiguity ambiguous, struct entry_choice *choice)
 {
 	struct weir_str *values;
 
@@ -108,7 +116,7 @@ static int make_unclear(struct wr_reading *reading, const struct wr_part *part,
 	case WR_AMBIGUOUS_NEXT:
 		return SKIPPED;
 	case WR_AMBIGUOUS_SHARE:
-	case WR_AMBIGUOUS_JOIN: /* of a cookie or parameter: there is nothing to join */
+	case WR_AMBIGUOUS_JOIN: /* a cookie or parameter has nothing to join */
 		break;
 	}
 	values = wr_memory_take(&reading->memory, reading->value_count * sizeof *values,
@@ -116,18 +124,19 @@ static int make_unclear(struct wr_reading *reading, const struct wr_part *part,
 	if (!values)
 		return WEIR_EROOM;
 	memcpy(values, reading->values, reading->value_count * sizeof *values);
-	*choice = (struct choice){
+	*choice = (struct entry_choice){
 		{part->key, values[0], WR_AMBIGUOUS_SOURCE}, values, reading->value_count};
 	return MADE;
 }
 
-/* The first source that is there. A source that is passed over since it has different values is
- * shared in the end, if there is no other. */
-static int make_entry(struct wr_reading *reading, const struct wr_part *part, struct choice *choice)
+/* Uses the first source that is present. If a source is passed over because it has different
+ * values, and there is no other one, its values share a counter. */
+static int make_entry(struct wr_rules_reading *reading, const struct wr_part *part,
+		      struct entry_choice *choice)
 {
 	const struct wr_source *unclear = NULL;
 
-	*choice = (struct choice){{part->key, part->value, WR_STR("")}, NULL, 1};
+	*choice = (struct entry_choice){{part->key, part->value, WR_STR("")}, NULL, 1};
 	if (part->source_count == 0)
 		return MADE;
 	for (const struct wr_source *source = part->sources;
@@ -170,9 +179,10 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
 	return true;
 }
 
-/* One descriptor more, unless the entry of `requests:` has made the same, from `first` on. */
-static int add_descriptor(struct wr_reading *reading, const struct wr_request *request,
-			  const struct choice *choices, uint32_t number, uint32_t first,
+/* Adds a descriptor, unless the same entry of `requests:` has made an equal one, from `first` on.
+ */
+static int add_descriptor(struct wr_rules_reading *reading, const struct wr_request *request,
+			  const struct entry_choice *choices, uint32_t number, uint32_t first,
 			  struct wr_http *http)
 {
 	char *mark = reading->memory.at;
@@ -200,12 +210,12 @@ static int add_descriptor(struct wr_reading *reading, const struct wr_request *r
 	return 0;
 }
 
-/* The descriptors by the reading at hand: all parts or none. More than one if a part has different
- * values. Returns enum made, or an error. */
-static int make_descriptors(struct wr_reading *reading, const struct wr_request *request,
+/* Makes the descriptors of the current reading: all parts or none. There is more than one if a part
+ * has different values. Returns enum made, or an error. */
+static int make_descriptors(struct wr_rules_reading *reading, const struct wr_request *request,
 			    uint32_t first, struct wr_http *http)
 {
-	struct choice choices[WR_PARTS_MAX];
+	struct entry_choice choices[WR_PARTS_MAX];
 	char *mark = reading->memory.at;
 	uint32_t ways = 1;
 	int made = MADE, rc = 0;
@@ -227,9 +237,9 @@ static int make_descriptors(struct wr_reading *reading, const struct wr_request 
 	return rc ? rc : MADE;
 }
 
-/* What an entry makes of the request, by each reading that it applies to. */
-static int make_all(struct wr_reading *reading, const struct wr_request *request, bool certain,
-		    struct wr_http *http)
+/* Makes the descriptors of an entry in each reading that it applies to. */
+static int make_all(struct wr_rules_reading *reading, const struct wr_request *request,
+		    bool certain, struct wr_http *http)
 {
 	uint32_t first = http->count;
 	uint32_t count = request->uses_path ? reading->target.value_count : 1;
@@ -256,8 +266,8 @@ static bool is_small(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* In upper case, in place if it is. */
-static int read_method(struct wr_reading *reading, struct weir_str method)
+/* The method in upper case; not copied if it is already. */
+static int read_method(struct wr_rules_reading *reading, struct weir_str method)
 {
 	char *upper;
 	size_t i = 0;
@@ -279,19 +289,20 @@ static int read_method(struct wr_reading *reading, struct weir_str method)
 	return 0;
 }
 
-static int read_target(struct wr_reading *reading, struct weir_str target)
+static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 {
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* In place; but what is too long to be read is so however it is written. */
+	/* A plain target is used in place, but is refused at the same length as any other. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);
 	return rc ? rc : wr_target_read(&reading->target, &reading->memory);
 }
 
-static int start(struct wr_reading *reading, const struct weir_http_view *view, bool uses_host)
+static int begin_reading(struct wr_rules_reading *reading, const struct weir_http_view *view,
+			 bool uses_host)
 {
 	struct weir_str host;
 	int rc = read_target(reading, view->target);
@@ -314,8 +325,8 @@ static int start(struct wr_reading *reading, const struct weir_http_view *view, 
 	return 0;
 }
 
-/* Nothing in this domain limits the request, whatever came before. */
-static void allow(struct wr_http *http, const struct wr_request *request)
+/* No limit of this domain applies to the request, whatever entries came before. */
+static void allow_request(struct wr_http *http, const struct wr_request *request)
 {
 	http->allowed = true;
 	http->denied = false;
@@ -328,7 +339,7 @@ static bool str_ok(struct weir_str text)
 	return text.ptr || text.len == 0;
 }
 
-/* What a host may get wrong in filling in a view. */
+/* Checks the fields that the host program fills in. */
 static bool view_ok(const struct weir_http_view *view)
 {
 	if ((view->header_count && !view->headers) ||
@@ -344,11 +355,13 @@ static bool view_ok(const struct weir_http_view *view)
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http)
 {
-	struct wr_reading reading; /* start() fills it in; captures are those of a match */
+	struct wr_rules_reading
+		reading; /* begin_reading() fills it in; captures are those of a match */
 	const struct wr_request *request =
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
 
+	wr_assert(domain && domain->depth == 0 && http);
 	http->allowed = http->denied = false;
 	http->allowed_by = http->denied_by = NULL;
 	http->count = 0;
@@ -357,16 +370,16 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 	if (!request)
 		return 0;
 	reading.memory = (struct wr_memory){memory, (char *)memory + size};
-	rc = start(&reading, view, domain->more->requests->uses_host);
+	rc = begin_reading(&reading, view, domain->more->requests->uses_host);
 	for (; rc == 0 && request; request = request->next) {
 		bool certain;
 
-		if (!applies(&reading, request, &certain))
+		if (!entry_applies(&reading, request, &certain))
 			continue;
 		if (!request->allow) {
 			rc = make_all(&reading, request, certain, http);
 		} else if (certain) {
-			allow(http, request);
+			allow_request(http, request);
 			return 0;
 		}
 	}

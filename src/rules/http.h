@@ -34,22 +34,26 @@ struct wr_descriptor {
 	const struct weir_entry *entries;
 	uint32_t count;
 	const struct wr_request *request; /* the entry of `requests:` that made it */
-	bool certain; /* every reading makes this one: its rule may put others out of force */
+	bool certain; /* every reading makes this descriptor: its rule may replace other limits */
 };
 
 struct wr_http {
-	bool allowed; /* `allow: true`: nothing in this domain limits this request */
+	bool allowed; /* `allow: true`: no limit of this domain applies */
 	bool denied;  /* `missing: deny`: refuse the request */
-	const struct wr_request *allowed_by, *denied_by; /* which entry of `requests:` said so */
+	const struct wr_request *allowed_by,
+		*denied_by; /* the entry of `requests:` that decided it */
 	uint32_t count;
 	struct wr_descriptor descriptors[WR_DESCRIPTORS_MAX];
 };
 
-/* Entries and decoded values are placed in memory[0 … size), which must outlive their use.
- * Returns 0, WEIR_EINVAL (the view is not filled in right), WEIR_EROOM (not enough memory, or too
- * many fields of one name), WEIR_EFORMAT (no server should get such a target) or WEIR_EMANY (more
- * than WR_DESCRIPTORS_MAX descriptors). But for WEIR_EINVAL refuse such a request, for it cannot be
- * counted. */
+/* Makes the descriptors of a request. Entries and decoded values are placed in memory[0 … size),
+ * which must outlive their use. Returns 0 or
+ *   WEIR_EINVAL   the view is not filled in correctly
+ *   WEIR_EROOM    not enough memory, or too many fields of one name
+ *   WEIR_EFORMAT  a target that no server should receive
+ *   WEIR_EMANY    more than WR_DESCRIPTORS_MAX descriptors
+ * After each of these but WEIR_EINVAL the caller refuses the request, because it cannot be counted.
+ */
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http);
 

@@ -1,45 +1,48 @@
-/* The readings of a path.
+/* The readings of a path: the paths that different servers see in one spelling. Called by http.c.
  *
- *   /v1//../a;x%2f..%2fb     parameters dropped before decoding   /a          empty segments gone
- * first /v1/a       dots resolved first /v1/../a    dots kept … after decoding /a/b … kept, %2f is
- * a slash                 /b … kept, %2f is none                    /a;x%2F..%2Fb … raw
- * /v1/../a;x%2f..%2fb
+ *   /v1//../a;x%2f..%2fb
+ *     ;x dropped before decoding:  /a        empty segments dropped first
+ *                                  /v1/a     dots resolved first
+ *                                  /v1/../a  dots kept
+ *     ;x dropped or kept, %2f is a slash:   /b, /v1/b, …
+ *     ;x kept, %2f is not a slash:          /a;x%2F..%2Fb, …
+ *     raw:                                  /v1/../a;x%2f..%2fb
  *
- * Each is built in the caller's memory. One that is equal to an earlier one gives its memory back.
- * A path with more than one thing that servers disagree about has up to a few hundred, most of them
- * equal; what all of them cost is bounded. */
+ * Each is built in the caller's memory. A reading that equals an earlier one frees its memory. A
+ * path with several ambiguities has up to a few hundred readings, most of them equal; the work for
+ * all of them is bounded. */
 #include "rules/http_target.h"
 
 #define WORK_MAX 65536u /* bytes decoded for all readings of a path */
 
-enum reading {
-	STRICT_SLASH = 1,     /* %2F parts no segments */
+enum path_reading {
+	STRICT_SLASH = 1,     /* %2F does not separate segments */
 	STRICT_BACKSLASH = 2, /* nor does \, %5C, or a slash in overlong UTF-8 */
 	CUT_RAW = 4,          /* ;x=1 is dropped up to the next /, before decoding */
 	CUT_DECODED = 8,      /* … after decoding */
 	TWICE = 16,
 	KEEP_DOTS = 32,
-	KEEP_EMPTY = 64, /* .. takes an empty segment away, as RFC 3986 has it */
-	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and once more after it */
-	MERGE_RAW = 256, /* … and empty ones go before that */
+	KEEP_EMPTY = 64, /* .. removes an empty segment, as in RFC 3986 */
+	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and again after it */
+	MERGE_RAW = 256, /* … and empty ones are dropped before that */
 	CUT_LATE = 512,  /* … and parameters are dropped after that */
-	TURN_RAW = 1024, /* \ is turned to / before decoding */
+	TURN_RAW = 1024, /* \ becomes / before decoding */
 	RAW = 2048,
 	CUT_QUERY = 4096,      /* a decoded ? or # ends the path */
 	CUT_QUERY_LATE = 8192, /* … after dots are resolved */
 };
 
-/* What there is in a path that servers disagree about. */
+/* The features of a path that servers treat differently. */
 struct oddities {
 	bool slashes;
 	bool backslashes;
 	bool parameters;
-	bool dots; /* perhaps, beside something else */
+	bool dots; /* there may be dot segments, beside another feature */
 };
 
-/* Whether the bytes at `at` encode an ASCII character in more bytes than UTF-8 does. Returns how
- * many they are, or 0. */
-static size_t overlong(const unsigned char *at, size_t len)
+/* Whether the bytes at `at` encode an ASCII character in more bytes than necessary. Returns their
+ * number, or 0. */
+static size_t overlong_length(const unsigned char *at, size_t len)
 {
 	if (len >= 2 && (at[0] == 0xc0 || at[0] == 0xc1) && at[1] >> 6 == 2)
 		return 2;
@@ -55,10 +58,9 @@ static char overlong_byte(const unsigned char *at, size_t size)
 	return (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f));
 }
 
-/* Decodes once. With STRICT_SLASH an encoded slash stays encoded. What is not decoded again has %25
- * for a percent sign, whichever way it was written: %2F and %252F, and %%32F, must not become one.
- */
-static size_t decode(struct weir_str raw, int reading, bool again, char *out)
+/* Decodes once. With STRICT_SLASH an encoded slash stays encoded. If the text is not decoded again,
+ * a percent sign is %25, however it was written: %2F, %252F and %%32F must not become equal. */
+static size_t decode_once(struct weir_str raw, int reading, bool again, char *out)
 {
 	size_t len = 0;
 
@@ -79,15 +81,15 @@ static size_t decode(struct weir_str raw, int reading, bool again, char *out)
 	return len;
 }
 
-/* Takes a backslash for a slash, and overlong UTF-8 for what it encodes; a percent sign or a zero
- * byte does not come of it. */
-static size_t fold(char *path, size_t len)
+/* Turns a backslash into a slash, and overlong UTF-8 into the character it encodes, except for a
+ * percent sign or a zero byte. */
+static size_t fold_slashes(char *path, size_t len)
 {
 	size_t out = 0;
 
 	for (size_t i = 0; i < len;) {
 		const unsigned char *at = (const unsigned char *)path + i;
-		size_t size = overlong(at, len - i);
+		size_t size = overlong_length(at, len - i);
 		char c = size ? overlong_byte(at, size) : path[i];
 
 		if (size && (c == '%' || c == '\0')) {
@@ -124,10 +126,10 @@ static size_t cut_parameters(char *path, size_t len)
 	return out;
 }
 
-/* Drops empty and dot segments in place, as far as the reading does; the result begins with a slash
- * and, but for the root, does not end with one. Writes never overtake reads: each segment goes out
- * behind a slash that was read, the first one behind the slash this puts there. */
-static size_t tidy(char *path, size_t len, int reading)
+/* Drops empty and dot segments in place, as the reading requires. The result starts with a slash
+ * and, except for the root, does not end with one. Writes never overtake reads: each segment is
+ * written behind a slash that was read, the first one behind the slash that is added. */
+static size_t tidy_segments(char *path, size_t len, int reading)
 {
 	size_t out = 0, at = 1, kept = 0;
 
@@ -150,7 +152,7 @@ static size_t tidy(char *path, size_t len, int reading)
 		path[out] = '/';
 		out += size + 1;
 	}
-	for (at = 0; at < out; at++) /* what is left of the empty ones */
+	for (at = 0; at < out; at++) /* drops the remaining empty segments */
 		if (path[at] != '/' || (at + 1 < out && path[at + 1] != '/'))
 			path[kept++] = path[at];
 	if (kept == 0)
@@ -163,7 +165,7 @@ static bool is_blank(char c)
 	return (unsigned char)c <= ' ' || c == 0x7f;
 }
 
-/* Whether a path has dot segments. *unsure: it has some that only few servers take for such, of
+/* Whether a path has dot segments. *unsure: it has some that only few servers treat as such, with
  * more dots or with blanks. */
 static bool has_dots(struct weir_str path, bool *unsure)
 {
@@ -187,8 +189,8 @@ static bool has_dots(struct weir_str path, bool *unsure)
 	return found;
 }
 
-/* A path as long as it can get: each percent sign may take two bytes more, the path may want a
- * slash before it, and there is always the root. */
+/* The largest size of a reading: each percent sign may take two more bytes, the path may need a
+ * slash before it, and the root has one byte. */
 static size_t most_bytes(struct weir_str path)
 {
 	size_t most = path.len + 2;
@@ -198,7 +200,7 @@ static size_t most_bytes(struct weir_str path)
 	return most;
 }
 
-/* What is done to a path before it is decoded. */
+/* Applies the steps before decoding. */
 static size_t write_raw(struct weir_str raw, int reading, char *path)
 {
 	int how = reading & MERGE_RAW ? 0 : KEEP_EMPTY;
@@ -210,14 +212,14 @@ static size_t write_raw(struct weir_str raw, int reading, char *path)
 	if (reading & CUT_RAW && !(reading & CUT_LATE))
 		len = cut_parameters(path, len);
 	if (reading & DOTS_RAW)
-		len = tidy(path, len, how);
+		len = tidy_segments(path, len, how);
 	if (reading & CUT_RAW && reading & CUT_LATE)
 		len = cut_parameters(path, len);
 	return len;
 }
 
-/* The path before its segments are tidied, with a slash in front. `between` has room for the raw
- * path and a slash, twice. */
+/* Writes the path before its segments are tidied, with a slash in front. `between` has room for the
+ * raw path and a slash, twice. */
 static size_t write_path(struct weir_str raw, int reading, char *path, char *between)
 {
 	size_t len = write_raw(raw, reading, between);
@@ -229,11 +231,11 @@ static size_t write_path(struct weir_str raw, int reading, char *path, char *bet
 	raw = (struct weir_str){between, len};
 	if (reading & TWICE) {
 		between += len;
-		raw = (struct weir_str){between, decode(raw, reading, true, between)};
+		raw = (struct weir_str){between, decode_once(raw, reading, true, between)};
 	}
-	len = decode(raw, reading, false, path);
+	len = decode_once(raw, reading, false, path);
 	if (!(reading & STRICT_BACKSLASH))
-		len = fold(path, len);
+		len = fold_slashes(path, len);
 	if (reading & CUT_QUERY)
 		len = cut_query(path, len);
 	return reading & CUT_DECODED ? cut_parameters(path, len) : len;
@@ -250,7 +252,7 @@ int wr_path_bare(struct weir_str path, struct wr_memory *memory, struct weir_str
 	if (!text)
 		return WEIR_EROOM;
 	memcpy(text, path.ptr, path.len);
-	*bare = (struct weir_str){text, tidy(text, cut_parameters(text, path.len), 0)};
+	*bare = (struct weir_str){text, tidy_segments(text, cut_parameters(text, path.len), 0)};
 	memory->at = text + bare->len;
 	return 0;
 }
@@ -263,12 +265,12 @@ static bool is_new(const struct wr_target *target, struct weir_str path)
 	return true;
 }
 
-/* One path while its readings are made. */
+/* A path while its readings are made. */
 struct making {
 	struct wr_target *target;
 	struct wr_memory *memory;
 	size_t work;
-	bool dots;  /* the reading made last has dot segments */
+	bool dots;  /* the last reading made has dot segments */
 	bool query; /* … or a decoded ? or # */
 };
 
@@ -289,9 +291,9 @@ static int add_reading(struct making *making, int reading)
 		return WEIR_EFORMAT;
 	making->dots = has_dots(made, &target->unsure);
 	making->query = cut_query(path, made.len) < made.len;
-	made.len = tidy(path, made.len, reading);
+	made.len = tidy_segments(path, made.len, reading);
 	if (reading & CUT_QUERY_LATE)
-		made.len = tidy(path, cut_query(path, made.len), reading);
+		made.len = tidy_segments(path, cut_query(path, made.len), reading);
 	memory->at = mark;
 	if (!is_new(target, made))
 		return 0;
@@ -302,8 +304,8 @@ static int add_reading(struct making *making, int reading)
 	return 0;
 }
 
-/* The reading, and if it has a decoded ? or #, those of servers that decode a target before they
- * part it: nginx sends such a one on with "proxy_pass http://api$uri". */
+/* Adds the reading. If it has a decoded ? or #, also adds those of servers that decode a target
+ * before they split it: nginx passes on such a target with "proxy_pass http://api$uri". */
 static int add_ended(struct making *making, int reading)
 {
 	int rc = add_reading(making, reading);
@@ -318,7 +320,7 @@ static int add_ended(struct making *making, int reading)
 	return rc;
 }
 
-/* The reading, and if it has dot segments, those that treat them in other ways. */
+/* Adds the reading and, if it has dot segments, those that treat them in other ways. */
 static int add_dotted(struct making *making, int reading)
 {
 	int rc = add_ended(making, reading);
@@ -330,7 +332,7 @@ static int add_dotted(struct making *making, int reading)
 	return rc;
 }
 
-/* By each way to part segments. */
+/* … for each way to separate segments. */
 static int add_parted(struct making *making, const struct oddities *odd, int reading)
 {
 	static const int ways[] = {0, STRICT_BACKSLASH, STRICT_BACKSLASH | TURN_RAW};
@@ -344,8 +346,8 @@ static int add_parted(struct making *making, const struct oddities *odd, int rea
 	return rc;
 }
 
-/* … and by each way to treat parameters: without them first, so that a list of descriptors begins
- * with the counters that have none. */
+/* … and for each way to treat parameters. Readings without parameters come first, so that a list of
+ * descriptors starts with the counters that have none. */
 static int add_cut(struct making *making, const struct oddities *odd, int reading)
 {
 	static const int cuts[] = {CUT_RAW, CUT_RAW | CUT_LATE, CUT_DECODED, 0};
@@ -357,7 +359,7 @@ static int add_cut(struct making *making, const struct oddities *odd, int readin
 	return rc;
 }
 
-/* … and by each way to resolve dots before decoding. */
+/* … and for each way to resolve dots before decoding. */
 static int add_all(struct making *making, const struct oddities *odd, int reading)
 {
 	int rc = add_cut(making, odd, reading);
@@ -384,13 +386,13 @@ static bool has_overlong(struct weir_str path)
 				byte < 0 ? (unsigned char)rest.ptr[at] : (unsigned char)byte;
 			at += byte < 0 ? 0 : 2;
 		}
-		if (overlong(bytes, count))
+		if (overlong_length(bytes, count))
 			return true;
 	}
 	return false;
 }
 
-/* Whether there is a percent sign that begins no escape: some servers take %u002e for a dot. */
+/* Whether there is a percent sign that starts no escape: some servers read %u002e as a dot. */
 static bool has_stray_percent(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)
@@ -399,7 +401,7 @@ static bool has_stray_percent(struct weir_str path)
 	return false;
 }
 
-/* Whether an escape is left when it was decoded: "%25" and two digits in a reading. */
+/* Whether a decoded reading still has an escape: "%25" and two digits. */
 static bool has_escape(struct weir_str reading)
 {
 	for (size_t i = 0; reading.len >= 5 && i <= reading.len - 5; i++)
@@ -409,7 +411,7 @@ static bool has_escape(struct weir_str reading)
 	return false;
 }
 
-static struct oddities look(struct weir_str path)
+static struct oddities find_oddities(struct weir_str path)
 {
 	struct oddities odd = {.backslashes = has_overlong(path)};
 	bool escapes = false, dots = false;
@@ -438,11 +440,11 @@ static bool is_encoded_twice(const struct wr_target *target)
 
 static int read_path(struct making *making)
 {
-	struct oddities odd = look(making->target->path);
+	struct oddities odd = find_oddities(making->target->path);
 	int rc = add_all(making, &odd, 0);
 
 	if (rc == 0 && is_encoded_twice(making->target)) {
-		/* There may be any of them behind the second escape. */
+		/* Each of them may be behind the second escape. */
 		odd.slashes = odd.backslashes = odd.parameters = true;
 		rc = add_all(making, &odd, TWICE);
 	}
@@ -454,8 +456,8 @@ static bool is_slash(char c, bool backslash)
 	return c == '/' || (backslash && c == '\\');
 }
 
-/* //host/path is an address without a scheme to servers that resolve the target against a base, as
- * RFC 3986 has it, or JavaScript's URL, to which \ is a slash. Returns its path, which is the root
+/* //host/path is an address without a scheme for servers that resolve the target against a base, as
+ * in RFC 3986, and for JavaScript's URL, where \ is a slash. Returns its path, which is the root
  * for //host, or an empty text. */
 static struct weir_str behind_host(struct weir_str path, bool backslash)
 {

@@ -1,8 +1,10 @@
+/* Reads a value of a request from its source: a header field, cookie, parameter, path, method, host
+ * or address. */
 #include "rules/http_source.h"
 
 #include "base/str.h"
 
-/* Fields of one name, by either way the view offers. */
+/* The fields of one name, by either interface of the view. */
 static size_t header_values(const struct weir_http_view *view, struct weir_str name,
 			    struct weir_str values[WR_VALUES_MAX])
 {
@@ -20,8 +22,8 @@ static size_t header_values(const struct weir_http_view *view, struct weir_str n
 	return count;
 }
 
-/* Adds a value that is not there yet. */
-static int settle(struct wr_reading *reading, struct weir_str found)
+/* Adds a value unless it is there already. */
+static int add_value(struct wr_rules_reading *reading, struct weir_str found)
 {
 	uint32_t i = 0;
 
@@ -37,7 +39,7 @@ static int settle(struct wr_reading *reading, struct weir_str found)
 	return 0;
 }
 
-/* One byte of a name or value, decoded; *i moves on. */
+/* Returns one byte of a name or value, decoded, and advances *i. */
 static char next_byte(struct weir_str raw, size_t *i, bool plus)
 {
 	char c = raw.ptr[(*i)++];
@@ -65,8 +67,9 @@ static bool decodes_to(struct weir_str raw, struct weir_str name, bool plus)
 	return at == name.len;
 }
 
-/* In place if there is nothing to decode. */
-static int decode(struct wr_memory *memory, struct weir_str raw, bool plus, struct weir_str *value)
+/* Decodes a text; not copied if there is nothing to decode. */
+static int decode_text(struct wr_memory *memory, struct weir_str raw, bool plus,
+		       struct weir_str *value)
 {
 	size_t len = 0;
 	char *text;
@@ -85,16 +88,16 @@ static int decode(struct wr_memory *memory, struct weir_str raw, bool plus, stru
 	return 0;
 }
 
-/* Decodes a found value and settles it; memory of a repeated one is given back. */
-static int settle_decoded(struct wr_reading *reading, struct weir_str raw, bool plus)
+/* Decodes a value and adds it; frees the memory of a repeated one. */
+static int add_decoded_value(struct wr_rules_reading *reading, struct weir_str raw, bool plus)
 {
 	char *mark = reading->memory.at;
 	uint32_t before = reading->value_count;
 	struct weir_str found;
-	int rc = decode(&reading->memory, raw, plus, &found);
+	int rc = decode_text(&reading->memory, raw, plus, &found);
 
 	if (rc == 0)
-		rc = settle(reading, found);
+		rc = add_value(reading, found);
 	if (reading->value_count == before)
 		reading->memory.at = mark;
 	return rc;
@@ -109,25 +112,26 @@ static struct weir_str split_off(struct weir_str *rest, char separator)
 	return piece;
 }
 
-/* The elements of a list in one field are values as fields of their own are: what weir sees as two
- * fields, a proxy behind it may join, and one before it may have. */
-static int settle_list(struct wr_reading *reading, struct weir_str rest)
+/* The elements of a list in one field are separate values, as separate fields are: a proxy may join
+ * the two fields that weir sees, or may have joined them before. */
+static int add_list_values(struct wr_rules_reading *reading, struct weir_str rest)
 {
 	int rc = 0;
 
 	while (rest.len && rc == 0)
-		rc = settle(reading, wr_str_trim(split_off(&rest, ',')));
+		rc = add_value(reading, wr_str_trim(split_off(&rest, ',')));
 	return rc;
 }
 
-/* All fields as the one that they are equivalent to (RFC 9110, 5.3). */
-static int settle_joined(struct wr_reading *reading, const struct weir_str *values, size_t count)
+/* Joins all fields into the one field they are equivalent to (RFC 9110, 5.3). */
+static int add_joined_value(struct wr_rules_reading *reading, const struct weir_str *values,
+			    size_t count)
 {
 	size_t room = 0, len = 0;
 	char *text;
 
 	if (count == 1)
-		return settle(reading, wr_str_trim(values[0]));
+		return add_value(reading, wr_str_trim(values[0]));
 	for (size_t i = 0; i < count; i++)
 		room += values[i].len + 2;
 	text = wr_memory_take(&reading->memory, room, 1);
@@ -143,10 +147,10 @@ static int settle_joined(struct wr_reading *reading, const struct weir_str *valu
 		memcpy(text + len, value.ptr, value.len);
 		len += value.len;
 	}
-	return settle(reading, (struct weir_str){text, len});
+	return add_value(reading, (struct weir_str){text, len});
 }
 
-static int read_header(struct wr_reading *reading, const struct wr_source *source)
+static int read_header(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	struct weir_str values[WR_VALUES_MAX];
 	size_t count = header_values(reading->view, source->name, values);
@@ -155,14 +159,14 @@ static int read_header(struct wr_reading *reading, const struct wr_source *sourc
 	if (count > WR_VALUES_MAX)
 		return WEIR_EROOM;
 	if (source->commas == WR_COMMAS_JOIN && count)
-		return settle_joined(reading, values, count);
+		return add_joined_value(reading, values, count);
 	for (size_t i = 0; i < count && rc == 0; i++)
-		rc = source->commas == WR_COMMAS_TEXT ? settle(reading, wr_str_trim(values[i]))
-						      : settle_list(reading, values[i]);
+		rc = source->commas == WR_COMMAS_TEXT ? add_value(reading, wr_str_trim(values[i]))
+						      : add_list_values(reading, values[i]);
 	return rc;
 }
 
-static int read_query(struct wr_reading *reading, const struct wr_source *source)
+static int read_query(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	struct weir_str rest = reading->target.query;
 	int rc = 0;
@@ -172,20 +176,20 @@ static int read_query(struct wr_reading *reading, const struct wr_source *source
 		struct weir_str name = split_off(&raw, '=');
 
 		if (decodes_to(name, source->name, true))
-			rc = settle_decoded(reading, raw, true);
+			rc = add_decoded_value(reading, raw, true);
 	}
 	return rc;
 }
 
-static struct weir_str unquoted(struct weir_str value)
+static struct weir_str without_quotes(struct weir_str value)
 {
 	if (value.len >= 2 && value.ptr[0] == '"' && value.ptr[value.len - 1] == '"')
 		return wr_str_first(wr_str_from(value, 1), value.len - 2);
 	return value;
 }
 
-/* Frameworks decode cookies, or at least many do; a plus stays one. */
-static int read_cookie(struct wr_reading *reading, const struct wr_source *source)
+/* Many frameworks decode cookies. A plus sign stays as it is. */
+static int read_cookie(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	struct weir_str lines[WR_VALUES_MAX];
 	size_t count = header_values(reading->view, WR_STR("cookie"), lines);
@@ -197,12 +201,13 @@ static int read_cookie(struct wr_reading *reading, const struct wr_source *sourc
 			struct weir_str name = wr_str_trim(split_off(&raw, '='));
 
 			if (wr_str_equal(name, source->name))
-				rc = settle_decoded(reading, unquoted(wr_str_trim(raw)), false);
+				rc = add_decoded_value(reading, without_quotes(wr_str_trim(raw)),
+						       false);
 		}
 	return rc;
 }
 
-static int read_address(struct wr_reading *reading, const struct wr_source *source)
+static int read_address(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	bool masked = source->kind == WR_FROM_MASKED_REMOTE_ADDRESS;
 	unsigned bits = WR_ADDRESS_WHOLE;
@@ -218,11 +223,12 @@ static int read_address(struct wr_reading *reading, const struct wr_source *sour
 	kept = wr_memory_take(&reading->memory, len, 1);
 	if (!kept)
 		return WEIR_EROOM;
-	return settle(reading, (struct weir_str){memcpy(kept, text, len), len});
+	return add_value(reading, (struct weir_str){memcpy(kept, text, len), len});
 }
 
-/* Parameters make no counter of their own, but a part that is nothing else is one. */
-static int read_capture(struct wr_reading *reading, const struct wr_source *source)
+/* Parameters of a segment are dropped, so that they make no counters. A segment that is nothing
+ * else is kept. */
+static int read_capture(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	size_t captured = 0;
 
@@ -233,23 +239,23 @@ static int read_capture(struct wr_reading *reading, const struct wr_source *sour
 			struct weir_str whole = reading->captures[captured];
 			struct weir_str bare = wr_str_first(whole, wr_str_find(whole, ';'));
 
-			return settle(reading, bare.len ? bare : whole);
+			return add_value(reading, bare.len ? bare : whole);
 		}
 		captured++;
 	}
 	return 0;
 }
 
-static int read_path(struct wr_reading *reading)
+static int read_path(struct wr_rules_reading *reading)
 {
 	struct weir_str bare;
 
 	if (wr_path_bare(reading->target.readings[reading->at], &reading->memory, &bare) != 0)
 		return WEIR_EROOM;
-	return settle(reading, bare);
+	return add_value(reading, bare);
 }
 
-int wr_source_read(struct wr_reading *reading, const struct wr_source *source)
+int wr_source_read(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	reading->value_count = 0;
 	switch (source->kind) {
@@ -267,11 +273,11 @@ int wr_source_read(struct wr_reading *reading, const struct wr_source *source)
 	case WR_FROM_PATH:
 		return read_path(reading);
 	case WR_FROM_METHOD:
-		return settle(reading, reading->method);
+		return add_value(reading, reading->method);
 	case WR_FROM_HOST:
-		return settle(reading, reading->host);
+		return add_value(reading, reading->host);
 	case WR_FROM_IDENTITY:
-		return settle(reading, reading->view->identity);
+		return add_value(reading, reading->view->identity);
 	}
 	return 0;
 }

@@ -1,8 +1,9 @@
+/* Splits request targets and recognizes plain ones, which need no readings; reads hosts. */
 #include "rules/http_target.h"
 
 #include "base/str.h"
 
-/* Length of "http://" and the like, or 0. */
+/* The length of a scheme such as "http://", or 0. */
 static size_t scheme_len(struct weir_str target)
 {
 	size_t i = 0;
@@ -14,7 +15,7 @@ static size_t scheme_len(struct weir_str target)
 	return i && wr_str_begins(wr_str_from(target, i), WR_STR("://")) ? i + 3 : 0;
 }
 
-/* Bytes that a target cannot hold: control characters, and the fragment's sign. */
+/* Bytes that a target must not hold: control characters and '#'. */
 static bool is_forbidden(unsigned char c)
 {
 	return c < ' ' || c == 0x7f || c == '#';
@@ -28,7 +29,7 @@ static bool has_forbidden(struct weir_str target)
 	return false;
 }
 
-/* An authority that is more than a host and a port, which servers part in different ways. */
+/* An authority that is more than a host and a port, which servers split in different ways. */
 static bool is_odd_authority(struct weir_str authority)
 {
 	return wr_str_has(authority, '@') || wr_str_has(authority, '\\') ||
@@ -43,7 +44,7 @@ static bool is_http(struct weir_str target, size_t scheme)
 	       wr_str_equal_nocase(name, WR_STR("https://"));
 }
 
-/* The authority of an absolute target, which gets shorter by it. */
+/* Cuts the authority off an absolute target and returns it. */
 static struct weir_str cut_authority(struct weir_str *target, size_t scheme, bool *odd)
 {
 	struct weir_str rest = wr_str_from(*target, scheme);
@@ -77,16 +78,16 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* A byte of a path that may mean something else than itself: %, backslash, semicolon, a blank, and
- * those that overlong UTF-8 begins with. */
+/* A byte of a path that servers may not take literally: %, backslash, semicolon, a blank, and the
+ * first bytes of overlong UTF-8. */
 static bool is_odd(unsigned char c)
 {
 	return c == '%' || c == '\\' || c == ';' || c == ' ' || c == 0xc0 || c == 0xc1 ||
 	       c == 0xe0 || c == 0xf0;
 }
 
-/* No byte but means itself to every server, no segment is empty or begins with a dot, and the root
- * alone ends with a slash. Returns where the path ends, or 0. */
+/* Every byte is taken literally by all servers, no segment is empty or starts with a dot, and only
+ * the root ends with a slash. Returns the length of the path, or 0 if this is not so. */
 static size_t plain_path(struct weir_str target)
 {
 	size_t i = 1;
@@ -142,7 +143,7 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 	return path.len == 0 || pattern->rest;
 }
 
-/* "[::1]:8080", "Example.COM.:80". */
+/* Cuts the port and the last dot off: "[::1]:8080", "Example.COM.:80". */
 static struct weir_str without_port(struct weir_str host)
 {
 	if (host.len && host.ptr[0] == '[')
@@ -162,8 +163,8 @@ static size_t canonical_address(struct weir_str host, char text[WR_ADDRESS_TEXT]
 	return wr_address_text(&address, WR_ADDRESS_WHOLE, text);
 }
 
-/* Whether every server takes a host for the same: letters, digits, hyphens, underscores and single
- * dots, or an address in brackets, and a port of digits. */
+/* Whether every server reads a host in the same way: letters, digits, hyphens, underscores and
+ * single dots, or an address in brackets, and a port of digits. */
 static bool is_sure_host(struct weir_str host)
 {
 	struct weir_str name = without_port(host);

@@ -22,7 +22,7 @@
 #include "rules/http_memory.h"
 #include "rules/requests.h"
 
-#define WR_READINGS_MAX 64 /* different ones; a path with more is not read */
+#define WR_READINGS_MAX 64 /* different readings; a path with more is refused */
 
 struct wr_target {
 	struct weir_str authority; /* of an absolute target, without user; else empty */
@@ -31,24 +31,24 @@ struct wr_target {
 	struct weir_str readings[WR_READINGS_MAX];
 	uint32_t reading_count; /* the raw one included */
 	uint32_t value_count;   /* … and not */
-	bool unsure;            /* servers may read it in further ways: nothing is exempt by it */
+	bool unsure;            /* servers may have further readings, so it exempts nothing */
 };
 
-/* Returns 0, or WEIR_EFORMAT: the target has a fragment or a control character, which no client
- * sends and which servers cut off, drop or keep. */
+/* Returns 0, or WEIR_EFORMAT if the target has a fragment or a control character: no client sends
+ * them, and servers cut them off, drop them or keep them. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
-/* Splits and reads a target that is written plainly, as nearly all are: there is one reading, and
- * it is the path itself. False: it is not. */
+/* Splits a target that is written plainly, as most are. Its only reading is the path itself.
+ * Returns false for any other target. */
 bool wr_target_plain(struct weir_str target, struct wr_target *split);
 
-/* http_readings.c: fills in the readings. Returns 0, WEIR_EROOM (memory, readings, or the work for
- * them), or WEIR_EFORMAT: the path holds an encoded zero byte, behind which some servers do not
- * look. */
+/* http_readings.c: makes the readings. Returns 0, WEIR_EROOM (too much memory, too many readings or
+ * too much work), or WEIR_EFORMAT: the path holds an encoded zero byte, at which some servers stop.
+ */
 int wr_target_read(struct wr_target *target, struct wr_memory *memory);
 
-/* A reading without parameters, which make no counter of their own. In place if there are none.
- * Returns 0 or WEIR_EROOM. */
+/* A reading without its parameters, which make no counter of their own. Not copied if there are
+ * none. Returns 0 or WEIR_EROOM. */
 int wr_path_bare(struct weir_str path, struct wr_memory *memory, struct weir_str *bare);
 
 /* The byte that %XX at raw.ptr[i] stands for, or -1. */
@@ -63,14 +63,13 @@ static inline int wr_escaped_byte(struct weir_str raw, size_t i)
 	return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Whether a reading of a path fits a pattern; captures[i] is the text of its i-th {part}. */
+/* Whether a reading matches a pattern; captures[i] is the text of its i-th {part}. */
 bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 		   struct weir_str captures[WR_CAPTURES_MAX]);
 
-/* Host in canonical form: lower case, no port, no dot at the end, an address in its shortest
- * spelling. Empty if there is none. *unsure: it is written in a way that servers read differently
- * (an escape, two dots, a port that is no number), so nothing is exempt by it. Returns 0 or
- * WEIR_EROOM. */
+/* Writes a host in canonical form: lower case, no port, no dot at the end, an address in its
+ * shortest spelling. Empty if there is none. *unsure: servers read it differently (an escape, two
+ * dots, a port that is no number), so it exempts nothing. Returns 0 or WEIR_EROOM. */
 int wr_host_read(struct weir_str host, struct wr_memory *memory, struct weir_str *canonical,
 		 bool *unsure);
 

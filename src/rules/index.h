@@ -1,6 +1,6 @@
-/* Where a node is found: hashing by (parent, key, value), each a string of its own.
+/* The index of nodes: a hash of (parent, key, value).
  *
- * The hash has a secret nobody outside knows, so a client cannot choose values that collide. */
+ * The hash has a random secret, so that a client cannot choose values that collide. */
 #ifndef WR_RULES_INDEX_H
 #define WR_RULES_INDEX_H
 
@@ -15,7 +15,7 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
 	return XXH3_64bits_withSecret(text.ptr, text.len, secret, WR_SECRET_BYTES);
 }
 
-/* Both halves are keyed already; folding their product mixes in the parent. */
+/* Both halves are keyed hashes; folding their product mixes in the parent. */
 static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
 	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
@@ -25,8 +25,7 @@ static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Stands for the value of a key-only node; no text hashes to it but by accident, and then the
- * kinds differ. */
+/* The value of a node without a value. If a text has this hash by accident, the kinds differ. */
 #define WR_INDEX_ANY 0x2545f4914f6cdd1du
 
 static inline const struct wr_node *wr_index_find(const struct wr_index *index, uint64_t hash,
@@ -60,14 +59,14 @@ static inline const struct wr_wild *wr_index_find_wild(const struct wr_index *in
 	return NULL;
 }
 
-/* There is room: the builder sees to that. */
+/* The builder has made room. */
 static inline void wr_index_put(struct wr_index *index, uint64_t hash, const void *item)
 {
 	uint64_t at = hash & index->mask;
 
 	while (index->slots[at].item)
 		at = (at + 1) & index->mask;
-	index->slots[at] = (struct wr_slot){hash, item};
+	index->slots[at] = (struct wr_index_slot){hash, item};
 }
 
 static inline uint64_t wr_index_hash_node(const uint8_t *secret, const struct wr_node *node)

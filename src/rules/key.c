@@ -1,17 +1,17 @@
+/* Writes the bytes that name a counter. The limiter hashes them for the table and for Redis. */
 #include "rules/key.h"
 
-#include <assert.h>
-
+#include "base/assert.h"
 #include "base/str.h"
 #include "rules/address.h"
 
-/* Bytes go out in pieces of at least a few words: a hash is fed best that way. */
-struct writer {
+/* Collects bytes into larger pieces, because hashing many short ones is slow. */
+struct key_writer {
 	wr_feed_fn feed;
 	void *context;
 };
 
-static void put_len(const struct writer *out, size_t len)
+static void put_len(const struct key_writer *out, size_t len)
 {
 	uint8_t bytes[4] = {(uint8_t)len, (uint8_t)(len >> 8), (uint8_t)(len >> 16),
 			    (uint8_t)(len >> 24)};
@@ -19,21 +19,21 @@ static void put_len(const struct writer *out, size_t len)
 	out->feed(out->context, bytes, sizeof bytes);
 }
 
-static void put_text(const struct writer *out, struct weir_str text)
+static void put_text(const struct key_writer *out, struct weir_str text)
 {
 	put_len(out, text.len);
 	if (text.len)
 		out->feed(out->context, text.ptr, text.len);
 }
 
-/* What stands for an entry in the key. */
+/* The text that represents an entry in the key. */
 struct piece {
 	struct weir_str key, value, source;
 	char tag;
 	char address[WR_ADDRESS_TEXT];
 };
 
-/* It depends on the node that matched the entry. */
+/* The piece of an entry, which depends on the node that matched the entry. */
 static inline void piece_of(const struct wr_node *node, const struct weir_entry *entry,
 			    struct piece *piece)
 {
@@ -62,7 +62,7 @@ static inline void piece_of(const struct wr_node *node, const struct weir_entry 
 	}
 }
 
-static void put_piece(const struct writer *out, const struct piece *piece)
+static void put_piece(const struct key_writer *out, const struct piece *piece)
 {
 	put_text(out, piece->key);
 	out->feed(out->context, &piece->tag, 1);
@@ -71,7 +71,7 @@ static void put_piece(const struct writer *out, const struct piece *piece)
 		put_text(out, piece->source);
 }
 
-/* The nodes on the way to one, by depth. Those of entries beyond it are left as they are. */
+/* The nodes on the path to a node, by depth. Elements for entries beyond it are not set. */
 static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
 {
 	for (; node && node->depth; node = node->parent)
@@ -82,10 +82,10 @@ void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 		 const struct weir_entry *entries, size_t count, wr_feed_fn feed, void *context)
 {
 	const struct wr_node *path[WR_DEPTH_MAX] = {NULL};
-	struct writer out = {feed, context};
+	struct key_writer out = {feed, context};
 	struct piece piece;
 
-	assert(!node || node->depth == count);
+	wr_assert(!node || node->depth == count);
 	path_to(node, path);
 	put_text(&out, domain->key);
 	for (size_t i = 0; i < count; i++) {
@@ -100,7 +100,7 @@ struct buffer {
 	size_t len;
 };
 
-static void append(void *context, const void *bytes, size_t len)
+static void append_bytes(void *context, const void *bytes, size_t len)
 {
 	struct buffer *buffer = context;
 
@@ -123,8 +123,8 @@ static inline char *copy_text(char *at, struct weir_str text)
 	return at + sizeof len + text.len;
 }
 
-/* The same bytes as wr_key_feed, without a call for each piece: most keys are short. Returns their
- * number, or 0 when there is not enough room for sure. */
+/* Writes the same bytes as wr_key_feed() without a call for each piece, as most keys are short.
+ * Returns their number, or 0 if the room may be too small. */
 static size_t write_short(const struct wr_node *domain, const struct wr_node *const *path,
 			  const struct weir_entry *entries, size_t count, char *buf, size_t cap)
 {
@@ -155,13 +155,13 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 	struct buffer buffer = {buf, cap, 0};
 	size_t len = 0;
 
-	assert(!node || node->depth == count);
-	if (node) { /* and so there is one for each entry */
+	wr_assert(!node || node->depth == count);
+	if (node) { /* then there is a node for each entry */
 		path_to(node, path);
 		len = write_short(domain, path, entries, count, buf, cap);
 	}
 	if (len == 0) {
-		wr_key_feed(domain, node, entries, count, append, &buffer);
+		wr_key_feed(domain, node, entries, count, append_bytes, &buffer);
 		len = buffer.len;
 	}
 	return len;

@@ -13,17 +13,18 @@
 #include "base/str.h"
 #include "rules/rules.h"
 
-/* Where the value of an entry comes from that could be another one, see http.h. */
+/* The source of an entry whose value is ambiguous, see http.h. */
 #define WR_AMBIGUOUS_SOURCE WR_STR("ambiguous")
 
 typedef void (*wr_feed_fn)(void *context, const void *bytes, size_t len);
 
-/* `node` is the rule that matched all `count` entries, or NULL for an override. */
+/* Passes the bytes to `feed` in pieces. `node` is the rule that matched all `count` entries, or
+ * NULL for a limit sent with the request. */
 void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 		 const struct weir_entry *entries, size_t count, wr_feed_fn feed, void *context);
 
-/* Writes the same bytes. Returns how many there are; more than `cap`: buf holds only the first
- * `cap` of them, feed a hash instead. */
+/* Writes the same bytes. Returns their number. If that is more than `cap`, buf holds only the first
+ * `cap` bytes, and the caller uses wr_key_feed. */
 size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 		    const struct weir_entry *entries, size_t count, void *buf, size_t cap);
 

@@ -1,5 +1,5 @@
-/* Every key of a rule file: its name, the maps it may stand in, and whether the reference knows
- * it. The reader, the guesses for misspelled keys, the JSON Schema and the documentation are
+/* All keys of a rule file: their names, the maps they belong in, and whether envoyproxy/ratelimit
+ * has them. The reader, the guesses for misspelled keys, the JSON Schema and the documentation are
  * checked against this table. */
 #ifndef WR_RULES_KEYS_H
 #define WR_RULES_KEYS_H
@@ -9,8 +9,8 @@
 
 #include <weir/rules.h>
 
-/* Kinds of map. X(enum, bit, what it is called) */
-#define WR_PLACES(X)                                                                               \
+/* Kinds of map. X(enum, bit, name in messages) */
+#define WR_RULES_MAPS(X)                                                                           \
 	X(WR_IN_ROOT, 1, "a rule file")                                                            \
 	X(WR_IN_DESCRIPTOR, 2, "a descriptor")                                                     \
 	X(WR_IN_LIMIT, 4, "rate_limit")                                                            \
@@ -23,15 +23,15 @@
 	X(WR_IN_PART, 512, "an entry of descriptor")                                               \
 	X(WR_IN_DEFER, 1024, "defer")
 
-enum wr_place {
-#define WR_PLACE_ENUM(name, bit, text) name = (bit),
-	WR_PLACES(WR_PLACE_ENUM)
-#undef WR_PLACE_ENUM
+enum wr_rules_map {
+#define WR_RULES_MAP_ENUM(name, bit, text) name = (bit),
+	WR_RULES_MAPS(WR_RULES_MAP_ENUM)
+#undef WR_RULES_MAP_ENUM
 };
 
 #define WR_IN_ANY_LIMIT (WR_IN_LIMIT | WR_IN_CANDIDATE)
 
-/* X(enum, name, places, the reference knows it) */
+/* X(enum, name, maps, whether envoyproxy/ratelimit has it) */
 #define WR_KEYS(X)                                                                                 \
 	X(DOMAIN, "domain", WR_IN_ROOT, true)                                                      \
 	X(DESCRIPTORS, "descriptors", WR_IN_ROOT | WR_IN_DESCRIPTOR, true)                         \
@@ -95,7 +95,7 @@ enum wr_place {
 	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)
 
 enum wr_key_id {
-#define WR_KEY_ENUM(id, name, places, lyft) WR_KEY_##id,
+#define WR_KEY_ENUM(id, name, maps, lyft) WR_KEY_##id,
 	WR_KEYS(WR_KEY_ENUM)
 #undef WR_KEY_ENUM
 		WR_KEY_COUNT
@@ -103,13 +103,13 @@ enum wr_key_id {
 
 struct wr_key_info {
 	struct weir_str name;
-	uint32_t places;
+	uint32_t maps;
 	bool lyft;
 };
 
 extern const struct wr_key_info wr_keys[WR_KEY_COUNT];
 
-/* What a place is called in messages. */
-const char *wr_place_name(uint32_t place);
+/* The name of a kind of map in messages. */
+const char *wr_rules_map_name(uint32_t place);
 
 #endif

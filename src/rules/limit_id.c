@@ -1,5 +1,5 @@
-/* What tells limits apart: in a table and in Redis (wr_limit.id), and in statistics
- * (wr_limit.stat). Neither knows the size of a limit, its position or the generation. */
+/* Names limits: for the table and Redis (wr_limit.id), and for statistics (wr_limit.stat). Neither
+ * depends on the size of a limit, its position or the generation. */
 #include "rules/read.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static bool same_span(const struct wr_limit *a, const struct wr_limit *b)
 	       same_zone(a, b);
 }
 
-static bool alike(const struct wr_limit *a, const struct wr_limit *b)
+static bool count_alike(const struct wr_limit *a, const struct wr_limit *b)
 {
 	return a->limit.algorithm == b->limit.algorithm && same_span(a, b);
 }
@@ -30,7 +30,7 @@ static bool alike(const struct wr_limit *a, const struct wr_limit *b)
 /* "1m", "month@Asia/Seoul". */
 static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
 {
-	const struct wr_word *word = wr_calendar_words;
+	const struct wr_rules_word *word = wr_calendar_words;
 
 	if (!limit->calendar) {
 		wr_duration_text(limit->limit.period_ns, text);
@@ -40,12 +40,6 @@ static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
 		word++;
 	snprintf(text, SPAN_TEXT, "%s@%s", word->text.ptr,
 		 limit->zone ? limit->zone->name.ptr : "UTC");
-}
-
-/* Algorithm and period are part of a counter's identity in a table already; this is the rest. */
-static uint64_t identity(struct weir_str rest)
-{
-	return rest.len ? XXH3_64bits(rest.ptr, rest.len) : 0;
 }
 
 static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_twin)
@@ -58,7 +52,8 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	limit->limit.identity = identity(wr_str(rest));
+	/* Algorithm and period are part of a counter's identity already; this adds the rest. */
+	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
@@ -71,7 +66,7 @@ static struct weir_str limit_name(const struct wr_limit *limit)
 	return limit->name.ptr ? limit->name : WR_STR("");
 }
 
-/* Gives each its id; two that count alike need names that differ. */
+/* Gives each limit its id. Two limits that count alike need different names. */
 static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t count,
 		     const struct wr_yaml *const *marks)
 {
@@ -81,7 +76,7 @@ static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t cou
 		if (limits[i].unlimited || !limits[i].limit.period_ns)
 			continue;
 		for (uint32_t j = 0; j < count; j++) {
-			if (i == j || limits[j].unlimited || !alike(&limits[i], &limits[j]))
+			if (i == j || limits[j].unlimited || !count_alike(&limits[i], &limits[j]))
 				continue;
 			has_twin = true;
 			clash |= j < i &&
@@ -91,7 +86,7 @@ static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t cou
 		limits[i].name = limit_name(&limits[i]);
 		name_limit(load, &limits[i], has_twin && limits[i].name.len);
 		if (clash)
-			wr_say(load, WR_D_alike_limits, marks[i], WR_ARGS(limits[i].id));
+			wr_rules_report(load, WR_D_alike_limits, marks[i], WR_ARGS(limits[i].id));
 	}
 }
 
@@ -107,7 +102,7 @@ static struct weir_str below_path(struct wr_load *load, const struct wr_node *no
 	return wr_str(text);
 }
 
-/* Path and period; what else differs only where periods do not. */
+/* Path and period, and the rest of the id only if periods are equal. */
 static void name_stat(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
 		      uint32_t count, uint32_t at)
 {

@@ -1,3 +1,4 @@
+/* Describes a limit in words, for listings and explanations. */
 #include "rules/limit_text.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Warnings that need the whole tree: what the reference accepts without sense. */
+/* Warnings that need the whole tree, about rules that envoyproxy/ratelimit accepts but that have no
+ * effect. */
 #include "rules/load.h"
 
 #include "rules/glob.h"
@@ -9,7 +10,7 @@ static bool is_wild(const struct wr_node *node)
 }
 
 /* Whether a request that matches `later` always matches `earlier`, a wildcard before it. */
-static bool covers(const struct wr_node *earlier, const struct wr_node *later)
+static bool rule_covers(const struct wr_node *earlier, const struct wr_node *later)
 {
 	if (earlier->kind != WR_NODE_GLOB || !wr_glob_covers(earlier->key, later->key))
 		return false;
@@ -20,8 +21,8 @@ static bool covers(const struct wr_node *earlier, const struct wr_node *later)
 	return wr_str_equal(earlier->value, WR_STR("*"));
 }
 
-/* Exact values come first, so only wildcards and the key alone can be hidden; the key alone comes
- * after all wildcards, wherever they stand. */
+/* Exact values match first, so only wildcards and a key without value can be unreachable. A key
+ * without value matches after all wildcards. */
 static void check_reach(struct wr_load *load, const struct wr_node *later)
 {
 	const struct wr_node *earlier = later->parent->more->first_child;
@@ -29,9 +30,9 @@ static void check_reach(struct wr_load *load, const struct wr_node *later)
 	for (; earlier; earlier = earlier->more->next) {
 		if ((earlier == later && is_wild(later)) || !wr_lint_step(load))
 			return;
-		if (!is_wild(earlier) || !covers(earlier, later))
+		if (!is_wild(earlier) || !rule_covers(earlier, later))
 			continue;
-		wr_say_node(
+		wr_rules_report_node(
 			load, WR_D_unreachable_rule, later,
 			WR_ARGS(earlier->value.len ? earlier->value : WR_STR("*"),
 				wr_str(wr_load_print(load, &load->tree, "%s:%u",
@@ -69,8 +70,9 @@ static void check_replaces(struct wr_load *load, const struct wr_node *domain,
 	for (uint32_t i = 0; i < node->limit_count; i++)
 		for (uint32_t r = 0; r < node->limits[i].replace_count; r++)
 			if (!has_name(load, domain, node->limits[i].replaces[r]))
-				wr_say_node(load, WR_D_replaces_nothing, node,
-					    WR_ARGS(domain->key, node->limits[i].replaces[r]));
+				wr_rules_report_node(
+					load, WR_D_replaces_nothing, node,
+					WR_ARGS(domain->key, node->limits[i].replaces[r]));
 }
 
 static void check_below(struct wr_load *load, const struct wr_node *domain,
@@ -81,7 +83,7 @@ static void check_below(struct wr_load *load, const struct wr_node *domain,
 		if (parent->flags & WR_HAS_WILD && node->kind != WR_NODE_EXACT)
 			check_reach(load, node);
 		if (node->flags & WR_SHARE && !has_limit(node))
-			wr_say_node(load, WR_D_idle_share, node, NULL);
+			wr_rules_report_node(load, WR_D_idle_share, node, NULL);
 		check_replaces(load, domain, node);
 		check_below(load, domain, node);
 	}
@@ -92,7 +94,8 @@ void wr_lint(struct wr_load *load)
 	for (struct wr_node *domain = load->rules->first_domain; domain;
 	     domain = domain->more->next) {
 		if (!domain->more->first_child)
-			wr_say_node(load, WR_D_no_descriptors, domain, WR_ARGS(domain->key));
+			wr_rules_report_node(load, WR_D_no_descriptors, domain,
+					     WR_ARGS(domain->key));
 		check_below(load, domain, domain);
 		if (domain->more->requests)
 			wr_lint_requests(load, domain);

@@ -1,5 +1,5 @@
-/* Warnings about `requests:`: descriptors that meet no rule, rules that no descriptor meets, and
- * limits that a client can dodge. */
+/* Warnings about `requests:`: descriptors without a rule, rules without a descriptor, and limits
+ * that a client can avoid. */
 #include "rules/load.h"
 
 #include <weir/weir.h>
@@ -28,7 +28,7 @@ static bool value_fits(const struct wr_node *node, struct weir_str value)
 	return node->value.len == 0 || wr_glob_match(node->value, value);
 }
 
-/* The one child a fixed value leads to, in the order of matching. */
+/* The child that a fixed value matches, in the order of matching. */
 static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *parent,
 				   const struct wr_part *part)
 {
@@ -50,7 +50,7 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 
 enum met { NOTHING = 0, A_RULE = 1, A_LIMIT = 2, A_DEFERRAL = 4 };
 
-static bool defers(const struct wr_node *node)
+static bool method_defers(const struct wr_node *node)
 {
 	for (uint8_t i = 0; i < node->limit_count; i++)
 		if (node->limits[i].on_limit == WR_DEFER)
@@ -60,17 +60,16 @@ static bool defers(const struct wr_node *node)
 
 static unsigned met_at(const struct wr_node *node)
 {
-	if (node->limit_count && defers(node))
+	if (node->limit_count && method_defers(node))
 		return A_RULE | A_LIMIT | A_DEFERRAL;
 	if (node->limit_count)
 		return node->limits[0].unlimited ? A_RULE : A_RULE | A_LIMIT;
 	return node->more->first_child ? NOTHING : A_RULE;
 }
 
-/* Marks every node that the descriptor of a request may end at; returns what there is, of
- * enum met. */
-static unsigned mark(struct wr_load *load, struct wr_request *request, uint32_t at,
-		     struct wr_node *parent)
+/* Marks every node that the descriptor of a request may match. Returns a set of enum met. */
+static unsigned mark_nodes(struct wr_load *load, struct wr_request *request, uint32_t at,
+			   struct wr_node *parent)
 {
 	const struct wr_part *part;
 	unsigned met = NOTHING;
@@ -85,12 +84,12 @@ static unsigned mark(struct wr_load *load, struct wr_request *request, uint32_t 
 	if (part->source_count == 0) {
 		struct wr_node *child = fixed_child(load, parent, part);
 
-		return child ? mark(load, request, at + 1, child) : NOTHING;
+		return child ? mark_nodes(load, request, at + 1, child) : NOTHING;
 	}
 	for (struct wr_node *node = parent->more->first_child; node && wr_lint_step(load);
 	     node = node->more->next)
 		if (key_fits(node, part->key))
-			met |= mark(load, request, at + 1, node);
+			met |= mark_nodes(load, request, at + 1, node);
 	return met;
 }
 
@@ -100,12 +99,13 @@ static void check_made(struct wr_load *load, const struct wr_node *domain,
 	for (const struct wr_node *node = parent->more->first_child; node;
 	     node = node->more->next) {
 		if (node->limit_count && !node->more->made)
-			wr_say_node(load, WR_D_unmade_descriptor, node, WR_ARGS(domain->key));
+			wr_rules_report_node(load, WR_D_unmade_descriptor, node,
+					     WR_ARGS(domain->key));
 		check_made(load, domain, node);
 	}
 }
 
-/* The first source a client may leave out or make up. */
+/* The first source that a client may leave out or invent. */
 static const struct wr_source *loose_source(const struct wr_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
@@ -115,7 +115,7 @@ static const struct wr_source *loose_source(const struct wr_request *request)
 	return NULL;
 }
 
-/* A part without which there is no descriptor, and which a client need not send. */
+/* A source that a client need not send, and without which there is no descriptor. */
 static const struct wr_source *optional_source(const struct wr_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++) {
@@ -173,7 +173,8 @@ static bool paths_cover(const struct wr_request *wide, const struct wr_request *
 	return wide->path_count == 0 || narrow->path_count;
 }
 
-/* Whether another entry limits at least the same requests, and by something reliable. */
+/* Whether another entry limits at least the same requests by a source that clients cannot choose.
+ */
 static bool is_backed(struct wr_load *load, const struct wr_requests *requests,
 		      const struct wr_request *request)
 {
@@ -196,12 +197,12 @@ static void check_dodge(struct wr_load *load, const struct wr_requests *requests
 
 	if (!loose || !request->meets_limit || is_backed(load, requests, request))
 		return;
-	wr_say_at(load, optional ? WR_D_can_omit : WR_D_can_forge, request->file, request->line,
-		  request->column, WR_ARGS(optional ? optional->label : loose->label));
+	wr_rules_report_at(load, optional ? WR_D_can_omit : WR_D_can_forge, request->file,
+			   request->line, request->column,
+			   WR_ARGS(optional ? optional->label : loose->label));
 }
 
-/* A limit that a request gets out of by another Host, where the API answers whatever Host it gets.
- */
+/* Warns about a limit that a client avoids with another Host, if the API answers any Host. */
 static void check_host(struct wr_load *load, const struct wr_requests *requests,
 		       const struct wr_request *request)
 {
@@ -212,10 +213,11 @@ static void check_host(struct wr_load *load, const struct wr_requests *requests,
 		    (!other->hosts.count && other->meets_limit && !other->addresses &&
 		     texts_cover(other->methods, request->methods) && paths_cover(other, request)))
 			return;
-	wr_say_at(load, WR_D_host_only, request->file, request->line, request->column, NULL);
+	wr_rules_report_at(load, WR_D_host_only, request->file, request->line, request->column,
+			   NULL);
 }
 
-/* An exemption that a client chooses by sending its Host, from limits on the same paths. */
+/* Warns about an exemption by Host, which a client chooses, from limits on the same paths. */
 static void check_exempt_host(struct wr_load *load, const struct wr_requests *requests,
 			      const struct wr_request *request)
 {
@@ -227,8 +229,8 @@ static void check_exempt_host(struct wr_load *load, const struct wr_requests *re
 		if (!other->meets_limit ||
 		    !(paths_cover(other, request) || paths_cover(request, other)))
 			continue;
-		wr_say_at(load, WR_D_host_exempts, request->file, request->line, request->column,
-			  NULL);
+		wr_rules_report_at(load, WR_D_host_exempts, request->file, request->line,
+				   request->column, NULL);
 		return;
 	}
 }
@@ -245,10 +247,10 @@ static struct wr_texts one_of(struct wr_texts texts, uint32_t i)
 	return texts.count ? (struct wr_texts){&texts.items[i], 1} : texts;
 }
 
-/* Whether more descriptors or limits apply to it than can be counted: what all entries make that
- * apply to it for sure. */
-static bool exceeds(struct wr_load *load, const struct wr_requests *requests,
-		    const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
+/* Whether more descriptors or limits apply to the request than can be counted. Counts the entries
+ * that certainly apply to it. */
+static bool exceeds_bounds(struct wr_load *load, const struct wr_requests *requests,
+			   const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
 {
 	*descriptors = *limits = 0;
 	for (const struct wr_request *r = requests->first; r; r = r->next) {
@@ -265,7 +267,7 @@ static bool exceeds(struct wr_load *load, const struct wr_requests *requests,
 	return *descriptors > WR_DESCRIPTORS_MAX || *limits > WEIR_NEEDS_MAX;
 }
 
-/* Says so at the first entry whose requests can exceed the bounds. */
+/* Warns at the first entry whose requests can exceed the bounds. */
 static bool check_bounds(struct wr_load *load, const struct wr_requests *requests,
 			 const struct wr_request *r)
 {
@@ -283,8 +285,8 @@ static bool check_bounds(struct wr_load *load, const struct wr_requests *request
 
 		if (load->lint_steps >= load->bounds.lint_steps)
 			return false;
-		if (exceeds(load, requests, &witness, &descriptors, &limits)) {
-			wr_say_at(
+		if (exceeds_bounds(load, requests, &witness, &descriptors, &limits)) {
+			wr_rules_report_at(
 				load, WR_D_can_exceed, r->file, r->line, r->column,
 				WR_ARGS(wr_str(wr_load_print(load, &load->tree, "%u", descriptors)),
 					wr_str(wr_load_print(load, &load->tree, "%u", limits))));
@@ -294,15 +296,16 @@ static bool check_bounds(struct wr_load *load, const struct wr_requests *request
 	return false;
 }
 
-/* An entry whose methods are never deferred, though it leads to a limit that defers. */
+/* Warns about an entry whose methods are never deferred, although it leads to a limit that defers.
+ */
 static void check_deferral(struct wr_load *load, const struct wr_request *request)
 {
 	for (uint32_t i = 0; i < request->methods.count; i++)
 		if (wr_defer_method(request->methods.items[i]))
 			return;
 	if (request->methods.count)
-		wr_say_at(load, WR_D_defer_safe_method, request->file, request->line,
-			  request->column, WR_ARGS(request->methods.items[0]));
+		wr_rules_report_at(load, WR_D_defer_safe_method, request->file, request->line,
+				   request->column, WR_ARGS(request->methods.items[0]));
 }
 
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
@@ -310,14 +313,14 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 	const struct wr_requests *requests = domain->more->requests;
 
 	for (struct wr_request *r = requests->first; r; r = r->next) {
-		unsigned met = r->allow ? A_RULE : mark(load, r, 0, domain);
+		unsigned met = r->allow ? A_RULE : mark_nodes(load, r, 0, domain);
 
 		r->meets_limit = met & A_LIMIT;
 		if (met & A_DEFERRAL)
 			check_deferral(load, r);
 		if (met == NOTHING && load->lint_steps < load->bounds.lint_steps)
-			wr_say_at(load, WR_D_unmatched_request, r->file, r->line, r->column,
-				  WR_ARGS(domain->key));
+			wr_rules_report_at(load, WR_D_unmatched_request, r->file, r->line,
+					   r->column, WR_ARGS(domain->key));
 	}
 	for (const struct wr_request *r = requests->first; r; r = r->next) {
 		check_dodge(load, requests, r);

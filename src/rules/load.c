@@ -1,4 +1,4 @@
-/* weir_rules_load: the owner of everything that loading holds. */
+/* weir_rules_load(): runs the steps of loading and frees what they allocated. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -25,34 +25,30 @@ const struct wr_bounds wr_default_bounds = {
 	.lint_steps = 2000000,
 };
 
-/* Names and content, so that two machines can compare what they run. */
+/* Names and contents, so that two machines can compare their rules. */
 static uint64_t hash_files(const struct wr_load *load)
 {
 	uint64_t hash = 0;
 
-	for (const struct wr_file *file = load->files; file; file = file->next) {
+	for (const struct wr_rules_file *file = load->files; file; file = file->next) {
 		hash = XXH3_64bits_withSeed(file->name, strlen(file->name), hash);
 		hash = XXH3_64bits_withSeed(file->content.ptr, file->content.len, hash);
 	}
 	return hash;
 }
 
-/* Nodes name their file; that name must stay when the texts go. */
-static void keep_names(struct wr_load *load)
-{
-	for (struct wr_file *file = load->files; file; file = file->next)
-		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
-}
-
 static void read_all(struct wr_load *load)
 {
-	keep_names(load);
+	/* Nodes point to the names of their files, so the names are copied before the texts are
+	 * freed. */
+	for (struct wr_rules_file *file = load->files; file; file = file->next)
+		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
 	for (load->file = load->files; load->file; load->file = load->file->next) {
 		uint32_t errors = load->diags.errors->errors;
 		struct wr_yaml *root;
 
 		if (load->file->content.ptr == NULL)
-			continue; /* could not be read, which has been said */
+			continue; /* could not be read, which was reported */
 		root = wr_yaml_read(load);
 		if (root && load->diags.errors->errors == errors)
 			wr_read_root(load, root);
@@ -76,7 +72,7 @@ static void load_all(struct wr_load *load, const char *path)
 		wr_lint(load);
 }
 
-static void release(struct wr_load *load)
+static void free_loading(struct wr_load *load)
 {
 	if (load->event_live)
 		yaml_event_delete(&load->event);
@@ -88,11 +84,12 @@ static void release(struct wr_load *load)
 	if (load->fd >= 0)
 		close(load->fd);
 	free(load->build.index.slots);
+	wr_buf_free(&load->buf);
 	wr_arena_free(&load->tree);
 	wr_arena_free(&load->texts);
 }
 
-/* Not guessable from outside; where the kernel gives no randomness, addresses must do. */
+/* Random. If the kernel has no random numbers, addresses are used. */
 static void make_secret(struct weir_rules *rules)
 {
 	if (getrandom(rules->secret, sizeof rules->secret, 0) == (ssize_t)sizeof rules->secret)
@@ -117,15 +114,15 @@ static struct weir_rules *new_rules(void)
 	return rules;
 }
 
-/* Returns 0 or WEIR_EMEMORY; diags tell the rest. */
-static int run(struct wr_load *load, const char *path)
+/* Returns 0 or WEIR_EMEMORY; the diagnostics hold all other errors. */
+static int run_steps(struct wr_load *load, const char *path)
 {
 	if (setjmp(load->out_of_memory) != 0) {
-		release(load);
+		free_loading(load);
 		return WEIR_EMEMORY;
 	}
 	load_all(load, path);
-	release(load);
+	free_loading(load);
 	return 0;
 }
 
@@ -144,12 +141,13 @@ int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 	load->bounds = *bounds;
 	load->zone_directory = zone_directory;
 	load->fd = -1;
+	wr_buf_init(&load->buf, bounds->body_bytes);
 	wr_arena_init(&load->tree, TREE_BYTES_MAX);
 	wr_arena_init(&load->texts, 4 * bounds->bytes + TREE_BYTES_MAX / 16);
 	load->rules = new_rules();
 	rc = wr_diags_init(&load->diags, errors ? errors : &own);
 	if (load->rules && rc == 0)
-		rc = run(load, path);
+		rc = run_steps(load, path);
 	else
 		rc = WEIR_EMEMORY;
 	if (load->diags.arena)

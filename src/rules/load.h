@@ -1,10 +1,9 @@
-/* What loading shares between its steps: files → YAML → nodes → index.
+/* State shared by the steps of loading: files → YAML → nodes → index.
  *
- * Memory. `rules` has the arena that stays; `tree` holds the YAML of one file at a time; `texts`
- * holds what diagnostics quote. All allocation in loading goes through wr_load_alloc, which does
- * not return when memory is out: it jumps to weir_rules_load, the owner of everything that needs
- * freeing. So nothing in between checks, and nothing in between may hold on to anything that is
- * not in struct wr_load. */
+ * Memory: `rules` has the arena that stays, `tree` holds the YAML of one file at a time, `texts`
+ * holds the text that diagnostics quote. All steps allocate with wr_load_alloc(). Without memory it
+ * does not return: it jumps to weir_rules_load(), which owns everything that has to be freed. So no
+ * step checks for NULL, and no step may hold anything that is not in struct wr_load. */
 #ifndef WR_RULES_LOAD_H
 #define WR_RULES_LOAD_H
 
@@ -14,6 +13,7 @@
 #include <yaml.h>
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/str.h"
 #include "rules/diag.h"
 #include "rules/keys.h"
@@ -22,7 +22,7 @@
 
 #define WR_DIRECTORY_DEPTH 8
 
-/* Rule files are not trusted. Tests lower these to reach them. */
+/* Bounds on rule files, which are not trusted. Tests lower them. */
 struct wr_bounds {
 	uint32_t files;
 	uint64_t bytes; /* of all files together */
@@ -33,41 +33,41 @@ struct wr_bounds {
 	uint32_t addresses;   /* of one list */
 	uint32_t text_bytes;  /* of one key, value or name */
 	uint32_t body_bytes;  /* of a response */
-	uint64_t lint_steps;  /* for the warnings that look at everything */
+	uint64_t lint_steps;  /* work for warnings that compare all rules */
 };
 
 extern const struct wr_bounds wr_default_bounds;
 
-struct wr_file {
+struct wr_rules_file {
 	const char *path;
 	const char *name; /* relative to the path that was loaded */
 	struct weir_str content;
 	dev_t device;
 	ino_t inode;
 	uint32_t index; /* in name order */
-	struct wr_file *next;
+	struct wr_rules_file *next;
 };
 
 enum wr_yaml_kind { WR_YAML_TEXT, WR_YAML_MAP, WR_YAML_LIST };
 
 struct wr_yaml_item;
 
-/* A value. Nodes named by an anchor may be reached more than once. */
+/* A YAML value. A value with an anchor may be reached more than once. */
 struct wr_yaml {
 	struct weir_str text;
 	struct wr_yaml_item *items;
 	uint32_t line;
 	uint32_t column;
 	uint32_t width;
-	uint32_t size; /* values below and including this one, aliases spelled out */
+	uint32_t size; /* number of values from this one down, with aliases expanded */
 	uint8_t kind;
-	bool plain; /* not quoted: may be a number, a truth value or nothing at all */
+	bool plain; /* not quoted: may be a number, a boolean or null */
 };
 
 struct wr_yaml_item {
 	struct wr_yaml *key; /* NULL in a list */
 	struct wr_yaml *value;
-	bool merged; /* by <<: counts only if nothing else says so */
+	bool merged; /* by <<: counts only if the map has no such key itself */
 	struct wr_yaml_item *next;
 };
 
@@ -84,9 +84,9 @@ struct wr_load {
 	struct wr_diags diags;
 	struct wr_arena tree;
 	struct wr_arena texts;
-	struct wr_file *files;
-	struct wr_file *file;    /* being read */
-	struct wr_file *visited; /* directories */
+	struct wr_rules_file *files;
+	struct wr_rules_file *file;    /* the file being read */
+	struct wr_rules_file *visited; /* directories */
 	uint64_t bytes;
 	uint32_t file_count;
 	struct wr_build_index build;
@@ -94,8 +94,9 @@ struct wr_load {
 	struct wr_zone *zones;
 	uint64_t lint_steps;
 
-	/* To be released wherever loading stops. */
+	/* Freed wherever loading stops. */
 	jmp_buf out_of_memory;
+	struct wr_buf buf; /* text of at most bounds.body_bytes */
 	DIR *directories[WR_DIRECTORY_DEPTH];
 	int fd;
 	yaml_parser_t parser;
@@ -104,26 +105,26 @@ struct wr_load {
 	bool event_live;
 };
 
-/* alloc.c: from which arena; never NULL. */
+/* alloc.c: allocates from an arena. Never returns NULL. */
 void *wr_load_alloc(struct wr_load *load, struct wr_arena *arena, size_t size);
 struct weir_str wr_load_copy(struct wr_load *load, struct wr_arena *arena, struct weir_str text);
 char *wr_load_print(struct wr_load *load, struct wr_arena *arena, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Says something about a value of the file being read; `args` as wr_diags_add. */
-void wr_say(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
-	    const struct weir_str *args);
-/* `path` is that of a file of this load. */
-void wr_say_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
-	       uint32_t column, const struct weir_str *args);
-void wr_say_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
-		 const struct weir_str *args);
-void wr_say_file(struct wr_load *load, enum wr_diag_id id, struct wr_file *file,
-		 const struct weir_str *args);
+/* Reports a diagnostic about a value of the file being read; `args` as for wr_diags_add(). */
+void wr_rules_report(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
+		     const struct weir_str *args);
+/* The same about a line; `path` is that of a file of this load. */
+void wr_rules_report_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
+			uint32_t column, const struct weir_str *args);
+void wr_rules_report_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
+			  const struct weir_str *args);
+void wr_rules_report_file(struct wr_load *load, enum wr_diag_id id, struct wr_rules_file *file,
+			  const struct weir_str *args);
 #define WR_ARGS(...) ((const struct weir_str[]){__VA_ARGS__})
 
-/* A number for a message. */
-struct weir_str wr_say_number(struct wr_load *load, uint64_t number);
+/* A number as text, for a message. */
+struct weir_str wr_rules_number_text(struct wr_load *load, uint64_t number);
 
 /* files.c: finds and reads the files into load->files. */
 void wr_files_read(struct wr_load *load, const char *path);
@@ -134,25 +135,25 @@ struct wr_yaml *wr_yaml_read(struct wr_load *load);
 /* read_file.c: one document into the domains of load->rules. */
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
 
-/* compile.c: children in order, indexes. lint.c: the warnings that need all files. */
+/* compile.c: sorts children and builds indexes. lint.c: warnings that need all files. */
 void wr_compile(struct wr_load *load);
 void wr_lint(struct wr_load *load);
 
-/* Whether looking at everything may go on; big rule sets get fewer warnings, not slower loads. */
+/* Whether the warnings may continue. Large rule sets get fewer warnings, not slower loads. */
 static inline bool wr_lint_step(struct wr_load *load)
 {
 	return load->lint_steps++ < load->bounds.lint_steps;
 }
 
-/* lint_requests.c: the part of it that compares `requests:` with the tree. */
+/* lint_requests.c: compares `requests:` with the tree. */
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain);
 
-/* weir_rules_load with other bounds. */
+/* weir_rules_load() with other bounds. */
 int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 			 const char *zone_directory, struct weir_rules **rules,
 			 struct weir_errors *errors);
 
-/* files.c: the same files' names, sizes and times as one number. */
+/* files.c: names, sizes and times of the files as one number. */
 uint64_t wr_files_fingerprint(const char *path);
 
 #endif

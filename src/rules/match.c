@@ -1,3 +1,4 @@
+/* Finds the rule of a descriptor; the limiter calls wr_rules_match() for each one. */
 #include "rules/match.h"
 
 #include "rules/address.h"
@@ -6,7 +7,7 @@
 
 #include "base/error.h"
 
-/* One level of a walk: where it stands and what it looks for. */
+/* One level of a walk: the node reached and the entry to match. */
 struct level {
 	const struct weir_rules *rules;
 	const struct wr_node *parent;
@@ -16,8 +17,8 @@ struct level {
 	const struct wr_tracer *tracer; /* or NULL */
 };
 
-static inline void trace(const struct level *level, enum wr_step_kind kind,
-			 const struct wr_node *node, bool matched)
+static inline void trace_step(const struct level *level, enum wr_step_kind kind,
+			      const struct wr_node *node, bool matched)
 {
 	struct wr_step step = {kind, matched, level->index, node};
 
@@ -30,7 +31,7 @@ const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct wei
 	const struct wr_node *first = rules->first_domain;
 	uint64_t key_hash, hash;
 
-	if (first && wr_str_equal(first->key, name)) /* for most it is the only one */
+	if (first && wr_str_equal(first->key, name)) /* usually there is only one domain */
 		return first;
 	key_hash = wr_index_text(rules->secret, name);
 	hash = wr_index_mix(NULL, key_hash, wr_index_text(rules->secret, WR_STR("")));
@@ -73,7 +74,7 @@ static bool wild_matches(const struct wr_node *node, const struct weir_entry *en
 }
 
 /* The wildcards that may match at a level, in file order: those with this key, and those whose key
- * is a pattern itself. */
+ * is a pattern. */
 struct wild_cursor {
 	const struct wr_node *const *keyed;
 	const struct wr_node *const *globs;
@@ -109,7 +110,7 @@ static const struct wr_node *wild_next(struct wild_cursor *cursor)
 	return *cursor->globs++;
 }
 
-/* First wildcard from the cursor on that matches. */
+/* The first wildcard from the cursor on that matches. */
 static const struct wr_node *find_wild(const struct level *level, struct wild_cursor *cursor)
 {
 	const struct wr_node *node;
@@ -117,33 +118,33 @@ static const struct wr_node *find_wild(const struct level *level, struct wild_cu
 	while ((node = wild_next(cursor))) {
 		bool matched = wild_matches(node, level->entry);
 
-		trace(level, WR_STEP_WILD, node, matched);
+		trace_step(level, WR_STEP_WILD, node, matched);
 		if (matched)
 			return node;
 	}
 	return NULL;
 }
 
-/* Tells what comes after the one that was taken and would have matched too. */
+/* Reports the wildcards behind the one taken that would have matched too. */
 static void trace_passed(const struct level *level, struct wild_cursor cursor, bool with_any)
 {
 	const struct wr_node *node;
 
 	while ((node = wild_next(&cursor)))
 		if (wild_matches(node, level->entry))
-			trace(level, WR_STEP_PASSED, node, true);
+			trace_step(level, WR_STEP_PASSED, node, true);
 	node = with_any ? find_any(level) : NULL;
 	if (node)
-		trace(level, WR_STEP_PASSED, node, true);
+		trace_step(level, WR_STEP_PASSED, node, true);
 }
 
-static inline const struct wr_node *descend(const struct level *level)
+static inline const struct wr_node *match_level(const struct level *level)
 {
 	bool has_wild = level->parent->flags & WR_HAS_WILD;
 	struct wild_cursor cursor = {0};
 	const struct wr_node *node = find_exact(level);
 
-	trace(level, WR_STEP_EXACT, node, node);
+	trace_step(level, WR_STEP_EXACT, node, node);
 	if (has_wild && (!node || level->tracer))
 		cursor = wild_start(level);
 	if (!node && has_wild)
@@ -154,11 +155,11 @@ static inline const struct wr_node *descend(const struct level *level)
 		return node;
 	}
 	node = find_any(level);
-	trace(level, WR_STEP_ANY, node, node);
+	trace_step(level, WR_STEP_ANY, node, node);
 	return node;
 }
 
-/* Inlined for the sake of the one without a tracer. */
+/* Inlined, so that the variant without a tracer has no cost for it. */
 static inline __attribute__((always_inline)) const struct wr_node *
 walk(const struct weir_rules *rules, const struct wr_node *node, const struct weir_entry *entries,
      size_t count, const struct wr_tracer *tracer)
@@ -171,18 +172,18 @@ walk(const struct weir_rules *rules, const struct wr_node *node, const struct we
 				      .tracer = tracer};
 
 		if (!(node->flags & WR_HAS_CHILDREN)) {
-			trace(&level, WR_STEP_LEVEL_EMPTY, node, false);
+			trace_step(&level, WR_STEP_LEVEL_EMPTY, node, false);
 			return NULL;
 		}
 		level.key_hash = wr_index_text(rules->secret, entries[i].key);
-		node = descend(&level);
+		node = match_level(&level);
 		if (!node)
 			return NULL;
 	}
 	return count ? node : NULL;
 }
 
-static enum wr_outcome conclude(const struct wr_node *node, struct wr_match *match)
+static enum wr_outcome conclude_match(const struct wr_node *node, struct wr_match *match)
 {
 	*match = (struct wr_match){.outcome = WR_NO_RULE, .node = node};
 	if (!node)
@@ -200,14 +201,14 @@ enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_n
 			       const struct weir_entry *entries, size_t count,
 			       struct wr_match *match)
 {
-	return conclude(walk(rules, domain, entries, count, NULL), match);
+	return conclude_match(walk(rules, domain, entries, count, NULL), match);
 }
 
 enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr_node *domain,
 				 const struct weir_entry *entries, size_t count,
 				 struct wr_match *match, const struct wr_tracer *tracer)
 {
-	return conclude(walk(rules, domain, entries, count, tracer), match);
+	return conclude_match(walk(rules, domain, entries, count, tracer), match);
 }
 
 int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
@@ -229,7 +230,7 @@ int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *l
 	return weir_limit_check(limit, error);
 }
 
-static bool replaces(const struct wr_match *match, struct weir_str name)
+static bool match_replaces(const struct wr_match *match, struct weir_str name)
 {
 	for (size_t i = 0; i < match->limit_count; i++)
 		for (size_t j = 0; j < match->limits[i].replace_count; j++)
@@ -241,7 +242,7 @@ static bool replaces(const struct wr_match *match, struct weir_str name)
 bool wr_replaced(const struct wr_match *matches, size_t count, struct weir_str name)
 {
 	for (size_t i = 0; name.len && i < count; i++)
-		if (replaces(&matches[i], name))
+		if (match_replaces(&matches[i], name))
 			return true;
 	return false;
 }

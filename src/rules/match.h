@@ -1,21 +1,21 @@
-/* Which rule a descriptor meets: the semantics of envoyproxy/ratelimit's GetLimit.
+/* Finds the rule of a descriptor, as GetLimit of envoyproxy/ratelimit does.
  *
- * Entries are walked left to right. At each level the exact (key, value) comes first, then the
- * wildcards in file order, then the key alone; there is no way back up. The rule counts only if it
- * is found at the last entry. Keys and values are compared as two strings, never joined.
+ * Entries are matched left to right. At each level the exact (key, value) comes first, then the
+ * wildcards in file order, then the key without value. Matching never backtracks. The rule counts
+ * only if it is found at the last entry. Keys and values are compared as two strings, never joined.
  *
- * Cost: three hash lookups a level, plus the wildcards under this very key. Nothing depends on the
- * number of rules, nothing is allocated. */
+ * Cost: three hash lookups a level, plus the wildcards with this key. It does not depend on the
+ * number of rules, and nothing is allocated. */
 #ifndef WR_RULES_MATCH_H
 #define WR_RULES_MATCH_H
 
 #include "rules/rules.h"
 
 enum wr_outcome {
-	WR_NO_RULE,     /* nothing matched: admitted, not counted */
-	WR_PASS_NODE,   /* matched a level that has children only: the same */
-	WR_WHITELISTED, /* matched a rule without limit or children: the same, on purpose */
-	WR_LIMITED,     /* node->limits apply; node->flags says shadow, quota */
+	WR_NO_RULE,     /* no rule matched: admitted, not counted */
+	WR_PASS_NODE,   /* matched a level that only has children: the same */
+	WR_WHITELISTED, /* matched a rule without limit and children: the same, on purpose */
+	WR_LIMITED,     /* node->limits apply; node->flags has shadow and quota */
 	WR_UNLIMITED,   /* matched `unlimited`: limits[0] has its name and replaces */
 };
 
@@ -26,20 +26,21 @@ struct wr_match {
 	size_t limit_count;
 };
 
-/* NULL: no such domain. Without one there is no limit, not even an override's. */
+/* Returns NULL if there is no such domain. Then no limit applies, not even one sent with the
+ * request. */
 const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct weir_str name);
 
 enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_node *domain,
 			       const struct weir_entry *entries, size_t count,
 			       struct wr_match *match);
 
-/* The limit a request brings along. The tree is not consulted and `match` says so (node NULL):
- * no shadow, no quota, no name, no sharing. `unit` is enum wr_unit as it came over the wire.
- * Returns 0 or WEIR_ELIMIT: never trust it. 0 requests per unit is a ban. */
+/* Makes the limit that a request brings along. The rules are not consulted (node NULL): no shadow,
+ * no quota, no name, no sharing. `unit` is enum wr_unit as received. Returns 0, or WEIR_ELIMIT for
+ * numbers that cannot be used. 0 requests per unit refuse everything. */
 int wr_override_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 		      struct weir_error *error);
 
-/* Whether a rule puts others out of force, or lets a request pass that others refuse. */
+/* Whether a rule replaces other limits, or admits requests that others refuse. */
 static inline bool wr_node_exempts(const struct wr_node *node)
 {
 	bool exempts = node->flags & WR_QUOTA;
@@ -52,20 +53,20 @@ static inline bool wr_node_exempts(const struct wr_node *node)
 /* Whether any of the `count` matches of one request replaces a limit of this name. */
 bool wr_replaced(const struct wr_match *matches, size_t count, struct weir_str name);
 
-/* What a walk looked at, for `weir explain`. */
+/* The steps of a walk, for `weir explain`. */
 enum wr_step_kind {
 	WR_STEP_EXACT,       /* looked up key and value */
 	WR_STEP_WILD,        /* tried a wildcard or address list */
 	WR_STEP_ANY,         /* looked up the key alone */
-	WR_STEP_PASSED,      /* would have matched, but something before it did */
-	WR_STEP_LEVEL_EMPTY, /* the level above has nothing below it */
+	WR_STEP_PASSED,      /* would have matched, but an earlier rule did */
+	WR_STEP_LEVEL_EMPTY, /* the level above has no children */
 };
 
 struct wr_step {
 	enum wr_step_kind kind;
 	bool matched;
 	size_t level;               /* index of the entry */
-	const struct wr_node *node; /* what was tried, or NULL: there is no such rule */
+	const struct wr_node *node; /* the rule that was tried; NULL: there is none */
 };
 
 struct wr_tracer {
@@ -73,7 +74,7 @@ struct wr_tracer {
 	void *context;
 };
 
-/* wr_rules_match that tells its steps: the same walk, the same outcome. */
+/* wr_rules_match() that reports its steps: the same walk and the same outcome. */
 enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr_node *domain,
 				 const struct weir_entry *entries, size_t count,
 				 struct wr_match *match, const struct wr_tracer *tracer);

@@ -1,21 +1,22 @@
+/* Writes the path of a node in the rules as text. */
 #include "rules/path_text.h"
 
 #include "base/str.h"
 
-struct out {
+struct path_out {
 	char *text;
 	size_t cap;
 	size_t len;
 };
 
-static void put(struct out *out, char c)
+static void put_char(struct path_out *out, char c)
 {
 	if (out->len + 1 < out->cap)
 		out->text[out->len] = c;
 	out->len++;
 }
 
-static void put_escaped(struct out *out, struct weir_str text)
+static void put_escaped(struct path_out *out, struct weir_str text)
 {
 	static const char digits[] = "0123456789ABCDEF";
 
@@ -23,33 +24,33 @@ static void put_escaped(struct out *out, struct weir_str text)
 		unsigned char c = (unsigned char)text.ptr[i];
 
 		if (c <= ' ' || c == 0x7f || c == '/' || c == '=' || c == '%') {
-			put(out, '%');
-			put(out, digits[c >> 4]);
-			put(out, digits[c & 15]);
+			put_char(out, '%');
+			put_char(out, digits[c >> 4]);
+			put_char(out, digits[c & 15]);
 		} else {
-			put(out, (char)c);
+			put_char(out, (char)c);
 		}
 	}
 }
 
-static void put_node(struct out *out, const struct wr_node *node)
+static void put_node(struct path_out *out, const struct wr_node *node)
 {
 	if (node->parent) {
 		put_node(out, node->parent);
-		put(out, '/');
+		put_char(out, '/');
 	}
 	put_escaped(out, node->key);
 	if (node->kind == WR_NODE_CIDR)
-		put(out, '='); /* "ip==10.0.0.0%2F8": a list is not a value */
+		put_char(out, '='); /* "ip==10.0.0.0%2F8": distinguishes a list from a value */
 	if (node->value.len) {
-		put(out, '=');
+		put_char(out, '=');
 		put_escaped(out, node->value);
 	}
 }
 
 size_t wr_path_text(const struct wr_node *node, char *text, size_t cap)
 {
-	struct out out = {text, cap, 0};
+	struct path_out out = {text, cap, 0};
 
 	put_node(&out, node);
 	if (cap)

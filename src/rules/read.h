@@ -1,4 +1,4 @@
-/* The parts of the reader, each for one kind of map. */
+/* The parts of the reader, one for each kind of map. */
 #ifndef WR_RULES_READ_H
 #define WR_RULES_READ_H
 
@@ -10,12 +10,12 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *fields, struct
 /* read_limit_extras.c: the parts of a limit that are maps themselves. */
 void wr_read_soft(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_response(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
-/* read_defer.c: on_limit has been read. */
+/* read_defer.c: called after on_limit was read. */
 void wr_read_defer(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 
-/* limit_id.c: what tells the limits of one node apart, after all of them are read. `marks` has
- * the place of each. */
+/* limit_id.c: names the limits of one node, after all of them were read. `marks` has the location
+ * of each. */
 void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
 		    uint32_t count, const struct wr_yaml *const *marks);
 void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
@@ -34,13 +34,13 @@ const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_
 /* read_metadata.c: any YAML as JSON. */
 struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *value);
 
-/* read_request.c: letters of a token (RFC 9110), which methods and header names are made of. */
+/* read_request.c: whether a text is a token (RFC 9110), as methods and header names are. */
 bool wr_is_token(struct weir_str text);
 
 /* read_request.c: the list under `requests`, appended to the domain's. */
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain);
 
-/* compile.c: finds or makes the child of `parent` that these describe. */
+/* compile.c: finds or makes this child of `parent`. */
 struct wr_node *wr_node_find(struct wr_load *load, const struct wr_node *parent, int kind,
 			     struct weir_str key, struct weir_str value);
 struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int kind,

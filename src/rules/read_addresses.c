@@ -1,3 +1,4 @@
+/* Reads lists of addresses and prefixes in rule files. */
 #include "rules/read.h"
 
 #include "rules/address.h"
@@ -13,17 +14,17 @@ static bool read_prefix(struct wr_load *load, const struct wr_yaml *value, struc
 		return true;
 	case WR_PREFIX_HOST_BITS:
 		len = wr_address_text(&range->low, bits, text);
-		wr_say(load, WR_D_cidr_host_bits, value,
-		       WR_ARGS(value->text, (struct weir_str){text, len}));
+		wr_rules_report(load, WR_D_cidr_host_bits, value,
+				WR_ARGS(value->text, (struct weir_str){text, len}));
 		return false;
 	case WR_PREFIX_BAD:
 	default:
-		wr_say(load, WR_D_bad_cidr, value, WR_ARGS(value->text));
+		wr_rules_report(load, WR_D_bad_cidr, value, WR_ARGS(value->text));
 		return false;
 	}
 }
 
-/* "10.0.0.0-10.255.255.255,…" is the same however the list was written. */
+/* The text is the same for every spelling of the list: "10.0.0.0-10.255.255.255,…". */
 static struct weir_str ranges_text(struct wr_load *load, const struct wr_range *items, size_t count)
 {
 	char *text = wr_load_alloc(load, &load->rules->arena, count * 2 * WR_ADDRESS_TEXT + 1);
@@ -47,7 +48,7 @@ const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_
 	const struct wr_yaml *value;
 	struct wr_ranges *ranges;
 	struct wr_range *items;
-	struct wr_list list;
+	struct wr_rules_list list;
 	size_t count = 0;
 	bool good = true;
 
@@ -55,7 +56,7 @@ const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_
 		return NULL;
 	ranges = wr_load_alloc(load, &load->rules->arena, sizeof *ranges);
 	items = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *items);
-	while ((value = wr_list_next(&list)))
+	while ((value = wr_rules_list_next(&list)))
 		good &= read_prefix(load, value, &items[count++]);
 	if (!good)
 		return NULL;

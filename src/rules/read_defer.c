@@ -1,4 +1,4 @@
-/* How a limit keeps requests for later: the map `defer`. */
+/* Reads the map `defer`: how requests that a limit refused are deferred. */
 #include "rules/read.h"
 
 #include "base/duration.h"
@@ -12,7 +12,7 @@
 #define WAITING_MAX 1000000000u
 #define AGE_MAX_NS (366ull * 86400 * NS_PER_S)
 
-/* What says how to read the request and whose it is, and no credentials. */
+/* Fields that describe the body and its sender, without credentials. */
 static const struct weir_str default_headers[] = {
 	WR_STR("content-type"), WR_STR("content-encoding"), WR_STR("content-language"),
 	WR_STR("accept"),       WR_STR("accept-language"),  WR_STR("user-agent"),
@@ -45,7 +45,7 @@ bool wr_defer_method(struct weir_str method)
 	return is_among(method, methods, sizeof methods / sizeof *methods);
 }
 
-static struct weir_str lower(struct wr_load *load, struct weir_str text)
+static struct weir_str lower_names(struct wr_load *load, struct weir_str text)
 {
 	char *copy = wr_load_alloc(load, &load->rules->arena, text.len + 1);
 
@@ -58,19 +58,19 @@ static void read_headers(struct wr_load *load, const struct wr_fields *f, struct
 {
 	const struct wr_yaml *value;
 	struct weir_str *names;
-	struct wr_list list;
+	struct wr_rules_list list;
 	uint32_t count = 0;
 
 	if (!wr_get_list(load, f, WR_KEY_HEADERS, false, FIELDS_MAX, &list))
 		return;
 	names = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *names);
-	while ((value = wr_list_next(&list))) {
-		struct weir_str name = lower(load, value->text);
+	while ((value = wr_rules_list_next(&list))) {
+		struct weir_str name = lower_names(load, value->text);
 
 		if (!wr_is_token(name))
-			wr_say(load, WR_D_bad_field_name, value, WR_ARGS(value->text));
+			wr_rules_report(load, WR_D_bad_field_name, value, WR_ARGS(value->text));
 		else if (wr_hop_by_hop_name(name))
-			wr_say(load, WR_D_hop_by_hop_field, value, WR_ARGS(value->text));
+			wr_rules_report(load, WR_D_hop_by_hop_field, value, WR_ARGS(value->text));
 		else
 			names[count++] = name;
 	}
@@ -87,8 +87,8 @@ static void read_size(struct wr_load *load, const struct wr_fields *f, struct wr
 		return;
 	if (value->kind != WR_YAML_TEXT || wr_size_parse(value->text, &bytes) != 0 ||
 	    bytes > BODY_MAX)
-		wr_say(load, WR_D_bad_size, value,
-		       WR_ARGS(wr_keys[WR_KEY_MAX_BODY].name, WR_STR("0"), WR_STR("16M")));
+		wr_rules_report(load, WR_D_bad_size, value,
+				WR_ARGS(wr_keys[WR_KEY_MAX_BODY].name, WR_STR("0"), WR_STR("16M")));
 	else
 		defer->max_body = (uint32_t)bytes;
 }
@@ -101,12 +101,13 @@ static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_
 	if (!wr_get_duration(load, f, WR_KEY_MAX_AGE, &ns))
 		return;
 	if (ns < NS_PER_S || ns > AGE_MAX_NS)
-		wr_say(load, WR_D_bad_max_age, value, WR_ARGS(WR_STR("1s"), WR_STR("366d")));
+		wr_rules_report(load, WR_D_bad_max_age, value,
+				WR_ARGS(WR_STR("1s"), WR_STR("366d")));
 	else
 		defer->max_age_ns = ns;
 }
 
-/* Whether the second in line can be delivered at all. */
+/* Warns if even the second request in the queue becomes too old. */
 static void check_age(struct wr_load *load, const struct wr_fields *f, const struct wr_limit *limit)
 {
 	char every[WR_DURATION_TEXT], age[WR_DURATION_TEXT];
@@ -117,7 +118,7 @@ static void check_age(struct wr_load *load, const struct wr_fields *f, const str
 		return;
 	args[0].len = wr_duration_text(limit->limit.period_ns / limit->limit.limit, every);
 	args[1].len = wr_duration_text(max_ns, age);
-	wr_say(load, WR_D_defer_too_old, f->key[WR_KEY_ON_LIMIT], args);
+	wr_rules_report(load, WR_D_defer_too_old, f->key[WR_KEY_ON_LIMIT], args);
 }
 
 static void read_map(struct wr_load *load, const struct wr_yaml *value, struct wr_limit *limit)
@@ -142,13 +143,14 @@ void wr_read_defer(struct wr_load *load, const struct wr_fields *f, struct wr_li
 	const struct wr_yaml *value = f->value[WR_KEY_DEFER];
 
 	if (value && limit->on_limit != WR_DEFER)
-		wr_say(load, WR_D_defer_without_on_limit, f->key[WR_KEY_DEFER], NULL);
+		wr_rules_report(load, WR_D_defer_without_on_limit, f->key[WR_KEY_DEFER], NULL);
 	if (limit->on_limit != WR_DEFER)
 		return;
 	if (limit->limit.flags & WEIR_COUNT_REJECTED)
-		wr_say(load, WR_D_defer_count_rejected, f->key[WR_KEY_COUNT_REJECTED], NULL);
+		wr_rules_report(load, WR_D_defer_count_rejected, f->key[WR_KEY_COUNT_REJECTED],
+				NULL);
 	if (f->value[WR_KEY_REQUESTS_PER_UNIT] && limit->limit.limit == 0)
-		wr_say(load, WR_D_defer_never, f->key[WR_KEY_ON_LIMIT], NULL);
+		wr_rules_report(load, WR_D_defer_never, f->key[WR_KEY_ON_LIMIT], NULL);
 	limit->defer = &wr_defer_default;
 	if (value)
 		read_map(load, value, limit);

@@ -1,16 +1,16 @@
-/* descriptors: the tree. Files that name the same domain add to one tree. */
+/* Reads `descriptors` into the tree. Files with the same domain add to one tree. */
 #include "rules/read.h"
 
 #include "rules/path_text.h"
 
-/* X(key, flag): settings of a descriptor that say how its limits count. */
+/* X(key, flag): settings of a descriptor about how its limits count. */
 #define FLAG_KEYS(X)                                                                               \
 	X(SHADOW_MODE, WR_SHADOW)                                                                  \
 	X(QUOTA_MODE, WR_QUOTA)                                                                    \
 	X(DETAILED_METRIC, WR_DETAILED_METRIC)                                                     \
 	X(VALUE_TO_METRIC, WR_VALUE_TO_METRIC)
 
-/* What a descriptor matches, as read. */
+/* The part of a descriptor that requests match. */
 struct matcher {
 	struct weir_str key;
 	struct weir_str value;
@@ -27,14 +27,14 @@ static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct
 
 		if ((!given && !f->misread) ||
 		    (given && given->kind == WR_YAML_TEXT && given->text.len == 0))
-			wr_say(load, WR_D_empty_key, f->at, NULL);
+			wr_rules_report(load, WR_D_empty_key, f->at, NULL);
 		return false;
 	}
 	if (f->value[WR_KEY_VALUE] && !wr_get_text(load, f, WR_KEY_VALUE, &m->value))
 		return false;
 	if (f->value[WR_KEY_CIDR]) {
 		if (f->value[WR_KEY_VALUE])
-			wr_say(load, WR_D_value_and_cidr, f->key[WR_KEY_CIDR], NULL);
+			wr_rules_report(load, WR_D_value_and_cidr, f->key[WR_KEY_CIDR], NULL);
 		m->ranges = wr_read_addresses(load, f, WR_KEY_CIDR, &m->value);
 		m->kind = WR_NODE_CIDR;
 		return m->ranges;
@@ -46,33 +46,34 @@ static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct
 	return true;
 }
 
-static void say_duplicate(struct wr_load *load, const struct wr_fields *f,
-			  const struct wr_node *first)
+static void report_duplicate(struct wr_load *load, const struct wr_fields *f,
+			     const struct wr_node *first)
 {
 	const char *place = wr_load_print(load, &load->tree, "%s:%u:%u", first->more->file,
 					  first->more->line, first->more->column);
 	char path[256];
 
 	wr_path_text(first, path, sizeof path);
-	wr_say(load, WR_D_duplicate_descriptor, f->at, WR_ARGS(wr_str(path), wr_str(place)));
+	wr_rules_report(load, WR_D_duplicate_descriptor, f->at,
+			WR_ARGS(wr_str(path), wr_str(place)));
 }
 
-/* Has a meaning of its own, besides leading to its children. */
-static bool claims(const struct wr_fields *f)
+/* Whether a descriptor has settings of its own, besides its children. */
+static bool has_settings(const struct wr_fields *f)
 {
 	return f->value[WR_KEY_RATE_LIMIT] || f->value[WR_KEY_RATE_LIMITS] ||
 	       !f->value[WR_KEY_DESCRIPTORS];
 }
 
-/* A descriptor may come up in several files, if only one says what it means itself. */
+/* A descriptor may be in several files, but only one of them may give it settings. */
 static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields *f,
 				   struct wr_node *parent, const struct matcher *m)
 {
 	struct wr_node *node = wr_node_find(load, parent, m->kind, m->key, m->value);
 
 	if (node && (node->more->file_index == load->file->index ||
-		     (claims(f) && node->flags & WR_CLAIMED))) {
-		say_duplicate(load, f, node);
+		     (has_settings(f) && node->flags & WR_CLAIMED))) {
+		report_duplicate(load, f, node);
 		return NULL;
 	}
 	if (!node)
@@ -81,7 +82,7 @@ static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields 
 	node->more->ranges = m->ranges;
 	if (wr_str_has(m->key, '*'))
 		node->flags |= WR_KEY_GLOB;
-	if (claims(f))
+	if (has_settings(f))
 		node->flags |= WR_CLAIMED;
 	return node;
 }
@@ -103,13 +104,14 @@ static void read_flags(struct wr_load *load, const struct wr_fields *f, struct w
 		node->flags |= flags[i].flag;
 		if (!f->value[WR_KEY_RATE_LIMIT] && !f->value[WR_KEY_RATE_LIMITS] &&
 		    flags[i].flag != WR_VALUE_TO_METRIC)
-			wr_say(load, WR_D_idle_flag, f->key[flags[i].key],
-			       WR_ARGS(wr_keys[flags[i].key].name));
+			wr_rules_report(load, WR_D_idle_flag, f->key[flags[i].key],
+					WR_ARGS(wr_keys[flags[i].key].name));
 	}
 	if (node->flags & WR_DETAILED_METRIC && node->flags & WR_VALUE_TO_METRIC)
-		wr_say(load, WR_D_idle_value_to_metric,
-		       f->key[WR_KEY_VALUE_TO_METRIC] ? f->key[WR_KEY_VALUE_TO_METRIC] : f->at,
-		       NULL);
+		wr_rules_report(load, WR_D_idle_value_to_metric,
+				f->key[WR_KEY_VALUE_TO_METRIC] ? f->key[WR_KEY_VALUE_TO_METRIC]
+							       : f->at,
+				NULL);
 }
 
 static void read_share(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
@@ -117,8 +119,8 @@ static void read_share(struct wr_load *load, const struct wr_fields *f, struct w
 	if (!wr_get_flag(load, f, WR_KEY_SHARE_THRESHOLD))
 		return;
 	if (node->kind != WR_NODE_GLOB && node->kind != WR_NODE_CIDR)
-		wr_say(load, WR_D_share_without_wildcard, f->key[WR_KEY_SHARE_THRESHOLD],
-		       WR_ARGS(node->key));
+		wr_rules_report(load, WR_D_share_without_wildcard, f->key[WR_KEY_SHARE_THRESHOLD],
+				WR_ARGS(node->key));
 	node->flags |= WR_SHARE;
 }
 
@@ -146,15 +148,15 @@ void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,
 			 struct wr_node *parent)
 {
 	const struct wr_yaml *map;
-	struct wr_list list;
+	struct wr_rules_list list;
 
 	if (!wr_get_list(load, fields, WR_KEY_DESCRIPTORS, true, UINT32_MAX, &list))
 		return;
 	if (list.count && parent->depth == WR_DEPTH_MAX) {
-		wr_say(load, WR_D_descriptors_too_deep, fields->key[WR_KEY_DESCRIPTORS],
-		       WR_ARGS(wr_say_number(load, WR_DEPTH_MAX)));
+		wr_rules_report(load, WR_D_descriptors_too_deep, fields->key[WR_KEY_DESCRIPTORS],
+				WR_ARGS(wr_rules_number_text(load, WR_DEPTH_MAX)));
 		return;
 	}
-	while ((map = wr_list_next(&list)))
+	while ((map = wr_rules_list_next(&list)))
 		read_descriptor(load, map, parent);
 }

@@ -1,13 +1,5 @@
-/* A whole file: its domain, and what it adds to it. */
+/* Reads a whole file: its domain, and its additions to it. */
 #include "rules/read.h"
-
-static struct wr_node *find_domain(struct wr_load *load, struct weir_str name,
-				   const struct wr_yaml *at)
-{
-	struct wr_node *domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
-
-	return domain ? domain : wr_node_add(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""), at);
-}
 
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 {
@@ -19,8 +11,8 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 	if (root->kind != WR_YAML_MAP) {
 		bool nothing = root->kind == WR_YAML_TEXT && root->text.len == 0;
 
-		wr_say(load, WR_D_root_type, root,
-		       WR_ARGS(wr_str(nothing ? "nothing" : names[root->kind])));
+		wr_rules_report(load, WR_D_root_type, root,
+				WR_ARGS(wr_str(nothing ? "nothing" : names[root->kind])));
 		return;
 	}
 	wr_fields_read(load, root, WR_IN_ROOT, WR_STR("a rule file"), &f);
@@ -28,11 +20,14 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 		return;
 	if (name.len == 0) {
 		if (!f.misread || f.key[WR_KEY_DOMAIN])
-			wr_say(load, WR_D_empty_domain,
-			       f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
-		name = WR_STR("?"); /* go on: there may be more to say */
+			wr_rules_report(load, WR_D_empty_domain,
+					f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
+		name = WR_STR("?"); /* goes on, to report more errors */
 	}
-	domain = find_domain(load, name, f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);
+	domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
+	if (!domain)
+		domain = wr_node_add(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""),
+				     f.value[WR_KEY_DOMAIN] ? f.value[WR_KEY_DOMAIN] : root);
 	domain->more->file_index = load->file->index;
 	wr_read_descriptors(load, &f, domain);
 	wr_read_requests(load, &f, domain);

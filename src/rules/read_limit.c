@@ -1,4 +1,4 @@
-/* rate_limit and rate_limits: from a map to a checked struct weir_limit and what goes with it. */
+/* Reads rate_limit and rate_limits: from a map to a checked struct weir_limit and its settings. */
 #include "rules/read.h"
 
 #include "rules/calendar.h"
@@ -6,7 +6,7 @@
 #define NS_PER_S 1000000000u
 #define WHOLE_PPM 1000000
 
-/* X(key, what it works with, the algorithms) */
+/* X(key, name of the algorithms it works with, their set) */
 #define SPECIAL_KEYS(X)                                                                            \
 	X(BURST, "token_bucket", 1u << WEIR_TOKEN_BUCKET)                                          \
 	X(QUEUE_SIZE, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                     \
@@ -37,9 +37,9 @@ static void check_special(struct wr_load *load, const struct wr_fields *f,
 	for (size_t i = 0; i < sizeof special / sizeof *special; i++)
 		if (f->value[special[i].key] &&
 		    !(special[i].algorithms >> limit->limit.algorithm & 1))
-			wr_say(load, WR_D_wrong_algorithm, f->key[special[i].key],
-			       WR_ARGS(wr_keys[special[i].key].name, wr_str(special[i].with),
-				       algorithm_name(limit)));
+			wr_rules_report(load, WR_D_wrong_algorithm, f->key[special[i].key],
+					WR_ARGS(wr_keys[special[i].key].name,
+						wr_str(special[i].with), algorithm_name(limit)));
 }
 
 /* A zone is read once for all limits of a generation. */
@@ -59,12 +59,12 @@ static const struct wr_zone *find_zone(struct wr_load *load, const struct wr_yam
 	case WR_ZONE_MEMORY:
 		longjmp(load->out_of_memory, 1);
 	case WR_ZONE_DAMAGED:
-		wr_say(load, WR_D_damaged_timezone, at, WR_ARGS(name));
+		wr_rules_report(load, WR_D_damaged_timezone, at, WR_ARGS(name));
 		return NULL;
 	case WR_ZONE_NAME:
 	case WR_ZONE_ABSENT:
 	default:
-		wr_say(load, WR_D_unknown_timezone, at, WR_ARGS(name));
+		wr_rules_report(load, WR_D_unknown_timezone, at, WR_ARGS(name));
 		return NULL;
 	}
 }
@@ -78,15 +78,16 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 		return;
 	limit->calendar = (uint8_t)calendar;
 	limit->limit.period_ns = wr_calendar_period_ns(calendar);
-	limit->limit.window_end_ns = limit->limit.period_ns; /* stands in until there is a now */
+	limit->limit.window_end_ns =
+		limit->limit.period_ns; /* a placeholder until a request has a time */
 	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
-		wr_say(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
-		       WR_ARGS(algorithm_name(limit)));
+		wr_rules_report(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
+				WR_ARGS(algorithm_name(limit)));
 	if (wr_get_text(load, f, WR_KEY_TIMEZONE, &zone) && !wr_str_equal(zone, WR_STR("UTC")))
 		limit->zone = find_zone(load, f->value[WR_KEY_TIMEZONE], zone);
 }
 
-/* RLS knows a period only by its unit. */
+/* RLS describes a period by its unit only. */
 static uint8_t unit_of(uint64_t period_ns)
 {
 #define UNIT_OF(name, number, text, s)                                                             \
@@ -107,7 +108,7 @@ static uint64_t unit_ns(int unit)
 	return 0;
 }
 
-/* How long: exactly one of unit, period and calendar. */
+/* Reads the period: exactly one of unit, period and calendar. */
 static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	static const enum wr_key_id spans[] = {WR_KEY_UNIT, WR_KEY_PERIOD, WR_KEY_CALENDAR};
@@ -117,14 +118,15 @@ static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr
 		if (!f->value[spans[i]])
 			continue;
 		if (first >= 0)
-			wr_say(load, WR_D_two_spans, f->key[spans[i]],
-			       WR_ARGS(wr_keys[spans[i]].name, wr_keys[first].name));
+			wr_rules_report(load, WR_D_two_spans, f->key[spans[i]],
+					WR_ARGS(wr_keys[spans[i]].name, wr_keys[first].name));
 		first = (int)spans[i];
 	}
 	if (first < 0 && !f->misread)
-		wr_say(load, WR_D_no_span, f->at, NULL);
+		wr_rules_report(load, WR_D_no_span, f->at, NULL);
 	if (f->value[WR_KEY_TIMEZONE] && !f->value[WR_KEY_CALENDAR])
-		wr_say(load, WR_D_timezone_without_calendar, f->key[WR_KEY_TIMEZONE], NULL);
+		wr_rules_report(load, WR_D_timezone_without_calendar, f->key[WR_KEY_TIMEZONE],
+				NULL);
 	if (wr_get_word(load, f, WR_KEY_UNIT, wr_unit_words, &unit))
 		limit->limit.period_ns = unit_ns(unit);
 	wr_get_duration(load, f, WR_KEY_PERIOD, &limit->limit.period_ns);
@@ -138,29 +140,29 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 	int on_full;
 
 	if (!f->value[WR_KEY_REQUESTS_PER_UNIT] && !f->misread)
-		wr_say(load, WR_D_no_requests_per_unit, f->at, NULL);
+		wr_rules_report(load, WR_D_no_requests_per_unit, f->at, NULL);
 	wr_get_number(load, f, WR_KEY_REQUESTS_PER_UNIT, 0, UINT32_MAX, &l->limit);
 	wr_get_number(load, f, WR_KEY_BURST, 1, UINT32_MAX, &l->burst);
 	wr_get_number(load, f, WR_KEY_QUEUE_SIZE, 0, UINT32_MAX - 1, &l->queue_size);
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
-	/* Where it does not belong, check_special says so. */
+	/* check_special() reports it for other algorithms. */
 	if (wr_get_word(load, f, WR_KEY_ON_FULL, wr_on_full_words, &on_full) &&
 	    on_full == WR_FULL_REFUSE && l->algorithm == WEIR_SLIDING_LOG)
 		l->flags |= WEIR_FULL_REFUSES;
 }
 
-/* The store has to see each request whose excess or refusal counts. */
+/* Redis has to see each request whose excess or refusal counts. */
 static void check_lease(struct wr_load *load, const struct wr_fields *f,
 			const struct wr_limit *limit)
 {
 	if (limit->mode == WR_SOFT)
-		wr_say(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
-		       WR_ARGS(WR_STR("mode: soft")));
+		wr_rules_report(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
+				WR_ARGS(WR_STR("mode: soft")));
 	if (limit->limit.flags & WEIR_COUNT_REJECTED)
-		wr_say(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
-		       WR_ARGS(WR_STR("count_rejected")));
+		wr_rules_report(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
+				WR_ARGS(WR_STR("count_rejected")));
 }
 
 static void read_consistency(struct wr_load *load, const struct wr_fields *f,
@@ -175,11 +177,11 @@ static void read_consistency(struct wr_load *load, const struct wr_fields *f,
 	if ((word == WR_EVENTUAL &&
 	     (algorithm == WEIR_SLIDING_LOG || algorithm == WEIR_LEAKY_BUCKET)) ||
 	    (word == WR_LEASE && algorithm == WEIR_LEAKY_BUCKET))
-		wr_say(load, WR_D_wrong_consistency, f->value[WR_KEY_CONSISTENCY],
-		       WR_ARGS(f->value[WR_KEY_CONSISTENCY]->text, algorithm_name(limit),
-			       algorithm == WEIR_SLIDING_LOG
-				       ? WR_STR("strict, lease, or sliding_window_counter")
-				       : WR_STR("strict or token_bucket")));
+		wr_rules_report(load, WR_D_wrong_consistency, f->value[WR_KEY_CONSISTENCY],
+				WR_ARGS(f->value[WR_KEY_CONSISTENCY]->text, algorithm_name(limit),
+					algorithm == WEIR_SLIDING_LOG
+						? WR_STR("strict, lease, or sliding_window_counter")
+						: WR_STR("strict or token_bucket")));
 	else if (word == WR_LEASE)
 		check_lease(load, f, limit);
 }
@@ -195,19 +197,19 @@ static void read_behaviour(struct wr_load *load, const struct wr_fields *f, stru
 	read_consistency(load, f, limit);
 }
 
-/* weir_limit_check has the last word: numbers that do not fit, buckets that never fill. */
+/* weir_limit_check() reports numbers that do not fit and buckets that never fill. */
 static void check_limit(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	struct weir_error error;
 
 	if (limit->limit.period_ns && weir_limit_check(&limit->limit, &error) != 0)
-		wr_say(load, WR_D_unusable_limit, f->at, WR_ARGS(wr_str(error.text)));
+		wr_rules_report(load, WR_D_unusable_limit, f->at, WR_ARGS(wr_str(error.text)));
 	else if (!limit->limit.period_ns && f->value[WR_KEY_PERIOD])
-		wr_say(load, WR_D_bad_duration, f->value[WR_KEY_PERIOD],
-		       WR_ARGS(f->value[WR_KEY_PERIOD]->text));
+		wr_rules_report(load, WR_D_bad_duration, f->value[WR_KEY_PERIOD],
+				WR_ARGS(f->value[WR_KEY_PERIOD]->text));
 }
 
-/* What limits and candidates have in common. */
+/* Reads the settings that limits and candidates share. */
 static void read_counting(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	uint32_t errors = load->diags.errors->errors;
@@ -221,7 +223,7 @@ static void read_counting(struct wr_load *load, const struct wr_fields *f, struc
 	read_numbers(load, f, limit);
 	check_special(load, f, limit);
 	wr_read_soft(load, f, limit);
-	/* Its message would only repeat in other words what has been said. */
+	/* Its message would repeat an error that was reported already. */
 	if (load->diags.errors->errors == errors)
 		check_limit(load, f, limit);
 }
@@ -231,13 +233,13 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f, str
 	const struct wr_yaml *marks[WR_CANDIDATES_MAX];
 	struct wr_limit *candidates;
 	struct wr_fields fields;
-	struct wr_list list;
+	struct wr_rules_list list;
 	uint32_t count = 0;
 
 	if (!wr_get_list(load, f, WR_KEY_CANDIDATES, true, WR_CANDIDATES_MAX, &list))
 		return;
 	candidates = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *candidates);
-	while (count < WR_CANDIDATES_MAX && (marks[count] = wr_list_next(&list))) {
+	while (count < WR_CANDIDATES_MAX && (marks[count] = wr_rules_list_next(&list))) {
 		struct wr_limit *c = &candidates[count];
 
 		c->candidate = 1;
@@ -263,9 +265,10 @@ static void read_unlimited(struct wr_load *load, const struct wr_fields *f, stru
 		    key == WR_KEY_REPLACES)
 			continue;
 		if (key == WR_KEY_REQUESTS_PER_UNIT)
-			wr_say(load, WR_D_unlimited_number, f->key[key], NULL);
+			wr_rules_report(load, WR_D_unlimited_number, f->key[key], NULL);
 		else
-			wr_say(load, WR_D_unlimited_with, f->key[key], WR_ARGS(wr_keys[key].name));
+			wr_rules_report(load, WR_D_unlimited_with, f->key[key],
+					WR_ARGS(wr_keys[key].name));
 	}
 }
 
@@ -297,8 +300,8 @@ static void check_replaces(struct wr_load *load, const struct wr_limit *limits, 
 		for (uint32_t r = 0; r < limits[i].replace_count; r++)
 			for (uint32_t j = 0; j < count; j++)
 				if (wr_str_equal(limits[i].replaces[r], limits[j].name))
-					wr_say(load, WR_D_replaces_itself, marks[i],
-					       WR_ARGS(limits[j].name));
+					wr_rules_report(load, WR_D_replaces_itself, marks[i],
+							WR_ARGS(limits[j].name));
 }
 
 static void check_unlimited(struct wr_load *load, const struct wr_limit *limits, uint32_t count,
@@ -306,7 +309,7 @@ static void check_unlimited(struct wr_load *load, const struct wr_limit *limits,
 {
 	for (uint32_t i = 0; count > 1 && i < count; i++)
 		if (limits[i].unlimited)
-			wr_say(load, WR_D_unlimited_in_list, marks[i], NULL);
+			wr_rules_report(load, WR_D_unlimited_in_list, marks[i], NULL);
 }
 
 static uint32_t count_logs(const struct wr_limit *limits, uint32_t count)
@@ -324,14 +327,14 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_n
 {
 	const struct wr_yaml *marks[WR_LIMITS_MAX] = {f->value[WR_KEY_RATE_LIMIT]};
 	struct wr_limit *limits;
-	struct wr_list list = {0};
+	struct wr_rules_list list = {0};
 	uint32_t count = marks[0] != NULL;
 
 	if (marks[0] && f->value[WR_KEY_RATE_LIMITS])
-		wr_say(load, WR_D_limit_and_limits, f->key[WR_KEY_RATE_LIMITS], NULL);
+		wr_rules_report(load, WR_D_limit_and_limits, f->key[WR_KEY_RATE_LIMITS], NULL);
 	else if (!marks[0] && wr_get_list(load, f, WR_KEY_RATE_LIMITS, true, WR_LIMITS_MAX, &list))
 		while (count < list.count)
-			marks[count++] = wr_list_next(&list);
+			marks[count++] = wr_rules_list_next(&list);
 	if (count == 0)
 		return;
 	limits = wr_load_alloc(load, &load->rules->arena, count * sizeof *limits);

@@ -1,9 +1,9 @@
-/* The parts of a limit that are maps or lists themselves: soft, response, replaces. */
+/* Reads the parts of a limit that are maps or lists themselves: soft, response, replaces. */
 #include "rules/read.h"
 
-#define OVERSHOOT_MAX_PPM 10000000 /* ten times the limit on top of it */
+#define OVERSHOOT_MAX_PPM 10000000 /* ten times the limit, on top of it */
 
-/* floor(base · (1 + overshoot)): of the requests, or of what a token bucket holds. */
+/* floor(base · (1 + overshoot)), where base is the limit, or the burst of a token bucket. */
 static void set_ceiling(struct wr_load *load, const struct wr_yaml *at, struct wr_limit *limit,
 			uint32_t overshoot_ppm)
 {
@@ -12,7 +12,8 @@ static void set_ceiling(struct wr_load *load, const struct wr_yaml *at, struct w
 	uint64_t ceiling = base + base * overshoot_ppm / 1000000;
 
 	if (ceiling > UINT32_MAX)
-		wr_say(load, WR_D_soft_ceiling, at, WR_ARGS(wr_say_number(load, UINT32_MAX)));
+		wr_rules_report(load, WR_D_soft_ceiling, at,
+				WR_ARGS(wr_rules_number_text(load, UINT32_MAX)));
 	else
 		limit->limit.soft_ceiling = (uint32_t)ceiling;
 }
@@ -27,15 +28,15 @@ void wr_read_soft(struct wr_load *load, const struct wr_fields *f, struct wr_lim
 	if (wr_get_word(load, f, WR_KEY_MODE, wr_mode_words, &mode))
 		limit->mode = (uint8_t)mode;
 	if (mode == WR_SOFT && !value)
-		wr_say(load, WR_D_mode_without_soft, f->key[WR_KEY_MODE], NULL);
+		wr_rules_report(load, WR_D_mode_without_soft, f->key[WR_KEY_MODE], NULL);
 	if (!value)
 		return;
 	if (mode != WR_SOFT)
-		wr_say(load, WR_D_soft_without_mode, f->key[WR_KEY_SOFT], NULL);
+		wr_rules_report(load, WR_D_soft_without_mode, f->key[WR_KEY_SOFT], NULL);
 	if (!wr_fields_read(load, value, WR_IN_SOFT, WR_STR("soft"), &soft))
 		return;
 	if (!soft.value[WR_KEY_OVERSHOOT] || !soft.value[WR_KEY_FOR]) {
-		wr_say(load, WR_D_soft_incomplete, value, NULL);
+		wr_rules_report(load, WR_D_soft_incomplete, value, NULL);
 		return;
 	}
 	wr_get_duration(load, &soft, WR_KEY_FOR, &limit->limit.soft_for_ns);
@@ -43,7 +44,7 @@ void wr_read_soft(struct wr_load *load, const struct wr_fields *f, struct wr_lim
 		set_ceiling(load, soft.value[WR_KEY_OVERSHOOT], limit, overshoot_ppm);
 }
 
-/* type/subtype with parameters; above all nothing that ends a header line. */
+/* type/subtype with parameters, and no byte that would end a header line. */
 static bool is_media_type(struct weir_str text)
 {
 	if (!wr_str_has(text, '/') || text.ptr[0] == '/')
@@ -67,8 +68,8 @@ void wr_read_response(struct wr_load *load, const struct wr_fields *f, struct wr
 	wr_get_text(load, &fields, WR_KEY_BODY, &response->body);
 	if (wr_get_text(load, &fields, WR_KEY_CONTENT_TYPE, &response->content_type) &&
 	    !is_media_type(response->content_type))
-		wr_say(load, WR_D_bad_content_type, fields.value[WR_KEY_CONTENT_TYPE],
-		       WR_ARGS(response->content_type));
+		wr_rules_report(load, WR_D_bad_content_type, fields.value[WR_KEY_CONTENT_TYPE],
+				WR_ARGS(response->content_type));
 	limit->response = response;
 }
 
@@ -77,12 +78,12 @@ void wr_read_replaces(struct wr_load *load, const struct wr_fields *f, struct wr
 	const struct wr_yaml *value;
 	struct weir_str *names;
 	struct wr_fields fields;
-	struct wr_list list;
+	struct wr_rules_list list;
 
 	if (!wr_get_list(load, f, WR_KEY_REPLACES, true, UINT32_MAX, &list))
 		return;
 	names = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *names);
-	while ((value = wr_list_next(&list))) {
+	while ((value = wr_rules_list_next(&list))) {
 		struct weir_str *name = &names[limit->replace_count];
 
 		if (!wr_fields_read(load, value, WR_IN_REPLACES, WR_STR("replaces"), &fields))
@@ -91,7 +92,7 @@ void wr_read_replaces(struct wr_load *load, const struct wr_fields *f, struct wr
 			limit->replace_count++;
 		else if (!fields.value[WR_KEY_NAME] ||
 			 fields.value[WR_KEY_NAME]->kind == WR_YAML_TEXT)
-			wr_say(load, WR_D_empty_replaces, value, NULL);
+			wr_rules_report(load, WR_D_empty_replaces, value, NULL);
 	}
 	limit->replaces = names;
 }

@@ -1,39 +1,13 @@
-/* `metadata` is any YAML; it is kept as JSON, for those who hand it out. */
+/* Reads `metadata`, which is any YAML, and stores it as JSON for responses. */
+#include "base/json_write.h"
 #include "rules/read.h"
-
-#include <stdio.h>
 
 #define STEPS_MAX 1000000
 
-struct out {
-	char *text; /* NULL: measuring */
-	size_t len;
-	size_t steps; /* looking for pairs that << must not override */
+struct metadata {
+	struct wr_json_out json;
+	size_t steps; /* work to find pairs that << must not override */
 };
-
-static void put(struct out *out, const char *bytes, size_t len)
-{
-	if (out->text)
-		memcpy(out->text + out->len, bytes, len);
-	out->len += len;
-}
-
-static void put_string(struct out *out, struct weir_str text)
-{
-	put(out, "\"", 1);
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = (unsigned char)text.ptr[i];
-		char escape[8];
-
-		if (c == '"' || c == '\\')
-			put(out, "\\", 1);
-		if (c < 0x20)
-			put(out, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", c));
-		else
-			put(out, text.ptr + i, 1);
-	}
-	put(out, "\"", 1);
-}
 
 /* A number as JSON writes it: -?digits[.digits], no leading zeros. Others stay text. */
 static bool is_number(struct weir_str text)
@@ -55,21 +29,21 @@ static bool is_number(struct weir_str text)
 	return i == text.len;
 }
 
-static void put_scalar(struct out *out, const struct wr_yaml *value)
+static void put_scalar(struct wr_json_out *json, const struct wr_yaml *value)
 {
 	if (value->plain && (value->text.len == 0 || wr_str_equal(value->text, WR_STR("~")) ||
 			     wr_str_equal(value->text, WR_STR("null"))))
-		put(out, "null", 4);
+		wr_json_null(json);
 	else if (value->plain &&
 		 (is_number(value->text) || wr_str_equal(value->text, WR_STR("true")) ||
 		  wr_str_equal(value->text, WR_STR("false"))))
-		put(out, value->text.ptr, value->text.len);
+		wr_json_raw(json, value->text);
 	else
-		put_string(out, value->text);
+		wr_json_string(json, value->text);
 }
 
-/* Pairs that came by << stand behind the map's own. */
-static bool is_overridden(struct out *out, const struct wr_yaml *map,
+/* Pairs that came by << are behind those of the map itself. */
+static bool is_overridden(struct metadata *out, const struct wr_yaml *map,
 			  const struct wr_yaml_item *item)
 {
 	const struct wr_yaml_item *other = map->items;
@@ -80,48 +54,47 @@ static bool is_overridden(struct out *out, const struct wr_yaml *map,
 	return false;
 }
 
-/* The depth of YAML is bounded. */
-static void put_value(struct out *out, const struct wr_yaml *value)
+/* Recursive; the depth of YAML is bounded. */
+static void put_value(struct metadata *out, const struct wr_yaml *value)
 {
-	bool first = true;
+	bool is_map = value->kind == WR_YAML_MAP;
 
 	if (value->kind == WR_YAML_TEXT) {
-		put_scalar(out, value);
+		put_scalar(&out->json, value);
 		return;
 	}
-	put(out, value->kind == WR_YAML_MAP ? "{" : "[", 1);
+	(is_map ? wr_json_object : wr_json_array)(&out->json);
 	for (const struct wr_yaml_item *item = value->items; item; item = item->next) {
 		if (item->merged && is_overridden(out, value, item))
 			continue;
-		if (!first)
-			put(out, ",", 1);
-		first = false;
-		if (item->key) {
-			put_string(out, item->key->text);
-			put(out, ":", 1);
-		}
+		if (item->key)
+			wr_json_key_str(&out->json, item->key->text);
 		put_value(out, item->value);
 	}
-	put(out, value->kind == WR_YAML_MAP ? "}" : "]", 1);
+	(is_map ? wr_json_end_object : wr_json_end_array)(&out->json);
 }
 
 struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *value)
 {
-	struct out out = {0};
+	struct metadata out = {0};
 
 	if (value->kind != WR_YAML_MAP) {
-		wr_say(load, WR_D_wrong_type, value,
-		       WR_ARGS(WR_STR("metadata"), WR_STR("a map"),
-			       value->kind == WR_YAML_LIST ? WR_STR("a list") : WR_STR("text")));
+		wr_rules_report(
+			load, WR_D_wrong_type, value,
+			WR_ARGS(WR_STR("metadata"), WR_STR("a map"),
+				value->kind == WR_YAML_LIST ? WR_STR("a list") : WR_STR("text")));
 		return WR_STR("");
 	}
+	wr_buf_clear(&load->buf);
+	wr_json_begin(&out.json, &load->buf);
 	put_value(&out, value);
-	if (out.len > load->bounds.body_bytes || out.steps >= STEPS_MAX) {
-		wr_say(load, WR_D_text_too_long, value,
-		       WR_ARGS(WR_STR("metadata"), wr_say_number(load, load->bounds.body_bytes)));
+	if (load->buf.failed == WEIR_EMEMORY)
+		longjmp(load->out_of_memory, 1);
+	if (load->buf.failed || out.steps >= STEPS_MAX) {
+		wr_rules_report(load, WR_D_text_too_long, value,
+				WR_ARGS(WR_STR("metadata"),
+					wr_rules_number_text(load, load->bounds.body_bytes)));
 		return WR_STR("");
 	}
-	out = (struct out){.text = wr_load_alloc(load, &load->rules->arena, out.len + 1)};
-	put_value(&out, value);
-	return (struct weir_str){out.text, out.len};
+	return wr_load_copy(load, &load->rules->arena, wr_buf_str(&load->buf));
 }

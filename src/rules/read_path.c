@@ -1,10 +1,10 @@
-/* A path pattern: /v1/posts, /users/{id}, /v1/ and a star. It is written decoded, the way a person
- * would say it; what requests write is brought to that form (http_path.c). */
+/* Reads path patterns: /v1/posts, /users/{id}, /v1/ and a star. They are written without
+ * %-encoding; paths of requests are brought to that form (http_readings.c). */
 #include "rules/read_path.h"
 
-static bool bad(struct wr_load *load, const struct wr_yaml *value, const char *why)
+static bool report_bad_path(struct wr_load *load, const struct wr_yaml *value, const char *why)
 {
-	wr_say(load, WR_D_bad_path, value, WR_ARGS(value->text, wr_str(why)));
+	wr_rules_report(load, WR_D_bad_path, value, WR_ARGS(value->text, wr_str(why)));
 	return false;
 }
 
@@ -19,7 +19,7 @@ static bool is_name(struct weir_str name)
 	return name.len;
 }
 
-/* What is wrong with a segment, or NULL. */
+/* Returns the error in a segment, or NULL. */
 static const char *read_segment(struct weir_str text, struct wr_segment *segment)
 {
 	bool braces = wr_str_has(text, '{') || wr_str_has(text, '}');
@@ -70,26 +70,27 @@ bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_p
 
 	*path = (struct wr_path){.text = rest};
 	if (why)
-		return bad(load, value, why);
+		return report_bad_path(load, value, why);
 	while (rest.len) {
 		struct weir_str text = wr_str_from(rest, 1);
 
 		text = wr_str_first(text, wr_str_find(text, '/'));
 		rest = wr_str_from(rest, text.len + 1);
 		if (text.len == 0)
-			break; /* the slash at the end counts for nothing */
+			break; /* a slash at the end has no meaning */
 		if (rest.len == 0 && wr_str_equal(text, WR_STR("*"))) {
 			path->rest = true;
 			break;
 		}
 		if (path->count == WR_PATH_SEGMENTS_MAX)
-			return bad(load, value, "it has too many segments");
+			return report_bad_path(load, value, "it has too many segments");
 		why = read_segment(text, &segments[path->count]);
 		if (why)
-			return bad(load, value, why);
+			return report_bad_path(load, value, why);
 		captures += segments[path->count].capture;
 		if (captures > WR_CAPTURES_MAX || !is_new(segments, path->count))
-			return bad(load, value, "at most 8 parts, each with a name of its own");
+			return report_bad_path(load, value,
+					       "at most 8 parts, each with a name of its own");
 		path->count++;
 	}
 	if (path->count) {

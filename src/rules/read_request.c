@@ -1,4 +1,4 @@
-/* requests: how HTTP requests become descriptors. */
+/* Reads `requests`: how HTTP requests become descriptors. */
 #include "rules/read.h"
 
 #include "rules/read_path.h"
@@ -19,15 +19,15 @@ static const struct {
 };
 #define SOURCES (sizeof sources / sizeof *sources)
 
-static void lower(struct weir_str text)
+static void to_lower(struct weir_str text)
 {
-	char *at = (char *)text.ptr; /* our own copy */
+	char *at = (char *)text.ptr; /* a private copy */
 
 	for (size_t i = 0; i < text.len; i++)
 		at[i] = wr_lower(at[i]);
 }
 
-static void upper(struct weir_str text)
+static void to_upper(struct weir_str text)
 {
 	char *at = (char *)text.ptr;
 
@@ -67,24 +67,24 @@ static struct wr_texts read_texts(struct wr_load *load, const struct wr_fields *
 	const struct wr_yaml *value;
 	struct wr_texts texts = {0};
 	struct weir_str *items;
-	struct wr_list list;
+	struct wr_rules_list list;
 
 	if (!wr_get_list(load, f, key, false, max, &list))
 		return texts;
 	items = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *items);
 	texts.items = items;
-	while ((value = wr_list_next(&list))) {
+	while ((value = wr_rules_list_next(&list))) {
 		struct weir_str text = wr_load_copy(load, &load->rules->arena, value->text);
 
 		items[texts.count++] = text;
 		if (key == WR_KEY_METHOD) {
-			upper(text);
+			to_upper(text);
 			if (!wr_is_token(text))
-				wr_say(load, WR_D_bad_method, value, WR_ARGS(text));
+				wr_rules_report(load, WR_D_bad_method, value, WR_ARGS(text));
 		} else {
-			lower(text);
+			to_lower(text);
 			if (!is_host(text))
-				wr_say(load, WR_D_bad_host, value, WR_ARGS(text));
+				wr_rules_report(load, WR_D_bad_host, value, WR_ARGS(text));
 		}
 	}
 	return texts;
@@ -94,13 +94,13 @@ static void read_paths(struct wr_load *load, const struct wr_fields *f, struct w
 {
 	const struct wr_yaml *value;
 	struct wr_path *paths;
-	struct wr_list list;
+	struct wr_rules_list list;
 
 	if (!wr_get_list(load, f, WR_KEY_PATH, false, PATHS_MAX, &list))
 		return;
 	paths = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *paths);
 	request->paths = paths;
-	while ((value = wr_list_next(&list)))
+	while ((value = wr_rules_list_next(&list)))
 		if (wr_read_path(load, value, &paths[request->path_count]))
 			request->path_count++;
 }
@@ -132,8 +132,8 @@ static bool takes_name(size_t i)
 	return sources[i].name.ptr[sources[i].name.len - 1] == '.';
 }
 
-/* "haeder.x" is near "header" if what stands before the dot is. */
-static void say_unknown_source(struct wr_load *load, const struct wr_yaml *value)
+/* "haeder.x" is close to "header" if the part before the dot is. */
+static void report_unknown_source(struct wr_load *load, const struct wr_yaml *value)
 {
 	size_t dot = wr_str_find(value->text, '.');
 	struct weir_str tail = wr_str_from(value->text, dot);
@@ -147,9 +147,10 @@ static void say_unknown_source(struct wr_load *load, const struct wr_yaml *value
 		char *best = wr_load_print(load, &load->tree, "%.*s%.*s", (int)guess.best.len,
 					   guess.best.ptr, (int)tail.len, tail.ptr);
 
-		wr_say(load, WR_D_unknown_source_guess, value, WR_ARGS(value->text, wr_str(best)));
+		wr_rules_report(load, WR_D_unknown_source_guess, value,
+				WR_ARGS(value->text, wr_str(best)));
 	} else {
-		wr_say(load, WR_D_unknown_source, value, WR_ARGS(value->text));
+		wr_rules_report(load, WR_D_unknown_source, value, WR_ARGS(value->text));
 	}
 }
 
@@ -165,26 +166,26 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 			break;
 	}
 	if (i == SOURCES) {
-		say_unknown_source(load, value);
+		report_unknown_source(load, value);
 		return false;
 	}
 	*source = (struct wr_source){.kind = sources[i].kind, .loose = sources[i].loose};
 	source->label = wr_load_copy(load, &load->rules->arena, value->text);
 	if (source->kind == WR_FROM_HEADER)
-		lower(source->label);
+		to_lower(source->label);
 	source->name = wr_str_from(source->label, sources[i].name.len);
 	if (source->kind == WR_FROM_HEADER && !wr_is_token(source->name)) {
-		wr_say(load, WR_D_unknown_source, value, WR_ARGS(value->text));
+		wr_rules_report(load, WR_D_unknown_source, value, WR_ARGS(value->text));
 		return false;
 	}
 	if (source->kind == WR_FROM_PATH_PART && !has_capture(request, source->name)) {
-		wr_say(load, WR_D_unknown_part, value, WR_ARGS(source->name));
+		wr_rules_report(load, WR_D_unknown_part, value, WR_ARGS(source->name));
 		return false;
 	}
 	return true;
 }
 
-/* Whether the field is by its definition a text or a list with commas. */
+/* Whether the value of this field is a text or list with commas by definition. */
 static bool has_commas(struct weir_str name)
 {
 	static const char *const names[] = {
@@ -227,7 +228,7 @@ static void settle_commas(const struct wr_part *part, struct wr_source *list)
 			list[i].commas = WR_COMMAS_TEXT;
 }
 
-/* How much of an address counts: one IPv4 address, and the /64 that an IPv6 client owns. */
+/* How many bits of an address count: all of IPv4, and the /64 that an IPv6 client owns. */
 static void read_masks(struct wr_load *load, const struct wr_fields *f, struct wr_source *list,
 		       uint32_t count)
 {
@@ -244,8 +245,8 @@ static void read_masks(struct wr_load *load, const struct wr_fields *f, struct w
 	}
 	for (int i = 0; i < 2 && !used; i++)
 		if (f->value[keys[i]])
-			wr_say(load, WR_D_needs_mask, f->key[keys[i]],
-			       WR_ARGS(wr_keys[keys[i]].name));
+			wr_rules_report(load, WR_D_needs_mask, f->key[keys[i]],
+					WR_ARGS(wr_keys[keys[i]].name));
 }
 
 static void read_absence(struct wr_load *load, const struct wr_fields *f, struct wr_part *part)
@@ -260,7 +261,7 @@ static void read_absence(struct wr_load *load, const struct wr_fields *f, struct
 	if (wr_get_word(load, f, WR_KEY_AMBIGUOUS, wr_ambiguity_words, &ambiguous))
 		part->ambiguous = ambiguous;
 	if (part->has_default && part->missing == WR_MISSING_DENY)
-		wr_say(load, WR_D_default_and_deny, f->key[WR_KEY_DEFAULT], NULL);
+		wr_rules_report(load, WR_D_default_and_deny, f->key[WR_KEY_DEFAULT], NULL);
 }
 
 static void read_sources(struct wr_load *load, const struct wr_fields *f,
@@ -268,13 +269,13 @@ static void read_sources(struct wr_load *load, const struct wr_fields *f,
 {
 	const struct wr_yaml *value;
 	struct wr_source *list;
-	struct wr_list from;
+	struct wr_rules_list from;
 
 	read_absence(load, f, part);
 	if (!wr_get_list(load, f, WR_KEY_FROM, false, WR_SOURCES_MAX, &from))
 		return;
 	list = wr_load_alloc(load, &load->rules->arena, from.count * sizeof *list);
-	while ((value = wr_list_next(&from)))
+	while ((value = wr_rules_list_next(&from)))
 		if (read_source(load, value, request, &list[part->source_count]))
 			part->source_count++;
 	part->sources = list;
@@ -293,9 +294,9 @@ static void read_part(struct wr_load *load, const struct wr_yaml *map,
 		return;
 	wr_get_text(load, &f, WR_KEY_KEY, &part->key);
 	if (part->key.len == 0 && !f.misread && (!f.value[WR_KEY_KEY] || part->key.ptr))
-		wr_say(load, WR_D_empty_key, map, NULL);
+		wr_rules_report(load, WR_D_empty_key, map, NULL);
 	if (!f.value[WR_KEY_VALUE] == !f.value[WR_KEY_FROM] && !f.misread)
-		wr_say(load, WR_D_value_or_from, map, NULL);
+		wr_rules_report(load, WR_D_value_or_from, map, NULL);
 	wr_get_text(load, &f, WR_KEY_VALUE, &part->value);
 	if (f.value[WR_KEY_FROM]) {
 		read_sources(load, &f, request, part);
@@ -303,20 +304,20 @@ static void read_part(struct wr_load *load, const struct wr_yaml *map,
 	}
 	for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
 		if (f.value[idle[i]])
-			wr_say(load, WR_D_needs_from, f.key[idle[i]],
-			       WR_ARGS(wr_keys[idle[i]].name));
+			wr_rules_report(load, WR_D_needs_from, f.key[idle[i]],
+					WR_ARGS(wr_keys[idle[i]].name));
 }
 
 static void read_parts(struct wr_load *load, const struct wr_fields *f, struct wr_request *request)
 {
 	const struct wr_yaml *map;
 	struct wr_part *parts;
-	struct wr_list list;
+	struct wr_rules_list list;
 
 	if (!wr_get_list(load, f, WR_KEY_DESCRIPTOR, true, WR_PARTS_MAX, &list))
 		return;
 	parts = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *parts);
-	while ((map = wr_list_next(&list)))
+	while ((map = wr_rules_list_next(&list)))
 		read_part(load, map, request, &parts[request->part_count++]);
 	request->parts = parts;
 }
@@ -336,10 +337,10 @@ static struct wr_request *read_request(struct wr_load *load, const struct wr_yam
 	request->allow = wr_get_flag(load, &f, WR_KEY_ALLOW);
 	read_parts(load, &f, request);
 	if (request->allow && f.value[WR_KEY_DESCRIPTOR])
-		wr_say(load, WR_D_allow_and_descriptor, f.key[WR_KEY_ALLOW], NULL);
+		wr_rules_report(load, WR_D_allow_and_descriptor, f.key[WR_KEY_ALLOW], NULL);
 	else if (!request->allow && request->part_count == 0 &&
 		 (!f.value[WR_KEY_DESCRIPTOR] || !f.value[WR_KEY_DESCRIPTOR]->items))
-		wr_say(load, WR_D_empty_request, map, NULL);
+		wr_rules_report(load, WR_D_empty_request, map, NULL);
 	return request;
 }
 
@@ -355,16 +356,16 @@ static bool has_source(const struct wr_request *request, enum wr_source_kind kin
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
 	struct wr_requests *all =
-		(struct wr_requests *)domain->more->requests; /* ours while loading */
+		(struct wr_requests *)domain->more->requests; /* not const while loading */
 	const struct wr_yaml *map;
-	struct wr_list list;
+	struct wr_rules_list list;
 
 	if (!wr_get_list(load, fields, WR_KEY_REQUESTS, true, load->bounds.requests, &list))
 		return;
 	if (!all)
 		domain->more->requests = all =
 			wr_load_alloc(load, &load->rules->arena, sizeof *all);
-	while ((map = wr_list_next(&list))) {
+	while ((map = wr_rules_list_next(&list))) {
 		struct wr_request *request = read_request(load, map);
 
 		if (!request)

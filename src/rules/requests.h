@@ -1,4 +1,4 @@
-/* `requests:` compiled: when an entry applies, and what it makes. */
+/* `requests:` compiled: when an entry applies, and the descriptor it makes. */
 #ifndef WR_RULES_REQUESTS_H
 #define WR_RULES_REQUESTS_H
 
@@ -8,7 +8,8 @@
 #define WR_PATH_SEGMENTS_MAX 64
 #define WR_CAPTURES_MAX 8
 
-/* X(enum, name; a dot at the end: a name follows, a client may leave it out or make it up) */
+/* X(enum, name). A dot at the end: a name follows, and a client may leave the value out or invent
+ * it. */
 #define WR_SOURCES(X)                                                                              \
 	X(WR_FROM_REMOTE_ADDRESS, "remote_address", false)                                         \
 	X(WR_FROM_MASKED_REMOTE_ADDRESS, "masked_remote_address", false)                           \
@@ -27,17 +28,17 @@ enum wr_source_kind {
 #undef WR_SOURCE_ENUM
 };
 
-/* A comma in a header field: proxies join fields of one name with it, so that what comes behind it
- * may have been a field of its own. */
+/* A comma in a header field. Proxies join fields of one name with it, so the part behind it may
+ * have been a field of its own. */
 enum wr_commas {
-	WR_COMMAS_SPLIT, /* several values, as several fields are */
-	WR_COMMAS_TEXT,  /* part of the value; the name is known for that */
+	WR_COMMAS_SPLIT, /* several values, as several fields */
+	WR_COMMAS_TEXT,  /* part of the value, by definition of the field */
 	WR_COMMAS_JOIN,  /* part of the value, which is all fields joined */
 };
 
 struct wr_source {
 	enum wr_source_kind kind;
-	bool loose; /* a client may leave it out or make it up */
+	bool loose; /* a client may leave it out or invent it */
 	struct weir_str
 		label; /* "header.x-user-id", part of the counter's key when there are others */
 	struct weir_str name; /* "x-user-id" */
@@ -45,7 +46,7 @@ struct wr_source {
 	uint8_t v4_bits, v6_bits;
 };
 
-/* One entry of the descriptor to make: a fixed value, or the first source that is there. */
+/* One entry of the descriptor to make: a fixed value, or the first source that is present. */
 struct wr_part {
 	struct weir_str key;
 	struct weir_str value;
@@ -53,11 +54,11 @@ struct wr_part {
 	uint32_t source_count; /* 0: fixed */
 	bool has_default;
 	enum wr_missing missing;
-	enum wr_ambiguity ambiguous; /* a source is there with different values */
+	enum wr_ambiguity ambiguous; /* for a source with different values */
 	struct weir_str otherwise;   /* `default:` */
 };
 
-/* A path pattern: literal segments and captures, and maybe anything below. */
+/* A path pattern: literal segments and captures, and perhaps anything below. */
 struct wr_segment {
 	struct weir_str text; /* literal, or the capture's name */
 	bool capture;
@@ -84,9 +85,9 @@ struct wr_request {
 	const struct wr_part *parts;
 	const struct wr_ranges *addresses; /* or NULL */
 	bool allow;
-	bool uses_path;      /* some part comes from the path: each reading makes its descriptor */
-	bool meets_limit;    /* loading: some rule limits what this makes */
-	uint8_t most_limits; /* loading: of one rule that it may meet */
+	bool uses_path;   /* some part comes from the path: each reading makes its own descriptor */
+	bool meets_limit; /* loading: some rule limits the descriptor */
+	uint8_t most_limits; /* loading: the most limits of a rule that it may match */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
@@ -97,7 +98,7 @@ struct wr_requests {
 	struct wr_request *first;
 	struct wr_request *last;
 	uint32_t count;
-	bool uses_host; /* some entry looks at it: reading it costs as much as a decision */
+	bool uses_host; /* some entry needs it: reading a host costs as much as a decision */
 };
 
 #endif

@@ -98,55 +98,56 @@ struct wr_zone;
 struct wr_ranges;
 struct wr_requests;
 
-/* What a refusal looks like when the rule says so itself. */
+/* A refusal as the rule defines it. */
 struct wr_response {
 	uint32_t status; /* 0: not given */
 	struct weir_str content_type;
 	struct weir_str body;
 };
 
-/* How requests are kept that a limit with `on_limit: defer` refused. */
+/* How requests that a limit with `on_limit: defer` refused are stored. */
 struct wr_defer {
-	const struct weir_str *headers; /* fields that are kept, in lower case */
+	const struct weir_str *headers; /* fields that are stored, in lower case */
 	uint32_t header_count;
 	uint32_t max_tries;
-	uint32_t max_waiting; /* of one key */
+	uint32_t max_waiting; /* requests of one key */
 	uint32_t max_body;    /* bytes */
 	uint64_t max_age_ns;
 };
 
-/* What holds where a rule says nothing else. */
+/* Used where a rule does not set it. */
 extern const struct wr_defer wr_defer_default;
 
-/* Whether requests with this method are put off: those that change something. */
+/* Whether requests with this method are deferred: those that change something. */
 bool wr_defer_method(struct weir_str method);
 
 /* A limit of a rule. */
 struct wr_limit {
 	struct weir_limit
-		limit; /* checked; put the window of a calendar in its copy for a decision */
+		limit; /* checked; a decision sets the window of a calendar in a copy of it */
 	const struct wr_node *node;
 	struct weir_str name;
-	struct weir_str id;   /* "fixed_window/60s": algorithm, period or calendar and zone, and the
-				 name if need be. With the key this names the counter; it
-				 holds no size, so a raised limit goes on counting. */
+	struct weir_str
+		id; /* "fixed_window/60s": algorithm, period or calendar and zone, and the name if
+		       necessary. With the key it names the counter. It does not contain the size,
+		       so that the counter goes on when a limit is raised. */
 	struct weir_str stat; /* "api/route=signup/ip/1d": path and period, for statistics */
 	const struct weir_str *replaces;
 	const struct wr_limit *candidates; /* counted, never enforced, never shared */
 	const struct wr_zone *zone;
 	const struct wr_response *response; /* or NULL */
-	const struct wr_defer *defer;       /* on_limit is WR_DEFER: how; otherwise NULL */
+	const struct wr_defer *defer;       /* settings if on_limit is WR_DEFER; otherwise NULL */
 	uint32_t replace_count;
 	uint32_t candidate_count;
-	uint32_t enforce_ppm;     /* share of keys it is enforced for, of a million */
-	uint8_t unit;             /* enum wr_unit as RLS shows it; 0: none of them */
+	uint32_t enforce_ppm;     /* share of keys it is enforced for, in millionths */
+	uint8_t unit;             /* enum wr_unit as RLS shows it; 0: none */
 	uint8_t calendar;         /* enum wr_calendar; 0: limit.period_ns */
 	uint8_t unlimited;        /* never counted, never refused; `limit` is empty */
 	uint8_t mode;             /* enum wr_mode */
 	uint8_t on_limit;         /* enum wr_on_limit */
 	uint8_t consistency;      /* enum wr_consistency */
 	uint8_t on_store_failure; /* enum wr_store_failure */
-	uint8_t candidate;        /* this is one */
+	uint8_t candidate;        /* this limit is a candidate */
 };
 
 enum wr_node_kind {
@@ -167,15 +168,15 @@ enum wr_node_flags {
 	WR_HAS_WILD = 64, /* some child is a GLOB or CIDR */
 	WR_HAS_CHILDREN = 256,
 	WR_IS_UNLIMITED = 512, /* its one limit is `unlimited` */
-	WR_CLAIMED = 128,      /* loading: some file gave this node a meaning of its own */
+	WR_CLAIMED = 128,      /* loading: some file gave this node settings of its own */
 	WR_HAS_EXACT = 1024,   /* some child has a value */
 };
 
 struct wr_node_more;
 
-/* A descriptor of a rule file, or a domain (depth 0): what a walk reads, in one cache line. A short
- * value stands right behind it. The rest is in `more`, which matching touches for wildcards
- * alone. */
+/* A descriptor of a rule file, or a domain (depth 0): the part that matching reads, in one cache
+ * line. A short value is right behind it. The rest is in `more`, which matching reads for wildcards
+ * only. */
 struct wr_node {
 	struct weir_str key;   /* a domain's name */
 	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the list, sorted; ANY: "" */
@@ -204,7 +205,7 @@ struct wr_node_more {
 	uint32_t line;
 	uint32_t column;
 	uint32_t child_count;
-	uint32_t file_index;         /* loading: the file that spoke of it last */
+	uint32_t file_index;         /* loading: the file that mentioned it last */
 	uint32_t made;               /* loading: how many `requests:` entries lead here */
 	struct wr_node *first_child; /* in file order */
 	struct wr_node *last_child;
@@ -219,21 +220,21 @@ struct wr_wild {
 	uint32_t count;
 };
 
-struct wr_slot {
+struct wr_index_slot {
 	uint64_t hash;
 	const void *item;
 };
 
 /* Open addressing, a power of two slots, at most half full. */
 struct wr_index {
-	struct wr_slot *slots;
+	struct wr_index_slot *slots;
 	uint64_t mask;
 };
 
 struct weir_rules {
 	struct wr_arena arena;       /* owns everything below but the nodes */
-	struct wr_arena nodes_arena; /* close together: they are what lookups read */
-	uint8_t secret[192];         /* keys the hash below, new for every load */
+	struct wr_arena nodes_arena; /* allocated together, because lookups read them */
+	uint8_t secret[192];         /* of the hash, new for every load */
 	struct wr_index nodes;
 	struct wr_index wilds;
 	struct wr_node *first_domain;

@@ -1,4 +1,4 @@
-/* POSIX TZ strings: what holds after the last transition a zone file lists. */
+/* POSIX TZ strings: the rule after the last transition that a zone file lists. */
 #include "rules/zone.h"
 
 #include "base/str.h"
@@ -6,7 +6,7 @@
 
 #define DAY_S 86400
 
-static bool take(struct weir_str *text, char c)
+static bool take_char(struct weir_str *text, char c)
 {
 	if (text->len == 0 || text->ptr[0] != c)
 		return false;
@@ -28,12 +28,12 @@ static int take_number(struct weir_str *text, int max, int *number)
 	return digits ? 0 : -1;
 }
 
-/* EST, or <+0330>. Its letters do not matter here. */
+/* Skips a name such as EST or <+0330>. */
 static int take_name(struct weir_str *text)
 {
 	size_t len = 0;
 
-	if (take(text, '<')) {
+	if (take_char(text, '<')) {
 		len = wr_str_find(*text, '>');
 		if (len == text->len)
 			return -1;
@@ -50,16 +50,16 @@ static int take_name(struct weir_str *text)
 /* [+-]hh[:mm[:ss]], hours up to 167 as RFC 8536 allows. */
 static int take_time(struct weir_str *text, int32_t *time_s)
 {
-	int sign = take(text, '-') ? -1 : 1;
+	int sign = take_char(text, '-') ? -1 : 1;
 	int hours, minutes = 0, seconds = 0;
 
 	if (sign > 0)
-		take(text, '+');
+		take_char(text, '+');
 	if (take_number(text, 167, &hours) != 0)
 		return -1;
-	if (take(text, ':') && take_number(text, 59, &minutes) != 0)
+	if (take_char(text, ':') && take_number(text, 59, &minutes) != 0)
 		return -1;
-	if (take(text, ':') && take_number(text, 59, &seconds) != 0)
+	if (take_char(text, ':') && take_number(text, 59, &seconds) != 0)
 		return -1;
 	*time_s = sign * (hours * 3600 + minutes * 60 + seconds);
 	return 0;
@@ -69,15 +69,15 @@ static int take_day(struct weir_str *text, struct wr_tz_date *date)
 {
 	int month, week, day;
 
-	if (take(text, 'M')) {
-		if (take_number(text, 12, &month) || !take(text, '.') ||
-		    take_number(text, 5, &week) || !take(text, '.') || take_number(text, 6, &day) ||
-		    month == 0 || week == 0)
+	if (take_char(text, 'M')) {
+		if (take_number(text, 12, &month) || !take_char(text, '.') ||
+		    take_number(text, 5, &week) || !take_char(text, '.') ||
+		    take_number(text, 6, &day) || month == 0 || week == 0)
 			return -1;
 		*date = (struct wr_tz_date){'M', (int16_t)month, (int16_t)week, (int16_t)day, 0};
 		return 0;
 	}
-	date->kind = take(text, 'J') ? 'J' : 'N';
+	date->kind = take_char(text, 'J') ? 'J' : 'N';
 	if (take_number(text, 365, &day) != 0 || (date->kind == 'J' && day == 0))
 		return -1;
 	date->day = (int16_t)day;
@@ -86,10 +86,10 @@ static int take_day(struct weir_str *text, struct wr_tz_date *date)
 
 static int take_date(struct weir_str *text, struct wr_tz_date *date)
 {
-	if (!take(text, ',') || take_day(text, date) != 0)
+	if (!take_char(text, ',') || take_day(text, date) != 0)
 		return -1;
 	date->time_s = 2 * 3600;
-	return take(text, '/') ? take_time(text, &date->time_s) : 0;
+	return take_char(text, '/') ? take_time(text, &date->time_s) : 0;
 }
 
 int wr_tz_rule_parse(struct weir_str text, struct wr_tz_rule *rule)
@@ -159,7 +159,7 @@ int32_t wr_tz_rule_offset(const struct wr_tz_rule *rule, int64_t at_s, int64_t *
 	*until_s = INT64_MAX;
 	if (!rule->has_summer)
 		return offset_s;
-	/* Ends before starts: in a zone with summer time all year both fall on one instant. */
+	/* Ends come before starts: in a zone with summer time all year, both are at one instant. */
 	for (int64_t y = year - 1; y <= year + 1; y++) {
 		int64_t changes[2] = {change_s(y, &rule->end, rule->summer_s),
 				      change_s(y, &rule->start, rule->standard_s)};

@@ -1,7 +1,8 @@
-/* libyaml's events → a tree of values with their places.
+/* Turns libyaml's events into a tree of values with their locations.
  *
- * An alias is the node it names, not a copy, so a YAML bomb takes no memory; every node knows how
- * many values it would be when spelled out, and that number has a bound. */
+ * An alias points to the node of its anchor and copies nothing, so that a YAML bomb takes no
+ * memory. Every node has the number of values it would have with aliases expanded, and that number
+ * is bounded. */
 #include "rules/load.h"
 
 #define ANCHORS_MAX 4096
@@ -10,7 +11,7 @@
 struct anchor {
 	struct weir_str name;
 	struct wr_yaml *node;
-	bool open; /* still inside of it */
+	bool open; /* not complete yet */
 	struct anchor *next;
 };
 
@@ -23,17 +24,17 @@ struct parse {
 
 static struct wr_yaml *parse_value(struct parse *p, uint32_t depth);
 
-static struct wr_yaml *fail(struct parse *p, enum wr_diag_id id, const struct wr_yaml *at,
-			    const struct weir_str *args)
+static struct wr_yaml *fail_at(struct parse *p, enum wr_diag_id id, const struct wr_yaml *at,
+			       const struct weir_str *args)
 {
 	if (!p->failed)
-		wr_say(p->load, id, at, args);
+		wr_rules_report(p->load, id, at, args);
 	p->failed = true;
 	return NULL;
 }
 
-/* libyaml says where in what it was and what it found; problem_mark is the more useful place. */
-static void say_syntax(struct wr_load *load)
+/* libyaml reports two locations; problem_mark is the more useful one. */
+static void report_syntax(struct wr_load *load)
 {
 	const yaml_parser_t *parser = &load->parser;
 	struct wr_yaml at = {.line = (uint32_t)parser->problem_mark.line + 1,
@@ -52,7 +53,7 @@ static void say_syntax(struct wr_load *load)
 	}
 	if (parser->context)
 		problem = wr_load_print(load, &load->tree, "%s %s", parser->context, problem);
-	wr_say(load, WR_D_yaml_syntax, &at, WR_ARGS(wr_str(problem)));
+	wr_rules_report(load, WR_D_yaml_syntax, &at, WR_ARGS(wr_str(problem)));
 }
 
 static bool next_event(struct parse *p)
@@ -66,7 +67,7 @@ static bool next_event(struct parse *p)
 		if (load->parser.error == YAML_MEMORY_ERROR)
 			longjmp(load->out_of_memory, 1);
 		if (!p->failed)
-			say_syntax(load);
+			report_syntax(load);
 		p->failed = true;
 		return false;
 	}
@@ -74,7 +75,7 @@ static bool next_event(struct parse *p)
 	return true;
 }
 
-/* One that says nothing: the start of the stream, the end of a document. */
+/* Skips an event without a value: the start of the stream, the end of a document. */
 static bool skip_event(struct parse *p)
 {
 	return next_event(p);
@@ -104,7 +105,7 @@ static struct anchor **anchor_bucket(struct parse *p, struct weir_str name)
 	return &p->anchors[hash % ANCHOR_BUCKETS];
 }
 
-/* A name may be given again; the newest counts. */
+/* A name may be used again; the last anchor counts. */
 static struct anchor *add_anchor(struct parse *p, const yaml_char_t *name, struct wr_yaml *node)
 {
 	struct anchor **bucket, *anchor;
@@ -112,8 +113,8 @@ static struct anchor *add_anchor(struct parse *p, const yaml_char_t *name, struc
 	if (!name)
 		return NULL;
 	if (p->anchor_count++ == ANCHORS_MAX) {
-		fail(p, WR_D_too_many, node,
-		     WR_ARGS(wr_say_number(p->load, ANCHORS_MAX), WR_STR("anchors")));
+		fail_at(p, WR_D_too_many, node,
+			WR_ARGS(wr_rules_number_text(p->load, ANCHORS_MAX), WR_STR("anchors")));
 		return NULL;
 	}
 	anchor = wr_load_alloc(p->load, &p->load->tree, sizeof *anchor);
@@ -133,8 +134,9 @@ static struct wr_yaml *parse_alias(struct parse *p)
 
 	for (struct anchor *a = *anchor_bucket(p, name); a; a = a->next)
 		if (wr_str_equal(a->name, name))
-			return a->open ? fail(p, WR_D_yaml_alias_loop, at, WR_ARGS(name)) : a->node;
-	return fail(p, WR_D_yaml_alias_unknown, at, WR_ARGS(name));
+			return a->open ? fail_at(p, WR_D_yaml_alias_loop, at, WR_ARGS(name))
+				       : a->node;
+	return fail_at(p, WR_D_yaml_alias_unknown, at, WR_ARGS(name));
 }
 
 static struct wr_yaml *parse_scalar(struct parse *p)
@@ -149,20 +151,20 @@ static struct wr_yaml *parse_scalar(struct parse *p)
 	return node;
 }
 
-/* Counts what was added below; too much is an error at the place where it became so. */
-static bool grow(struct parse *p, struct wr_yaml *node, const struct wr_yaml *added)
+/* Counts the values that were added below. Too many are an error at this location. */
+static bool count_values(struct parse *p, struct wr_yaml *node, const struct wr_yaml *added)
 {
 	if (added->size > p->load->bounds.yaml_values - node->size) {
-		fail(p, WR_D_yaml_too_large, added,
-		     WR_ARGS(wr_say_number(p->load, p->load->bounds.yaml_values)));
+		fail_at(p, WR_D_yaml_too_large, added,
+			WR_ARGS(wr_rules_number_text(p->load, p->load->bounds.yaml_values)));
 		return false;
 	}
 	node->size += added->size;
 	return true;
 }
 
-static void append(struct parse *p, struct wr_yaml_item ***end, struct wr_yaml *key,
-		   struct wr_yaml *value, bool merged)
+static void append_item(struct parse *p, struct wr_yaml_item ***end, struct wr_yaml *key,
+			struct wr_yaml *value, bool merged)
 {
 	struct wr_yaml_item *item = wr_load_alloc(p->load, &p->load->tree, sizeof *item);
 
@@ -182,27 +184,27 @@ static struct wr_yaml *parse_list(struct parse *p, uint32_t depth)
 	while (next_event(p) && p->load->event.type != YAML_SEQUENCE_END_EVENT) {
 		struct wr_yaml *value = parse_value(p, depth + 1);
 
-		if (!value || !grow(p, node, value))
+		if (!value || !count_values(p, node, value))
 			return NULL;
-		append(p, &end, NULL, value, false);
+		append_item(p, &end, NULL, value, false);
 	}
 	if (anchor)
 		anchor->open = false;
 	return p->failed ? NULL : node;
 }
 
-/* `<<: *defaults`: pairs of another map for those this one does not have itself. They come last and
- * are marked. */
-static bool merge(struct parse *p, struct wr_yaml_item ***end, const struct wr_yaml *from)
+/* `<<: *defaults`: adds the pairs of another map whose keys this map does not have. They come last
+ * and are marked. */
+static bool merge_map(struct parse *p, struct wr_yaml_item ***end, const struct wr_yaml *from)
 {
 	for (const struct wr_yaml_item *item = from->items; item; item = item->next) {
 		if (from->kind == WR_YAML_LIST) {
 			if (item->value->kind != WR_YAML_MAP)
 				return false;
-			if (!merge(p, end, item->value))
+			if (!merge_map(p, end, item->value))
 				return false;
 		} else {
-			append(p, end, item->key, item->value, true);
+			append_item(p, end, item->key, item->value, true);
 		}
 	}
 	return from->kind != WR_YAML_TEXT;
@@ -213,7 +215,7 @@ static bool is_merge(const struct wr_yaml *key)
 	return key->plain && wr_str_equal(key->text, WR_STR("<<"));
 }
 
-/* Reads a pair; a `<<` is kept in *merged until the map is complete. */
+/* Reads a pair. A `<<` is stored in *merged until the map is complete. */
 static bool parse_pair(struct parse *p, struct wr_yaml *node, struct wr_yaml_item ***end,
 		       struct wr_yaml **merged, uint32_t depth)
 {
@@ -223,14 +225,14 @@ static bool parse_pair(struct parse *p, struct wr_yaml *node, struct wr_yaml_ite
 	if (!key || !next_event(p))
 		return false;
 	if (key->kind != WR_YAML_TEXT)
-		return fail(p, WR_D_yaml_key_type, key, NULL);
+		return fail_at(p, WR_D_yaml_key_type, key, NULL);
 	value = parse_value(p, depth + 1);
-	if (!value || !grow(p, node, key) || !grow(p, node, value))
+	if (!value || !count_values(p, node, key) || !count_values(p, node, value))
 		return false;
 	if (!is_merge(key))
-		append(p, end, key, value, false);
+		append_item(p, end, key, value, false);
 	else if (value->kind == WR_YAML_TEXT)
-		return fail(p, WR_D_yaml_merge, value, NULL);
+		return fail_at(p, WR_D_yaml_merge, value, NULL);
 	else
 		*merged = value;
 	return true;
@@ -250,17 +252,17 @@ static struct wr_yaml *parse_map(struct parse *p, uint32_t depth)
 			return NULL;
 	if (anchor)
 		anchor->open = false;
-	if (merged && !merge(p, &end, merged))
-		return fail(p, WR_D_yaml_merge, merged, NULL);
+	if (merged && !merge_map(p, &end, merged))
+		return fail_at(p, WR_D_yaml_merge, merged, NULL);
 	return p->failed ? NULL : node;
 }
 
-/* The event at hand begins the value. */
+/* Reads the value that the current event starts. */
 static struct wr_yaml *parse_value(struct parse *p, uint32_t depth)
 {
 	if (depth > p->load->bounds.yaml_depth)
-		return fail(p, WR_D_yaml_too_deep, new_node(p, WR_YAML_TEXT),
-			    WR_ARGS(wr_say_number(p->load, p->load->bounds.yaml_depth)));
+		return fail_at(p, WR_D_yaml_too_deep, new_node(p, WR_YAML_TEXT),
+			       WR_ARGS(wr_rules_number_text(p->load, p->load->bounds.yaml_depth)));
 	switch (p->load->event.type) {
 	case YAML_ALIAS_EVENT:
 		return parse_alias(p);
@@ -275,7 +277,7 @@ static struct wr_yaml *parse_value(struct parse *p, uint32_t depth)
 	}
 }
 
-/* Stream start, document start, the document, document end, and a look at what comes then. */
+/* Reads stream start, document start, the document, document end, and the event after it. */
 static struct wr_yaml *parse_stream(struct parse *p)
 {
 	struct wr_yaml *root;
@@ -283,14 +285,14 @@ static struct wr_yaml *parse_stream(struct parse *p)
 	if (!skip_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_STREAM_END_EVENT)
-		return new_node(p, WR_YAML_TEXT); /* an empty file is nothing at all */
+		return new_node(p, WR_YAML_TEXT); /* an empty file is null */
 	if (!next_event(p))
 		return NULL;
 	root = parse_value(p, 0);
 	if (!root || !skip_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_DOCUMENT_START_EVENT)
-		wr_say(p->load, WR_D_yaml_more_documents, new_node(p, WR_YAML_TEXT), NULL);
+		wr_rules_report(p->load, WR_D_yaml_more_documents, new_node(p, WR_YAML_TEXT), NULL);
 	return root;
 }
 

@@ -1,5 +1,5 @@
-/* TZif files: a header and data with 32-bit times, the same again with 64-bit ones (version 2 on),
- * and a footer, the POSIX TZ string between two newlines. The file is checked as if hostile. */
+/* Reads TZif files: a header and data with 32-bit times, the same again with 64-bit ones (from
+ * version 2 on), and a footer, the POSIX TZ string between two newlines. Files are not trusted. */
 #include "rules/zone.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct header {
 	uint32_t isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt;
 };
 
-static uint32_t u32(const uint8_t *at)
+static uint32_t read_u32(const uint8_t *at)
 {
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
@@ -26,16 +26,21 @@ static uint32_t u32(const uint8_t *at)
 static int64_t time_at(const uint8_t *at, size_t width)
 {
 	if (width == 4)
-		return (int32_t)u32(at);
-	return (int64_t)((uint64_t)u32(at) << 32 | u32(at + 4));
+		return (int32_t)read_u32(at);
+	return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
 }
 
 static int read_header(const uint8_t *bytes, size_t len, struct header *h)
 {
 	if (len < HEADER_BYTES || memcmp(bytes, "TZif", 4) != 0)
 		return -1;
-	*h = (struct header){bytes[4],        u32(bytes + 20), u32(bytes + 24), u32(bytes + 28),
-			     u32(bytes + 32), u32(bytes + 36), u32(bytes + 40)};
+	*h = (struct header){bytes[4],
+			     read_u32(bytes + 20),
+			     read_u32(bytes + 24),
+			     read_u32(bytes + 28),
+			     read_u32(bytes + 32),
+			     read_u32(bytes + 36),
+			     read_u32(bytes + 40)};
 	if (h->timecnt > FILE_MAX || h->typecnt > 256 || h->typecnt == 0 || h->charcnt > FILE_MAX ||
 	    h->leapcnt > FILE_MAX || h->isstdcnt > 256 || h->isutcnt > 256)
 		return -1;
@@ -48,7 +53,7 @@ static size_t data_size(const struct header *h, size_t width)
 	       h->leapcnt * (width + 4) + h->isstdcnt + h->isutcnt;
 }
 
-/* The types are (offset, is summer time, name); only the offset counts. Times before the first
+/* The types are (offset, is summer time, name); only the offset is used. Times before the first
  * transition have the first type. */
 static enum wr_zone_error read_data(struct wr_arena *arena, const uint8_t *data,
 				    const struct header *h, size_t width, struct wr_zone *zone)
@@ -65,7 +70,7 @@ static enum wr_zone_error read_data(struct wr_arena *arena, const uint8_t *data,
 
 		if (type >= h->typecnt)
 			return WR_ZONE_DAMAGED;
-		offsets[i] = (int32_t)u32(types + (size_t)type * 6);
+		offsets[i] = (int32_t)read_u32(types + (size_t)type * 6);
 		if (offsets[i] < -OFFSET_MAX_S || offsets[i] > OFFSET_MAX_S)
 			return WR_ZONE_DAMAGED;
 		if (i == h->timecnt)
@@ -124,7 +129,7 @@ enum wr_zone_error wr_zone_parse(struct wr_arena *arena, const uint8_t *bytes, s
 	return error;
 }
 
-/* Europe/Berlin, Etc/GMT+3; nothing that leads out of the directory. */
+/* Europe/Berlin, Etc/GMT+3. Rejects names that leave the directory. */
 static bool is_name(struct weir_str name)
 {
 	if (name.len == 0 || name.len > WR_ZONE_NAME_MAX || name.ptr[0] == '/' ||

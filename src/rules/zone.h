@@ -1,4 +1,4 @@
-/* A time zone, read from a TZif file (RFC 8536) without touching the process's own zone. */
+/* A time zone, read from a TZif file (RFC 8536) without changing the zone of the process. */
 #ifndef WR_RULES_ZONE_H
 #define WR_RULES_ZONE_H
 
@@ -15,7 +15,7 @@ struct wr_tz_date {
 	int32_t time_s;
 };
 
-/* What holds after the last transition of the file. */
+/* The rule after the last transition of the file. */
 struct wr_tz_rule {
 	int32_t standard_s; /* east of Greenwich */
 	int32_t summer_s;
@@ -35,7 +35,7 @@ struct wr_zone {
 
 enum wr_zone_error {
 	WR_ZONE_OK,
-	WR_ZONE_NAME,    /* not a name a zone can have */
+	WR_ZONE_NAME,    /* not a valid name of a zone */
 	WR_ZONE_ABSENT,  /* no such file */
 	WR_ZONE_DAMAGED, /* not TZif */
 	WR_ZONE_MEMORY,
@@ -44,17 +44,17 @@ enum wr_zone_error {
 enum wr_zone_error wr_zone_load(struct wr_arena *arena, const char *directory, struct weir_str name,
 				struct wr_zone **zone);
 
-/* The same from bytes, for tests. */
+/* Reads a zone from bytes, for tests. */
 enum wr_zone_error wr_zone_parse(struct wr_arena *arena, const uint8_t *bytes, size_t len,
 				 struct wr_zone *zone);
 
 /* "EST5EDT,M3.2.0,M11.1.0". Returns 0 or -1. */
 int wr_tz_rule_parse(struct weir_str text, struct wr_tz_rule *rule);
 
-/* The offset at an instant and until when it holds (INT64_MAX: for good). */
+/* The offset at an instant, and the end of its validity (INT64_MAX: none). */
 int32_t wr_zone_offset(const struct wr_zone *zone, int64_t at_s, int64_t *until_s);
 
-/* The same by the rule alone. */
+/* The same by the rule only. */
 int32_t wr_tz_rule_offset(const struct wr_tz_rule *rule, int64_t at_s, int64_t *until_s);
 
 #endif

@@ -156,8 +156,8 @@ static void replace_core(struct wr_service *service, struct wr_core *core, struc
 	service->core = core;
 	service->watch = watch;
 	pthread_mutex_unlock(&service->lock);
-	wr_redis_share_secret(service->redis,
-			      core->engine); /* the secret may have arrived meanwhile */
+	/* The secret may have arrived meanwhile. */
+	wr_redis_share_secret(service->redis, core->engine);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_notify(&service->loops[i], WR_LOOP_CORE);
 	service->table_file.core = NULL;

@@ -1,5 +1,7 @@
-/* Takes given back where they were counted. */
+/* weir_return(): gives back a take where it was counted. */
 #include "store/store.h"
+
+#include "base/assert.h"
 
 uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		       int64_t cost, uint64_t charged_ns, uint64_t now_ns)
@@ -13,6 +15,7 @@ uint64_t wr_return_key(struct weir_table *table, const struct weir_limit *limit,
 				     .table = table,
 				     .charged_ns = charged_ns};
 
+	wr_assert(limit->checked && cost > 0);
 	wr_attempt_decide(table, &attempt, limit);
 	return attempt.returned;
 }

@@ -1,17 +1,20 @@
-/* Slots of exchanged counters, as those who decide use them. */
+/* Slots of exchanged counters, as decisions use them: find, claim and count. */
 #include "store/exchange_slot.h"
 
 #include <string.h>
 
-#define STEAL_UNITS 2048u /* a slot in the making for two seconds was a dead one's */
+#include "base/assert.h"
+
+#define STEAL_UNITS                                                                                \
+	2048u /* a slot that has been tentative for two seconds was left by a process that died */
 
 uint32_t wr_exchange_slots(const struct weir_table *table)
 {
 	return wr_exchange_section(table).count;
 }
 
-/* Where a key's slots begin; the last ones have all their neighbours too. */
-static uint32_t first_of(const struct wr_exchange_section *in, struct wr_key key)
+/* The first slot of a key. The last slots of the section have all their neighbours too. */
+static uint32_t first_slot_of(const struct wr_exchange_section *in, struct wr_key key)
 {
 	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
 
@@ -25,7 +28,7 @@ int wr_exchange_find(const struct weir_table *table, struct wr_key key)
 
 	if (in.count == 0 || key.tag == 0)
 		return -1;
-	first = first_of(&in, key);
+	first = first_slot_of(&in, key);
 	for (uint32_t i = first; i < first + WR_EXCHANGE_PROBES; i++)
 		if (wr_slot_load(&in.slots[i].who.lo) == key.tag) {
 			struct wr_pair who = wr_pair_load(&in.slots[i].who);
@@ -45,15 +48,15 @@ static bool is_free(struct wr_pair who, uint64_t mono_ns)
 	return wr_slot_state(who) == WR_SLOT_FREE;
 }
 
-static struct wr_pair tentative(struct wr_key key, uint64_t mono_ns)
+static struct wr_pair tentative_word(struct wr_key key, uint64_t mono_ns)
 {
 	return (struct wr_pair){key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
 }
 
-/* The key's own, in whatever state, or else the first that is free. */
-static int choose(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
+/* Returns the key's own slot, in whatever state, or the first free one. */
+static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
 {
-	uint32_t first = first_of(in, key);
+	uint32_t first = first_slot_of(in, key);
 	int room = -1;
 
 	for (uint32_t i = first; i < first + WR_EXCHANGE_PROBES; i++) {
@@ -67,8 +70,8 @@ static int choose(const struct wr_exchange_section *in, struct wr_key key, uint6
 	return room;
 }
 
-/* One the keeper was about to free goes on as it is. */
-static bool reopen(struct wr_exchange_slot *slot, struct wr_key key)
+/* A slot that the owner was about to free is used on as it is. */
+static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	struct wr_pair live = {who.lo, (who.hi & ~3ull) | WR_SLOT_LIVE};
@@ -77,18 +80,18 @@ static bool reopen(struct wr_exchange_slot *slot, struct wr_key key)
 	       wr_pair_cas(&slot->who, &who, live);
 }
 
-static bool reserve(struct wr_exchange_slot *slot, struct wr_key key, uint64_t mono_ns)
+static bool reserve_slot(struct wr_exchange_slot *slot, struct wr_key key, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 
-	return is_free(who, mono_ns) && wr_pair_cas(&slot->who, &who, tentative(key, mono_ns));
+	return is_free(who, mono_ns) && wr_pair_cas(&slot->who, &who, tentative_word(key, mono_ns));
 }
 
-/* Of two who make a slot for one key, each reserves first and looks then: at least one sees the
- * other, and whoever does gives up. */
-static bool is_elsewhere(const struct wr_exchange_section *in, struct wr_key key, int here)
+/* Each participant that makes a slot for a key first reserves it and then looks for another one. Of
+ * two participants at least one sees the other, and gives up. */
+static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key key, int here)
 {
-	uint32_t first = first_of(in, key);
+	uint32_t first = first_slot_of(in, key);
 
 	for (uint32_t i = first; i < first + WR_EXCHANGE_PROBES; i++)
 		if ((int)i != here && wr_slot_load(&in->slots[i].who.lo) == key.tag)
@@ -96,48 +99,38 @@ static bool is_elsewhere(const struct wr_exchange_section *in, struct wr_key key
 	return false;
 }
 
-static void store(uint64_t *at, uint64_t value)
-{
-	__atomic_store_n(at, value, __ATOMIC_RELEASE);
-}
-
-static void store32(uint32_t *at, uint32_t value)
-{
-	__atomic_store_n(at, value, __ATOMIC_RELEASE);
-}
-
-/* Pairs are written word by word: nobody else reads a slot in the making. */
+/* Pairs are written word by word: no other participant reads a tentative slot. */
 static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
 		       uint64_t mono_ns)
 {
 	uint32_t id_len = name->id_len < WR_EXCHANGE_ID ? name->id_len : WR_EXCHANGE_ID;
 
 	for (int i = 0; i < 2; i++) {
-		store(&slot->own[i].lo, 0);
-		store(&slot->own[i].hi, 0);
-		store(&slot->charged[i].lo, 0);
-		store(&slot->charged[i].hi, 0);
-		store(&slot->fleet_key[i], name->fleet_key[i]);
+		wr_slot_store(&slot->own[i].lo, 0);
+		wr_slot_store(&slot->own[i].hi, 0);
+		wr_slot_store(&slot->charged[i].lo, 0);
+		wr_slot_store(&slot->charged[i].hi, 0);
+		wr_slot_store(&slot->fleet_key[i], name->fleet_key[i]);
 	}
-	store(&slot->window.lo, name->window_start_ns);
-	store(&slot->window.hi, name->window_end_ns);
-	store(&slot->pending_mono_ns, 0);
-	store(&slot->sent_mono_ns, 0);
-	store(&slot->used_mono_ns, mono_ns);
-	store(&slot->told_start_ns, 0);
-	store(&slot->told_plus, 0);
-	store(&slot->numbers, (uint64_t)name->burst << 32 | name->limit);
-	store(&slot->span_ns, wr_exchange_span_ns(name));
-	store(&slot->period_ns, name->period_ns);
-	store32(&slot->peers_due, 0);
-	store32(&slot->applied, 0);
-	store32(&slot->algorithm, name->algorithm);
-	store32(&slot->granted, name->granted);
-	store32(&slot->id_len, id_len);
+	wr_slot_store(&slot->window.lo, name->window_start_ns);
+	wr_slot_store(&slot->window.hi, name->window_end_ns);
+	wr_slot_store(&slot->pending_mono_ns, 0);
+	wr_slot_store(&slot->sent_mono_ns, 0);
+	wr_slot_store(&slot->used_mono_ns, mono_ns);
+	wr_slot_store(&slot->viewed_start_ns, 0);
+	wr_slot_store(&slot->viewed_plus, 0);
+	wr_slot_store(&slot->numbers, (uint64_t)name->burst << 32 | name->limit);
+	wr_slot_store(&slot->span_ns, wr_exchange_span_ns(name));
+	wr_slot_store(&slot->period_ns, name->period_ns);
+	wr_slot_store32(&slot->peers_due, 0);
+	wr_slot_store32(&slot->applied, 0);
+	wr_slot_store32(&slot->algorithm, name->algorithm);
+	wr_slot_store32(&slot->granted, name->granted);
+	wr_slot_store32(&slot->id_len, id_len);
 	memcpy(slot->id, name->id, id_len);
 }
 
-/* Not one that was given before, and no other table's: that is part of the holder's name. */
+/* An incarnation that this table has not used. The table's id is part of the holder's name too. */
 static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
 {
 	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);
@@ -153,17 +146,18 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 	struct wr_pair who, live;
 	int number = wr_exchange_find(table, key);
 
+	wr_assert(table && name);
 	if (number >= 0 || in.count == 0 || key.tag == 0)
 		return number;
-	number = choose(&in, key, mono_ns);
+	number = choose_slot(&in, key, mono_ns);
 	if (number < 0)
 		return -1;
-	if (reopen(&in.slots[number], key))
+	if (reopen_slot(&in.slots[number], key))
 		return number;
-	if (!reserve(&in.slots[number], key, mono_ns))
+	if (!reserve_slot(&in.slots[number], key, mono_ns))
 		return -1;
-	who = tentative(key, mono_ns);
-	if (is_elsewhere(&in, key, number)) {
+	who = tentative_word(key, mono_ns);
+	if (has_other_slot(&in, key, number)) {
 		wr_pair_cas(&in.slots[number].who, &who, (struct wr_pair){0});
 		return -1;
 	}
@@ -197,9 +191,9 @@ bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono
 	return since_ns == 0 || mono_ns <= since_ns + bound_ns;
 }
 
-/* The window or span that has now_ns in it. */
-static uint64_t start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
-			 uint64_t now_ns)
+/* The start of the window or span that contains now_ns. */
+static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
+				uint64_t now_ns)
 {
 	uint64_t span_ns = wr_slot_load(&slot->span_ns);
 
@@ -216,7 +210,7 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 
 	if (!slot || limit->algorithm == WEIR_TOKEN_BUCKET)
 		return 0;
-	start_ns = start_of(slot, limit, now_ns);
+	start_ns = window_start_of(slot, limit, now_ns);
 	for (int i = 0; i < 2; i++) {
 		struct wr_pair charged = wr_pair_load(&slot->charged[i]);
 
@@ -226,7 +220,8 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 	return 0;
 }
 
-/* What the keeper charges others under, if a reload changed it or a calendar went on. */
+/* Stores the numbers that the owner charges under, after a reload or when a calendar window ended.
+ */
 static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
 {
 	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
@@ -239,8 +234,8 @@ static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit 
 						 .burst = limit->burst,
 						 .period_ns = limit->period_ns,
 						 .window_end_ns = limit->window_end_ns};
-		store(&slot->span_ns, wr_exchange_span_ns(&name));
-		store(&slot->numbers, numbers);
+		wr_slot_store(&slot->span_ns, wr_exchange_span_ns(&name));
+		wr_slot_store(&slot->numbers, numbers);
 	}
 	if (limit->window_end_ns && wr_slot_load(&slot->window.lo) != limit->window_start_ns) {
 		window = wr_pair_load(&slot->window);
@@ -250,7 +245,7 @@ static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit 
 	}
 }
 
-static uint64_t add_saturated(uint64_t counts, uint64_t plus, uint64_t minus)
+static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 {
 	uint64_t sum_plus = (uint32_t)counts + plus, sum_minus = (counts >> 32) + minus;
 
@@ -261,9 +256,10 @@ static uint64_t add_saturated(uint64_t counts, uint64_t plus, uint64_t minus)
 	return sum_minus << 32 | sum_plus;
 }
 
-/* Adds to the window that began then; a new one takes the place of the older of the two. What is
- * older than both is nobody's business any more, and no more is given back than was counted. */
-static void add_to(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus, uint64_t minus)
+/* Adds to the window that began at start_ns; a new window replaces the older of the two. A count
+ * for a window older than both is dropped. No more is given back than was counted. */
+static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
+			  uint64_t minus)
 {
 	for (;;) {
 		struct wr_pair own[2] = {wr_pair_load(&slot->own[0]), wr_pair_load(&slot->own[1])};
@@ -274,7 +270,7 @@ static void add_to(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t pl
 
 		if (own[at].lo > start_ns)
 			return;
-		next.hi = add_saturated(next.hi, plus, minus);
+		next.hi = add_counts(next.hi, plus, minus);
 		if (wr_pair_cas(&slot->own[at], &own[at], next))
 			return;
 	}
@@ -287,15 +283,15 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
 	uint64_t pending_ns, none = 0;
 
+	wr_assert(limit);
 	if (!slot || cost == 0)
 		return;
 	note_numbers(slot, limit);
-	add_to(slot, start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
-	       cost < 0 ? 0 - (uint64_t)cost : 0);
-	/* Counted first: if this sees that there was a use before, the keeper has yet to take that
-	 * away, and then reads the counts, these among them. Paired with visit() in
-	 * exchange_keep.c. Whoever died before the bit was set is found out by the time it takes.
-	 */
+	add_to_window(slot, window_start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
+		      cost < 0 ? 0 - (uint64_t)cost : 0);
+	/* The counts are written first. If a use is pending already, the owner has still to clear
+	 * it, and reads the counts after that. Paired with visit_slot() in exchange_owner.c. If a
+	 * participant died before it set the bit, the age of the pending use shows it. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
 		return;

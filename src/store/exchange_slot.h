@@ -1,40 +1,40 @@
-/* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_keep.c.
+/* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_owner.c.
  *
  *   head · bits "used since the last turn" · bits "owes a peer" · slots
  *
- * Who writes what: `own`, `pending` and the first bits any decider; `who` whoever makes the slot,
- * and the keeper when nobody needs it any more; the rest the keeper alone. */
+ * Any decision writes `own`, `pending` and the first bits. `who` is written by the participant that
+ * makes the slot, and by the owner when the slot is unused. The owner alone writes the rest. */
 #ifndef WR_STORE_EXCHANGE_SLOT_H
 #define WR_STORE_EXCHANGE_SLOT_H
 
 #include "store/exchange.h"
 
-/* What a slot is, in the low bits of who.hi. Above them the incarnation; TENTATIVE: since when, in
- * units of 2^20 ns. */
+/* The state of a slot, in the low bits of who.hi. Above them the incarnation; TENTATIVE: since
+ * when, in units of 2^20 ns. */
 enum {
 	WR_SLOT_FREE,
 	WR_SLOT_TENTATIVE, /* being made */
 	WR_SLOT_LIVE,
-	WR_SLOT_CLOSING, /* nobody finds it any more; freed unless somebody who had found it counts
-			  */
+	WR_SLOT_CLOSING, /* not found any more; freed unless a participant that had found it before
+			    counts */
 };
 
 struct wr_exchange_slot {
 	_Alignas(64) struct wr_pair who; /* tag · incarnation and state */
 	struct wr_pair own[2];           /* start · plus 32, minus 32 */
 	uint64_t pending_mono_ns;        /* first use since the last turn; 0: none */
-	uint64_t sent_mono_ns;           /* … since the last one that was answered; 0: none */
+	uint64_t sent_mono_ns; /* first use since the last turn that Redis answered; 0: none */
 
-	struct wr_pair charged[2]; /* start · what of others is in the cell */
+	struct wr_pair charged[2]; /* start · units of other nodes in the cell */
 	struct wr_pair window;     /* of a calendar: start · end; else 0 */
 	uint64_t numbers;          /* limit 32 · burst 32 */
-	uint64_t span_ns;          /* wr_exchange_span_ns of them */
+	uint64_t span_ns;          /* wr_exchange_span_ns() of them */
 
-	uint64_t used_mono_ns; /* when it was visited because of use */
-	uint64_t told_start_ns;
-	uint64_t told_plus; /* what the last view had in that window */
+	uint64_t used_mono_ns; /* last visit because of use */
+	uint64_t viewed_start_ns;
+	uint64_t viewed_plus; /* plus of that window in the last view */
 	uint32_t peers_due;
-	uint32_t applied; /* 1: others were charged, or taken as they were */
+	uint32_t applied; /* 1: other nodes' use was charged, or accepted as it was */
 	uint64_t period_ns;
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
@@ -46,10 +46,10 @@ struct wr_exchange_slot {
 };
 
 struct wr_exchange_head {
-	_Alignas(64) struct wr_pair keeper; /* owner · until, mono ns */
+	_Alignas(64) struct wr_pair owner; /* owner · until, mono ns */
 	uint64_t sync_ns;
 	uint64_t heard_mono_ns;
-	uint64_t made; /* incarnations, so that none is given twice */
+	uint64_t made; /* incarnations given so far */
 	uint32_t swept;
 	uint32_t pad;
 	uint64_t spare[2];
@@ -58,7 +58,7 @@ struct wr_exchange_head {
 _Static_assert(sizeof(struct wr_exchange_slot) == 384, "six cache lines");
 _Static_assert(sizeof(struct wr_exchange_head) == 64, "one cache line");
 
-/* Where everything is. */
+/* Pointers into the section. */
 struct wr_exchange_section {
 	struct wr_exchange_head *head;
 	uint64_t *used, *owing; /* bits */
@@ -66,7 +66,7 @@ struct wr_exchange_section {
 	uint32_t count;
 };
 
-/* As many slots as fit, with two bits for each, which take whole cache lines. */
+/* As many slots as fit, with two bits for each in whole cache lines. */
 static inline struct wr_exchange_section wr_exchange_section(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_EXCHANGE].bytes;
@@ -101,6 +101,16 @@ static inline unsigned wr_slot_state(struct wr_pair who)
 static inline uint64_t wr_slot_load(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void wr_slot_store(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static inline void wr_slot_store32(uint32_t *word, uint32_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 static inline void wr_slot_mark(uint64_t *bits, uint32_t number)

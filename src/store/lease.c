@@ -1,7 +1,11 @@
+/* Leases in the table: units from Redis that processes of this node spend. The limiter spends,
+ * central deposits, reports and withdraws. */
 #include "store/lease.h"
 
-/* The first line is what spenders read, the second what only some of them do. */
-struct slot {
+#include "base/assert.h"
+
+/* Every spender reads the first cache line, only some read the second. */
+struct lease_slot {
 	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end */
 	struct wr_pair who;                /* tag, owner */
 	uint64_t identity;                 /* bound to the key */
@@ -15,23 +19,23 @@ struct slot {
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
 	uint64_t more_spare;
-	struct wr_pair lapsed; /* the owner before this one, and the units it had left */
+	struct wr_pair lapsed; /* the previous owner, and the units it had left */
 };
 
-struct head {
+struct lease_head {
 	_Alignas(64) uint32_t grants; /* the last number given */
 	uint32_t pad;
 	struct wr_lease_burnt burnt;
 	uint64_t spare[4];
 };
 
-_Static_assert(sizeof(struct slot) == 128, "two cache lines");
-_Static_assert(sizeof(struct head) == 64, "one cache line");
+_Static_assert(sizeof(struct lease_slot) == 128, "two cache lines");
+_Static_assert(sizeof(struct lease_head) == 64, "one cache line");
 
 #define REFUSED_COST_MAX 0xffffffu
 #define NS_PER_MS 1000000u
 
-static struct head *head_of(const struct weir_table *table)
+static struct lease_head *head_of(const struct weir_table *table)
 {
 	return wr_section(table, WR_SECTION_LEASES);
 }
@@ -40,25 +44,26 @@ uint32_t wr_lease_slots(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_LEASES].bytes;
 
-	return bytes < sizeof(struct head) + WR_LEASE_PROBES * sizeof(struct slot)
+	return bytes < sizeof(struct lease_head) + WR_LEASE_PROBES * sizeof(struct lease_slot)
 		       ? 0
-		       : (uint32_t)((bytes - sizeof(struct head)) / sizeof(struct slot));
+		       : (uint32_t)((bytes - sizeof(struct lease_head)) /
+				    sizeof(struct lease_slot));
 }
 
-static struct slot *slot_at(const struct weir_table *table, uint32_t number)
+static struct lease_slot *slot_at(const struct weir_table *table, uint32_t number)
 {
-	return (struct slot *)(head_of(table) + 1) + number;
+	return (struct lease_slot *)(head_of(table) + 1) + number;
 }
 
-/* Where a key's slots begin; the last ones have all their neighbours too. */
-static uint32_t first_of(const struct weir_table *table, struct wr_key key)
+/* The first slot of a key. The last slots of the section have all their neighbours too. */
+static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;
 
 	return (uint32_t)(((key.tag ^ 0x6c656173) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
 }
 
-static uint64_t load(const uint64_t *word)
+static uint64_t load64(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
@@ -83,24 +88,24 @@ static struct wr_pair units_pair(uint32_t units, uint32_t grant, uint64_t end_ns
 	return (struct wr_pair){(uint64_t)grant << 32 | units, end_ns};
 }
 
-/* An identity belongs to a key, so that a word written by a keeper that has lost its slot means
- * nothing to whoever has it now. */
-static uint64_t bind(uint64_t identity, struct wr_key key)
+/* Binds an identity to a key. A word that an owner writes after it has lost its slot then has no
+ * meaning for the next owner. */
+static uint64_t bind_identity(uint64_t identity, struct wr_key key)
 {
 	return identity ^ key.tag * 0x94d049bb133111ebu;
 }
 
-static struct slot *find(const struct weir_table *table, struct wr_key key)
+static struct lease_slot *find_slot(const struct weir_table *table, struct wr_key key)
 {
 	uint32_t first;
 
 	if (wr_lease_slots(table) == 0 || key.tag == 0)
 		return NULL;
-	first = first_of(table, key);
+	first = first_slot_of(table, key);
 	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
-		struct slot *slot = slot_at(table, first + i);
+		struct lease_slot *slot = slot_at(table, first + i);
 
-		if (load(&slot->who.lo) == key.tag)
+		if (load64(&slot->who.lo) == key.tag)
 			return slot;
 	}
 	return NULL;
@@ -113,7 +118,7 @@ static uint64_t left_until(uint64_t then_ns, uint64_t mono_ns)
 
 /* ---- spenders ---- */
 
-static void tell_spent(const struct slot *slot, uint32_t units_left, uint64_t mono_ns,
+static void fill_spent(const struct lease_slot *slot, uint32_t units_left, uint64_t mono_ns,
 		       struct weir_decision *decision)
 {
 	uint32_t limit = load32(&slot->limit);
@@ -123,30 +128,30 @@ static void tell_spent(const struct slot *slot, uint32_t units_left, uint64_t mo
 		.admitted = 1,
 		.limit = limit,
 		.remaining = (uint32_t)(remaining < limit ? remaining : limit),
-		.reset_after_ns = left_until(load(&slot->resets_mono_ns), mono_ns),
+		.reset_after_ns = left_until(load64(&slot->resets_mono_ns), mono_ns),
 	};
 }
 
-static bool is_refused(const struct slot *slot, uint64_t bound, int64_t cost, uint64_t mono_ns,
-		       struct weir_decision *decision)
+static bool is_refused(const struct lease_slot *slot, uint64_t bound, int64_t cost,
+		       uint64_t mono_ns, struct weir_decision *decision)
 {
 	struct wr_pair refused;
 	uint64_t retry_ns;
 
-	if (load(&slot->refused.lo) != bound)
+	if (load64(&slot->refused.lo) != bound)
 		return false;
 	refused = wr_pair_load(&slot->refused);
 	if (refused.lo != bound || refused.hi >> 24 <= mono_ns / NS_PER_MS ||
 	    (uint64_t)cost < (refused.hi & REFUSED_COST_MAX))
 		return false;
-	retry_ns = load(&slot->retry_mono_ns);
+	retry_ns = load64(&slot->retry_mono_ns);
 	*decision = (struct weir_decision){
 		.limit = load32(&slot->refused_limit),
 		.remaining = load32(&slot->refused_remaining),
 		.retry_after_ns = retry_ns == UINT64_MAX ? WEIR_NEVER
 				  : retry_ns > mono_ns   ? retry_ns - mono_ns
 							 : 1,
-		.reset_after_ns = left_until(load(&slot->refused_resets_mono_ns), mono_ns),
+		.reset_after_ns = left_until(load64(&slot->refused_resets_mono_ns), mono_ns),
 	};
 	return true;
 }
@@ -155,23 +160,24 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 				    int64_t cost, uint64_t mono_ns, struct weir_decision *decision,
 				    uint32_t *grant)
 {
-	struct slot *slot = find(table, key);
-	uint64_t bound = bind(identity, key);
+	struct lease_slot *slot = find_slot(table, key);
+	uint64_t bound = bind_identity(identity, key);
 	struct wr_pair seen;
 
+	wr_assert(cost > 0);
 	if (!slot)
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
 	/* Paired with the swaps in claim, void and deposit: identity and tag are written while
-	 * there are no units, so those seen now belong to `seen` or the swap below fails. */
+	 * there are no units, so those seen now belong to `seen`, or the swap below fails. */
 	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
 		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
 
-		if (load(&slot->identity) != bound || load(&slot->who.lo) != key.tag)
+		if (load64(&slot->identity) != bound || load64(&slot->who.lo) != key.tag)
 			return WR_LEASE_NOTHING;
 		if (wr_pair_cas(&slot->units, &seen, next)) {
 			*grant = grant_in(next);
-			tell_spent(slot, units_in(next), mono_ns, decision);
+			fill_spent(slot, units_in(next), mono_ns, decision);
 			return WR_LEASE_SPENT;
 		}
 	}
@@ -179,7 +185,7 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 								: WR_LEASE_NOTHING;
 }
 
-static void burn(uint64_t *count, uint64_t units)
+static void count_burnt(uint64_t *count, uint64_t units)
 {
 	if (units)
 		__atomic_fetch_add(count, units, __ATOMIC_RELAXED);
@@ -188,35 +194,36 @@ static void burn(uint64_t *count, uint64_t units)
 void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost, uint32_t grant,
 		      uint64_t mono_ns)
 {
-	struct slot *slot = find(table, key);
+	struct lease_slot *slot = find_slot(table, key);
 	struct wr_pair seen = {0};
 
+	wr_assert(cost > 0);
 	if (slot)
 		seen = wr_pair_load(&slot->units);
 	while (slot && grant_in(seen) == grant && seen.hi > mono_ns &&
-	       load(&slot->who.lo) == key.tag && units_in(seen) + (uint64_t)cost <= UINT32_MAX) {
+	       load64(&slot->who.lo) == key.tag && units_in(seen) + (uint64_t)cost <= UINT32_MAX) {
 		struct wr_pair next = {seen.lo + (uint64_t)cost, seen.hi};
 
 		if (wr_pair_cas(&slot->units, &seen, next))
 			return;
 	}
-	burn(&head_of(table)->burnt.late, (uint64_t)cost);
+	count_burnt(&head_of(table)->burnt.late, (uint64_t)cost);
 }
 
-/* ---- the keeper ---- */
+/* ---- the owner ---- */
 
 struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table)
 {
 	const struct wr_lease_burnt *burnt = &head_of(table)->burnt;
 
 	return (struct wr_lease_burnt){
-		.expired = load(&burnt->expired),
-		.late = load(&burnt->late),
-		.voided = load(&burnt->voided),
+		.expired = load64(&burnt->expired),
+		.late = load64(&burnt->late),
+		.voided = load64(&burnt->voided),
 	};
 }
 
-/* Numbers come round after four thousand million; 0 is a slot nobody has had. */
+/* Numbers wrap after four thousand million; 0 is a slot that was never used. */
 static uint32_t new_grant(const struct weir_table *table)
 {
 	uint32_t grant;
@@ -227,15 +234,15 @@ static uint32_t new_grant(const struct weir_table *table)
 	return grant;
 }
 
-/* The owner's slot and its key, or NULL. Whoever takes a slot over changes `who` first and `units`
- * then: a keeper that loads units, finds itself here and then swaps units has either kept the slot
- * or changed what its new owner is about to clear. So each swap of units below is preceded by this,
- * and this by the load. */
-static struct slot *own(const struct weir_table *table, int number, uint64_t owner,
-			struct wr_key *key)
+/* Returns the owner's slot and its key, or NULL. A participant that takes a slot over changes `who`
+ * first and then `units`. An owner that loads units, finds itself here and then swaps units has
+ * either kept the slot or changed units that its new owner is about to clear. So each swap of units
+ * below is preceded by this call, and this call by the load. */
+static struct lease_slot *owned_slot(const struct weir_table *table, int number, uint64_t owner,
+				     struct wr_key *key)
 {
 	struct wr_pair who;
-	struct slot *slot;
+	struct lease_slot *slot;
 
 	if (number < 0 || (uint32_t)number >= wr_lease_slots(table))
 		return NULL;
@@ -246,12 +253,12 @@ static struct slot *own(const struct weir_table *table, int number, uint64_t own
 	return who.hi == owner ? slot : NULL;
 }
 
-static bool is_own(const struct slot *slot, uint64_t owner)
+static bool is_own(const struct lease_slot *slot, uint64_t owner)
 {
-	return load(&slot->who.hi) == owner;
+	return load64(&slot->who.hi) == owner;
 }
 
-static void forget_refusal(struct slot *slot)
+static void forget_refusal(struct lease_slot *slot)
 {
 	struct wr_pair seen = wr_pair_load(&slot->refused);
 
@@ -259,9 +266,10 @@ static void forget_refusal(struct slot *slot)
 		;
 }
 
-/* Takes what is in the owner's slot out of it, under a new number; what had ended is counted. */
-static uint32_t empty(struct weir_table *table, struct slot *slot, uint64_t owner, uint64_t end_ns,
-		      uint64_t mono_ns)
+/* Takes all units out of the owner's slot, under a new number. Those that had ended are counted as
+ * burnt. */
+static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
+			   uint64_t end_ns, uint64_t mono_ns)
 {
 	struct wr_lease_burnt *burnt = &head_of(table)->burnt;
 	struct wr_pair seen = wr_pair_load(&slot->units);
@@ -270,12 +278,12 @@ static uint32_t empty(struct weir_table *table, struct slot *slot, uint64_t owne
 		if (!is_own(slot, owner))
 			return 0;
 	while (!wr_pair_cas(&slot->units, &seen, units_pair(0, new_grant(table), end_ns)));
-	burn(seen.hi > mono_ns ? &burnt->voided : &burnt->expired, units_in(seen));
+	count_burnt(seen.hi > mono_ns ? &burnt->voided : &burnt->expired, units_in(seen));
 	return units_in(seen);
 }
 
-/* Overwrites what an earlier owner has not asked for. */
-static void note_lapsed(struct slot *slot, uint64_t owner, uint32_t units)
+/* Overwrites units that an earlier owner has not asked for. */
+static void note_lapsed(struct lease_slot *slot, uint64_t owner, uint32_t units)
 {
 	struct wr_pair seen = wr_pair_load(&slot->lapsed);
 
@@ -283,123 +291,126 @@ static void note_lapsed(struct slot *slot, uint64_t owner, uint32_t units)
 		;
 }
 
-/* Takes a slot whose end has passed, for a key that is named only when it is empty. */
-static bool take_over(struct weir_table *table, struct slot *slot, struct wr_key key,
+/* Takes a slot whose end has passed. The key is written when the slot is empty. */
+static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	struct wr_pair mine = {0, owner};
 	uint32_t units;
 
-	if (load(&slot->units.hi) > mono_ns || !wr_pair_cas(&slot->who, &who, mine))
+	if (load64(&slot->units.hi) > mono_ns || !wr_pair_cas(&slot->who, &who, mine))
 		return false;
-	units = empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	units = empty_slot(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
 	note_lapsed(slot, who.hi, units);
 	forget_refusal(slot);
 	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
 }
 
-/* Whether the key has a slot beside this one. */
-static bool is_elsewhere(const struct weir_table *table, struct wr_key key, const struct slot *here)
+/* Whether the key has another slot beside this one. */
+static bool has_other_slot(const struct weir_table *table, struct wr_key key,
+			   const struct lease_slot *here)
 {
-	uint32_t first = first_of(table, key);
+	uint32_t first = first_slot_of(table, key);
 
 	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
-		const struct slot *slot = slot_at(table, first + i);
+		const struct lease_slot *slot = slot_at(table, first + i);
 
-		if (slot != here && load(&slot->who.lo) == key.tag)
+		if (slot != here && load64(&slot->who.lo) == key.tag)
 			return true;
 	}
 	return false;
 }
 
-/* The key's own slot if it has one, else the first that is free. */
-static uint32_t choose(const struct weir_table *table, struct wr_key key, uint64_t mono_ns)
+/* Returns the key's own slot if it has one, else the first free one. */
+static uint32_t choose_slot(const struct weir_table *table, struct wr_key key, uint64_t mono_ns)
 {
-	uint32_t first = first_of(table, key), room = UINT32_MAX;
+	uint32_t first = first_slot_of(table, key), room = UINT32_MAX;
 
 	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
-		const struct slot *slot = slot_at(table, first + i);
+		const struct lease_slot *slot = slot_at(table, first + i);
 
-		if (load(&slot->who.lo) == key.tag)
+		if (load64(&slot->who.lo) == key.tag)
 			return first + i;
-		if (room == UINT32_MAX && load(&slot->units.hi) <= mono_ns)
+		if (room == UINT32_MAX && load64(&slot->units.hi) <= mono_ns)
 			room = first + i;
 	}
 	return room;
 }
 
-/* An end that has passed, or is near, moves away from a slot without units. */
-static void hold(struct weir_table *table, struct slot *slot, uint64_t owner, uint64_t mono_ns)
+/* Moves the end of a slot without units, if it has passed or is near. */
+static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
+			uint64_t mono_ns)
 {
 	struct wr_pair seen = wr_pair_load(&slot->units);
 
 	while ((units_in(seen) == 0 || seen.hi <= mono_ns) && is_own(slot, owner))
 		if (wr_pair_cas(&slot->units, &seen,
 				units_pair(0, new_grant(table), mono_ns + WR_LEASE_HOLD_NS))) {
-			burn(&head_of(table)->burnt.expired, units_in(seen));
+			count_burnt(&head_of(table)->burnt.expired, units_in(seen));
 			return;
 		}
 }
 
-/* Two keepers that claim one key at once may take two slots; then both look, and whoever sees the
- * other gives up. It may be both: they try again with the next request. */
+/* Two owners that claim a key at the same time may take two slots. Then both look, and the one that
+ * sees the other gives up. If both do, they try again with the next request. */
 int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_key named;
-	struct slot *slot;
+	struct lease_slot *slot;
 	uint32_t number;
 
+	wr_assert(owner != 0);
 	if (wr_lease_slots(table) == 0 || key.tag == 0)
 		return -1;
-	number = choose(table, key, mono_ns);
+	number = choose_slot(table, key, mono_ns);
 	if (number == UINT32_MAX)
 		return -1;
 	slot = slot_at(table, number);
-	if (own(table, (int)number, owner, &named) && named.tag == key.tag) {
-		hold(table, slot, owner, mono_ns);
+	if (owned_slot(table, (int)number, owner, &named) && named.tag == key.tag) {
+		extend_hold(table, slot, owner, mono_ns);
 		return (int)number;
 	}
 	if (!take_over(table, slot, key, owner, mono_ns))
 		return -1;
-	if (is_elsewhere(table, key, slot)) {
+	if (has_other_slot(table, key, slot)) {
 		wr_lease_release(table, (int)number, owner, mono_ns);
 		return -1;
 	}
 	return (int)number;
 }
 
-/* What has ended goes. Returns how much it was. */
-static uint32_t burn_ended(struct weir_table *table, struct slot *slot, uint64_t owner,
+/* Removes units that have ended. Returns how many there were. */
+static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t mono_ns)
 {
 	struct wr_pair seen = wr_pair_load(&slot->units);
 
 	while (units_in(seen) && seen.hi <= mono_ns && is_own(slot, owner))
 		if (wr_pair_cas(&slot->units, &seen, units_pair(0, new_grant(table), seen.hi))) {
-			burn(&head_of(table)->burnt.expired, units_in(seen));
+			count_burnt(&head_of(table)->burnt.expired, units_in(seen));
 			return units_in(seen);
 		}
 	return 0;
 }
 
-static void write_terms(struct slot *slot, const struct wr_lease_terms *terms)
+static void write_terms(struct lease_slot *slot, const struct wr_lease_terms *terms)
 {
 	__atomic_store_n(&slot->remaining, terms->remaining, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->limit, terms->limit, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
 }
 
-/* Units of other numbers go before the identity changes. */
-static uint32_t change_identity(struct weir_table *table, struct slot *slot, uint64_t owner,
+/* Units of another identity are removed before the identity changes. */
+static uint32_t change_identity(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 				uint64_t bound, uint64_t mono_ns)
 {
 	uint32_t burnt;
 
-	if (load(&slot->identity) == bound)
+	if (load64(&slot->identity) == bound)
 		return 0;
-	burnt = empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	burnt = empty_slot(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
 	__atomic_store_n(&slot->identity, bound, __ATOMIC_RELEASE);
 	return burnt;
 }
@@ -408,14 +419,15 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 		      const struct wr_lease_terms *terms, uint64_t mono_ns, uint32_t *burnt)
 {
 	struct wr_key key;
-	struct slot *slot = own(table, number, owner, &key);
+	struct lease_slot *slot = owned_slot(table, number, owner, &key);
 	struct wr_pair seen, next;
 	uint32_t gone;
 
+	wr_assert(owner != 0 && terms);
 	if (!slot || terms->ends_mono_ns <= mono_ns)
 		return false;
 	gone = burn_ended(table, slot, owner, mono_ns);
-	gone += change_identity(table, slot, owner, bind(terms->identity, key), mono_ns);
+	gone += change_identity(table, slot, owner, bind_identity(terms->identity, key), mono_ns);
 	if (burnt)
 		*burnt = gone;
 	write_terms(slot, terms);
@@ -434,7 +446,7 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 
 uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
 {
-	const struct slot *slot = own(table, number, owner, NULL);
+	const struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair seen = {0};
 
 	if (slot)
@@ -445,7 +457,7 @@ uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owne
 uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns,
 			 uint32_t *burnt)
 {
-	struct slot *slot = own(table, number, owner, NULL);
+	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair seen;
 	uint32_t gone;
 
@@ -468,7 +480,7 @@ uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, u
 uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner, uint32_t units,
 			   uint64_t mono_ns)
 {
-	struct slot *slot = own(table, number, owner, NULL);
+	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair seen;
 	uint32_t out;
 
@@ -486,17 +498,17 @@ uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner,
 
 uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
 {
-	struct slot *slot = own(table, number, owner, NULL);
+	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 
 	if (!slot)
 		return 0;
 	forget_refusal(slot);
-	return empty(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
+	return empty_slot(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
 }
 
 uint32_t wr_lease_lapsed(struct weir_table *table, int number, uint64_t owner)
 {
-	struct slot *slot;
+	struct lease_slot *slot;
 	struct wr_pair seen;
 
 	if (number < 0 || (uint32_t)number >= wr_lease_slots(table))
@@ -515,16 +527,17 @@ void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 		     const struct wr_lease_refusal *refusal, uint64_t mono_ns)
 {
 	struct wr_key key;
-	struct slot *slot = own(table, number, owner, &key);
+	struct lease_slot *slot = owned_slot(table, number, owner, &key);
 	uint64_t until_ns = refusal->until_mono_ns;
 	struct wr_pair seen, next;
 
+	wr_assert(owner != 0 && refusal);
 	if (!slot || refusal->cost < 0 || refusal->cost > (int64_t)REFUSED_COST_MAX)
 		return;
 	if (until_ns > mono_ns + WR_LEASE_REFUSED_NS)
 		until_ns = mono_ns + WR_LEASE_REFUSED_NS;
 	next = (struct wr_pair){
-		bind(refusal->identity, key),
+		bind_identity(refusal->identity, key),
 		until_ns / NS_PER_MS << 24 | (uint64_t)refusal->cost,
 	};
 	__atomic_store_n(&slot->refused_limit, refusal->limit, __ATOMIC_RELAXED);
@@ -536,17 +549,17 @@ void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 		;
 }
 
-/* The end goes before the name: from then on anybody may take the slot over, and the name is
- * his. */
+/* The end is cleared before the name. From then on any owner may take the slot over and write the
+ * name. */
 uint32_t wr_lease_release(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
 {
-	struct slot *slot = own(table, number, owner, NULL);
+	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair who;
 	uint32_t burnt;
 
 	if (!slot)
 		return 0;
-	burnt = empty(table, slot, owner, 0, mono_ns);
+	burnt = empty_slot(table, slot, owner, 0, mono_ns);
 	who = wr_pair_load(&slot->who);
 	if (who.hi == owner)
 		wr_pair_cas(&slot->who, &who, (struct wr_pair){0});

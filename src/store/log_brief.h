@@ -1,4 +1,4 @@
-/* A decision on a brief log (table/brief.h): the arithmetic. */
+/* The arithmetic of a decision on a brief log (table/brief.h). */
 #ifndef WR_STORE_LOG_BRIEF_H
 #define WR_STORE_LOG_BRIEF_H
 
@@ -12,13 +12,13 @@ _Static_assert(WR_BRIEF_SKEW_NS == WR_SKEW_NS, "one notion of a latecomer");
 struct wr_brief_view {
 	struct wr_brief brief;
 	uint64_t slot_ns;
-	uint64_t now_ns;  /* what the request counts as of … */
+	uint64_t now_ns;  /* the time that the request counts as of … */
 	uint64_t late_ns; /* … which is so much later than its own time */
-	bool moved;       /* the newest slot is another one than what was read … */
+	bool moved;       /* the newest slot differs from the one that was read … */
 	bool back;        /* … and an earlier one: the clock stepped back */
 };
 
-/* The log as of now: a latecomer's now is the beginning of the newest slot. */
+/* The log as of now. For a latecomer, now is the start of the newest slot. */
 static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *limit, uint64_t s0,
 						    uint32_t s1, uint64_t now_ns)
 {
@@ -35,14 +35,14 @@ static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *lim
 	return v;
 }
 
-/* Until the slot that is `back` behind the newest counts no more, from the request's own time on.
- */
+/* The time until the slot `back` behind the newest does not count any more, from the request's own
+ * time on. */
 static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
 {
 	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;
 }
 
-/* Least wait until n fit under the ceiling. */
+/* The shortest wait until n fit under the ceiling. */
 static inline uint64_t wr_brief_wait_ns(const struct wr_brief_view *v, uint32_t ceiling, uint64_t n)
 {
 	uint64_t used = wr_brief_used(&v->brief);
@@ -67,8 +67,9 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 	return 0;
 }
 
-/* How many requests the log counts once n more are in it. Of more than `most` the oldest go. If
- * there were more before, because others have a larger limit, as many stay, as in wr_log_room(). */
+/* The number of requests that the log counts once n more are in it. Above `most` the oldest are
+ * dropped. If there were more before, because other participants have a larger limit, as many stay,
+ * as in wr_log_room(). */
 static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);
@@ -78,7 +79,7 @@ static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, u
 	return n < most - used ? used + (uint32_t)n : most;
 }
 
-/* Counts n more, of which no more than `most` can make a difference. */
+/* Counts n more, of which no more than `most` matter. */
 static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t added = n < most ? (uint32_t)n : most;
@@ -93,7 +94,7 @@ static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t mos
 	}
 }
 
-/* Gives n back where they were counted, as many as are there still. Returns how many. */
+/* Gives n back where they were counted, as many as are still there. Returns how many. */
 static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64_t charged_ns)
 {
 	uint64_t back = v->brief.slot - charged_ns / v->slot_ns;
@@ -106,7 +107,7 @@ static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64
 	return given;
 }
 
-/* The decision, and the change of the log. Returns whether it is to be written. */
+/* Decides, and changes the log. Returns whether the change is to be written. */
 static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
 {
 	const struct weir_limit *limit = attempt->limit;

@@ -1,16 +1,17 @@
 /* Sliding window logs in the table. A log has one of three forms:
  *
- *   in an instant  all its requests came at one time: time and number are in the key's cell. So is
- * a log of one request, and an empty one. a ring         the cell names a block of the slab; the
- * block's word is what a decision swaps, as other algorithms swap the cell's hot pair brief the
- * slab has no room for its ring: its requests are counted by thirds of the period in the cell
- * (table/brief.h), which may refuse more than a ring, never less
+ *   instant  all its requests came at one time. The key's cell holds the time and the number. A log
+ *            of one request and an empty log have this form too.
+ *   ring     the cell names a block of the slab. A decision swaps the block's word, as other
+ *            algorithms swap the cell's hot pair.
+ *   brief    the slab has no room for its ring. The cell counts its requests by thirds of the
+ * period (table/brief.h). It may refuse more than a ring, never less.
  *
  * A ring that is too small is replaced by a larger one: the new block is taken, the old word is
- * sealed so that nobody appends to it any more, the entries are copied, and the cell's pointer is
- * swapped. Whoever meets a sealed word does the same work; the pointer decides whose block stays.
- * A ring becomes brief in the same way, by its own key or by another that takes its block.
- */
+ * sealed so that no entry is appended to it any more, the entries are copied, and the cell's
+ * pointer is swapped. A participant that meets a sealed word does the same work; the pointer
+ * decides whose block stays. A ring becomes brief in the same way, by its own key or by another key
+ * that takes its block. */
 #include "store/store.h"
 
 #include "algo/log.h"
@@ -18,12 +19,12 @@
 #include "store/log_brief.h"
 #include "table/slab.h"
 
-#define GROWTH 4u /* a ring grows to four times its size, or to what the limit needs */
-#define HARM_STEP WR_HARM_OCTAVE  /* the cell's harm is written when it moved by this much */
-#define FULL_RETRY_NS 1000000000u /* when there may be room in the slab again; a guess */
+#define GROWTH 4u /* a ring grows to four times its size, or to the size that the limit needs */
+#define HARM_STEP WR_HARM_OCTAVE  /* the cell's harm is written when it changed by this much */
+#define FULL_RETRY_NS 1000000000u /* estimate of when the slab has room again */
 
 /* A key's log as it was read. */
-struct reading {
+struct log_reading {
 	struct wr_spot spot;     /* cell NULL: the key has none */
 	struct wr_log_block log; /* block NULL: the log is in the cell */
 	struct wr_pair word;
@@ -41,9 +42,9 @@ static struct weir_log view_of(const struct wr_log_block *log, struct wr_log_wor
 	return view;
 }
 
-/* The cell named a block that is not there, or whose word is nonsense: only damage does that. The
- * key starts anew, and it is counted. */
-static void forget_log(struct weir_table *table, struct reading *reading)
+/* The cell named a block that does not exist, or whose word is invalid. Only damage causes that.
+ * The key starts anew, and the loss is counted. */
+static void forget_log(struct weir_table *table, struct log_reading *reading)
 {
 	struct wr_pair none = wr_hot_with(reading->spot.hot, 0, 0, 0);
 	uint64_t name = reading->spot.hot.lo;
@@ -63,8 +64,8 @@ static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 	return view;
 }
 
-/* A brief log that counts nothing any more is as good as an empty one, and exact. */
-static void read_brief(const struct wr_attempt *attempt, struct reading *reading)
+/* A brief log that counts nothing any more is treated as an empty one, and is exact. */
+static void read_brief(const struct wr_attempt *attempt, struct log_reading *reading)
 {
 	reading->view = view_of_instant(0, 0);
 	if (wr_cell_fresh_s(reading->spot.cell) <= wr_seconds(attempt->now_ns))
@@ -74,8 +75,8 @@ static void read_brief(const struct wr_attempt *attempt, struct reading *reading
 	reading->is_brief = wr_brief_used(&reading->brief.brief) != 0;
 }
 
-/* False: the ring that the cell names is not there. */
-static bool read_ring(struct weir_table *table, struct reading *reading)
+/* Returns false if the ring that the cell names does not exist. */
+static bool read_ring(struct weir_table *table, struct log_reading *reading)
 {
 	uint64_t name = reading->spot.hot.lo;
 	struct wr_log_word word;
@@ -86,15 +87,16 @@ static bool read_ring(struct weir_table *table, struct reading *reading)
 	word = wr_log_word_of(reading->word);
 	reading->view = view_of(&reading->log, word);
 	reading->sealed = word.sealed;
-	/* The word has 15 bits of the generation, the tenure all. Read after the word, it says that
-	 * the word is this log's. */
+	/* The word has 15 bits of the generation, and the tenure has all. The tenure is read after
+	 * the word, and confirms that the word belongs to this log. */
 	return word.generation == (name & 0x7fff) && wr_block_is(reading->log.block, name) &&
 	       wr_log_view_ok(&reading->view);
 }
 
-/* Reads the log in or behind the spot. False: it was forgotten, read the cell again. */
+/* Reads the log in the cell or in its block. Returns false if the log was forgotten and the cell
+ * has to be read again. */
 static bool read_log(struct weir_table *table, const struct wr_attempt *attempt,
-		     struct reading *reading)
+		     struct log_reading *reading)
 {
 	uint32_t s1 = wr_hot_s1(reading->spot.hot);
 
@@ -112,22 +114,22 @@ static bool read_log(struct weir_table *table, const struct wr_attempt *attempt,
 	return true;
 }
 
-/* Finds the key, or not: then the reading is that of an empty log. */
+/* Finds the key. If it has no cell, the reading is that of an empty log. */
 static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
-		     struct reading *reading)
+		     struct log_reading *reading)
 {
 	do {
 		if (!wr_table_find_quick(table, attempt->key, &reading->spot) &&
 		    !wr_table_find(table, attempt->key, &reading->spot)) {
-			*reading = (struct reading){.view = view_of_instant(0, 0)};
+			*reading = (struct log_reading){.view = view_of_instant(0, 0)};
 			return;
 		}
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the live entries into a block that nobody else knows yet. */
-static bool fill(const struct wr_log_block *into, const struct weir_log *view, uint64_t period_ns,
-		 uint64_t now_ns)
+/* Copies the live entries into a block that no other participant knows yet. */
+static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
+		      uint64_t period_ns, uint64_t now_ns)
 {
 	struct wr_log_word word = {.generation = into->name & 0x7fff};
 	struct wr_pair empty = wr_log_word_pair(word);
@@ -169,7 +171,7 @@ static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_vi
 	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
 }
 
-static bool fill_any(const struct wr_log_block *into, struct reading *reading,
+static bool fill_any(const struct wr_log_block *into, struct log_reading *reading,
 		     const struct wr_attempt *attempt)
 {
 	if (reading->is_brief)
@@ -177,12 +179,13 @@ static bool fill_any(const struct wr_log_block *into, struct reading *reading,
 	if (reading->log.block &&
 	    !wr_log_seal(reading->log.block, &reading->word, reading->log.name))
 		return false;
-	return fill(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
+	return fill_ring(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
 }
 
-/* A log that has to be exact may have anybody's ring but another such log's. */
+/* A log that has to be exact may take any ring except that of another exact log. */
 static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
-		      const struct reading *reading, uint32_t stamps, struct wr_log_block *taken)
+		      const struct log_reading *reading, uint32_t stamps,
+		      struct wr_log_block *taken)
 {
 	bool exact = attempt->limit->flags & WEIR_FULL_REFUSES;
 	struct wr_slab_wish wish = {.cell = reading->spot.cell,
@@ -194,10 +197,10 @@ static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt
 	return wr_slab_take(table, &wish, attempt->now_ns, taken);
 }
 
-/* Gives the key a ring for `stamps` entries. False: the slab has no room. True does not say that
- * it was this call's ring that stayed: read again. */
-static bool grow(struct weir_table *table, struct wr_attempt *attempt, struct reading *reading,
-		 uint32_t stamps)
+/* Gives the key a ring for `stamps` entries. Returns false if the slab has no room. After true the
+ * caller reads again, as another participant's ring may have won. */
+static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
+		      struct log_reading *reading, uint32_t stamps)
 {
 	const struct weir_limit *limit = attempt->limit;
 	uint64_t roomy = (uint64_t)stamps * GROWTH < limit->ceiling ? (uint64_t)stamps * GROWTH
@@ -205,8 +208,8 @@ static bool grow(struct weir_table *table, struct wr_attempt *attempt, struct re
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* The first requests are no reason to expect many. Of a limit that was lowered, or of a
-	 * grant that ended, there may be more than it wants. */
+	/* The first requests are no reason to expect many. After a limit was lowered, or a grant
+	 * ended, there may be more than the limit needs. */
 	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
 	if (!take_ring(table, attempt, reading, (uint32_t)roomy, &bigger) &&
@@ -223,9 +226,10 @@ static bool grow(struct weir_table *table, struct wr_attempt *attempt, struct re
 	return true;
 }
 
-/* Counts the log by slots from now on. It may not have been this call that did it: read again. */
+/* Counts the log by slots from now on. The caller reads again, as another participant may have done
+ * it. */
 static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
-		       struct reading *reading)
+		       struct log_reading *reading)
 {
 	uint32_t code = wr_brief_code(attempt->limit->period_ns);
 	uint64_t slot_ns = wr_brief_slot_ns(code);
@@ -245,7 +249,7 @@ static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		wr_slab_release(table, reading->log.name);
 }
 
-/* Refused for want of room: never open, always counted. */
+/* Refuses for lack of room: never admits, and always counts it. */
 static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct weir_decision *decision = attempt->decision;
@@ -258,8 +262,8 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 }
 
 /* Writes the plan: first the pending stamps into their slots, which any helper may do twice, then
- * the word. False: someone was faster. */
-static bool commit(struct reading *reading, const struct wr_log_plan *plan)
+ * the word. Returns false if another participant was faster. */
+static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *plan)
 {
 	struct wr_log_word word = wr_log_word_of(reading->word);
 	struct wr_pair seen = reading->word;
@@ -275,8 +279,8 @@ static bool commit(struct reading *reading, const struct wr_log_plan *plan)
 	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
 }
 
-/* The cell's harm follows roughly; a miss does no damage. */
-static void note_harm(struct reading *reading, const struct weir_decision *decision)
+/* The cell's harm follows roughly. A lost update is harmless. */
+static void note_harm(struct log_reading *reading, const struct weir_decision *decision)
 {
 	unsigned harm = wr_harm_after(reading->spot.hot, decision);
 	unsigned known = wr_hot_harm(reading->spot.hot);
@@ -286,8 +290,8 @@ static void note_harm(struct reading *reading, const struct weir_decision *decis
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 
-/* The step on what was read: decision and plan. False: nothing is to be written. */
-static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
+/* Plans the step on the reading: decision and change. Returns false if nothing is to be written. */
+static bool plan_step(struct wr_attempt *attempt, const struct log_reading *reading,
 		      struct wr_log_plan *plan)
 {
 	const struct weir_limit *limit = attempt->limit;
@@ -316,24 +320,24 @@ static bool plan_step(struct wr_attempt *attempt, const struct reading *reading,
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
-/* Whether what was read was one moment's state: slots may have been written over meanwhile. */
-static bool still_so(const struct reading *reading)
+/* Whether the reading is the state of one moment: slots may have been overwritten meanwhile. */
+static bool is_consistent(const struct log_reading *reading)
 {
 	return !reading->log.block ||
 	       wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word);
 }
 
-static bool settle_unchanged(struct wr_attempt *attempt, struct reading *reading)
+static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
-	if (!still_so(reading))
+	if (!is_consistent(reading))
 		return false;
 	if (!attempt->decision->admitted && wr_leaves_mark(attempt) && reading->spot.cell)
 		wr_mark_refused(&reading->spot);
 	return true;
 }
 
-/* A log in the cell is written with it. False: someone was faster. */
-static bool write_cell(const struct wr_attempt *attempt, struct reading *reading, uint64_t s0,
+/* Writes a log in the cell. Returns false if another participant was faster. */
+static bool write_cell(const struct wr_attempt *attempt, struct log_reading *reading, uint64_t s0,
 		       uint32_t s1)
 {
 	const struct weir_decision *decision = attempt->decision;
@@ -345,16 +349,16 @@ static bool write_cell(const struct wr_attempt *attempt, struct reading *reading
 			   wr_hot_with(hot, s0, s1, wr_harm_after(hot, decision)));
 }
 
-/* Whoever finishes another's growth has to copy what is there, even to give back some of it. */
-static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct reading *reading)
+/* A participant that finishes another's growth has to copy all entries, even to give some back. */
+static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log_reading *reading)
 {
 	uint32_t entries = plan->count > reading->view.count ? plan->count : reading->view.count;
 
 	return entries ? entries : 1;
 }
 
-/* An append does not change the cell, so whoever evicts it does not notice one: an entry that went
- * into a log no longer the key's has to be written again, in its new one. */
+/* An append does not change the cell, so that a participant that evicts the cell does not notice
+ * it. An entry that went into a log that the key has lost has to be written again. */
 static bool still_its_cell(const struct wr_spot *spot)
 {
 	struct wr_spot now = {spot->cell, wr_pair_load(&spot->cell->hot)};
@@ -362,10 +366,9 @@ static bool still_its_cell(const struct wr_spot *spot)
 	return wr_spot_still(&now, spot->hot);
 }
 
-/* One round on a brief log. With each new slot it is tried whether there is room for a ring again.
- */
+/* One round on a brief log. With each new slot it tries again to get a ring. */
 static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
-			  struct reading *reading)
+			  struct log_reading *reading)
 {
 	struct wr_brief_view now = reading->brief;
 	bool counts =
@@ -374,9 +377,9 @@ static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 
 	if (write && counts && now.moved && now.late_ns == 0) {
 		reading->brief = now;
-		if (grow(table, attempt, reading,
-			 wr_brief_room(&now.brief, (uint64_t)attempt->cost,
-				       attempt->limit->ceiling)))
+		if (grow_ring(table, attempt, reading,
+			      wr_brief_room(&now.brief, (uint64_t)attempt->cost,
+					    attempt->limit->ceiling)))
 			return false;
 		wr_brief_step(attempt, &reading->brief);
 	}
@@ -390,11 +393,11 @@ static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-/* A ring is needed, or a larger one. True: the attempt was refused for want of room. */
-static bool move_log(struct weir_table *table, struct wr_attempt *attempt, struct reading *reading,
-		     const struct wr_log_plan *plan)
+/* Gets a ring, or a larger one. Returns true if the attempt was refused for lack of room. */
+static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
+		     struct log_reading *reading, const struct wr_log_plan *plan)
 {
-	if (grow(table, attempt, reading, entries_to_hold(plan, reading)))
+	if (grow_ring(table, attempt, reading, entries_to_hold(plan, reading)))
 		return false;
 	if (attempt->limit->flags & WEIR_FULL_REFUSES) {
 		refuse_full(table, attempt);
@@ -404,9 +407,9 @@ static bool move_log(struct weir_table *table, struct wr_attempt *attempt, struc
 	return false;
 }
 
-/* One round. True when the attempt is decided and, where it had to be, written. */
+/* One round. Returns true if the attempt is decided and, if necessary, written. */
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
-			 struct reading *reading)
+			 struct log_reading *reading)
 {
 	struct wr_log_plan plan;
 
@@ -425,7 +428,7 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 		return move_log(table, attempt, reading, &plan);
 	wr_cell_raise_fresh(reading->spot.cell, attempt->now_ns + attempt->decision->reset_after_ns,
 			    attempt->now_ns);
-	if (!commit(reading, &plan) || !still_its_cell(&reading->spot))
+	if (!commit_plan(reading, &plan) || !still_its_cell(&reading->spot))
 		return false;
 	note_harm(reading, attempt->decision);
 	return true;
@@ -433,7 +436,7 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 
 void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
-	struct reading reading;
+	struct log_reading reading;
 
 	do {
 		read_key(table, attempt, &reading);

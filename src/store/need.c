@@ -1,6 +1,9 @@
+/* Takes from several counters, all or none. Called by weir_take_all() and by the limiter. */
 #include "store/need.h"
 
-static void look(struct weir_table *table, struct wr_need *need, uint64_t now_ns)
+#include "base/assert.h"
+
+static void look_at_need(struct weir_table *table, struct wr_need *need, uint64_t now_ns)
 {
 	wr_decide_key(table, need->limit, need->key, need->cost, now_ns, WR_LOOK, &need->decision);
 }
@@ -11,15 +14,15 @@ bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t
 	bool admitted = true;
 
 	for (size_t i = 0; i < count; i++) {
-		look(table, list[i], now_ns);
+		look_at_need(table, list[i], now_ns);
 		admitted &= list[i]->decision.admitted;
 	}
 	return admitted;
 }
 
-/* For what is done to a counter whatever it says. */
-static void book(struct weir_table *table, const struct wr_need *need, int64_t cost,
-		 uint64_t now_ns, enum wr_purpose purpose)
+/* Charges or marks a counter, and ignores its decision. */
+static void charge_or_mark(struct weir_table *table, const struct wr_need *need, int64_t cost,
+			   uint64_t now_ns, enum wr_purpose purpose)
 {
 	struct weir_decision ignored = {0};
 
@@ -31,8 +34,8 @@ static bool counts_rejected(const struct wr_need *need)
 	return need->limit->flags & WEIR_COUNT_REJECTED;
 }
 
-/* A look told what would be left after taking; nothing was taken. */
-static void untake(struct wr_need *need)
+/* Corrects a decision that counted the cost as taken: nothing was taken. */
+static void add_back_cost(struct wr_need *need)
 {
 	struct weir_decision *decision = &need->decision;
 	uint64_t left = decision->remaining + (uint64_t)need->cost;
@@ -50,12 +53,12 @@ void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size
 		struct wr_need *need = list[i];
 
 		if (need->cost > 0 && counts_rejected(need)) {
-			book(table, need, need->cost, now_ns, WR_CHARGE);
+			charge_or_mark(table, need, need->cost, now_ns, WR_CHARGE);
 			continue;
 		}
 		if (need->cost > 0 && !need->decision.admitted)
-			book(table, need, need->cost, now_ns, WR_MARK);
-		untake(need);
+			charge_or_mark(table, need, need->cost, now_ns, WR_MARK);
+		add_back_cost(need);
 	}
 }
 
@@ -63,10 +66,11 @@ uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t
 {
 	uint64_t returned = 0;
 
+	wr_assert(need->cost >= 0);
 	if (need->cost > 0) {
 		returned = wr_return_key(table, need->limit, need->key, need->cost,
 					 need->decision.charged_ns, now_ns);
-		untake(need);
+		add_back_cost(need);
 	}
 	return returned;
 }
@@ -79,7 +83,7 @@ void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t
 			wr_need_return(table, list[i], now_ns);
 }
 
-/* Takes in order. Returns how many were taken; one that was refused follows them. */
+/* Takes in order. Returns how many were taken. If that is not all, the next one was refused. */
 static size_t take_in_order(struct weir_table *table, struct wr_need *const *list, size_t count,
 			    uint64_t now_ns)
 {
@@ -101,16 +105,18 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 	return true;
 }
 
-/* Looks at all but the first, whose take is its own look: if it is refused nothing was taken yet.
- * A glance leaves nothing to tell of those behind one that refuses, so they are looked at then. */
+/* Looks at all but the first, since the take of the first is its own look: if it is refused,
+ * nothing was taken yet. A quick glance leaves no decision, so counters behind one that refuses are
+ * looked at then. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {
 	bool glanced = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
 	size_t taken;
 
+	wr_assert(list || count == 0);
 	if (count > 1 && !glanced && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
-		look(table, list[0], now_ns);
+		look_at_need(table, list[0], now_ns);
 		wr_needs_refuse(table, list, count, now_ns);
 		return false;
 	}

@@ -1,11 +1,11 @@
-/* Several limits on one request, by parts: what weir_take_all does at once, for a caller that has
- * hashed its keys and has to do something between looking and taking. */
+/* Several limits on one request, in steps. For callers that have hashed the keys and do something
+ * between looking and taking. */
 #ifndef WR_STORE_NEED_H
 #define WR_STORE_NEED_H
 
 #include "store/store.h"
 
-/* A counter a request wants to take from. */
+/* A counter that a request takes from. */
 struct wr_need {
 	const struct weir_limit *limit;
 	struct wr_key key;
@@ -13,7 +13,7 @@ struct wr_need {
 	struct weir_decision decision;
 };
 
-/* Lists are pointers in the order of takes. */
+/* Adds to a list, which is sorted in the order of takes. */
 static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_need *need)
 {
 	size_t at = (*count)++;
@@ -25,25 +25,25 @@ static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_
 	list[at] = need;
 }
 
-/* What each would say, nothing written. True: all admit. */
+/* Fills the decision of each as if it were taken, and writes nothing. Returns whether all admit. */
 bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Takes from all or from none. After a refusal each decision says what its counter said; one that
- * admits was not the reason. Refusals are marked and charged as the limits want it. */
+/* Takes from all or from none. After a refusal each decision is that of its counter; a counter that
+ * admits was not the reason. Refusals are marked and charged as the limits require. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* After a look: the request was refused, by one of these or by something else. */
+/* Called after a look, when the request is refused, by one of these or for another reason. */
 void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
 		     uint64_t now_ns);
 
-/* Undoes takes of a request that was refused after all; a limit that counts rejected requests keeps
+/* Undoes takes of a request that was refused later. A limit that counts rejected requests keeps
  * them. */
 void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Gives back a take where it was counted, as its decision says. Returns how many whole units. */
+/* Gives back a take where it was counted, by its decision. Returns the number of whole units. */
 uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t now_ns);
 
 #endif

@@ -1,11 +1,12 @@
-/* What an operator's word about a key means for its counter. */
+/* Applies bans, grants and resets of an operator to a key's counter. */
 #include "store/store.h"
 
 #include "algo/amount.h"
 #include "algo/soft.h"
+#include "base/assert.h"
 #include "table/slab.h"
 
-#define REFUSED_FOR_GOOD_NS (INT64_MAX / 2) /* as far ahead as can be added to now */
+#define REFUSED_FOR_GOOD_NS (INT64_MAX / 2) /* the longest time that can be added to now */
 
 void wr_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
 		      uint64_t now_ns, struct weir_decision *decision)
@@ -21,7 +22,7 @@ void wr_refuse_banned(const struct weir_limit *limit, const struct wr_override *
 }
 
 /* The largest ceiling whose state the algorithm can hold. */
-static uint64_t most_of(const struct weir_table *table, const struct weir_limit *limit)
+static uint64_t largest_ceiling(const struct weir_table *table, const struct weir_limit *limit)
 {
 	unsigned __int128 tokens;
 	uint32_t ring = wr_slab_max_stamps(table);
@@ -38,14 +39,15 @@ static uint64_t most_of(const struct weir_table *table, const struct weir_limit 
 	}
 }
 
-/* It goes the long way: what the short one needs is not worked out for it. */
+/* The raised limit has no quick path, because its numbers are not worked out. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra)
 {
 	struct weir_limit raised = *limit;
-	uint64_t most = most_of(table, limit);
+	uint64_t most = largest_ceiling(table, limit);
 	uint64_t room = most > limit->ceiling ? most - limit->ceiling : 0;
 
+	wr_assert(limit->checked);
 	if (limit->shares > 1)
 		extra /= limit->shares;
 	if (extra > room)
@@ -62,8 +64,8 @@ static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spo
 	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
 }
 
-/* When a key was reset stands in a cell of its own: only give-backs ask for it, so takes pay
- * nothing. */
+/* The time of a reset is in a cell of its own: only give-backs read it, so that takes cost nothing.
+ */
 static struct wr_key reset_key(struct wr_key key)
 {
 	struct wr_key other = {key.tag ^ 0x72657365742d6174};
@@ -71,21 +73,21 @@ static struct wr_key reset_key(struct wr_key key)
 	return other;
 }
 
-/* How long a take of a full bucket waits for its place at most. */
-static uint64_t drain_ns(const struct weir_limit *limit)
+/* The longest time that a request waits in the queue of a full bucket. */
+static uint64_t longest_queue_ns(const struct weir_limit *limit)
 {
 	return limit->limit ? wr_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
 					 limit->limit)
 			    : 0;
 }
 
-/* How long after a take a give-back may have an effect. */
+/* The time after a take in which a give-back may have an effect. */
 static uint64_t returnable_ns(const struct weir_limit *limit)
 {
 	switch (limit->algorithm) {
 	case WEIR_TOKEN_BUCKET:
 	case WEIR_LEAKY_BUCKET:
-		return drain_ns(limit);
+		return longest_queue_ns(limit);
 	case WEIR_FIXED_WINDOW:
 		if (limit->window_end_ns)
 			return limit->window_end_ns - limit->window_start_ns;
@@ -113,22 +115,23 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 			      wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
 }
 
-/* A leaky bucket's charged_ns is the departure. The take itself was earlier by the longest queue at
- * most. */
+/* charged_ns of a leaky bucket is the departure. The take was earlier by the longest queue at most.
+ */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
-	uint64_t ahead_ns =
-		attempt->limit->algorithm == WEIR_LEAKY_BUCKET ? drain_ns(attempt->limit) : 0;
+	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET
+				    ? longest_queue_ns(attempt->limit)
+				    : 0;
 	struct wr_spot spot;
 
 	return find_cell(attempt->table, reset_key(attempt->key), &spot) &&
 	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
 }
 
-/* Forgets the state in a cell, which stays the key's. A request that was being decided meanwhile
- * counts as one from before. A log's block goes once no cell names it. The cell may go to another
- * key meanwhile: then there is nothing to forget. */
-static void wipe(struct weir_table *table, struct wr_spot *spot)
+/* Clears the state in a cell, which stays the key's. A request that is decided meanwhile counts as
+ * one from before. The block of a log is freed once no cell names it. If the cell goes to another
+ * key meanwhile, there is nothing to clear. */
+static void wipe_state(struct weir_table *table, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;
 
@@ -144,10 +147,11 @@ void wr_reset_key(struct weir_table *table, const struct weir_limit *limit, stru
 {
 	struct wr_spot spot;
 
+	wr_assert(limit->checked);
 	if (find_cell(table, key, &spot)) {
 		note_reset(table, limit, key, now_ns);
-		wipe(table, &spot);
+		wipe_state(table, &spot);
 	}
 	if (wr_soft_mode(limit) && find_cell(table, wr_soft_key(key), &spot))
-		wipe(table, &spot);
+		wipe_state(table, &spot);
 }

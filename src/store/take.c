@@ -1,29 +1,31 @@
-/* One limit on one key. */
+/* Decisions of one limit on one key: weir_take() and the functions of store.h. */
 #include "store/store.h"
 
 #include "algo/narrow.h"
 #include "algo/quick.h"
 #include "algo/soft.h"
+#include "base/assert.h"
 #include "algo/step.h"
 
 static struct weir_state state_of(const struct wr_attempt *attempt, const struct wr_spot *spot)
 {
 	struct weir_state state = {spot->hot.lo, wr_hot_s1(spot->hot)};
 
-	/* A counter keeps 32 bits of its window's number, which come round again. */
+	/* A sliding counter stores 32 bits of its window's number, which wrap. */
 	if (attempt->limit->algorithm == WEIR_SLIDING_COUNTER &&
 	    wr_cell_fresh_s(spot->cell) <= wr_seconds(attempt->now_ns))
 		state = (struct weir_state){0};
 	return state;
 }
 
-/* What the counter says as it is. */
-static void look(struct wr_attempt *attempt, struct weir_state state)
+/* The decision for cost 0. */
+static void look_at_state(struct wr_attempt *attempt, struct weir_state state)
 {
-	wr_step(attempt->limit, attempt->ceiling, &state, 0, attempt->now_ns, attempt->decision);
+	wr_algo_step(attempt->limit, attempt->ceiling, &state, 0, attempt->now_ns,
+		     attempt->decision);
 }
 
-/* Undoes a take. A return is no refusal, whatever is left. */
+/* Undoes a take. The decision is never a refusal. */
 static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 {
 	struct weir_state before = *state;
@@ -32,14 +34,14 @@ static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 	if (!wr_was_reset(attempt))
 		attempt->returned = wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
 						 attempt->charged_ns, attempt->now_ns);
-	look(attempt, *state);
+	look_at_state(attempt, *state);
 	attempt->decision->admitted = 1;
 	attempt->decision->retry_after_ns = 0;
 	return state->s0 != before.s0 || state->s1 != before.s1;
 }
 
-/* The step on a copy of the state. Returns whether it is to be written. */
-static inline bool step(struct wr_attempt *attempt, struct weir_state *state)
+/* The step on a copy of the state. Returns whether the state is to be written. */
+static inline bool step_state(struct wr_attempt *attempt, struct weir_state *state)
 {
 	const struct weir_limit *limit = attempt->limit;
 	struct weir_decision *decision = attempt->decision;
@@ -47,21 +49,22 @@ static inline bool step(struct wr_attempt *attempt, struct weir_state *state)
 
 	if (attempt->purpose == WR_CHARGE) {
 		changed = wr_charge(limit, state, (uint64_t)attempt->cost, attempt->now_ns);
-		look(attempt, *state);
+		look_at_state(attempt, *state);
 		return changed;
 	}
 	if (attempt->purpose == WR_RETURN)
 		return step_back(attempt, state);
-	changed = wr_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns, decision);
+	changed = wr_algo_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns,
+			       decision);
 	if (__builtin_expect(wr_soft_mode(limit) && !decision->admitted, 0))
 		attempt->ceiling_wait_ns = wr_wait(limit, limit->ceiling, state,
 						   wr_amount(attempt->cost), attempt->now_ns);
 	return changed && !wr_writes_nothing(attempt);
 }
 
-/* Steps on a cell until the swap meets the state it was worked out from. False: the cell has
- * gone to another key. */
-static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
+/* Repeats the step on a cell until the swap succeeds. Returns false if the cell has gone to another
+ * key. */
+static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;
 
@@ -72,7 +75,7 @@ static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
 
 		if (!wr_knows_override(attempt, spot->hot))
 			return true;
-		if (!step(attempt, &state)) {
+		if (!step_state(attempt, &state)) {
 			if (!decision->admitted && wr_leaves_mark(attempt))
 				wr_mark_refused(spot);
 			return true;
@@ -87,21 +90,16 @@ static inline bool step_on(struct wr_attempt *attempt, struct wr_spot *spot)
 	return false;
 }
 
-/* Decides for a key without a cell, as for a new one. True when that is all there is to it. */
-static bool step_on_nothing(struct wr_attempt *attempt)
-{
-	struct weir_state state = {0};
-
-	return !step(attempt, &state);
-}
-
-/* The key's cell when it is not where it is expected. False when it has none and needs none. */
+/* Finds the key's cell where it is not expected, or makes one. Returns false if it has none and
+ * needs none. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
+	struct weir_state state = {0};
+
 	if (wr_table_find(table, attempt->key, spot))
 		return true;
-	if (step_on_nothing(attempt))
+	if (!step_state(attempt, &state)) /* decided as for a new key */
 		return false;
 	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
 		       spot);
@@ -116,7 +114,7 @@ void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
 		if (__builtin_expect(!wr_table_find_quick(table, attempt->key, &spot), 0) &&
 		    !find_or_claim(table, attempt, &spot))
 			return;
-	} while (!step_on(attempt, &spot));
+	} while (!step_on_cell(attempt, &spot));
 }
 
 static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
@@ -127,8 +125,8 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 		wr_cell_attempt(table, attempt);
 }
 
-/* State of the overshoot. `sure` looks everywhere; without it a key within its limit may, if its
- * hint is gone, be told that it is as good as new before the overshoot is armed again. */
+/* The state of the overshoot. `sure` looks everywhere. Without it, the decision of a key within its
+ * limit may have a reset_after_ns that is too short if the key's hint was overwritten. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
 {
@@ -141,7 +139,7 @@ static struct weir_state soft_state(struct weir_table *table, const struct weir_
 	return state;
 }
 
-/* Notes an excess. The state before it and after it. */
+/* Records an excess. Fills the states before it and after it. */
 static void note_excess(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 			uint64_t now_ns, struct weir_state *before, struct weir_state *after)
 {
@@ -155,7 +153,7 @@ static void note_excess(struct weir_table *table, const struct weir_limit *limit
 			return;
 		wr_cell_raise_fresh(spot.cell, now_ns + wr_soft_reset_after(limit, after, now_ns),
 				    now_ns);
-		/* As harmful as the refused key: forgetting it would arm the overshoot again. */
+		/* As harmful as the refused key: evicting it would arm the overshoot again. */
 	} while (!wr_pair_cas(
 		&spot.cell->hot, &spot.hot,
 		wr_hot_with(spot.hot, after->s0, after->s1, wr_harm_refused(limit->capacity))));
@@ -169,7 +167,7 @@ static void soft_reset(const struct wr_attempt *attempt, const struct weir_state
 		attempt->decision->reset_after_ns = armed_ns;
 }
 
-/* The limit first; what does not fit it is an excess and may fit the ceiling. */
+/* Tries the limit first. A request that does not fit it is an excess and may fit the ceiling. */
 static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	const struct weir_limit *limit = attempt->limit;
@@ -209,7 +207,8 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	soft_reset(attempt, &after);
 }
 
-/* Under a limit. False: the key turned out to have another override than it was about. */
+/* Decides under a limit. Returns false if the key has another override than the attempt includes.
+ */
 static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 			  const struct weir_limit *limit)
 {
@@ -226,8 +225,9 @@ static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 	return !attempt->changed;
 }
 
-/* A key with an override, or that had one a moment ago. The override is read after the cell's count
- * of changes; if it changes again, the attempt notices and all begins anew. */
+/* Decides for a key that has an override, or had one a moment ago. The override is read after the
+ * cell's count of changes. If the override changes again, the attempt notices it, and the loop
+ * repeats. */
 static __attribute__((noinline)) void
 attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 		   const struct weir_limit *limit, bool despite_ban, struct wr_override *override)
@@ -258,11 +258,12 @@ void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		attempt_overridden(table, attempt, limit, false, &override);
 }
 
-/* Out of line: the quick way does not share its registers. */
-static __attribute__((noinline)) void decide(struct weir_table *table,
-					     const struct weir_limit *limit, struct wr_key key,
-					     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
-					     struct weir_decision *decision)
+/* Not inlined, so that the quick path has all registers. */
+static __attribute__((noinline)) void decide_slowly(struct weir_table *table,
+						    const struct weir_limit *limit,
+						    struct wr_key key, int64_t cost,
+						    uint64_t now_ns, enum wr_purpose purpose,
+						    struct weir_decision *decision)
 {
 	struct wr_attempt attempt = {.key = key,
 				     .cost = cost,
@@ -279,6 +280,7 @@ void wr_inspect_key(struct weir_table *table, const struct weir_limit *limit, st
 	struct wr_attempt attempt = {
 		.key = key, .now_ns = now_ns, .purpose = WR_LOOK, .decision = decision};
 
+	wr_assert(limit->checked && override);
 	*override = (struct wr_override){0};
 	if (!attempt_under(table, &attempt, limit))
 		attempt_overridden(table, &attempt, limit, true, override);
@@ -295,6 +297,7 @@ void wr_impose_key(struct weir_table *table, const struct weir_limit *limit, str
 				     .purpose = WR_CHARGE,
 				     .decision = &decision};
 
+	wr_assert(limit->checked && cost >= 0);
 	if (!attempt_under(table, &attempt, limit))
 		attempt_overridden(table, &attempt, limit, true, &override);
 }
@@ -303,12 +306,13 @@ void wr_decide_key(struct weir_table *table, const struct weir_limit *limit, str
 		   int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		   struct weir_decision *decision)
 {
-	decide(table, limit, key, cost, now_ns, purpose, decision);
+	wr_assert(limit->checked);
+	decide_slowly(table, limit, key, cost, now_ns, purpose, decision);
 }
 
-/* The usual case of the two usual algorithms, decided by itself: admitted, nothing odd about the
- * state, not contended. False: nothing was done, go the long way. What the caller is told is worked
- * out after the swap, so that divisions do not hold the swap up. */
+/* The common case of the two common algorithms: admitted, no rare case in the state, no contention.
+ * Returns false if nothing was done and the slow path has to be taken. The decision is filled after
+ * the swap, so that its divisions do not delay the swap. */
 static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_spot *spot,
 				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
@@ -328,7 +332,7 @@ static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_
 	return true;
 }
 
-/* fresh_at is the window's end and stands there since its first request. */
+/* fresh_at is the end of the window and was set by the first request in it. */
 static inline bool take_fixed_quickly(const struct weir_limit *limit, struct wr_spot *spot,
 				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
@@ -375,23 +379,24 @@ void wr_take_key(struct weir_table *table, const struct weir_limit *limit, struc
 		 int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
 	if (__builtin_expect(!take_quickly(table, limit, key, cost, now_ns, decision), 0))
-		decide(table, limit, key, cost, now_ns, WR_TAKE, decision);
+		decide_slowly(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
-/* In soft mode up to the ceiling: it was asked about the overshoot elsewhere. */
+/* In soft mode up to the ceiling: another node decided about the overshoot. */
 uint32_t wr_charge_key(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		       int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {
 	struct weir_limit hard = *limit;
 	struct weir_decision decision = {0};
 
+	wr_assert(cost >= 0);
 	if (!take_quickly(table, limit, key, cost, now_ns, &decision)) {
 		hard.capacity = hard.ceiling;
-		decide(table, &hard, key, cost, now_ns, WR_TRY, &decision);
+		decide_slowly(table, &hard, key, cost, now_ns, WR_TRY, &decision);
 	}
 	if (!decision.admitted && !decision.full && decision.remaining) {
 		cost = decision.remaining;
-		decide(table, &hard, key, cost, now_ns, WR_TRY, &decision);
+		decide_slowly(table, &hard, key, cost, now_ns, WR_TRY, &decision);
 	}
 	*charged_ns = decision.charged_ns;
 	return decision.admitted ? (uint32_t)cost : 0;
@@ -410,6 +415,6 @@ int weir_take(struct weir_table *table, const struct weir_limit *limit, const vo
 		return WEIR_ETIME;
 	hashed = wr_hash_key(table->secret, key, len, limit->checked);
 	if (__builtin_expect(!take_quickly(table, limit, hashed, cost, now_ns, decision), 0))
-		decide(table, limit, hashed, cost, now_ns, WR_TAKE, decision);
+		decide_slowly(table, limit, hashed, cost, now_ns, WR_TAKE, decision);
 	return 0;
 }

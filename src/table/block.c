@@ -1,6 +1,8 @@
+/* Finds the owner of a slab block, judges its price and takes the block away. Called by slab.c and
+ * span.c. */
 #include "table/block.h"
 
-#define GARBAGE_S 60u /* age of a taken block without an owner */
+#define GARBAGE_S 60u /* seconds after which a taken block without an owner is garbage */
 
 static uint64_t name_of(const struct weir_table *table, const struct wr_block *block,
 			uint32_t generation)
@@ -21,7 +23,8 @@ static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
 					: wr_hot_weight(victim->owner.hot));
 }
 
-/* The cell of the tenure, if it names this block with this generation. */
+/* Finds the cell of the tenure. Returns false unless that cell names this block with this
+ * generation. */
 static bool find_owner(const struct weir_table *table, struct wr_victim *victim)
 {
 	struct wr_cell *cell = wr_cell_at(table, (uint32_t)victim->tenure.lo & WR_NO_CELL);
@@ -44,9 +47,9 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	uint32_t taken_s = (uint32_t)victim.tenure.hi;
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 
-	/* Every block of a span gets another tenure before the span gets another class, and no
-	 * tenure comes twice: from here on a swap of what was read fails if the span was cut anew.
-	 */
+	/* Each block of a span gets another tenure before the span gets another class, and no
+	 * tenure is used twice. So if the span was cut anew, every later swap of the tenure that
+	 * was read fails. */
 	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 		victim.price = WR_PRICE_NONE;
 	else if (!(victim.tenure.lo & WR_TAKEN) ||
@@ -59,9 +62,9 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	return victim;
 }
 
-/* The key is then as good as never seen. An append does not touch the cell, so the swap alone would
- * not notice that the key has woken up: its ring is sealed first, and the promise read again. If it
- * has, its next request moves the log to another ring. */
+/* Makes the owner a key that was never seen. An append does not change the cell, so the swap alone
+ * would not notice that the key is in use again: its ring is sealed first, and its expiry read
+ * again. If the key is in use, its next request moves the log to another ring. */
 static bool forget_owner(struct weir_table *table, const struct wr_victim *victim, uint32_t now_s)
 {
 	struct wr_pair seen = victim->owner.hot;
@@ -74,7 +77,7 @@ static bool forget_owner(struct weir_table *table, const struct wr_victim *victi
 	return true;
 }
 
-/* Seals the ring, so that nothing is appended that the cell would not count, and puts what is in it
+/* Seals the ring, so that no entry is appended that the cell would not count, and puts the entries
  * into the cell. If that fails half way, the next request of the key moves its log to another ring.
  */
 static bool shrink_owner(struct weir_table *table, const struct wr_victim *victim, uint64_t now_ns)
@@ -120,7 +123,7 @@ bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, stru
 	}
 }
 
-/* 0 would make a name that says "none". */
+/* 0 would make a name that means "none". */
 uint32_t wr_block_generation(struct weir_table *table)
 {
 	uint32_t generation = __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);

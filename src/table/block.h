@@ -1,4 +1,4 @@
-/* Who holds a block of the slab, and taking it away: for slab.c and span.c. */
+/* The owner of a block of the slab, and taking the block away: for slab.c and span.c. */
 #ifndef WR_TABLE_BLOCK_H
 #define WR_TABLE_BLOCK_H
 
@@ -7,17 +7,17 @@
 #define WR_TAKEN (1ull << 31)
 #define WR_NO_CELL 0x7fffffffu
 
-/* Prices of a block. A live log's is WR_PRICE_LIVE and what its key weighs. */
+/* Prices of a block. The price of a live log is WR_PRICE_LIVE plus the weight of its key. */
 #define WR_PRICE_FREE 0u
 #define WR_PRICE_EXPIRED 1u
 #define WR_PRICE_LIVE 2u
-#define WR_PRICE_NONE 1000u /* in preparation, or of a log that has to stay exact */
+#define WR_PRICE_NONE 1000u /* in preparation, or a log that has to stay exact */
 
-/* A block, how gladly it is given away, and the cell that would lose it. */
+/* A block, its price, and the cell that would lose it. */
 struct wr_victim {
 	struct wr_block *block;
 	struct wr_pair tenure;
-	struct wr_spot owner; /* cell NULL: nobody's */
+	struct wr_spot owner; /* cell NULL: no owner */
 	unsigned price;
 };
 
@@ -36,25 +36,26 @@ static inline struct wr_block *wr_block_at(const struct weir_table *table, uint6
 	return (struct wr_block *)(table->slab + offset);
 }
 
-/* Looks up who holds a block of the span, whose word was `word`. If the span has been cut anew
- * meanwhile, what was read may be another log's stamps: the price is then WR_PRICE_NONE, and
- * nothing of it may be swapped. */
+/* Finds the owner and the price of a block of the span, whose word was `word`. If the span has been
+ * cut anew meanwhile, the bytes that were read may be stamps of another log. The price is then
+ * WR_PRICE_NONE, and no swap may use them. */
 struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint64_t word,
 				   struct wr_block *block, uint32_t now_s);
 
 /* Takes the block from its key and swaps the tenure to `held`. A live log becomes a brief one in
- * its cell; a key as good as new loses its cell. False: somebody was faster. */
+ * its cell; an expired key loses its cell. Returns false if another participant changed the block
+ * first. */
 bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
 		    uint64_t now_ns);
 
 /* Empties the word of a block held under `held`, so that helpers of its last holder fail on the
- * generation. A holder that slept may have lost the block: then it is not touched. Nor is it if the
- * span's word is not `word` any more: then its place may be in the midst of another log's stamps,
- * the tenure among them until it is written over. */
+ * generation. Does nothing if the holder has lost the block while it slept. Does nothing either if
+ * the span's word is not `word` any more: the block may then lie in the middle of another log's
+ * stamps, and the tenure with it until it is overwritten. */
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held);
 
-/* A generation that no block had before. */
+/* Returns a generation that no block had before. */
 uint32_t wr_block_generation(struct weir_table *table);
 
 #endif

@@ -14,7 +14,7 @@
  *
  * The evictor of a ring knows no rule, so the length of a slot stands beside the ring, as a code: 6
  * bits of exponent and 26 of mantissa. The number of a slot is known modulo 2^30; a cell whose
- * fresh_at has passed is as good as new, whatever it says. */
+ * fresh_at has passed has expired, whatever it holds. */
 #ifndef WR_TABLE_BRIEF_H
 #define WR_TABLE_BRIEF_H
 
@@ -22,19 +22,22 @@
 #include <stdint.h>
 
 #define WR_LOG_IN_CELL (1u << 31) /* of s1: the log is in the cell, s0 names no block */
-#define WR_LOG_BRIEF (1u << 30)   /* … counted by slots; else all at one instant, s0 */
-#define WR_LOG_COUNT 0xffffu      /* … and so many */
+#define WR_LOG_BRIEF                                                                               \
+	(1u << 30) /* … counted by slots; otherwise all requests came at one instant, s0 */
+#define WR_LOG_COUNT 0xffffu /* … and this is their number */
 
 #define WR_BRIEF_SLOTS 4u
 #define WR_BRIEF_NUMBER 0x3fffffffu
-#define WR_BRIEF_SKEW_NS 1000000000u /* up to this a participant is late, not its clock wrong */
+#define WR_BRIEF_SKEW_NS                                                                           \
+	1000000000u /* a request behind by no more is late; behind by more, the clock stepped back \
+		     */
 
 struct wr_brief {
-	uint64_t slot;                  /* number of the newest */
+	uint64_t slot;                  /* number of the newest slot */
 	uint32_t count[WR_BRIEF_SLOTS]; /* newest first */
 };
 
-/* The code of a period's slot; never 0. */
+/* The code of the slot of a period; never 0. */
 static inline uint32_t wr_brief_code(uint64_t period_ns)
 {
 	uint64_t slot_ns = period_ns / 3 + 1;
@@ -57,14 +60,14 @@ static inline uint32_t wr_brief_used(const struct wr_brief *brief)
 	return brief->count[0] + brief->count[1] + brief->count[2] + brief->count[3];
 }
 
-/* The time that a request counts as of, where the newest one known came at newest_ns. */
+/* The time that a request counts as of, if the newest known request came at newest_ns. */
 static inline uint64_t wr_brief_now_ns(uint64_t newest_ns, uint64_t now_ns)
 {
 	return newest_ns > now_ns && newest_ns - now_ns <= WR_BRIEF_SKEW_NS ? newest_ns : now_ns;
 }
 
-/* Lets the newest slot be `slot`. From a later one, which a clock that stepped back leaves, all are
- * counted as of `slot`. */
+/* Makes `slot` the newest slot. If the log's newest slot is later, because the clock stepped back,
+ * all its requests count as of `slot`. */
 static inline void wr_brief_move(struct wr_brief *brief, uint64_t slot)
 {
 	uint32_t used = wr_brief_used(brief);
@@ -79,7 +82,7 @@ static inline void wr_brief_move(struct wr_brief *brief, uint64_t slot)
 	brief->slot = slot;
 }
 
-/* What the words say; the slot's number is completed from one nearby. */
+/* Reads the two words of a cell. They hold the slot's number modulo 2^30; `near` completes it. */
 static inline struct wr_brief wr_brief_of(uint64_t s0, uint32_t s1, uint64_t near_slot)
 {
 	uint32_t ahead = (s1 - (uint32_t)near_slot) & WR_BRIEF_NUMBER;

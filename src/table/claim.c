@@ -1,4 +1,4 @@
-/* Giving a key a cell, so that it never has two.
+/* Gives a key a cell, and never two. Called by the store through wr_table_claim().
  *
  * A claim swaps the victim's hot pair for a TENTATIVE one that names the new key, which takes the
  * cell from its old key at that instant. Then both rows are read again. With
@@ -9,30 +9,31 @@
  *
  * two claims of one key cannot both be confirmed: the later of the two was made before its own
  * scan, so that scan sees the earlier one. A claim first met during a scan is not confirmed by
- * that scan, since cells read earlier may have changed meanwhile. Anyone may drop, confirm or
- * steal anyone's claim, so a participant that dies leaves nothing that waits for it.
+ * that scan, since cells read earlier may have changed meanwhile. Every participant may drop,
+ * confirm or steal any claim, so that nothing waits for a participant that has died.
  */
+#include "base/assert.h"
 #include "table/override.h"
 #include "table/slab.h"
 #include "table/table.h"
 
-/* Free cells a key's first row must have for it to go there whatever the second looks like. More
- * would fill tables further, fewer would find keys faster: 3 gives 41 bytes a key and 93 % of the
- * keys in their first row at 76 % fill; 7 would give 38 bytes and 82 %. */
+/* Free cells that a key's first row must have for the key to go there without a look at the second
+ * row. More would fill tables less, fewer would find keys later: 3 gives 41 bytes a key and 93 % of
+ * the keys in their first row at 76 % fill; 7 would give 38 bytes and 82 %. */
 #define ROOM_TO_SPARE 3u
 
-/* What a scan of both rows found out about a key. */
+/* The result of a scan of both rows for a key. */
 struct scan {
 	struct wr_spot live;  /* cell NULL: none */
-	struct wr_spot claim; /* the lowest */
+	struct wr_spot claim; /* the lowest one */
 	struct wr_spot victim;
-	bool is_free; /* the victim is nobody's, or its key as good as new */
+	bool is_free; /* the victim's cell is empty, or its key has expired */
 };
 
-/* How gladly a cell is given away; lower is sooner. */
+/* Order in which cells are given to another key; lower is sooner. */
 enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_OVERRIDE };
 
-/* An override is only found through its key's cell, so that one is as dear. */
+/* An override is only found through its key's cell, so that cell ranks as high. */
 static enum rank live_rank(struct wr_pair hot)
 {
 	if (wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
@@ -54,7 +55,7 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return live_rank(hot);
 }
 
-/* Rank, then weight, then how soon it would be free anyway: one number to compare. */
+/* Rank, then weight, then expiry, as one number to compare. */
 static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	enum rank rank = rank_of(cell, hot, now_s);
@@ -64,13 +65,8 @@ static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return (uint64_t)rank << 40 | (uint64_t)wr_hot_weight(hot) << 32 | wr_cell_fresh_s(cell);
 }
 
-static bool is_claim_of(struct wr_pair hot, struct wr_key key)
-{
-	return wr_hot_state(hot) == WR_TENTATIVE && hot.lo == key.tag;
-}
-
-/* Judges the hot pair that was read, once: a claim that turns live between two reads would be
- * seen as neither, and the scan would confirm a second cell. */
+/* Judges the hot pair that was read, once. A claim that turns live between two reads would be seen
+ * as neither, and the scan would confirm a second cell. */
 static bool is_live_of(struct wr_spot spot, struct wr_key key)
 {
 	uint64_t rest = __atomic_load_n(&spot.cell->id.hi, __ATOMIC_ACQUIRE);
@@ -87,7 +83,7 @@ static bool drop_claim(struct wr_spot claim)
 	return wr_pair_cas(&claim.cell->hot, &claim.hot, empty);
 }
 
-/* What a scan learnt about one row. */
+/* The result of a scan of one row. */
 struct row_scan {
 	struct wr_spot best; /* the cell to give away: at home if one is free there */
 	uint64_t price;
@@ -109,8 +105,9 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			scan->live = spot;
 			continue;
 		}
-		if (is_claim_of(spot.hot, key)) {
-			/* One that cannot be dropped may be live by now: then it is the one. */
+		if (wr_hot_state(spot.hot) == WR_TENTATIVE && spot.hot.lo == key.tag) {
+			/* A claim that cannot be dropped may be live by now, and is then the key's
+			 * cell. */
 			if (!scan->claim.cell)
 				scan->claim = spot;
 			else if (!drop_claim(spot))
@@ -126,8 +123,8 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 	}
 }
 
-/* The first row while it has room to spare: nine of ten keys are then found there. After
- * that the emptier one, which is what lets two choices fill a table to four fifths. */
+/* Prefers the first row while it has room to spare, so that nine of ten keys are found there. After
+ * that the emptier row, which lets two choices fill a table to four fifths. */
 static bool prefer_second(const struct row_scan *first, const struct row_scan *second)
 {
 	if (first->free_cells > ROOM_TO_SPARE)
@@ -137,7 +134,7 @@ static bool prefer_second(const struct row_scan *first, const struct row_scan *s
 	return second->price < first->price;
 }
 
-/* A row is eight lines; asking for all of them at once waits for memory once. */
+/* A row is eight cache lines. Prefetching all of them waits for memory once. */
 static void prefetch_rows(struct wr_row *const rows[2])
 {
 	for (unsigned line = 0; line < sizeof(struct wr_row); line += 64) {
@@ -182,8 +179,8 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 	}
 }
 
-/* Whether a key that looked as good as new still is when its cell is swapped. A decision changes
- * the cell and lets the swap fail. An append to a ring does not: the ring is sealed first. */
+/* Whether a key that looked expired still is when its cell is swapped. A decision changes the cell,
+ * so that the swap fails. An append to a ring does not, so the ring is sealed first. */
 static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
 {
 	return !wr_hot_names_block(victim.hot) ||
@@ -191,7 +188,8 @@ static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint3
 		rank_of(victim.cell, victim.hot, now_s) <= RANK_EXPIRED);
 }
 
-/* Takes the victim's cell for the key. The claim it made, or cell NULL if someone was faster. */
+/* Takes the victim's cell for the key. Returns the claim, or cell NULL if another participant was
+ * faster. */
 static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, unsigned kind,
 				  uint32_t now_s, const struct scan *scan)
 {
@@ -202,7 +200,7 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (scan->is_free && rank > RANK_EXPIRED)
-		rank = RANK_EXPIRED; /* promised more time by a decision that fails now */
+		rank = RANK_EXPIRED; /* a decision that fails now has raised its expiry */
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
 		return (struct wr_spot){0};
@@ -215,7 +213,7 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 
 /* Makes a claim a live cell: first id, then hot, so that a live hot pair always has its id. Late
  * helpers fail on id's version, which only this claim's helpers write. */
-static bool confirm(struct wr_spot claim, struct wr_key key, struct wr_spot *live)
+static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spot *live)
 {
 	uint16_t version = wr_hot_version(claim.hot);
 	struct wr_pair born = wr_hot(0, 0, version, wr_hot_kind(claim.hot), WR_LIVE);
@@ -236,8 +234,8 @@ static bool confirm(struct wr_spot claim, struct wr_key key, struct wr_spot *liv
 	return true;
 }
 
-/* Leaves a hint at home to another cell of the first row. Hints of several keys may fall together:
- * the last one counts. */
+/* Writes a hint in the home line to another cell of the first row. Several keys may share a hint:
+ * the last one written holds. */
 static void leave_hint(const struct weir_table *table, struct wr_key key,
 		       const struct wr_cell *cell)
 {
@@ -282,9 +280,10 @@ bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot)
 {
-	struct wr_spot known = {0}; /* a claim that stood before the scan */
+	struct wr_spot known = {0}; /* a claim that existed before the scan */
 	struct scan scan;
 
+	wr_assert(kind <= WR_KIND_OVERRIDE);
 	for (;;) {
 		scan_rows(table, key, now_s, &scan);
 		if (scan.live.cell) {
@@ -298,7 +297,7 @@ void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, 
 			continue;
 		}
 		if (scan.claim.cell == known.cell && wr_pair_equal(scan.claim.hot, known.hot) &&
-		    confirm(known, key, spot)) {
+		    confirm_claim(known, key, spot)) {
 			leave_hint(table, key, spot->cell);
 			return;
 		}

@@ -1,21 +1,24 @@
+/* Counts of deferred requests by key. The deliverer writes them; each decision reads them. */
 #include "table/deferred.h"
 
 #include <string.h>
 
-struct section {
+#include "base/assert.h"
+
+struct deferred_section {
 	struct wr_pair *entries;
 	uint64_t count;
 };
 
-static struct section section_of(const struct weir_table *table)
+static struct deferred_section section_of(const struct weir_table *table)
 {
 	struct wr_extent at = table->header.sections[WR_SECTION_DEFERRED];
 
-	return (struct section){(struct wr_pair *)(table->base + at.offset),
-				at.bytes / sizeof(struct wr_pair)};
+	return (struct deferred_section){(struct wr_pair *)(table->base + at.offset),
+					 at.bytes / sizeof(struct wr_pair)};
 }
 
-/* 0 says that an entry was never used. */
+/* 0 marks an entry that was never used. */
 static uint64_t tag_of(const uint8_t key[WR_DEFERRED_KEY])
 {
 	uint64_t tag;
@@ -24,22 +27,22 @@ static uint64_t tag_of(const uint8_t key[WR_DEFERRED_KEY])
 	return tag ? tag : 1;
 }
 
-static struct wr_pair *near_home(struct section in, uint64_t tag, uint64_t i)
+static struct wr_pair *near_home(struct deferred_section in, uint64_t tag, uint64_t i)
 {
 	uint64_t home = (uint64_t)((unsigned __int128)tag * in.count >> 64);
 
 	return in.entries + (home + i) % in.count;
 }
 
-static uint64_t neighbours(struct section in)
+static uint64_t neighbours_of(struct deferred_section in)
 {
 	return in.count < WR_DEFERRED_NEAR ? in.count : WR_DEFERRED_NEAR;
 }
 
 /* The entry of a tag, or NULL. */
-static struct wr_pair *find(struct section in, uint64_t tag)
+static struct wr_pair *find_entry(struct deferred_section in, uint64_t tag)
 {
-	for (uint64_t i = 0; i < neighbours(in); i++) {
+	for (uint64_t i = 0; i < neighbours_of(in); i++) {
 		struct wr_pair *entry = near_home(in, tag, i);
 
 		/* Acquire: the count that is read next is not older than the tag. */
@@ -49,15 +52,10 @@ static struct wr_pair *find(struct section in, uint64_t tag)
 	return NULL;
 }
 
-static struct wr_pair entry_for(uint64_t tag, uint32_t count, uint32_t now_s)
+/* Takes over an entry whose count is 0. Returns false if there is none nearby. */
+static bool insert_entry(struct deferred_section in, struct wr_pair wanted)
 {
-	return (struct wr_pair){tag, (uint64_t)now_s << 32 | count};
-}
-
-/* Takes over an entry that nothing is kept under. */
-static bool insert(struct section in, struct wr_pair wanted)
-{
-	for (uint64_t i = 0; i < neighbours(in); i++) {
+	for (uint64_t i = 0; i < neighbours_of(in); i++) {
 		struct wr_pair *entry = near_home(in, wanted.lo, i);
 		struct wr_pair seen = wr_pair_load(entry);
 
@@ -68,30 +66,31 @@ static bool insert(struct section in, struct wr_pair wanted)
 	return false;
 }
 
-static bool set(struct section in, uint64_t tag, uint32_t count, uint32_t now_s)
+static bool set_entry(struct deferred_section in, uint64_t tag, uint32_t count, uint32_t now_s)
 {
-	struct wr_pair wanted = entry_for(tag, count, now_s);
-	struct wr_pair *entry = find(in, tag);
+	struct wr_pair wanted = {tag, (uint64_t)now_s << 32 | count};
+	struct wr_pair *entry = find_entry(in, tag);
 	struct wr_pair seen;
 
 	if (!entry)
-		return count == 0 || insert(in, wanted);
+		return count == 0 || insert_entry(in, wanted);
 	seen = wr_pair_load(entry);
 	while (seen.lo == tag)
 		if (wr_pair_cas(entry, &seen, wanted))
 			return true;
-	return count == 0 || insert(in, wanted); /* another key took it over meanwhile */
+	return count == 0 || insert_entry(in, wanted); /* another key took it over meanwhile */
 }
 
 bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY], uint32_t count,
 		     uint32_t now_s)
 {
-	return set(section_of(table), tag_of(key), count, now_s);
+	wr_assert(table && key);
+	return set_entry(section_of(table), tag_of(key), count, now_s);
 }
 
-static uint32_t count_of(struct section in, uint64_t tag)
+static uint32_t count_of(struct deferred_section in, uint64_t tag)
 {
-	const struct wr_pair *entry = find(in, tag);
+	const struct wr_pair *entry = find_entry(in, tag);
 	struct wr_pair seen = entry ? wr_pair_load(entry) : (struct wr_pair){0, 0};
 
 	return seen.lo == tag ? (uint32_t)seen.hi : 0;
@@ -104,8 +103,9 @@ uint32_t wr_deferred_count(const struct weir_table *table, const uint8_t key[WR_
 
 void wr_deferred_sweep(struct weir_table *table, uint32_t before_s)
 {
-	struct section in = section_of(table);
+	struct deferred_section in = section_of(table);
 
+	wr_assert(table);
 	for (uint64_t i = 0; i < in.count; i++) {
 		struct wr_pair seen = wr_pair_load(&in.entries[i]);
 
@@ -117,18 +117,19 @@ void wr_deferred_sweep(struct weir_table *table, uint32_t before_s)
 
 void wr_deferred_import(struct weir_table *to, const struct weir_table *from)
 {
-	struct section target = section_of(to), source = section_of(from);
+	struct deferred_section target = section_of(to), source = section_of(from);
 
+	wr_assert(to && from && to != from);
 	for (uint64_t i = 0; i < target.count; i++) {
 		struct wr_pair seen = wr_pair_load(&target.entries[i]);
 
 		if ((uint32_t)seen.hi && count_of(source, seen.lo) == 0)
-			set(target, seen.lo, 0, 0);
+			set_entry(target, seen.lo, 0, 0);
 	}
 	for (uint64_t i = 0; i < source.count; i++) {
 		struct wr_pair seen = wr_pair_load(&source.entries[i]);
 
 		if ((uint32_t)seen.hi)
-			set(target, seen.lo, (uint32_t)seen.hi, (uint32_t)(seen.hi >> 32));
+			set_entry(target, seen.lo, (uint32_t)seen.hi, (uint32_t)(seen.hi >> 32));
 	}
 }

@@ -1,3 +1,5 @@
+/* Creates, checks and maps table files. Called by import.c for the public functions of
+ * <weir/weir.h>. */
 #include "table/file.h"
 
 #include <errno.h>
@@ -9,15 +11,17 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-#define MEMORY_MAX (256ull << 30) /* a quarter of it for keys is WR_ROWS_MAX */
+#define MEMORY_MAX (256ull << 30) /* the quarter of it for keys is WR_ROWS_MAX */
 #define MEMORY_DEFAULT (64ull << 20)
-#define LOG_SHARE 16     /* of the memory, for logs … */
-#define LOG_SHARE_USED 4 /* … and if limits are logs: docs/engine.md has the reckoning */
+#define LOG_SHARE 16 /* of the memory is for logs … */
+#define LOG_SHARE_USED                                                                             \
+	4 /* … and this share if limits are logs; docs/engine.md has the calculation */
 
-/* Room for what other layers keep in the table: a share of its memory, one page at least. */
+/* Sections of other layers: a share of the memory, one page at least. */
 static const struct {
 	enum wr_section section;
 	unsigned share;
@@ -27,12 +31,12 @@ static const struct {
 	{WR_SECTION_EXCHANGE, 32}, {WR_SECTION_DEFERRED, 64},
 };
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t page_bytes(uint64_t bytes)
 {
 	return (bytes + WR_PAGE - 1) / WR_PAGE * WR_PAGE;
 }
 
-static uint64_t checksum(const struct wr_header *header)
+static uint64_t header_checksum(const struct wr_header *header)
 {
 	return XXH3_64bits(header, offsetof(struct wr_header, checksum));
 }
@@ -40,7 +44,7 @@ static uint64_t checksum(const struct wr_header *header)
 static void place_section(struct wr_header *header, enum wr_section section, uint64_t bytes)
 {
 	header->sections[section] = (struct wr_extent){header->file_bytes, bytes};
-	header->file_bytes += pages(bytes);
+	header->file_bytes += page_bytes(bytes);
 }
 
 /* The largest power of two that leaves sixteen spans, within bounds. */
@@ -53,7 +57,8 @@ static uint64_t span_size(uint64_t log_bytes)
 	return span;
 }
 
-/* The share for logs where none is named. The table before had what was not for keys. */
+/* The share for logs where the caller names none. A table that is replaced passes on its own share.
+ */
 static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
 {
 	const struct wr_header *before = plan->before;
@@ -101,7 +106,7 @@ static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
 	place_section(header, WR_SECTION_SPANS, spans * sizeof(struct wr_pair));
 	place_section(header, WR_SECTION_SLAB, spans * header->span_bytes);
 	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-		place_section(header, reserved[i].section, pages(memory / reserved[i].share));
+		place_section(header, reserved[i].section, page_bytes(memory / reserved[i].share));
 	return 0;
 }
 
@@ -114,7 +119,7 @@ static int fill_secrets(const struct wr_file_plan *plan, struct wr_header *heade
 		return wr_error_errno(error, WEIR_ESYS, "no random numbers for the table's secret");
 	if (plan->secret)
 		memcpy(header->secret, plan->secret, sizeof header->secret);
-	header->checksum = checksum(header);
+	header->checksum = header_checksum(header);
 	return 0;
 }
 
@@ -127,31 +132,22 @@ static bool extent_ok(const struct wr_header *header, enum wr_section section)
 	       extent.bytes <= header->file_bytes - extent.offset;
 }
 
-/* A file of layout 1 can be read. */
-static bool layout_ok(const struct wr_header *header, bool private)
-{
-	return header->layout == WR_LAYOUT || (private && header->layout == WR_LAYOUT_SHARES);
-}
-
-static uint64_t span_word_bytes(const struct wr_header *header)
-{
-	return header->layout == WR_LAYOUT_SHARES ? sizeof(uint32_t) : sizeof(struct wr_pair);
-}
-
-/* Everything later code takes from the header for granted. */
+/* Checks all that later code relies on. A file of layout 1 can only be read. */
 static int check_header(const struct wr_header *header, const char *path, bool private,
 			uint64_t file_bytes, struct weir_error *error)
 {
 	uint64_t span = header->span_bytes;
 	uint64_t keys = header->sections[WR_SECTION_KEYS].bytes;
 	uint64_t slab = header->sections[WR_SECTION_SLAB].bytes;
+	bool is_old = header->layout == WR_LAYOUT_SHARES;
 
 	if (memcmp(header->magic, WR_MAGIC, sizeof header->magic) != 0)
 		return wr_error(error, WEIR_EFORMAT, "%s is not a weir table", path);
-	if (!layout_ok(header, private) || header->header_bytes != sizeof *header)
+	if ((header->layout != WR_LAYOUT && !(private && is_old)) ||
+	    header->header_bytes != sizeof *header)
 		return wr_error(error, WEIR_ELAYOUT, "%s has layout %u, this weir writes %d", path,
 				header->layout, WR_LAYOUT);
-	if (header->checksum != checksum(header))
+	if (header->checksum != header_checksum(header))
 		return wr_error(error, WEIR_EFORMAT, "%s: the header is damaged", path);
 	if (header->file_bytes != file_bytes)
 		return wr_error(error, WEIR_EFORMAT, "%s is %llu bytes long instead of %llu", path,
@@ -165,14 +161,15 @@ static int check_header(const struct wr_header *header, const char *path, bool p
 	    keys / sizeof(struct wr_row) > WR_ROWS_MAX || slab > WR_SLAB_MAX ||
 	    span < WR_SPAN_MIN || span > WR_SPAN_MAX || (span & (span - 1)) != 0 ||
 	    slab % span != 0 ||
-	    slab / span * span_word_bytes(header) > header->sections[WR_SECTION_SPANS].bytes ||
+	    slab / span * (is_old ? sizeof(uint32_t) : sizeof(struct wr_pair)) >
+		    header->sections[WR_SECTION_SPANS].bytes ||
 	    header->sections[WR_SECTION_OVERRIDES].bytes < sizeof(struct wr_control))
 		return wr_error(error, WEIR_EFORMAT, "%s: impossible section sizes", path);
 	return 0;
 }
 
-/* Points the handle's fields into the mapping. */
-static void attach(struct weir_table *table)
+/* Sets the pointers of the handle into the mapping. */
+static void attach_sections(struct weir_table *table)
 {
 	const struct wr_extent *at = table->header.sections;
 
@@ -191,7 +188,7 @@ static void attach(struct weir_table *table)
 	table->span_count = (uint32_t)(at[WR_SECTION_SLAB].bytes / table->header.span_bytes);
 }
 
-/* The span's words of a file of layout 1, as this layout has them. */
+/* Converts the words of the spans from layout 1 to this layout. */
 static bool make_spans(struct weir_table *table)
 {
 	const uint32_t *words = (const uint32_t *)table->spans;
@@ -207,9 +204,9 @@ static bool make_spans(struct weir_table *table)
 	return true;
 }
 
-/* Large pages for the keys, where the system grants them: fewer misses of the address cache. Not
- * for the rest, of which most is never touched: of a file on a disk it would all be read in. */
-static void advise(const struct weir_table *table)
+/* Asks for huge pages for the keys, which saves TLB misses. Not for the rest: most of it is never
+ * used, and all of a file on disk would be read in. */
+static void advise_huge_pages(const struct weir_table *table)
 {
 	struct wr_extent keys = table->header.sections[WR_SECTION_KEYS];
 	size_t behind = keys.offset + keys.bytes;
@@ -219,9 +216,9 @@ static void advise(const struct weir_table *table)
 		madvise(table->base + behind, table->bytes - behind, MADV_RANDOM);
 }
 
-/* A handle on an open, checked file. */
-static int map(int fd, const char *path, const struct wr_header *header, int flags,
-	       struct weir_table **out, struct weir_error *error)
+/* Makes a handle for an open, checked file. */
+static int map_file(int fd, const char *path, const struct wr_header *header, int flags,
+		    struct weir_table **out, struct weir_error *error)
 {
 	struct weir_table *table = calloc(1, sizeof *table);
 
@@ -235,8 +232,8 @@ static int map(int fd, const char *path, const struct wr_header *header, int fla
 		free(table);
 		return wr_error_errno(error, WEIR_ESYS, "cannot map %s", path);
 	}
-	advise(table);
-	attach(table);
+	advise_huge_pages(table);
+	attach_sections(table);
 	if (!make_spans(table)) {
 		weir_close(table);
 		return wr_error(error, WEIR_EMEMORY, "no memory for a table handle");
@@ -281,12 +278,13 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 					path);
 	}
 	if (rc == 0)
-		rc = map(fd, path, &header, private ? MAP_PRIVATE : MAP_SHARED, table, error);
+		rc = map_file(fd, path, &header, private ? MAP_PRIVATE : MAP_SHARED, table, error);
 	close(fd);
 	return rc;
 }
 
-/* A file without a name if the file system can do that: nothing is left if this process dies. */
+/* Opens a file without a name if the file system can do that, so that nothing is left if this
+ * process dies. */
 static int open_nameless(const struct wr_place *place, struct wr_fresh_file *fresh)
 {
 	fresh->temporary[0] = 0;
@@ -300,9 +298,9 @@ static int open_nameless(const struct wr_place *place, struct wr_fresh_file *fre
 	return fresh->fd;
 }
 
-/* Reserves every page: writing to a hole of a full tmpfs would be a SIGBUS. */
-static int reserve(int fd, const char *dir, const struct wr_header *header,
-		   struct weir_error *error)
+/* Reserves every page: writing to a hole of a full tmpfs would raise SIGBUS. */
+static int reserve_pages(int fd, const char *dir, const struct wr_header *header,
+			 struct weir_error *error)
 {
 	int failed;
 
@@ -336,9 +334,9 @@ int wr_file_make(const struct wr_place *place, const struct wr_file_plan *plan,
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot set the owner of a file in %s",
 				    place->dir);
 	if (rc == 0)
-		rc = reserve(fresh->fd, place->dir, &header, error);
+		rc = reserve_pages(fresh->fd, place->dir, &header, error);
 	if (rc == 0)
-		rc = map(fresh->fd, place->path, &header, MAP_SHARED, &fresh->table, error);
+		rc = map_file(fresh->fd, place->path, &header, MAP_SHARED, &fresh->table, error);
 	if (rc < 0)
 		wr_file_abandon(fresh);
 	return rc;
@@ -354,8 +352,8 @@ static int link_as(const struct wr_fresh_file *fresh, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-/* Keeps the mapping, drops the rest. */
-static void settle(struct wr_fresh_file *fresh)
+/* Keeps the mapping and frees the rest. */
+static void settle_fresh_file(struct wr_fresh_file *fresh)
 {
 	if (fresh->temporary[0])
 		unlink(fresh->temporary);
@@ -365,10 +363,11 @@ static void settle(struct wr_fresh_file *fresh)
 
 int wr_file_publish(struct wr_fresh_file *fresh, const char *path, struct weir_error *error)
 {
+	wr_assert(fresh->table && path);
 	if (link_as(fresh, path) < 0)
 		return wr_error_errno(error, errno == EEXIST ? WEIR_EINVAL : WEIR_ESYS,
 				      "cannot name the table %s", path);
-	settle(fresh);
+	settle_fresh_file(fresh);
 	return 0;
 }
 
@@ -376,6 +375,7 @@ int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_e
 {
 	char next[600];
 
+	wr_assert(fresh->table && path);
 	snprintf(next, sizeof next, "%s.%ld", path, (long)getpid());
 	unlink(next);
 	if (link_as(fresh, next) < 0 || rename(next, path) < 0) {
@@ -383,7 +383,7 @@ int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_e
 		unlink(next);
 		return WEIR_ESYS;
 	}
-	settle(fresh);
+	settle_fresh_file(fresh);
 	return 0;
 }
 
@@ -392,5 +392,5 @@ void wr_file_abandon(struct wr_fresh_file *fresh)
 	weir_close(fresh->table);
 	fresh->table = NULL;
 	if (fresh->fd >= 0)
-		settle(fresh);
+		settle_fresh_file(fresh);
 }

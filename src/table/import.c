@@ -1,6 +1,6 @@
-/* Carrying keys from one table file to another: checkpoint, restore, resize. A key's tag names its
- * rows in a table of any size, so a cell is all there is to carry. What an operator said is carried
- * apart: it is in two cells, or in none. */
+/* Copies keys from one table file to another: checkpoint, restore, resize. A key's tag gives its
+ * rows in a table of any size, so that cells can be copied one by one. Overrides are copied
+ * separately, because each is in two cells. */
 #include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
@@ -12,11 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
-#define READ_TRIES 8 /* for a log that is being written all the time */
+#define READ_TRIES 8 /* for a log that is written all the time */
 
-/* The stamps of a log, oldest first, as they were at one moment. Returns their number. */
+/* Reads the stamps of a log, oldest first, as they were at one moment. Returns their number. */
 static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 {
 	for (int i = 0; i < READ_TRIES; i++) {
@@ -40,7 +41,7 @@ static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 	return 0;
 }
 
-/* Where the new table has no room for a ring, its log is counted by slots. */
+/* Counts the log by slots if the new table has no room for its ring. */
 static void import_brief(const struct wr_log_block *old, uint32_t slot, uint64_t now_ns,
 			 struct weir_state *log)
 {
@@ -51,7 +52,7 @@ static void import_brief(const struct wr_log_block *old, uint32_t slot, uint64_t
 		*log = (struct weir_state){wr_brief_s0(&brief), wr_brief_s1(&brief)};
 }
 
-/* Copies a ring into a block of the new table: its name there, or what can be kept of it. */
+/* Copies a ring into a block of the new table. Returns the block's name, or a brief log. */
 static void import_ring(struct weir_table *to, const struct weir_table *from,
 			const struct wr_cell *cell, uint64_t now_ns, struct weir_state *log)
 {
@@ -82,7 +83,7 @@ static void import_ring(struct weir_table *to, const struct weir_table *from,
 	free(stamps);
 }
 
-/* Layout 1 had the share of the limit in use, 0 … 254, or 255 for a refused key. */
+/* Layout 1 stored the share of the limit in use, 0 … 254, or 255 for a refused key. */
 static unsigned import_harm(const struct weir_table *from, struct wr_pair hot)
 {
 	unsigned harm = wr_hot_harm(hot);
@@ -109,13 +110,15 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
 	if (wr_hot_names_block(hot))
 		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
-	/* A block for this log may have cost this very cell its place: then it is not written. */
+	/* The block for this log may have evicted this very cell. Then the swap fails and nothing
+	 * is written. */
 	wr_pair_cas(&spot.cell->hot, &spot.hot,
 		    wr_hot_with(spot.hot, state.s0, state.s1, import_harm(from, hot)));
 }
 
 void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
+	wr_assert(to != from);
 	for (uint64_t r = 0; r < from->row_count; r++)
 		for (unsigned i = 0; i < WR_CELLS; i++)
 			import_cell(to, from, &from->rows[r].cell[i], now_s);
@@ -124,7 +127,7 @@ void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t no
 	wr_deferred_import(to, from);
 }
 
-/* A new file at `place` with what `from` holds. */
+/* Creates a file at `place` with the contents of `from`. */
 static int copy_table(struct weir_table *from, const struct wr_place *place,
 		      const struct wr_file_plan *plan, struct wr_fresh_file *fresh,
 		      struct weir_error *error)
@@ -136,7 +139,7 @@ static int copy_table(struct weir_table *from, const struct wr_place *place,
 	return rc;
 }
 
-/* Folder of a path, "." when it has none. */
+/* The folder of a path; "." if the path has none. */
 static int place_of_path(const char *path, struct wr_place *place, struct weir_error *error)
 {
 	const char *slash = strrchr(path, '/');
@@ -182,15 +185,16 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 	return rc;
 }
 
-/* The file that the table of the layout before has, at the same place: NAME.v1 for NAME.v2. */
+/* The path of the previous layout's file in the same folder: NAME.v1 for NAME.v2. */
 static void path_before(const struct wr_place *place, char path[sizeof place->path])
 {
 	memcpy(path, place->path, sizeof place->path);
 	path[strlen(path) - 1] = (char)('0' + WR_LAYOUT - 1);
 }
 
-/* What a new table begins with: a checkpoint, or the table of the layout before. WEIR_ENOENT:
- * nothing. A table of the layout before that cannot be read is none. */
+/* Opens the file that a new table starts from: a checkpoint, or the table of the previous layout.
+ * Returns WEIR_ENOENT if there is none. A table of the previous layout that cannot be read counts
+ * as none. */
 static int open_saved(const struct weir_opts *opts, const struct wr_place *place,
 		      struct weir_table **saved, struct weir_error *error)
 {
@@ -205,7 +209,7 @@ static int open_saved(const struct weir_opts *opts, const struct wr_place *place
 	return wr_file_open(before, true, saved, NULL) == 0 ? 0 : WEIR_ENOENT;
 }
 
-/* Makes the table a new one is to be: empty, or with what there is to begin with. */
+/* Creates a new table, empty or with the contents of open_saved(). */
 static int make_table(const struct weir_opts *opts, const struct wr_place *place,
 		      struct wr_fresh_file *fresh, struct weir_error *error)
 {
@@ -267,11 +271,11 @@ int weir_open(const struct weir_opts *opts, struct weir_table **table, struct we
 	return rc;
 }
 
-/* Gives the new table the old one's name. An operator writes to the old table and then looks
- * whether it was superseded; here it is the other way round. Either he is told to do it again, or
- * it is carried over. */
-static int supersede(struct weir_table *old, struct wr_fresh_file *fresh, const char *path,
-		     uint32_t now_s, struct weir_error *error)
+/* Gives the new table the name of the old one. An operator writes to the old table and then checks
+ * whether it was superseded; here the order is reversed. So either the operator is asked to repeat
+ * the change, or the change is carried over. */
+static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, const char *path,
+			   uint32_t now_s, struct weir_error *error)
 {
 	struct wr_control pauses = *fresh->table->control;
 	struct wr_override_list overrides;
@@ -314,7 +318,7 @@ int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error
 				     .secret = old->secret};
 	rc = copy_table(old, &place, &plan, &fresh, error);
 	if (rc == 0) {
-		rc = supersede(old, &fresh, place.path, wr_seconds(now_ns), error);
+		rc = supersede_table(old, &fresh, place.path, wr_seconds(now_ns), error);
 		wr_file_abandon(&fresh);
 	}
 	weir_close(old);

@@ -1,3 +1,4 @@
+/* weir_info(): counts the keys and the slab of a table by reading all of it. */
 #include "table/slab.h"
 #include "table/table.h"
 

@@ -25,7 +25,7 @@
  *   |  s0    | s1 version harm …    |            · override 1 · changes 2
  *   +--------+----------------------+
  *
- *   state EMPTY      nobody's. A file of zeros is a table of empty cells.
+ *   state EMPTY      no key's. A file of zeros is a table of empty cells.
  *   state TENTATIVE  claimed for the key whose tag stands in s0
  *   state LIVE       belongs to id's key if and only if both versions are the same
  *
@@ -56,11 +56,11 @@ enum wr_section {
 	WR_SECTION_LANES,     /* rule statistics in single-writer lanes: stats/stats.h */
 	WR_SECTION_HISTORY,   /* … per second and per minute: stats/history.h */
 	WR_SECTION_TOP,       /* hottest and most refused keys: stats/top.h */
-	WR_SECTION_LEASES,    /* units borrowed from a central store: store/lease.h */
+	WR_SECTION_LEASES,    /* units borrowed from Redis: store/lease.h */
 	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
 	WR_SECTION_OVERRIDES, /* struct wr_control, then struct wr_note[] */
-	WR_SECTION_DEFERRED,  /* keys with requests put off for later: table/deferred.h */
-	WR_SECTION_EXCHANGE,  /* own use of what nodes tell each other: store/exchange.h */
+	WR_SECTION_DEFERRED,  /* keys with deferred requests: table/deferred.h */
+	WR_SECTION_EXCHANGE,  /* own use of counters that nodes exchange: store/exchange.h */
 	WR_SECTIONS = 16,
 };
 
@@ -75,8 +75,8 @@ struct wr_header {
 	uint32_t header_bytes;
 	uint64_t file_bytes;
 	uint64_t created_ns;
-	uint64_t memory_bytes; /* what was asked for: keys and slab together */
-	uint64_t table_id[2];  /* random; names the holder of leases */
+	uint64_t memory_bytes; /* requested by the caller: keys and slab together */
+	uint64_t table_id[2];  /* random; identifies the holder of leases */
 	struct wr_extent sections[WR_SECTIONS];
 	uint8_t secret[WR_SECRET_BYTES];
 	uint64_t span_bytes;
@@ -85,9 +85,9 @@ struct wr_header {
 
 _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 
-/* X(field, what it counts): how a table lost state or refused for want of room. */
+/* X(field, meaning): how a table lost state or refused for lack of room. */
 #define WR_TALLIES(X)                                                                              \
-	X(expired, "cells of keys that were as good as new, taken for another key")                \
+	X(expired, "cells of expired keys, taken for another key")                                 \
 	X(evicted, "live keys forgotten, none of them refused: the table is too small")            \
 	X(evicted_refused, "refused keys forgotten, because all candidates had used more")         \
 	X(stolen, "claims of dead participants taken over")                                        \
@@ -98,15 +98,15 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 	X(override_evicted, "cells of bans and grants forgotten before their end")
 
 struct wr_tallies {
-	uint64_t superseded;   /* 1 when a resized table took the name over */
+	uint64_t superseded;   /* 1: a resized table has taken over the name */
 	uint32_t generation;   /* last one given to a block of the slab */
 	uint32_t cursor[16];   /* per size class: where to look for a block next */
 	uint32_t opened;       /* spans below this have a class */
-	uint64_t fleet;        /* nodes heard from 32 · when, in seconds 32; 0: never */
+	uint64_t fleet;        /* nodes that were heard from 32 · when, in seconds 32; 0: never */
 	uint32_t spans_of[16]; /* per size class: about how many spans it has */
-	uint32_t asked_s[16];  /* per size class: when a block was last asked for */
-	uint32_t draining;     /* number + 1 of a span that is being emptied */
-	uint32_t drain_cursor; /* span to look at next */
+	uint32_t asked_s[16];  /* per size class: when a block was last wanted */
+	uint32_t emptying;     /* number + 1 of a span that is being emptied */
+	uint32_t empty_cursor; /* span to look at next */
 	uint32_t spare[8];
 #define WR_TALLY_FIELD(field, text) uint64_t field;
 	WR_TALLIES(WR_TALLY_FIELD)
@@ -122,7 +122,7 @@ struct wr_cell {
 
 #define WR_CELLS 16u
 
-/* Blocks of the slab name their cell by 31 bits, and cells name their block by 32. */
+/* Blocks of the slab name their cell with 31 bits, and cells name their block with 32. */
 #define WR_ROWS_MAX (INT32_MAX / WR_CELLS)         /* 64 GiB less one row */
 #define WR_SLAB_MAX ((uint64_t)WR_BLOCK_MIN << 32) /* 256 GiB */
 
@@ -133,12 +133,12 @@ struct wr_row {
 _Static_assert(sizeof(struct wr_cell) == 32, "32 bytes for every algorithm");
 _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
-/* A block of the slab: the ring of one key's log. `word` is what a decision swaps:
+/* A block of the slab: the ring of one key's log. A decision swaps `word`:
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` says whose it is, and is swapped as one, so that a taken block always has its date:
+ * `tenure` names the owner, and is swapped as one, so that a taken block always has its date:
  *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
- * A block without an owner is garbage only after a while. The slot is the code of brief.h, for
- * whoever takes the block away; 0 where the log has to stay exact. */
+ * A block without an owner becomes garbage after a minute. The slot is the code of brief.h, for a
+ * participant that takes the block away; 0 if the log has to stay exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -155,17 +155,18 @@ _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 #define WR_PAUSES 64u
 #define WR_NOTE_TEXT 119u
 
-/* What an operator said about rules; notes about keys follow it. A section of zeros says nothing.
- * The word: 1 some names are paused, 2 everything is, above that the number of changes. It is
- * read for every decision and hardly ever written. */
+/* An operator's pauses of rules; the notes about keys follow. A section of zeros means none. The
+ * word: bit 0 some names are paused, bit 1 everything is, above that the number of changes. Every
+ * decision reads it, and it is rarely written. */
 struct wr_control {
 	_Alignas(64) uint64_t pausing;
 	uint64_t spare[7];
 	uint64_t paused[WR_PAUSES]; /* hashes of names; 0: free */
 };
 
-/* Whose override it is, for people to read: nothing depends on it. The head claims the note and has
- * the text's checksum, so a text half written or written over is known for what it is. */
+/* The rule and key of an override as text, for people to read. No decision depends on it. The head
+ * claims the note and holds the checksum of the text, so that a half written or overwritten text is
+ * detected. */
 struct wr_note {
 	struct wr_pair head; /* the key's tag, 0: free · when it was changed 32, checksum 32 */
 	uint8_t rule_len;
@@ -177,7 +178,7 @@ struct wr_note {
 _Static_assert(sizeof(struct wr_control) == 576, "a page has room for it and for some notes");
 _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 
-/* What a cell holds. 1 to 5 are the algorithms' own numbers (enum weir_algorithm). */
+/* The content of a cell. 1 to 5 are the numbers of the algorithms (enum weir_algorithm). */
 enum wr_cell_kind {
 	WR_KIND_RESET = 0,    /* s0 = when an operator reset the key, ns: store/override.c */
 	WR_KIND_LOG = 5,      /* s1 = 0: s0 = block of the slab 32 · its generation 32; else the
@@ -189,8 +190,8 @@ enum wr_cell_kind {
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
 
-/* harm: refused 1 · what forgetting the key would give away 7, on a logarithmic scale. A refused
- * key counts as much as one that is not and has used four times as much. */
+/* harm: refused 1 · the key's use on a logarithmic scale 7, which is the loss if the key is
+ * evicted. A refused key weighs as much as another that has used four times as much. */
 #define WR_HARM_MOST 127u
 #define WR_HARM_REFUSED 128u
 #define WR_HARM_REFUSED_WEIGHT 8u
@@ -216,7 +217,7 @@ static inline bool wr_hot_refused(struct wr_pair hot)
 	return wr_hot_harm(hot) & WR_HARM_REFUSED;
 }
 
-/* What eviction compares. */
+/* The weight that eviction compares. */
 static inline unsigned wr_hot_weight(struct wr_pair hot)
 {
 	unsigned harm = wr_hot_harm(hot);
@@ -234,21 +235,21 @@ static inline unsigned wr_hot_state(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 59) & 3;
 }
 
-/* Whether the cell is a log's that has a ring: s0 is its name. */
+/* Whether the cell belongs to a log with a ring. s0 is then the name of its block. */
 static inline bool wr_hot_names_block(struct wr_pair hot)
 {
 	return wr_hot_state(hot) == WR_LIVE && wr_hot_kind(hot) == WR_KIND_LOG &&
 	       wr_hot_s1(hot) == 0 && hot.lo != 0;
 }
 
-/* Whether the key has an override, a cell of its own. */
+/* Whether the key has an override, which is in another cell. */
 static inline bool wr_hot_override(struct wr_pair hot)
 {
 	return hot.hi >> 61 & 1;
 }
 
-/* The same and a count of changes, which comes round after four: a ban that replaces another one is
- * a change of the key's cell too. */
+/* The same bit with a count of changes, which wraps after four: a ban that replaces another one
+ * changes the key's cell too. */
 static inline unsigned wr_hot_changes(struct wr_pair hot)
 {
 	return (unsigned)(hot.hi >> 61);
@@ -278,14 +279,14 @@ static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32
 	return next;
 }
 
-/* The same cell with an override that is new, or another than before. */
+/* The same cell with a new override, or a changed one. */
 static inline struct wr_pair wr_hot_overridden(struct wr_pair hot)
 {
 	hot.hi = (hot.hi | 1ull << 61) + (1ull << 62);
 	return hot;
 }
 
-/* … and with none. */
+/* … and without an override. */
 static inline struct wr_pair wr_hot_free(struct wr_pair hot)
 {
 	hot.hi &= ~(1ull << 61);
@@ -302,7 +303,7 @@ static inline uint16_t wr_id_version(struct wr_pair id)
 	return (uint16_t)(id.hi >> 32);
 }
 
-/* The id of a key that takes over a cell; the hints in it are others' and stay. */
+/* The id of a key that takes over a cell. The hints in it belong to other keys and stay. */
 static inline struct wr_pair wr_id(struct wr_key key, uint16_t version, struct wr_pair before)
 {
 	struct wr_pair id = {key.tag, (before.hi & 0xffff000000000000u) | (uint64_t)version << 32};

@@ -1,14 +1,17 @@
+/* Notes: the rule and the key of an override as text. Written by operators' commands, read when
+ * overrides are listed. */
 #include "table/note.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "table/override.h"
 
-#define PROBES 16u /* places a note may be in */
+#define PROBES 16u /* slots that a note may be in */
 #define WORDS ((sizeof(struct wr_note) - sizeof(struct wr_pair)) / 8)
 
-/* A note's text as words, which is how it is read and written: never half of one. */
-union text {
+/* The text of a note as words. It is read and written word by word. */
+union note_text {
 	uint64_t words[WORDS];
 	struct {
 		uint8_t rule_len, key_len;
@@ -21,7 +24,7 @@ static uint64_t *words_of(struct wr_note *note)
 	return (uint64_t *)&note->rule_len;
 }
 
-static struct wr_note *place(const struct weir_table *table, struct wr_key key, unsigned probe)
+static struct wr_note *note_at(const struct weir_table *table, struct wr_key key, unsigned probe)
 {
 	return &table->notes[(key.tag + probe) % table->note_count];
 }
@@ -31,10 +34,10 @@ static unsigned probes_in(const struct weir_table *table)
 	return table->note_count < PROBES ? table->note_count : PROBES;
 }
 
-static struct wr_note *find(const struct weir_table *table, struct wr_key key)
+static struct wr_note *find_note(const struct weir_table *table, struct wr_key key)
 {
 	for (unsigned i = 0; i < probes_in(table); i++) {
-		struct wr_note *note = place(table, key, i);
+		struct wr_note *note = note_at(table, key, i);
 
 		if (__atomic_load_n(&note->head.lo, __ATOMIC_ACQUIRE) == key.tag)
 			return note;
@@ -42,13 +45,14 @@ static struct wr_note *find(const struct weir_table *table, struct wr_key key)
 	return NULL;
 }
 
-/* The key's own, a free one, or one whose override has ended. NULL: none. */
+/* Returns the key's own note, a free one, or one whose override has ended; NULL if there is none.
+ */
 static struct wr_note *find_room(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
-	struct wr_note *room = find(table, key);
+	struct wr_note *room = find_note(table, key);
 
 	for (unsigned i = 0; !room && i < probes_in(table); i++) {
-		struct wr_note *note = place(table, key, i);
+		struct wr_note *note = note_at(table, key, i);
 		struct wr_key other = {__atomic_load_n(&note->head.lo, __ATOMIC_ACQUIRE)};
 
 		if (other.tag == 0 || !wr_override_any(wr_override_find(table, other, now_s)))
@@ -57,12 +61,12 @@ static struct wr_note *find_room(struct weir_table *table, struct wr_key key, ui
 	return room;
 }
 
-static uint32_t checksum(const union text *text)
+static uint32_t text_checksum(const union note_text *text)
 {
 	return (uint32_t)XXH3_64bits(text->words, sizeof text->words);
 }
 
-static uint8_t cut(size_t len)
+static uint8_t cut_text(size_t len)
 {
 	return (uint8_t)(len < WR_NOTE_TEXT ? len : WR_NOTE_TEXT);
 }
@@ -70,8 +74,9 @@ static uint8_t cut(size_t len)
 void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
 		  size_t key_len, uint32_t now_s)
 {
+	wr_assert((rule || rule_len == 0) && (key || key_len == 0));
 	*text = (struct wr_text_note){
-		.changed_s = now_s, .rule_len = cut(rule_len), .key_len = cut(key_len)};
+		.changed_s = now_s, .rule_len = cut_text(rule_len), .key_len = cut_text(key_len)};
 	if (rule_len)
 		memcpy(text->rule, rule, text->rule_len);
 	if (key_len)
@@ -81,8 +86,9 @@ void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, 
 void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
 		   uint32_t now_s)
 {
+	wr_assert(table && text);
 	struct wr_note *note = find_room(table, key, now_s);
-	union text next = {{0}};
+	union note_text next = {{0}};
 	struct wr_pair seen, head;
 
 	if (!note || key.tag == 0)
@@ -92,35 +98,35 @@ void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_
 	memcpy(next.part.rule, text->rule, sizeof next.part.rule);
 	memcpy(next.part.key, text->key, sizeof next.part.key);
 	seen = wr_pair_load(&note->head);
-	head = (struct wr_pair){key.tag, (uint64_t)text->changed_s << 32 | checksum(&next)};
+	head = (struct wr_pair){key.tag, (uint64_t)text->changed_s << 32 | text_checksum(&next)};
 	if (!wr_pair_cas(&note->head, &seen, head))
-		return; /* another one's by now: his text is as good */
+		return; /* another operator has changed it since; that text is as good */
 	for (size_t i = 0; i < WORDS; i++)
 		__atomic_store_n(&words_of(note)[i], next.words[i], __ATOMIC_RELEASE);
 }
 
 bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_text_note *text)
 {
-	struct wr_note *note = find(table, key);
+	struct wr_note *note = find_note(table, key);
 	struct wr_pair head;
-	union text seen;
+	union note_text seen;
 
 	if (!note)
 		return false;
 	head = wr_pair_load(&note->head);
 	for (size_t i = 0; i < WORDS; i++)
 		seen.words[i] = __atomic_load_n(&words_of(note)[i], __ATOMIC_ACQUIRE);
-	if (head.lo != key.tag || (uint32_t)head.hi != checksum(&seen))
+	if (head.lo != key.tag || (uint32_t)head.hi != text_checksum(&seen))
 		return false;
-	wr_note_text(text, seen.part.rule, cut(seen.part.rule_len), seen.part.key,
-		     cut(seen.part.key_len), (uint32_t)(head.hi >> 32));
+	wr_note_text(text, seen.part.rule, cut_text(seen.part.rule_len), seen.part.key,
+		     cut_text(seen.part.key_len), (uint32_t)(head.hi >> 32));
 	return true;
 }
 
-/* The text goes first: it is a client's. */
+/* The text is cleared first, because it contains a client's key. */
 void wr_note_forget(struct weir_table *table, struct wr_key key)
 {
-	struct wr_note *note = find(table, key);
+	struct wr_note *note = find_note(table, key);
 	struct wr_pair seen, none = {0};
 
 	if (!note)

@@ -1,5 +1,5 @@
-/* Notes: whose an override is, in words. A table knows keys by their hash alone; an operator wants
- * to read what he banned. Nothing but weir_control_overrides looks at them. */
+/* Notes: the rule and key of an override as text. A table stores only hashes of keys, but an
+ * operator wants to read which key was banned. Only weir_control_overrides() reads them. */
 #ifndef WR_TABLE_NOTE_H
 #define WR_TABLE_NOTE_H
 
@@ -13,11 +13,11 @@ struct wr_text_note {
 	char key[WR_NOTE_TEXT];
 };
 
-/* Texts of any length are cut. */
+/* A text that is too long is cut. */
 void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
 		  size_t key_len, uint32_t now_s);
 
-/* Notes it, if there is room: a free place, or that of an override that has ended. */
+/* Writes the note if there is room: a free slot, or that of an override that has ended. */
 void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
 		   uint32_t now_s);
 

@@ -1,5 +1,7 @@
+/* Writes, reads and ends overrides of keys; store/override.c applies them to limits. */
 #include "table/override.h"
 
+#include "base/assert.h"
 #include "table/note.h"
 
 static struct wr_override content_of(struct wr_pair hot)
@@ -15,7 +17,7 @@ static struct wr_pair hot_with(struct wr_pair hot, struct wr_override override)
 			   override.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 }
 
-/* Without the parts whose time is over. */
+/* The override without the parts that have ended. */
 static struct wr_override still_in_force(struct wr_override override, uint32_t now_s)
 {
 	if (override.banned_until_s <= now_s)
@@ -31,7 +33,7 @@ static uint32_t end_of(struct wr_override override)
 								  : override.granted_until_s;
 }
 
-static bool find(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
+static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
 {
 	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
 }
@@ -41,7 +43,8 @@ struct wr_override wr_override_read(struct weir_table *table, struct wr_key key,
 	struct wr_override none = {0};
 	struct wr_spot spot;
 
-	if (!find(table, wr_override_key(key), &spot) || wr_hot_kind(spot.hot) != WR_KIND_OVERRIDE)
+	if (!find_cell(table, wr_override_key(key), &spot) ||
+	    wr_hot_kind(spot.hot) != WR_KIND_OVERRIDE)
 		return none;
 	return still_in_force(content_of(spot.hot), now_s);
 }
@@ -51,13 +54,13 @@ struct wr_override wr_override_find(struct weir_table *table, struct wr_key key,
 	struct wr_override none = {0};
 	struct wr_spot spot;
 
-	if (!find(table, key, &spot) || !wr_hot_override(spot.hot))
+	if (!find_cell(table, key, &spot) || !wr_hot_override(spot.hot))
 		return none;
 	return wr_override_read(table, key, now_s);
 }
 
-static struct wr_override changed(struct wr_override override,
-				  const struct wr_override_change *change, uint32_t now_s)
+static struct wr_override apply_change(struct wr_override override,
+				       const struct wr_override_change *change, uint32_t now_s)
 {
 	if (change->ban)
 		override.banned_until_s = change->to.banned_until_s;
@@ -68,26 +71,27 @@ static struct wr_override changed(struct wr_override override,
 	return still_in_force(override, now_s);
 }
 
-/* The first of the two writes. Nothing is written, nor a cell made, to lift what is not there. */
+/* The first of the two writes. To lift an override that does not exist, nothing is written and no
+ * cell is made. */
 static struct wr_override write_content(struct weir_table *table, struct wr_key key,
 					const struct wr_override_change *change, uint32_t now_s)
 {
-	struct wr_override next = changed((struct wr_override){0}, change, now_s);
+	struct wr_override next = apply_change((struct wr_override){0}, change, now_s);
 	struct wr_spot spot;
 
 	do {
 		if (wr_override_any(next))
 			wr_table_claim(table, key, WR_KIND_OVERRIDE, now_s, &spot);
-		else if (!find(table, key, &spot))
+		else if (!find_cell(table, key, &spot))
 			return next;
-		next = changed(content_of(spot.hot), change, now_s);
+		next = apply_change(content_of(spot.hot), change, now_s);
 		wr_cell_raise_fresh_s(spot.cell, end_of(next));
 	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot_with(spot.hot, next)));
 	return next;
 }
 
-/* The second. It changes the cell even if the bit is set already, so that whoever is about to take
- * the bit away, or to take from the key on the strength of the last override, fails. */
+/* The second write. It changes the cell even if the bit is set already. A participant that is about
+ * to clear the bit, or to take from the key under the last override, then fails. */
 static void set_bit(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t end_s,
 		    uint32_t now_s)
 {
@@ -110,6 +114,7 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 {
 	struct wr_override now = write_content(table, wr_override_key(key), change, now_s);
 
+	wr_assert(change->ban || change->grant);
 	if (wr_override_any(now))
 		set_bit(table, key, kind, end_of(now), now_s);
 	else
@@ -117,8 +122,8 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 	return now;
 }
 
-/* The cell without the bit. One whose key has taken nothing was made for the override, or might as
- * well have been: it is given back, as nothing else would before the override's end. */
+/* The cell without the bit. If the key has taken nothing, the cell was made for the override and is
+ * freed, since nothing else would free it before the override's end. */
 static struct wr_pair without_bit(struct wr_pair hot)
 {
 	if (hot.lo == 0 && wr_hot_s1(hot) == 0)
@@ -126,15 +131,15 @@ static struct wr_pair without_bit(struct wr_pair hot)
 	return wr_hot_free(hot);
 }
 
-/* The cell is read before the override: one that was made since then has changed the cell. Should
- * it have been changed so often meanwhile that the count came round, the bit is set again. */
+/* The cell is read before the override, so that a new override has changed the cell. If the count
+ * of changes wrapped meanwhile, the bit is set again. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override again;
 	struct wr_spot spot;
 
 	do
-		if (!find(table, key, &spot) || !wr_hot_override(spot.hot) ||
+		if (!find_cell(table, key, &spot) || !wr_hot_override(spot.hot) ||
 		    wr_override_any(wr_override_read(table, key, now_s)))
 			return;
 	while (!wr_pair_cas(&spot.cell->hot, &spot.hot, without_bit(spot.hot)));
@@ -143,7 +148,7 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 		set_bit(table, key, wr_hot_kind(spot.hot), end_of(again), now_s);
 }
 
-/* The key whose override a cell is. */
+/* Whether a cell holds an override; *key is then the key it is for. */
 static bool is_override(const struct wr_cell *cell, struct wr_key *key)
 {
 	struct wr_pair id = wr_pair_load(&cell->id);

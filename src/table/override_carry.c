@@ -1,24 +1,26 @@
-/* Overrides on their way to another table file. */
+/* Copies overrides from one table file to another; called by import.c. */
 #include "table/override.h"
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "table/note.h"
 
 struct journey {
 	struct weir_table *to, *from;
-	const struct wr_override_list *list; /* what has gone before; NULL: nothing */
+	const struct wr_override_list *list; /* overrides copied before; NULL: none */
 	uint32_t now_s;
 };
 
-static bool same(struct wr_override a, struct wr_override b)
+static bool is_same(struct wr_override a, struct wr_override b)
 {
 	return a.banned_until_s == b.banned_until_s && a.granted_until_s == b.granted_until_s &&
 	       a.granted == b.granted;
 }
 
-/* The key's cell there is of the kind it has here. */
-static void carry(const struct journey *journey, struct wr_key key, struct wr_override override)
+/* The key's cell in `to` gets the kind that it has in `from`. */
+static void carry_override(const struct journey *journey, struct wr_key key,
+			   struct wr_override override)
 {
 	struct wr_override_change change = {.ban = true, .grant = true, .to = override};
 	struct weir_table *to = journey->to, *from = journey->from;
@@ -31,7 +33,7 @@ static void carry(const struct journey *journey, struct wr_key key, struct wr_ov
 		return;
 	}
 	if (!wr_table_find(from, key, &spot))
-		return; /* gone since then, and its override with it */
+		return; /* evicted since then, and its override with it */
 	wr_override_change(to, key, wr_hot_kind(spot.hot), &change, journey->now_s);
 	if (wr_note_read(from, key, &text))
 		wr_note_write(to, key, &text, journey->now_s);
@@ -55,7 +57,7 @@ static int carry_new(void *context, struct wr_key key, struct wr_override overri
 	    bsearch(&wanted, list->items, list->count, sizeof wanted, by_tag))
 		return 0;
 	if (!wr_override_any(wr_override_find(journey->to, key, journey->now_s)))
-		carry(journey, key, override);
+		carry_override(journey, key, override);
 	return 0;
 }
 
@@ -63,10 +65,11 @@ void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_
 {
 	struct journey journey = {.to = to, .from = from, .now_s = now_s};
 
+	wr_assert(to != from);
 	wr_overrides_each(from, now_s, carry_new, &journey);
 }
 
-static int collect(void *context, struct wr_key key, struct wr_override override)
+static int collect_item(void *context, struct wr_key key, struct wr_override override)
 {
 	struct wr_override_list *list = context;
 
@@ -86,7 +89,7 @@ static int collect(void *context, struct wr_key key, struct wr_override override
 bool wr_overrides_collect(struct weir_table *table, uint32_t now_s, struct wr_override_list *list)
 {
 	*list = (struct wr_override_list){0};
-	if (wr_overrides_each(table, now_s, collect, list) != 0)
+	if (wr_overrides_each(table, now_s, collect_item, list) != 0)
 		return false;
 	if (list->count)
 		qsort(list->items, list->count, sizeof *list->items, by_tag);
@@ -98,13 +101,14 @@ void wr_overrides_hand_over(struct weir_table *to, struct weir_table *from,
 {
 	struct journey journey = {to, from, list, now_s};
 
+	wr_assert(to != from && list);
 	for (size_t i = 0; i < list->count; i++) {
 		struct wr_key key = list->items[i].key;
 		struct wr_override then = list->items[i].override;
 		struct wr_override now = wr_override_find(from, key, now_s);
 
-		if (!same(now, then) && same(wr_override_find(to, key, now_s), then))
-			carry(&journey, key, now);
+		if (!is_same(now, then) && is_same(wr_override_find(to, key, now_s), then))
+			carry_override(&journey, key, now);
 	}
 	wr_overrides_each(from, now_s, carry_new, &journey);
 }

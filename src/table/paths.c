@@ -1,3 +1,4 @@
+/* Finds the folder and the file of a table, and checks who owns them. */
 #include "table/table.h"
 #include "table/paths.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define SYSTEM_DIR WR_SYSTEM_DIR
@@ -53,7 +55,7 @@ static int set_path(struct wr_place *place, const char *dir, const char *prefix,
 	return 0;
 }
 
-/* Files that root makes in /run/weir are the service's, when there is that user. */
+/* Root gives the files it makes in /run/weir to the service's user, if that user exists. */
 static void share_with_service(struct wr_place *place)
 {
 	if (geteuid() == 0 && strcmp(place->dir, SYSTEM_DIR) == 0 &&
@@ -61,7 +63,7 @@ static void share_with_service(struct wr_place *place)
 		place->mode = 0660;
 }
 
-/* Only root makes the folder. */
+/* Only root creates the folder. */
 static bool try_system(const char *name, bool make, struct wr_place *place,
 		       struct weir_error *error)
 {
@@ -98,6 +100,7 @@ int wr_place_find(const char *dir, const char *name, bool make, struct wr_place 
 {
 	char prefix[32];
 
+	wr_assert(place);
 	if (!name)
 		name = "default";
 	if (!name_ok(name))
@@ -132,8 +135,8 @@ int wr_place_check(const char *path, const struct stat *st, struct weir_error *e
 		return wr_error(error, WEIR_EACCESS, "%s is not a regular file", path);
 	if (st->st_uid != geteuid() && st->st_uid != 0 && !(user && st->st_uid == uid))
 		return wr_error(error, WEIR_EACCESS,
-				"%s belongs to user %u, who is neither this one nor root nor weir",
-				path, (unsigned)st->st_uid);
+				"%s belongs to user %u, not to this user, root or weir", path,
+				(unsigned)st->st_uid);
 	if (st->st_mode & 07)
 		return wr_error(error, WEIR_EACCESS,
 				"%s has mode %04o: others must not reach it, try chmod o= on it",

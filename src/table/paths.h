@@ -1,4 +1,4 @@
-/* Where a table's file lives and who may use it. */
+/* The folder and the file of a table, and their access rights. */
 #ifndef WR_TABLE_PATHS_H
 #define WR_TABLE_PATHS_H
 
@@ -8,29 +8,29 @@
 
 #include <weir/weir.h>
 
-#define WR_SYSTEM_DIR "/run/weir" /* of tables that root or weir makes */
+#define WR_SYSTEM_DIR "/run/weir" /* folder of tables that root or the user weir makes */
 
 struct wr_place {
 	char dir[400];
 	char path[512];
-	uid_t owner; /* of a file made here */
+	uid_t owner; /* owner of a file made here */
 	gid_t group;
 	mode_t mode;
 };
 
-/* The place of a table: `dir` if given, else the first that fits of /run/weir,
- * $XDG_RUNTIME_DIR/weir and /dev/shm. An existing table decides over a place that could hold a new
- * one. `make` creates the folder. WEIR_ENAME, WEIR_ESYS. */
+/* Finds the folder and the path of a table: `dir` if given, else the first usable one of /run/weir,
+ * $XDG_RUNTIME_DIR/weir and /dev/shm. A folder where the table exists is preferred to one where it
+ * could be created. `make` creates the folder. Returns 0, WEIR_ENAME or WEIR_ESYS. */
 int wr_place_find(const char *dir, const char *name, bool make, struct wr_place *place,
 		  struct weir_error *error);
 
 #define WR_PLACE_ADMIN 520
 
-/* The path of the Unix socket for the admin API of services on this table: beside its file. */
+/* The path of the Unix socket for the admin API of services on this table, in the same folder. */
 void wr_place_admin(const struct wr_place *place, char path[WR_PLACE_ADMIN]);
 
-/* Whether a table file may be trusted: a regular file of this user, root or weir, closed to
- * others. WEIR_EACCESS. */
+/* Returns 0 if a table file can be trusted: a regular file of this user, root or weir that others
+ * can neither read nor write. Otherwise WEIR_EACCESS. */
 int wr_place_check(const char *path, const struct stat *st, struct weir_error *error);
 
 #endif

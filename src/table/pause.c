@@ -1,4 +1,7 @@
+/* Pauses of rules in the table. Operators' commands write them; each decision reads the word. */
 #include "table/pause.h"
+
+#include "base/assert.h"
 
 static bool swap_word(struct weir_table *table, uint64_t *seen, uint64_t flags)
 {
@@ -18,7 +21,8 @@ static uint64_t load_hash(const struct weir_table *table, unsigned i)
 	return __atomic_load_n(&table->control->paused[i], __ATOMIC_ACQUIRE);
 }
 
-/* Changes the word even if it says so already: whoever is about to lower it has to look again. */
+/* Changes the word even if the bit is set, so that a participant about to clear it has to check
+ * again. */
 static void raise_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);
@@ -52,7 +56,7 @@ bool wr_pause_has(const struct weir_table *table, uint64_t hash)
 	return false;
 }
 
-static bool insert(struct weir_table *table, uint64_t hash)
+static bool insert_hash(struct weir_table *table, uint64_t hash)
 {
 	for (unsigned i = 0; i < WR_PAUSES; i++) {
 		uint64_t none = 0;
@@ -64,13 +68,15 @@ static bool insert(struct weir_table *table, uint64_t hash)
 	return false;
 }
 
-/* Two who add one name at once may add it twice; dropping it takes both. */
+/* Two participants that add a name at the same time may add it twice. wr_pause_drop removes both.
+ */
 bool wr_pause_add(struct weir_table *table, uint64_t hash)
 {
 	bool there;
 
+	wr_assert(hash != 0); /* 0 marks a free slot */
 	raise_word(table);
-	there = wr_pause_has(table, hash) || insert(table, hash);
+	there = wr_pause_has(table, hash) || insert_hash(table, hash);
 	if (there)
 		raise_word(table);
 	else
@@ -108,10 +114,11 @@ void wr_pauses_import(struct weir_table *to, const struct weir_table *from)
 {
 	static const struct wr_control nothing;
 
+	wr_assert(to != from);
 	wr_pauses_hand_over(to, from, &nothing);
 }
 
-static bool had(const struct wr_control *then, uint64_t hash)
+static bool had_hash(const struct wr_control *then, uint64_t hash)
 {
 	for (unsigned i = 0; i < WR_PAUSES; i++)
 		if (then->paused[i] == hash)
@@ -130,7 +137,7 @@ void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 	for (unsigned i = 0; i < WR_PAUSES; i++) {
 		uint64_t hash = load_hash(from, i);
 
-		if (hash && !had(then, hash))
+		if (hash && !had_hash(then, hash))
 			wr_pause_add(to, hash);
 	}
 	if (all != (then->pausing & WR_PAUSING_ALL))

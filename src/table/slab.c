@@ -1,11 +1,13 @@
+/* Takes, finds and frees blocks of the slab for sliding window logs. */
 #include "table/slab.h"
 
+#include "base/assert.h"
 #include "table/span.h"
 
 #define PROBES 16u     /* blocks looked at behind the last one taken */
-#define JUMPS 12u      /* other places looked at before a span is opened or emptied … */
+#define JUMPS 12u      /* other positions looked at before a span is opened or emptied … */
 #define PROBES_JUMP 4u /* … and blocks at each */
-#define TRIES 4u       /* blocks that others may be faster with */
+#define TRIES 4u       /* blocks that other participants may take first */
 
 static uint32_t class_stamps(unsigned class)
 {
@@ -77,7 +79,7 @@ uint64_t wr_slab_used(const struct weir_table *table)
 	return used;
 }
 
-/* Gives a block back if it is held as `held`. */
+/* Frees a block if its tenure is `held`. */
 static void set_free(struct wr_block *block, struct wr_pair held)
 {
 	struct wr_pair free_now = {held.lo & ~WR_TAKEN & ~(uint64_t)WR_NO_CELL, held.hi};
@@ -104,10 +106,10 @@ struct bargain {
 	uint32_t span;
 };
 
-/* The cheapest of `best` and of `probes` blocks of a class from number `nth` on. Stops at the first
- * that costs nothing. */
-static void probe(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
-		  uint32_t nth, unsigned probes, uint32_t now_s, struct bargain *best)
+/* Compares `best` with `probes` blocks of a class from number `nth` on and keeps the cheapest.
+ * Stops at the first one that is free. */
+static void probe_blocks(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
+			 uint32_t nth, unsigned probes, uint32_t now_s, struct bargain *best)
 {
 	struct wr_walk walk = wr_span_walk(table, class, nth);
 
@@ -129,11 +131,11 @@ static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish
 {
 	uint32_t nth = __atomic_fetch_add(&table->tallies->cursor[class], 1, __ATOMIC_RELAXED);
 
-	probe(table, wish, class, nth, PROBES, now_s, best);
+	probe_blocks(table, wish, class, nth, PROBES, now_s, best);
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Blocks elsewhere: what is free usually lies together. */
+/* Tries other positions in the slab: free blocks usually lie together. */
 static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish *wish,
 			    unsigned class, uint32_t now_s, struct bargain *best)
 {
@@ -142,13 +144,13 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 
 	for (unsigned i = 0; i < JUMPS && best->victim.price > WR_PRICE_EXPIRED; i++) {
 		nth = (nth ^ nth >> 15) * 0x2c1b3c6du + 0x9e3779b9u;
-		probe(table, wish, class, nth >> 3, PROBES_JUMP, now_s, best);
+		probe_blocks(table, wish, class, nth >> 3, PROBES_JUMP, now_s, best);
 	}
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* A block of the class at the best price there is. Opening a span and emptying one come before a
- * live log becomes brief. */
+/* Finds the cheapest block of the class. A span is opened or emptied before a live log becomes
+ * brief. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {
@@ -160,7 +162,7 @@ static struct bargain find_bargain(struct weir_table *table, const struct wr_sla
 	if (!probe_next(table, wish, class, now_s, &best) &&
 	    !probe_elsewhere(table, wish, class, now_s, &best) &&
 	    (wr_span_open(table, class) ||
-	     wr_span_drain(table, class, best.victim.price < most ? best.victim.price : most,
+	     wr_span_empty(table, class, best.victim.price < most ? best.victim.price : most,
 			   now_ns)))
 		probe_next(table, wish, class, now_s, &best);
 	if (best.victim.price >= most)
@@ -196,6 +198,7 @@ bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uin
 {
 	unsigned class = class_for(wish->stamps);
 
+	wr_assert(wish->cell);
 	if (wish->stamps > wr_slab_max_stamps(table))
 		return false;
 	for (unsigned tries = 0; tries < TRIES; tries++) {
@@ -251,7 +254,7 @@ static uint64_t stamp_of(const struct wr_log_block *log, const struct wr_log_wor
 	return stamp < word->newest_ns ? stamp : word->newest_ns;
 }
 
-/* How many entries are older than that. */
+/* The number of entries older than a time. */
 static uint32_t older_than(const struct wr_log_block *log, const struct wr_log_word *word,
 			   uint64_t then_ns)
 {

@@ -1,12 +1,13 @@
 /* Blocks for the stamps of sliding window logs, from a bounded part of the table.
  *
- * The slab is cut into spans (span.h), a span into blocks of one size class: 64 << class bytes, of
- * which 32 are the header. A block is *taken* by swapping its tenure word, with a generation nobody
- * had before, and belongs to the cell that points to it with that generation. A taken block that no
- * cell points to is one in preparation, or garbage left by a participant that died: after a minute
- * it is garbage. So nothing leaks for good and no list of free blocks can be broken.
+ * The slab is cut into spans (span.h), and a span into blocks of one size class: 64 << class bytes,
+ * of which 32 are the header. A participant takes a block by swapping its tenure, with a generation
+ * that was never used before. The block belongs to the cell that points to it with that generation.
+ * A taken block that no cell points to is in preparation, or garbage of a participant that died:
+ * after a minute it is garbage. So no block is lost for good, and there is no list of free blocks
+ * that could be broken.
  *
- * A live log whose block is taken away is not forgotten: its cell counts on by thirds of the period
+ * A live log whose block is taken away is not lost: its cell counts on by thirds of the period
  * (brief.h). */
 #ifndef WR_TABLE_SLAB_H
 #define WR_TABLE_SLAB_H
@@ -14,43 +15,44 @@
 #include "table/brief.h"
 #include "table/table.h"
 
-/* A block and how it is named in a cell: block number 32 · generation 32. 0 names none. */
+/* A block and its name in a cell: block number 32 · generation 32. 0 is no name. */
 struct wr_log_block {
 	struct wr_block *block;
 	uint64_t name;
 	uint32_t capacity; /* stamps */
 };
 
-#define WR_WEIGHT_ALL 500u /* may have any block that is not of a log that has to stay exact */
+#define WR_WEIGHT_ALL 500u /* any block, except that of a log that has to stay exact */
 
-/* What is asked of the slab. */
+/* A request for a block. */
 struct wr_slab_wish {
-	const struct wr_cell *cell; /* of the log's key */
+	const struct wr_cell *cell; /* the cell of the log's key */
 	uint32_t stamps;            /* at least */
-	uint32_t slot;              /* brief.h; 0: the log has to stay exact, and nobody takes its
-				       block away while it is live */
-	unsigned weight;            /* only logs of keys that weigh less become brief for it */
+	uint32_t slot;   /* brief.h; 0: the log has to stay exact, and its block is not taken away
+			    while it is live */
+	unsigned weight; /* only logs of keys that weigh less become brief for it */
 };
 
-/* Takes a block. Its word is empty, with its generation. Prefers free blocks, then those of keys as
- * good as new, then those of live keys that weigh least. Looks at a bounded number of blocks.
- * False: no room was found. */
+/* Takes a block. Its word is empty and has its generation. Prefers free blocks, then those of
+ * expired keys, then those of live keys with the least weight. Looks at a bounded number of blocks.
+ * Returns false if it found no room. */
 bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uint64_t now_ns,
 		  struct wr_log_block *taken);
 
-/* Gives a block back if it still is of that generation. */
+/* Frees a block if it still has that generation. */
 void wr_slab_release(struct weir_table *table, uint64_t name);
 
-/* The block of a name. False when the name is nonsense or the block has gone to someone else. */
+/* Finds the block of a name. Returns false if the name is invalid or the block has another owner.
+ */
 bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_block *found);
 
-/* Largest number of stamps a block of this table holds. */
+/* The largest number of stamps that a block of this table holds. */
 uint32_t wr_slab_max_stamps(const struct weir_table *table);
 
-/* Bytes in blocks taken for a key. Reads the whole slab's headers. */
+/* Bytes in blocks taken for a key. Reads all headers of the slab. */
 uint64_t wr_slab_used(const struct weir_table *table);
 
-/* The word of a block. */
+/* The fields of a block's word. */
 struct wr_log_word {
 	uint64_t newest_ns;
 	uint32_t head, count, pending;
@@ -82,8 +84,8 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
 	return pair;
 }
 
-/* Seals the word, if it is still `*word` and of the name's generation: nobody appends any more.
- * *word becomes the sealed one. True also when it was sealed. */
+/* Seals the word if it is still `*word` and has the name's generation, so that no entry is appended
+ * any more. *word becomes the sealed one. Returns true also if it was sealed already. */
 bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
 /* Whether the block is held under the name's generation. */
@@ -93,18 +95,18 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 	       ((name & 0xffffffff) << 1 | 1);
 }
 
-/* Seals the ring of a key that looks as good as new, before it is forgotten. An append promises the
- * cell more time first, so a promise that the caller does not find afterwards is not made for an
- * admitted request any more. True also when the name has no ring. False: there was an append. */
+/* Seals the ring of a key that looks expired, before the key is evicted. An append raises the
+ * cell's expiry first. So if the caller does not find a raised expiry afterwards, no later append
+ * admits a request. Returns true also if the name has no ring, and false if there was an append. */
 bool wr_log_retire(struct weir_table *table, uint64_t name);
 
-/* Counts a sealed log by slots, as of now. False when word and ring do not fit each other. */
+/* Counts a sealed log by slots, as of now. Returns false if word and ring are inconsistent. */
 bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
 		  uint64_t now_ns, struct wr_brief *brief);
 
-/* Puts a stamp into a slot on behalf of whoever owns the block while its word is `word`. Safe for
- * helpers of any age: a slot changes only from the value it had while the word was still that.
- * False when the word has changed. */
+/* Writes a stamp into a slot for the owner of the block, while its word is `word`. Helpers may be
+ * late: a slot changes only from the value that it had while the word was still the same. Returns
+ * false if the word has changed. */
 bool wr_block_put(struct wr_block *block, struct wr_pair word, uint32_t slot, uint64_t stamp_ns);
 
 #endif

@@ -1,9 +1,13 @@
+/* Cuts spans of the slab into blocks, walks over the blocks of a class, and empties spans for
+ * another class. Called by slab.c. */
 #include "table/span.h"
+
+#include "base/assert.h"
 
 #define SPANS_LOOKED_AT 64u /* words read to find a span of a class */
 #define SAMPLE 16u          /* blocks of a span that are looked at to price it */
-#define DRAIN_STEP 128u     /* blocks emptied by one participant at a time */
-#define IDLE_S 60u          /* a class nobody asked for as long may lose its last span */
+#define EMPTY_STEP 128u     /* blocks that one participant empties at a time */
+#define IDLE_S 60u /* a class without a request for so many seconds may lose its last span */
 
 #define EMPTIED (1ull << 8)
 
@@ -22,18 +26,13 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-static bool cut_for(const struct weir_table *table, uint64_t lo, unsigned class)
-{
-	return !(lo & EMPTIED) && wr_span_class(table, lo) == class;
-}
-
-/* Goes on to the next span of the class, from `span` on, around. */
-static void enter(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
+/* Moves the walk to the next span of the class, from `span` on, and around. */
+static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
 		walk->span = (uint32_t)(((uint64_t)span + i) % table->span_count);
 		walk->word = load_word(table, walk->span);
-		if (cut_for(table, walk->word, walk->class))
+		if (!(walk->word & EMPTIED) && wr_span_class(table, walk->word) == walk->class)
 			return;
 	}
 	walk->span = table->span_count;
@@ -44,7 +43,8 @@ struct wr_walk wr_span_walk(const struct weir_table *table, unsigned class, uint
 	uint32_t per_span = table->span_bytes / wr_block_bytes(class);
 	struct wr_walk walk = {.class = class, .at = nth % per_span * wr_block_bytes(class)};
 
-	enter(table, &walk, nth / per_span % table->span_count);
+	wr_assert(class < WR_SLAB_CLASSES);
+	enter_span(table, &walk, nth / per_span % table->span_count);
 	return walk;
 }
 
@@ -61,13 +61,13 @@ struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *wa
 	walk->at += wr_block_bytes(walk->class);
 	if (walk->at >= table->span_bytes) {
 		walk->at = 0;
-		enter(table, walk, walk->span + 1);
+		enter_span(table, walk, walk->span + 1);
 	}
 	return block;
 }
 
-/* Lets the next walk of the class begin in its new span. */
-static void welcome(struct weir_table *table, unsigned class, uint32_t span)
+/* Makes the next walk of the class start in its new span. */
+static void start_walks_at(struct weir_table *table, unsigned class, uint32_t span)
 {
 	uint32_t per_span = table->span_bytes / wr_block_bytes(class);
 
@@ -80,17 +80,19 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 	uint32_t *opened = &table->tallies->opened;
 	uint32_t span = __atomic_load_n(opened, __ATOMIC_ACQUIRE);
 
+	wr_assert(class < WR_SLAB_CLASSES);
 	while (span < table->span_count) {
 		struct wr_pair none = {0, 0};
 		struct wr_pair cut = {next_version(0) | (class + 1), 0};
 		bool mine = wr_pair_cas(&table->spans[span], &none, cut);
 		uint32_t seen = span;
 
-		/* After the swap: a participant that dies before it leaves the span to the next. */
+		/* Written after the swap: if this participant dies before it, the next one repeats
+		 * it. */
 		__atomic_compare_exchange_n(opened, &seen, span + 1, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE);
 		if (mine) {
-			welcome(table, class, span);
+			start_walks_at(table, class, span);
 			return true;
 		}
 		span = __atomic_load_n(opened, __ATOMIC_ACQUIRE);
@@ -98,8 +100,8 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 	return false;
 }
 
-/* What the blocks of a span are worth on average, by a sample, which tells a span without any live
- * log from others. */
+/* The average price of the blocks of a span, by a sample. It tells a span without live logs from
+ * others. */
 static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word, uint32_t now_s)
 {
 	unsigned class = wr_span_class(table, word);
@@ -123,7 +125,7 @@ static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word,
 	return sum / looked_at > least ? sum / looked_at : least;
 }
 
-/* Whether another class may have the span: one span of each class that is asked for stays. */
+/* Whether another class may have the span. One span of each class in use stays. */
 static bool can_spare(const struct weir_table *table, unsigned class, unsigned price,
 		      uint32_t now_s)
 {
@@ -135,10 +137,12 @@ static bool can_spare(const struct weir_table *table, unsigned class, unsigned p
 	       (price <= WR_PRICE_EXPIRED && idle_s > IDLE_S);
 }
 
-/* Begins to empty the next span in turn if it is cheap enough. Returns its number or span_count. */
-static uint32_t begin(struct weir_table *table, unsigned class, unsigned price, uint32_t now_s)
+/* Starts to empty the next span in turn if it is cheap enough. Returns its number, or span_count.
+ */
+static uint32_t begin_emptying(struct weir_table *table, unsigned class, unsigned price,
+			       uint32_t now_s)
 {
-	uint32_t span = __atomic_fetch_add(&table->tallies->drain_cursor, 1, __ATOMIC_RELAXED) %
+	uint32_t span = __atomic_fetch_add(&table->tallies->empty_cursor, 1, __ATOMIC_RELAXED) %
 			table->span_count;
 	struct wr_pair word = wr_pair_load(&table->spans[span]);
 	unsigned old = wr_span_class(table, word.lo), worth;
@@ -155,19 +159,19 @@ static uint32_t begin(struct weir_table *table, unsigned class, unsigned price, 
 		if (!wr_pair_cas(&table->spans[span], &word, emptied))
 			return table->span_count;
 	}
-	__atomic_store_n(&table->tallies->draining, span + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&table->tallies->emptying, span + 1, __ATOMIC_RELAXED);
 	return span;
 }
 
-/* Puts the marker on one block. False: not now. */
+/* Puts the marker on one block. Returns false if the block cannot be taken now. */
 static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker, uint64_t now_ns, bool *exact)
 {
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
-	/* Its marker may not have reset it yet: no block is passed before somebody has, as a
-	 * reset that comes later would hit whatever is there by then. */
+	/* The participant that set the marker may not have reset the block yet. No block is passed
+	 * before it is reset, as a later reset would overwrite other contents. */
 	if (wr_pair_equal(victim.tenure, marker))
 		return wr_block_reset(table, span, word, block, marker);
 	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;
@@ -175,7 +179,7 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	       wr_block_reset(table, span, word, block, marker);
 }
 
-/* Puts the marker where a block of the new class will begin, inside one of the old class. */
+/* Puts the marker where a block of the new class will start, inside a block of the old class. */
 static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker)
 {
@@ -186,8 +190,8 @@ static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, u
 	       (wr_pair_equal(seen, marker) || wr_pair_cas(&block->tenure, &seen, marker));
 }
 
-/* Ends the emptying: with the new class, or, where a log has to stay exact, with the old one. */
-static bool finish(struct weir_table *table, uint32_t span, struct wr_pair word, bool done)
+/* Ends the emptying: with the new class, or with the old one if a log has to stay exact. */
+static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_pair word, bool done)
 {
 	unsigned old = wr_span_class(table, word.lo);
 	unsigned class = done ? target_of(word.lo) : old;
@@ -197,19 +201,19 @@ static bool finish(struct weir_table *table, uint32_t span, struct wr_pair word,
 		return false;
 	if (done) {
 		__atomic_fetch_sub(&table->tallies->spans_of[old], 1, __ATOMIC_RELAXED);
-		welcome(table, class, span);
+		start_walks_at(table, class, span);
 	}
 	return done;
 }
 
-/* Marks up to DRAIN_STEP blocks from `at` on. Returns how far it came. */
+/* Marks up to EMPTY_STEP blocks from `at` on. Returns the position it reached. */
 static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
 			  uint64_t end, uint64_t now_ns, bool *exact)
 {
 	struct wr_pair marker = {wr_tenure((uint32_t)(word.hi >> 32), WR_NO_CELL), 0};
 	uint64_t start = (uint64_t)span * table->span_bytes;
 
-	for (unsigned n = 0; n < DRAIN_STEP && at < end; n++) {
+	for (unsigned n = 0; n < EMPTY_STEP && at < end; n++) {
 		bool old = at < table->span_bytes;
 
 		if (!(old ? mark_block(table, span, word.lo, start + at, marker, now_ns, exact)
@@ -221,8 +225,8 @@ static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pai
 	return at;
 }
 
-/* Empties the next blocks of a span. The cursor runs over the old blocks and then, where the new
- * ones are smaller, over the new ones. True when the span has got its new class. */
+/* Empties the next blocks of a span. The cursor runs over the old blocks and then, if the new ones
+ * are smaller, over the new ones. Returns true if the span has got its new class. */
 static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
 {
 	struct wr_pair word = wr_pair_load(&table->spans[span]);
@@ -238,19 +242,20 @@ static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
 		end *= 2;
 	at = mark_some(table, span, word, at, end, now_ns, &exact);
 	if (exact || at >= end)
-		return finish(table, span, word, !exact);
+		return finish_emptying(table, span, word, !exact);
 	further.hi = (word.hi >> 32) << 32 | (uint32_t)(at / WR_BLOCK_MIN);
 	wr_pair_cas(&table->spans[span], &word, further);
 	return false;
 }
 
-bool wr_span_drain(struct weir_table *table, unsigned class, unsigned price, uint64_t now_ns)
+bool wr_span_empty(struct weir_table *table, unsigned class, unsigned price, uint64_t now_ns)
 {
-	uint32_t span = __atomic_load_n(&table->tallies->draining, __ATOMIC_RELAXED) - 1;
+	uint32_t span = __atomic_load_n(&table->tallies->emptying, __ATOMIC_RELAXED) - 1;
 	uint64_t word = span < table->span_count ? load_word(table, span) : 0;
 
+	wr_assert(class < WR_SLAB_CLASSES);
 	if (!(word & EMPTIED)) {
-		span = begin(table, class, price, wr_seconds(now_ns));
+		span = begin_emptying(table, class, price, wr_seconds(now_ns));
 		word = span < table->span_count ? load_word(table, span) : 0;
 	}
 	return word & EMPTIED && empty_some(table, span, now_ns) && target_of(word) == class;

@@ -1,7 +1,8 @@
-/* The shared-memory table: finding a key's cell, claiming one, and nothing about what it holds.
+/* The shared-memory table: finds and claims the cell of a key. It does not know the algorithms.
  *
- * Any number of processes and threads; no locks; a participant may be killed at any instruction.
- * docs/threads.md tells the protocol, test/model proves its steps for small cases. */
+ * Any number of processes and threads use it without locks, and each may be killed at any
+ * instruction. docs/threads.md describes the protocol, and test/model proves its steps for small
+ * cases. */
 #ifndef WR_TABLE_TABLE_H
 #define WR_TABLE_TABLE_H
 
@@ -12,7 +13,7 @@
 
 #include "table/layout.h"
 
-/* One process's mapping of a table. Sizes are kept here, out of other processes' reach. */
+/* One process's mapping of a table. The sizes are copies that other processes cannot change. */
 struct weir_table {
 	struct wr_row *rows;
 	uint64_t row_count;
@@ -33,13 +34,13 @@ struct weir_table {
 	char path[512];
 };
 
-/* A key's cell and the hot pair it had when it was seen. */
+/* A key's cell and its hot pair when it was read. */
 struct wr_spot {
 	struct wr_cell *cell;
 	struct wr_pair hot;
 };
 
-/* A section other layers keep things in. */
+/* A section of another layer. */
 static inline void *wr_section(const struct weir_table *table, enum wr_section section)
 {
 	return table->base + table->header.sections[section].offset;
@@ -50,7 +51,7 @@ static inline struct wr_row *wr_row_first(const struct weir_table *table, struct
 	return &table->rows[((key.tag >> 32) * table->row_count) >> 32];
 }
 
-/* Never the same as the first where there are two, which a table always has. */
+/* Differs from the first row if the table has two or more, which it always has. */
 static inline struct wr_row *wr_row_second(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t first = ((key.tag >> 32) * table->row_count) >> 32;
@@ -59,13 +60,13 @@ static inline struct wr_row *wr_row_second(const struct weir_table *table, struc
 	return &table->rows[second + (second >= first)];
 }
 
-/* First of the two cells at home. These bits of the tag hardly matter for the choice of rows. */
+/* The first of the two cells at home. These bits of the tag hardly affect the choice of rows. */
 static inline unsigned wr_home(struct wr_key key)
 {
 	return (key.tag >> 32 & 7) * 2;
 }
 
-/* Which of the eight hints of its home line is the key's: four in either cell. */
+/* Which of the eight hints of its home line belongs to the key: four in each cell. */
 static inline unsigned wr_hint_cell(struct wr_key key)
 {
 	return key.tag >> 35 & 1;
@@ -76,10 +77,10 @@ static inline unsigned wr_hint_shift(struct wr_key key)
 	return 48 + (key.tag >> 34 & 0xc);
 }
 
-/* Where in its first row the key is if it is there: at home, or where its hint says. Nothing here
- * branches on what memory says before it is there, as which of the cells it is cannot be predicted;
- * and the line is asked for first, since a processor holds back loads, but not requests like this
- * one, until it knows where the swap before them goes. */
+/* The cell in its first row where the key is expected: at home, or where its hint points. No branch
+ * depends on the memory read here, as it could not be predicted. The line is prefetched first,
+ * since a processor delays loads, but not prefetches, until it knows the address of the swap before
+ * them. */
 static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_cell *row = wr_row_first(table, key)->cell;
@@ -96,9 +97,9 @@ static inline struct wr_cell *wr_table_guess(const struct weir_table *table, str
 	return row + (here0 | here1 ? home + here1 : hinted);
 }
 
-/* Whether the cell is the key's, and its hot pair. id's upper word is read before its lower one:
- * id is swapped as a pair, so a version seen with a later claim's tag cannot match that claim's
- * hot pair. */
+/* Whether the cell belongs to the key; reads its hot pair. id's upper word is read before its lower
+ * one: id is swapped as a pair, so a version seen with a later claim's tag cannot match that
+ * claim's hot pair. */
 static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, struct wr_pair *hot)
 {
 	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);
@@ -110,7 +111,8 @@ static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, 
 	return wr_hot_state(*hot) == WR_LIVE && wr_hot_version(*hot) == (uint16_t)(rest >> 32);
 }
 
-/* Finds a key that is where it is expected, as nearly all are. False: ask wr_table_find. */
+/* Finds a key where it is expected, as most keys are. Returns false if the caller has to use
+ * wr_table_find. */
 static inline bool wr_table_find_quick(const struct weir_table *table, struct wr_key key,
 				       struct wr_spot *spot)
 {
@@ -118,8 +120,8 @@ static inline bool wr_table_find_quick(const struct weir_table *table, struct wr
 	return wr_cell_holds(spot->cell, key, &spot->hot);
 }
 
-/* The same for someone who will swap the hot pair or do nothing: it may be torn, which only the
- * swap would notice, and that is enough. Keys with an override are not for him. */
+/* The same for a caller that swaps the hot pair or does nothing. The pair may be torn, but then the
+ * swap fails. Returns false for keys with an override. */
 static inline bool wr_table_find_to_swap(const struct weir_table *table, struct wr_key key,
 					 struct wr_spot *spot)
 {
@@ -133,7 +135,7 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
-/* Whether the key is where it is expected and has no override, as nearly all are. */
+/* Whether the key is where it is expected and has no override, as most keys. */
 static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_spot spot;
@@ -141,22 +143,24 @@ static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_k
 	return wr_table_find_to_swap(table, key, &spot);
 }
 
-/* Finds a key wherever it is, and leaves a hint. False: it has no cell, or is getting one. */
+/* Finds a key in any cell, and writes a hint. Returns false if it has no cell, or a claim that is
+ * not confirmed. */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 
-/* After a failed swap of spot->hot: whether the cell is still the key's. */
+/* Called after a swap of spot->hot failed: whether the cell still belongs to the key. */
 static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair before)
 {
 	return wr_hot_state(spot->hot) == WR_LIVE &&
 	       wr_hot_version(spot->hot) == wr_hot_version(before);
 }
 
-/* Finds the key or makes a cell for it, taking an empty, an expired or the least harmful one.
- * The key is then in exactly one cell, whoever else is claiming it. A new cell's state is zero. */
+/* Finds the key or makes a cell for it from an empty, an expired or the least harmful one. The key
+ * is then in exactly one cell, also if other participants claim it at the same time. The state of a
+ * new cell is zero. */
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot);
 
-/* Seconds of a time, rounded up or down, as fresh_at keeps them. */
+/* Seconds of a time, rounded up or down, as fresh_at stores them. */
 static inline uint32_t wr_seconds_up(uint64_t ns)
 {
 	uint64_t s = ns / 1000000000 + (ns % 1000000000 != 0);
@@ -171,9 +175,9 @@ static inline uint32_t wr_seconds(uint64_t ns)
 	return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX - 1;
 }
 
-/* Promises that the key is not as good as new before fresh_ns. To be called before the state that
- * makes it true is written: whoever evicts may be late, never early. Written with some to spare,
- * so that a key in steady use does not write it each time. */
+/* Raises the expiry of the cell to fresh_ns or later. Called before the state that needs it is
+ * written, so that eviction may come late but never early. Some time is added, so that a key in
+ * steady use does not write it with each request. */
 static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, uint64_t now_ns)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;
@@ -188,7 +192,7 @@ static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, 
 		;
 }
 
-/* The same, to a second. */
+/* The same for whole seconds. */
 static inline void wr_cell_raise_fresh_s(struct wr_cell *cell, uint32_t fresh_s)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;
@@ -214,7 +218,7 @@ static inline void wr_tally(uint64_t *tally)
 	__atomic_fetch_add(tally, 1, __ATOMIC_RELAXED);
 }
 
-/* Number of a cell in the whole table, and back; NULL when there is no such cell. */
+/* The number of a cell in the whole table, and the reverse; NULL for an invalid number. */
 static inline uint32_t wr_cell_index(const struct weir_table *table, const struct wr_cell *cell)
 {
 	size_t at = (size_t)((const uint8_t *)cell - (const uint8_t *)table->rows);

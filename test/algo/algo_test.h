@@ -1,4 +1,4 @@
-/* What the suites of src/algo share: cmocka, units, limits in one line, random numbers. */
+/* Shared by the suites of src/algo: cmocka, units, limits in one line, random numbers. */
 #ifndef TEST_ALGO_H
 #define TEST_ALGO_H
 
@@ -79,7 +79,7 @@ static inline uint64_t rnd_below(struct rnd *r, uint64_t n)
 	return rnd(r) % n;
 }
 
-/* 1 … max, every order of magnitude alike. */
+/* 1 … max, with every order of magnitude equally likely. */
 static inline uint64_t rnd_magnitude(struct rnd *r, uint64_t max)
 {
 	uint64_t x = (rnd(r) >> rnd_below(r, 64)) % max;
@@ -92,7 +92,7 @@ static inline uint64_t rnd_pick(struct rnd *r, const uint64_t *list, size_t n)
 	return list[rnd_below(r, n)];
 }
 
-/* Random limits, times and costs, with the edges of every type among them: random.c. */
+/* Random limits, times and costs, including the edges of every type: random.c. */
 struct weir_limit rnd_limit(struct rnd *r, uint32_t algorithm, uint32_t log_max);
 struct weir_limit rnd_soft_limit(struct rnd *r, uint32_t algorithm, uint32_t log_max);
 uint64_t rnd_start(struct rnd *r);

@@ -1,3 +1,4 @@
+/* The model and the random driver of cancels.h. */
 #include "algo/cancels.h"
 
 #define STEPS 80
@@ -5,8 +6,8 @@
 #define BIG (1u << 20)
 
 struct taken {
-	uint64_t n;          /* what has not been cancelled of it */
-	uint64_t charged_ns; /* as the counter said */
+	uint64_t n;          /* the part that has not been cancelled */
+	uint64_t charged_ns; /* as the counter reported it */
 	bool fixed;          /* a refused request that counts: it cannot be cancelled */
 };
 
@@ -37,7 +38,7 @@ static int by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What is missing in the bucket at the latest time, in 1/period of a token. */
+/* The backlog of the bucket at the latest time, in 1/period of a token. */
 static __int128 backlog(const struct model *m)
 {
 	struct taken sorted[CANCEL_TAKES];
@@ -79,7 +80,7 @@ static uint64_t in_log(const struct model *m)
 	return sum;
 }
 
-/* What is in use at the latest time, in whole requests. */
+/* The units in use at the latest time, in whole requests. */
 static __int128 used(const struct model *m)
 {
 	uint64_t period_ns = m->l->period_ns, number = m->latest_ns / period_ns;
@@ -99,7 +100,8 @@ static __int128 used(const struct model *m)
 	}
 }
 
-/* Departures of those that go on are an interval apart, each as many as it takes places. */
+/* Departures of requests that were not cancelled are an interval apart, times the positions they
+ * take. */
 static void check_departures(const struct model *m)
 {
 	struct taken sorted[CANCEL_TAKES];
@@ -123,7 +125,7 @@ static void check_departures(const struct model *m)
 	}
 }
 
-/* Windows are exact; of a bucket or a log less may have been given back than could have been. */
+/* Windows are exact. A bucket or a log may give back less than it could. */
 static void check(const struct model *m, const struct cancel_ops *ops, void *of)
 {
 	uint32_t algorithm = m->l->algorithm;
@@ -150,7 +152,7 @@ static void cancel(struct rnd *r, struct model *m, const struct cancel_ops *ops,
 	uint32_t before = ops->take(of, 0, m->latest_ns).remaining, after;
 	uint64_t n;
 
-	if (rnd_below(r, 2)) /* often the newest */
+	if (rnd_below(r, 2)) /* often the newest take */
 		taken = &m->takes[m->count - 1];
 	n = taken->n;
 	if (n == 0 || taken->fixed)
@@ -158,8 +160,9 @@ static void cancel(struct rnd *r, struct model *m, const struct cancel_ops *ops,
 	if (rnd_below(r, 4) == 0)
 		n = 1 + rnd_below(r, n);
 	if (m->l->algorithm == WEIR_LEAKY_BUCKET)
-		n = taken->n; /* a place goes as a whole */
-	/* A bucket does not know how late a cancel is: it may get back what flowed in meanwhile. */
+		n = taken->n; /* a position is given back as a whole */
+	/* A bucket does not know how late a cancel is: it may give back tokens that flowed in
+	 * meanwhile. */
 	if (m->l->algorithm == WEIR_TOKEN_BUCKET)
 		now_ns = m->latest_ns;
 	ops->give(of, n, taken->charged_ns, now_ns);
@@ -209,7 +212,7 @@ void cancels_run(struct rnd *r, const struct weir_limit *limit, const struct can
 	m = (struct model){.l = limit, .latest_ns = T0 + rnd_below(r, DAY), .seed = r->x};
 	m.latest_ns -= m.latest_ns % ops->unit_ns;
 	if (limit->flags & WEIR_COUNT_REJECTED)
-		late_percent = 0; /* nobody says where a late refusal was counted */
+		late_percent = 0; /* no decision tells where a late refusal was counted */
 	for (m.step = 0; m.step < STEPS; m.step++) {
 		bool late = rnd_below(r, 100) < (uint64_t)late_percent;
 		uint64_t now_ns = late ? m.latest_ns - rnd_below(r, LATE_NS + 1)

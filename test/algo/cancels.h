@@ -1,6 +1,6 @@
-/* Takes, and cancels of them at any time later, on one counter; after each of them a dull model,
- * which knows all takes and which of them were cancelled, says what may be left: never more than if
- * the cancelled ones had never been. */
+/* Random takes and later cancels of them on one counter. After each step a simple model, which
+ * knows all takes and their cancels, gives the most that may be left: never more than if the
+ * cancelled takes had not happened. */
 #ifndef TEST_ALGO_CANCELS_H
 #define TEST_ALGO_CANCELS_H
 
@@ -17,10 +17,10 @@ struct cancel_ops {
 
 struct cancel_tally {
 	int admitted, refused;
-	int whole, part, none; /* cancels: what came back of them, of what had been taken */
+	int whole, part, none; /* cancels by how much of the take came back */
 };
 
-/* A limit of a size that can be counted, whose times are whole units. */
+/* A limit small enough to be counted, whose times are multiples of the unit. */
 struct weir_limit cancel_limit(struct rnd *r, uint32_t algorithm, uint64_t unit_ns);
 
 void cancels_run(struct rnd *r, const struct weir_limit *limit, const struct cancel_ops *ops,

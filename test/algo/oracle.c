@@ -1,3 +1,4 @@
+/* The models of oracle.h. */
 #include "algo/oracle.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@ void oracle_init(struct oracle *o, const struct weir_limit *l)
 	o->level = (__int128)l->capacity * l->period_ns;
 }
 
-/* Token bucket: every ns pours `limit` parts in, what does not fit overflows. */
+/* Token bucket: every ns adds `limit` parts, and parts that do not fit overflow. */
 static __int128 level_at(const struct oracle *o, uint64_t now_ns)
 {
 	__int128 full = (__int128)o->l->capacity * o->l->period_ns;
@@ -48,7 +49,7 @@ static uint64_t window_of(const struct oracle *o, uint64_t now_ns)
 	return now_ns / o->l->period_ns + 1;
 }
 
-/* The time that it is for the key. */
+/* The time that the request counts as of. */
 static uint64_t as_of(const struct oracle *o, uint64_t now_ns)
 {
 	uint64_t own_ns = 0;
@@ -152,7 +153,7 @@ static void keep_live(struct oracle *o, uint64_t now_ns)
 	o->stamps = kept;
 }
 
-/* Only the newest l->ceiling can matter, so no more are kept. */
+/* Only the newest l->ceiling entries can matter, so no more are stored. */
 static void log_take(struct oracle *o, uint64_t n, uint64_t now_ns)
 {
 	int most = (int)o->l->ceiling;

@@ -1,13 +1,12 @@
-/* Dull models of the five algorithms, written from their descriptions and not from the code: a
+/* Simple models of the five algorithms, written from their descriptions and not from the code: a
  * level with an explicit overflow, a schedule of departures, a count for each window, a list of all
- * stamps. They only know whether n would fit at a given time; remaining, retry_after, reset_after
+ * stamps. They only decide whether n would fit at a given time; remaining, retry_after, reset_after
  * and delay are found by trying.
  *
- * Windows and log have a time of their own, the beginning of the latest window or the latest stamp,
- * and for a request that is up to ORACLE_LATE_NS behind it, it is that time. A bucket's level is a
- * line through time, and a latecomer may be seen at any point of it between its own time and
- * latest_ns; oracle_fits() and what is found by trying take its own.
- */
+ * Windows and logs have a time of their own: the start of the latest window, or the latest stamp. A
+ * request that is up to ORACLE_LATE_NS behind counts as of that time. A bucket's level is a line
+ * through time, and a latecomer may be placed at any point between its own time and latest_ns;
+ * oracle_fits() and the values found by trying use its own time. */
 #ifndef TEST_ALGO_ORACLE_H
 #define TEST_ALGO_ORACLE_H
 
@@ -40,12 +39,12 @@ void oracle_init(struct oracle *o, const struct weir_limit *l);
 
 /* Whether n (at least 1) would be admitted under the ceiling. */
 bool oracle_fits(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t now_ns);
-/* Whether nothing of the past matters any more. */
+/* Whether the past has no effect any more. */
 bool oracle_fresh(const struct oracle *o, uint64_t now_ns);
 /* Records n as taken, or given back. */
 void oracle_take(struct oracle *o, uint64_t n, uint64_t now_ns);
 void oracle_give(struct oracle *o, uint64_t n, uint64_t now_ns);
-/* Windows and log: records from after now_ns, unless it is late, are carried into the present. */
+/* Windows and log: moves records from after now_ns to the present, unless now_ns is late. */
 void oracle_carry(struct oracle *o, uint64_t now_ns);
 
 /* Found by trying. */

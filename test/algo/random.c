@@ -1,3 +1,4 @@
+/* Random limits, times and costs for the suites of src/algo and src/store. */
 #include "algo/algo_test.h"
 
 static uint64_t period(struct rnd *r)
@@ -92,7 +93,7 @@ uint64_t rnd_start(struct rnd *r)
 	}
 }
 
-/* Often the same instant, often about the time of a token or a period, sometimes anything. */
+/* Often the same instant, often about the time of a token or a period, sometimes any time. */
 static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 {
 	uint64_t token_ns = l->limit ? l->period_ns / l->limit : l->period_ns;
@@ -116,7 +117,7 @@ static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 	}
 }
 
-/* As late as a participant may be, around that bound, or a clock that steps back. */
+/* As late as a participant may be, around that bound, or a clock that stepped back. */
 static uint64_t stride_back(struct rnd *r, const struct weir_limit *l)
 {
 	switch (rnd_below(r, 8)) {

@@ -168,7 +168,7 @@ static void counter_example(uint32_t limit, uint64_t period_ns, int64_t before, 
 	uint64_t start_ns = T0 - T0 % period_ns;
 
 	assert_int_equal(step(&l, &s, before, start_ns - period_ns).admitted, 1);
-	/* What is counted in this window fits best at its end; the counts are what matters. */
+	/* The count of this window has its full weight at its end; only the counts matter here. */
 	struct weir_state probe = s;
 
 	probe.s0 = (uint64_t)before << 32 | (uint64_t)here;
@@ -300,8 +300,8 @@ static void e26_soft_and_hard(void **unused)
 		assert_int_equal(passing(&l, &s, &soft, T0 + t * SECOND), t < 30 ? 120 : 100);
 		assert_int_equal(passing(&hard, &h, NULL, T0 + t * SECOND), 100);
 	}
-	/* The last excess was refused at 79 s. A period later all is as new, not sooner. The last
-	 * excess is kept in quanta of 7 ns from the first, hence the few ns. */
+	/* The last excess was refused at 79 s. A period later the key is reset, and not sooner. The
+	 * last excess is stored in quanta of 7 ns from the first, hence the few ns. */
 	struct weir_state soft_then = soft, s_then = s;
 
 	assert_int_equal(weir_step(&l, &s_then, &soft_then, 120, T0 + 89 * SECOND - 1, &d), 0);

@@ -1,5 +1,5 @@
-/* Takes that are given back: where they were counted, and no more than has not come back by itself.
- */
+/* Gives back takes: only where they were counted, and only the part that has not come back by
+ * itself. */
 #include "algo/cancels.h"
 #include "algo/log.h"
 #include "algo/step.h"
@@ -45,7 +45,7 @@ static void a_window_that_has_ended_keeps_its_takes(void **unused)
 	}
 }
 
-/* A latecomer counts in the window that others are in, and gives back there. */
+/* A latecomer counts in the current window of the state, and gives back there. */
 static void a_latecomer_gives_back_where_it_counted(void **unused)
 {
 	struct weir_limit l =
@@ -90,7 +90,7 @@ static void a_bucket_does_not_get_back_what_time_refilled(void **unused)
 
 	(void)unused;
 	assert_int_equal(first.charged_ns, T0);
-	t = s; /* nobody else asks */
+	t = s; /* no other request came */
 	assert_int_equal(give(&l, &t, 5, T0, T0 + 2 * SECOND), 3);
 	assert_int_equal(step(&l, &t, 0, T0 + 2 * SECOND).remaining, 5);
 	t = s; /* half a token */
@@ -126,7 +126,8 @@ static void a_bucket_that_filled_up_after_a_step_back(void **unused)
 	assert_int_equal(give(&l, &s, 2, T0, T0 - SECOND - 1), 0);
 }
 
-/* What others gave back meanwhile must not count for it: full at 5 s, 2 taken at 8 s. */
+/* Tokens that other requests gave back meanwhile do not count for this one: full at 5 s, 2 taken at
+ * 8 s. */
 static void a_bucket_that_others_gave_back_to(void **unused)
 {
 	struct weir_limit l =
@@ -142,7 +143,7 @@ static void a_bucket_that_others_gave_back_to(void **unused)
 	assert_int_equal(step(&l, &s, 0, T0 + 8 * SECOND).remaining, 5);
 }
 
-static void a_queue_gives_back_its_last_place(void **unused)
+static void a_queue_gives_back_its_last_position(void **unused)
 {
 	struct weir_limit l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .queue_size = 4,
 				    .period_ns = SECOND);
@@ -220,7 +221,7 @@ int main(void)
 		cmocka_unit_test(a_bucket_does_not_get_back_what_time_refilled),
 		cmocka_unit_test(a_bucket_that_filled_up_after_a_step_back),
 		cmocka_unit_test(a_bucket_that_others_gave_back_to),
-		cmocka_unit_test(a_queue_gives_back_its_last_place),
+		cmocka_unit_test(a_queue_gives_back_its_last_position),
 		WEIR_ALGORITHMS(RANDOM)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

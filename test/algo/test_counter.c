@@ -23,7 +23,7 @@ static void state_words(void **unused)
 	assert_int_equal(s.s0, 1);
 }
 
-static void the_header_s_example(void **unused)
+static void the_example_of_counter_h(void **unused)
 {
 	struct weir_limit l = counter(7, MINUTE, 0);
 	struct weir_state s = {5ull << 32 | 3, (uint32_t)(T0 / MINUTE)};
@@ -159,7 +159,7 @@ static void latecomers(void **unused)
 	assert_int_equal(s.s1, before.s1 - 1);
 }
 
-/* All was given back in the window of T0: what was there before it is not known any more. */
+/* Everything was given back in the window of T0. The counts before it are lost. */
 static void late_after_a_give_back(void **unused)
 {
 	struct weir_limit l = counter(1, 100 * MS, 0);
@@ -175,8 +175,8 @@ static void late_after_a_give_back(void **unused)
 			 (uint32_t)(T0 / (100 * MS))); /* not into a window that may be full */
 }
 
-/* A window far ahead is not a little ahead because its time wraps: after half a second left of this
- * one, another 2^30 of 2^34 ns. */
+/* The distance to a window far ahead must not wrap to a small one: half a second is left of this
+ * window, then come 2^30 windows of 2^34 ns. */
 static void far_ahead_is_not_late(void **unused)
 {
 	struct weir_limit l = counter(10, 1ull << 34, 0);
@@ -192,7 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(state_words),
-		cmocka_unit_test(the_header_s_example),
+		cmocka_unit_test(the_example_of_counter_h),
 		cmocka_unit_test(waits_into_the_next_window),
 		cmocka_unit_test(gives_back_from_both),
 		cmocka_unit_test(rejected_ones_count),

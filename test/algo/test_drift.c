@@ -1,9 +1,9 @@
-/* A thousand million steps end with the count that one multiplication gives. */
+/* A billion steps end with the count that one multiplication gives. */
 #include "algo/algo_test.h"
 #include "algo/token.h"
 
-/* Asks for 1 every step_ns, which is less than a token's time, from an empty bucket on: whatever
- * trickles in is taken at once, so admitted is floor(time · rate). */
+/* Asks for 1 every step_ns, which is less than a token's time, starting with an empty bucket. Each
+ * token is taken as soon as it has flowed in, so the number admitted is floor(time · rate). */
 static uint64_t admitted(const struct weir_limit *l, uint64_t start_ns, uint64_t step_ns,
 			 uint64_t steps)
 {

@@ -30,7 +30,7 @@ static void counts_down(void **unused)
 	assert_int_equal(d.reset_after_ns, 0);
 	assert_int_equal(step(&l, &s, 5, T0 + MINUTE - 1).remaining, 0);
 	assert_int_equal(step(&l, &s, 5, T0 + MINUTE).remaining, 0);
-	/* What was taken in an earlier window is not given back in this one. */
+	/* Units taken in an earlier window are not given back in this one. */
 	assert_int_equal(step(&l, &s, -2, T0 + 2 * MINUTE).remaining, 5);
 }
 

@@ -1,5 +1,5 @@
-/* What "hard" means, checked on the times of admitted requests alone: spans are counted, no state
- * is looked at. */
+/* Checks hard limits on the times of admitted requests only: counts spans, and never looks at the
+ * state. */
 #include "algo/algo_test.h"
 
 #define REQUESTS 150
@@ -155,8 +155,8 @@ static void log_windows(void **unused)
 	}
 }
 
-/* After a step back of any size: one period (a bucket: one filling) and at most a second later
- * everything passes again, and until then no more than the limit does. */
+/* After a step back of any size, everything passes again one period (for a bucket: one filling) and
+ * at most a second later. Until then no more than the limit passes. */
 static void the_clock_steps_back(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -186,7 +186,7 @@ static void the_clock_steps_back(void **unused)
 			after += is_log ? log_step(&l, &log, 1, now_ns).admitted
 					: step(&l, &s, 1, now_ns).admitted;
 		assert_int_equal(after, 0);
-		/* The counter forgets only after the second window. */
+		/* The counter is reset only after the second window. */
 		now_ns += a == WEIR_SLIDING_COUNTER ? 2 * MINUTE : MINUTE;
 		now_ns += back_ns < SECOND ? back_ns : SECOND;
 		struct weir_decision d =

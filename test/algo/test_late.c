@@ -1,6 +1,6 @@
-/* Participants that are late cannot inflate a limit: they read a common clock, decide up to 900 ms
- * after it, in any order, more often than the limit allows. What they were admitted is counted by
- * the time each request counts as of, and by the common clock. */
+/* Late participants cannot exceed a limit. They read a common clock, decide up to 900 ms later, in
+ * any order, and more often than the limit allows. The admitted requests are counted by the time
+ * each counts as of, and by the common clock. */
 #include "algo/algo_test.h"
 
 #define RUNS 300
@@ -10,8 +10,8 @@
 
 struct request {
 	uint64_t clock_ns; /* when it was decided */
-	uint64_t now_ns;   /* what it took for the time */
-	uint64_t as_of_ns; /* what it counts as of */
+	uint64_t now_ns;   /* the time it read */
+	uint64_t as_of_ns; /* the time it counts as of */
 	uint64_t delay_ns;
 	uint64_t cost;
 };
@@ -89,7 +89,7 @@ static uint64_t as_of(const struct weir_limit *l, struct key *k, uint64_t now_ns
 	return as_of_ns;
 }
 
-/* From the same instant to a few tokens' time, now and then until all is forgotten. */
+/* From the same instant to a few tokens' time, sometimes until the key is reset. */
 static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 {
 	uint64_t token_ns = l->period_ns / l->limit;
@@ -145,8 +145,8 @@ static void run(struct rnd *r, uint32_t algorithm, struct trace *t)
 	t->last_ns = clock_ns;
 }
 
-/* In any span of the common clock: what fits in it and in the lag of its first; from the very first
- * request on: what fits and nothing more. */
+/* In any span of the common clock, no more than fits in it and in the lag of its first request;
+ * from the very first request on, no more than fits. */
 static void check_token(const struct trace *t)
 {
 	const struct weir_limit *l = &t->limit;
@@ -225,8 +225,8 @@ static void check_counter(const struct trace *t)
 	assert_true(all <= windows(t) * l->limit);
 }
 
-/* In any window of the times that count, and in a span of the common clock as often as it and the
- * lag have periods begun in them. */
+/* In any window of the times that count. In a span of the common clock, once for each period that
+ * starts in the span and the lag. */
 static void check_log(const struct trace *t)
 {
 	const struct weir_limit *l = &t->limit;

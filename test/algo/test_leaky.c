@@ -1,7 +1,7 @@
 /* Leaky bucket: delays, the queue's bounds. The arithmetic beneath is test_token.c's. */
 #include "algo/algo_test.h"
 
-static void a_place_frees_when_one_leaves(void **unused)
+static void a_position_is_free_when_a_request_leaves(void **unused)
 {
 	struct weir_limit l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 4, .period_ns = SECOND,
 				    .queue_size = 2);
@@ -65,7 +65,7 @@ static void a_bound_on_the_wait(void **unused)
 	assert_int_equal(d.retry_after_ns, 350 * MS);
 }
 
-static void a_large_request_keeps_its_places(void **unused)
+static void a_large_request_takes_several_positions(void **unused)
 {
 	struct weir_limit l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .period_ns = SECOND,
 				    .queue_size = 9);
@@ -119,10 +119,10 @@ static void latecomers(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_place_frees_when_one_leaves),
+		cmocka_unit_test(a_position_is_free_when_a_request_leaves),
 		cmocka_unit_test(no_queue),
 		cmocka_unit_test(a_bound_on_the_wait),
-		cmocka_unit_test(a_large_request_keeps_its_places),
+		cmocka_unit_test(a_large_request_takes_several_positions),
 		cmocka_unit_test(the_largest_queue),
 		cmocka_unit_test(latecomers),
 	};

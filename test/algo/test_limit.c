@@ -1,4 +1,4 @@
-/* What weir_limit_check accepts, what it works out, and the sentence for each thing it refuses. */
+/* Limits that weir_limit_check accepts, the numbers it computes, and the text of each error. */
 #include "algo/algo_test.h"
 
 #define HEAD .size = sizeof(struct weir_limit)
@@ -44,7 +44,7 @@ static void names_the_counter(void **unused)
 	assert_int_not_equal(a.checked, period.checked);
 	assert_int_not_equal(a.checked, kind.checked);
 	assert_int_not_equal(a.checked, other.checked);
-	/* It stands in tables: a change here would lose every counter on an upgrade. */
+	/* Tables on disk contain it: a change would lose every counter on an upgrade. */
 	assert_int_equal(a.checked, 0x7627312cdb3988e3);
 }
 
@@ -133,7 +133,7 @@ static void refuses(void **unused)
 	}
 }
 
-static void refuses_what_is_no_limit(void **unused)
+static void refuses_unusable_limits(void **unused)
 {
 	struct weir_limit l = {.size = 8, .algorithm = WEIR_TOKEN_BUCKET};
 	struct weir_error error = {0};
@@ -197,7 +197,7 @@ int main(void)
 		cmocka_unit_test(fills_in),
 		cmocka_unit_test(names_the_counter),
 		cmocka_unit_test(refuses),
-		cmocka_unit_test(refuses_what_is_no_limit),
+		cmocka_unit_test(refuses_unusable_limits),
 		cmocka_unit_test(arguments_of_a_step),
 		cmocka_unit_test(names),
 	};

@@ -13,7 +13,7 @@ static struct weir_limit logged(uint32_t limit, uint32_t flags)
 	struct weir_log name = {.capacity = (slots), .stamps = name##_stamps};                     \
 	memset(name##_stamps, 0xee, sizeof name##_stamps)
 
-static void a_period_old_is_out(void **unused)
+static void an_entry_one_period_old_is_out(void **unused)
 {
 	struct weir_limit l = logged(1, 0);
 	LOG(log, 1);
@@ -62,7 +62,7 @@ static void waits_for_as_many_as_needed(void **unused)
 	assert_int_equal(log.count, 2);
 }
 
-static void the_ring_goes_round(void **unused)
+static void the_ring_wraps(void **unused)
 {
 	struct weir_limit l = logged(3, 0);
 	LOG(log, 3);
@@ -153,7 +153,7 @@ static void the_clock_steps_back(void **unused)
 	assert_int_equal(log_step(&l, &log, 3, T0 + 75 * SECOND).admitted, 1);
 }
 
-static void back_beyond_everything(void **unused)
+static void a_step_back_to_the_epoch(void **unused)
 {
 	struct weir_limit l = logged(3, 0);
 	LOG(log, 3);
@@ -259,7 +259,7 @@ static void a_plan_changes_nothing(void **unused)
 	assert_int_equal(wr_log_wait(&l, 3, &log, 1, T0 + 1), 0);
 }
 
-/* Whatever another process left in the words and slots: an answer, and a view that is ok. */
+/* Any words and slots that another process may have left: a decision, and a view that is ok. */
 static void any_words(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -331,8 +331,8 @@ static void latecomers(void **unused)
 	assert_int_equal(log.newest_ns, T0 - SECOND - 1);
 }
 
-/* An append sweeps what is a period old. Given back, it must not leave a gap for latecomers, to
- * whom that is not yet a period old. */
+/* An append drops entries that are a period old. If it is given back, latecomers for which they are
+ * younger must not find a gap. */
 static void late_after_a_give_back(void **unused)
 {
 	struct weir_limit one = logged(1, 0), two = logged(2, 0);
@@ -359,8 +359,8 @@ static void late_after_a_give_back(void **unused)
 	assert_int_equal(wr_log_stamp(&log, 1), T0);
 }
 
-/* Two limits on one log, as during a reload: the smaller one refuses and counts, and forgets none
- * of what the larger one admitted. */
+/* Two limits on one log, as during a reload. The smaller one refuses and counts, and drops nothing
+ * that the larger one admitted. */
 static void a_smaller_limit_forgets_nothing(void **unused)
 {
 	struct weir_limit large = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 100,
@@ -388,16 +388,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_smaller_limit_forgets_nothing),
-		cmocka_unit_test(a_period_old_is_out),
+		cmocka_unit_test(an_entry_one_period_old_is_out),
 		cmocka_unit_test(one_instant_is_only_a_count),
 		cmocka_unit_test(waits_for_as_many_as_needed),
-		cmocka_unit_test(the_ring_goes_round),
+		cmocka_unit_test(the_ring_wraps),
 		cmocka_unit_test(gives_back_the_newest),
 		cmocka_unit_test(rejected_ones_push_out_the_oldest),
 		cmocka_unit_test(the_clock_steps_back),
 		cmocka_unit_test(latecomers),
 		cmocka_unit_test(late_after_a_give_back),
-		cmocka_unit_test(back_beyond_everything),
+		cmocka_unit_test(a_step_back_to_the_epoch),
 		cmocka_unit_test(a_changed_limit),
 		cmocka_unit_test(rings_that_do_not_fit),
 		cmocka_unit_test(asks_for_a_larger_ring),

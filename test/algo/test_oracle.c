@@ -102,8 +102,8 @@ static void model_follows(struct run *run)
 		   (__int128)o->last_ns * o->l->limit;
 }
 
-/* A latecomer at a bucket: as of which time between its own and the latest is the bucket's affair,
- * but all it is told fits its own, and the bucket lacks exactly what was taken. */
+/* A latecomer at a bucket. The bucket may choose a time between the latecomer's own and the latest
+ * one. But all times in the decision fit its own, and the bucket lacks exactly the units taken. */
 static void compare_bucket_late(struct run *run, int64_t cost)
 {
 	struct oracle *o = &run->oracle;
@@ -145,9 +145,9 @@ static void compare_bucket_late_give(struct run *run, int64_t cost)
 	     oracle_reset_after(&run->oracle, run->now_ns));
 }
 
-/* A bucket after the clock stepped back: how much of the refill it undoes is its own affair, but it
- * may not have gained, and is full again after one filling, one period and a second.
- * Then the model takes over its level. */
+/* A bucket after the clock stepped back. It may undo any part of the refill, but must not have
+ * gained, and is full again after one filling, one period and a second. Then the model takes over
+ * its level. */
 static void compare_bucket_back(struct run *run, int64_t cost)
 {
 	struct oracle *o = &run->oracle;
@@ -167,7 +167,7 @@ static void compare_bucket_back(struct run *run, int64_t cost)
 		fail_msg("refuses longer than a filling, a period and a second; %s", where(run));
 	model_follows(run);
 
-	/* From which time on a bucket can lack so much. */
+	/* The time from which on a bucket can lack so much. */
 	__int128 beyond = state_full_at(run) - full;
 	uint64_t latest_ns = run->state.s0 & INT64_MAX;
 

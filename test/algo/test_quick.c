@@ -1,5 +1,5 @@
-/* The short ways of narrow.h and quick.h: whenever they say yes, state and answer are those of
- * token.h and fixed.h to the bit. */
+/* The quick paths of narrow.h and quick.h: whenever they succeed, state and decision equal those of
+ * token.h and fixed.h. */
 #include "algo/algo_test.h"
 #include "algo/fixed.h"
 #include "algo/narrow.h"
@@ -58,7 +58,7 @@ static void check_harm(const struct weir_limit *l, const struct wr_narrow *b)
 	assert_in_range(wr_narrow_harm(l, b), least > 2 ? least - 2 : 0, most + 2);
 }
 
-/* One step by either way on the same state. Returns whether the short one was open. */
+/* One step by both paths on the same state. Returns whether the quick one succeeded. */
 static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t cost,
 		     uint64_t now_ns)
 {
@@ -102,7 +102,7 @@ static void narrow_is_the_token_bucket(void **unused)
 	assert_true(quick > RUNS * STEPS / 4);
 }
 
-/* States no run would come to, as far as the words allow; times around the ends of everything. */
+/* States that no run reaches, as far as the words allow, and times at all edges. */
 static void narrow_on_any_words(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -132,7 +132,7 @@ static void narrow_on_any_words(void **unused)
 	assert_true(quick > RUNS);
 }
 
-static void narrow_says_no(void **unused)
+static void narrow_refuses_rare_cases(void **unused)
 {
 	struct weir_limit l =
 		LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 10, .period_ns = SECOND);
@@ -235,7 +235,7 @@ static void quick_is_the_fixed_window(void **unused)
 	assert_true(quick > RUNS * STEPS / 10);
 }
 
-static void quick_says_no(void **unused)
+static void quick_refuses_rare_cases(void **unused)
 {
 	struct weir_limit l =
 		LIMIT(.algorithm = WEIR_FIXED_WINDOW, .limit = 5, .period_ns = MINUTE);
@@ -260,11 +260,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(narrow_is_the_token_bucket),
 		cmocka_unit_test(narrow_on_any_words),
-		cmocka_unit_test(narrow_says_no),
+		cmocka_unit_test(narrow_refuses_rare_cases),
 		cmocka_unit_test(narrow_limits),
 		cmocka_unit_test(harms),
 		cmocka_unit_test(quick_is_the_fixed_window),
-		cmocka_unit_test(quick_says_no),
+		cmocka_unit_test(quick_refuses_rare_cases),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

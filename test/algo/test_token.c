@@ -28,7 +28,7 @@ static void state_words(void **unused)
 	assert_int_equal(s.s1, 7);
 }
 
-static void thirds_come_out_even(void **unused)
+static void three_thirds_are_one_token(void **unused)
 {
 	struct weir_limit l = bucket(3, 1, SECOND);
 	struct weir_state s = {0};
@@ -46,7 +46,7 @@ static void thirds_come_out_even(void **unused)
 	assert_int_equal(step(&l, &s, 0, T0 + 666666668).admitted, 1);
 }
 
-static void a_fraction_of_a_ns_each(void **unused)
+static void several_tokens_per_ns(void **unused)
 {
 	struct weir_limit l = bucket(UINT32_MAX, 0, SECOND);
 	struct weir_state s = {0};
@@ -65,7 +65,7 @@ static void a_fraction_of_a_ns_each(void **unused)
 	assert_int_equal(step(&l, &s, 4, T0 + 1).admitted, 1);
 }
 
-static void more_than_32_bits_taken(void **unused)
+static void taken_has_33_bits(void **unused)
 {
 	struct weir_limit l = bucket(UINT32_MAX, UINT32_MAX, SECOND);
 	struct weir_state s = {0};
@@ -118,7 +118,7 @@ static void costs(void **unused)
 	assert_int_equal(step(&l, &s, 1, T0).admitted, 0);
 }
 
-static void nothing_at_all(void **unused)
+static void a_limit_of_0_admits_nothing(void **unused)
 {
 	struct weir_limit l = bucket(0, 5, SECOND);
 	struct weir_state s = {T0, 3};
@@ -170,7 +170,7 @@ static void a_changed_burst(void **unused)
 	assert_int_equal(step(&small, &s, 1, T0).retry_after_ns, 46 * SECOND);
 }
 
-/* Who has the smaller limit must not give away what the larger one counted. */
+/* A smaller limit must not give away units that the larger one counted. */
 static void two_limits_on_one_state(void **unused)
 {
 	struct weir_limit hundred = bucket(100, 0, MINUTE), ten = bucket(10, 0, MINUTE);
@@ -187,7 +187,7 @@ static void two_limits_on_one_state(void **unused)
 	assert_int_equal(admitted, 100);
 }
 
-/* From 2^32-1 per second to one per century: for ever, nearly, but not around the end of time. */
+/* From 2^32-1 per second to one per century: the wait is huge but does not overflow. */
 static void lowered_beyond_time(void **unused)
 {
 	struct weir_limit all = bucket(UINT32_MAX, 0, SECOND), one = bucket(1, 0, WEIR_SPAN_MAX_NS);
@@ -243,7 +243,7 @@ static void the_ends_of_time(void **unused)
 	assert_int_equal(step(&l, &s, 1, 0).retry_after_ns, WEIR_SPAN_MAX_NS);
 }
 
-static void says_what_changed(void **unused)
+static void reports_changes(void **unused)
 {
 	struct weir_limit l = bucket(2, 0, SECOND);
 	struct weir_state s = {0};
@@ -261,7 +261,7 @@ static void says_what_changed(void **unused)
 	assert_true(wr_token_step(&l, 2, &s, -1, T0 - SECOND, &d));
 }
 
-/* Any 96 bits are a state: whatever it says, a full bucket's time later it is new. */
+/* Any 96 bits are a state: after the time of a full bucket it is reset, whatever they hold. */
 static void any_words(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -311,8 +311,8 @@ static void latecomers(void **unused)
 	assert_int_equal(s.s1, 10);
 }
 
-/* A latecomer waits until all that was taken after its time is filled in. */
-static void what_came_after_a_latecomer(void **unused)
+/* A latecomer waits until all tokens taken after its time have flowed in. */
+static void a_latecomer_waits_for_later_takes(void **unused)
 {
 	struct weir_limit l = bucket(10, 0, 10 * SECOND);
 	struct weir_state s = {0}, copy;
@@ -328,7 +328,7 @@ static void what_came_after_a_latecomer(void **unused)
 	assert_memory_equal(&copy, &s, sizeof s);
 }
 
-/* What was given back does not open the past again. */
+/* A give-back does not make an earlier time valid again. */
 static void late_after_a_give_back(void **unused)
 {
 	struct weir_limit l = bucket(1, 5, SECOND);
@@ -349,23 +349,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(state_words),
-		cmocka_unit_test(thirds_come_out_even),
-		cmocka_unit_test(a_fraction_of_a_ns_each),
-		cmocka_unit_test(more_than_32_bits_taken),
+		cmocka_unit_test(three_thirds_are_one_token),
+		cmocka_unit_test(several_tokens_per_ns),
+		cmocka_unit_test(taken_has_33_bits),
 		cmocka_unit_test(once_a_year),
 		cmocka_unit_test(costs),
-		cmocka_unit_test(nothing_at_all),
+		cmocka_unit_test(a_limit_of_0_admits_nothing),
 		cmocka_unit_test(a_changed_limit_counts_what_was_taken),
 		cmocka_unit_test(a_changed_burst),
 		cmocka_unit_test(the_clock_steps_back),
 		cmocka_unit_test(latecomers),
-		cmocka_unit_test(what_came_after_a_latecomer),
+		cmocka_unit_test(a_latecomer_waits_for_later_takes),
 		cmocka_unit_test(two_limits_on_one_state),
 		cmocka_unit_test(lowered_beyond_time),
 		cmocka_unit_test(late_after_a_give_back),
 		cmocka_unit_test(a_look_notices_the_clock),
 		cmocka_unit_test(the_ends_of_time),
-		cmocka_unit_test(says_what_changed),
+		cmocka_unit_test(reports_changes),
 		cmocka_unit_test(any_words),
 	};
 

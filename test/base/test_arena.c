@@ -1,3 +1,4 @@
+/* Arena: alignment, zeroing, the maximum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@ static void hands_out_aligned_zeroed_memory(void **state)
 	wr_arena_init(&arena, 10 << 20);
 	for (size_t size = 0; size < 3000; size++) {
 		unsigned char *memory = wr_arena_alloc(&arena, size);
-		const char *copy = wr_arena_copy(&arena, "abc", 3); /* unaligns what follows */
+		const char *copy =
+			wr_arena_copy(&arena, "abc", 3); /* makes the next address unaligned */
 
 		assert_non_null(memory);
 		assert_int_equal((uintptr_t)memory % _Alignof(max_align_t), 0);
@@ -43,7 +45,7 @@ static void keeps_its_maximum(void **state)
 	assert_null(wr_arena_copy(&arena, "", 200000));
 	wr_arena_free(&arena);
 	assert_int_equal(arena.held, 0);
-	assert_non_null(wr_arena_alloc(&arena, 50000)); /* as good as new */
+	assert_non_null(wr_arena_alloc(&arena, 50000)); /* usable again */
 	wr_arena_free(&arena);
 	(void)state;
 }

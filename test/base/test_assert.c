@@ -1,3 +1,4 @@
+/* wr_assert: no effect if true; a line on stderr and SIGABRT if false. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Growable buffer: contents, the maximum, sticky failures, lack of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include <weir/error.h>
 
 #include "base/buffer.h"
 #include "base/oom.h"
@@ -51,6 +54,7 @@ static void the_maximum_is_exact(void **state)
 	assert_false(wr_buf_failed(&buf));
 	assert_false(wr_buf_add_char(&buf, 'y'));
 	assert_true(wr_buf_failed(&buf));
+	assert_int_equal(buf.failed, WEIR_EROOM);
 	assert_int_equal(buf.len, 100);
 	wr_buf_free(&buf);
 	assert_true(wr_buf_printf(&buf, "%0100d", 0));
@@ -176,6 +180,7 @@ static void without_memory_the_content_stays(void **state)
 	oom_after(0);
 	assert_false(wr_buf_add(&buf, "abc", 3));
 	assert_true(wr_buf_failed(&buf));
+	assert_int_equal(buf.failed, WEIR_EMEMORY);
 	check_content(&buf, "");
 	wr_buf_clear(&buf);
 	oom_after(1);

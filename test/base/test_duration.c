@@ -1,3 +1,4 @@
+/* Durations: reading, writing, overflow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

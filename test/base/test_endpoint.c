@@ -1,3 +1,4 @@
+/* Listen addresses and URLs: accepted spellings, error texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@ static const char *const bad_listens[] = {
 	"$host:80", "\"h\":80", "h:80}",    "127.0.0.1", "unix:/$a",
 };
 
-static void listens_where_it_says(void **state)
+static void reads_and_writes_addresses(void **state)
 {
 	struct wr_endpoint endpoint;
 	char text[WR_ENDPOINT_TEXT];
@@ -112,7 +113,7 @@ static void reads_urls(void **state)
 	(void)state;
 }
 
-static void keeps_passwords_to_itself(void **state)
+static void errors_do_not_quote_passwords(void **state)
 {
 	struct weir_error error;
 	struct wr_url url;
@@ -125,10 +126,10 @@ static void keeps_passwords_to_itself(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(listens_where_it_says),
+		cmocka_unit_test(reads_and_writes_addresses),
 		cmocka_unit_test(refuses_other_texts),
 		cmocka_unit_test(reads_urls),
-		cmocka_unit_test(keeps_passwords_to_itself),
+		cmocka_unit_test(errors_do_not_quote_passwords),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-/* A failure is one statement: the code comes back, the sentence is in the struct if there is one.
- */
+/* wr_error() returns the code and fills in the text, also without a struct. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +20,7 @@ static void fills_in_and_returns_the_code(void **unused)
 	assert_string_equal(error.text, "\"x\" has 3");
 }
 
-static void no_struct_no_harm(void **unused)
+static void the_error_struct_may_be_null(void **unused)
 {
 	(void)unused;
 	errno = EDOM;
@@ -30,7 +29,7 @@ static void no_struct_no_harm(void **unused)
 	assert_int_equal(errno, EDOM);
 }
 
-static void adds_the_systems_word(void **unused)
+static void appends_the_text_of_errno(void **unused)
 {
 	struct weir_error error = {0};
 
@@ -67,8 +66,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fills_in_and_returns_the_code),
-		cmocka_unit_test(no_struct_no_harm),
-		cmocka_unit_test(adds_the_systems_word),
+		cmocka_unit_test(the_error_struct_may_be_null),
+		cmocka_unit_test(appends_the_text_of_errno),
 		cmocka_unit_test(a_long_sentence_is_cut),
 	};
 

@@ -1,5 +1,5 @@
-/* A key's tag depends on all of the secret's, the key's and the identity's bits, and on them alone:
- * tags stand in files. */
+/* A tag depends on every bit of the secret, the key and the identity. Tags are stored in files, so
+ * known values are pinned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static uint64_t tag(const void *bytes, size_t len, uint64_t identity)
 	return wr_hash_key(secret, bytes, len, identity).tag;
 }
 
-static void a_tag_is_the_same_for_ever(void **unused)
+static void a_tag_never_changes(void **unused)
 {
 	(void)unused;
 	assert_int_equal(tag("user 7", 6, 1), tag("user 7 and more", 6, 1));
@@ -33,7 +33,7 @@ static void a_tag_is_the_same_for_ever(void **unused)
 	assert_int_equal(tag("", 0, 0), tag(NULL, 0, 0));
 }
 
-/* Lengths around the places where XXH3 changes its way. */
+/* Lengths around the points where XXH3 changes its algorithm. */
 static void every_bit_of_a_key_counts(void **unused)
 {
 	static const size_t lengths[] = {1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 65536};
@@ -77,7 +77,8 @@ static void secrets_keep_tables_apart(void **unused)
 	assert_int_equal(tag("key", 3, 0), small);
 }
 
-/* Rows and homes are taken from a tag's bits: each is set in about half of all tags. */
+/* Rows and home cells are taken from the bits of a tag: each bit is set in about half of all tags.
+ */
 static void bits_are_even(void **unused)
 {
 	int ones[64] = {0};
@@ -96,7 +97,7 @@ static void bits_are_even(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_tag_is_the_same_for_ever),
+		cmocka_unit_test(a_tag_never_changes),
 		cmocka_unit_test(every_bit_of_a_key_counts),
 		cmocka_unit_test(identities_keep_counters_apart),
 		cmocka_unit_test(secrets_keep_tables_apart),

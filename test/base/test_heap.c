@@ -1,3 +1,4 @@
+/* Binary heap: order, updates, the maximum, lack of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,7 +163,7 @@ static void without_memory_nothing_changes(void **state)
 	check_order(&heap);
 	oom_after(-1);
 	assert_true(wr_heap_reserve(&heap, 2 * WR_HEAP_FIRST));
-	oom_after(0); /* the room is there */
+	oom_after(0); /* the room was reserved */
 	for (unsigned i = WR_HEAP_FIRST; i < 2 * WR_HEAP_FIRST; i++)
 		assert_true(wr_heap_add(&heap, &items[i].node));
 	oom_after(-1);

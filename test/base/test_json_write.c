@@ -1,3 +1,4 @@
+/* JSON writer: commas, escapes, numbers, overflow. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -94,8 +95,10 @@ static void strings_are_escaped(void **state)
 	wr_json_object(&json);
 	wr_json_key(&json, "a\"b");
 	wr_json_null(&json);
+	wr_json_key_str(&json, WR_STR("c\0d"));
+	wr_json_null(&json);
 	wr_json_end_object(&json);
-	check_document("{\"a\\\"b\":null}");
+	check_document("{\"a\\\"b\":null,\"c\\u0000d\":null}");
 	(void)state;
 }
 

@@ -1,3 +1,4 @@
+/* Doubly linked list: adding, removing, moving. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Two words change as one. */
+/* The 16-byte compare-and-swap and the load that goes with it. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static void a_swap_meets_what_it_expects(void **unused)
 	assert_true(wr_pair_equal(wr_pair_load(&at), desired));
 }
 
-static void or_says_what_is_there(void **unused)
+static void a_failed_swap_returns_the_current_value(void **unused)
 {
 	static const struct wr_pair wrong[] = {{0, 2}, {1, 0}, {2, 1}, {1ull << 32 | 1, 2}};
 	struct wr_pair at = {1, 2};
@@ -50,7 +50,7 @@ static void equal_means_both_words(void **unused)
 
 static struct wr_pair shared;
 
-/* hi is always thrice lo: a torn read would show. */
+/* hi is always three times lo, so that a torn read is detected. */
 static void *add_one_each(void *torn)
 {
 	for (int i = 0; i < TIMES; i++) {
@@ -63,7 +63,7 @@ static void *add_one_each(void *torn)
 	return NULL;
 }
 
-/* Reads only, so that it meets the writers between any two of their words. */
+/* Only reads, so that it meets the writers between any two of their words. */
 static void *read_on(void *torn)
 {
 	while (__atomic_load_n(&shared.lo, __ATOMIC_RELAXED) < THREADS * TIMES) {
@@ -95,7 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_swap_meets_what_it_expects),
-		cmocka_unit_test(or_says_what_is_there),
+		cmocka_unit_test(a_failed_swap_returns_the_current_value),
 		cmocka_unit_test(equal_means_both_words),
 		cmocka_unit_test(threads_neither_lose_nor_tear),
 	};

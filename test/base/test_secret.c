@@ -1,3 +1,4 @@
+/* Secrets in files: access rights, lengths, creation, comparison. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

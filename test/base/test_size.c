@@ -1,3 +1,4 @@
+/* Sizes: reading, writing, overflow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

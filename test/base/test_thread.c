@@ -1,3 +1,4 @@
+/* Threads: name, signal mask, stack size. */
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* Loads rules and matches descriptors for the suites of src/rules. */
 #include "helper.h"
 
 #include <stdio.h>

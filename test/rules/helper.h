@@ -13,7 +13,7 @@
 
 #define TEST_ENTRIES_MAX 40
 
-/* Loads, prints what is wrong, fails the test if anything is an error. */
+/* Loads rules, prints the diagnostics, and fails the test if there is an error. */
 struct weir_rules *test_rules(const char *yaml);
 
 /* "a=1|b=|c" → three entries, the last with an empty value as well. The text must outlive them. */
@@ -23,7 +23,7 @@ size_t test_entries(const char *text, struct weir_entry *entries);
 struct wr_match test_match(const struct weir_rules *rules, const char *domain,
 			   const char *descriptor);
 
-/* "api/user=7", or the outcome where no rule was met: "none". */
+/* "api/user=7", or the outcome if no rule matched: "none". */
 const char *test_path(const struct wr_match *match);
 
 #endif

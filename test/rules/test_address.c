@@ -1,3 +1,4 @@
+/* Addresses and prefixes: reading, writing, joining and searching. */
 #include "helper.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static void one_spelling_each(void **state)
 	(void)state;
 }
 
-static void what_is_no_address(void **state)
+static void invalid_addresses_are_refused(void **state)
 {
 	static const char *const bad[] = {"",         "1.2.3",    "1.2.3.4.5", "1.2.3.256",
 					  "01.2.3.4", "::1%eth0", "1.2.3.4 ",  "x",
@@ -74,7 +75,7 @@ static void prefixes(void **state)
 	(void)state;
 }
 
-static void lists_hold_what_they_say(void **state)
+static void ranges_contain_their_addresses(void **state)
 {
 	static const char *const prefix_texts[] = {"10.0.0.0/9",  "10.128.0.0/9",  "192.0.2.7",
 						   "10.1.0.0/16", "2001:db8::/32", "192.0.2.9/32"};
@@ -107,9 +108,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_spelling_each),
-		cmocka_unit_test(what_is_no_address),
+		cmocka_unit_test(invalid_addresses_are_refused),
 		cmocka_unit_test(prefixes),
-		cmocka_unit_test(lists_hold_what_they_say),
+		cmocka_unit_test(ranges_contain_their_addresses),
 	};
 
 	return cmocka_run_group_tests_name("rules_address", tests, NULL, NULL);

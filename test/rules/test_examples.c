@@ -1,5 +1,5 @@
-/* The examples are real: each loads without a warning, meets the rule it tells of, and admits as
- * many as it says (ACCEPTANCE 10–17). */
+/* The examples load without a warning, match the rule that they describe, and admit as many
+ * requests as they say (ACCEPTANCE 10–17). */
 #include "helper.h"
 
 #include <arpa/inet.h>
@@ -96,7 +96,7 @@ static const struct {
 	{"24-orders.yaml", "till", "orders=all", "till/orders=all", HOUR_NS / 3600, 10},
 };
 
-static void numbers_come_out(void **state)
+static void examples_admit_as_many_as_they_say(void **state)
 {
 	for (size_t i = 0; i < sizeof by_descriptor / sizeof *by_descriptor; i++) {
 		struct weir_rules *rules = load(by_descriptor[i].file);
@@ -188,7 +188,7 @@ static void requests_make_descriptors(void **state)
 	(void)state;
 }
 
-/* 14: three counters for one user, and another user's are others. */
+/* 14: three counters for one user; another user has other counters. */
 static void spending_one_leaves_the_others_alone(void **state)
 {
 	static const char *const descriptors[] = {"action=post|user=a", "action=friend|user=a",
@@ -210,7 +210,7 @@ static void spending_one_leaves_the_others_alone(void **state)
 }
 
 /* 16: the same numbers, but never a refusal. */
-static void shadow_is_told(void **state)
+static void shadow_rules_never_refuse(void **state)
 {
 	struct weir_rules *rules = load("16-firewall.yaml");
 	struct wr_match blocks = test_match(rules, "firewall", "address=1");
@@ -264,10 +264,10 @@ static void all_are_used(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_come_out),
+		cmocka_unit_test(examples_admit_as_many_as_they_say),
 		cmocka_unit_test(requests_make_descriptors),
 		cmocka_unit_test(spending_one_leaves_the_others_alone),
-		cmocka_unit_test(shadow_is_told),
+		cmocka_unit_test(shadow_rules_never_refuse),
 		cmocka_unit_test(months_of_seoul),
 		cmocka_unit_test(all_are_used),
 	};

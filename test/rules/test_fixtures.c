@@ -1,11 +1,11 @@
-/* Each thing the reader can say has a file in fixtures/ that is named after it and says, in
- * comments at its top, all that must be said about it:
+/* Each diagnostic has a file in fixtures/ that is named after it. Comments at its top have all
+ * diagnostics of the file:
  *
  *   # 5:7: error: unknown key 'untis' in rate_limit; did you mean 'unit'?
  *
  * "# bounds: NAME=NUMBER" lowers a bound, "# zones: here" reads time zones from fixtures/.zones. A
  * fixture of several files is a directory with an .expect file, whose lines name the file as well.
- * With an argument: prints what it sees. */
+ * With an argument, the program prints the diagnostics. */
 #include "helper.h"
 
 #include <dirent.h>
@@ -96,7 +96,7 @@ static bool says(const struct weir_errors *errors, const char *id)
 	return false;
 }
 
-/* Returns whether the fixture came out as it says. */
+/* Returns whether the diagnostics of the fixture are the expected ones. */
 static bool run_fixture(const char *name, const char *id, bool directory, bool show)
 {
 	struct weir_errors errors = {.size = sizeof errors};
@@ -125,7 +125,7 @@ static bool run_fixture(const char *name, const char *id, bool directory, bool s
 	return good;
 }
 
-static void fixtures_say_what_they_must(void **state)
+static void fixtures_have_the_expected_diagnostics(void **state)
 {
 	struct dirent **entries;
 	int count = scandir(".", &entries, NULL, alphasort);
@@ -166,8 +166,8 @@ static void everything_has_a_fixture(void **state)
 	(void)state;
 }
 
-/* The form people and editors read: the line, and a caret below the place. */
-static void carets_point_at_the_place(void **state)
+/* The form for people and editors: the line, and a caret below the location. */
+static void carets_point_at_the_location(void **state)
 {
 	struct weir_diagnostic d = {.severity = WEIR_ERROR,
 				    .line = 3,
@@ -191,9 +191,9 @@ static void carets_point_at_the_place(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fixtures_say_what_they_must),
+		cmocka_unit_test(fixtures_have_the_expected_diagnostics),
 		cmocka_unit_test(everything_has_a_fixture),
-		cmocka_unit_test(carets_point_at_the_place),
+		cmocka_unit_test(carets_point_at_the_location),
 	};
 	struct stat st;
 

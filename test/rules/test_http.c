@@ -1,4 +1,5 @@
-/* HTTP requests → descriptors: two spellings of one request are one client, two clients are two. */
+/* HTTP requests → descriptors: two spellings of one request have one counter, two clients have two.
+ */
 #include "helper.h"
 
 #include <arpa/inet.h>
@@ -331,7 +332,7 @@ static void spellings_and_clients(void **state)
 	(void)state;
 }
 
-/* Any amount of memory either does, with the same result, or is refused. */
+/* Any amount of memory is either enough, with the same result, or the request is refused. */
 static void memory_is_enough_or_not(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -375,8 +376,8 @@ static void expect_same(struct weir_str a, struct weir_str b)
 	assert_memory_equal(a.ptr, b.ptr, a.len);
 }
 
-/* What is taken for plain means the same when it is read with all care: every target of up to six
- * of the bytes that have a meaning. */
+/* A plain target has the same meaning when it is read as any other: every target of up to six of
+ * the special bytes. */
 static void plain_targets(void **state)
 {
 	static const char bytes[] = "/.a?#;%\\";
@@ -447,8 +448,9 @@ static void long_values_are_not_cut(void **state)
 	(void)state;
 }
 
-/* A host's mistake is an error of its own, never a crash and never an unlimited request. */
-static void views_filled_in_wrong(void **state)
+/* A mistake of the host program is an error of its own, never a crash and never an unlimited
+ * request. */
+static void wrong_views_are_errors(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
 	const struct wr_node *domain = wr_rules_domain(rules, WR_STR("d"));
@@ -474,7 +476,7 @@ static void views_filled_in_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(views_filled_in_wrong),   cmocka_unit_test(spellings_and_clients),
+		cmocka_unit_test(wrong_views_are_errors),  cmocka_unit_test(spellings_and_clients),
 		cmocka_unit_test(memory_is_enough_or_not), cmocka_unit_test(headers_by_callback),
 		cmocka_unit_test(long_values_are_not_cut), cmocka_unit_test(plain_targets),
 	};

@@ -1,6 +1,5 @@
-/* Exemptions hold for all readings of a request, limits for any. A path is read by many servers, of
- * which weir knows none: here they are strings of steps, in any order, written without a look at
- * src/rules. */
+/* An exemption holds if all readings of a request match, a limit if any does. The test has many
+ * models of servers: sequences of steps, in any order, written independently of src/rules. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -43,7 +42,7 @@ static int read_target(const struct wr_node *domain, struct weir_str method, str
 	return wr_http_read(domain, &view, memory, WR_HTTP_MEMORY, http);
 }
 
-/* "allow", "deny", "400", or keys of the descriptors, in capitals where every reading makes it. */
+/* "allow", "deny", "400", or keys of the descriptors, in capitals if every reading makes it. */
 static const char *outcome(const struct wr_node *domain, const char *line, char text[64])
 {
 	char memory[WR_HTTP_MEMORY];
@@ -86,7 +85,7 @@ static const struct {
 	{"GET /v1/a", "api!"},
 	{"GET /free/a", "free!"},
 	{"GET /need", "deny"},
-	/* of the issue */
+	/* paths that must not be exempt */
 	{"GET /v1/users/7;x=%2f..%2f..%2f..%2fhealth", "api"},
 	{"GET /v1/users/7%2f..%2f..%2f..%2fhealth", "api"},
 	{"GET /v1/users/7/..%5c..%5c..%5chealth", "api"},
@@ -117,7 +116,7 @@ static const struct {
 	{"GET /static/%2500", "400"},
 	{"GET /static/\x01", "400"},
 	{"GET /static/a\tb", "400"},
-	/* what only few servers take for dots */
+	/* only few servers treat these as dots */
 	{"GET /static/.../a", ""},
 	{"GET /static/..%20/v1/a", ""},
 	{"GET /static/%20../v1/a", ""},
@@ -138,7 +137,7 @@ static const struct {
 	/* case and dots at the end are other paths */
 	{"GET /HEALTH", ""},
 	{"GET /health.", ""},
-	/* absolute targets that are parted in different ways */
+	/* absolute targets that servers split in different ways */
 	{"GET http://api.example\\v1/health", ""},
 	{"GET http://v1@api.example/health", ""},
 	{"GET gopher://api.example/health", ""},
@@ -167,7 +166,7 @@ static const struct {
 	{"GET /need;%2f..%2fhealth", "deny"},
 	{"GET /health;/../need", "deny"},
 	{"GET /health%2f..%2fneed", "deny"},
-	/* an encoded ? or #, for a server that decodes the target before it parts it */
+	/* an encoded ? or #, for a server that decodes the target before it splits it */
 	{"GET /need%3fx", "deny"},
 	{"GET /need%23x", "deny"},
 	{"GET /need%253Fx", "deny"},
@@ -179,12 +178,12 @@ static const struct {
 	/* each reading's own part */
 	{"GET /by/7/..%2f8/x", "who who"},
 	{"GET /by/7/x", "who!"},
-	/* HEAD: exempt only where it is named */
+	/* HEAD is exempt only if it is named */
 	{"GET /ready", "allow"},
 	{"HEAD /ready", ""},
 	{"HEAD /health", "allow"},
 	{"POST /ready", ""},
-	/* a method in small letters is another one to some servers */
+	/* a method in small letters is a different one for some servers */
 	{"get /ready", ""},
 	{"get /health", "allow"},
 	{"get /v1/a", "api!"},
@@ -381,7 +380,8 @@ static void step_host(struct path *path)
 	*path = out;
 }
 
-/* First segment of what a server with these steps makes of a path: merged, for routers do that. */
+/* The first segment of the path that a server with these steps sees, with slashes merged, as
+ * routers do. */
 static bool leads_to(struct path path, const char *steps, const char *first)
 {
 	char head[16];

@@ -1,4 +1,4 @@
-/* Whose counter it is. */
+/* The bytes that name a counter. */
 #include "helper.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ static void never_mixes_clients_up(void **state)
 	assert_false(same(rules, "k=a|b=c", "k=a_b|c="));
 	assert_true(same(rules, "ip=10.0.0.1", "ip=::ffff:10.0.0.1"));
 	assert_false(same(rules, "ip=10.0.0.1", "ip=10.0.0.2"));
-	/* Somebody sends the pattern itself as a value. */
+	/* A client sends the pattern itself as a value. */
 	assert_false(shared.len == text.len && memcmp(shared.bytes, text.bytes, text.len) == 0);
 	weir_rules_free(rules);
 	(void)state;
@@ -125,7 +125,7 @@ static void source_is_part_of_the_key(void **state)
 
 	assert_false(a_len == b_len && memcmp(a, b, a_len) == 0);
 	assert_false(b_len == c_len && memcmp(b, c, b_len) == 0);
-	/* Too small a buffer is told, and nothing is written behind it. */
+	/* A buffer that is too small is reported, and nothing is written behind it. */
 	memset(b, 'x', sizeof b);
 	assert_int_equal(wr_key_write(domain, NULL, &user, 1, b, 7), a_len);
 	assert_memory_equal(a, b, 7);
@@ -142,7 +142,7 @@ static void add(void *context, const void *bytes, size_t len)
 	key->len += len;
 }
 
-/* Written or fed, whatever room there is, these are the same bytes. */
+/* Written or fed, with any room, the bytes are the same. */
 static void written_as_fed(void **state)
 {
 	static const char *const descriptors[] = {"k=v1", "k=bar1", "k=bar2;in=x", "ip=10.0.0.1",

@@ -1,4 +1,4 @@
-/* Files and directories, changes, and what is known about a set. */
+/* Files and directories, changes, and the summary of a rule set. */
 #include "helper.h"
 
 #include <ftw.h>
@@ -111,12 +111,12 @@ static void merge_keys_of_yaml(void **state)
 	weir_rules_free(rules);
 	rules = load(TEST_FIXTURES "/fine_nulls.yaml");
 	assert_int_equal(test_match(rules, "d", "a=1").outcome, WR_WHITELISTED);
-	assert_int_equal(limit_of(rules, "b=1"), 8); /* 010 is octal, as the reference has it */
+	assert_int_equal(limit_of(rules, "b=1"), 8); /* 010 is octal, as in envoyproxy/ratelimit */
 	weir_rules_free(rules);
 	(void)state;
 }
 
-/* Each kind of change is noticed; looking is not a change. */
+/* Each kind of change is noticed; reading is not a change. */
 static void notices_changes(void **state)
 {
 	const char *yaml = "domain: d\ndescriptors: [{key: k, " LIMIT(1) "}]\n";
@@ -181,7 +181,7 @@ static void odd_directories(void **state)
 	(void)state;
 }
 
-static void tells_about_itself(void **state)
+static void info_describes_the_rules(void **state)
 {
 	struct weir_rules_info info = {.size = sizeof info};
 	struct weir_domain_info domain = {.size = sizeof domain};
@@ -215,7 +215,7 @@ static void tells_about_itself(void **state)
 	(void)state;
 }
 
-/* Settings arrive as numbers where they belong. */
+/* Each setting has its effect on the compiled rules. */
 static void every_key_has_its_effect(void **state)
 {
 	struct weir_rules *rules = load(TEST_FIXTURES "/fine_all_keys.yaml");
@@ -256,7 +256,7 @@ static void every_key_has_its_effect(void **state)
 }
 
 /* Exponential aliases are counted, not followed: this is ten to the ninth values. */
-static void a_bomb_takes_no_time(void **state)
+static void a_yaml_bomb_is_refused_quickly(void **state)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_rules *rules;
@@ -277,9 +277,9 @@ int main(void)
 		cmocka_unit_test(merge_keys_of_yaml),
 		cmocka_unit_test_setup_teardown(notices_changes, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(odd_directories, make_root, remove_root),
-		cmocka_unit_test(tells_about_itself),
+		cmocka_unit_test(info_describes_the_rules),
 		cmocka_unit_test(every_key_has_its_effect),
-		cmocka_unit_test(a_bomb_takes_no_time),
+		cmocka_unit_test(a_yaml_bomb_is_refused_quickly),
 	};
 
 	return cmocka_run_group_tests_name("rules_load", tests, NULL, NULL);

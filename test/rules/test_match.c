@@ -127,7 +127,7 @@ static const struct {
 	{"not in the list", "ip=11.0.0.1", "d/ip", WR_LIMITED, 20},
 };
 
-static void follows_the_reference(void **state)
+static void matches_as_envoyproxy_ratelimit_does(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
 	int wrong = 0;
@@ -148,7 +148,7 @@ static void follows_the_reference(void **state)
 	(void)state;
 }
 
-/* 1: without the domain there is nothing, not even an override's limit. */
+/* 1: without the domain no limit applies, not even one sent with the request. */
 static void unknown_domain_has_no_rules(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -161,7 +161,7 @@ static void unknown_domain_has_no_rules(void **state)
 	(void)state;
 }
 
-/* 2, and the crash of the reference on unit 0. */
+/* 2, and the case in which envoyproxy/ratelimit crashes: unit 0. */
 static void overrides_are_checked(void **state)
 {
 	struct weir_error error;
@@ -219,8 +219,9 @@ static void replaced_by_name(void **state)
 	assert_true(wr_replaced(m, 2, m[0].limits[0].name));
 	assert_false(wr_replaced(m, 2, m[1].limits[0].name));
 	assert_true(wr_replaced(m, 3, m[1].limits[0].name));
-	assert_false(wr_replaced(m, 5, m[2].limits[0].name)); /* no name: nobody can mean it */
-	assert_true(wr_replaced(m + 3, 2, WR_STR("x")));      /* each other: both */
+	assert_false(wr_replaced(
+		m, 5, m[2].limits[0].name)); /* a limit without a name cannot be replaced */
+	assert_true(wr_replaced(m + 3, 2, WR_STR("x"))); /* they replace each other */
 	assert_true(wr_replaced(m + 3, 2, WR_STR("y")));
 	weir_rules_free(rules);
 	(void)state;
@@ -302,7 +303,7 @@ static void explains_the_same_walk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(follows_the_reference),
+		cmocka_unit_test(matches_as_envoyproxy_ratelimit_does),
 		cmocka_unit_test(unknown_domain_has_no_rules),
 		cmocka_unit_test(overrides_are_checked),
 		cmocka_unit_test(too_many_entries_match_nothing),

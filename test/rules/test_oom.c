@@ -1,12 +1,12 @@
-/* Loading when memory runs out at the n-th allocation, for every n: WEIR_EMEMORY or, where only a
- * message was lost, the same verdict as ever; nothing is leaked. */
+/* Loading when memory runs out at the n-th allocation, for every n: WEIR_EMEMORY or, if only a
+ * diagnostic was lost, the usual result. Nothing is leaked. */
 #include "helper.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* In place of the C library's, for libyaml as well. */
+/* Replace those of the C library, for libyaml as well. */
 void *real_malloc(size_t size) __asm__("__libc_malloc");
 void *real_calloc(size_t nmemb, size_t size) __asm__("__libc_calloc");
 void *real_realloc(void *ptr, size_t size) __asm__("__libc_realloc");

@@ -1,3 +1,4 @@
+/* Starts the processes and threads of crew.h. */
 #include "store/crew.h"
 
 #include <pthread.h>

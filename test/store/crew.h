@@ -1,4 +1,5 @@
-/* Processes with threads that all begin at one moment: for tests of what they do to one table. */
+/* Processes with threads that all start at the same moment, for tests of concurrent use of a table.
+ */
 #ifndef TEST_CREW_H
 #define TEST_CREW_H
 

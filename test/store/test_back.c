@@ -1,4 +1,4 @@
-/* Takes from a table that are given back, one by one and at random against a model. */
+/* Gives back takes from a table, one by one and at random against a model. */
 #include "algo/cancels.h"
 #include "rounds.h"
 #include "store/store.h"
@@ -24,8 +24,8 @@ static int drop_table(void **state)
 	return folder_drop(state);
 }
 
-/* "Take the estimate, give back the rest": 100 per minute, of which the last minute's rest is no
- * part. */
+/* "Take the estimate, give back the rest": 100 per minute. The rest of the last minute is not part
+ * of this one. */
 static void the_rest_of_an_estimate_stays_in_its_window(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
@@ -60,8 +60,8 @@ static struct wr_key hash_of(const struct weir_limit *limit, const char *key)
 	return wr_hash_key(table->secret, key, strlen(key), limit->checked);
 }
 
-/* 4 of 10 taken, reset, 3 taken: the 4 are no part of the new counter, the 3 are. A queue cannot
- * tell a take from a moment after the reset from one before it: nothing comes back. */
+/* 4 of 10 taken, reset, 3 taken: the 4 are not part of the new counter, the 3 are. A queue cannot
+ * distinguish a take shortly after the reset from one before it: nothing comes back. */
 static void a_reset_begins_a_counter_of_its_own(void **state)
 {
 	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
@@ -80,7 +80,7 @@ static void a_reset_begins_a_counter_of_its_own(void **state)
 }
 
 /* The departures of both queues are the same nanoseconds. */
-static void a_place_of_a_queue_that_was_reset_is_gone(void **unused)
+static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_LEAKY_BUCKET, 5, MINUTE);
 	uint64_t leaves_ns = 0;
@@ -94,8 +94,8 @@ static void a_place_of_a_queue_that_was_reset_is_gone(void **unused)
 	assert_int_equal(give_back(table, &limit, "queue", 1, leaves_ns, T0).remaining, 0);
 }
 
-/* Of two resets the later counts, and once its takes can no longer be given back its note is
- * nobody's. */
+/* Of two resets the later one counts. Its cell expires when its takes cannot be given back any
+ * more. */
 static void a_reset_is_noted_while_it_matters(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
@@ -118,7 +118,7 @@ static void a_reset_is_noted_while_it_matters(void **unused)
 	assert_true(info_of(table, EDGE + 2 * SECOND).keys <= keys);
 }
 
-/* A ban, its end, a grant and its end leave the counter the same one. */
+/* A ban, its end, a grant and its end do not change the counter. */
 static void bans_and_grants_change_no_counter(void **state)
 {
 	uint32_t algorithm = (uint32_t)(uintptr_t)*state, now_s = wr_seconds(T0);
@@ -212,7 +212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rest_of_an_estimate_stays_in_its_window),
 		cmocka_unit_test(nothing_is_given_back_to_a_key_that_is_not_there),
-		cmocka_unit_test(a_place_of_a_queue_that_was_reset_is_gone),
+		cmocka_unit_test(a_position_is_lost_when_the_queue_is_reset),
 		cmocka_unit_test(a_reset_is_noted_while_it_matters),
 		cmocka_unit_test(a_resized_table_knows_what_was_reset),
 		WEIR_ALGORITHMS(RESET) WEIR_ALGORITHMS(BANNED) WEIR_ALGORITHMS(RANDOM)};

@@ -1,4 +1,4 @@
-/* Processes and threads on one table admit exactly the limit, whoever comes first. */
+/* Processes and threads on one table admit exactly the limit in any order. */
 #include "store/crew.h"
 
 #include <sched.h>
@@ -25,7 +25,7 @@ static void count(uint64_t *at, uint64_t n)
 	__atomic_fetch_add(at, n, __ATOMIC_RELAXED);
 }
 
-/* Each asks for every key as often as the limit allows in all. */
+/* Each thread asks for every key as often as the limit allows in total. */
 static void take_frozen(int number)
 {
 	struct rnd r = {(uint64_t)number + 1};
@@ -43,7 +43,7 @@ static void take_frozen(int number)
 			count(&tally->admitted[key], 1);
 }
 
-/* The table has room for all of it, so nothing was forgotten. */
+/* The table has room for all keys, so nothing was evicted. */
 static void lost_nothing(void)
 {
 	struct weir_info info = info_of(table, T0);
@@ -106,7 +106,7 @@ static void take_both(int number)
 	(void)number;
 }
 
-/* Contention may refuse one too many, so the last are asked for alone. */
+/* Contention may refuse one request too many, so the last ones are asked for by one thread. */
 static void all_or_none(void **algorithm)
 {
 	table = table_open("exact", 8 * MIB, 6 * MIB);
@@ -118,7 +118,7 @@ static void all_or_none(void **algorithm)
 	lost_nothing();
 	assert_int_equal(tally->admitted[0], 20000);
 	assert_int_equal(take(table, &limit, "tight", 0, T0).remaining, 0);
-	/* Of two queues one may keep a place empty that the other refused. */
+	/* Of two queues one may keep an empty position when the other refused. */
 	if (limit.algorithm == WEIR_LEAKY_BUCKET)
 		assert_in_range(take(table, &loose, "loose", 0, T0).remaining, 0, 10);
 	else
@@ -132,7 +132,7 @@ static void all_or_none(void **algorithm)
 #define SKEW_NS (200 * MS)
 #define TICK_NS (5 * MS)
 
-/* Advances the clock, but not so far that someone decides with a time older than SKEW_NS. */
+/* Advances the clock, but no thread decides with a time older than SKEW_NS. */
 static void tick(void)
 {
 	uint64_t now_ns = __atomic_load_n(&tally->clock_ns, __ATOMIC_ACQUIRE);
@@ -147,7 +147,7 @@ static void tick(void)
 				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Announced before it is read for good, so that tick() cannot miss it. */
+/* Announced before the final reading, so that tick() cannot miss it. */
 static uint64_t read_clock(int number)
 {
 	uint64_t now_ns = __atomic_load_n(&tally->clock_ns, __ATOMIC_ACQUIRE), seen_ns;
@@ -160,8 +160,8 @@ static uint64_t read_clock(int number)
 	return now_ns;
 }
 
-/* The clock waits for who was held up with an old reading. On a busy machine that may be for long,
- * so they go on until some periods have passed. */
+/* The clock waits for threads that were held up with an old reading. On a busy machine that may
+ * take long, so the test goes on until some periods have passed. */
 static bool goes_on(int i)
 {
 	if (i < TIMES)
@@ -226,7 +226,7 @@ static void check_log(void)
 		assert_true(all[i] - all[i - limit.limit] + SKEW_NS >= limit.period_ns);
 }
 
-/* A late one may count in the next window, so those at a window's end are left out of it. */
+/* A late request may count in the next window, so requests at the end of a window are left out. */
 static void check_fixed(void)
 {
 	uint64_t windows = (tally->clock_ns - T0) / limit.period_ns + 1;
@@ -260,7 +260,7 @@ static void as_time_goes(void **state)
 	limit = sized(m->algorithm, 20, SECOND);
 	crew_run(take_as_time_goes);
 	collect();
-	/* The trace is one worth looking at: several periods, the limit used up in them. */
+	/* The trace is useful: several periods, with the limit used up in them. */
 	assert_true(tally->clock_ns - T0 > 3 * SECOND);
 	assert_true(all_count < CREW * TIMES &&
 		    all_count * limit.period_ns >= (tally->clock_ns - T0 - SECOND) * 18);

@@ -1,5 +1,5 @@
-/* Counters that nodes tell each other about: what is published, what of others is charged, and when
- * a node is on its own. Two nodes are two tables; what goes between them is written by hand. */
+/* Exchanged counters: the counts published, the units of other nodes charged, and when a node is on
+ * its own. Two nodes are two tables; the test passes the numbers between them. */
 #include "crew.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static int drop_table(void **unused)
 	return 0;
 }
 
-/* A keeper, a limit, and a slot for one key of it. */
+/* An owner, a limit, and a slot for one of its keys. */
 static int begin(struct weir_limit of)
 {
 	struct wr_exchange_name name = name_of(&of);
@@ -57,7 +57,7 @@ static int begin(struct weir_limit of)
 	return wr_exchange_claim(table, key, &name, MONO);
 }
 
-/* As the limiter does it. */
+/* As the limiter does. */
 static bool admit(int slot, int64_t cost, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct weir_decision decision;
@@ -83,7 +83,7 @@ static int visit(uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *vie
 	return wr_exchange_next(table, OWNER, &cursor, 0, now_ns, mono_ns, view);
 }
 
-/* Others have so much in the window of now, and in the one before. */
+/* Other nodes have so much in the window of now, and in the one before. */
 static void apply(int slot, uint64_t incarnation, uint64_t others, uint64_t before, uint64_t now_ns,
 		  uint64_t mono_ns)
 {
@@ -116,12 +116,13 @@ static void windows(void **unused)
 	assert_int_equal(view.name.id_len, 4);
 	assert_memory_equal(view.name.id, "id/1", 4);
 	assert_int_equal(view.name.limit, 100);
-	/* Once. */
+	/* Published once. */
 	assert_int_equal(visit(NOW, MONO, &view), -1);
 	apply(slot, view.incarnation, 25, 99, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 100 - 20 - 25);
 	assert_int_equal(wr_exchange_charged(table, slot, &limit, NOW + SECOND), 25);
-	/* The same again is nothing new; more is charged by what it is more, beyond the limit. */
+	/* The same sum again charges nothing. A larger sum charges the difference, beyond the
+	 * limit. */
 	apply(slot, view.incarnation, 25, 0, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 55);
 	apply(slot, view.incarnation, 20, 0, NOW + SECOND, MONO);
@@ -131,7 +132,7 @@ static void windows(void **unused)
 	apply(slot, view.incarnation, 500, 0, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 0);
 	assert_false(admit(slot, 1, NOW + SECOND, MONO));
-	/* The next minute is a new one; what comes late for the last is of no use. */
+	/* The next minute starts at 0; late numbers for the last one are ignored. */
 	apply(slot, view.incarnation, 7, 800, NOW + MINUTE, MONO);
 	assert_int_equal(remaining(NOW + MINUTE), 93);
 	assert_true(admit(slot, 2, NOW + MINUTE, MONO));
@@ -173,15 +174,15 @@ static void buckets(void **unused)
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	assert_int_equal(view.counts[0].start_ns, NOW);
-	/* Begins at what others have. */
+	/* Starts with the totals of other nodes. */
 	apply(slot, view.incarnation, 15, 3, NOW, MONO);
 	assert_int_equal(remaining(NOW), 19);
 	apply(slot, view.incarnation, 20, 3, NOW, MONO);
 	assert_int_equal(remaining(NOW), 14);
-	/* Late news of the span before. */
+	/* Late numbers for the span before. */
 	apply(slot, view.incarnation, 20, 7, NOW, MONO);
 	assert_int_equal(remaining(NOW), 10);
-	/* Below empty by 15: what flows in fills that up first. */
+	/* 15 below empty: what flows in fills that up first. */
 	apply(slot, view.incarnation, 45, 7, NOW, MONO);
 	assert_int_equal(remaining(NOW), 0);
 	assert_false(admit(slot, 1, NOW + 1599 * MS, MONO));
@@ -198,8 +199,8 @@ static void ban(uint32_t until_s, uint64_t now_ns)
 	wr_override_change(table, key, limit.algorithm, &change, wr_seconds(now_ns));
 }
 
-/* A banned key is charged what others admitted. The node does not ask again before it admits
- * something itself, and by then a bucket's span may be over. */
+/* A banned key is charged the units of other nodes. Its node does not exchange again before it
+ * admits something itself, and by then a bucket's span may have ended. */
 static void banned_keys_are_charged(void **unused)
 {
 	struct wr_exchange_view view;
@@ -216,7 +217,7 @@ static void banned_keys_are_charged(void **unused)
 	assert_false(admit(slot, 1, NOW, MONO));
 	/* 9 less 6, and the 2 that flowed in during the ban. */
 	assert_int_equal(remaining(NOW + 2 * SECOND), 5);
-	/* The charge was noted: the same sum is not charged again. */
+	/* The charge was recorded: the same sum is not charged again. */
 	apply(slot, view.incarnation, 6, 0, NOW + 2 * SECOND, MONO);
 	assert_int_equal(remaining(NOW + 2 * SECOND), 5);
 }
@@ -238,8 +239,8 @@ static void banned_windows_are_charged(void **unused)
 	assert_int_equal(remaining(half_ns), 100 - (40 + 60) / 2 - 3);
 }
 
-/* A slot made anew, or cells carried over into a new table: others' sum has this node's own former
- * use in it, under another holder's name, and so has the cell. */
+/* A new slot, or cells carried over into a new table: the sum of other nodes includes this node's
+ * own earlier use, under another holder's name, and so does the cell. */
 static void former_use_is_not_charged_twice(void **unused)
 {
 	struct weir_limit of = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
@@ -270,18 +271,18 @@ static void on_its_own(void **unused)
 	assert_int_equal(wr_exchange_interval(table), SYNC);
 	assert_false(wr_exchange_fresh(table, -1, MONO));
 	assert_true(wr_exchange_fresh(table, slot, MONO));
-	/* Nobody was heard of. */
+	/* No answer from Redis. */
 	assert_true(wr_exchange_fresh(table, slot, late));
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
 	wr_exchange_heard(table, OTHER, late);
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
 	wr_exchange_heard(table, OWNER, late);
 	assert_true(wr_exchange_fresh(table, slot, late + 1));
-	/* It was used and not exchanged, though others were. */
+	/* It was used and not exchanged, although other slots were. */
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_true(wr_exchange_fresh(table, slot, late));
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
-	/* Asked is not answered. */
+	/* A question without an answer is not enough. */
 	assert_int_equal(visit(NOW, late, &view), slot);
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
 	wr_exchange_failed(table, slot, OWNER);
@@ -292,7 +293,7 @@ static void on_its_own(void **unused)
 	assert_int_equal(visit(NOW, late, &view), -1);
 }
 
-static void one_keeper(void **unused)
+static void there_is_one_owner(void **unused)
 {
 	struct wr_exchange_view view;
 	int slot = begin(sized(WEIR_FIXED_WINDOW, 100, MINUTE));
@@ -303,16 +304,16 @@ static void one_keeper(void **unused)
 	assert_false(wr_exchange_keep(table, OTHER, SYNC, MONO + 2 * SECOND - 1));
 	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), -1);
 	assert_int_equal(visit(NOW, MONO, &view), slot);
-	/* It died before it was answered: whoever comes next tries again. */
+	/* The owner died before the answer: the next owner tries again. */
 	assert_true(wr_exchange_keep(table, OTHER, 2 * SYNC, MONO + 2 * SECOND));
 	assert_int_equal(wr_exchange_interval(table), 2 * SYNC);
 	cursor = 0;
 	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), slot);
 	apply(slot, view.incarnation, 50, 0, NOW, MONO);
-	assert_int_equal(remaining(NOW), 99); /* the first one has no say any more */
+	assert_int_equal(remaining(NOW), 99); /* the first owner has no effect any more */
 	wr_exchange_leave(table, OTHER);
 	assert_true(wr_exchange_keep(table, OWNER, SYNC, MONO));
-	/* Nor has an answer to what was there before. */
+	/* A reply for an earlier incarnation has no effect either. */
 	apply(slot, view.incarnation + 4, 50, 0, NOW, MONO);
 	assert_int_equal(remaining(NOW), 99);
 	apply(slot, view.incarnation, 50, 0, NOW, MONO);
@@ -346,8 +347,8 @@ static void peers(void **unused)
 	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 255, NOW, MONO, &view), -1);
 }
 
-/* Turns until a slot was looked at once. Each looks at 64; all slots are no multiple of that, so in
- * as many turns as they need some have their turn twice. */
+/* Runs turns until a slot was checked once. Each turn checks 64 slots. The number of slots is no
+ * multiple of 64, so some are checked twice. */
 static void sweep(int slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
@@ -375,7 +376,7 @@ static void slots_are_freed(void **unused)
 	assert_int_equal(wr_exchange_find(table, key), slot);
 	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), -1);
-	/* Hidden, and not free yet: whoever had found it goes on with it. */
+	/* Closed, and not free yet: a participant that had found it goes on with it. */
 	assert_true(admit(slot, 1, NOW + 2 * MINUTE, MONO + 2 * MINUTE));
 	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), slot);
@@ -384,7 +385,7 @@ static void slots_are_freed(void **unused)
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	assert_int_equal(wr_exchange_claim(table, key, &name, MONO), slot);
 	assert_int_equal(wr_exchange_find(table, key), slot);
-	/* Twice it is gone, and the next one is another. */
+	/* After the second time it is freed, and the next slot is a different one. */
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), -1);
@@ -415,7 +416,7 @@ static void calendars(void **unused)
 	assert_int_equal(view.name.window_end_ns, NOW + HOUR);
 	wr_exchange_apply(table, slot, OWNER, view.incarnation, &totals, NOW, MONO);
 	assert_int_equal(remaining(NOW), 57);
-	/* It goes on with the next one. */
+	/* The slot goes on with the next window. */
 	limit.window_start_ns = NOW + HOUR;
 	limit.window_end_ns = NOW + 3 * HOUR;
 	assert_true(admit(slot, 9, NOW + HOUR, MONO));
@@ -471,7 +472,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(former_use_is_not_charged_twice, open_table,
 						drop_table),
 		cmocka_unit_test_setup_teardown(on_its_own, open_table, drop_table),
-		cmocka_unit_test_setup_teardown(one_keeper, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(there_is_one_owner, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(peers, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(slots_are_freed, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(calendars, open_table, drop_table),

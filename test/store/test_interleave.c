@@ -22,7 +22,7 @@ static uint64_t wanted[PARTICIPANTS];
 
 static struct wr_row crowds[32][2];
 
-/* Two rows of cells, some empty, some of keys that are as good as new, some live, some refused. */
+/* Two rows of cells: some empty, some of expired keys, some live, some refused. */
 static void make_crowd(struct wr_row rows[2])
 {
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 2, MINUTE);
@@ -72,7 +72,7 @@ static void claim_wanted(int number)
 	claim_one(wanted[number]);
 }
 
-/* The last one claims other keys meanwhile: whoever looks then finds another cell to give away. */
+/* The last participant claims other keys meanwhile, so that a later scan finds another victim. */
 static void claim_or_disturb(int number)
 {
 	if (number < PARTICIPANTS - 1)
@@ -102,8 +102,8 @@ static void one_key_never_gets_two_cells(void **unused)
 	}
 }
 
-/* Several rounds, in which the dead leave claims behind for others to finish or steal. */
-static void nor_when_claimants_die(void **unused)
+/* Several rounds, in which dead participants leave claims for others to finish or steal. */
+static void one_key_never_gets_two_cells_when_claimants_die(void **unused)
 {
 	(void)unused;
 	make_crowds();
@@ -125,7 +125,7 @@ static void nor_when_claimants_die(void **unused)
 	}
 }
 
-/* --- deciding: what is admitted, and what may be in doubt when someone died --- */
+/* --- decisions: the number admitted, and the doubt when a participant died --- */
 
 static struct weir_limit limits[2];
 static unsigned asked[PARTICIPANTS], admitted[PARTICIPANTS];
@@ -148,7 +148,8 @@ static void three_takes(int number)
 	}
 }
 
-/* Exactly the limit passes; with deaths never more, and none but the dead's own are missing. */
+/* Exactly the limit passes. With deaths never more, and only requests of dead participants are
+ * missing. */
 static void exactly_the_limit(void **state)
 {
 	for (int i = 0; i < RUNS(5000); i++) {
@@ -197,15 +198,15 @@ static uint32_t used(const struct weir_limit *l, const char *key)
 	return d.limit - d.remaining;
 }
 
-/* A place in a queue that somebody stands behind already is not given back. One queue is taken from
- * last and never has to; of two, the first may. */
+/* A position in a queue is not given back if another is behind it. With one queue, which is taken
+ * from last, that never happens; with two, it may for the first. */
 static bool two_queues(void)
 {
 	return limits[0].algorithm == WEIR_LEAKY_BUCKET && limits[1].algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* All or none: both counters hold what was admitted, nothing else. The tighter limit is never
- * passed; a contended one may refuse one too many, so all of it is reached only by asking on. */
+/* All or none: both counters hold exactly the admitted requests. The tighter limit is never
+ * exceeded. Contention may refuse one too many, so the rest is asked for afterwards. */
 static void all_or_none(void **unused)
 {
 	(void)unused;
@@ -275,7 +276,7 @@ static void logs_that_grow(void **state)
 	}
 }
 
-/* --- a key as good as new comes back while others want its cell and its block --- */
+/* --- an expired key is used again while others want its cell and its block --- */
 
 static void wake_or_displace(int number)
 {
@@ -286,9 +287,9 @@ static void wake_or_displace(int number)
 		take_nth(table, &limit, 10 + (uint64_t)number, 3, T0);
 }
 
-/* All other cells are refused keys', and the one span has 8 rings, the other 7 refused keys'. So
- * the sleeper's are the only ones to be had. If it loses what it took, that is counted. */
-static void a_key_that_wakes_up_is_not_lost_in_silence(void **unused)
+/* All other cells belong to refused keys. One span has 8 rings, 7 of them of refused keys. So only
+ * those of the expired key can be taken. If it loses units it took, that is counted. */
+static void the_loss_of_a_key_used_again_is_counted(void **unused)
 {
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 1, HOUR);
 	struct weir_limit ring = sized(WEIR_SLIDING_LOG, 100, HOUR);
@@ -347,9 +348,9 @@ static void walk_or_fill(int number)
 	}
 }
 
-/* Both spans are cut for small logs, all of them as good as new. One participant walks them; at
- * each of its steps another one takes the span for large logs and fills them. The walk must not
- * write into the stamps of these. */
+/* Both spans are cut for small logs, all of them expired. One participant walks them; at each of
+ * its steps another one takes the span for large logs and fills them. The walk must not write into
+ * their stamps. */
 static void interrupt_walks(uint64_t small_logs)
 {
 	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
@@ -360,7 +361,7 @@ static void interrupt_walks(uint64_t small_logs)
 		start_run();
 		wr_span_open(table, 0);
 		wr_span_open(table, 0);
-		table->tallies->drain_cursor = 1; /* the span that was opened last is walked */
+		table->tallies->empty_cursor = 1; /* the span that was opened last is walked */
 		for (uint64_t key = 100; key < 100 + small_logs; key++) {
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);
@@ -379,7 +380,7 @@ static void interrupt_walks(uint64_t small_logs)
 	at_most("places", 20, at);
 }
 
-/* How many small logs there were decides where the walk begins. */
+/* The number of small logs decides where the walk starts. */
 static void a_late_walk_harms_no_log(void **unused)
 {
 	(void)unused;
@@ -456,8 +457,8 @@ static void order_grant(uint32_t extra)
 			   wr_seconds(T0));
 }
 
-/* The first one bans, the second only lifts, the third takes; both of the latter may find that
- * nothing is in force and take the bit away. */
+/* The first participant bans, the second only lifts, the third takes. The latter two may find that
+ * no override is in force and clear the bit. */
 static void ban_lift_or_take(int number)
 {
 	if (number == 0) {
@@ -484,9 +485,9 @@ static bool written(void)
 	return wr_override_any(wr_override_read(table, key_nth(table, &limit, 1), wr_seconds(T0)));
 }
 
-/* What stands there after the one who said it has returned is found by everyone; whatever is left
- * of one that died, the next has his way. */
-static void what_an_operator_said_is_found(void **state)
+/* After an operator's call has returned, all participants find the override. Whatever a dead
+ * operator left, the next operator's change takes effect. */
+static void an_override_is_found_after_it_was_set(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
 		start_run();
@@ -534,8 +535,8 @@ static void give_one_back(int number)
 		take_nth(table, &limit, 1, -1, T0);
 }
 
-/* Nobody gets more than the largest grant on top, whoever changes it meanwhile. A ring that grew
- * for it can be worked with when the grant has ended. */
+/* No key gets more than the largest grant on top, whoever changes it meanwhile. A ring that grew
+ * for the grant can be used when the grant has ended. */
 static void no_more_than_was_granted(void **state)
 {
 	for (int i = 0; i < RUNS(8000); i++) {
@@ -565,7 +566,7 @@ static void reset_or_take(int number)
 		three_takes(number);
 }
 
-/* A reset hands out the limit once more and no more than that. */
+/* A reset gives the limit once more, and not twice. */
 static void a_reset_is_one_more_limit(void **state)
 {
 	for (int i = 0; i < RUNS(8000); i++) {
@@ -592,7 +593,7 @@ static void a_reset_is_one_more_limit(void **state)
 
 static bool missed;
 
-/* Each has a name of its own; two pause and resume, one only pauses. */
+/* Each participant has its own name; two pause and resume, one only pauses. */
 static void pause_or_resume(int number)
 {
 	uint64_t hash = 100 + (uint64_t)number;
@@ -603,7 +604,7 @@ static void pause_or_resume(int number)
 		wr_pause_drop(table, hash);
 }
 
-/* The word never says no to someone who has paused and not resumed. */
+/* The word is never clear for a participant that has paused and not resumed. */
 static void no_pause_is_missed(void **unused)
 {
 	(void)unused;
@@ -619,7 +620,7 @@ static void no_pause_is_missed(void **unused)
 	}
 }
 
-/* With a secret that is always the same, for a seed to bring the same run. */
+/* With a fixed secret, so that a seed repeats the same run. */
 static int open_narrow(void **unused)
 {
 	static uint8_t secret[WR_SECRET_BYTES];
@@ -646,19 +647,19 @@ int main(void)
 	static int deadly;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(one_key_never_gets_two_cells, seed),
-		cmocka_unit_test_setup(nor_when_claimants_die, seed),
+		cmocka_unit_test_setup(one_key_never_gets_two_cells_when_claimants_die, seed),
 		{"exactly_the_limit", exactly_the_limit, seed, NULL, NULL},
 		{"exactly_the_limit_while_some_die", exactly_the_limit, seed, NULL, &deadly},
 		cmocka_unit_test_setup(all_or_none, seed),
-		cmocka_unit_test_setup(a_key_that_wakes_up_is_not_lost_in_silence, seed),
+		cmocka_unit_test_setup(the_loss_of_a_key_used_again_is_counted, seed),
 		cmocka_unit_test_setup(a_late_walk_harms_no_log, seed),
 		cmocka_unit_test_setup(a_decision_takes_a_bounded_number_of_steps, seed),
 		{"logs_that_grow", logs_that_grow, seed, NULL, NULL},
 		{"logs_that_grow_while_some_die", logs_that_grow, seed, NULL, &deadly},
-		{"what_an_operator_said_is_found", what_an_operator_said_is_found, seed, NULL,
-		 NULL},
-		{"what_an_operator_said_is_found_while_some_die", what_an_operator_said_is_found,
-		 seed, NULL, &deadly},
+		{"an_override_is_found_after_it_was_set", an_override_is_found_after_it_was_set,
+		 seed, NULL, NULL},
+		{"what_an_operator_said_is_found_while_some_die",
+		 an_override_is_found_after_it_was_set, seed, NULL, &deadly},
 		cmocka_unit_test_setup(no_pause_is_missed, seed),
 		{"no_more_than_was_granted", no_more_than_was_granted, seed, NULL, NULL},
 		{"no_more_than_was_granted_while_some_die", no_more_than_was_granted, seed, NULL,

@@ -1,11 +1,9 @@
-/* Deciders and a keeper of exchanged counters that take turns between any two accesses to shared
- * memory, see turns.h: what is counted is published, and what others have is charged. */
+/* Decisions and an owner of exchanged counters that take turns between any two accesses to shared
+ * memory, see turns.h: counts are published, and units of other nodes are charged. */
 #include "turns.h"
 
 #include "store/exchange.c"
-#define store keep_store /* each has a static one */
-#include "store/exchange_keep.c"
-#undef store
+#include "store/exchange_owner.c"
 
 #define MONO (100ull * SECOND)
 #define SYNC (SECOND / 10)
@@ -101,8 +99,8 @@ static unsigned slots_of(struct wr_key key)
 	return count;
 }
 
-/* Whoever keeps the table afterwards publishes all that was counted, and no key has two slots. */
-static void what_is_counted_is_published(void **state)
+/* The next owner publishes all counts, and no key has two slots. */
+static void counts_are_published(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
 		uint64_t slack = 0;
@@ -113,7 +111,7 @@ static void what_is_counted_is_published(void **state)
 		mortality = 0;
 		for (int p = 0; p < PARTICIPANTS; p++)
 			slack += is_dead(p) ? doubt[p] : 0;
-		/* A mark that died on its way is found out by the next use, later. */
+		/* A mark that was lost by a death is set by a later use. */
 		for (uint64_t k = 0; *state && k < 2; k++) {
 			int slot = wr_exchange_find(table, keys[k]);
 
@@ -132,7 +130,7 @@ static void what_is_counted_is_published(void **state)
 	}
 }
 
-/* --- two who make a slot for one key, while another place becomes free --- */
+/* --- two participants make a slot for one key, while another slot becomes free --- */
 
 static void make_or_free(int number)
 {
@@ -160,7 +158,7 @@ static void one_of_two_makes_it(void **unused)
 	}
 }
 
-/* --- closing a slot while somebody uses it --- */
+/* --- closing a slot while a participant uses it --- */
 
 static int first_slot;
 
@@ -186,9 +184,10 @@ static void close_or_count(int number)
 	}
 }
 
-/* Found again and counted in one that goes on, or in a new one. A decider is never held up for as
- * long as it takes to free a slot after it is hidden, which is many turns; here it may be, and then
- * what it counted is lost, which nobody can avoid who does not lock. So only that is checked. */
+/* The key is found again and counted in the same slot, or in a new one. In production a slot is
+ * freed many turns after it was closed, so a decision is never held up for as long. Here it may be,
+ * and then its count is lost, which cannot be avoided without a lock. So only the number of slots
+ * is checked. */
 static void a_key_never_has_two_slots(void **unused)
 {
 	(void)unused;
@@ -226,9 +225,9 @@ int main(void)
 {
 	static int deadly;
 	const struct CMUnitTest tests[] = {
-		{"what_is_counted_is_published", what_is_counted_is_published, seed, NULL, NULL},
-		{"what_is_counted_is_published_while_some_die", what_is_counted_is_published, seed,
-		 NULL, &deadly},
+		{"counts_are_published", counts_are_published, seed, NULL, NULL},
+		{"what_is_counted_is_published_while_some_die", counts_are_published, seed, NULL,
+		 &deadly},
 		cmocka_unit_test_setup(one_of_two_makes_it, seed),
 		cmocka_unit_test_setup(a_key_never_has_two_slots, seed),
 	};

@@ -1,5 +1,6 @@
-/* Spenders and keepers of leases that take turns between any two accesses to shared memory, see
- * turns.h. There are eight slots and most are somebody's, so that keys follow each other in one. */
+/* Spenders and owners of leases that take turns between any two accesses to shared memory, see
+ * turns.h. There are eight slots and most are in use, so that keys follow each other in one slot.
+ */
 #include "turns.h"
 
 #include "store/lease.c"
@@ -10,8 +11,8 @@
 
 static struct weir_table *table;
 
-/* What participants did. One that dies may have done something it has not written down: `made`
- * units that are there, `lost` some that are gone. */
+/* The actions of participants. One that dies may have done something that it has not recorded:
+ * `made` units that exist, `lost` units that do not. */
 static struct {
 	uint64_t deposited, spent;
 } books[KEYS][IDENTITIES];
@@ -28,15 +29,15 @@ static uint64_t identity(uint64_t number)
 	return wr_lease_identity(100 + (uint32_t)number, 0, 0);
 }
 
-/* Slots that others hold for long, but for some. */
+/* Slots that other owners hold for long, except for some. */
 static void start_run(unsigned open_slots)
 {
 	uint32_t slots = WR_LEASE_PROBES;
 
 	run_seed = dice.x;
 	table->header.sections[WR_SECTION_LEASES].bytes =
-		sizeof(struct head) + slots * sizeof(struct slot);
-	memset(head_of(table), 0, sizeof(struct head) + slots * sizeof(struct slot));
+		sizeof(struct lease_head) + slots * sizeof(struct lease_slot);
+	memset(head_of(table), 0, sizeof(struct lease_head) + slots * sizeof(struct lease_slot));
 	for (uint32_t i = open_slots; i < slots; i++) {
 		slot_at(table, i)->who = (struct wr_pair){99 + i, 99};
 		slot_at(table, i)->units = units_pair(0, new_grant(table), MONO * 1000);
@@ -58,7 +59,7 @@ static uint64_t left_in_all(void)
 	return left;
 }
 
-/* --- what participants do --- */
+/* --- the actions of participants --- */
 
 static void spend_some(int number)
 {
@@ -98,8 +99,7 @@ static void deposit(int number, int slot, uint64_t owner, uint64_t key, uint64_t
 	made[number] = lost[number] = 0;
 }
 
-/* Whatever a keeper may do with a slot, in any order, for one key and then perhaps for the other.
- */
+/* The actions of an owner on a slot, in any order, for one key and then perhaps for the other. */
 static void keep(int number)
 {
 	uint64_t owner = 1000 + (uint64_t)number, key = rnd_below(&dice, KEYS);
@@ -126,7 +126,7 @@ static void keep(int number)
 	}
 }
 
-static void one_keeper(int number)
+static void run_one_owner(int number)
 {
 	if (number == 0)
 		keep(number);
@@ -134,7 +134,7 @@ static void one_keeper(int number)
 		spend_some(number);
 }
 
-static void two_keepers(int number)
+static void run_two_owners(int number)
 {
 	if (number < 2)
 		keep(number);
@@ -142,9 +142,10 @@ static void two_keepers(int number)
 		spend_some(number);
 }
 
-/* --- what has to hold --- */
+/* --- invariants --- */
 
-/* Deposited = spent and not given back + left + withdrawn + burnt, but for what died in doubt. */
+/* Deposited = spent and not given back + left + withdrawn + burnt, except for units in doubt after
+ * a death. */
 static void check_conserved(void)
 {
 	struct wr_lease_burnt burnt = wr_lease_burnt(table);
@@ -165,7 +166,7 @@ static void check_conserved(void)
 	at_most("units in", in, out + less);
 }
 
-/* Nobody spends what was granted for another key or under other numbers. */
+/* No unit is spent for another key or under other numbers than it was granted for. */
 static void check_apart(void)
 {
 	uint64_t slack = 0;
@@ -178,7 +179,7 @@ static void check_apart(void)
 				books[k][i].deposited + unspent + slack);
 }
 
-/* Whoever died, a second later a new keeper has room, and what it deposits is spent once. */
+/* A second after a death a new owner has room, and its deposit is spent once. */
 static void check_usable(void)
 {
 	uint64_t later = MONO + 2 * SECOND;
@@ -206,7 +207,7 @@ static void units_are_conserved(void **state)
 	for (int i = 0; i < RUNS(60000); i++) {
 		start_run(1 + (unsigned)rnd_below(&dice, 2));
 		mortality = *state ? 40 + (unsigned)rnd_below(&dice, 400) : 0;
-		race(i % 2 ? one_keeper : two_keepers);
+		race(i % 2 ? run_one_owner : run_two_owners);
 		mortality = 0;
 		check_conserved();
 		check_apart();
@@ -214,14 +215,14 @@ static void units_are_conserved(void **state)
 	}
 }
 
-/* What has ended by the spenders' clock is not theirs, however keepers see it. */
+/* Units that have ended by the spender's clock are not spent, whatever the owner's clock is. */
 static void nothing_is_spent_after_its_end(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
 		start_run(2);
 		spend_mono = ends_mono + rnd_below(&dice, 2);
 		mortality = *state ? 40 + (unsigned)rnd_below(&dice, 400) : 0;
-		race(i % 2 ? one_keeper : two_keepers);
+		race(i % 2 ? run_one_owner : run_two_owners);
 		mortality = 0;
 		for (int k = 0; k < KEYS; k++)
 			for (int id = 0; id < IDENTITIES; id++)
@@ -230,7 +231,7 @@ static void nothing_is_spent_after_its_end(void **state)
 	}
 }
 
-/* --- a slot whose keeper was held up is taken over by another key's --- */
+/* --- a slot whose owner was held up is taken over for another key --- */
 
 static void late_or_new(int number)
 {

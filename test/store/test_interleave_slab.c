@@ -73,7 +73,7 @@ static void want_its_ring_or_wake(int number)
 
 /* The other seven rings belong to refused keys, so the sleeper's is the one to be had. Once it is
  * awake it weighs too much. */
-static void a_ring_is_not_taken_from_a_key_that_woke_up(void **unused)
+static void a_key_used_again_keeps_its_ring(void **unused)
 {
 	unsigned long at = 0;
 	bool interrupted;
@@ -108,7 +108,7 @@ static void want_its_cell_or_wake(int number)
 }
 
 /* All other cells belong to refused keys, so the sleeper's is the one to be had. */
-static void a_cell_is_not_taken_from_a_key_that_woke_up(void **unused)
+static void a_key_used_again_keeps_its_cell(void **unused)
 {
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 1, HOUR);
 	unsigned long at = 0;
@@ -153,7 +153,7 @@ static void append_or_take_its_ring(int number)
 
 /* All rings are taken, and the light key's is the cheapest. The heavy one takes it before the light
  * one has read its word: what it finds there is another key's log. */
-static void a_generation_that_comes_round_is_noticed(void **unused)
+static void a_wrapped_generation_is_noticed(void **unused)
 {
 	unsigned long at = 0;
 	bool interrupted;
@@ -225,7 +225,7 @@ static void a_late_reset_harms_no_log(void **unused)
 		take_nth(table, &expired, 200, 1, T0 + 1);
 		take_nth(table, &small, 201, 1, SMALL_NS - 1);
 		take_nth(table, &small, 201, 1, SMALL_NS);
-		table->tallies->drain_cursor = 1;
+		table->tallies->empty_cursor = 1;
 		interrupted = interrupt(empty_or_fill, ++at);
 		if (!interrupted)
 			empty_or_fill(1);
@@ -267,9 +267,9 @@ static void walk_or_cut_twice(int number)
 	}
 	/* The large logs are as good as new then, and their class is idle. */
 	memset(table->tallies->asked_s, 0, sizeof table->tallies->asked_s);
-	table->tallies->drain_cursor = 1;
+	table->tallies->empty_cursor = 1;
 	for (int steps = 0; steps < 2; steps++)
-		if (wr_span_drain(table, 0, WR_PRICE_LIVE, T0 + 10 * SECOND))
+		if (wr_span_empty(table, 0, WR_PRICE_LIVE, T0 + 10 * SECOND))
 			break;
 	for (uint64_t key = 6; key < 6 + 6; key++)
 		for (uint64_t k = 0; k < 3; k++)
@@ -290,7 +290,7 @@ static unsigned cut_twice(uint64_t small_logs)
 		memset(of_key, 0, sizeof of_key);
 		wr_span_open(table, 0);
 		wr_span_open(table, 0);
-		table->tallies->drain_cursor = 1;
+		table->tallies->empty_cursor = 1;
 		for (uint64_t key = 100; key < 100 + small_logs; key++) {
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);
@@ -416,9 +416,9 @@ int main(void)
 {
 	static int deadly;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_ring_is_not_taken_from_a_key_that_woke_up, seed),
-		cmocka_unit_test_setup(a_cell_is_not_taken_from_a_key_that_woke_up, seed),
-		cmocka_unit_test_setup(a_generation_that_comes_round_is_noticed, seed),
+		cmocka_unit_test_setup(a_key_used_again_keeps_its_ring, seed),
+		cmocka_unit_test_setup(a_key_used_again_keeps_its_cell, seed),
+		cmocka_unit_test_setup(a_wrapped_generation_is_noticed, seed),
 		cmocka_unit_test_setup(a_late_reset_harms_no_log, seed),
 		cmocka_unit_test_setup(a_span_that_is_cut_twice_harms_no_log, seed),
 		{"no_order_admits_more", no_order_admits_more, seed, NULL, NULL},

@@ -1,9 +1,10 @@
-/* Participants are killed at any moment, hundreds of times, and others come in their place: limits
- * hold, every key stays usable, nothing leaks for good.
+/* Participants are killed at any moment, hundreds of times, and others replace them: limits hold,
+ * every key stays usable, and no block is lost for good.
  *
- * The tables have two rows and few spans and there are more keys than cells, so that the dead leave
- * claims, half-grown logs and blocks in preparation behind. Each child notes every request in
- * shared memory before and after it: what was begun and not ended by one that died is in doubt. */
+ * The tables have two rows and few spans, and there are more keys than cells, so that dead
+ * participants leave claims, half-grown logs and blocks in preparation. Each child records every
+ * request in shared memory before and after it. A request that was begun and not ended by a dead
+ * child is in doubt. */
 #include "rounds.h"
 #include "table/table_test.h"
 
@@ -62,7 +63,8 @@ static void let_run(struct rnd *r, const struct notes *of)
 		__asm__ volatile("pause");
 }
 
-/* Runs and kills them. Returns how many died; each may have had one request in doubt. */
+/* Runs the children and kills them. Returns how many died; each may have had one request in doubt.
+ */
 static uint64_t chaos(void)
 {
 	const int kills = KILLS;
@@ -121,8 +123,8 @@ static void every_key_is_usable(uint64_t now_ns)
 	assert_int_equal(duplicates(table), 0);
 }
 
-/* Keys that fit: nothing is evicted, so never more than the limit; what is missing died in doubt.
- */
+/* Keys that fit: nothing is evicted, so never more than the limit passes. Missing requests were in
+ * doubt. */
 static void limits_hold(void **algorithm)
 {
 	bool log = (uintptr_t)*algorithm == WEIR_SLIDING_LOG;
@@ -148,7 +150,7 @@ static void limits_hold(void **algorithm)
 	end();
 }
 
-/* More keys than cells: what was admitted beyond a limit is covered by counted evictions. */
+/* More keys than cells: requests admitted beyond a limit are covered by counted evictions. */
 static void crowds_are_counted(void **algorithm)
 {
 	struct weir_limit of = sized((uint32_t)(uintptr_t)*algorithm, 4, MINUTE);
@@ -167,8 +169,8 @@ static void crowds_are_counted(void **algorithm)
 	end();
 }
 
-/* After a minute, whatever block a dead process had taken can be had again: the whole slab, in
- * blocks of another size than the logs had. */
+/* After a minute the blocks of dead processes can be taken again: the whole slab, in blocks of
+ * another size than the logs had. */
 static void blocks_do_not_leak(void **unused)
 {
 	struct weir_limit of = sized(WEIR_SLIDING_LOG, 60, MINUTE);

@@ -82,7 +82,7 @@ static void units_go_one_by_one(void **unused)
 	assert_int_equal(decision.reset_after_ns, 60 * SECOND - 1);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 7);
 	assert_int_equal(wr_lease_left(table, slot, OTHER, MONO), 0);
-	/* Eight are not there; seven are. */
+	/* There are not eight units, but seven. */
 	assert_int_equal(spend(8, MONO), WR_LEASE_NOTHING);
 	assert_int_equal(spend(7, MONO), WR_LEASE_SPENT);
 	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
@@ -102,7 +102,8 @@ static void ends(void **unused)
 	assert_int_equal(spend(1, MONO + SECOND), WR_LEASE_NOTHING);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO + SECOND), 0);
 	assert_int_equal(wr_lease_withdraw(table, slot, OWNER, 9, MONO + SECOND), 0);
-	/* A grant that comes after its end is void; those that had ended burn with the next. */
+	/* A grant that arrives after its end is void. Units that had ended are burnt by the next
+	 * deposit. */
 	said = terms(5, MONO + SECOND);
 	assert_false(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
 	said = terms(5, MONO + 2 * SECOND);
@@ -110,14 +111,14 @@ static void ends(void **unused)
 	assert_int_equal(burnt, 9);
 	assert_int_equal(wr_lease_burnt(table).expired, 9);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO + SECOND), 5);
-	/* A renewal moves the end of all. */
+	/* A renewal moves the end of all units. */
 	said = terms(2, MONO + 3 * SECOND);
 	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, &burnt));
 	assert_int_equal(burnt, 0);
 	assert_int_equal(spend(7, MONO + 3 * SECOND - 1), WR_LEASE_SPENT);
 }
 
-static void what_is_given_back(void **unused)
+static void unspent_units_are_returned_or_burnt(void **unused)
 {
 	uint32_t grant, again, burnt;
 	int slot;
@@ -134,7 +135,7 @@ static void what_is_given_back(void **unused)
 	wr_lease_unspend(table, key, 4, grant, MONO);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 6);
 	assert_int_equal(wr_lease_burnt(table).late, 4);
-	/* Nor after the end, nor in a slot that the key was given anew. */
+	/* Nor after the end, nor after the slot was freed and claimed again. */
 	assert_int_equal(spend_as(identity(), 1, MONO, &grant), WR_LEASE_SPENT);
 	wr_lease_unspend(table, key, 1, grant, MONO + SECOND);
 	assert_int_equal(wr_lease_burnt(table).late, 5);
@@ -170,7 +171,7 @@ static void changed_limits(void **unused)
 	assert_int_equal(spend_as(raised, 3, MONO, NULL), WR_LEASE_SPENT);
 }
 
-static void keepers(void **unused)
+static void owners_replace_each_other(void **unused)
 {
 	struct wr_lease_terms said = terms(5, MONO + 3 * SECOND);
 	int slot;
@@ -184,7 +185,7 @@ static void keepers(void **unused)
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + SECOND), -1);
 	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND - 1), -1);
-	/* Its keeper died: the slot goes to another, and what was left is burnt. */
+	/* Its owner died: the slot goes to another one, and the units left are burnt. */
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
 	assert_int_equal(wr_lease_burnt(table).expired, 5);
 	assert_false(wr_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
@@ -192,12 +193,12 @@ static void keepers(void **unused)
 	assert_int_equal(wr_lease_void(table, slot, OWNER, MONO), 0);
 	wr_lease_release(table, slot, OWNER, MONO);
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
-	/* Numbers from nowhere. */
+	/* Invalid slot numbers. */
 	assert_false(wr_lease_deposit(table, -1, OTHER, &said, MONO, NULL));
 	assert_false(wr_lease_deposit(table, (int)wr_lease_slots(table), OTHER, &said, MONO, NULL));
 	assert_int_equal(wr_lease_withdraw(table, INT32_MAX, OTHER, 1, MONO), 0);
 	assert_int_equal(wr_lease_claim(table, (struct wr_key){0}, OTHER, MONO), -1);
-	/* Returned is returned. */
+	/* Withdrawn units are not in the slot any more. */
 	said.ends_mono_ns = MONO + 5 * SECOND;
 	assert_true(wr_lease_deposit(table, slot, OTHER, &said, MONO + 3 * SECOND, NULL));
 	assert_int_equal(wr_lease_withdraw(table, slot, OTHER, 2, MONO + 3 * SECOND), 2);
@@ -206,8 +207,8 @@ static void keepers(void **unused)
 	assert_int_equal(wr_lease_burnt(table).voided, 0);
 }
 
-/* A keeper that was late learns what was left in the slot that another one has now. */
-static void a_late_keeper_learns_what_lapsed(void **unused)
+/* A late owner learns how many units were left in the slot that another owner has now. */
+static void a_late_owner_learns_the_lapsed_units(void **unused)
 {
 	uint64_t end = MONO + SECOND;
 	int slot = claimed(5, end);
@@ -220,7 +221,7 @@ static void a_late_keeper_learns_what_lapsed(void **unused)
 	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 3);
 	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 0);
 	assert_int_equal(wr_lease_burnt(table).expired, 3);
-	/* Nothing was left the second time: the units of the first time are not told again. */
+	/* Nothing was left the second time: the units of the first time are not reported again. */
 	slot = wr_lease_claim(table, key, OWNER, end + SECOND);
 	claimed(5, end + 2 * SECOND);
 	assert_int_equal(wr_lease_claim(table, key, OTHER, end + 2 * SECOND), slot);
@@ -231,7 +232,7 @@ static void a_late_keeper_learns_what_lapsed(void **unused)
 	assert_int_equal(wr_lease_lapsed(table, (int)wr_lease_slots(table), OWNER), 0);
 }
 
-/* Every key finds room until its eight places are taken, and again once they are free. */
+/* Every key finds a slot until its eight slots are taken, and again once they are free. */
 static void room(void **unused)
 {
 	uint32_t slots = wr_lease_slots(table), taken = 0;
@@ -273,7 +274,8 @@ static void refusals(void **unused)
 
 	(void)unused;
 	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
-	/* What is there is spent all the same; what costs as much or more is refused. */
+	/* Units in the slot are spent nevertheless; a request that costs as much or more is
+	 * refused. */
 	assert_int_equal(spend(1, MONO), WR_LEASE_SPENT);
 	assert_int_equal(spend(2, MONO), WR_LEASE_NOTHING);
 	assert_int_equal(wr_lease_spend(table, key, identity(), 3, MONO + 1, &decision, &grant),
@@ -299,7 +301,7 @@ static void refusals(void **unused)
 	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
 	wr_lease_void(table, slot, OWNER, MONO);
 	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
-	/* Not somebody else's to say. */
+	/* Another owner cannot set it. */
 	wr_lease_refuse(table, slot, OTHER, &refusal, MONO);
 	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
 }
@@ -337,7 +339,7 @@ static void each_unit_once(void **unused)
 }
 
 /* A table made from another one has no leases. */
-static void not_carried_over(void **unused)
+static void leases_are_not_imported(void **unused)
 {
 	struct weir_opts opts = opts_of("lease", 8 * MIB, 0);
 	struct weir_table *larger;
@@ -357,15 +359,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(units_go_one_by_one, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(ends, open_table, drop_table),
-		cmocka_unit_test_setup_teardown(what_is_given_back, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(unspent_units_are_returned_or_burnt, open_table,
+						drop_table),
 		cmocka_unit_test_setup_teardown(changed_limits, open_table, drop_table),
-		cmocka_unit_test_setup_teardown(keepers, open_table, drop_table),
-		cmocka_unit_test_setup_teardown(a_late_keeper_learns_what_lapsed, open_table,
+		cmocka_unit_test_setup_teardown(owners_replace_each_other, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(a_late_owner_learns_the_lapsed_units, open_table,
 						drop_table),
 		cmocka_unit_test_setup_teardown(room, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(refusals, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(each_unit_once, open_table, drop_table),
-		cmocka_unit_test_setup_teardown(not_carried_over, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(leases_are_not_imported, open_table, drop_table),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

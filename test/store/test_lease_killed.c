@@ -1,8 +1,9 @@
-/* Spenders and keepers of leases are killed at any moment, hundreds of times, and others come in
- * their place: no unit is spent twice or after its end, and slots stay usable.
+/* Spenders and owners of leases are killed at any moment, hundreds of times, and others replace
+ * them: no unit is spent twice or after its end, and slots stay usable.
  *
- * The clock is a number that everyone moves on. Each process notes in shared memory what it is
- * about to do and what it did: what was begun and not ended by one that died is in doubt. */
+ * The clock is a number that every process advances. Each process records in shared memory what it
+ * is about to do and what it did. An action that was begun and not ended by a dead process is in
+ * doubt. */
 #include "rounds.h"
 #include "table/table_test.h"
 
@@ -17,7 +18,7 @@
 #define KILLS test_rounds(40, 150)
 #define KEYS 3
 #define SPENT 1000     /* at least */
-#define LASTS 3000000u /* a lease; every step of somebody is 1000 */
+#define LASTS 3000000u /* duration of a lease; every step of a process is 1000 */
 #define STEP 1000u
 
 struct notes {
@@ -54,7 +55,7 @@ static void raise_to(uint64_t *at, uint64_t value)
 		;
 }
 
-/* Reports, returns, and deposits anew; sometimes it just stops caring. */
+/* Reports, returns, and deposits again; sometimes it stops. */
 static void keep_one(struct notes *mine, struct rnd *r, uint64_t owner)
 {
 	uint64_t key = rnd_below(r, KEYS), mono_ns = now();
@@ -135,7 +136,7 @@ static void let_run(struct rnd *r, const struct notes *of)
 		__asm__ volatile("pause");
 }
 
-/* However seldom the scheduler lets a spender meet a deposit. */
+/* Waits until enough units were spent, however the scheduler runs the processes. */
 static void let_spend(uint64_t units)
 {
 	uint64_t spent;
@@ -203,7 +204,7 @@ static void nothing_is_spent_twice(void **unused)
 	assert_int_equal(late, 0);
 	assert_true(spent >= SPENT);
 	assert_true(spent + burnt <= deposited + doubt);
-	/* All slots are anybody's once their time is up, and as good as any. */
+	/* Every slot can be claimed once its end has passed. */
 	for (uint64_t k = 0; k < KEYS; k++) {
 		uint64_t mono_ns = now() + 10ull * 1000000000;
 		struct wr_lease_terms terms = {.units = 4,

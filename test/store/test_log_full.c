@@ -1,5 +1,5 @@
-/* Sliding window logs when the slab has no room: nobody is refused for it, nobody gets more than
- * its limit, and keys that are used a lot get a ring again. */
+/* Sliding window logs when the slab has no room: no request is refused for it, no key gets more
+ * than its limit, and keys that are used a lot get a ring again. */
 #include "table/table_test.h"
 
 #include "table/slab.h"
@@ -63,7 +63,7 @@ static void a_flood_of_small_logs_starves_no_other_class(void **unused)
 	assert_true(exact > 900);
 	info = info_of(table, now_ns);
 	assert_int_equal(info.log_full + info.log_lost + info.evicted, 0);
-	/* None of the flood was forgotten either: three are left of five, as before. */
+	/* No key of the flood was evicted either: three of five are left, as before. */
 	for (uint64_t i = 0; i < 80000; i++)
 		if (take_nth(table, &hour, i, 0, now_ns).remaining != 3)
 			fail_msg("key %d has %u left", (int)i,
@@ -71,7 +71,8 @@ static void a_flood_of_small_logs_starves_no_other_class(void **unused)
 	table_drop(table);
 }
 
-/* All rings are refused keys': new clients are served all the same, the refused ones stay so. */
+/* All rings belong to refused keys: new clients are served nevertheless, and the refused ones stay
+ * refused. */
 static void a_slab_full_of_refused_keys_refuses_nobody_else(void **unused)
 {
 	struct weir_table *table = table_open("refused", 4 * MIB, 256 * KIB);
@@ -117,7 +118,7 @@ static void one_request(struct weir_table *table, const struct weir_limit *limit
 {
 	uint64_t period_ns = limit->period_ns;
 	uint32_t within = since(passed, now_ns - period_ns);
-	/* The end of a third, rounded up to what 26 bits can tell. */
+	/* The end of a third, rounded up to the precision of 26 bits. */
 	uint32_t longest = since(passed, now_ns - period_ns / 3 * 4 - period_ns / 10000000 - 8);
 	struct weir_decision d = take_nth(table, limit, key, cost, now_ns);
 	uint32_t n = (uint32_t)cost;
@@ -143,7 +144,7 @@ static void one_request(struct weir_table *table, const struct weir_limit *limit
 }
 
 /* A table without a slab has brief logs only. */
-static void a_brief_log_errs_on_one_side(void **unused)
+static void a_brief_log_never_admits_more_than_a_ring(void **unused)
 {
 	struct weir_table *table = table_narrow("oracle", 32, 0);
 	struct rnd r = {rnd_seed()};
@@ -305,7 +306,7 @@ int main(void)
 		cmocka_unit_test(single_requests_take_no_room),
 		cmocka_unit_test(a_flood_of_small_logs_starves_no_other_class),
 		cmocka_unit_test(a_slab_full_of_refused_keys_refuses_nobody_else),
-		cmocka_unit_test(a_brief_log_errs_on_one_side),
+		cmocka_unit_test(a_brief_log_never_admits_more_than_a_ring),
 		cmocka_unit_test(give_backs_and_clocks_that_step_back),
 		cmocka_unit_test(rejected_requests_count_in_a_brief_log),
 		cmocka_unit_test(a_smaller_limit_forgets_nothing_of_a_brief_log),

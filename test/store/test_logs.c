@@ -1,5 +1,5 @@
-/* Sliding window logs in a table: rings that grow with their keys, and what happens when the slab
- * has no room: refused, said so, counted, never open in silence. */
+/* Sliding window logs in a table: rings that grow with their keys. If the slab has no room,
+ * requests are refused and counted, and never admitted silently. */
 #include "table/table_test.h"
 
 #include "table/slab.h"
@@ -19,7 +19,7 @@ static void a_log_grows_to_the_largest_there_is(void **unused)
 	assert_int_equal(take(table, &limit, "k", 1, T0 + WEIR_LOG_MAX).admitted, 0);
 	assert_int_equal(take(table, &limit, "k", 1, T0 + WEIR_LOG_MAX).retry_after_ns,
 			 HOUR - WEIR_LOG_MAX);
-	/* The rings it grew out of were given back. */
+	/* The rings it outgrew were freed. */
 	assert_int_equal(info_of(table, T0).log_bytes_used, 512 * KIB);
 	/* They leave one by one, as they came. */
 	assert_int_equal(take(table, &limit, "k", 2, T0 + HOUR).admitted, 0);
@@ -61,7 +61,7 @@ static struct weir_table *full_table(const struct weir_limit *limit)
 	return table;
 }
 
-static void a_full_slab_refuses_and_says_so(void **unused)
+static void a_full_slab_refuses_and_reports_it(void **unused)
 {
 	struct weir_limit limit = exact(124, MINUTE);
 	struct weir_limit other = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
@@ -83,7 +83,7 @@ static void a_full_slab_refuses_and_says_so(void **unused)
 	assert_int_equal(take_nth(table, &limit, 101, 0, T0).admitted, 1);
 	assert_int_equal(take_nth(table, &other, 101, 1, T0).admitted, 1);
 	assert_int_equal(info_of(table, T0).log_full, 5);
-	/* As soon as the others are as good as new, there is room. */
+	/* As soon as the other keys have expired, there is room. */
 	assert_int_equal(take_nth(table, &limit, 100, 1, T0 + 2 * MINUTE).admitted, 1);
 	assert_int_equal(info_of(table, T0).log_full, 5);
 	table_drop(table);
@@ -107,7 +107,7 @@ static void a_full_slab_refuses_one_of_several_limits(void **unused)
 	table_drop(table);
 }
 
-static void a_log_that_cannot_grow_keeps_what_it_has(void **unused)
+static void a_log_that_cannot_grow_keeps_its_entries(void **unused)
 {
 	struct weir_limit limit = exact(500, MINUTE);
 	struct weir_limit filler = exact(124, MINUTE);
@@ -129,7 +129,7 @@ static void a_log_that_cannot_grow_keeps_what_it_has(void **unused)
 	}
 	assert_int_equal(admitted, 24);
 	assert_int_equal(info_of(table, T0).log_full, 76);
-	/* The 100 leave, and their room serves again. */
+	/* The 100 entries expire, and their room is used again. */
 	assert_int_equal(take_nth(table, &limit, 100, 100, T0 + MINUTE).admitted, 1);
 	assert_int_equal(take_nth(table, &limit, 100, 1, T0 + MINUTE).full, 1);
 	table_drop(table);
@@ -167,7 +167,8 @@ static void a_live_log_that_becomes_brief_is_counted(void **unused)
 	table_drop(table);
 }
 
-/* A larger limit than the table has rings for: the request that needs it is refused as full. */
+/* A larger limit than the table has rings for: the request that would need the ring is refused as
+ * full. */
 static void a_limit_beyond_the_largest_ring_is_full_there(void **unused)
 {
 	struct weir_table *table = table_narrow("beyond", 32, 4);
@@ -182,7 +183,8 @@ static void a_limit_beyond_the_largest_ring_is_full_there(void **unused)
 	table_drop(table);
 }
 
-/* A block that is not what the cell says: only damage does that. The key begins anew, counted. */
+/* A block that is not the one the cell names: only damage causes that. The key starts anew, and the
+ * loss is counted. */
 static void a_lost_log_is_counted(void **unused)
 {
 	struct weir_table *table = table_narrow("lost", 32, 4);
@@ -201,8 +203,8 @@ static void a_lost_log_is_counted(void **unused)
 	table_drop(table);
 }
 
-/* Many keys and sizes, time going on: the slab is cut and cut again, and nothing is ever lost that
- * was live without being counted. */
+/* Many keys and sizes over time: spans are cut again and again, and every loss of a live log is
+ * counted. */
 static void a_changing_mix_is_served(void **unused)
 {
 	struct weir_table *table = table_narrow("mix", 64, 16);
@@ -238,9 +240,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_grows_to_the_largest_there_is),
 		cmocka_unit_test(a_burst_in_one_instant_needs_the_same_room),
-		cmocka_unit_test(a_full_slab_refuses_and_says_so),
+		cmocka_unit_test(a_full_slab_refuses_and_reports_it),
 		cmocka_unit_test(a_full_slab_refuses_one_of_several_limits),
-		cmocka_unit_test(a_log_that_cannot_grow_keeps_what_it_has),
+		cmocka_unit_test(a_log_that_cannot_grow_keeps_its_entries),
 		cmocka_unit_test(a_live_log_that_becomes_brief_is_counted),
 		cmocka_unit_test(a_limit_beyond_the_largest_ring_is_full_there),
 		cmocka_unit_test(a_lost_log_is_counted),

@@ -1,4 +1,4 @@
-/* Every documented error has its cause here; after it the table is as before. */
+/* Every documented error with its cause; after it the table is unchanged. */
 #include "table/table_test.h"
 
 static struct weir_table *table;
@@ -25,7 +25,7 @@ static int end(void **unused)
 	return folder_drop(NULL);
 }
 
-static void take_says_einval(void **unused)
+static void take_returns_einval(void **unused)
 {
 	static char key[65537];
 
@@ -41,7 +41,7 @@ static void take_says_einval(void **unused)
 	assert_int_equal(weir_take(table, &limit, "", 0, 0, T0, &d), 0);
 }
 
-static void take_says_elimit(void **unused)
+static void take_returns_elimit(void **unused)
 {
 	struct weir_limit raw = {.size = sizeof raw, .algorithm = 3, .limit = 5, .period_ns = 1};
 	struct weir_limit old = limit;
@@ -52,7 +52,7 @@ static void take_says_elimit(void **unused)
 	assert_int_equal(weir_take(table, &old, "k", 1, 1, T0, &d), WEIR_ELIMIT);
 }
 
-static void take_says_etime(void **unused)
+static void take_returns_etime(void **unused)
 {
 	(void)unused;
 	assert_int_equal(weir_take(table, &limit, "k", 1, 0, TIME_MAX, &d), 0);
@@ -60,7 +60,7 @@ static void take_says_etime(void **unused)
 	assert_int_equal(weir_take(table, &limit, "k", 1, 1, UINT64_MAX, &d), WEIR_ETIME);
 }
 
-static void return_says_what_is_wrong(void **unused)
+static void return_reports_errors(void **unused)
 {
 	static char key[65537];
 	struct weir_limit old = limit;
@@ -80,7 +80,7 @@ static void return_says_what_is_wrong(void **unused)
 	assert_int_equal(weir_return(table, &limit, "k", 1, 0, T0, T0, &d), 0);
 }
 
-static void take_all_says_einval(void **unused)
+static void take_all_returns_einval(void **unused)
 {
 	struct weir_need need = {&limit, "k", 1, 1};
 	struct weir_need no_limit = {NULL, "k", 1, 1}, no_key = {&limit, NULL, 1, 1};
@@ -97,7 +97,7 @@ static void take_all_says_einval(void **unused)
 	assert_int_equal(weir_take_all(table, &negative, 1, T0, &d, &admitted), WEIR_EINVAL);
 }
 
-/* The last of many is bad: nothing was taken for the ones before it. */
+/* The last of many needs is bad: nothing was taken for the ones before it. */
 static void take_all_checks_before_it_takes(void **unused)
 {
 	struct weir_limit raw = {.size = sizeof raw};
@@ -109,7 +109,7 @@ static void take_all_checks_before_it_takes(void **unused)
 	assert_int_equal(weir_take_all(table, needs, 2, TIME_MAX + 1, many, &admitted), WEIR_ETIME);
 }
 
-static void take_all_says_emany(void **unused)
+static void take_all_returns_emany(void **unused)
 {
 	static struct weir_need needs[WEIR_NEEDS_MAX + 1];
 	static struct weir_decision many[WEIR_NEEDS_MAX + 1];
@@ -125,7 +125,7 @@ static void take_all_says_emany(void **unused)
 	assert_int_equal(admitted, 1);
 }
 
-static void info_says_einval(void **unused)
+static void info_returns_einval(void **unused)
 {
 	struct weir_info info = {.size = sizeof info - 8};
 
@@ -137,7 +137,7 @@ static void info_says_einval(void **unused)
 	assert_int_equal(weir_info(table, T0, &info), 0);
 }
 
-static void open_says_einval(void **unused)
+static void open_returns_einval(void **unused)
 {
 	struct weir_opts opts = opts_of("other", 256 * KIB, 0);
 	struct weir_table *other = NULL;
@@ -182,15 +182,15 @@ static void every_code_has_a_sentence(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(take_says_einval),
-		cmocka_unit_test(take_says_elimit),
-		cmocka_unit_test(take_says_etime),
-		cmocka_unit_test(return_says_what_is_wrong),
-		cmocka_unit_test(take_all_says_einval),
+		cmocka_unit_test(take_returns_einval),
+		cmocka_unit_test(take_returns_elimit),
+		cmocka_unit_test(take_returns_etime),
+		cmocka_unit_test(return_reports_errors),
+		cmocka_unit_test(take_all_returns_einval),
 		cmocka_unit_test(take_all_checks_before_it_takes),
-		cmocka_unit_test(take_all_says_emany),
-		cmocka_unit_test(info_says_einval),
-		cmocka_unit_test(open_says_einval),
+		cmocka_unit_test(take_all_returns_emany),
+		cmocka_unit_test(info_returns_einval),
+		cmocka_unit_test(open_returns_einval),
 		cmocka_unit_test(every_code_has_a_sentence),
 	};
 

@@ -1,5 +1,5 @@
-/* Bans and grants in the table: found for every key, given up last of all, whole in every process,
- * through races and deaths. */
+/* Bans and grants in the table: found for every key, evicted last, complete in every process, also
+ * after races and deaths. */
 #include "rounds.h"
 #include "table/table_test.h"
 
@@ -51,7 +51,8 @@ static bool has_bit(uint64_t nth)
 
 /* --- room --- */
 
-/* Two rows of refused keys are no room for a banned one's; yet it gets it and keeps it. */
+/* Two rows of refused keys leave no free cell for a banned key; it gets one nevertheless and keeps
+ * it. */
 static void refused_keys_do_not_push_out_a_ban(void **unused)
 {
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 1, HOUR);
@@ -74,7 +75,7 @@ static void refused_keys_do_not_push_out_a_ban(void **unused)
 	}
 }
 
-/* Thirty-two cells are sixteen bans. What comes then is counted. */
+/* Thirty-two cells are sixteen bans. Further losses are counted. */
 static void more_bans_than_cells_are_counted(void **unused)
 {
 	unsigned banned = 0;
@@ -97,8 +98,8 @@ static void more_bans_than_cells_are_counted(void **unused)
 	table_drop(table);
 }
 
-/* Once ended or lifted they cost nothing: no cell, or no more than the key's own. */
-static void what_has_ended_makes_room(void **unused)
+/* An override that has ended or was lifted costs nothing: no cell, or only the key's own. */
+static void an_override_that_ended_frees_its_cell(void **unused)
 {
 	struct wr_spot spot;
 
@@ -127,7 +128,8 @@ static void what_has_ended_makes_room(void **unused)
 	table_drop(table);
 }
 
-/* The bit of a ban that ended by itself goes with the next request, and the quick way is open. */
+/* The bit of a ban that has ended is cleared by the next request, and the quick path works again.
+ */
 static void an_ended_ban_leaves_no_trace(void **unused)
 {
 	(void)unused;
@@ -145,7 +147,7 @@ static void an_ended_ban_leaves_no_trace(void **unused)
 }
 
 /* A log with a ban that loses its ring keeps its cell, the ban and its count. */
-static void a_brief_log_keeps_them(void **unused)
+static void a_brief_log_keeps_its_ban_and_count(void **unused)
 {
 	struct weir_limit ring;
 
@@ -184,8 +186,9 @@ static void a_reset_gives_the_ring_back(void **unused)
 	table_drop(table);
 }
 
-/* Twelve were taken under a grant, and someone died as he made the ring larger. When the grant has
- * ended, whoever comes next finishes that, though the limit alone would want a ring of four. */
+/* Twelve were taken under a grant, and a participant died while it made the ring larger. When the
+ * grant has ended, the next participant finishes that, although the limit alone needs only a ring
+ * of four. */
 static void a_ring_of_a_grant_can_be_finished_without_it(void **unused)
 {
 	struct wr_log_block log;
@@ -219,8 +222,8 @@ static uint32_t granted_at(const uint32_t *until_s, const uint32_t *extra, uint6
 	return *until_s > wr_seconds(now_ns) ? *extra : 0;
 }
 
-/* The same requests, under limits of the size that is in force, on a key of another table. Only
- * what is told of the size itself may differ in name. */
+/* The same requests under limits of the size that is in force, on a key of another table. Only the
+ * size itself may be reported differently. */
 static void as_under_a_larger_limit(void **unused)
 {
 	struct weir_table *plain = table_open("plain", MIB, 256 * KIB);
@@ -332,7 +335,7 @@ static void checkpoints_and_resizes_carry_them(void **unused)
 #define ORDERS 3000
 
 struct operation {
-	uint32_t obeyed;    /* orders of the operator that were answered with yes */
+	uint32_t obeyed;    /* orders of the operator that succeeded */
 	uint32_t resize_at; /* at this order the operator waits until the resize begins */
 	bool resizing;
 };
@@ -359,7 +362,7 @@ static int operate_until_moved(void *unused)
 	return 0;
 }
 
-/* Whatever an operator was told yes to is in the new table, at whichever moment it was made. */
+/* Every order that succeeded is in the new table, at whichever moment it was made. */
 static void nothing_is_lost_to_a_resize(void **unused)
 {
 	struct weir_opts opts = opts_of("override", 512 * KIB, 64 * KIB);
@@ -418,7 +421,7 @@ static void notes_are_kept_as_long_as_there_is_room(void **unused)
 			known++;
 		}
 	assert_int_equal(known, 13);
-	/* One is cut, one is half written: neither has a text that is another's. */
+	/* One note is cut, one is half written: neither shows the text of another. */
 	ban(0, 0);
 	wr_note_forget(table, key_nth(table, &limit, 0));
 	memset(key, 'x', sizeof key);
@@ -463,7 +466,7 @@ static void operate_or_take(int number)
 	}
 }
 
-/* Never more than limit and grant; and what each said last is what is in force. */
+/* Never more than limit and grant; and the last order of each operator is in force. */
 static void operators_and_takers_at_once(void **unused)
 {
 	(void)unused;
@@ -559,8 +562,8 @@ static void kill_them(void)
 	}
 }
 
-/* Whatever the dead left half done, the next operator has his way with every key, and takers find
- * one cell, one override, and what it says. */
+/* Whatever dead operators left half done, the next operator's order takes effect for every key, and
+ * takers find one cell and one override with its content. */
 static void operators_are_killed(void **unused)
 {
 	(void)unused;
@@ -607,7 +610,7 @@ static void pause_and_resume(int number)
 	}
 }
 
-/* The word says yes whenever one of them has paused, and no when all have resumed. */
+/* The word is set whenever a participant has paused, and clear when all have resumed. */
 static void the_word_never_misses_a_pause(void **unused)
 {
 	(void)unused;
@@ -622,9 +625,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused_keys_do_not_push_out_a_ban),
 		cmocka_unit_test(more_bans_than_cells_are_counted),
-		cmocka_unit_test(what_has_ended_makes_room),
+		cmocka_unit_test(an_override_that_ended_frees_its_cell),
 		cmocka_unit_test(an_ended_ban_leaves_no_trace),
-		cmocka_unit_test(a_brief_log_keeps_them),
+		cmocka_unit_test(a_brief_log_keeps_its_ban_and_count),
 		cmocka_unit_test(a_reset_gives_the_ring_back),
 		cmocka_unit_test(a_ring_of_a_grant_can_be_finished_without_it),
 		cmocka_unit_test(as_under_a_larger_limit),

@@ -51,8 +51,8 @@ static bool same(const struct weir_decision *a, const struct weir_decision *b)
 	       a->retry_after_ns == b->retry_after_ns && a->delay_ns == b->delay_ns;
 }
 
-/* In soft mode a table may tell a key within its limit that it is as good as new before its
- * overshoot is armed again; whoever exceeds is told the truth. */
+/* In soft mode a table may report a reset_after that is too short for a key within its limit,
+ * before its overshoot is armed again. For a key that exceeds its limit it is exact. */
 static bool same_reset(const struct pair *pair, const struct weir_decision *alone,
 		       const struct weir_decision *shared)
 {
@@ -78,8 +78,8 @@ static bool too_old(const struct pair *pair, uint64_t before_ns)
 	return pair->limit.algorithm == WEIR_SLIDING_COUNTER && (a > b ? a - b : b - a) >> 30;
 }
 
-/* A cell's fresh_at must not be early: others may take the cell from then on. Returns whether it
- * has come. */
+/* The expiry in a cell must not be early, as others may take the cell from then on. Returns whether
+ * it has passed. */
 static bool check_fresh(struct pair *pair)
 {
 	struct wr_key key = key_nth(table, &pair->limit, pair->number);
@@ -96,8 +96,8 @@ static bool check_fresh(struct pair *pair)
 	return true;
 }
 
-/* A counter does not look at what stands in a cell that is as good as new, lest the number of its
- * window come round again; what it does not write over is there when the clock steps back. */
+/* A counter ignores the content of an expired cell, as the number of its window may have wrapped.
+ * Content that is not overwritten is there when the clock steps back. */
 static struct weir_decision ask_like_table(struct pair *pair, int64_t cost)
 {
 	bool blank = check_fresh(pair) && pair->limit.algorithm == WEIR_SLIDING_COUNTER;
@@ -112,7 +112,7 @@ static struct weir_decision ask_like_table(struct pair *pair, int64_t cost)
 	return d;
 }
 
-/* A cell of a key as good as new went to another key; should the clock step back, it is missed. */
+/* The cell of an expired key went to another key. If the clock steps back, it is missed. */
 static bool spoiled(void)
 {
 	return table->tallies->expired || table->tallies->evicted || table->tallies->log_evicted;

@@ -63,8 +63,8 @@ static void ask_for_all(struct rnd *r, uint64_t now_ns)
 		abort();
 }
 
-/* Keys nobody has used: in damaged surroundings they are limited like any other. Room for a log may
- * be gone for a minute, so some time passes. */
+/* Keys that were never used: they are limited like any others, although the table is damaged. There
+ * may be no room for a log for a minute, so some time passes. */
 static void new_keys_are_limited(uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < 5; i++)
@@ -129,7 +129,7 @@ static void new_keys_after_it(void **unused)
 	}
 }
 
-/* What was scribbled over can be saved and carried to another size: nonsense, but no crash. */
+/* A damaged table can be saved and resized without a crash. */
 static void carried(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -167,7 +167,7 @@ static void one_scribbles_all_ask(int number)
 	}
 }
 
-static void while_others_decide(void **unused)
+static void scribbling_during_decisions(void **unused)
 {
 	(void)unused;
 	choose_limits();
@@ -182,7 +182,7 @@ int main(void)
 		cmocka_unit_test(cells_and_slab),
 		cmocka_unit_test(new_keys_after_it),
 		cmocka_unit_test(carried),
-		cmocka_unit_test(while_others_decide),
+		cmocka_unit_test(scribbling_during_decisions),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

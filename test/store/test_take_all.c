@@ -1,4 +1,4 @@
-/* Several limits on one request, one caller: what is taken, given back, charged, and told. */
+/* Several limits on one request, one caller: takes, give-backs, charges and decisions. */
 #include "table/table_test.h"
 
 static struct weir_table *table;
@@ -70,6 +70,7 @@ static void refused_by_one_takes_from_none(void **algorithm)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(ask(needs, 2, T0, d), i < 2);
 	assert_int_equal(d[0].admitted, 1);
+	assert_int_equal(d[0].remaining, 8); /* nothing was taken */
 	assert_int_equal(d[1].admitted, 0);
 	assert_int_equal(d[1].remaining, 0);
 	assert_true(d[1].retry_after_ns > 0);
@@ -79,7 +80,7 @@ static void refused_by_one_takes_from_none(void **algorithm)
 	assert_int_equal(info_of(table, T0).keys_refused, 1);
 }
 
-static void the_same_counter_twice_is_one_take_of_the_sum(void **unused)
+static void one_counter_named_twice_is_one_take_of_the_sum(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 5, MINUTE);
 	struct weir_need needs[3] = {{&limit, "k", 1, 2}, {&limit, "o", 1, 1}, {&limit, "k", 1, 3}};
@@ -97,7 +98,7 @@ static void the_same_counter_twice_is_one_take_of_the_sum(void **unused)
 	assert_int_equal(d[0].retry_after_ns, WEIR_NEVER);
 }
 
-/* WEIR_COUNT_REJECTED limits are charged whoever refuses. */
+/* WEIR_COUNT_REJECTED limits are charged whichever limit refuses. */
 static void refusals_are_charged_where_they_count(void **algorithm)
 {
 	uint32_t number = (uint32_t)(uintptr_t)*algorithm;
@@ -134,7 +135,7 @@ static void looking_takes_nothing(void **unused)
 	assert_int_equal(d[1].retry_after_ns, MINUTE);
 }
 
-/* The longest queue's wait is each counter's own. */
+/* Each counter's decision has its own delay. */
 static void a_leaky_bucket_among_them_delays(void **unused)
 {
 	struct weir_limit leaky = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 4, .queue_size = 4,
@@ -181,7 +182,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(counters_are_apart_by_identity),
 		TEST(two_sizes_share_a_count),
-		WEIR_ALGORITHMS(NONE) TEST(the_same_counter_twice_is_one_take_of_the_sum),
+		WEIR_ALGORITHMS(NONE) TEST(one_counter_named_twice_is_one_take_of_the_sum),
 		{"refusals are charged: fixed_window", refusals_are_charged_where_they_count, begin,
 		 end, (void *)WEIR_FIXED_WINDOW},
 		{"refusals are charged: sliding_window_counter",

@@ -1,3 +1,4 @@
+/* Coroutines and the scheduler of turns.h. */
 #include "turns.h"
 
 #include <setjmp.h>
@@ -6,7 +7,7 @@
 #define STACK (64 * 1024)
 #define STEPS_MAX 1000000 /* a run that takes longer hangs */
 
-/* AddressSanitizer wants to know of other stacks. */
+/* AddressSanitizer has to be told about other stacks. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #else
@@ -44,9 +45,9 @@ static jmp_buf home;
 static void *home_fake;
 static const void *home_stack;
 static size_t home_bytes;
-static int running = -1; /* -1: nobody, step points do nothing */
+static int running = -1; /* -1: no participant runs, and step points do nothing */
 struct rnd dice;
-static unsigned patience; /* how many steps on average before another one's turn */
+static unsigned patience; /* average number of steps before another participant's turn */
 unsigned mortality;
 static unsigned long steps;
 static unsigned long interrupt_at; /* 0: turns are drawn */

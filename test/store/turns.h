@@ -1,9 +1,9 @@
-/* Participants that take turns between any two accesses to shared memory, in orders drawn at random
- * from a seed, some of them ended half way as if killed. What threads meet once in a billion, this
- * meets often, and again from the same seed.
+/* Participants that take turns between any two accesses to shared memory, in random orders from a
+ * seed; some of them are ended half way as if killed. Orders that threads meet once in a billion
+ * runs are met often here, and the same seed repeats them.
  *
- * A participant is a coroutine; jumps, because swapcontext() makes two system calls. The code under
- * test is compiled with step_points.h before it. */
+ * A participant is a coroutine with longjmp, because swapcontext() makes two system calls. The code
+ * under test is compiled with step_points.h before it. */
 #ifndef TEST_TURNS_H
 #define TEST_TURNS_H
 
@@ -16,20 +16,20 @@
 
 extern struct rnd dice;
 extern unsigned mortality; /* one in so many steps is the last; 0: none */
-extern uint64_t run_seed;  /* what failures tell to set WEIR_SEED to */
+extern uint64_t run_seed;  /* the value of WEIR_SEED that failures print */
 
 /* Of cmocka: before each test. */
 int seed(void **unused);
 
-/* All of them at once, until each is done or dead. */
+/* Runs all participants until each has ended or died. */
 void race(void (*run)(int number));
 
-/* Participant 0 alone, but for one interruption: before its access number `at`, from 1 on,
- * participant 1 runs to its end. Returns false when participant 0 had done before that: with every
- * `at` until then, each place where one interruption may fall has been tried. */
+/* Runs participant 0 with one interruption: before its access number `at`, from 1 on, participant 1
+ * runs to its end. Returns false if participant 0 ended before that. A loop over `at` until then
+ * tries every place for one interruption. */
 bool interrupt(void (*run)(int number), unsigned long at);
 
-/* Accesses in the last race, or in what was run with interrupt(). */
+/* Number of accesses in the last race() or interrupt(). */
 unsigned long steps_taken(void);
 
 bool is_dead(int number);

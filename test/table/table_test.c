@@ -1,3 +1,4 @@
+/* Tables, folders and child processes for the suites of src/table and src/store. */
 #include "table/table_test.h"
 #include "store/store.h"
 
@@ -11,7 +12,7 @@
 
 static char where[64];
 static pid_t caretaker;
-static int alive; /* its reader sees the end of it when the last process is gone */
+static int alive; /* its reader sees the end of the pipe when the last process has ended */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -141,7 +142,7 @@ struct weir_info info_of(struct weir_table *table, uint64_t now_ns)
 	return info;
 }
 
-/* Giving back without a take is for the engine alone. */
+/* Only the engine gives back without a take. */
 static int take_or_give(struct weir_table *table, const struct weir_limit *limit, const char *key,
 			int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -261,7 +262,7 @@ void shared_free(void *at, size_t bytes)
 	munmap(at, bytes);
 }
 
-/* A child dies with its parent, should that be killed. */
+/* A child is killed when its parent dies. */
 pid_t spawn(int (*run)(void *), void *arg)
 {
 	pid_t pid;

@@ -1,5 +1,5 @@
-/* What the suites of src/table and src/store share: a folder for table files, tables of any size,
- * children, and a look at all cells. */
+/* Shared by the suites of src/table and src/store: a folder for table files, tables of any size,
+ * children, and functions that look at all cells. */
 #ifndef TEST_TABLE_H
 #define TEST_TABLE_H
 
@@ -16,7 +16,7 @@
 int folder_make(void **unused);
 int folder_drop(void **unused);
 const char *folder(void);
-/* A path in it, good until the next eight calls. */
+/* A path in the folder, valid until the next eight calls. */
 const char *in_folder(const char *name);
 
 /* Options of a table in the folder. */
@@ -27,7 +27,7 @@ struct weir_table *table_open(const char *name, uint64_t memory_bytes, uint64_t 
 struct weir_table *table_narrow(const char *name, uint64_t rows, uint32_t spans);
 /* Closes it and removes its file. */
 void table_drop(struct weir_table *table);
-/* Makes it as new: every key forgotten, every tally 0. */
+/* Clears the table: no keys, and every tally 0. */
 void table_clear(struct weir_table *table);
 
 struct weir_info info_of(struct weir_table *table, uint64_t now_ns);
@@ -54,10 +54,11 @@ void shared_free(void *at, size_t bytes);
 pid_t spawn(int (*run)(void *), void *arg);
 /* Waits for it: its exit code, or 256 + the signal that ended it. */
 int reap(pid_t pid);
-/* Both. */
+/* spawn() and reap(). */
 int in_child(int (*run)(void *), void *arg);
 
-/* For children, where cmocka's assertions do not reach: says so and returns 1 from `run`. */
+/* For children, where cmocka's assertions do not work: prints the condition and returns 1 from
+ * `run`. */
 #define CHILD_CHECK(condition)                                                                     \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \

@@ -33,7 +33,7 @@ static void fill(struct weir_table *table)
 				1);
 }
 
-/* The same answers now, and whenever a token, a window or a stamp runs out. */
+/* The same decisions now, and at each time a token, a window or a stamp expires. */
 static void assert_same(struct weir_table *a, struct weir_table *b)
 {
 	for (uint64_t key = 0; key < KEYS; key++)
@@ -78,14 +78,14 @@ static void a_checkpoint_brings_everything_back(void **unused)
 	assert_int_equal(info_of(after, NOW).log_evicted, 0);
 	assert_same(table, after);
 	assert_int_equal(take_nth(after, &limits[2], 1000, 1, NOW).admitted, 0);
-	/* It is another table all the same. */
+	/* It is a different table nevertheless. */
 	assert_memory_not_equal(info_of(after, NOW).table_id, info_of(table, NOW).table_id, 16);
 	table_drop(table);
 	table_drop(after);
 	assert_int_equal(unlink(in_folder("saved")), 0);
 }
 
-static void keys_as_good_as_new_are_left_out(void **unused)
+static void expired_keys_are_not_copied(void **unused)
 {
 	struct weir_table *table = table_open("before", MIB, 0), *after;
 	struct weir_limit hour = sized(WEIR_FIXED_WINDOW, 30, HOUR);
@@ -128,7 +128,7 @@ static void a_checkpoint_that_is_not_there_is_no_error(void **unused)
 	table_drop(table);
 }
 
-static void a_damaged_checkpoint_is(void **unused)
+static void a_damaged_checkpoint_is_an_error(void **unused)
 {
 	struct weir_table *table = table_open("before", MIB, 0);
 	struct weir_error error = {0};
@@ -190,8 +190,8 @@ static int save_for_ever(void *unused)
 	}
 }
 
-/* Killed at any moment, the one before is whole. */
-static void a_checkpoint_is_whole_at_any_time(void **unused)
+/* If the writer is killed at any moment, the previous checkpoint is complete. */
+static void a_killed_checkpoint_leaves_the_previous_one(void **unused)
 {
 	struct rnd r = {rnd_seed()};
 	struct weir_table *after;
@@ -248,14 +248,14 @@ static void another_size_keeps_the_counts(void **unused)
 	assert_int_equal(weir_moved(smaller), 0);
 	assert_int_equal(info_of(smaller, NOW).memory_bytes, 256 * KIB);
 	assert_same(first, smaller);
-	/* Old handles go on by themselves. */
+	/* Old handles continue to work. */
 	assert_int_equal(take_nth(first, &limits[0], 0, 1, NOW).admitted, 1);
 	weir_close(first);
 	weir_close(larger);
 	table_drop(smaller);
 }
 
-/* More keys than fit: the refused ones are there, the losses counted. */
+/* More keys than fit: the refused ones are kept, and the losses are counted. */
 static void a_size_too_small_is_counted(void **unused)
 {
 	struct weir_limit hour = sized(WEIR_FIXED_WINDOW, 2, HOUR);
@@ -296,7 +296,7 @@ static void logs_too_many_for_the_slab_are_counted(void **unused)
 	table = table_open("logs", 0, 0);
 	assert_int_equal(info_of(table, NOW).log_bytes_used, 16 * KIB);
 	assert_int_equal(info_of(table, NOW).log_evicted, 100 - 32);
-	/* They are counted by slots: none may take what it has taken before. */
+	/* They are counted by slots, so no key gets more than before. */
 	for (uint64_t i = 0; i < 100; i++)
 		assert_int_equal(take_nth(table, &log, i, 0, NOW + SECOND).remaining, 0);
 	table_drop(table);
@@ -315,7 +315,7 @@ static void make_layout_1(struct weir_table *table)
 }
 
 /* Its keys are in the new table, and its file is gone. */
-static void a_table_of_the_layout_before_is_taken_over(void **unused)
+static void a_table_of_the_previous_layout_is_imported(void **unused)
 {
 	struct weir_table *old = table_open("older", MIB, 0), *twin = table_open("twin", MIB, 0);
 	struct weir_table *table;
@@ -338,7 +338,7 @@ static void a_table_of_the_layout_before_is_taken_over(void **unused)
 	table_drop(twin);
 }
 
-static void what_cannot_be_resized(void **unused)
+static void tables_that_cannot_be_resized(void **unused)
 {
 	struct weir_table *table;
 	struct weir_opts opts = opts_of("none", MIB, 0);
@@ -355,7 +355,7 @@ static void what_cannot_be_resized(void **unused)
 	table_drop(table);
 }
 
-/* No temporary files. A kill may leave one, so this comes before that. */
+/* No temporary files are left. A kill may leave one, so this runs before that test. */
 static void nothing_is_left_behind(void **unused)
 {
 	DIR *dir = opendir(folder());
@@ -377,18 +377,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_checkpoint_brings_everything_back, prepare),
-		cmocka_unit_test_setup(keys_as_good_as_new_are_left_out, prepare),
+		cmocka_unit_test_setup(expired_keys_are_not_copied, prepare),
 		cmocka_unit_test_setup(a_table_that_exists_is_not_restored, prepare),
 		cmocka_unit_test_setup(a_checkpoint_that_is_not_there_is_no_error, prepare),
-		cmocka_unit_test_setup(a_damaged_checkpoint_is, prepare),
+		cmocka_unit_test_setup(a_damaged_checkpoint_is_an_error, prepare),
 		cmocka_unit_test_setup(another_size_keeps_the_counts, prepare),
 		cmocka_unit_test(a_size_too_small_is_counted),
 		cmocka_unit_test(logs_too_many_for_the_slab_are_counted),
-		cmocka_unit_test(a_table_of_the_layout_before_is_taken_over),
-		cmocka_unit_test(what_cannot_be_resized),
+		cmocka_unit_test(a_table_of_the_previous_layout_is_imported),
+		cmocka_unit_test(tables_that_cannot_be_resized),
 		cmocka_unit_test(nothing_is_left_behind),
 		cmocka_unit_test(bad_paths_for_a_checkpoint),
-		cmocka_unit_test_setup(a_checkpoint_is_whole_at_any_time, prepare),
+		cmocka_unit_test_setup(a_killed_checkpoint_leaves_the_previous_one, prepare),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

@@ -16,7 +16,7 @@ static struct {
 	uint64_t wrong;
 } * gate;
 
-/* Everyone waits for the last. */
+/* Waits until all threads have arrived. */
 static void meet(uint32_t *at, uint32_t round)
 {
 	__atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL);
@@ -24,7 +24,7 @@ static void meet(uint32_t *at, uint32_t round)
 		sched_yield();
 }
 
-/* All claim one key nobody had, and others in between; then all is quiet, and one looks. */
+/* All threads claim one new key, and others in between. Then they stop, and one thread checks. */
 static void claim_together(int number)
 {
 	struct rnd r = {(uint64_t)number};

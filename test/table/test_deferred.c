@@ -1,4 +1,4 @@
-/* Which keys have requests put off for later. */
+/* Counts of deferred requests by key. */
 #include "table_test.h"
 
 #include <sched.h>
@@ -60,8 +60,8 @@ static void zero_key(void **state)
 	table_drop(table);
 }
 
-/* A table of 256 KiB has a page of 256 entries. All keys that were taken are there, none that were
- * not, and what is given up is used again. */
+/* A table of 256 KiB has a page of 256 entries. All keys that were set are there, no others, and
+ * freed entries are used again. */
 static void full(void **state)
 {
 	struct weir_table *table = table_open("full", 256 * KIB, 0);
@@ -101,7 +101,7 @@ static void carried_over(void **state)
 	fresh = table_open("carry", 4 * MIB, 0);
 	for (uint64_t n = 0; n < 100; n++)
 		assert_int_equal(wr_deferred_count(fresh, key(n)), n + 1);
-	/* What has changed meanwhile, in either. */
+	/* Changes in either table since then. */
 	assert_true(wr_deferred_set(old, key(0), 0, 2));
 	assert_true(wr_deferred_set(old, key(1), 50, 2));
 	assert_true(wr_deferred_set(fresh, key(200), 9, 2));
@@ -121,7 +121,8 @@ struct crowd {
 
 #define ROUNDS 20000u
 
-/* Its own keys, which it alone notes, as in the real thing; others' take the same entries. */
+/* Each process sets only its own keys, as the service does; keys of other processes use the same
+ * entries. */
 static int note_and_forget(void *arg)
 {
 	const struct crowd *crowd = arg;
@@ -138,7 +139,7 @@ static int note_and_forget(void *arg)
 	return 0;
 }
 
-/* Several processes, one of them killed at some instruction: none sees another's count. */
+/* Several processes, one of which is killed at some instruction: none reads another's count. */
 static void several_processes(void **state)
 {
 	struct crowd crowds[4];

@@ -1,6 +1,6 @@
-/* Who loses its cell when a table is full: keys as good as new first, then the least harmful, a
- * refused one only when all candidates are; each counted by its kind. Tables of two rows, where
- * every key has the same 32 candidates. */
+/* Eviction from a full table: expired keys first, then the least harmful ones, a refused key only
+ * if all candidates are refused; each is counted by its kind. Tables have two rows, so that every
+ * key has the same 32 candidates. */
 #include "table/table_test.h"
 
 #define CELLS (2 * WR_CELLS)
@@ -73,7 +73,7 @@ static void looks_and_refusals_take_no_cell(void **unused)
 	assert_int_equal(info_of(table, T0).keys, 0);
 }
 
-static void keys_as_good_as_new_are_free(void **unused)
+static void expired_keys_are_evicted_first(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 
@@ -92,7 +92,7 @@ static void keys_as_good_as_new_are_free(void **unused)
 }
 
 /* Not one second early: fresh_at is rounded up. */
-static void a_key_is_not_free_before_it_is_as_good_as_new(void **unused)
+static void a_key_is_not_evicted_before_it_expires(void **unused)
 {
 	struct weir_limit brief = sized(WEIR_FIXED_WINDOW, 10, 1500 * MS);
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
@@ -110,7 +110,7 @@ static void a_key_is_not_free_before_it_is_as_good_as_new(void **unused)
 	assert_tallies(1, 1, 0, 0);
 }
 
-/* One request after another: how much a key weighs is bounded by how often it came. */
+/* One request after another: the weight of a key is bounded by the number of its requests. */
 static void use(const struct weir_limit *limit, uint64_t number, unsigned times)
 {
 	while (times--)
@@ -156,9 +156,9 @@ static void a_first_request_outranks_no_key_in_use(void **unused)
 	assert_tallies(0, 3 * 2000 - 1, 0, 0);
 }
 
-/* A refused key weighs as much as one that is not and used four times as much, no more: two
- * requests under a limit of 1 do not outrank five. */
-static void nor_does_a_first_refusal(void **unused)
+/* A refused key weighs as much as another that used four times as much, and no more: two requests
+ * under a limit of 1 do not outrank five. */
+static void a_first_refusal_outranks_no_key_in_use(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
 	struct weir_limit tiny = sized(WEIR_FIXED_WINDOW, 1, HOUR);
@@ -182,7 +182,7 @@ static void nor_does_a_first_refusal(void **unused)
 }
 
 /* The bound that docs/engine.md states: requests that a flood needs to forget keys in use. */
-static void a_flood_pays_for_each_cell_what_its_victims_paid(void **unused)
+static void a_flood_needs_as_many_requests_as_its_victims_made(void **unused)
 {
 	struct weir_table *large = table_open("bound", 256 * KIB, 0);
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, HOUR);
@@ -199,7 +199,8 @@ static void a_flood_pays_for_each_cell_what_its_victims_paid(void **unused)
 	for (uint64_t i = 0; i < 1000; i++)
 		kept += take_nth(large, &limit, i, 0, T0).remaining == 95;
 	assert_int_equal(kept, 1000);
-	/* Five requests each, a key for each cell and as many again: then they are gone. */
+	/* Five requests each, for as many keys as there are cells and as many again: then they are
+	 * evicted. */
 	for (uint64_t i = 0; i < 4 * cells; i++)
 		for (int times = 0; times < 6; times++)
 			take_nth(large, &limit, 1000000 + i, 1, T0);
@@ -210,7 +211,7 @@ static void a_flood_pays_for_each_cell_what_its_victims_paid(void **unused)
 	table_drop(large);
 }
 
-static void of_equals_the_one_that_is_free_soonest_goes(void **unused)
+static void of_equal_keys_the_one_that_expires_first_is_evicted(void **unused)
 {
 	struct weir_limit limit[CELLS];
 	struct weir_limit other = sized(WEIR_FIXED_WINDOW, 10, 1000 * SECOND);
@@ -243,7 +244,7 @@ static void a_refused_key_outlives_the_others(void **unused)
 	assert_tallies(0, 1000 - CELLS, 0, 0);
 }
 
-static void when_all_are_refused_that_is_counted_apart(void **unused)
+static void evicted_refused_keys_are_counted_separately(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_SLIDING_COUNTER, 1, MINUTE);
 
@@ -257,13 +258,14 @@ static void when_all_are_refused_that_is_counted_apart(void **unused)
 	take_nth(table, &limit, 100, 1, T0);
 	assert_tallies(0, 0, 1, 0);
 	assert_int_equal(held_of(&limit, 0, CELLS), CELLS - 1);
-	/* The newcomer is the only one that was not refused: the next takes its place. */
+	/* The new key is the only one that was not refused: the next key takes its cell. */
 	take_nth(table, &limit, 101, 1, T0);
 	assert_tallies(0, 1, 1, 0);
 	assert_false(held(&limit, 100));
 }
 
-/* Soft mode's second cell counts as harmful: forgotten, the overshoot could be had again. */
+/* The second cell of soft mode counts as harmful: if it were evicted, the overshoot would be
+ * available again. */
 static void an_overshoot_outlives_the_others(void **unused)
 {
 	struct weir_limit soft =
@@ -288,8 +290,8 @@ static struct wr_cell *cell_of(const struct weir_limit *limit, uint64_t number)
 	return spot.cell;
 }
 
-/* What a process leaves that dies between claim and confirmation: a cell that names a key. */
-static void claims_of_the_dead_are_finished_by_who_wants_the_key(void **unused)
+/* A process that dies between claim and confirmation leaves a cell that names a key. */
+static void dead_claims_are_finished_by_requests_of_the_key(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 	struct wr_key key = key_nth(table, &limit, 1);
@@ -304,7 +306,7 @@ static void claims_of_the_dead_are_finished_by_who_wants_the_key(void **unused)
 	assert_tallies(0, 0, 0, 0);
 }
 
-static void and_stolen_before_any_live_key_is_evicted(void **unused)
+static void dead_claims_are_stolen_before_live_keys_are_evicted(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 	struct wr_cell *dead;
@@ -322,7 +324,7 @@ static void and_stolen_before_any_live_key_is_evicted(void **unused)
 }
 
 /* Of two claims of one key, the lower stays. */
-static void two_claims_of_the_dead_become_one_cell(void **unused)
+static void two_dead_claims_become_one_cell(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 	struct wr_key key = key_nth(table, &limit, 1);
@@ -337,8 +339,8 @@ static void two_claims_of_the_dead_become_one_cell(void **unused)
 			 WR_LIVE + WR_EMPTY);
 }
 
-/* Hints may be lost or wrong: a key is found all the same, and never claimed again. */
-static void wrong_hints_cost_time_only(void **unused)
+/* Hints may be lost or wrong: the key is still found, and never claimed again. */
+static void wrong_hints_only_cost_time(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
 	struct rnd r = {rnd_seed()};
@@ -358,8 +360,8 @@ static void wrong_hints_cost_time_only(void **unused)
 	assert_tallies(0, 0, 0, 0);
 }
 
-/* A version counts claims of a cell and comes round after 65,536. */
-static void cells_outlive_their_version_numbers(void **unused)
+/* A version counts the claims of a cell and wraps after 65,536. */
+static void a_cell_works_after_its_version_wraps(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 2, MINUTE);
 
@@ -379,21 +381,21 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_table_holds_a_key_in_every_cell),
 		TEST(looks_and_refusals_take_no_cell),
-		TEST(keys_as_good_as_new_are_free),
-		TEST(a_key_is_not_free_before_it_is_as_good_as_new),
+		TEST(expired_keys_are_evicted_first),
+		TEST(a_key_is_not_evicted_before_it_expires),
 		TEST(the_least_used_goes_first),
 		TEST(a_first_request_outranks_no_key_in_use),
-		TEST(nor_does_a_first_refusal),
-		TEST(a_flood_pays_for_each_cell_what_its_victims_paid),
-		TEST(of_equals_the_one_that_is_free_soonest_goes),
+		TEST(a_first_refusal_outranks_no_key_in_use),
+		TEST(a_flood_needs_as_many_requests_as_its_victims_made),
+		TEST(of_equal_keys_the_one_that_expires_first_is_evicted),
 		TEST(a_refused_key_outlives_the_others),
-		TEST(when_all_are_refused_that_is_counted_apart),
+		TEST(evicted_refused_keys_are_counted_separately),
 		TEST(an_overshoot_outlives_the_others),
-		TEST(claims_of_the_dead_are_finished_by_who_wants_the_key),
-		TEST(and_stolen_before_any_live_key_is_evicted),
-		TEST(two_claims_of_the_dead_become_one_cell),
-		TEST(wrong_hints_cost_time_only),
-		TEST(cells_outlive_their_version_numbers),
+		TEST(dead_claims_are_finished_by_requests_of_the_key),
+		TEST(dead_claims_are_stolen_before_live_keys_are_evicted),
+		TEST(two_dead_claims_become_one_cell),
+		TEST(wrong_hints_only_cost_time),
+		TEST(a_cell_works_after_its_version_wraps),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

@@ -1,5 +1,5 @@
-/* Table files: made once whoever races, opened only when whole, of the right owner and of this
- * layout; an error with a sentence for everything else, never a crash. */
+/* Table files: created once in any race, opened only if complete, of the right owner and of this
+ * layout; everything else is an error with a text, never a crash. */
 #include "needs.h"
 #include "table/table_test.h"
 
@@ -39,7 +39,7 @@ static int open_existing(const char *name, struct weir_error *error)
 	return rc;
 }
 
-/* The code, and a sentence that says so and names the file. */
+/* The code, and a text that gives the reason and names the file. */
 static void assert_refused(const char *name, int code, const char *part)
 {
 	struct weir_error error;
@@ -204,7 +204,7 @@ static void a_child_goes_on_with_the_handle_it_inherited(void **unused)
 	table_drop(inherited);
 }
 
-/* --- what is asked for --- */
+/* --- options --- */
 
 static int open_with(struct weir_opts opts, struct weir_error *error)
 {
@@ -218,8 +218,8 @@ static int open_with(struct weir_opts opts, struct weir_error *error)
 	return rc;
 }
 
-/* Many kernels give up reserving on a tmpfs when a signal comes, and nginx gets some while it
- * ends its workers. That is no want of room. This stands in for the libc's. */
+/* Many kernels stop reserving pages on a tmpfs when a signal arrives, and nginx gets signals while
+ * its workers end. That is not a lack of room. This replaces the function of the C library. */
 static int interruptions;
 
 int posix_fallocate(int fd, off_t offset, off_t len)
@@ -308,13 +308,13 @@ static void the_memory_is_what_was_asked_for(void **unused)
 	assert_int_equal(info.log_bytes_used, 0);
 	assert_int_equal(info.keys, 0);
 	assert_int_equal(info.created_ns, T0);
-	/* Statistics and the like: up to a third more. */
+	/* Statistics and other sections take up to a third more. */
 	assert_true(info.file_bytes > 4 * MIB && info.file_bytes <= 4 * MIB * 4 / 3 + 16 * 4096);
 	table_drop(table);
 }
 
 /* On a disk: /dev/shm may be smaller than that. */
-static void a_table_has_64_mib_if_nothing_is_asked_for(void **unused)
+static void a_table_has_64_mib_by_default(void **unused)
 {
 	struct weir_opts opts = opts_of("default", 0, 0);
 	char place[] = "/tmp/weir-test-XXXXXX";
@@ -350,7 +350,7 @@ static void logs_get_a_quarter_if_they_are_used(void **unused)
 	(void)unused;
 	opts.flags = WEIR_OPEN_LOGS;
 	assert_int_equal(log_bytes_of(opts), MIB);
-	/* A table that is there stays as it is. */
+	/* An existing table stays as it is. */
 	opts.flags = 0;
 	assert_int_equal(log_bytes_of(opts), MIB);
 	assert_int_equal(weir_remove("share", folder(), NULL), 0);
@@ -358,7 +358,7 @@ static void logs_get_a_quarter_if_they_are_used(void **unused)
 	opts.flags = WEIR_OPEN_LOGS;
 	assert_int_equal(log_bytes_of(opts), 256 * KIB);
 	assert_int_equal(weir_remove("share", folder(), NULL), 0);
-	/* A number wins. */
+	/* An explicit number is used. */
 	opts.log_bytes = 2 * MIB;
 	assert_int_equal(log_bytes_of(opts), 2 * MIB);
 	assert_int_equal(weir_remove("share", folder(), NULL), 0);
@@ -414,7 +414,7 @@ static void sections_do_not_overlap(void **unused)
 	table_drop(table);
 }
 
-static void existing_makes_nothing(void **unused)
+static void open_existing_creates_nothing(void **unused)
 {
 	(void)unused;
 	assert_refused("nowhere", WEIR_ENOENT, "there is no");
@@ -425,8 +425,8 @@ static void existing_makes_nothing(void **unused)
 	assert_int_equal(weir_remove("somewhere", folder(), NULL), WEIR_ENOENT);
 }
 
-/* Those who have it open keep it to themselves. */
-static void removed_under_its_users(void **unused)
+/* Processes that have the file open keep using it. */
+static void a_removed_table_stays_usable(void **unused)
 {
 	struct weir_table *old = table_open("removed", 256 * KIB, 0), *new;
 
@@ -440,7 +440,7 @@ static void removed_under_its_users(void **unused)
 	table_drop(new);
 }
 
-static void a_folder_that_is_not_there(void **unused)
+static void a_missing_folder_is_an_error(void **unused)
 {
 	struct weir_opts opts = opts_of("x", 256 * KIB, 0);
 	struct weir_error error = {0};
@@ -493,7 +493,7 @@ static void a_file_that_is_too_long(void **unused)
 	assert_int_equal(weir_remove("long", folder(), NULL), 0);
 }
 
-static void a_foreign_file(void **unused)
+static void a_foreign_file_is_refused(void **unused)
 {
 	char junk[8192];
 
@@ -508,7 +508,7 @@ static void a_foreign_file(void **unused)
 	assert_int_equal(weir_remove("foreign", folder(), NULL), 0);
 }
 
-static void another_layout(void **unused)
+static void another_layout_is_refused(void **unused)
 {
 	struct wr_header header;
 
@@ -528,8 +528,8 @@ static void another_layout(void **unused)
 	assert_int_equal(weir_remove("layout", folder(), NULL), 0);
 }
 
-/* Every byte in turn, each of its bits at once: an error, and the file is as good as before when
- * the byte is. */
+/* Flips all bits of each byte in turn: an error each time, and the file is usable again when the
+ * byte is restored. */
 static void any_byte_of_the_header_flipped(void **unused)
 {
 	struct wr_header header;
@@ -551,7 +551,7 @@ static void any_byte_of_the_header_flipped(void **unused)
 	assert_int_equal(weir_remove("flip", folder(), NULL), 0);
 }
 
-/* Again with the checksum made right: refused, or harmless. */
+/* The same with a correct checksum: an error, or no effect. */
 static void any_byte_of_the_header_forged(void **unused)
 {
 	struct wr_header header;
@@ -627,7 +627,7 @@ static void a_symbolic_link(void **unused)
 	assert_int_equal(weir_remove("real", folder(), NULL), 0);
 }
 
-static void a_folder_in_its_place(void **unused)
+static void a_folder_instead_of_a_file_is_refused(void **unused)
 {
 	struct weir_error error = {0};
 
@@ -642,7 +642,7 @@ static void a_folder_in_its_place(void **unused)
 	assert_int_equal(unlink(file_of("fifo")), 0);
 }
 
-static void others_may_read_it(void **unused)
+static void a_file_others_may_read_is_refused(void **unused)
 {
 	static const mode_t bad[] = {0601, 0602, 0604, 0666, 0777}, good[] = {0600, 0660, 0640};
 
@@ -685,7 +685,7 @@ static int open_as_owner(void *unused)
 	return 0;
 }
 
-/* Group members may use a root's table of mode 0660, nobody may use another user's. */
+/* Members of the group may use root's table of mode 0660. Other users' tables are refused. */
 static int open_roots_as_group(void *unused)
 {
 	struct weir_error error;
@@ -696,7 +696,7 @@ static int open_roots_as_group(void *unused)
 	return 0;
 }
 
-static void another_user(void **unused)
+static void a_file_of_another_user_is_refused(void **unused)
 {
 	(void)unused;
 	needs("root"); /* only root can give files away */
@@ -736,10 +736,10 @@ static int open_without_room(void *unused)
 	}
 	CHILD_CHECK(weir_open(&opts, &table, &error) == WEIR_ENOSPACE);
 	CHILD_CHECK(strstr(error.text, "no room for") && strstr(error.text, folder()));
-	/* Nothing is left of it, and a smaller one fits. */
+	/* No file is left, and a smaller table fits. */
 	opts.memory_bytes = 256 * KIB;
 	CHILD_CHECK(weir_open(&opts, &table, &error) == 0);
-	/* Nor does a checkpoint that does not fit do harm. */
+	/* A checkpoint that does not fit does no harm either. */
 	opts.memory_bytes = 8 * MIB;
 	CHILD_CHECK(weir_resize(&opts, T0, &error) == WEIR_ENOSPACE);
 	CHILD_CHECK(weir_moved(table) == 0);
@@ -766,24 +766,24 @@ int main(void)
 		cmocka_unit_test(names_are_checked),
 		cmocka_unit_test(sizes_are_checked),
 		cmocka_unit_test(the_memory_is_what_was_asked_for),
-		cmocka_unit_test(a_table_has_64_mib_if_nothing_is_asked_for),
+		cmocka_unit_test(a_table_has_64_mib_by_default),
 		cmocka_unit_test(logs_get_a_quarter_if_they_are_used),
 		cmocka_unit_test(a_resize_keeps_the_share_for_logs),
 		cmocka_unit_test(sections_do_not_overlap),
-		cmocka_unit_test_setup(existing_makes_nothing, prepare),
-		cmocka_unit_test_setup(removed_under_its_users, prepare),
-		cmocka_unit_test(a_folder_that_is_not_there),
+		cmocka_unit_test_setup(open_existing_creates_nothing, prepare),
+		cmocka_unit_test_setup(a_removed_table_stays_usable, prepare),
+		cmocka_unit_test(a_missing_folder_is_an_error),
 		cmocka_unit_test_setup(a_truncated_file, prepare),
 		cmocka_unit_test(a_file_that_is_too_long),
-		cmocka_unit_test(a_foreign_file),
-		cmocka_unit_test(another_layout),
+		cmocka_unit_test(a_foreign_file_is_refused),
+		cmocka_unit_test(another_layout_is_refused),
 		cmocka_unit_test_setup(any_byte_of_the_header_flipped, prepare),
 		cmocka_unit_test_setup(any_byte_of_the_header_forged, prepare),
 		cmocka_unit_test_setup(impossible_headers, prepare),
 		cmocka_unit_test_setup(a_symbolic_link, prepare),
-		cmocka_unit_test_setup(a_folder_in_its_place, prepare),
-		cmocka_unit_test_setup(others_may_read_it, prepare),
-		cmocka_unit_test_setup(another_user, prepare),
+		cmocka_unit_test_setup(a_folder_instead_of_a_file_is_refused, prepare),
+		cmocka_unit_test_setup(a_file_others_may_read_is_refused, prepare),
+		cmocka_unit_test_setup(a_file_of_another_user_is_refused, prepare),
 		cmocka_unit_test(a_full_file_system_is_found_out_on_opening),
 	};
 

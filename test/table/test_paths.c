@@ -1,6 +1,6 @@
-/* Where a table lives when no folder is given: /run/weir, $XDG_RUNTIME_DIR/weir or /dev/shm, by who
- * asks and what is there. Each case in a child with mounts of its own, where /run and /dev/shm are
- * empty and the system has a user `weir` or not. */
+/* The folder of a table if none is given: /run/weir, $XDG_RUNTIME_DIR/weir or /dev/shm, depending
+ * on the user and on what exists. Each case runs in a child with mounts of its own, where /run and
+ * /dev/shm are empty and the system has a user `weir` or not. */
 #include "needs.h"
 #include "table/table_test.h"
 
@@ -25,7 +25,7 @@ static int write_passwd(const char *path, bool with_weir)
 	return fclose(file);
 }
 
-/* A machine of its own, as far as tables go. */
+/* Makes /run, /dev/shm and the accounts look like a fresh machine. */
 static int own_machine(bool with_weir)
 {
 	unsetenv("XDG_RUNTIME_DIR");
@@ -82,7 +82,7 @@ static int root_alone(void *unused)
 	(void)unused;
 	CHILD_CHECK(own_machine(false) == 0);
 	CHILD_CHECK(open_default(NULL, WEIR_OPEN_EXISTING, &info, &error) == WEIR_ENOENT);
-	CHILD_CHECK(access("/run/weir", F_OK) < 0); /* looking makes nothing */
+	CHILD_CHECK(access("/run/weir", F_OK) < 0); /* looking creates nothing */
 	CHILD_CHECK(open_default(NULL, 0, &info, &error) == 0);
 	CHILD_CHECK(strcmp(info.path, "/run/weir/default.v2") == 0);
 	CHILD_CHECK(is_at("/run/weir", 0, 0, 0750));
@@ -116,7 +116,7 @@ static int stranger(void *unused)
 	return 0;
 }
 
-/* Root sets it up, the service uses it, and a stranger gets a table of his own. */
+/* Root creates the folder, the service uses it, and another user gets a table of his own. */
 static int root_with_a_service(void *unused)
 {
 	struct weir_error error = {0};
@@ -169,7 +169,7 @@ static int user_with_session(void *unused)
 	return 0;
 }
 
-/* /dev/shm is open to all: what someone else put at this user's path is not taken for his. */
+/* All users can write to /dev/shm: a file of another user at this user's path is not trusted. */
 static int squatter(void *unused)
 {
 	struct weir_error error = {0};

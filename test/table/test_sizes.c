@@ -1,4 +1,4 @@
-/* The sizes of a table's sections, without a file: every table that may be made can be opened
+/* The sizes of a table's sections, without a file: every table that can be created can be opened
  * again. */
 #include "table/table_test.h"
 
@@ -18,7 +18,7 @@ static void assert_opens(struct wr_header *header)
 {
 	struct weir_error error = {0};
 
-	header->checksum = checksum(header);
+	header->checksum = header_checksum(header);
 	if (check_header(header, "x", false, header->file_bytes, &error) != 0)
 		fail_msg("%llu bytes of memory: %s", (unsigned long long)header->memory_bytes,
 			 error.text);
@@ -44,7 +44,7 @@ static void every_size_that_is_made_is_opened(void **unused)
 }
 
 /* A block names its cell by 31 bits, so 2^27 - 1 rows are the most. */
-static void the_most_keys_are_one_row_less_than_64_gib(void **unused)
+static void the_largest_table_has_one_row_less_than_64_gib(void **unused)
 {
 	uint64_t most = 64 * GIB - sizeof(struct wr_row);
 	struct wr_header header;
@@ -54,14 +54,14 @@ static void the_most_keys_are_one_row_less_than_64_gib(void **unused)
 	assert_int_equal(header.sections[WR_SECTION_KEYS].bytes, most);
 	assert_opens(&header);
 	assert_int_equal(lay_out_of(64 * GIB + 192 * MIB, 192 * MIB, &header), WEIR_EINVAL);
-	/* A sixteenth is for logs unless something else is asked for. */
+	/* A sixteenth is for logs unless the options say otherwise. */
 	assert_int_equal(lay_out_of(68 * GIB, 0, &header), 0);
 	assert_opens(&header);
 	assert_int_equal(lay_out_of(69 * GIB, 0, &header), WEIR_EINVAL);
 }
 
 /* A cell names its block by 32 bits of its number. */
-static void the_most_logs_have_names(void **unused)
+static void the_largest_slab_has_names_for_all_blocks(void **unused)
 {
 	struct wr_header header;
 	struct wr_extent slab;
@@ -77,8 +77,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_size_that_is_made_is_opened),
-		cmocka_unit_test(the_most_keys_are_one_row_less_than_64_gib),
-		cmocka_unit_test(the_most_logs_have_names),
+		cmocka_unit_test(the_largest_table_has_one_row_less_than_64_gib),
+		cmocka_unit_test(the_largest_slab_has_names_for_all_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

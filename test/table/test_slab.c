@@ -1,5 +1,5 @@
-/* Blocks of the slab: taken, found by name, given back; spans cut for one size and cut anew; what
- * the dead leave is garbage after a minute. */
+/* Blocks of the slab: taken, found by name, freed; spans cut for one size and cut anew; blocks of
+ * dead processes are garbage after a minute. */
 #include "table/table_test.h"
 
 #include "table/slab.h"
@@ -48,7 +48,7 @@ static bool take_block(uint64_t number, uint32_t stamps, uint32_t now_s, struct 
 	return take_weighing(number, stamps, WR_WEIGHT_ALL, now_s, block);
 }
 
-/* Makes the block the cell's own, as a log does; the key is as good as new at fresh_s. */
+/* Makes the block the cell's own, as a log does; the key expires at fresh_s. */
 static void own(uint64_t number, const struct wr_log_block *block, unsigned harm, uint32_t fresh_s)
 {
 	struct wr_spot spot = cell_nth(number);
@@ -125,7 +125,7 @@ static void a_name_is_good_for_one_tenure(void **unused)
 	assert_true(wr_slab_find(table, second.name, &found));
 }
 
-static void nonsense_is_no_name(void **unused)
+static void invalid_names_find_no_block(void **unused)
 {
 	struct wr_log_block block, found;
 	struct rnd r = {rnd_seed()};
@@ -150,8 +150,8 @@ static uint64_t take_all_there_are(uint64_t first, uint32_t stamps, uint32_t now
 	return taken;
 }
 
-/* Taken, never owned: in preparation for a minute, then garbage. */
-static void blocks_of_the_dead_are_garbage_after_a_minute(void **unused)
+/* Taken but never owned: in preparation for a minute, then garbage. */
+static void blocks_of_dead_processes_are_garbage_after_a_minute(void **unused)
 {
 	(void)unused;
 	assert_int_equal(take_all_there_are(1, 60, NOW_S), 64);
@@ -172,7 +172,7 @@ static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 	assert_int_equal(take_all_there_are(1, 1020, NOW_S), 0);
 	assert_int_equal(take_all_there_are(2, 1020, NOW_S + 61), 4);
 	assert_int_equal(wr_slab_used(table), 4 * 8192);
-	/* A class that was asked for within a minute keeps one span. */
+	/* A class that was used within a minute keeps one span. */
 	table_clear(table);
 	assert_true(take_all_there_are(1, 4, NOW_S) > 384);
 	take_block(1, 4, NOW_S + 60, &block);
@@ -208,8 +208,8 @@ static uint64_t fill_small(uint64_t keys, unsigned harm)
 	return filled;
 }
 
-/* A class without a block gets a span whose logs weigh less. These become brief; none is forgotten.
- * One call empties 128 blocks, so one is enough for a span of 8 KiB. */
+/* A class without a block gets a span whose logs weigh less. These become brief and none is lost.
+ * One call empties 128 blocks, which is enough for a span of 8 KiB. */
 static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
 {
 	struct wr_log_block block;
@@ -239,7 +239,7 @@ static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
 	assert_int_equal(table->tallies->spans_of[3], 3);
 }
 
-static void keys_as_good_as_new_lose_theirs_first(void **unused)
+static void expired_keys_lose_their_blocks_first(void **unused)
 {
 	struct wr_log_block block;
 
@@ -249,7 +249,7 @@ static void keys_as_good_as_new_lose_theirs_first(void **unused)
 		assert_true(take_block(i, 124, NOW_S, &block));
 		own(i, &block, i == 5 ? 0 : 100, i == 3 ? NOW_S + 10 : NOW_S + 100);
 	}
-	/* At first the least harmful, later the one that is as good as new. */
+	/* First the least harmful, later the expired one. */
 	assert_true(take_block(20, 124, NOW_S, &block));
 	own(20, &block, 200, NOW_S + 100);
 	assert_true(is_brief(5));
@@ -261,7 +261,7 @@ static void keys_as_good_as_new_lose_theirs_first(void **unused)
 	assert_int_equal(info_of(table, T0).expired, 1);
 }
 
-/* Logs become brief only for keys that weigh more; those that have to stay exact for nobody. */
+/* Logs become brief only for keys that weigh more, and never if they have to stay exact. */
 static void a_heavier_or_an_exact_log_keeps_its_ring(void **unused)
 {
 	struct wr_log_block block;
@@ -291,7 +291,7 @@ static void a_heavier_or_an_exact_log_keeps_its_ring(void **unused)
 	assert_false(is_brief(1));
 }
 
-static void a_table_may_have_no_slab_to_speak_of(void **unused)
+static void a_table_may_have_no_slab(void **unused)
 {
 	struct wr_log_block block;
 
@@ -343,13 +343,13 @@ int main(void)
 		TEST(sizes_are_powers_of_two_less_the_header),
 		TEST(the_largest_log_fits_a_span_of_its_own),
 		TEST(a_name_is_good_for_one_tenure),
-		TEST(nonsense_is_no_name),
-		TEST(blocks_of_the_dead_are_garbage_after_a_minute),
+		TEST(invalid_names_find_no_block),
+		TEST(blocks_of_dead_processes_are_garbage_after_a_minute),
 		TEST(spans_are_cut_anew_when_nothing_in_them_is_needed),
-		TEST(keys_as_good_as_new_lose_theirs_first),
+		TEST(expired_keys_lose_their_blocks_first),
 		TEST(a_span_of_lighter_logs_is_emptied_for_heavier_ones),
 		TEST(a_heavier_or_an_exact_log_keeps_its_ring),
-		TEST(a_table_may_have_no_slab_to_speak_of),
+		TEST(a_table_may_have_no_slab),
 		TEST(a_stamp_is_put_only_under_its_word),
 		TEST(a_word_has_room_for_its_fields),
 	};

@@ -1,28 +1,24 @@
-/* Slots of exchanged counters, as the one who keeps them uses them: what is published, and what of
- * others is charged. */
+/* Slots of exchanged counters, as their owner uses them: publishes the counts of this node and
+ * charges those of others. Called by central once per turn. */
 #include "store/exchange_slot.h"
 
 #include <string.h>
 
 #include "algo/counter.h"
 #include "algo/fixed.h"
+#include "base/assert.h"
 
-#define HELD_NS 2000000000ull /* a keeper that is not heard of for so long is gone */
-#define SWEPT 64u             /* slots looked at in a turn, whether anybody needs them */
+#define HELD_NS 2000000000ull /* an owner that has not renewed for so long is dead */
+#define SWEPT 64u             /* slots checked in a turn for being unused */
 
-static void store(uint64_t *at, uint64_t value)
+/* ---- the owner of the slots ---- */
+
+static bool is_owner(const struct wr_exchange_section *in, uint64_t owner)
 {
-	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	return in->count && owner && wr_slot_load(&in->head->owner.lo) == owner;
 }
 
-/* ---- who keeps them ---- */
-
-static bool keeps(const struct wr_exchange_section *in, uint64_t owner)
-{
-	return in->count && owner && wr_slot_load(&in->head->keeper.lo) == owner;
-}
-
-/* What the one before did not bring to an end. */
+/* Marks the slots that the previous owner did not finish. */
 static void mark_unfinished(const struct wr_exchange_section *in)
 {
 	for (uint32_t i = 0; i < in->count; i++) {
@@ -35,8 +31,8 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 	}
 }
 
-/* How long the counter of a slot lasts that nobody uses. Windows: by the wall clock, and until the
- * window behind them is over. */
+/* Whether the counter of an unused slot has expired. Windows expire by the wall clock, when the
+ * window after them has ended. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
@@ -63,9 +59,9 @@ static bool is_idle(const struct wr_exchange_slot *slot)
 	       !__atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE);
 }
 
-/* First it is hidden, then, many turns later, freed: whoever had found it before has counted by
- * then, and if so it goes on. */
-static void sweep(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
+/* Closes an unused slot, and frees it many turns later. A participant that found it before has
+ * counted by then, and then the slot goes on. */
+static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	uint64_t incarnation = who.hi & ~3ull;
@@ -89,11 +85,11 @@ bool wr_exchange_keep(struct weir_table *table, uint64_t owner, uint64_t sync_ns
 		return false;
 	if (mine.hi < mono_ns + 10 * sync_ns)
 		mine.hi = mono_ns + 10 * sync_ns;
-	seen = wr_pair_load(&in.head->keeper);
+	seen = wr_pair_load(&in.head->owner);
 	if ((seen.lo != owner && seen.lo && seen.hi > mono_ns) ||
-	    !wr_pair_cas(&in.head->keeper, &seen, mine))
+	    !wr_pair_cas(&in.head->owner, &seen, mine))
 		return false;
-	store(&in.head->sync_ns, sync_ns);
+	wr_slot_store(&in.head->sync_ns, sync_ns);
 	if (seen.lo != owner)
 		mark_unfinished(&in);
 	return true;
@@ -104,22 +100,22 @@ void wr_exchange_leave(struct weir_table *table, uint64_t owner)
 	struct wr_exchange_section in = wr_exchange_section(table);
 	struct wr_pair seen;
 
-	if (!keeps(&in, owner))
+	if (!is_owner(&in, owner))
 		return;
-	seen = wr_pair_load(&in.head->keeper);
+	seen = wr_pair_load(&in.head->owner);
 	if (seen.lo == owner)
-		wr_pair_cas(&in.head->keeper, &seen, (struct wr_pair){0});
+		wr_pair_cas(&in.head->owner, &seen, (struct wr_pair){0});
 }
 
 void wr_exchange_heard(struct weir_table *table, uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
 
-	if (keeps(&in, owner))
-		store(&in.head->heard_mono_ns, mono_ns);
+	if (is_owner(&in, owner))
+		wr_slot_store(&in.head->heard_mono_ns, mono_ns);
 }
 
-/* ---- what is published ---- */
+/* ---- publishing ---- */
 
 static void read_name(const struct wr_exchange_slot *slot, struct wr_exchange_name *name)
 {
@@ -153,27 +149,28 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 	}
 }
 
-/* What the latest window has got since the last view; what the one before it got is left out. */
+/* The increase of the latest window since the last view. That of the window before it is left out.
+ */
 static uint64_t admitted_since(struct wr_exchange_slot *slot,
 			       const struct wr_exchange_count *latest)
 {
-	bool same = wr_slot_load(&slot->told_start_ns) == latest->start_ns;
-	uint64_t before = same ? wr_slot_load(&slot->told_plus) : 0;
+	bool same = wr_slot_load(&slot->viewed_start_ns) == latest->start_ns;
+	uint64_t before = same ? wr_slot_load(&slot->viewed_plus) : 0;
 
-	store(&slot->told_start_ns, latest->start_ns);
-	store(&slot->told_plus, latest->plus);
+	wr_slot_store(&slot->viewed_start_ns, latest->start_ns);
+	wr_slot_store(&slot->viewed_plus, latest->plus);
 	return latest->plus > before ? latest->plus - before : 0;
 }
 
-/* Uses seen from here on are for the next turn: the mark goes before the counts are read. */
-static void visit(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns)
+/* The mark is cleared before the counts are read, so that later uses set it for the next turn. */
+static void visit_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns)
 {
 	uint64_t pending_ns = __atomic_exchange_n(&slot->pending_mono_ns, 0, __ATOMIC_SEQ_CST);
 
 	if (pending_ns && wr_slot_load(&slot->sent_mono_ns) == 0)
-		store(&slot->sent_mono_ns, pending_ns);
+		wr_slot_store(&slot->sent_mono_ns, pending_ns);
 	if (used)
-		store(&slot->used_mono_ns, mono_ns);
+		wr_slot_store(&slot->used_mono_ns, mono_ns);
 }
 
 static bool view_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns,
@@ -183,7 +180,7 @@ static bool view_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns
 
 	if (wr_slot_state(who) != WR_SLOT_LIVE && wr_slot_state(who) != WR_SLOT_CLOSING)
 		return false;
-	visit(slot, used, mono_ns);
+	visit_slot(slot, used, mono_ns);
 	read_name(slot, &view->name);
 	read_counts(slot, view->counts);
 	view->incarnation = who.hi & ~3ull;
@@ -193,7 +190,7 @@ static bool view_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns
 	return true;
 }
 
-/* Takes a bit away if it is there. */
+/* Clears a bit. Returns whether it was set. */
 static bool take_bit(uint64_t *bits, uint32_t number)
 {
 	uint64_t bit = 1ull << number % 64;
@@ -202,13 +199,13 @@ static bool take_bit(uint64_t *bits, uint32_t number)
 	       __atomic_fetch_and(&bits[number / 64], ~bit, __ATOMIC_SEQ_CST) & bit;
 }
 
-static bool owes(const struct wr_exchange_section *in, uint32_t number, uint32_t peers)
+static bool owes_peer(const struct wr_exchange_section *in, uint32_t number, uint32_t peers)
 {
 	return wr_slot_load(&in->owing[number / 64]) >> number % 64 & 1 &&
 	       __atomic_load_n(&in->slots[number].peers_due, __ATOMIC_ACQUIRE) & peers;
 }
 
-/* The next group of 64 that has something to look at, from `at` on. */
+/* The next group of 64 slots with a bit set, from `at` on. */
 static uint32_t skip_quiet(const struct wr_exchange_section *in, uint32_t at, uint32_t peers)
 {
 	while (at < in->count && at % 64 == 0 && !wr_slot_load(&in->used[at / 64]) &&
@@ -223,17 +220,18 @@ int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
 	struct wr_exchange_section in = wr_exchange_section(table);
 	uint32_t at;
 
-	if (!keeps(&in, owner))
+	wr_assert(cursor && view);
+	if (!is_owner(&in, owner))
 		return -1;
 	if (*cursor == 0)
 		for (uint32_t i = 0; i < SWEPT; i++) {
 			in.head->swept = (in.head->swept + 1) % in.count;
-			sweep(&in.slots[in.head->swept], now_ns, mono_ns);
+			sweep_slot(&in.slots[in.head->swept], now_ns, mono_ns);
 		}
 	for (at = *cursor; (at = skip_quiet(&in, at, peers)) < in.count; at++) {
 		bool used = take_bit(in.used, at);
 
-		if ((used || owes(&in, at, peers)) &&
+		if ((used || owes_peer(&in, at, peers)) &&
 		    view_slot(&in.slots[at], used, mono_ns, view)) {
 			*cursor = at + 1;
 			return (int)at;
@@ -247,7 +245,7 @@ void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
 
-	if (keeps(&in, owner) && wr_exchange_at(table, number))
+	if (is_owner(&in, owner) && wr_exchange_at(table, number))
 		wr_slot_mark(in.used, (uint32_t)number);
 }
 
@@ -256,7 +254,7 @@ void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint3
 	struct wr_exchange_section in = wr_exchange_section(table);
 	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
 
-	if (!slot || !keeps(&in, owner) || !peers)
+	if (!slot || !is_owner(&in, owner) || !peers)
 		return;
 	__atomic_fetch_or(&slot->peers_due, peers, __ATOMIC_SEQ_CST);
 	wr_slot_mark(in.owing, (uint32_t)number);
@@ -268,14 +266,14 @@ void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint
 	struct wr_exchange_section in = wr_exchange_section(table);
 	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
 
-	if (!slot || !keeps(&in, owner) || peer >= WR_EXCHANGE_PEERS ||
+	if (!slot || !is_owner(&in, owner) || peer >= WR_EXCHANGE_PEERS ||
 	    (wr_slot_load(&slot->who.hi) & ~3ull) != incarnation)
 		return;
 	if ((__atomic_and_fetch(&slot->peers_due, ~(1u << peer), __ATOMIC_SEQ_CST)) == 0)
 		take_bit(in.owing, (uint32_t)number);
 }
 
-/* ---- what of others is charged ---- */
+/* ---- charging the use of other nodes ---- */
 
 static struct wr_pair *charged_in(struct wr_exchange_slot *slot, uint64_t start_ns)
 {
@@ -286,7 +284,7 @@ static struct wr_pair *charged_in(struct wr_exchange_slot *slot, uint64_t start_
 	return NULL;
 }
 
-/* In the place of the older one, if it is a new window. */
+/* A new window replaces the older one. */
 static void note_charged(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t sum)
 {
 	struct wr_pair *at = charged_in(slot, start_ns);
@@ -304,7 +302,7 @@ struct charging {
 	struct wr_exchange_slot *slot;
 	struct wr_key key;
 	struct weir_limit limit;
-	uint64_t start_ns; /* of the window or span that holds now_ns */
+	uint64_t start_ns; /* of the window or span that contains now_ns */
 	uint64_t span_ns;
 	uint64_t now_ns;
 	bool first; /* nothing was charged to this slot before */
@@ -315,7 +313,7 @@ static uint64_t net_of(const struct wr_exchange_count *count)
 	return count->plus > count->minus ? count->plus - count->minus : 0;
 }
 
-/* What the slot itself has in a window. */
+/* The slot's own units in a window. */
 static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 {
 	struct wr_exchange_count counts[2];
@@ -327,8 +325,8 @@ static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 	return 0;
 }
 
-/* What the cell has in the window of now, or in the one before. */
-static uint64_t counted(const struct charging *to, bool before)
+/* The units in the cell, in the window of now or in the one before. */
+static uint64_t counted_units(const struct charging *to, bool before)
 {
 	struct weir_state state;
 	struct wr_counter counter;
@@ -344,15 +342,15 @@ static uint64_t counted(const struct charging *to, bool before)
 	return before ? counter.previous : counter.current;
 }
 
-/* Into the window of now, or from the bucket. A banned key is charged as well: its node asks again
- * only after it has admitted something, and by then a bucket's span may be over. */
-static void charge(const struct charging *to, uint64_t units)
+/* Charges the window of now, or the bucket. A banned key is charged as well: its node exchanges
+ * again only after it has admitted something, and by then a bucket's span may have ended. */
+static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_impose_key(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
 }
 
-/* Into the window before, of which a sliding counter still counts a part. A key without a cell has
- * nothing to count in this window either: it is charged when it has. */
+/* Charges the window before, of which a sliding counter still counts a part. A key without a cell
+ * has nothing in this window either, and is charged when it has. */
 static bool charge_before(const struct charging *to, uint64_t units)
 {
 	struct wr_spot spot;
@@ -376,9 +374,9 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* A window: what others have in it beyond what was charged. The first time the cell may know of it
- * already, from a slot before this one, or from a table before this one whose cells were carried
- * over: then others' sum has this node's own former use in it. */
+/* Charges the units of other nodes in a window beyond those charged before. The first time the cell
+ * may contain them already: from an earlier slot, or from an earlier table whose cells were carried
+ * over. The sum of the others then includes this node's own earlier use. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;
@@ -387,31 +385,32 @@ static void charge_window(const struct charging *to, const struct wr_exchange_co
 	uint64_t due = sum > known ? sum - known : 0;
 
 	if (to->first) {
-		uint64_t all = sum + own_in(to, others->start_ns), has = counted(to, before);
+		uint64_t all = sum + own_in(to, others->start_ns), has = counted_units(to, before);
 
 		due = all > has ? all - has : 0;
 	}
 	if (due && before && !charge_before(to, due))
 		return;
 	if (due && !before)
-		charge(to, due);
+		charge_now(to, due);
 	if (sum > known || !charged)
 		note_charged(to->slot, others->start_ns, sum);
 }
 
-/* A bucket: what others took beyond what was charged; to begin with, nothing. */
+/* Charges the units that other nodes took from a bucket beyond those charged before; the first
+ * time, none. */
 static void charge_bucket(const struct charging *to, const struct wr_exchange_count *others)
 {
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
 	uint64_t sum = net_of(others), known = charged ? wr_slot_load(&charged->hi) : 0;
 
 	if (sum > known && !to->first)
-		charge(to, sum - known);
+		charge_now(to, sum - known);
 	if (sum > known || !charged)
 		note_charged(to->slot, others->start_ns, sum);
 }
 
-static bool prepare(struct charging *to)
+static bool prepare_charge(struct charging *to)
 {
 	struct wr_exchange_name name;
 
@@ -430,7 +429,7 @@ static bool prepare(struct charging *to)
 	return weir_limit_check(&to->limit, NULL) == 0;
 }
 
-/* Older first, so that it is not the later one that gives way in the slot. */
+/* The older window first, so that the later one is not replaced in the slot. */
 static void charge_all(const struct charging *to, const struct wr_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {
@@ -454,7 +453,8 @@ void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uin
 	struct charging to = {.table = table, .slot = wr_exchange_at(table, number)};
 	struct wr_pair who;
 
-	if (!to.slot || !keeps(&in, owner))
+	wr_assert(others);
+	if (!to.slot || !is_owner(&in, owner))
 		return;
 	who = wr_pair_load(&to.slot->who);
 	if ((who.hi & ~3ull) != incarnation || wr_slot_state(who) < WR_SLOT_LIVE)
@@ -462,10 +462,10 @@ void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uin
 	to.key.tag = who.lo;
 	to.now_ns = now_ns;
 	to.first = __atomic_load_n(&to.slot->applied, __ATOMIC_ACQUIRE) == 0;
-	if (prepare(&to)) {
+	if (prepare_charge(&to)) {
 		charge_all(&to, others);
 		__atomic_store_n(&to.slot->applied, 1, __ATOMIC_RELEASE);
 	}
-	store(&to.slot->sent_mono_ns, 0);
-	store(&in.head->heard_mono_ns, mono_ns);
+	wr_slot_store(&to.slot->sent_mono_ns, 0);
+	wr_slot_store(&in.head->heard_mono_ns, mono_ns);
 }

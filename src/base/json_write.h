@@ -73,46 +73,46 @@ void wr_json_null(struct wr_json_out *json);
 void wr_json_raw(struct wr_json_out *json, struct weir_str value);
 
 /* Members: a key and its value. */
-static inline void wr_json_key_string(struct wr_json_out *json, const char *name,
-				      struct weir_str text)
+static inline void wr_json_member_string(struct wr_json_out *json, const char *name,
+					 struct weir_str text)
 {
 	wr_json_key(json, name);
 	wr_json_string(json, text);
 }
 
-static inline void wr_json_key_string_or_null(struct wr_json_out *json, const char *name,
-					      struct weir_str text)
+static inline void wr_json_member_string_or_null(struct wr_json_out *json, const char *name,
+						 struct weir_str text)
 {
 	wr_json_key(json, name);
 	wr_json_string_or_null(json, text);
 }
 
-static inline bool wr_json_key_bytes(struct wr_json_out *json, const char *name,
-				     struct weir_str text)
+static inline bool wr_json_member_bytes(struct wr_json_out *json, const char *name,
+					struct weir_str text)
 {
 	wr_json_key(json, name);
 	return wr_json_bytes(json, text);
 }
 
-static inline void wr_json_key_uint(struct wr_json_out *json, const char *name, uint64_t number)
+static inline void wr_json_member_uint(struct wr_json_out *json, const char *name, uint64_t number)
 {
 	wr_json_key(json, name);
 	wr_json_uint(json, number);
 }
 
-static inline void wr_json_key_seconds(struct wr_json_out *json, const char *name, uint64_t ns)
+static inline void wr_json_member_seconds(struct wr_json_out *json, const char *name, uint64_t ns)
 {
 	wr_json_key(json, name);
 	wr_json_seconds(json, ns);
 }
 
-static inline void wr_json_key_bool(struct wr_json_out *json, const char *name, bool value)
+static inline void wr_json_member_bool(struct wr_json_out *json, const char *name, bool value)
 {
 	wr_json_key(json, name);
 	wr_json_bool(json, value);
 }
 
-static inline void wr_json_key_null(struct wr_json_out *json, const char *name)
+static inline void wr_json_member_null(struct wr_json_out *json, const char *name)
 {
 	wr_json_key(json, name);
 	wr_json_null(json);

@@ -155,13 +155,13 @@ static void a_document_is_appended_to_the_buffer(void **state)
 static void members_are_a_key_and_a_value(void **state)
 {
 	wr_json_object(&json);
-	wr_json_key_string(&json, "s", WR_STR("\""));
-	wr_json_key_string_or_null(&json, "e", WR_STR(""));
-	wr_json_key_string_or_null(&json, "t", WR_STR("t"));
-	assert_false(wr_json_key_bytes(&json, "b", WR_STR("\xff")));
-	wr_json_key_uint(&json, "u", UINT64_MAX);
-	wr_json_key_bool(&json, "y", true);
-	wr_json_key_null(&json, "n");
+	wr_json_member_string(&json, "s", WR_STR("\""));
+	wr_json_member_string_or_null(&json, "e", WR_STR(""));
+	wr_json_member_string_or_null(&json, "t", WR_STR("t"));
+	assert_false(wr_json_member_bytes(&json, "b", WR_STR("\xff")));
+	wr_json_member_uint(&json, "u", UINT64_MAX);
+	wr_json_member_bool(&json, "y", true);
+	wr_json_member_null(&json, "n");
 	wr_json_end_object(&json);
 	assert_string_equal(buf.ptr,
 			    "{\"s\":\"\\\"\",\"e\":null,\"t\":\"t\",\"b\":\"\xef\xbf\xbd\","

@@ -84,9 +84,9 @@ void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_json_o
 		if (key && change->key != key)
 			continue;
 		wr_json_object(json);
-		wr_json_key_seconds(json, "at", change->at_ns);
-		wr_json_key_bytes(json, "who", wr_str(change->who));
-		wr_json_key_bytes(json, "what", wr_str(change->what));
+		wr_json_member_seconds(json, "at", change->at_ns);
+		wr_json_member_bytes(json, "who", wr_str(change->who));
+		wr_json_member_bytes(json, "what", wr_str(change->what));
 		wr_json_end_object(json);
 	}
 	if (changes)

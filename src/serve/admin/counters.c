@@ -15,11 +15,11 @@
 void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns)
 {
 	if (ns == 0)
-		wr_json_key_null(json, name);
+		wr_json_member_null(json, name);
 	else if (ns == WEIR_NEVER)
-		wr_json_key_string(json, name, WR_STR("ever"));
+		wr_json_member_string(json, name, WR_STR("ever"));
 	else
-		wr_json_key_seconds(json, name, ns);
+		wr_json_member_seconds(json, name, ns);
 }
 
 /* Where the numbers of a counter come from. */
@@ -39,24 +39,24 @@ static int write_counter(void *context, const struct weir_counter *counter)
 	struct wr_json_out *json = context;
 
 	wr_json_object(json);
-	wr_json_key_string_or_null(json, "rule", counter->rule);
-	wr_json_key_string_or_null(json, "name", counter->name);
-	wr_json_key_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
-	wr_json_key_uint(json, "requests", counter->requests);
-	wr_json_key_seconds(json, "period", counter->period_ns);
-	wr_json_key_uint(json, "limit", counter->limit);
-	wr_json_key_uint(json, "remaining", counter->remaining);
-	wr_json_key_seconds(json, "retry_after", counter->retry_after_ns);
-	wr_json_key_seconds(json, "reset_after", counter->reset_after_ns);
+	wr_json_member_string_or_null(json, "rule", counter->rule);
+	wr_json_member_string_or_null(json, "name", counter->name);
+	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
+	wr_json_member_uint(json, "requests", counter->requests);
+	wr_json_member_seconds(json, "period", counter->period_ns);
+	wr_json_member_uint(json, "limit", counter->limit);
+	wr_json_member_uint(json, "remaining", counter->remaining);
+	wr_json_member_seconds(json, "retry_after", counter->retry_after_ns);
+	wr_json_member_seconds(json, "reset_after", counter->reset_after_ns);
 	wr_admin_json_time(json, "banned_until", counter->banned_until_ns);
-	wr_json_key_uint(json, "granted", counter->granted);
+	wr_json_member_uint(json, "granted", counter->granted);
 	wr_admin_json_time(json, "granted_until", counter->granted_until_ns);
-	wr_json_key_bool(json, "shadow", counter->flags & WEIR_COUNTER_SHADOW);
-	wr_json_key_bool(json, "quota", counter->flags & WEIR_COUNTER_QUOTA);
-	wr_json_key_bool(json, "paused", counter->flags & WEIR_COUNTER_PAUSED);
-	wr_json_key_bool(json, "central",
-			 counter->flags & (WEIR_COUNTER_CENTRAL | WEIR_COUNTER_EVENTUAL));
-	wr_json_key_string(json, "source", source_of(counter));
+	wr_json_member_bool(json, "shadow", counter->flags & WEIR_COUNTER_SHADOW);
+	wr_json_member_bool(json, "quota", counter->flags & WEIR_COUNTER_QUOTA);
+	wr_json_member_bool(json, "paused", counter->flags & WEIR_COUNTER_PAUSED);
+	wr_json_member_bool(json, "central",
+			    counter->flags & (WEIR_COUNTER_CENTRAL | WEIR_COUNTER_EVENTUAL));
+	wr_json_member_string(json, "source", source_of(counter));
 	wr_json_end_object(json);
 	return 0;
 }
@@ -92,7 +92,7 @@ static void write_counters(struct wr_json_out *json, void *context)
 	const char *region = wr_loop_service(look->loop)->settings.redis.region;
 
 	wr_json_object(json);
-	wr_json_key_string_or_null(json, "region", wr_str(region ? region : ""));
+	wr_json_member_string_or_null(json, "region", wr_str(region ? region : ""));
 	wr_json_key(json, "counters");
 	wr_json_array(json);
 	wr_peek_show(look->peek, write_counter, json);

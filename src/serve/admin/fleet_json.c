@@ -15,20 +15,20 @@ static int write_host(void *context, const struct weir_host *host)
 	if (!host->alive)
 		return 0;
 	wr_json_object(json);
-	wr_json_key_uint(json, "pid", host->pid);
-	wr_json_key_bytes(json, "name", host->name);
+	wr_json_member_uint(json, "pid", host->pid);
+	wr_json_member_bytes(json, "name", host->name);
 	if (host->rules_hash)
 		wr_admin_json_hash(json, "rules_hash", host->rules_hash);
 	else
-		wr_json_key_null(json, "rules_hash");
-	wr_json_key_uint(json, "generation", host->generation);
-	wr_json_key_seconds(json, "loaded_at", host->loaded_ns);
-	wr_json_key_uint(json, "loads_good", host->loads_good);
-	wr_json_key_uint(json, "loads_failed", host->loads_failed);
+		wr_json_member_null(json, "rules_hash");
+	wr_json_member_uint(json, "generation", host->generation);
+	wr_json_member_seconds(json, "loaded_at", host->loaded_ns);
+	wr_json_member_uint(json, "loads_good", host->loads_good);
+	wr_json_member_uint(json, "loads_failed", host->loads_failed);
 	if (host->failed_ns)
-		wr_json_key_bytes(json, "error", host->error);
+		wr_json_member_bytes(json, "error", host->error);
 	else
-		wr_json_key_null(json, "error");
+		wr_json_member_null(json, "error");
 	wr_json_end_object(json);
 	return 0;
 }
@@ -81,15 +81,15 @@ static void write_latency(struct wr_json_out *json, const char *name, struct wei
 	struct weir_latency latency = {.size = sizeof latency};
 
 	if (weir_latency(table, kind, &latency) != 0 || latency.count == 0) {
-		wr_json_key_null(json, name);
+		wr_json_member_null(json, name);
 		return;
 	}
 	wr_json_key(json, name);
 	wr_json_object(json);
-	wr_json_key_uint(json, "count", latency.count);
-	wr_json_key_uint(json, "mean_ns", latency.sum_ns / latency.count);
-	wr_json_key_uint(json, "p50_ns", quantile_ns(&latency, 50));
-	wr_json_key_uint(json, "p99_ns", quantile_ns(&latency, 99));
+	wr_json_member_uint(json, "count", latency.count);
+	wr_json_member_uint(json, "mean_ns", latency.sum_ns / latency.count);
+	wr_json_member_uint(json, "p50_ns", quantile_ns(&latency, 50));
+	wr_json_member_uint(json, "p99_ns", quantile_ns(&latency, 99));
 	wr_json_end_object(json);
 }
 

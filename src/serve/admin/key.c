@@ -278,12 +278,12 @@ static int write_override(void *context, const struct weir_override *override)
 
 	wr_json_object(json);
 	if (override->key.len) /* its end may be in the middle of a character */
-		wr_json_key_bytes(json, "key", override->key);
+		wr_json_member_bytes(json, "key", override->key);
 	else
-		wr_json_key_null(json, "key");
-	wr_json_key_string_or_null(json, "rule", override->rule);
+		wr_json_member_null(json, "key");
+	wr_json_member_string_or_null(json, "rule", override->rule);
 	wr_admin_json_time(json, "banned_until", override->banned_until_ns);
-	wr_json_key_uint(json, "granted", override->granted);
+	wr_json_member_uint(json, "granted", override->granted);
 	wr_admin_json_time(json, "granted_until", override->granted_until_ns);
 	wr_admin_json_time(json, "changed_at", override->changed_ns);
 	wr_json_end_object(json);

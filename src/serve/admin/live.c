@@ -76,9 +76,10 @@ static void write_failure(struct wr_buf *out, int rc)
 	wr_buf_add_str(out, WR_STR("event: failure\ndata: "));
 	wr_json_begin(&json, out);
 	wr_json_object(&json);
-	wr_json_key_uint(&json, "status", rc == WEIR_ENOENT ? 404 : 503);
-	wr_json_key_string(&json, "detail",
-			   wr_str(rc == WEIR_ENOENT ? "there is no such rule" : weir_strerror(rc)));
+	wr_json_member_uint(&json, "status", rc == WEIR_ENOENT ? 404 : 503);
+	wr_json_member_string(
+		&json, "detail",
+		wr_str(rc == WEIR_ENOENT ? "there is no such rule" : weir_strerror(rc)));
 	wr_json_end_object(&json);
 	wr_buf_add_str(out, WR_STR("\n\n"));
 }

@@ -187,15 +187,15 @@ static void write_window(struct wr_json_out *json, struct weir_table *table, uin
 	int count;
 
 	if (!read_window(table, slot, points, &count, &sum)) {
-		wr_json_key_null(json, "window");
+		wr_json_member_null(json, "window");
 		return;
 	}
 	wr_json_key(json, "window");
 	wr_json_object(json);
-	wr_json_key_uint(json, "seconds", (uint64_t)count);
-	wr_json_key_uint(json, "admitted", sum.admitted);
-	wr_json_key_uint(json, "refused", sum.refused);
-	wr_json_key_uint(json, "shadowed", sum.shadowed);
+	wr_json_member_uint(json, "seconds", (uint64_t)count);
+	wr_json_member_uint(json, "admitted", sum.admitted);
+	wr_json_member_uint(json, "refused", sum.refused);
+	wr_json_member_uint(json, "shadowed", sum.shadowed);
 	write_bins(json, "all", points, (size_t)count, false);
 	write_bins(json, "cut", points, (size_t)count, true);
 	wr_json_end_object(json);
@@ -221,9 +221,9 @@ static void write_page(struct wr_json_out *json, const struct rule_ranks *rows)
 
 	wr_json_key(json, "rules");
 	wr_json_object(json);
-	wr_json_key_uint(json, "count", rows->all);
-	wr_json_key_uint(json, "matched", rows->count);
-	wr_json_key_uint(json, "first", query->first);
+	wr_json_member_uint(json, "count", rows->all);
+	wr_json_member_uint(json, "matched", rows->count);
+	wr_json_member_uint(json, "first", query->first);
 	wr_json_key(json, "rows");
 	wr_json_array(json);
 	for (size_t i = query->first; i < rows->count && i - query->first < query->count; i++) {
@@ -265,7 +265,7 @@ static void write_totals(struct wr_json_out *json, struct weir_table *table,
 	wr_json_object(json);
 	wr_json_key(json, "per_second");
 	wr_json_milli(json, wr_rate_now(table, sum).all_milli);
-#define WRITE_COUNT(field, what) wr_json_key_uint(json, #field, sum->field);
+#define WRITE_COUNT(field, what) wr_json_member_uint(json, #field, sum->field);
 	WEIR_STATS(WRITE_COUNT)
 #undef WRITE_COUNT
 	wr_json_end_object(json);

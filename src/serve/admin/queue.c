@@ -25,7 +25,7 @@ static int write_queue(struct wr_buf *out, const struct wr_admin_work *work)
 
 	wr_json_begin(&json, out);
 	wr_json_object(&json);
-	wr_json_key_seconds(&json, "now", work->now_ns);
+	wr_json_member_seconds(&json, "now", work->now_ns);
 	wr_json_key(&json, "queue");
 	if (work->service->queue)
 		wr_admin_json_queue(&json, work->service->queue);
@@ -49,10 +49,10 @@ void wr_admin_queue(struct wr_http_request *request)
 static void write_next(struct wr_json_out *json, const struct wr_queue_job *job)
 {
 	if (job->page.last)
-		wr_json_key_uint(json, "next", job->page.last);
+		wr_json_member_uint(json, "next", job->page.last);
 	else
-		wr_json_key_null(json, "next");
-	wr_json_key_uint(json, "end", job->page.end);
+		wr_json_member_null(json, "next");
+	wr_json_member_uint(json, "end", job->page.end);
 }
 
 static void write_list(struct wr_json_out *json, void *context)
@@ -81,8 +81,8 @@ static void write_changed(struct wr_json_out *json, void *context)
 	const struct wr_admin_queue_page *page = context;
 
 	wr_json_object(json);
-	wr_json_key_uint(json, "changed", page->job.page.count);
-	wr_json_key_uint(json, "left", page->job.page.left);
+	wr_json_member_uint(json, "changed", page->job.page.count);
+	wr_json_member_uint(json, "left", page->job.page.left);
 	write_next(json, &page->job);
 	wr_json_end_object(json);
 }

@@ -8,22 +8,22 @@
 
 static void write_stats(struct wr_json_out *json, const struct wr_queue_stats *stats)
 {
-	wr_json_key_uint(json, "waiting", stats->waiting);
-	wr_json_key_uint(json, "delivering", stats->delivering);
-	wr_json_key_uint(json, "dead", stats->dead);
-	wr_json_key_uint(json, "bytes", stats->bytes);
-	wr_json_key_uint(json, "keys", stats->lines);
-	wr_json_key_uint(json, "tickets", stats->tickets);
-	wr_json_key_seconds(json, "oldest", stats->oldest_us * 1000);
-	wr_json_key_uint(json, "disk_bytes", stats->disk_bytes);
+	wr_json_member_uint(json, "waiting", stats->waiting);
+	wr_json_member_uint(json, "delivering", stats->delivering);
+	wr_json_member_uint(json, "dead", stats->dead);
+	wr_json_member_uint(json, "bytes", stats->bytes);
+	wr_json_member_uint(json, "keys", stats->lines);
+	wr_json_member_uint(json, "tickets", stats->tickets);
+	wr_json_member_seconds(json, "oldest", stats->oldest_us * 1000);
+	wr_json_member_uint(json, "disk_bytes", stats->disk_bytes);
 	wr_json_key(json, "totals");
 	wr_json_object(json);
-	wr_json_key_uint(json, "stored", stats->put_total);
-	wr_json_key_uint(json, "delivered", stats->delivered_total);
-	wr_json_key_uint(json, "retried", stats->retried_total);
-	wr_json_key_uint(json, "dead", stats->dead_total);
-	wr_json_key_uint(json, "dropped", stats->dropped_total);
-	wr_json_key_uint(json, "commits", stats->commits_total);
+	wr_json_member_uint(json, "stored", stats->put_total);
+	wr_json_member_uint(json, "delivered", stats->delivered_total);
+	wr_json_member_uint(json, "retried", stats->retried_total);
+	wr_json_member_uint(json, "dead", stats->dead_total);
+	wr_json_member_uint(json, "dropped", stats->dropped_total);
+	wr_json_member_uint(json, "commits", stats->commits_total);
 	wr_json_end_object(json);
 }
 
@@ -36,8 +36,8 @@ static void write_refused(struct wr_json_out *json, struct wr_queue_tally *tally
 		uint64_t count = atomic_load_explicit(&tally->refused[i], memory_order_relaxed);
 
 		if (count)
-			wr_json_key_uint(json, wr_queue_reason_name((enum wr_queue_reason)i),
-					 count);
+			wr_json_member_uint(json, wr_queue_reason_name((enum wr_queue_reason)i),
+					    count);
 	}
 	wr_json_end_object(json);
 }
@@ -52,21 +52,21 @@ void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host)
 
 	wr_queue_look(host, &seen);
 	wr_json_object(json);
-	wr_json_key_string(json, "url", wr_str(host->text));
-	wr_json_key_string_or_null(json, "target", wr_str(target ? target : ""));
-	wr_json_key_string_or_null(json, "state", wr_str(wr_queue_reason_name(state)));
-	wr_json_key_string_or_null(json, "trouble",
-				   wr_str(state == WR_QUEUE_OK ? "" : trouble.text));
+	wr_json_member_string(json, "url", wr_str(host->text));
+	wr_json_member_string_or_null(json, "target", wr_str(target ? target : ""));
+	wr_json_member_string_or_null(json, "state", wr_str(wr_queue_reason_name(state)));
+	wr_json_member_string_or_null(json, "trouble",
+				      wr_str(state == WR_QUEUE_OK ? "" : trouble.text));
 	if (target)
-		wr_json_key_bool(json, "target_up", seen.down_for_ns == 0);
+		wr_json_member_bool(json, "target_up", seen.down_for_ns == 0);
 	else
-		wr_json_key_null(json, "target_up");
-	wr_json_key_uint(json, "sending", seen.sending);
-	wr_json_key_uint(json, "max_requests", bounds->max_requests);
-	wr_json_key_uint(json, "max_bytes", bounds->max_bytes);
-	wr_json_key_uint(json, "max_line_bytes", bounds->max_line_bytes);
-	wr_json_key_uint(json, "max_dead", bounds->max_dead);
-	wr_json_key_uint(json, "max_dead_bytes", bounds->max_dead_bytes);
+		wr_json_member_null(json, "target_up");
+	wr_json_member_uint(json, "sending", seen.sending);
+	wr_json_member_uint(json, "max_requests", bounds->max_requests);
+	wr_json_member_uint(json, "max_bytes", bounds->max_bytes);
+	wr_json_member_uint(json, "max_line_bytes", bounds->max_line_bytes);
+	wr_json_member_uint(json, "max_dead", bounds->max_dead);
+	wr_json_member_uint(json, "max_dead_bytes", bounds->max_dead_bytes);
 	write_stats(json, &seen.stats);
 	write_refused(json, &host->tally);
 	wr_json_end_object(json);
@@ -78,18 +78,18 @@ void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host)
 static void write_time(struct wr_json_out *json, const char *name, uint64_t us)
 {
 	if (us)
-		wr_json_key_seconds(json, name, us * 1000);
+		wr_json_member_seconds(json, name, us * 1000);
 	else
-		wr_json_key_null(json, name);
+		wr_json_member_null(json, name);
 }
 
 /* A number, or null if it is 0. */
 static void write_number(struct wr_json_out *json, const char *name, uint64_t number)
 {
 	if (number)
-		wr_json_key_uint(json, name, number);
+		wr_json_member_uint(json, name, number);
 	else
-		wr_json_key_null(json, name);
+		wr_json_member_null(json, name);
 }
 
 static void write_key(struct wr_json_out *json, const uint8_t key[WR_LINE_KEY_BYTES])
@@ -101,7 +101,7 @@ static void write_key(struct wr_json_out *json, const uint8_t key[WR_LINE_KEY_BY
 		text[2 * i] = hex[key[i] >> 4];
 		text[2 * i + 1] = hex[key[i] & 15];
 	}
-	wr_json_key_string(json, "key", (struct weir_str){text, sizeof text});
+	wr_json_member_string(json, "key", (struct weir_str){text, sizeof text});
 }
 
 static void write_fields(struct wr_json_out *json, const struct wr_deferred *request, bool hidden)
@@ -113,12 +113,12 @@ static void write_fields(struct wr_json_out *json, const struct wr_deferred *req
 		bool sealed = field->secret || field->locked;
 
 		wr_json_object(json);
-		wr_json_key_bytes(json, "name", field->name);
+		wr_json_member_bytes(json, "name", field->name);
 		if (sealed || hidden)
-			wr_json_key_null(json, "value");
+			wr_json_member_null(json, "value");
 		else
-			wr_json_key_bytes(json, "value", field->value);
-		wr_json_key_bool(json, "sealed", sealed);
+			wr_json_member_bytes(json, "value", field->value);
+		wr_json_member_bool(json, "sealed", sealed);
 		wr_json_end_object(json);
 	}
 	wr_json_end_array(json);
@@ -139,15 +139,15 @@ static bool is_text(struct weir_str bytes)
 
 static void write_progress(struct wr_json_out *json, const struct wr_deferred *request)
 {
-	wr_json_key_uint(json, "tries", request->tries);
-	wr_json_key_uint(json, "max_tries", request->max_tries);
+	wr_json_member_uint(json, "tries", request->tries);
+	wr_json_member_uint(json, "max_tries", request->max_tries);
 	write_number(json, "http_status", request->status);
 	if (request->reason.len)
-		wr_json_key_bytes(json, "reason", request->reason);
+		wr_json_member_bytes(json, "reason", request->reason);
 	else
-		wr_json_key_null(json, "reason");
+		wr_json_member_null(json, "reason");
 	write_number(json, "position", request->position);
-	wr_json_key_uint(json, "body_bytes", request->body_len);
+	wr_json_member_uint(json, "body_bytes", request->body_len);
 	write_time(json, "accepted_at", request->accepted_us);
 	write_time(json, "due_at", request->due_us);
 	write_time(json, "expires_at", request->expires_us);
@@ -162,21 +162,22 @@ void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *
 	if (hidden)
 		uri = wr_str_first(uri, wr_str_find(uri, '?'));
 	wr_json_object(json);
-	wr_json_key_uint(json, "id", request->id);
-	wr_json_key_string_or_null(json, "state", wr_str(wr_deferred_state_name(request->state)));
-	wr_json_key_bytes(json, "rule", request->rule);
-	wr_json_key_bytes(json, "domain", request->domain);
+	wr_json_member_uint(json, "id", request->id);
+	wr_json_member_string_or_null(json, "state",
+				      wr_str(wr_deferred_state_name(request->state)));
+	wr_json_member_bytes(json, "rule", request->rule);
+	wr_json_member_bytes(json, "domain", request->domain);
 	write_key(json, request->key);
-	wr_json_key_bytes(json, "method", request->method);
-	wr_json_key_bytes(json, "uri", uri);
+	wr_json_member_bytes(json, "method", request->method);
+	wr_json_member_bytes(json, "uri", uri);
 	write_progress(json, request);
 	if (whole) {
-		wr_json_key_bytes(json, "idempotency_key", request->idempotency_key);
+		wr_json_member_bytes(json, "idempotency_key", request->idempotency_key);
 		write_fields(json, request, hidden);
 		if (hidden || body.len > WR_ADMIN_QUEUE_BODY_SHOWN || !is_text(body))
-			wr_json_key_null(json, "body");
+			wr_json_member_null(json, "body");
 		else
-			wr_json_key_bytes(json, "body", body);
+			wr_json_member_bytes(json, "body", body);
 	}
 	wr_json_end_object(json);
 }

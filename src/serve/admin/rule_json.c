@@ -76,7 +76,7 @@ static void write_history(struct wr_json_out *json, struct weir_table *table, ui
 				 &end_s);
 
 	if (count < 0)
-		wr_json_key_null(json, "history");
+		wr_json_member_null(json, "history");
 	else
 		wr_admin_json_history(json, span, end_s, rule->points, (size_t)count);
 }
@@ -85,13 +85,13 @@ static void write_keys(struct wr_json_out *json, const char *name, const struct 
 		       int count, const struct weir_top_info *info)
 {
 	if (count < 0) {
-		wr_json_key_null(json, name);
+		wr_json_member_null(json, name);
 		return;
 	}
 	wr_json_key(json, name);
 	wr_json_object(json);
-	wr_json_key_uint(json, "total", info->total);
-	wr_json_key_uint(json, "every", info->every);
+	wr_json_member_uint(json, "total", info->total);
+	wr_json_member_uint(json, "every", info->every);
 	wr_json_key(json, "keys");
 	wr_json_array(json);
 	for (int i = 0; i < count; i++)
@@ -106,15 +106,17 @@ static void write_candidate(struct wr_json_out *json, const struct weir_candidat
 	struct wr_limit_view limit = wr_candidate_limit(candidate);
 	char text[256];
 
-	wr_json_key_uint(json, "slot", candidate->slot);
-	wr_json_key_bytes(json, "text", candidate->text);
-	wr_json_key_string(json, "short", wr_str(wr_limit_words(&limit, like, text, sizeof text)));
-	wr_json_key_string(json, "words", wr_str(wr_candidate_words(candidate, text, sizeof text)));
-	wr_json_key_uint(json, "would_admit", candidate->would_admit);
-	wr_json_key_uint(json, "would_refuse", candidate->would_refuse);
-	wr_json_key_uint(json, "admits_more", candidate->admits_more);
-	wr_json_key_uint(json, "refuses_more", candidate->refuses_more);
-	wr_json_key_uint(json, "would_delay", candidate->would_delay);
+	wr_json_member_uint(json, "slot", candidate->slot);
+	wr_json_member_bytes(json, "text", candidate->text);
+	wr_json_member_string(json, "short",
+			      wr_str(wr_limit_words(&limit, like, text, sizeof text)));
+	wr_json_member_string(json, "words",
+			      wr_str(wr_candidate_words(candidate, text, sizeof text)));
+	wr_json_member_uint(json, "would_admit", candidate->would_admit);
+	wr_json_member_uint(json, "would_refuse", candidate->would_refuse);
+	wr_json_member_uint(json, "admits_more", candidate->admits_more);
+	wr_json_member_uint(json, "refuses_more", candidate->refuses_more);
+	wr_json_member_uint(json, "would_delay", candidate->would_delay);
 }
 
 static void write_candidates(struct wr_json_out *json, struct weir_table *table,
@@ -136,9 +138,9 @@ static void write_candidates(struct wr_json_out *json, struct weir_table *table,
 static void write_one_advice(struct wr_json_out *json, const struct wr_advice *advice)
 {
 	wr_json_object(json);
-	wr_json_key_string(json, "kind", wr_str(wr_advice_names[advice->kind]));
-	wr_json_key_string(json, "text", wr_str(advice->text));
-	wr_json_key_string_or_null(json, "yaml", wr_str(advice->yaml));
+	wr_json_member_string(json, "kind", wr_str(wr_advice_names[advice->kind]));
+	wr_json_member_string(json, "text", wr_str(advice->text));
+	wr_json_member_string_or_null(json, "yaml", wr_str(advice->yaml));
 	wr_json_key(json, "key");
 	if (advice->key)
 		wr_admin_json_key(json, advice->key);
@@ -147,7 +149,7 @@ static void write_one_advice(struct wr_json_out *json, const struct wr_advice *a
 	wr_json_key(json, "numbers");
 	wr_json_object(json);
 	for (size_t i = 0; i < advice->number_count; i++)
-		wr_json_key_uint(json, advice->numbers[i].name, advice->numbers[i].value);
+		wr_json_member_uint(json, advice->numbers[i].name, advice->numbers[i].value);
 	wr_json_end_object(json);
 	wr_json_end_object(json);
 }

@@ -38,7 +38,7 @@ static int write_text(struct wr_buf *out, const struct wr_admin_work *work)
 	wr_json_begin(&json, out);
 	wr_json_object(&json);
 	rc = wr_admin_json_health(&json, work);
-	wr_json_key_bytes(&json, "path", wr_str(path));
+	wr_json_member_bytes(&json, "path", wr_str(path));
 	if (rc == 0)
 		rc = wr_admin_json_rules_text(&json, work->core->engine, path);
 	wr_json_end_object(&json);

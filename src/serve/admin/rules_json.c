@@ -45,12 +45,12 @@ static void write_descriptor(struct wr_json_out *json, const struct wr_node *nod
 	wr_json_array(json);
 	while (count-- > 0) {
 		wr_json_object(json);
-		wr_json_key_string(json, "key", path[count]->key);
+		wr_json_member_string(json, "key", path[count]->key);
 		if (path[count]->value.len)
-			wr_json_key_string(json, "value", path[count]->value);
+			wr_json_member_string(json, "value", path[count]->value);
 		if (mark_open && path[count]->kind != WR_NODE_EXACT &&
 		    !(path[count]->flags & WR_SHARE))
-			wr_json_key_bool(json, "open", true);
+			wr_json_member_bool(json, "open", true);
 		wr_json_end_object(json);
 	}
 	wr_json_end_array(json);
@@ -65,24 +65,25 @@ static void write_limit(struct wr_json_out *json, const struct wr_node *node,
 
 	if (!limit->unlimited)
 		wr_limit_text(limit, words, sizeof words);
-	wr_json_key_string_or_null(json, "rule", limit->stat);
-	wr_json_key_string_or_null(json, "name", limit->name);
+	wr_json_member_string_or_null(json, "rule", limit->stat);
+	wr_json_member_string_or_null(json, "name", limit->name);
 	write_descriptor(json, node, mark_open);
-	wr_json_key_string(json, "limit", wr_str(words));
-	wr_json_key_string_or_null(json, "algorithm",
-				   wr_str(algorithm && !limit->unlimited ? algorithm : ""));
-	wr_json_key_uint(json, "requests", limit->limit.limit);
-	wr_json_key_bool(json, "shadow", node->flags & WR_SHADOW);
-	wr_json_key_bool(json, "quota", node->flags & WR_QUOTA);
-	wr_json_key_string_or_null(json, "file", wr_str(node->more->file ? node->more->file : ""));
-	wr_json_key_uint(json, "line", node->more->line);
+	wr_json_member_string(json, "limit", wr_str(words));
+	wr_json_member_string_or_null(json, "algorithm",
+				      wr_str(algorithm && !limit->unlimited ? algorithm : ""));
+	wr_json_member_uint(json, "requests", limit->limit.limit);
+	wr_json_member_bool(json, "shadow", node->flags & WR_SHADOW);
+	wr_json_member_bool(json, "quota", node->flags & WR_QUOTA);
+	wr_json_member_string_or_null(json, "file",
+				      wr_str(node->more->file ? node->more->file : ""));
+	wr_json_member_uint(json, "line", node->more->line);
 }
 
 static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 {
 	wr_json_object(json);
-	wr_json_key_string(json, "domain", domain->key);
-	wr_json_key_bool(json, "makes_descriptors", domain->more->requests != NULL);
+	wr_json_member_string(json, "domain", domain->key);
+	wr_json_member_bool(json, "makes_descriptors", domain->more->requests != NULL);
 	wr_json_key(json, "rules");
 	wr_json_array(json);
 	for (const struct wr_node *n = next_node(domain); n; n = next_node(n))
@@ -97,19 +98,19 @@ static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 
 static void write_load(struct wr_json_out *json, const struct weir_engine_info *info)
 {
-	wr_json_key_uint(json, "generation", info->generation);
+	wr_json_member_uint(json, "generation", info->generation);
 	wr_admin_json_hash(json, "hash", info->hash);
-	wr_json_key_seconds(json, "loaded_at", info->loaded_ns);
-	wr_json_key_uint(json, "loads_good", info->loads_good);
-	wr_json_key_uint(json, "loads_failed", info->loads_failed);
+	wr_json_member_seconds(json, "loaded_at", info->loaded_ns);
+	wr_json_member_uint(json, "loads_good", info->loads_good);
+	wr_json_member_uint(json, "loads_failed", info->loads_failed);
 	if (info->failed_ns == 0) {
-		wr_json_key_null(json, "error");
+		wr_json_member_null(json, "error");
 		return;
 	}
 	wr_json_key(json, "error");
 	wr_json_object(json);
-	wr_json_key_seconds(json, "at", info->failed_ns);
-	wr_json_key_string(json, "text", wr_str(info->error));
+	wr_json_member_seconds(json, "at", info->failed_ns);
+	wr_json_member_string(json, "text", wr_str(info->error));
 	wr_json_end_object(json);
 }
 
@@ -161,7 +162,7 @@ void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, s
 		while (domain->depth)
 			domain = domain->parent;
 		wr_json_object(json);
-		wr_json_key_string(json, "domain", domain->key);
+		wr_json_member_string(json, "domain", domain->key);
 		write_limit(json, limit->node, limit, true);
 		wr_json_end_object(json);
 	} else {

@@ -71,9 +71,9 @@ static void write_file(struct wr_json_out *json, const char *name, char *text, s
 		len = cap;
 	*room -= len;
 	wr_json_object(json);
-	wr_json_key_bytes(json, "name", wr_str(name));
-	wr_json_key_bytes(json, "text", (struct weir_str){text, len});
-	wr_json_key_bool(json, "cut", cut);
+	wr_json_member_bytes(json, "name", wr_str(name));
+	wr_json_member_bytes(json, "text", (struct weir_str){text, len});
+	wr_json_member_bool(json, "cut", cut);
 	wr_json_end_object(json);
 }
 
@@ -101,7 +101,7 @@ static int write_files(struct wr_json_out *json, struct file_names *names)
 	for (size_t i = 0; i < names->count; i++)
 		write_file(json, names->items[i], text, &room);
 	wr_json_end_array(json);
-	wr_json_key_uint(json, "left_out", names->left_out);
+	wr_json_member_uint(json, "left_out", names->left_out);
 	free(text);
 	return 0;
 }

@@ -16,7 +16,7 @@ void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t has
 	char text[20];
 
 	snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-	wr_json_key_string(json, name, wr_str(text));
+	wr_json_member_string(json, name, wr_str(text));
 }
 
 static void write_listeners(struct wr_json_out *json, const struct wr_service *service)
@@ -25,9 +25,9 @@ static void write_listeners(struct wr_json_out *json, const struct wr_service *s
 	wr_json_array(json);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next) {
 		wr_json_object(json);
-		wr_json_key_string(json, "name", wr_str(l->name));
-		wr_json_key_string(json, "address", wr_str(l->text));
-		wr_json_key_bool(json, "tls", l->tls);
+		wr_json_member_string(json, "name", wr_str(l->name));
+		wr_json_member_string(json, "address", wr_str(l->text));
+		wr_json_member_bool(json, "tls", l->tls);
 		wr_json_end_object(json);
 	}
 	wr_json_end_array(json);
@@ -37,13 +37,13 @@ static void write_table(struct wr_json_out *json, const struct weir_info *table)
 {
 	wr_json_key(json, "table");
 	wr_json_object(json);
-	wr_json_key_string(json, "path", wr_str(table->path));
-	wr_json_key_uint(json, "memory_bytes", table->memory_bytes);
-	wr_json_key_uint(json, "room_for_keys", table->cells);
-	wr_json_key_uint(json, "keys", table->keys);
-	wr_json_key_uint(json, "keys_refused", table->keys_refused);
-	wr_json_key_uint(json, "evicted", table->evicted);
-	wr_json_key_uint(json, "evicted_refused", table->evicted_refused);
+	wr_json_member_string(json, "path", wr_str(table->path));
+	wr_json_member_uint(json, "memory_bytes", table->memory_bytes);
+	wr_json_member_uint(json, "room_for_keys", table->cells);
+	wr_json_member_uint(json, "keys", table->keys);
+	wr_json_member_uint(json, "keys_refused", table->keys_refused);
+	wr_json_member_uint(json, "evicted", table->evicted);
+	wr_json_member_uint(json, "evicted_refused", table->evicted_refused);
 	wr_json_end_object(json);
 }
 
@@ -55,11 +55,12 @@ static void write_rules(struct wr_json_out *json, struct weir_engine *engine)
 	wr_json_key(json, "rules");
 	wr_json_object(json);
 	wr_admin_json_hash(json, "hash", info.hash);
-	wr_json_key_uint(json, "generation", info.generation);
-	wr_json_key_uint(json, "loads_good", info.loads_good);
-	wr_json_key_uint(json, "loads_failed", info.loads_failed);
-	wr_json_key_seconds(json, "loaded_at", info.loaded_ns);
-	wr_json_key_string_or_null(json, "error", info.failed_ns ? wr_str(info.error) : WR_STR(""));
+	wr_json_member_uint(json, "generation", info.generation);
+	wr_json_member_uint(json, "loads_good", info.loads_good);
+	wr_json_member_uint(json, "loads_failed", info.loads_failed);
+	wr_json_member_seconds(json, "loaded_at", info.loaded_ns);
+	wr_json_member_string_or_null(json, "error",
+				      info.failed_ns ? wr_str(info.error) : WR_STR(""));
 	wr_json_end_object(json);
 }
 
@@ -75,7 +76,7 @@ static void write_pauses(struct wr_json_out *json, struct weir_engine *engine)
 	uint64_t pauses = 0;
 
 	weir_control_paused(engine, count_pause, &pauses);
-	wr_json_key_uint(json, "pauses", pauses);
+	wr_json_member_uint(json, "pauses", pauses);
 }
 
 int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *work)
@@ -105,15 +106,16 @@ static int write_status(struct wr_buf *out, const struct wr_admin_work *work)
 		store = wr_redis_info(service->redis);
 	wr_json_begin(&json, out);
 	wr_json_object(&json);
-	wr_json_key_string(&json, "version", wr_str(weir_version()));
-	wr_json_key_uint(&json, "pid", (uint64_t)getpid());
-	wr_json_key_string(&json, "health",
-			   wr_service_health(service) == WR_HEALTH_SERVING ? WR_STR("serving")
-									   : WR_STR("not_serving"));
+	wr_json_member_string(&json, "version", wr_str(weir_version()));
+	wr_json_member_uint(&json, "pid", (uint64_t)getpid());
+	wr_json_member_string(&json, "health",
+			      wr_service_health(service) == WR_HEALTH_SERVING
+				      ? WR_STR("serving")
+				      : WR_STR("not_serving"));
 	write_listeners(&json, service);
-	wr_json_key_uint(&json, "loops", service->loop_count);
-	wr_json_key_uint(&json, "connections",
-			 __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
+	wr_json_member_uint(&json, "loops", service->loop_count);
+	wr_json_member_uint(&json, "connections",
+			    __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
 	write_pauses(&json, work->core->engine);
 	write_table(&json, &table);
 	write_rules(&json, work->core->engine);
@@ -134,7 +136,7 @@ static void write_reload(struct wr_json_out *json, void *context)
 {
 	(void)context;
 	wr_json_object(json);
-	wr_json_key_string(json, "reload", WR_STR("started; GET /v1/status shows the result"));
+	wr_json_member_string(json, "reload", WR_STR("started; GET /v1/status shows the result"));
 	wr_json_end_object(json);
 }
 

@@ -94,7 +94,7 @@ static void begin_body(struct wr_json_out *json, struct wr_buf *out,
 	*view = (struct wr_admin_view){work->core->table, work->core->engine, work->now_ns};
 	wr_json_begin(json, out);
 	wr_json_object(json);
-	wr_json_key_seconds(json, "now", work->now_ns);
+	wr_json_member_seconds(json, "now", work->now_ns);
 }
 
 static int write_overview(struct wr_buf *out, const struct wr_admin_work *work)

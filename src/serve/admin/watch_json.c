@@ -30,8 +30,8 @@ void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64
 {
 	wr_json_key(json, "history");
 	wr_json_object(json);
-	wr_json_key_uint(json, "span", span);
-	wr_json_key_uint(json, "end", end_s);
+	wr_json_member_uint(json, "span", span);
+	wr_json_member_uint(json, "end", end_s);
 	write_series(json, "admitted", points, count, offsetof(struct weir_point, admitted));
 	write_series(json, "refused", points, count, offsetof(struct weir_point, refused));
 	write_series(json, "shadowed", points, count, offsetof(struct weir_point, shadowed));
@@ -48,14 +48,14 @@ void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key)
 	wr_json_object(json);
 	wr_admin_json_hash(json, "hash", key->hash);
 	if (key->text_kind == WEIR_TOP_NO_TEXT)
-		wr_json_key_null(json, "text");
+		wr_json_member_null(json, "text");
 	else
-		is_utf8 = wr_json_key_bytes(json, "text",
-					    (struct weir_str){key->text, key->text_len});
-	wr_json_key_bool(json, "exact", is_utf8 && key->text_kind == WEIR_TOP_WHOLE);
-	wr_json_key_uint(json, "count", key->count);
-	wr_json_key_uint(json, "over", key->over);
-	wr_json_key_uint(json, "noise", key->noise);
+		is_utf8 = wr_json_member_bytes(json, "text",
+					       (struct weir_str){key->text, key->text_len});
+	wr_json_member_bool(json, "exact", is_utf8 && key->text_kind == WEIR_TOP_WHOLE);
+	wr_json_member_uint(json, "count", key->count);
+	wr_json_member_uint(json, "over", key->over);
+	wr_json_member_uint(json, "noise", key->noise);
 	wr_json_end_object(json);
 }
 
@@ -67,33 +67,33 @@ static void write_limit(struct wr_json_out *json, const struct weir_stat *stat)
 	const char *algorithm = weir_algorithm_name((int)stat->algorithm);
 	char words[128];
 
-	wr_json_key_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
+	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
 	if (stat->flags & WEIR_STAT_UNLIMITED)
-		wr_json_key_string(json, "words", WR_STR("unlimited"));
+		wr_json_member_string(json, "words", WR_STR("unlimited"));
 	else if (!algorithm)
-		wr_json_key_null(json, "words");
+		wr_json_member_null(json, "words");
 	else
-		wr_json_key_string(json, "words",
-				   wr_str(wr_limit_words(&limit, NULL, words, sizeof words)));
-	wr_json_key_uint(json, "limit", stat->limit);
-	wr_json_key_uint(json, "burst", stat->burst);
-	wr_json_key_seconds(json, "period", stat->period_ns);
+		wr_json_member_string(json, "words",
+				      wr_str(wr_limit_words(&limit, NULL, words, sizeof words)));
+	wr_json_member_uint(json, "limit", stat->limit);
+	wr_json_member_uint(json, "burst", stat->burst);
+	wr_json_member_seconds(json, "period", stat->period_ns);
 }
 
 void wr_admin_json_stat(struct wr_json_out *json, struct weir_table *table,
 			const struct weir_stat *stat)
 {
-	wr_json_key_uint(json, "slot", stat->slot);
-	wr_json_key_bytes(json, "rule", stat->rule);
+	wr_json_member_uint(json, "slot", stat->slot);
+	wr_json_member_bytes(json, "rule", stat->rule);
 	write_limit(json, stat);
-	wr_json_key_bool(json, "watched", stat->flags & WEIR_STAT_HISTORY);
-	wr_json_key_bool(json, "shadow", stat->flags & WEIR_STAT_SHADOW);
-	wr_json_key_bool(json, "quota", stat->flags & WEIR_STAT_QUOTA);
-	wr_json_key_bool(json, "central", stat->flags & WEIR_STAT_CENTRAL);
-#define WRITE_COUNT(field, what) wr_json_key_uint(json, #field, stat->field);
+	wr_json_member_bool(json, "watched", stat->flags & WEIR_STAT_HISTORY);
+	wr_json_member_bool(json, "shadow", stat->flags & WEIR_STAT_SHADOW);
+	wr_json_member_bool(json, "quota", stat->flags & WEIR_STAT_QUOTA);
+	wr_json_member_bool(json, "central", stat->flags & WEIR_STAT_CENTRAL);
+#define WRITE_COUNT(field, what) wr_json_member_uint(json, #field, stat->field);
 	WEIR_STATS(WRITE_COUNT)
 #undef WRITE_COUNT
 	wr_json_key(json, "per_second");
 	wr_json_milli(json, wr_rate_now(table, stat).all_milli);
-	wr_json_key_seconds(json, "loaded_at", stat->loaded_ns);
+	wr_json_member_seconds(json, "loaded_at", stat->loaded_ns);
 }

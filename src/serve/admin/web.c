@@ -121,10 +121,10 @@ static void write_session(struct wr_json_out *json, void *context)
 	const char *token = wr_admin_page_token();
 
 	wr_json_object(json);
-	wr_json_key_string(json, "version", wr_str(weir_version()));
-	wr_json_key_string_or_null(json, "page", wr_str(token ? token : ""));
-	wr_json_key_string_or_null(json, "token",
-				   wr_str(admin->token_name ? admin->token_name : ""));
+	wr_json_member_string(json, "version", wr_str(weir_version()));
+	wr_json_member_string_or_null(json, "page", wr_str(token ? token : ""));
+	wr_json_member_string_or_null(json, "token",
+				      wr_str(admin->token_name ? admin->token_name : ""));
 	wr_json_end_object(json);
 }
 

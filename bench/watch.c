@@ -298,7 +298,7 @@ static char *make_rules(size_t *len)
 }
 
 static double scrape_ms(struct weir_table *table, struct weir_engine *engine,
-			struct wr_metrics_choice *choice, struct wr_text *text)
+			struct wr_metrics_choice *choice, struct wr_buf *text)
 {
 	struct weir_info info = {.size = sizeof info};
 	struct wr_metrics_view view = {
@@ -306,7 +306,7 @@ static double scrape_ms(struct weir_table *table, struct weir_engine *engine,
 	struct wr_prom prom = {.out = text};
 	uint64_t start = wr_bench_clock_ns();
 
-	text->len = 0;
+	wr_buf_clear(text);
 	weir_info(table, NOW_NS, &info);
 	if (wr_metrics_write(&prom, choice, &view) != 0)
 		exit(1);
@@ -320,13 +320,14 @@ static void bench_scrape(void)
 	static char memory[WEIR_ASK_BYTES] __attribute__((aligned(64)));
 	struct weir_table *table = open_table(64ull << 20);
 	struct weir_engine *engine;
-	struct wr_text text = {.at = malloc(64ul << 20), .cap = 64ul << 20};
+	struct wr_buf text;
 	double scrape[ROUNDS], tick[ROUNDS];
 	size_t len;
 	char *rules = make_rules(&len);
 
 	if (weir_engine_new(table, load(rules, len), NULL, &engine) != 0)
 		exit(1);
+	wr_buf_init(&text, 64ul << 20);
 	wr_metrics_choice_init(&choice, WR_METRICS_RULES_MAX);
 	weir_tick(table, NOW_NS);
 	for (int round = 0; round < ROUNDS; round++) {
@@ -354,7 +355,7 @@ static void bench_scrape(void)
 	wr_metrics_choice_free(&choice);
 	weir_engine_free(engine);
 	weir_close(table);
-	free(text.at);
+	wr_buf_free(&text);
 	free(rules);
 }
 

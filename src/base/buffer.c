@@ -89,6 +89,18 @@ bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)
 	return true;
 }
 
+/* By hand: large texts are mostly numbers, and printf is slow. */
+bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + number % 10);
+	while (number /= 10);
+	return wr_buf_add(buf, digits + at, sizeof digits - at);
+}
+
 bool wr_buf_vprintf(struct wr_buf *buf, const char *format, va_list args)
 {
 	size_t room = buf->cap - buf->len; /* 0 if there is no memory yet */

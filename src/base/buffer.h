@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -60,6 +61,8 @@ static inline bool wr_buf_add(struct wr_buf *buf, const void *bytes, size_t len)
 	buf->ptr[buf->len] = '\0';
 	return true;
 }
+
+bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number); /* decimal digits */
 
 static inline bool wr_buf_add_str(struct wr_buf *buf, struct weir_str text)
 {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <weir/algo.h>
+
 #include "base/utf8.h"
 
 /* Writes the comma before a value or a key. A key clears the flag for its value. */
@@ -74,6 +76,14 @@ void wr_json_string(struct wr_json_out *json, struct weir_str text)
 	wr_buf_add_char(json->buf, '"');
 }
 
+void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text)
+{
+	if (text.len)
+		wr_json_string(json, text);
+	else
+		wr_json_null(json);
+}
+
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name)
 {
 	wr_json_string(json, name);
@@ -116,30 +126,18 @@ bool wr_json_bytes(struct wr_json_out *json, struct weir_str text)
 	return is_utf8;
 }
 
-/* Adds a number of at most 20 digits. By hand: most values are numbers, and printf is slow. */
-static void add_digits(struct wr_buf *buf, uint64_t number)
-{
-	char digits[20];
-	size_t at = sizeof digits;
-
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while (number /= 10);
-	wr_buf_add(buf, digits + at, sizeof digits - at);
-}
-
 void wr_json_int(struct wr_json_out *json, int64_t number)
 {
 	begin_value(json);
 	if (number < 0)
 		wr_buf_add_char(json->buf, '-');
-	add_digits(json->buf, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+	wr_buf_add_uint(json->buf, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 void wr_json_uint(struct wr_json_out *json, uint64_t number)
 {
 	begin_value(json);
-	add_digits(json->buf, number);
+	wr_buf_add_uint(json->buf, number);
 }
 
 void wr_json_double(struct wr_json_out *json, double number)
@@ -155,6 +153,27 @@ void wr_json_double(struct wr_json_out *json, double number)
 		snprintf(text, sizeof text, "%.*g", digits, number);
 	while (digits++ < 17 && strtod(text, NULL) != number);
 	wr_json_raw(json, wr_str(text));
+}
+
+void wr_json_seconds(struct wr_json_out *json, uint64_t ns)
+{
+	uint64_t ms = ns / 1000000 + (ns % 1000000 != 0);
+
+	if (ns == WEIR_NEVER)
+		wr_json_null(json);
+	else if (ms % 1000)
+		wr_json_milli(json, ms);
+	else
+		wr_json_uint(json, ms / 1000);
+}
+
+void wr_json_milli(struct wr_json_out *json, uint64_t milli)
+{
+	const char decimals[] = {'.', (char)('0' + milli / 100 % 10), (char)('0' + milli / 10 % 10),
+				 (char)('0' + milli % 10)};
+
+	wr_json_uint(json, milli / 1000);
+	wr_buf_add(json->buf, decimals, sizeof decimals);
 }
 
 void wr_json_bool(struct wr_json_out *json, bool value)

@@ -46,6 +46,7 @@ void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
 /* A string. '"', '\', controls of ASCII and DEL are escaped; bytes above ASCII are copied, so the
  * text has to be UTF-8. */
 void wr_json_string(struct wr_json_out *json, struct weir_str text);
+void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text); /* empty: null */
 
 /* A string of any bytes, as clients send them. Each byte that is no part of UTF-8 becomes U+FFFD.
  * Controls above ASCII and marks that change the direction of text are escaped. Returns whether
@@ -58,10 +59,63 @@ void wr_json_uint(struct wr_json_out *json, uint64_t number);
 /* The shortest decimal that reads back as the same number; null for a number that is not finite. */
 void wr_json_double(struct wr_json_out *json, double number);
 
+/* A duration or a time since 1970 as seconds, rounded up to milliseconds, so that a client that
+ * waits this long has waited long enough: 1500000001 is 1.501. WEIR_NEVER is null. */
+void wr_json_seconds(struct wr_json_out *json, uint64_t ns);
+
+/* Thousandths with three decimals: 1500 is 1.500. */
+void wr_json_milli(struct wr_json_out *json, uint64_t milli);
+
 void wr_json_bool(struct wr_json_out *json, bool value);
 void wr_json_null(struct wr_json_out *json);
 
 /* A value that is JSON already, copied as it is. Not empty. */
 void wr_json_raw(struct wr_json_out *json, struct weir_str value);
+
+/* Members: a key and its value. */
+static inline void wr_json_member_string(struct wr_json_out *json, const char *name,
+					 struct weir_str text)
+{
+	wr_json_key(json, name);
+	wr_json_string(json, text);
+}
+
+static inline void wr_json_member_string_or_null(struct wr_json_out *json, const char *name,
+						 struct weir_str text)
+{
+	wr_json_key(json, name);
+	wr_json_string_or_null(json, text);
+}
+
+static inline bool wr_json_member_bytes(struct wr_json_out *json, const char *name,
+					struct weir_str text)
+{
+	wr_json_key(json, name);
+	return wr_json_bytes(json, text);
+}
+
+static inline void wr_json_member_uint(struct wr_json_out *json, const char *name, uint64_t number)
+{
+	wr_json_key(json, name);
+	wr_json_uint(json, number);
+}
+
+static inline void wr_json_member_seconds(struct wr_json_out *json, const char *name, uint64_t ns)
+{
+	wr_json_key(json, name);
+	wr_json_seconds(json, ns);
+}
+
+static inline void wr_json_member_bool(struct wr_json_out *json, const char *name, bool value)
+{
+	wr_json_key(json, name);
+	wr_json_bool(json, value);
+}
+
+static inline void wr_json_member_null(struct wr_json_out *json, const char *name)
+{
+	wr_json_key(json, name);
+	wr_json_null(json);
+}
 
 #endif

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/endpoint.h"
+#include "base/thread.h"
 
 #define LOOKUPS_MAX 32u
 #define FRESH_MS 1000u
@@ -35,8 +34,8 @@ struct lookup {
 	struct job *job;
 	bool finished;
 	uint64_t finished_ms;
-	struct wr_name_wait *waits;
-	struct lookup *next;
+	struct wr_list waits; /* of struct wr_name_wait */
+	struct wr_list link;  /* in the list of `names` */
 };
 
 struct wr_names {
@@ -44,7 +43,7 @@ struct wr_names {
 	unsigned lookups_open; /* lookups whose handles libuv has not closed yet */
 	unsigned count;
 	bool stopped;
-	struct lookup *lookups;
+	struct wr_list lookups;
 };
 
 /* ---- the thread ---- */
@@ -87,25 +86,6 @@ static void *look_up(void *argument)
 	return NULL;
 }
 
-/* The thread blocks all signals: the main thread handles them. */
-static int start_thread(struct job *job)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	pthread_t thread;
-	int rc;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&thread, &attributes, look_up, job);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return rc;
-}
-
 /* ---- the loop ---- */
 
 static void free_names(struct wr_names *names)
@@ -126,31 +106,10 @@ static void on_closed(uv_handle_t *handle)
 
 static void close_lookup(struct lookup *lookup)
 {
+	wr_list_remove(&lookup->link);
 	uv_close((uv_handle_t *)&lookup->poll, on_closed);
 	release_job(lookup->job);
 	lookup->names->count--;
-}
-
-static void unlink_lookup(struct lookup *gone)
-{
-	struct lookup **at = &gone->names->lookups;
-
-	while (*at != gone)
-		at = &(*at)->next;
-	*at = gone->next;
-}
-
-/* Removes and returns the first caller that waits for this lookup. */
-static struct wr_name_wait *take_wait(struct lookup *lookup)
-{
-	struct wr_name_wait *wait = lookup->waits;
-
-	lookup->waits = wait->next;
-	if (wait->next)
-		wait->next->back = &lookup->waits;
-	wait->next = NULL;
-	wait->back = NULL;
-	return wait;
 }
 
 static void report_result(const struct lookup *lookup, struct wr_name_wait *wait)
@@ -171,6 +130,7 @@ static void report_result(const struct lookup *lookup, struct wr_name_wait *wait
 static void on_done(uv_poll_t *poll, int status, int events)
 {
 	struct lookup *lookup = poll->data;
+	struct wr_list *link;
 
 	(void)status;
 	(void)events;
@@ -178,11 +138,11 @@ static void on_done(uv_poll_t *poll, int status, int events)
 	/* Acquire: pairs with the release in look_up, so the result is visible. */
 	lookup->finished = __atomic_load_n(&lookup->job->is_complete, __ATOMIC_ACQUIRE);
 	lookup->finished_ms = uv_now(lookup->names->uv);
-	if (!lookup->waits)
+	if (wr_list_is_empty(&lookup->waits))
 		return;
-	unlink_lookup(lookup);
-	while (lookup->waits)
-		report_result(lookup, take_wait(lookup));
+	wr_list_remove(&lookup->link);
+	while ((link = wr_list_pop(&lookup->waits)))
+		report_result(lookup, wr_container_of(link, struct wr_name_wait, link));
 	close_lookup(lookup);
 }
 
@@ -216,19 +176,19 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 		free(lookup);
 		return NULL;
 	}
+	wr_list_init(&lookup->waits);
 	lookup->poll.data = lookup;
 	lookup->names = names;
 	lookup->job = job;
 	names->lookups_open++;
 	names->count++;
-	if (start_thread(job) != 0) {
+	if (wr_thread_start_detached("weir-lookup", STACK_BYTES, look_up, job) != 0) {
 		job->refs = 1;
 		close_lookup(lookup);
 		return NULL;
 	}
 	uv_poll_start(&lookup->poll, UV_READABLE, on_done);
-	lookup->next = names->lookups;
-	names->lookups = lookup;
+	wr_list_add_first(&names->lookups, &lookup->link);
 	return lookup;
 }
 
@@ -236,16 +196,17 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
  * results. */
 static struct lookup *find_lookup(struct wr_names *names, const char *name)
 {
-	struct lookup *found = NULL, *next;
+	struct lookup *found = NULL;
+	struct wr_list *next;
 
-	for (struct lookup *lookup = names->lookups; lookup; lookup = next) {
-		next = lookup->next;
-		if (lookup->finished && uv_now(names->uv) - lookup->finished_ms >= FRESH_MS) {
-			unlink_lookup(lookup);
+	for (struct wr_list *link = wr_list_first(&names->lookups); link; link = next) {
+		struct lookup *lookup = wr_container_of(link, struct lookup, link);
+
+		next = wr_list_after(&names->lookups, link);
+		if (lookup->finished && uv_now(names->uv) - lookup->finished_ms >= FRESH_MS)
 			close_lookup(lookup);
-		} else if (strcmp(lookup->job->name, name) == 0) {
+		else if (strcmp(lookup->job->name, name) == 0)
 			found = lookup;
-		}
 	}
 	return found;
 }
@@ -256,19 +217,22 @@ struct wr_names *wr_names_new(uv_loop_t *uv)
 {
 	struct wr_names *names = calloc(1, sizeof *names);
 
-	if (names)
-		names->uv = uv;
+	if (!names)
+		return NULL;
+	names->uv = uv;
+	wr_list_init(&names->lookups);
 	return names;
 }
 
 void wr_names_stop(struct wr_names *names)
 {
-	while (names->lookups) {
-		struct lookup *lookup = names->lookups;
+	struct wr_list *link;
 
-		while (lookup->waits)
-			take_wait(lookup);
-		unlink_lookup(lookup);
+	while ((link = wr_list_first(&names->lookups))) {
+		struct lookup *lookup = wr_container_of(link, struct lookup, link);
+
+		while (wr_list_pop(&lookup->waits))
+			;
 		close_lookup(lookup);
 	}
 	names->stopped = true;
@@ -279,8 +243,7 @@ void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait
 {
 	struct lookup *lookup = find_lookup(names, name);
 
-	wait->next = NULL;
-	wait->back = NULL;
+	wait->link = (struct wr_list){0};
 	if (!lookup)
 		lookup = begin_lookup(names, name);
 	if (!lookup) {
@@ -288,25 +251,15 @@ void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait
 		return;
 	}
 	if (lookup->finished) {
-		unlink_lookup(lookup);
+		wr_list_remove(&lookup->link);
 		report_result(lookup, wait);
 		close_lookup(lookup);
 		return;
 	}
-	wait->next = lookup->waits;
-	wait->back = &lookup->waits;
-	if (wait->next)
-		wait->next->back = &wait->next;
-	lookup->waits = wait;
+	wr_list_add_first(&lookup->waits, &wait->link);
 }
 
 void wr_names_leave(struct wr_name_wait *wait)
 {
-	if (!wait->back)
-		return;
-	*wait->back = wait->next;
-	if (wait->next)
-		wait->next->back = wait->back;
-	wait->next = NULL;
-	wait->back = NULL;
+	wr_list_remove(&wait->link);
 }

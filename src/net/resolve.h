@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/list.h"
+
 #define WR_NAME_ADDRESSES 8u /* most addresses of one name; more are ignored */
 
 struct wr_names;
@@ -28,7 +30,7 @@ struct wr_name_wait {
 	/* `addresses` is NULL on failure, and `why` the reason. Both are valid during the call. */
 	void (*found)(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		      const char *why);
-	struct wr_name_wait *next, **back; /* private */
+	struct wr_list link; /* private */
 };
 
 struct wr_names *wr_names_new(uv_loop_t *uv); /* returns NULL without memory */

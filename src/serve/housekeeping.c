@@ -1,9 +1,8 @@
 /* The housekeeping thread: periodic checks, reloads, and the stages of a shutdown. */
 #include "serve/housekeeping.h"
 
-#include <signal.h>
-#include <time.h>
-
+#include "base/clock.h"
+#include "base/thread.h"
 #include "serve/decide/log.h"
 #include "net/log.h"
 #include "net/tls.h"
@@ -23,10 +22,7 @@ struct housekeeping {
 
 static uint64_t mono_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return wr_clock_mono_ns() / 1000000;
 }
 
 static void notify_loops(struct wr_service *service, enum wr_loop_message message)
@@ -186,8 +182,7 @@ static uint64_t next_ms(const struct housekeeping *state)
 
 static void wait_until(struct wr_service *service, uint64_t ms)
 {
-	struct timespec until = {.tv_sec = (time_t)(ms / 1000),
-				 .tv_nsec = (long)(ms % 1000) * 1000000};
+	struct timespec until = wr_clock_timespec(ms * 1000000);
 
 	pthread_cond_timedwait(&service->woken, &service->lock, &until);
 }
@@ -218,15 +213,9 @@ static void *run_housekeeping(void *argument)
 
 int wr_housekeeping_start(struct wr_service *service)
 {
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&service->housekeeping, NULL, run_housekeeping, service);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	service->housekeeping_started = rc == 0;
-	return rc == 0 ? 0 : WEIR_ESYS;
+	service->housekeeping_started = wr_thread_start(&service->housekeeping, "weir-house",
+							run_housekeeping, service) == 0;
+	return service->housekeeping_started ? 0 : WEIR_ESYS;
 }
 
 void wr_housekeeping_stop(struct wr_service *service)

@@ -1,12 +1,11 @@
 /* The event loops of the service; see loop.h. */
 #include "serve/loop.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "serve/decide/log.h"
 #include "serve/grpc/grpc.h"
 #include "serve/deliver/queue_host.h"
@@ -35,11 +34,8 @@ struct wr_service *wr_loop_service(const struct wr_loop *loop)
 
 uint64_t wr_loop_now_ns(const struct wr_loop *loop)
 {
-	struct timespec now;
-
 	(void)loop;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return wr_clock_wall_ns();
 }
 
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop)
@@ -261,19 +257,10 @@ static void *run_loop(void *argument)
 	return NULL;
 }
 
-/* The thread blocks all signals: the main thread handles them. */
 int wr_loop_start(struct wr_loop *loop)
 {
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&loop->thread, NULL, run_loop, loop);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc == 0)
-		loop->started = true;
-	return rc == 0 ? 0 : WEIR_ESYS;
+	loop->started = wr_thread_start(&loop->thread, "weir-loop", run_loop, loop) == 0;
+	return loop->started ? 0 : WEIR_ESYS;
 }
 
 void wr_loop_join(struct wr_loop *loop)

@@ -29,10 +29,10 @@ uv_loop_t *wr_loop_uv(struct wr_loop *loop);
 const struct wr_settings *wr_loop_settings(const struct wr_loop *loop);
 struct wr_service *wr_loop_service(const struct wr_loop *loop);
 
-/* CLOCK_REALTIME. */
+/* The wall clock, wr_clock_wall_ns(). */
 uint64_t wr_loop_now_ns(const struct wr_loop *loop);
 
-/* The clock of leases and timeouts, base/clock.h. */
+/* The clock of leases and timeouts, wr_clock_boot_ns(). */
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop);
 
 /* Valid until the caller returns to the loop: a resize replaces both. A request that takes longer holds

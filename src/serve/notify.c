@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static uint64_t number_of(const char *name)
 {
@@ -63,12 +64,10 @@ void wr_notify_send(const struct wr_notify *notify, const char *text)
 
 void wr_notify_reloading(const struct wr_notify *notify)
 {
-	struct timespec now;
 	char text[96];
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
-		 (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+		 (unsigned long long)wr_clock_mono_ns() / 1000);
 	wr_notify_send(notify, text);
 }
 

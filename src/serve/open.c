@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
 #include "net/log.h"
@@ -14,14 +14,6 @@
 #define FILL_PERCENT 80
 #define DIAGNOSTICS_LOGGED 10
 #define MISSED_LOOKS 3 /* a table that is being resized is missing for a moment */
-
-static uint64_t real_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ---- loading ---- */
 
@@ -92,7 +84,7 @@ struct weir_opts wr_settings_table(const struct wr_settings *settings,
 				  .dir = settings->table_dir,
 				  .memory_bytes = settings->memory_bytes,
 				  .log_bytes = settings->log_bytes,
-				  .now_ns = real_ns()};
+				  .now_ns = wr_clock_wall_ns()};
 }
 
 int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
@@ -123,7 +115,7 @@ struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir
 	const struct wr_settings *settings = &service->settings;
 	uint8_t secret[WEIR_SECRET_BYTES];
 	struct weir_engine_opts opts = {.size = sizeof opts,
-					.now_ns = real_ns(),
+					.now_ns = wr_clock_wall_ns(),
 					.near_percent = (uint32_t)settings->near_limit_percent,
 					.keys = wr_settings_keys(settings),
 					.host = "serve"};
@@ -179,7 +171,7 @@ static void report_resize(struct wr_service *service, struct wr_core *core)
 	struct weir_info info = {.size = sizeof info};
 	char size[WR_SIZE_TEXT];
 
-	if (weir_info(core->table, real_ns(), &info) < 0)
+	if (weir_info(core->table, wr_clock_wall_ns(), &info) < 0)
 		return;
 	wr_size_text(info.memory_bytes, size);
 	wr_log(WR_LOG_INFO, "the table was resized: %s, %s, %llu keys in use", info.path, size,
@@ -259,7 +251,7 @@ void wr_core_check_redis(struct wr_service *service)
 
 	if (!service->redis)
 		return;
-	wr_redis_set_gauges(service->redis, service->core->table, real_ns());
+	wr_redis_set_gauges(service->redis, service->core->table, wr_clock_wall_ns());
 	if (wr_redis_is_away(service->redis)) {
 		rules = wr_redis_rules(service->core->engine);
 		unready = rules.limits > 0 && rules.deny == rules.limits;
@@ -278,7 +270,7 @@ void wr_core_check_fill(struct wr_service *service)
 {
 	struct weir_info info;
 
-	if (wr_service_table_info(service, service->core, real_ns(), &info) < 0)
+	if (wr_service_table_info(service, service->core, wr_clock_wall_ns(), &info) < 0)
 		return;
 	remember_file(service, info.path);
 	if (info.keys * 100 < info.cells * FILL_PERCENT) {

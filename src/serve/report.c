@@ -1,7 +1,7 @@
 /* The log lines of a service at its start: table, rules, Redis, ports. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/duration.h"
 #include "base/size.h"
 #include "serve/admin/admin.h"
@@ -10,20 +10,12 @@
 #include "serve/service.h"
 #include "serve/open.h"
 
-static uint64_t real_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void report_table(struct weir_table *table)
 {
 	struct weir_info info = {.size = sizeof info};
 	char size[WR_SIZE_TEXT];
 
-	if (weir_info(table, real_ns(), &info) < 0)
+	if (weir_info(table, wr_clock_wall_ns(), &info) < 0)
 		return;
 	wr_size_text(info.memory_bytes, size);
 	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu in use", info.path, size,

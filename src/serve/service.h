@@ -102,11 +102,10 @@ struct wr_service {
 	bool unready;                    /* Redis is unavailable and every rule denies without it */
 	struct wr_table_info table_info; /* has its own locks */
 	struct wr_metrics_choice metrics;
-	unsigned admin_works;        /* responses that worker threads are writing */
-	uint32_t admin_longest;      /* bytes of the longest such response so far */
-	unsigned admin_lives;        /* open live streams of the dashboard */
-	struct wr_changes *changes;  /* changes made through the admin API; has its own lock */
-	struct wr_guard admin_guard; /* counts wrong tokens; has its own lock */
+	unsigned admin_works;       /* responses that worker threads are writing */
+	unsigned admin_lives;       /* open live streams of the dashboard */
+	struct wr_changes *changes; /* changes made through the admin API; has its own lock */
+	struct wr_admin_guard admin_guard; /* counts wrong tokens; has its own lock */
 	/* The next two belong to the housekeeping thread. */
 	bool fill_reported; /* the log says that the table is nearly full */
 	struct wr_table_file table_file;

@@ -1,26 +1,17 @@
 /* Scans of the table for metrics, status and warnings: one scan serves all callers for a while. */
-#include <time.h>
-
+#include "base/clock.h"
 #include "serve/service.h"
 
-#define FRESH_NS 1000000000u /* a result is reused for this long */
+#define FRESH_NS WR_SECOND_NS /* a result is reused for this long */
 #define SHARE                                                                                      \
 	20u /* or for 20 times the duration of the scan, so scans use 1/20 of a core at most */
-
-static uint64_t mono_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static bool is_fresh(const struct wr_table_info *last, const struct wr_core *core)
 {
 	uint64_t wait_ns = last->took_ns * SHARE;
 
 	return last->core == core &&
-	       mono_ns() - last->at_ns < (wait_ns > FRESH_NS ? wait_ns : FRESH_NS);
+	       wr_clock_mono_ns() - last->at_ns < (wait_ns > FRESH_NS ? wait_ns : FRESH_NS);
 }
 
 /* Copies the last result if it is of this core, and fresh if `fresh` is set. */
@@ -40,14 +31,14 @@ static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bo
 static int scan_table(struct wr_table_info *last, struct wr_core *core, uint64_t now_ns,
 		      struct weir_info *info)
 {
-	uint64_t begun_ns = mono_ns(), ended_ns;
+	uint64_t begun_ns = wr_clock_mono_ns(), ended_ns;
 	int rc;
 
 	*info = (struct weir_info){.size = sizeof *info};
 	rc = weir_info(core->table, now_ns, info);
 	if (rc < 0)
 		return rc;
-	ended_ns = mono_ns();
+	ended_ns = wr_clock_mono_ns();
 	pthread_mutex_lock(&last->lock);
 	last->core = core;
 	last->at_ns = ended_ns;

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <weir/algo.h>
+
 #include "base/json_write.h"
 #include "base/oom.h"
 
@@ -150,6 +152,40 @@ static void a_document_is_appended_to_the_buffer(void **state)
 }
 
 /* Every maximum that is too small is reported, the exact one is enough. */
+static void members_are_a_key_and_a_value(void **state)
+{
+	wr_json_object(&json);
+	wr_json_member_string(&json, "s", WR_STR("\""));
+	wr_json_member_string_or_null(&json, "e", WR_STR(""));
+	wr_json_member_string_or_null(&json, "t", WR_STR("t"));
+	assert_false(wr_json_member_bytes(&json, "b", WR_STR("\xff")));
+	wr_json_member_uint(&json, "u", UINT64_MAX);
+	wr_json_member_bool(&json, "y", true);
+	wr_json_member_null(&json, "n");
+	wr_json_end_object(&json);
+	assert_string_equal(buf.ptr,
+			    "{\"s\":\"\\\"\",\"e\":null,\"t\":\"t\",\"b\":\"\xef\xbf\xbd\","
+			    "\"u\":18446744073709551615,\"y\":true,\"n\":null}");
+	(void)state;
+}
+
+static void seconds_are_rounded_up_to_milliseconds(void **state)
+{
+	wr_json_array(&json);
+	wr_json_seconds(&json, 0);
+	wr_json_seconds(&json, 1);
+	wr_json_seconds(&json, 1500000000);
+	wr_json_seconds(&json, 1500000001);
+	wr_json_seconds(&json, 1999999999);
+	wr_json_seconds(&json, WEIR_NEVER - 1);
+	wr_json_seconds(&json, WEIR_NEVER);
+	wr_json_milli(&json, 1500);
+	wr_json_milli(&json, 7);
+	wr_json_end_array(&json);
+	assert_string_equal(buf.ptr, "[0,0.001,1.500,1.501,2,18446744073.710,null,1.500,0.007]");
+	(void)state;
+}
+
 static void an_overflow_is_reported(void **state)
 {
 	static const char expected[] = "{\"key\":\"text\\u0001\",\"n\":[1,null]}";
@@ -198,6 +234,8 @@ int main(void)
 		DOCUMENT_TEST(bytes_that_are_not_utf8_are_replaced),
 		DOCUMENT_TEST(numbers_have_their_full_range),
 		DOCUMENT_TEST(a_document_is_appended_to_the_buffer),
+		DOCUMENT_TEST(members_are_a_key_and_a_value),
+		DOCUMENT_TEST(seconds_are_rounded_up_to_milliseconds),
 		DOCUMENT_TEST(an_overflow_is_reported),
 		DOCUMENT_TEST(a_lack_of_memory_is_reported),
 	};

@@ -438,7 +438,7 @@ def test_what_is_told_is_so(browser):
         browser.until("[...document.querySelectorAll('.rows tbody tr')].filter((r) => r.innerText.includes('not in force here'))"
                       ".map((r) => r.querySelector('a').textContent).join() === 'api/gone/1h'", "the rule to be marked")
         # What is not there is not a service that cannot be heard.
-        for nowhere, why in (("99999", "there is no such rule"), ("x", "?slot= is a number")):
+        for nowhere, why in (("99999", "there is no such rule"), ("x", "?slot= has to be a number")):
             browser.open(f"{url}/#/rule/{nowhere}")
             browser.until_text(f"This page cannot be shown: {why}", "#lost")
         browser.open(url + "/")
@@ -631,7 +631,7 @@ def test_forgery_and_framing_fail(browser):
         # A form of another site, sent as browsers send one.
         browser.js(f"(() => {{ const f = document.createElement('form'); f.method = 'post'; f.enctype = 'text/plain'; f.action = '{url}/v1/pause';"
                    " document.body.append(f); f.submit(); })()")
-        browser.until("!document.body || document.body.innerText.includes('may not ask here')", "the form to be turned away")
+        browser.until("!document.body || document.body.innerText.includes('have no access')", "the form to be turned away")
         assert json.loads(fetch(serve.admin_port, "GET", "/v1/paused").body) == {"paused": []}
 
 

@@ -260,7 +260,7 @@ def test_admin_open():
     with Serve(rules=RULES, admin=True, variables={"WEIR_ADMIN_OPEN": "on"}) as serve:
         assert fetch(serve.admin_port, "GET", "/v1/status", anonymous=True).status == 200
     code, output = Serve(rules=RULES, admin=True, args=["--admin-open", "--admin-token-file", "x"], start=False).run()
-    assert code == 1 and "--admin-open asks for no token" in output
+    assert code == 1 and "--admin-open and --admin-token-file exclude each other" in output
     code, output = Serve(rules=RULES, admin=f"0.0.0.0:{free_port()}", args=["--admin-open"], start=False).run()
     assert code == 1 and "--admin-token-file" in output
 

@@ -1,3 +1,5 @@
+/* The admin server: checks who may send a request, dispatches it to its route, and has the
+ * functions that all routes respond with. The listeners of --admin and --admin-socket call it. */
 #include "serve/admin/admin.h"
 
 #include <arpa/inet.h>
@@ -8,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/assert.h"
 #include "base/error.h"
-#include "serve/admin/changes.h"
 #include "net/networks.h"
 #include "serve/http/page.h"
 #include "serve/service.h"
@@ -20,8 +22,9 @@ static const struct wr_http_route routes[] = {
 #undef ROUTE_ROW
 };
 
-/* ---- who is it ---- */
+/* ---- the client ---- */
 
+/* Writes the address of the client, or its user on the Unix socket. */
 static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
 {
 	const struct sockaddr *address = wr_http_peer(request);
@@ -62,9 +65,9 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 			wr_loop_now_ns(request->server->loop), key, admin->who, what);
 }
 
-/* ---- may it come in ---- */
+/* ---- access ---- */
 
-/* Somebody followed a link to the dashboard, which is a document of its own then. */
+/* A browser follows a link to the dashboard: it loads the page as a document, not for a script. */
 static bool follows_link(const struct wr_http_request *request)
 {
 	return wr_admin_is_page(request->path) &&
@@ -80,32 +83,23 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 		return 0;
 	if (wr_listener_local(listener) && !wr_page_host_is_local(host))
 		return wr_problem(problem, WR_MISDIRECTED,
-				  "this is the admin port of another name; ask for 127.0.0.1 or "
+				  "the Host field names another machine; use 127.0.0.1 or "
 				  "localhost");
 	if (wr_page_is_foreign(wr_http_field(request, "Origin"), host) ||
 	    (wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
 	     !follows_link(request)))
-		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites may not ask here");
+		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites have no access");
 	return 0;
 }
 
-/* Counts name rules, never clients: Prometheus reads them without a token, unless there is a token
- * file, whose port other machines may reach. */
-static bool is_public(const struct wr_http_request *request)
+/* Whether a path needs no token. Metrics name rules, never clients: Prometheus reads them without a
+ * token, unless there is a token file. Then the port may be open to other machines. */
+static bool is_public(const struct wr_admin *admin, const char *path)
 {
-	return wr_admin_is_page(request->path) || strcmp(request->path, "/metrics") == 0;
+	return wr_admin_is_page(path) || (!admin->tokens && strcmp(path, "/metrics") == 0);
 }
 
-static const char *find_token(struct wr_admin *admin, const struct wr_settings *settings,
-			      struct weir_str authorization)
-{
-	const char *start = wr_admin_start_token(settings);
-
-	if (admin->tokens)
-		return wr_tokens_find(admin->tokens, authorization);
-	return start && wr_token_shown(start, authorization) ? "made at start" : NULL;
-}
-
+/* Counts a wrong token against the address, unless the request has none at all. */
 static int refuse_token(const struct wr_http_request *request, bool shown,
 			struct wr_problem *problem)
 {
@@ -114,18 +108,18 @@ static int refuse_token(const struct wr_http_request *request, bool shown,
 
 	if (shown && wr_networks_address(wr_http_peer(request), &address))
 		admin->wait_ms =
-			wr_guard_wrong(&wr_loop_service(request->server->loop)->admin_guard,
-				       &address, uv_now(&request->server->loop->uv));
+			wr_admin_guard_wrong(&wr_loop_service(request->server->loop)->admin_guard,
+					     &address, uv_now(&request->server->loop->uv));
 	if (admin->wait_ms)
 		return wr_problem(problem, WR_TOO_OFTEN,
-				  "too many wrong tokens from this address; the right one is "
-				  "accepted at any time");
+				  "too many wrong tokens from this address; a correct token is "
+				  "always accepted");
 	return wr_problem(problem, WR_UNAUTHORIZED,
-			  "a token is needed: Authorization: Bearer TOKEN, %s",
-			  admin->tokens ? "with one of --admin-token-file"
-					: "with the one in the dashboard's address that was "
-					  "printed at start. On this machine weir's commands need "
-					  "none without --admin");
+			  "a token is required: send Authorization: Bearer TOKEN with %s",
+			  admin->tokens ? "a token of --admin-token-file"
+					: "the token in the dashboard address that weir printed at "
+					  "start. weir's commands on this machine need no token if "
+					  "they are called without --admin");
 }
 
 static int check_token(const struct wr_http_request *request, struct wr_problem *problem)
@@ -133,14 +127,18 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 	const struct wr_settings *settings = wr_loop_settings(request->server->loop);
 	struct wr_admin *admin = request->server->context;
 	struct weir_str authorization = wr_http_field(request, "Authorization");
+	const char *start = wr_admin_start_token(settings);
 	size_t len = strlen(admin->who);
 
 	admin->token_name = NULL;
 	admin->wait_ms = 0;
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX || settings->admin_open ||
-	    (admin->tokens ? wr_admin_is_page(request->path) : is_public(request)))
+	    is_public(admin, request->path))
 		return 0;
-	admin->token_name = find_token(admin, settings, authorization);
+	if (admin->tokens)
+		admin->token_name = wr_tokens_find(admin->tokens, authorization);
+	else if (start && wr_admin_token_matches(start, authorization))
+		admin->token_name = "made at start";
 	if (!admin->token_name)
 		return refuse_token(request, authorization.len > 0, problem);
 	if (admin->tokens)
@@ -149,18 +147,19 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 	return 0;
 }
 
-/* A form of another page can send text or a form without being asked, but no JSON. */
+/* A form on another site can send text or form fields, but not JSON. */
 static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	if (strcmp(request->method, "POST") != 0 ||
 	    wr_page_is_json(wr_http_field(request, "Content-Type")))
 		return 0;
-	return wr_problem(problem, WR_BAD_MEDIA,
-			  "send Content-Type: application/json, and {} if there is nothing to say");
+	return wr_problem(
+		problem, WR_BAD_MEDIA,
+		"send Content-Type: application/json, with {} if the body has no members");
 }
 
-/* A browser says from where a page asks. Whatever it says, the page has to know what only pages of
- * this origin can read. */
+/* A browser sends Origin or Sec-Fetch-Site. A page in it has to send the page token too, which only
+ * pages of this origin can read. */
 static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const char *token = wr_admin_page_token();
@@ -172,23 +171,24 @@ static int check_browser(const struct wr_http_request *request, struct wr_proble
 		return 0;
 	if (token && shown.len == strlen(token) && CRYPTO_memcmp(shown.ptr, token, shown.len) == 0)
 		return 0;
-	return wr_problem(problem, WR_FORBIDDEN,
-			  "a page has to send X-Weir-Page, with what GET /v1/session told it");
+	return wr_problem(
+		problem, WR_FORBIDDEN,
+		"a page has to send X-Weir-Page with the value of \"page\" in GET /v1/session");
 }
 
-static int check(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_request(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	note_peer(request, ((struct wr_admin *)request->server->context)->who);
 	if (check_page(request, problem) != 0 || check_token(request, problem) != 0 ||
 	    check_browser(request, problem) != 0)
 		return -1;
 	if (request->too_large)
-		return wr_problem(problem, WR_TOO_LARGE, "a body may have %u bytes",
+		return wr_problem(problem, WR_TOO_LARGE, "the body is larger than %u bytes",
 				  WR_HTTP_BODY_MAX);
 	return check_media(request, problem);
 }
 
-/* A problem with one more header field. */
+/* Responds with a problem and one more header field. */
 static void reply_refusal(struct wr_http_request *request, const struct wr_problem *problem,
 			  const char *name, const char *value)
 {
@@ -202,7 +202,7 @@ static void reply_refusal(struct wr_http_request *request, const struct wr_probl
 	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
 }
 
-/* A flood of wrong tokens is told of once, by those that were answered 401. */
+/* A client with too many wrong tokens is not logged: the log has the ones before. */
 static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
 {
 	const struct wr_admin *admin = request->server->context;
@@ -214,14 +214,14 @@ static void reply_too_often(struct wr_http_request *request, const struct wr_pro
 	reply_refusal(request, problem, "Retry-After", seconds);
 }
 
-static void handle(struct wr_http_request *request)
+static void handle_request(struct wr_http_request *request)
 {
 	static struct wr_log_gate gate;
 	const struct wr_admin *admin = request->server->context;
 	struct wr_problem problem;
 	uint64_t held;
 
-	if (check(request, &problem) == 0) {
+	if (check_request(request, &problem) == 0) {
 		wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
 		return;
 	}
@@ -230,7 +230,7 @@ static void handle(struct wr_http_request *request)
 		return;
 	}
 	if (problem.code != WR_BAD_MEDIA && wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN, "admin: %s was turned away: %s (and %llu more)", admin->who,
+		wr_log(WR_LOG_WARN, "admin: request of %s refused: %s (and %llu more)", admin->who,
 		       problem.detail, (unsigned long long)held);
 	if (problem.code == WR_UNAUTHORIZED)
 		reply_refusal(request, &problem, "WWW-Authenticate", "Bearer");
@@ -238,38 +238,37 @@ static void handle(struct wr_http_request *request)
 		wr_http_reply_problem(request, &problem);
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-void wr_admin_harden(struct wr_http_response *response)
+struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type)
 {
+	bool failed = wr_buf_failed(body);
+	struct wr_http_response *response;
+	size_t len;
+	char *text = wr_buf_release(body, &len);
+
+	if (failed)
+		return NULL;
+	response = wr_http_response_of(text, len, content_type);
 	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
 	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+	return response;
 }
 
-void wr_admin_reply(struct wr_http_request *request, unsigned status, const char *content_type,
-		    wr_admin_writer writer, void *context)
+void wr_admin_reply(struct wr_http_request *request, unsigned status,
+		    void (*write)(struct wr_json_out *json, void *context), void *context)
 {
-	struct wr_text out = wr_http_answer(request->server);
 	struct wr_http_response *response;
-	char *more = NULL;
+	struct wr_json_out json;
+	struct wr_buf body;
 
-	writer(&out, context);
-	while (!wr_text_fits(&out)) {
-		size_t cap = out.len + out.len / 8;
-
-		free(more);
-		more = malloc(cap);
-		if (!more) {
-			wr_http_reply(request, 500, NULL);
-			return;
-		}
-		out = (struct wr_text){more, cap, 0};
-		writer(&out, context);
-	}
-	response = wr_http_response((struct weir_str){out.at, out.len}, content_type);
-	free(more);
-	wr_admin_harden(response);
-	wr_http_reply(request, status, response);
+	wr_assert(write);
+	wr_buf_init(&body, WR_ADMIN_BODY_MAX);
+	wr_json_begin(&json, &body);
+	write(&json, context);
+	wr_buf_add_char(&body, '\n');
+	response = wr_admin_response(&body, "application/json");
+	wr_http_reply(request, response ? status : 500, response);
 }
 
 void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text)
@@ -284,7 +283,7 @@ void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *t
 	wr_http_reply_problem(request, &problem);
 }
 
-/* ---- beginning and end ---- */
+/* ---- the server ---- */
 
 static int open_api(struct wr_http_server *server, struct weir_error *error)
 {
@@ -316,12 +315,12 @@ static void close_api(struct wr_http_server *server)
 	free(admin);
 }
 
-static const struct wr_http_api api = {"admin", handle, open_api, close_api};
+static const struct wr_http_api api = {"admin", handle_request, open_api, close_api};
 
-static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
-		 struct weir_error *error)
+static int start_server(struct wr_loop *loop, struct wr_listener *listener, void **server,
+			struct weir_error *error)
 {
 	return wr_http_server_start(&api, loop, listener, server, error);
 }
 
-const struct wr_protocol wr_admin_protocol = WR_HTTP_PROTOCOL("admin", start);
+const struct wr_protocol wr_admin_protocol = WR_HTTP_PROTOCOL("admin", start_server);

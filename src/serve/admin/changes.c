@@ -1,7 +1,5 @@
-/* What operators did, when, and who they were: the last ones, in the memory of this process. The
- * log has all of them. */
-#include "serve/admin/changes.h"
-
+/* The last changes that operators made through the admin API: when, by which client, and what. They
+ * are in the memory of this process; the log has all of them. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,21 +8,20 @@
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-#define KEPT 512u
+#define CHANGES_MAX 512u
 #define WHAT_BYTES 320u
 
-struct change {
+struct admin_change {
 	uint64_t at_ns;
-	uint64_t key; /* 0: not about a key */
+	uint64_t key; /* 0: not to a key */
 	char who[WR_ADMIN_WHO];
 	char what[WHAT_BYTES];
 };
 
 struct wr_changes {
-	pthread_mutex_t lock; /* of all below */
-	uint64_t count;       /* ever noted; the last KEPT are here */
-	struct change items[KEPT];
+	pthread_mutex_t lock; /* protects the members below */
+	uint64_t count;       /* noted since the start; the last CHANGES_MAX are in `items` */
+	struct admin_change items[CHANGES_MAX];
 };
 
 struct wr_changes *wr_changes_new(void)
@@ -46,12 +43,12 @@ void wr_changes_free(struct wr_changes *changes)
 void wr_changes_note(struct wr_changes *changes, uint64_t now_ns, uint64_t key, const char *who,
 		     const char *what)
 {
-	struct change *change;
+	struct admin_change *change;
 
 	if (!changes)
 		return;
 	pthread_mutex_lock(&changes->lock);
-	change = &changes->items[changes->count++ % KEPT];
+	change = &changes->items[changes->count++ % CHANGES_MAX];
 	change->at_ns = now_ns;
 	change->key = key;
 	snprintf(change->who, sizeof change->who, "%s", who);
@@ -59,7 +56,7 @@ void wr_changes_note(struct wr_changes *changes, uint64_t now_ns, uint64_t key, 
 	pthread_mutex_unlock(&changes->lock);
 }
 
-/* Lengths go in too: no two keys are told apart by where one entry ends alone. */
+/* Hashes the lengths too, so that ("ab", "c") and ("a", "bc") differ. */
 uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count, struct weir_str domain)
 {
 	uint64_t number = XXH3_64bits_withSeed(domain.ptr, domain.len, domain.len);
@@ -73,47 +70,38 @@ uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count, str
 	return number ? number : 1;
 }
 
-static void put_change(struct wr_text *out, const struct change *change)
+void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_json_out *json)
 {
-	PUT(out, "{\"at\":");
-	wr_json_put_seconds(out, change->at_ns);
-	PUT(out, ",\"who\":");
-	wr_json_put_bytes(out, wr_str(change->who));
-	PUT(out, ",\"what\":");
-	wr_json_put_bytes(out, wr_str(change->what));
-	PUT(out, "}");
-}
-
-void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_text *out)
-{
-	bool more = false;
-
-	PUT(out, "{\"changes\":[");
-	if (changes) {
+	wr_json_object(json);
+	wr_json_key(json, "changes");
+	wr_json_array(json);
+	if (changes)
 		pthread_mutex_lock(&changes->lock);
-		for (uint64_t i = 0; i < KEPT && i < changes->count; i++) {
-			const struct change *change =
-				&changes->items[(changes->count - 1 - i) % KEPT];
+	for (uint64_t i = 0; changes && i < CHANGES_MAX && i < changes->count; i++) {
+		const struct admin_change *change =
+			&changes->items[(changes->count - 1 - i) % CHANGES_MAX];
 
-			if (key && change->key != key)
-				continue;
-			if (more)
-				wr_text_char(out, ',');
-			more = true;
-			put_change(out, change);
-		}
-		pthread_mutex_unlock(&changes->lock);
+		if (key && change->key != key)
+			continue;
+		wr_json_object(json);
+		wr_json_member_seconds(json, "at", change->at_ns);
+		wr_json_member_bytes(json, "who", wr_str(change->who));
+		wr_json_member_bytes(json, "what", wr_str(change->what));
+		wr_json_end_object(json);
 	}
-	PUT(out, "]}\n");
+	if (changes)
+		pthread_mutex_unlock(&changes->lock);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
-static void write_all(struct wr_text *out, void *context)
+static void write_all_changes(struct wr_json_out *json, void *context)
 {
-	wr_changes_write(((struct wr_service *)context)->changes, 0, out);
+	wr_changes_write(context, 0, json);
 }
 
 void wr_admin_changes(struct wr_http_request *request)
 {
-	wr_admin_reply(request, 200, "application/json", write_all,
-		       wr_loop_service(request->server->loop));
+	wr_admin_reply(request, 200, write_all_changes,
+		       wr_loop_service(request->server->loop)->changes);
 }

@@ -1,28 +1,28 @@
-/* Counters of a descriptor as an answer. Those that Redis keeps are asked for there first; without
- * an answer in time they are what this machine knows, and that is said. */
+/* A response with the counters of a descriptor, for key.c. Counters in Redis are read from there
+ * first. If Redis does not reply within the timeout, the response has the counters of this machine
+ * and says so in "source". */
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "limiter/peek.h"
 #include "serve/admin/admin.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 #include "wire/check/json.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-
 /* ---- writing ---- */
 
-void wr_admin_put_time(struct wr_text *out, uint64_t ns)
+void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns)
 {
 	if (ns == 0)
-		PUT(out, "null");
+		wr_json_member_null(json, name);
 	else if (ns == WEIR_NEVER)
-		PUT(out, "\"ever\"");
+		wr_json_member_string(json, name, WR_STR("ever"));
 	else
-		wr_json_put_seconds(out, ns);
+		wr_json_member_seconds(json, name, ns);
 }
 
-/* Whose figures they are. */
+/* Where the numbers of a counter come from. */
 static struct weir_str source_of(const struct weir_counter *counter)
 {
 	if (counter->flags & WEIR_COUNTER_STORE)
@@ -33,64 +33,42 @@ static struct weir_str source_of(const struct weir_counter *counter)
 									       : WR_STR("table");
 }
 
-static void put_counter(struct wr_text *out, const struct weir_counter *counter)
+static int write_counter(void *context, const struct weir_counter *counter)
 {
 	const char *algorithm = weir_algorithm_name((int)counter->algorithm);
+	struct wr_json_out *json = context;
 
-	PUT(out, "{\"rule\":");
-	wr_json_put_text_or_null(out, counter->rule);
-	PUT(out, ",\"name\":");
-	wr_json_put_text_or_null(out, counter->name);
-	PUT(out, ",\"algorithm\":");
-	wr_json_put_text_or_null(out, wr_str(algorithm ? algorithm : ""));
-	wr_json_put_number(out, "requests", counter->requests);
-	PUT(out, ",\"period\":");
-	wr_json_put_seconds(out, counter->period_ns);
-	wr_json_put_number(out, "limit", counter->limit);
-	wr_json_put_number(out, "remaining", counter->remaining);
-	PUT(out, ",\"retry_after\":");
-	wr_json_put_seconds(out, counter->retry_after_ns);
-	PUT(out, ",\"reset_after\":");
-	wr_json_put_seconds(out, counter->reset_after_ns);
-	PUT(out, ",\"banned_until\":");
-	wr_admin_put_time(out, counter->banned_until_ns);
-	wr_json_put_number(out, "granted", counter->granted);
-	PUT(out, ",\"granted_until\":");
-	wr_admin_put_time(out, counter->granted_until_ns);
-	wr_json_put_flag(out, "shadow", counter->flags & WEIR_COUNTER_SHADOW);
-	wr_json_put_flag(out, "quota", counter->flags & WEIR_COUNTER_QUOTA);
-	wr_json_put_flag(out, "paused", counter->flags & WEIR_COUNTER_PAUSED);
-	wr_json_put_flag(out, "central",
-			 counter->flags & (WEIR_COUNTER_CENTRAL | WEIR_COUNTER_EVENTUAL));
-	PUT(out, ",\"source\":");
-	wr_json_put_text(out, source_of(counter));
-	PUT(out, "}");
-}
-
-struct counter_list {
-	struct wr_text *out;
-	bool more;
-};
-
-static int on_counter(void *context, const struct weir_counter *counter)
-{
-	struct counter_list *list = context;
-
-	if (list->more)
-		wr_text_char(list->out, ',');
-	list->more = true;
-	put_counter(list->out, counter);
+	wr_json_object(json);
+	wr_json_member_string_or_null(json, "rule", counter->rule);
+	wr_json_member_string_or_null(json, "name", counter->name);
+	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
+	wr_json_member_uint(json, "requests", counter->requests);
+	wr_json_member_seconds(json, "period", counter->period_ns);
+	wr_json_member_uint(json, "limit", counter->limit);
+	wr_json_member_uint(json, "remaining", counter->remaining);
+	wr_json_member_seconds(json, "retry_after", counter->retry_after_ns);
+	wr_json_member_seconds(json, "reset_after", counter->reset_after_ns);
+	wr_admin_json_time(json, "banned_until", counter->banned_until_ns);
+	wr_json_member_uint(json, "granted", counter->granted);
+	wr_admin_json_time(json, "granted_until", counter->granted_until_ns);
+	wr_json_member_bool(json, "shadow", counter->flags & WEIR_COUNTER_SHADOW);
+	wr_json_member_bool(json, "quota", counter->flags & WEIR_COUNTER_QUOTA);
+	wr_json_member_bool(json, "paused", counter->flags & WEIR_COUNTER_PAUSED);
+	wr_json_member_bool(json, "central",
+			    counter->flags & (WEIR_COUNTER_CENTRAL | WEIR_COUNTER_EVENTUAL));
+	wr_json_member_string(json, "source", source_of(counter));
+	wr_json_end_object(json);
 	return 0;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
-/* On its way. The request may wait for the store, so it has what it needs for itself. */
+/* A request for counters. It may wait for Redis, so it has copies of all that it needs. */
 struct look {
 	struct wr_http_request *request;
 	struct wr_loop *loop;
 	struct wr_core_ref *ref;
-	json_t *document; /* texts of the target are in it */
+	json_t *document; /* has the strings of the target */
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	struct wr_peek *peek;
@@ -98,7 +76,7 @@ struct look {
 	bool asking;
 };
 
-static void end(struct look *look)
+static void end_look(struct look *look)
 {
 	if (look->peek)
 		wr_peek_close(look->peek);
@@ -107,35 +85,36 @@ static void end(struct look *look)
 	free(look);
 }
 
-/* Where there are several regions, whatever is done to counters is done in one. */
-static void write_counters(struct wr_text *out, void *context)
+/* The region is in the response because a change to counters applies to one region only. */
+static void write_counters(struct wr_json_out *json, void *context)
 {
 	const struct look *look = context;
 	const char *region = wr_loop_service(look->loop)->settings.redis.region;
-	struct counter_list list = {out, false};
 
-	PUT(out, "{\"region\":");
-	wr_json_put_text_or_null(out, wr_str(region ? region : ""));
-	PUT(out, ",\"counters\":[");
-	wr_peek_show(look->peek, on_counter, &list);
-	PUT(out, "]}\n");
+	wr_json_object(json);
+	wr_json_member_string_or_null(json, "region", wr_str(region ? region : ""));
+	wr_json_key(json, "counters");
+	wr_json_array(json);
+	wr_peek_show(look->peek, write_counter, json);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
-static void reply(struct look *look)
+static void reply_counters(struct look *look)
 {
-	wr_admin_reply(look->request, 200, "application/json", write_counters, look);
-	end(look);
+	wr_admin_reply(look->request, 200, write_counters, look);
+	end_look(look);
 }
 
-static void on_answer(struct wr_central_ask *store, const void *answer, size_t len)
+static void on_redis_reply(struct wr_central_ask *store, const void *answer, size_t len)
 {
-	struct look *look = (struct look *)((char *)store - offsetof(struct look, store));
+	struct look *look = wr_container_of(store, struct look, store);
 
 	look->asking = false;
 	if (len)
 		wr_peek_answer(look->peek, answer, len);
 	if (look->request->held)
-		reply(look);
+		reply_counters(look);
 }
 
 static void on_gone(struct wr_http_request *request)
@@ -143,31 +122,31 @@ static void on_gone(struct wr_http_request *request)
 	struct look *look = request->context;
 
 	wr_redis_leave(look->loop, &look->store);
-	end(look);
+	end_look(look);
 }
 
-/* The store's answer, or that there is none, may be there before this returns. */
-static void ask_store(struct look *look)
+/* wr_redis_take() may call on_redis_reply() before it returns. */
+static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];
 	int len = look->loop->redis ? wr_peek_question(look->peek, question, sizeof question) : 0;
 
 	if (len > 0) {
 		look->asking = true;
-		look->store.done = on_answer;
+		look->store.done = on_redis_reply;
 		wr_redis_take(look->loop, &look->store, question, (size_t)len,
 			      wr_loop_now_ns(look->loop));
 	}
 	if (!look->asking) {
-		reply(look);
+		reply_counters(look);
 		return;
 	}
 	look->request->context = look;
 	wr_http_hold(look->request, on_gone);
 }
 
-static struct look *begin(struct wr_http_request *request, json_t *document,
-			  const struct weir_target *target)
+static struct look *make_look(struct wr_http_request *request, json_t *document,
+			      const struct weir_target *target)
 {
 	struct look *look = calloc(1, sizeof *look);
 
@@ -183,12 +162,18 @@ static struct look *begin(struct wr_http_request *request, json_t *document,
 	return look;
 }
 
+static int ignore_counter(void *context, const struct weir_counter *counter)
+{
+	(void)context;
+	(void)counter;
+	return 0;
+}
+
+/* Reads the counters once before Redis is asked, to report an error at once. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target)
 {
-	struct wr_text nothing = {NULL, 0, 0};
-	struct counter_list list = {&nothing, false};
-	struct look *look = begin(request, document, target);
+	struct look *look = make_look(request, document, target);
 	int rc;
 
 	if (!look) {
@@ -198,11 +183,11 @@ void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 	rc = wr_peek_open(wr_loop_engine(look->loop), &look->target, wr_loop_now_ns(look->loop),
 			  &look->peek, NULL);
 	if (rc == 0)
-		rc = wr_peek_show(look->peek, on_counter, &list);
+		rc = wr_peek_show(look->peek, ignore_counter, NULL);
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc, rc == WEIR_ENOENT ? WR_ADMIN_NO_LIMIT : "");
-		end(look);
+		end_look(look);
 		return;
 	}
-	ask_store(look);
+	ask_redis(look);
 }

@@ -1,13 +1,14 @@
-/* Which rule a request or a descriptor would meet, by the rules in force. Nothing is counted. */
+/* POST /v1/explain: the rule that a request or a descriptor would meet, by the rules in force.
+ * Counts nothing. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "serve/admin/admin.h"
 #include "serve/admin/explain_find.h"
 
-static void write_text(struct wr_text *out, void *context)
+static void write_explanation(struct wr_json_out *json, void *context)
 {
-	wr_text_put(out, wr_str(context));
-	wr_text_char(out, '\n');
+	wr_json_raw(json, wr_str(context));
 }
 
 void wr_admin_explain(struct wr_http_request *request)
@@ -17,7 +18,7 @@ void wr_admin_explain(struct wr_http_request *request)
 
 	if (wr_explain_answer(wr_loop_engine(request->server->loop), wr_http_body(request), &text,
 			      &problem) == 0)
-		wr_admin_reply(request, 200, "application/json", write_text, text);
+		wr_admin_reply(request, 200, write_explanation, text);
 	else
 		wr_http_reply_problem(request, &problem);
 	free(text);

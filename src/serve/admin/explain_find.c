@@ -1,6 +1,9 @@
+/* The walks of explain; called by explain_run.c and weir explain. */
 #include "serve/admin/explain_find.h"
 
 #include <stdlib.h>
+
+#include "base/assert.h"
 
 int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain)
@@ -21,7 +24,7 @@ void wr_explain_free(struct wr_explain *explain)
 	free(explain->memory);
 }
 
-static void note(void *context, const struct wr_rules_step *step)
+static void record_step(void *context, const struct wr_rules_step *step)
 {
 	struct wr_explain_walk *walk = context;
 
@@ -36,8 +39,9 @@ static void walk_descriptor(struct wr_explain *explain, const struct weir_rules 
 			    const struct wr_rules_request *request, bool certain)
 {
 	struct wr_explain_walk *walk = &explain->walks[explain->walk_count++];
-	struct wr_tracer tracer = {note, walk};
+	struct wr_tracer tracer = {record_step, walk};
 
+	wr_assert(explain->walk_count <= WR_DESCRIPTORS_MAX);
 	walk->entries = entries;
 	walk->count = count;
 	walk->request = request;

@@ -1,4 +1,4 @@
-/* What was explained, for programs. */
+/* The result of explain as JSON; called by explain_run.c and weir explain --json. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -8,7 +8,7 @@
 #include "serve/admin/explain_find.h"
 #include "wire/json.h"
 
-static json_t *place(const char *file, uint32_t line)
+static json_t *location_json(const char *file, uint32_t line)
 {
 	return json_pack("{s:o, s:i}", "file", wr_json_text(wr_str(file)), "line", (int)line);
 }
@@ -21,7 +21,7 @@ static json_t *node_json(const struct wr_node *node)
 	if (!node)
 		return json_null();
 	wr_path_text(node, path, sizeof path);
-	json = place(node->more->file, node->more->line);
+	json = location_json(node->more->file, node->more->line);
 	json_object_set_new(json, "path", wr_json_text(wr_str(path)));
 	return json;
 }
@@ -96,7 +96,7 @@ static json_t *walk_json(const struct wr_explain *explain, const struct wr_expla
 			 "rule", node_json(walk->match.node), "limits", limits);
 	if (walk->request)
 		json_object_set_new(json, "made_by",
-				    place(walk->request->file, walk->request->line));
+				    location_json(walk->request->file, walk->request->line));
 	return json;
 }
 

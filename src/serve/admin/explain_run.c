@@ -1,4 +1,5 @@
-/* A question about a request or a descriptor, as JSON, and what the rules in force say to it. */
+/* POST /v1/explain: reads the JSON body and explains it by the rules in force. Called by
+ * explain.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,10 +10,10 @@
 
 #define MEMBERS "domain, entries, request"
 #define LINE_BYTES 512
-#define SOURCES_MAX 16u /* of one key */
+#define SOURCES_MAX 16u /* listed for each key */
 
-struct question {
-	struct weir_str domain; /* empty: every domain that makes descriptors of requests */
+struct explain_question {
+	struct weir_str domain; /* empty: all domains that make descriptors from requests */
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	int count;
 	bool is_request;
@@ -23,8 +24,8 @@ struct question {
 
 /* ---- reading ---- */
 
-static int read_request(json_t *value, const struct wr_json_at *at, struct question *question,
-			struct wr_problem *problem)
+static int read_request(json_t *value, const struct wr_json_at *at,
+			struct explain_question *question, struct wr_problem *problem)
 {
 	const struct weir_http_view *view = &question->view;
 
@@ -37,7 +38,7 @@ static int read_request(json_t *value, const struct wr_json_at *at, struct quest
 	return 0;
 }
 
-static int read_member(const char *name, json_t *value, struct question *question,
+static int read_member(const char *name, json_t *value, struct explain_question *question,
 		       struct wr_problem *problem)
 {
 	struct wr_json_at at = {NULL, name, 0};
@@ -52,7 +53,8 @@ static int read_member(const char *name, json_t *value, struct question *questio
 	return question->count > 0 ? 0 : -1;
 }
 
-static int read_question(json_t *document, struct question *question, struct wr_problem *problem)
+static int read_question(json_t *document, struct explain_question *question,
+			 struct wr_problem *problem)
 {
 	const char *name;
 	json_t *value;
@@ -67,14 +69,14 @@ static int read_question(json_t *document, struct question *question, struct wr_
 	if (question->is_request == (question->count > 0) ||
 	    (question->count > 0 && question->domain.len == 0))
 		return wr_problem_at(problem, WR_MISSING_MEMBER, NULL,
-				     "a \"request\" is needed, or \"domain\" and \"entries\"");
+				     "\"request\", or \"domain\" and \"entries\", is required");
 	return 0;
 }
 
-/* ---- answering ---- */
+/* ---- explaining ---- */
 
-/* Where the value of this key may come from, when requests can bring it in several ways: each has
- * counters of its own. */
+/* The parts of a request that the value of a key may come from, if there are several. Values of
+ * different parts have counters of their own. */
 static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 {
 	json_t *list = json_array();
@@ -98,7 +100,7 @@ static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 }
 
 static json_t *explain_domain(const struct weir_rules *rules, struct weir_str domain,
-			      const struct question *question)
+			      const struct explain_question *question)
 {
 	struct wr_explain explain;
 	json_t *json, *sources = json_array();
@@ -120,7 +122,7 @@ static json_t *explain_domain(const struct weir_rules *rules, struct weir_str do
 	return json;
 }
 
-static json_t *explain_all(const struct weir_rules *rules, const struct question *question)
+static json_t *explain_all(const struct weir_rules *rules, const struct explain_question *question)
 {
 	json_t *list = json_array();
 
@@ -136,7 +138,7 @@ static json_t *explain_all(const struct weir_rules *rules, const struct question
 	return list;
 }
 
-static char *answer(struct weir_engine *engine, const struct question *question)
+static char *explain_in_force(struct weir_engine *engine, const struct explain_question *question)
 {
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
@@ -152,7 +154,7 @@ static char *answer(struct weir_engine *engine, const struct question *question)
 int wr_explain_answer(struct weir_engine *engine, struct weir_str body, char **text,
 		      struct wr_problem *problem)
 {
-	struct question *question = calloc(1, sizeof *question);
+	struct explain_question *question = calloc(1, sizeof *question);
 	json_t *document = question ? wr_json_read(body, problem) : NULL;
 	int rc = -1;
 
@@ -162,7 +164,7 @@ int wr_explain_answer(struct weir_engine *engine, struct weir_str body, char **t
 	else if (document)
 		rc = read_question(document, question, problem);
 	if (rc == 0) {
-		*text = answer(engine, question);
+		*text = explain_in_force(engine, question);
 		rc = *text ? 0 : wr_problem(problem, WR_INTERNAL, "out of memory");
 	}
 	json_decref(document);

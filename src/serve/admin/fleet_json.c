@@ -1,86 +1,64 @@
-/* Who decides on this table, how long that takes, and what is known of the store and other nodes.
- */
-#include <stdio.h>
-
-#include "wire/json.h"
+/* GET /v1/fleet: the processes that decide with this table, the latency of decisions, and the
+ * gauges about Redis and other nodes. */
+#include "base/clock.h"
+#include "serve/admin/admin.h"
 #include "serve/admin/watch_json.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-#define GAUGE_OLD_NS (60 * 1000000000ull) /* who said it has gone */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older one has ended */
 
 /* ---- hosts ---- */
 
-struct list {
-	struct wr_text *out;
-	uint64_t now_ns;
-	bool more;
-};
-
-static void put_host(struct wr_text *out, const struct weir_host *host)
+static int write_host(void *context, const struct weir_host *host)
 {
-	char hash[20];
-
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)host->rules_hash);
-	wr_watch_put_number(out, "pid", host->pid);
-	PUT(out, ",\"name\":");
-	wr_json_put_bytes(out, host->name);
-	PUT(out, ",\"rules_hash\":");
-	wr_json_put_text_or_null(out, wr_str(host->rules_hash ? hash : ""));
-	PUT(out, ",");
-	wr_watch_put_number(out, "generation", host->generation);
-	PUT(out, ",\"loaded_at\":");
-	wr_json_put_seconds(out, host->loaded_ns);
-	PUT(out, ",");
-	wr_watch_put_number(out, "loads_good", host->loads_good);
-	PUT(out, ",");
-	wr_watch_put_number(out, "loads_failed", host->loads_failed);
-	PUT(out, ",\"error\":");
-	if (host->failed_ns)
-		wr_json_put_bytes(out, host->error);
-	else
-		PUT(out, "null");
-}
-
-static int on_host(void *context, const struct weir_host *host)
-{
-	struct list *list = context;
+	struct wr_json_out *json = context;
 
 	if (!host->alive)
 		return 0;
-	wr_text_put(list->out, list->more ? WR_STR(",{") : WR_STR("{"));
-	list->more = true;
-	put_host(list->out, host);
-	PUT(list->out, "}");
+	wr_json_object(json);
+	wr_json_member_uint(json, "pid", host->pid);
+	wr_json_member_bytes(json, "name", host->name);
+	if (host->rules_hash)
+		wr_admin_json_hash(json, "rules_hash", host->rules_hash);
+	else
+		wr_json_member_null(json, "rules_hash");
+	wr_json_member_uint(json, "generation", host->generation);
+	wr_json_member_seconds(json, "loaded_at", host->loaded_ns);
+	wr_json_member_uint(json, "loads_good", host->loads_good);
+	wr_json_member_uint(json, "loads_failed", host->loads_failed);
+	if (host->failed_ns)
+		wr_json_member_bytes(json, "error", host->error);
+	else
+		wr_json_member_null(json, "error");
+	wr_json_end_object(json);
 	return 0;
 }
 
 /* ---- gauges ---- */
 
-static int on_gauge(void *context, const struct weir_gauge *gauge)
-{
-	struct list *list = context;
+struct gauge_writer {
+	struct wr_json_out *json;
+	uint64_t now_ns;
+};
 
-	if (gauge->set_ns + GAUGE_OLD_NS < list->now_ns)
+static int write_gauge(void *context, const struct weir_gauge *gauge)
+{
+	const struct gauge_writer *writer = context;
+
+	if (gauge->set_ns + GAUGE_MAX_AGE_NS < writer->now_ns)
 		return 0;
-	if (list->more)
-		wr_text_char(list->out, ',');
-	list->more = true;
-	wr_json_put_text(list->out, wr_str(gauge->name));
-	wr_text_char(list->out, ':');
-	if (gauge->value < 0)
-		wr_text_char(list->out, '-');
-	wr_text_number(list->out,
-		       gauge->value < 0 ? 0 - (uint64_t)gauge->value : (uint64_t)gauge->value);
+	wr_json_key(writer->json, gauge->name);
+	wr_json_int(writer->json, gauge->value);
 	return 0;
 }
 
-void wr_gauges_json(const struct wr_watch_view *view, struct wr_text *out)
+void wr_admin_json_gauges(struct wr_json_out *json, const struct wr_admin_view *view)
 {
-	struct list list = {out, view->now_ns, false};
+	struct gauge_writer writer = {json, view->now_ns};
 
-	PUT(out, "{");
-	weir_gauges_each(view->table, on_gauge, &list);
-	PUT(out, "}");
+	wr_json_key(json, "gauges");
+	wr_json_object(json);
+	weir_gauges_each(view->table, write_gauge, &writer);
+	wr_json_end_object(json);
 }
 
 /* ---- latency ---- */
@@ -97,44 +75,42 @@ static uint64_t quantile_ns(const struct weir_latency *latency, unsigned percent
 	return 0;
 }
 
-static void put_latency(struct wr_text *out, struct weir_table *table, enum weir_latency_kind kind)
+static void write_latency(struct wr_json_out *json, const char *name, struct weir_table *table,
+			  enum weir_latency_kind kind)
 {
 	struct weir_latency latency = {.size = sizeof latency};
 
 	if (weir_latency(table, kind, &latency) != 0 || latency.count == 0) {
-		PUT(out, "null");
+		wr_json_member_null(json, name);
 		return;
 	}
-	PUT(out, "{");
-	wr_watch_put_number(out, "count", latency.count);
-	PUT(out, ",");
-	wr_watch_put_number(out, "mean_ns", latency.sum_ns / latency.count);
-	PUT(out, ",");
-	wr_watch_put_number(out, "p50_ns", quantile_ns(&latency, 50));
-	PUT(out, ",");
-	wr_watch_put_number(out, "p99_ns", quantile_ns(&latency, 99));
-	PUT(out, "}");
+	wr_json_key(json, name);
+	wr_json_object(json);
+	wr_json_member_uint(json, "count", latency.count);
+	wr_json_member_uint(json, "mean_ns", latency.sum_ns / latency.count);
+	wr_json_member_uint(json, "p50_ns", quantile_ns(&latency, 50));
+	wr_json_member_uint(json, "p99_ns", quantile_ns(&latency, 99));
+	wr_json_end_object(json);
 }
 
-void wr_latency_json(const struct wr_watch_view *view, struct wr_text *out)
+void wr_admin_json_latency(struct wr_json_out *json, const struct wr_admin_view *view)
 {
-	PUT(out, "{\"local\":");
-	put_latency(out, view->table, WEIR_LATENCY_LOCAL);
-	PUT(out, ",\"central\":");
-	put_latency(out, view->table, WEIR_LATENCY_CENTRAL);
-	PUT(out, "}");
+	wr_json_key(json, "latency");
+	wr_json_object(json);
+	write_latency(json, "local", view->table, WEIR_LATENCY_LOCAL);
+	write_latency(json, "central", view->table, WEIR_LATENCY_CENTRAL);
+	wr_json_end_object(json);
 }
 
-int wr_fleet_json(const struct wr_watch_view *view, struct wr_text *out)
+int wr_admin_json_fleet(struct wr_json_out *json, const struct wr_admin_view *view)
 {
-	struct list list = {out, view->now_ns, false};
 	int rc;
 
-	PUT(out, "\"hosts\":[");
-	rc = weir_hosts_each(view->table, on_host, &list);
-	PUT(out, "],\"gauges\":");
-	wr_gauges_json(view, out);
-	PUT(out, ",\"latency\":");
-	wr_latency_json(view, out);
+	wr_json_key(json, "hosts");
+	wr_json_array(json);
+	rc = weir_hosts_each(view->table, write_host, json);
+	wr_json_end_array(json);
+	wr_admin_json_gauges(json, view);
+	wr_admin_json_latency(json, view);
 	return rc;
 }

@@ -1,9 +1,10 @@
+/* The limit on wrong tokens; called by admin.c. */
 #include "serve/admin/guard.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define V6_NETWORK_BYTES 8u /* a host may have any address of its /64 */
+#define V6_NETWORK_BYTES 8u /* a host can use any address of its /64 */
 
 static struct wr_address network_of(const struct wr_address *address)
 {
@@ -15,52 +16,55 @@ static struct wr_address network_of(const struct wr_address *address)
 	return network;
 }
 
-/* FNV-1a. An attacker who fills a set on purpose is forgotten sooner, which a right token does not
- * notice. */
+/* FNV-1a. An attacker can fill a set on purpose and lose entries sooner. Clients with a correct
+ * token are not affected. */
 static unsigned set_of(const struct wr_address *network)
 {
 	uint32_t hash = 2166136261u;
 
 	for (size_t i = 0; i < sizeof network->bytes; i++)
 		hash = (hash ^ network->bytes[i]) * 16777619u;
-	return hash % WR_GUARD_SETS;
+	return hash % WR_ADMIN_GUARD_SETS;
 }
 
-/* The address's own place, or the one of its set that is due soonest. */
-static struct wr_guard_place *place_of(struct wr_guard *guard, const struct wr_address *network)
+/* Returns the entry of the address. A new one replaces the entry that is cleared soonest. */
+static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
+					       const struct wr_address *network)
 {
-	struct wr_guard_place *set = guard->places + (size_t)set_of(network) * WR_GUARD_WAYS;
-	struct wr_guard_place *soonest = set;
+	struct wr_admin_guard_entry *set =
+		guard->entries + (size_t)set_of(network) * WR_ADMIN_GUARD_WAYS;
+	struct wr_admin_guard_entry *soonest = set;
 
-	for (unsigned i = 0; i < WR_GUARD_WAYS; i++) {
+	for (unsigned i = 0; i < WR_ADMIN_GUARD_WAYS; i++) {
 		if (set[i].clear_ms && memcmp(&set[i].address, network, sizeof *network) == 0)
 			return &set[i];
 		if (set[i].clear_ms < soonest->clear_ms)
 			soonest = &set[i];
 	}
-	*soonest = (struct wr_guard_place){.address = *network};
+	*soonest = (struct wr_admin_guard_entry){.address = *network};
 	return soonest;
 }
 
 /* GCRA: `clear_ms` is the theoretical arrival time. */
-static uint64_t count(struct wr_guard_place *place, uint64_t now_ms)
+static uint64_t count_wrong(struct wr_admin_guard_entry *entry, uint64_t now_ms)
 {
-	uint64_t clear_ms = place->clear_ms > now_ms ? place->clear_ms : now_ms;
-	uint64_t most_ms = now_ms + (uint64_t)(WR_GUARD_BURST - 1) * WR_GUARD_PERIOD_MS;
+	uint64_t clear_ms = entry->clear_ms > now_ms ? entry->clear_ms : now_ms;
+	uint64_t most_ms = now_ms + (uint64_t)(WR_ADMIN_GUARD_BURST - 1) * WR_ADMIN_GUARD_PERIOD_MS;
 
 	if (clear_ms > most_ms)
 		return clear_ms - most_ms;
-	place->clear_ms = clear_ms + WR_GUARD_PERIOD_MS;
+	entry->clear_ms = clear_ms + WR_ADMIN_GUARD_PERIOD_MS;
 	return 0;
 }
 
-uint64_t wr_guard_wrong(struct wr_guard *guard, const struct wr_address *address, uint64_t now_ms)
+uint64_t wr_admin_guard_wrong(struct wr_admin_guard *guard, const struct wr_address *address,
+			      uint64_t now_ms)
 {
 	struct wr_address network = network_of(address);
 	uint64_t wait_ms;
 
 	pthread_mutex_lock(&guard->lock);
-	wait_ms = count(place_of(guard, &network), now_ms);
+	wait_ms = count_wrong(find_entry(guard, &network), now_ms);
 	pthread_mutex_unlock(&guard->lock);
 	return wait_ms;
 }

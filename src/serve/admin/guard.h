@@ -1,11 +1,11 @@
-/* Wrong tokens: an address may show a few, then one a second. A right token is always accepted, so
- * that nobody can lock an operator out who has the same address.
+/* Limits wrong tokens by address: a burst of 20, then one a second. A correct token is always
+ * accepted, so that another client cannot lock out an operator with the same address.
  *
- *   burst 20, one a second: 20 wrong ones at 0 s are answered 401, the 21st 429 with Retry-After 1,
- *   at 1 s one more is answered 401.
+ *   20 wrong tokens at 0 s get 401, the 21st gets 429 with Retry-After: 1, and at 1 s one more gets
+ *   401.
  *
- * Memory is bounded: WR_GUARD_PLACES addresses are remembered, an IPv6 address by its /64. A new
- * address takes the place of the one of its set that is due soonest. */
+ * Memory is bounded: the guard has entries for WR_ADMIN_GUARD_ENTRIES addresses, and one for each /64 of
+ * IPv6. A new address replaces the entry of its set that is cleared soonest. */
 #ifndef WR_SERVE_ADMIN_GUARD_H
 #define WR_SERVE_ADMIN_GUARD_H
 
@@ -14,24 +14,26 @@
 
 #include "rules/address.h"
 
-#define WR_GUARD_BURST 20u
-#define WR_GUARD_PERIOD_MS 1000u
-#define WR_GUARD_SETS 64u
-#define WR_GUARD_WAYS 4u
-#define WR_GUARD_PLACES (WR_GUARD_SETS * WR_GUARD_WAYS)
+#define WR_ADMIN_GUARD_BURST 20u
+#define WR_ADMIN_GUARD_PERIOD_MS 1000u
+#define WR_ADMIN_GUARD_SETS 64u
+#define WR_ADMIN_GUARD_WAYS 4u
+#define WR_ADMIN_GUARD_ENTRIES (WR_ADMIN_GUARD_SETS * WR_ADMIN_GUARD_WAYS)
 
-struct wr_guard_place {
-	struct wr_address address; /* of an IPv6 network, its first */
-	uint64_t clear_ms;         /* when all that it showed is forgotten; 0: unused */
+struct wr_admin_guard_entry {
+	struct wr_address address; /* the first one of an IPv6 network */
+	uint64_t clear_ms;         /* when the address has its full burst again; 0: unused */
 };
 
-struct wr_guard {
-	pthread_mutex_t lock;
-	struct wr_guard_place places[WR_GUARD_PLACES];
+struct wr_admin_guard {
+	pthread_mutex_t lock; /* protects the entries */
+	struct wr_admin_guard_entry entries[WR_ADMIN_GUARD_ENTRIES];
 };
 
-/* Counts a wrong token of this address. Returns 0, or the milliseconds until one more is answered
- * without a word. `now_ms` is of a clock that never goes back. Any thread. */
-uint64_t wr_guard_wrong(struct wr_guard *guard, const struct wr_address *address, uint64_t now_ms);
+/* Counts a wrong token of an address. Returns 0 if the token is within the limit. Otherwise it is
+ * not counted, and the result is the time in milliseconds until the next one is. `now_ms` is of a
+ * clock that never steps back. Any thread may call. */
+uint64_t wr_admin_guard_wrong(struct wr_admin_guard *guard, const struct wr_address *address,
+			      uint64_t now_ms);
 
 #endif

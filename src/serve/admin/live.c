@@ -1,14 +1,16 @@
-/* Server-sent events: an answer of the admin API, written again every second. */
+/* Server-sent events: a body of the admin API, written again every second. Called by the routes
+ * that the dashboard follows. */
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
+#include "base/container.h"
 #include "serve/admin/admin.h"
 #include "serve/http/stream.h"
 #include "serve/service.h"
 
-#define EVERY_MS 1000u
-#define AGAIN_MS 250u    /* when too many answers are being written */
-#define COSTS_ONE_IN 20u /* of the time; a table that takes long is told of less often */
+#define EVENT_EVERY_MS 1000u
+#define RETRY_MS 250u    /* when too many responses are being written */
+#define COSTS_ONE_IN 20u /* share of the time that writing may take */
 
 struct live {
 	struct wr_admin_job job;
@@ -19,19 +21,6 @@ struct live {
 	uint64_t begun_ns;
 	bool writing, closed;
 };
-
-static struct live *live_of(struct wr_http_stream *stream)
-{
-	return (struct live *)((char *)stream - offsetof(struct live, stream));
-}
-
-static uint64_t mono_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ---- the end ---- */
 
@@ -44,7 +33,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(live);
 }
 
-/* When neither the connection nor the pool know of it any more. */
+/* Closes the stream's timer when neither the connection nor the pool refers to the stream. */
 static void close_if_over(struct live *live)
 {
 	if (live->closed && !live->writing)
@@ -53,78 +42,72 @@ static void close_if_over(struct live *live)
 
 static void on_stream_closed(struct wr_http_stream *stream)
 {
-	struct live *live = live_of(stream);
+	struct live *live = wr_container_of(stream, struct live, stream);
 
 	live->closed = true;
 	uv_timer_stop(&live->timer);
 	if (live->writing)
-		uv_cancel((uv_req_t *)&live->job.work); /* if it has not been begun */
+		uv_cancel((uv_req_t *)&live->job.work); /* fails if the thread has begun */
 	close_if_over(live);
 }
 
-/* ---- an event ---- */
+/* ---- events ---- */
 
 static void on_timer(uv_timer_t *timer);
 
-/* JSON has no line ends but the one behind it, so it is one line of data. */
-static int write_event(struct wr_text *out, const struct wr_admin_work *work)
+/* Runs in the pool. The JSON has no line feed except at its end, so it is one line of data. */
+static int write_event(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	const struct wr_admin_job *job =
-		(const struct wr_admin_job *)((const char *)work -
-					      offsetof(struct wr_admin_job, view));
-	const struct live *live = (const struct live *)job;
+	const struct live *live = wr_container_of(work, const struct live, job.view);
 	int rc;
 
-	wr_text_put(out, WR_STR("data: "));
+	wr_buf_add_str(out, WR_STR("data: "));
 	rc = live->write(out, work);
-	wr_text_put(out, WR_STR("\n\n"));
+	wr_buf_add_str(out, WR_STR("\n\n"));
 	return rc;
 }
 
-static char *failure(int rc, size_t *len)
+/* Writes an event that reports an error in place of the body. */
+static void write_failure(struct wr_buf *out, int rc)
 {
-	char *text = malloc(256);
-	struct wr_text out = {text, 256, 0};
+	struct wr_json_out json;
 
-	if (!text)
-		return NULL;
-	wr_text_put(&out, WR_STR("event: failure\ndata: {\"status\":"));
-	wr_text_number(&out, rc == WEIR_ENOENT ? 404 : 503);
-	wr_text_put(&out, WR_STR(",\"detail\":"));
-	wr_json_put_text(&out,
-			 wr_str(rc == WEIR_ENOENT ? "there is no such rule" : weir_strerror(rc)));
-	wr_text_put(&out, WR_STR("}\n\n"));
-	*len = out.len;
-	return text;
+	wr_buf_clear(out);
+	wr_buf_add_str(out, WR_STR("event: failure\ndata: "));
+	wr_json_begin(&json, out);
+	wr_json_object(&json);
+	wr_json_member_uint(&json, "status", rc == WEIR_ENOENT ? 404 : 503);
+	wr_json_member_string(
+		&json, "detail",
+		wr_str(rc == WEIR_ENOENT ? "there is no such rule" : weir_strerror(rc)));
+	wr_json_end_object(&json);
+	wr_buf_add_str(out, WR_STR("\n\n"));
 }
 
-static void send_written(struct live *live)
+static void send_event(struct live *live)
 {
-	char *text = live->job.out.at;
-	size_t len = live->job.out.len;
+	size_t len;
+	char *text;
 
-	if (live->job.rc < 0) {
-		text = failure(live->job.rc, &len);
-		if (!text)
-			return;
-	} else {
-		live->job.out.at = NULL;
-	}
-	if (wr_http_stream_idle(&live->stream))
+	if (live->job.rc < 0)
+		write_failure(&live->job.out, live->job.rc);
+	if (!wr_http_stream_idle(&live->stream))
+		return;
+	text = wr_buf_release(&live->job.out, &len);
+	if (text)
 		wr_http_stream_put(&live->stream, text, len);
-	else
-		free(text);
 }
 
 static void on_written(struct wr_admin_job *job)
 {
-	struct live *live = (struct live *)job;
-	uint64_t rest_ms = (mono_ns() - live->begun_ns) / 1000000 * COSTS_ONE_IN;
+	struct live *live = wr_container_of(job, struct live, job);
+	uint64_t rest_ms = (wr_clock_mono_ns() - live->begun_ns) / 1000000 * COSTS_ONE_IN;
 
 	live->writing = false;
 	if (!live->closed) {
-		send_written(live);
-		uv_timer_start(&live->timer, on_timer, rest_ms > EVERY_MS ? rest_ms : EVERY_MS, 0);
+		send_event(live);
+		uv_timer_start(&live->timer, on_timer,
+			       rest_ms > EVENT_EVERY_MS ? rest_ms : EVENT_EVERY_MS, 0);
 	}
 	wr_admin_job_end(job);
 	close_if_over(live);
@@ -136,15 +119,15 @@ static void on_timer(uv_timer_t *timer)
 
 	if (live->stream.ended)
 		return;
-	live->begun_ns = mono_ns();
+	live->begun_ns = wr_clock_mono_ns();
 	live->writing = wr_admin_job_start(&live->job, live->loop);
 	if (!live->writing)
-		uv_timer_start(&live->timer, on_timer, AGAIN_MS, 0);
+		uv_timer_start(&live->timer, on_timer, RETRY_MS, 0);
 }
 
-/* ---- the beginning ---- */
+/* ---- the start ---- */
 
-static void begin(struct live *live, struct wr_http_request *request)
+static void begin_stream(struct live *live, struct wr_http_request *request)
 {
 	live->timer.data = live;
 	uv_timer_init(wr_loop_uv(live->loop), &live->timer);
@@ -157,23 +140,20 @@ static void begin(struct live *live, struct wr_http_request *request)
 	close_if_over(live);
 }
 
-static bool take_place(struct wr_service *service)
-{
-	if (__atomic_fetch_add(&service->admin_lives, 1, __ATOMIC_RELAXED) < WR_ADMIN_LIVE_MAX)
-		return true;
-	__atomic_fetch_sub(&service->admin_lives, 1, __ATOMIC_RELAXED);
-	return false;
-}
-
 void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context)
 {
-	struct wr_service *service = wr_loop_service(request->server->loop);
+	unsigned *lives = &wr_loop_service(request->server->loop)->admin_lives;
 	struct wr_problem problem;
-	struct live *live;
+	struct live *live = NULL;
+	bool admitted = !request->server->loop->draining;
 
-	if (request->server->loop->draining || !take_place(service)) {
+	if (admitted && __atomic_fetch_add(lives, 1, __ATOMIC_RELAXED) >= WR_ADMIN_LIVE_MAX) {
+		__atomic_fetch_sub(lives, 1, __ATOMIC_RELAXED);
+		admitted = false;
+	}
+	if (!admitted) {
 		wr_problem(&problem, WR_UNAVAILABLE,
-			   "%u pages are following already, or the service is shutting down",
+			   "%u streams of events are open already, or the service is shutting down",
 			   WR_ADMIN_LIVE_MAX);
 		wr_http_reply_problem(request, &problem);
 		free(context);
@@ -181,7 +161,7 @@ void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void
 	}
 	live = calloc(1, sizeof *live);
 	if (!live) {
-		__atomic_fetch_sub(&service->admin_lives, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_sub(lives, 1, __ATOMIC_RELAXED);
 		free(context);
 		wr_http_reply(request, 500, NULL);
 		return;
@@ -189,10 +169,10 @@ void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void
 	live->loop = request->server->loop;
 	live->write = write;
 	live->job.write = write_event;
-	live->job.done = on_written;
+	live->job.on_written = on_written;
 	live->job.view.context = context;
 	live->stream.closed = on_stream_closed;
-	begin(live, request);
+	begin_stream(live, request);
 }
 
 bool wr_admin_wants_events(const struct wr_http_request *request)

@@ -1,42 +1,45 @@
+/* The metrics of rules and candidates, and the order of all families. Called by metrics_route.c. */
 #include "serve/admin/metrics.h"
 
 #include <stdlib.h>
 
 #include <weir/stats.h>
 
+#include "base/assert.h"
 #include "serve/admin/metrics_families.h"
 
-#define CANDIDATES_MAX 4u /* of a rule */
+#define CANDIDATES_MAX 4u /* for each rule */
 
 /* A rule that has series of its own. */
-struct row {
+struct metric_row {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
 	char domain[WEIR_STAT_NAME_BYTES];
 	size_t domain_len;
 };
 
-struct candidate {
+struct metric_candidate {
 	struct weir_candidate counts;
-	const struct row *row;
+	const struct metric_row *row;
 	char text[WEIR_STAT_NAME_BYTES];
 };
 
-struct reading {
+struct metric_reading {
 	struct wr_metrics_choice *choice;
 	uint64_t loaded_ns; /* when the rules in force were loaded */
-	struct row *rows;
+	struct metric_row *rows;
 	uint32_t row_count;
-	struct candidate *candidates;
+	struct metric_candidate *candidates;
 	uint32_t candidate_count, candidate_max;
-	uint32_t left_out;                     /* rules in `own[WEIR_STAT_OTHER]` */
-	struct weir_stat own[WEIR_STAT_RULES]; /* names that are not rules' */
+	uint32_t left_out;                     /* rules that are counted in own[WEIR_STAT_OTHER] */
+	struct weir_stat own[WEIR_STAT_RULES]; /* names that are not of rules */
 };
 
-/* ---- which rules ---- */
+/* ---- choosing rules ---- */
 
 void wr_metrics_choice_init(struct wr_metrics_choice *choice, uint32_t rules_max)
 {
+	wr_assert(rules_max);
 	*choice = (struct wr_metrics_choice){.max = rules_max};
 	pthread_mutex_init(&choice->lock, NULL);
 }
@@ -46,7 +49,7 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice)
 	pthread_mutex_destroy(&choice->lock);
 }
 
-/* Another table has other slots. */
+/* Begins anew if the table is another one, whose slots have other rules. */
 static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
 {
 	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])
@@ -57,7 +60,8 @@ static void follow_table(struct wr_metrics_choice *choice, const struct weir_inf
 	choice->table_id[1] = info->table_id[1];
 }
 
-static bool choose(struct wr_metrics_choice *choice, uint32_t slot)
+/* Returns whether the rule of a slot has series of its own, and gives it some if there is room. */
+static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot % 8);
 
@@ -74,20 +78,20 @@ static bool choose(struct wr_metrics_choice *choice, uint32_t slot)
 
 /* ---- reading ---- */
 
-static void add(struct weir_stat *sum, const struct weir_stat *stat)
+static void add_counts(struct weir_stat *sum, const struct weir_stat *stat)
 {
 #define ADD(field, text) sum->field += stat->field;
 	WEIR_STATS(ADD)
 #undef ADD
 }
 
-/* Every domain has a name for limits that requests bring along, and few have such requests. */
+/* Each domain has a name for limits that requests carry, also if no request does. */
 static bool is_empty(const struct weir_stat *stat)
 {
 	return stat->admitted + stat->refused + stat->shadowed + stat->deferred == 0;
 }
 
-/* What stands before the first slash, without its escapes: "%2F" is a slash. */
+/* Writes the part before the first slash, decoded: "%2F" is a slash. Returns its length. */
 static size_t domain_of(struct weir_str rule, char domain[WEIR_STAT_NAME_BYTES])
 {
 	struct weir_str text = wr_str_first(rule, wr_str_find(rule, '/'));
@@ -105,17 +109,17 @@ static size_t domain_of(struct weir_str rule, char domain[WEIR_STAT_NAME_BYTES])
 
 static int on_stat(void *context, const struct weir_stat *stat)
 {
-	struct reading *reading = context;
-	struct row *row;
+	struct metric_reading *reading = context;
+	struct metric_row *row;
 
 	if (stat->slot >= WEIR_STAT_RULES && !stat->loaded_ns && is_empty(stat))
 		return 0;
 	if (stat->slot < WEIR_STAT_RULES) {
-		add(&reading->own[stat->slot], stat);
+		add_counts(&reading->own[stat->slot], stat);
 		return 0;
 	}
-	if (!choose(reading->choice, stat->slot)) {
-		add(&reading->own[WEIR_STAT_OTHER], stat);
+	if (!choose_slot(reading->choice, stat->slot)) {
+		add_counts(&reading->own[WEIR_STAT_OTHER], stat);
 		reading->left_out++;
 		return 0;
 	}
@@ -127,11 +131,11 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
-static const struct row *find_row(const struct reading *reading, uint32_t slot)
+static const struct metric_row *find_row(const struct metric_reading *reading, uint32_t slot)
 {
 	uint32_t low = 0, high = reading->row_count;
 
-	while (low < high) { /* rows are in the order of slots */
+	while (low < high) { /* rows are sorted by slot */
 		uint32_t middle = (low + high) / 2;
 
 		if (reading->rows[middle].stat.slot < slot)
@@ -144,12 +148,12 @@ static const struct row *find_row(const struct reading *reading, uint32_t slot)
 		       : NULL;
 }
 
-/* Those that the rule has now; ones it had before stay in the table for good. */
+/* Copies a candidate that its rule has now. The table has older ones too. */
 static int on_candidate(void *context, const struct weir_candidate *counts)
 {
-	struct reading *reading = context;
-	const struct row *row = find_row(reading, counts->rule_slot);
-	struct candidate *candidate;
+	struct metric_reading *reading = context;
+	const struct metric_row *row = find_row(reading, counts->rule_slot);
+	struct metric_candidate *candidate;
 
 	if (!row || counts->loaded_ns < row->stat.loaded_ns)
 		return 0;
@@ -171,8 +175,8 @@ static int count_candidate(void *context, const struct weir_candidate *counts)
 	return 0;
 }
 
-/* Rules are read before. */
-static int read_candidates(struct weir_table *table, struct reading *reading)
+/* Called after the rules have been read. */
+static int read_candidates(struct weir_table *table, struct metric_reading *reading)
 {
 	size_t count = 0;
 
@@ -189,14 +193,14 @@ static int read_candidates(struct weir_table *table, struct reading *reading)
 	return 0;
 }
 
-/* Rules that are in force come before those that were, or are another process's. */
+/* Chooses the rules in force before older rules and rules of other processes. */
 static int choose_loaded(void *context, const struct weir_stat *stat)
 {
-	const struct reading *reading = context;
+	const struct metric_reading *reading = context;
 
 	if (stat->slot >= WEIR_STAT_RULES && stat->loaded_ns &&
 	    stat->loaded_ns >= reading->loaded_ns)
-		choose(reading->choice, stat->slot);
+		choose_slot(reading->choice, stat->slot);
 	return 0;
 }
 
@@ -207,7 +211,7 @@ static uint64_t loaded_ns(struct weir_engine *engine)
 	return weir_engine_info(engine, &info) == 0 ? info.loaded_ns : 0;
 }
 
-static int read_locked(const struct wr_metrics_view *view, struct reading *reading)
+static int read_locked(const struct wr_metrics_view *view, struct metric_reading *reading)
 {
 	struct wr_metrics_choice *choice = reading->choice;
 	int rc;
@@ -222,7 +226,7 @@ static int read_locked(const struct wr_metrics_view *view, struct reading *readi
 	rc = weir_stats_each(view->table, on_stat, reading);
 	if (rc == 0)
 		rc = read_candidates(view->table, reading);
-	return rc == WEIR_ELAYOUT ? 0 : rc; /* of another weir: nothing to tell of rules */
+	return rc == WEIR_ELAYOUT ? 0 : rc; /* the table of another version: no metrics of rules */
 }
 
 /* ---- writing ---- */
@@ -233,11 +237,11 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 
 	if (stat->flags & WEIR_STAT_UNLIMITED)
 		return WR_STR("unlimited");
-	return wr_str(name ? name : "unknown"); /* limits that requests bring along */
+	return wr_str(name ? name : "unknown"); /* limits that requests carry */
 }
 
-static void put_rule(struct wr_prom *prom, const struct row *row, const char *result,
-		     uint64_t value, bool micros)
+static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,
+		       uint64_t value, bool micros)
 {
 	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
 					 {"rule", row->stat.rule},
@@ -250,54 +254,55 @@ static void put_rule(struct wr_prom *prom, const struct row *row, const char *re
 		wr_prom_number(prom, labels, result ? 4 : 3, value);
 }
 
-/* What every rule has from the beginning, so that its first refusal is an increase and not a new
- * series; the other results only where there are such rules. */
-static void put_decisions(struct wr_prom *prom, const struct row *row)
+/* Each rule has the series admitted and refused from the start, so that its first refusal is an
+ * increase and not a new series. The other results have a series once they occur. */
+static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
 {
-	put_rule(prom, row, "admitted", row->stat.admitted, false);
-	put_rule(prom, row, "refused", row->stat.refused, false);
+	write_rule(prom, row, "admitted", row->stat.admitted, false);
+	write_rule(prom, row, "refused", row->stat.refused, false);
 	if (row->stat.shadowed)
-		put_rule(prom, row, "shadowed", row->stat.shadowed, false);
+		write_rule(prom, row, "shadowed", row->stat.shadowed, false);
 	if (row->stat.deferred)
-		put_rule(prom, row, "deferred", row->stat.deferred, false);
+		write_rule(prom, row, "deferred", row->stat.deferred, false);
 }
 
-static void put_near(struct wr_prom *prom, const struct row *row)
+static void write_near(struct wr_prom *prom, const struct metric_row *row)
 {
-	put_rule(prom, row, NULL, row->stat.near_limit, false);
+	write_rule(prom, row, NULL, row->stat.near_limit, false);
 }
 
-static void put_soft(struct wr_prom *prom, const struct row *row)
+static void write_soft(struct wr_prom *prom, const struct metric_row *row)
 {
 	if (row->stat.soft)
-		put_rule(prom, row, NULL, row->stat.soft, false);
+		write_rule(prom, row, NULL, row->stat.soft, false);
 }
 
-static void put_delayed(struct wr_prom *prom, const struct row *row)
+static void write_delayed(struct wr_prom *prom, const struct metric_row *row)
 {
 	if (row->stat.delayed)
-		put_rule(prom, row, NULL, row->stat.delayed, false);
+		write_rule(prom, row, NULL, row->stat.delayed, false);
 }
 
-static void put_delay(struct wr_prom *prom, const struct row *row)
+static void write_delay(struct wr_prom *prom, const struct metric_row *row)
 {
 	if (row->stat.delayed)
-		put_rule(prom, row, NULL, row->stat.delay_us, true);
+		write_rule(prom, row, NULL, row->stat.delay_us, true);
 }
 
-static void put_family(struct wr_prom *prom, enum wr_metric metric, const struct reading *reading,
-		       void (*put)(struct wr_prom *prom, const struct row *row))
+static void write_family(struct wr_prom *prom, enum wr_metric metric,
+			 const struct metric_reading *reading,
+			 void (*write)(struct wr_prom *prom, const struct metric_row *row))
 {
-	struct row other = {.stat = reading->own[WEIR_STAT_OTHER]};
+	struct metric_row other = {.stat = reading->own[WEIR_STAT_OTHER]};
 
 	wr_prom_family(prom, &wr_metrics[metric]);
 	for (uint32_t i = 0; i < reading->row_count; i++)
-		put(prom, &reading->rows[i]);
+		write(prom, &reading->rows[i]);
 	other.stat.rule = WR_STR("other");
-	put(prom, &other);
+	write(prom, &other);
 }
 
-static void put_ruleless(struct wr_prom *prom, const struct reading *reading)
+static void write_ruleless(struct wr_prom *prom, const struct metric_reading *reading)
 {
 	static const struct {
 		enum weir_stat_name name;
@@ -318,10 +323,10 @@ static void put_ruleless(struct wr_prom *prom, const struct reading *reading)
 	}
 }
 
-static void put_candidate(struct wr_prom *prom, const struct candidate *candidate, const char *name,
-			  const char *value, uint64_t number)
+static void write_candidate(struct wr_prom *prom, const struct metric_candidate *candidate,
+			    const char *name, const char *value, uint64_t number)
 {
-	const struct row *row = candidate->row;
+	const struct metric_row *row = candidate->row;
 	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
 					 {"rule", row->stat.rule},
 					 {"candidate", candidate->counts.text},
@@ -330,33 +335,33 @@ static void put_candidate(struct wr_prom *prom, const struct candidate *candidat
 	wr_prom_number(prom, labels, 4, number);
 }
 
-static void put_candidates(struct wr_prom *prom, const struct reading *reading)
+static void write_candidates(struct wr_prom *prom, const struct metric_reading *reading)
 {
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates]);
 	for (uint32_t i = 0; i < reading->candidate_count; i++) {
-		const struct candidate *c = &reading->candidates[i];
+		const struct metric_candidate *c = &reading->candidates[i];
 
-		put_candidate(prom, c, "result", "admitted", c->counts.would_admit);
-		put_candidate(prom, c, "result", "refused", c->counts.would_refuse);
+		write_candidate(prom, c, "result", "admitted", c->counts.would_admit);
+		write_candidate(prom, c, "result", "refused", c->counts.would_refuse);
 	}
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates_differ]);
 	for (uint32_t i = 0; i < reading->candidate_count; i++) {
-		const struct candidate *c = &reading->candidates[i];
+		const struct metric_candidate *c = &reading->candidates[i];
 
-		put_candidate(prom, c, "how", "admits", c->counts.admits_more);
-		put_candidate(prom, c, "how", "refuses", c->counts.refuses_more);
+		write_candidate(prom, c, "how", "admits", c->counts.admits_more);
+		write_candidate(prom, c, "how", "refuses", c->counts.refuses_more);
 	}
 }
 
-static void put_rules(struct wr_prom *prom, const struct reading *reading)
+static void write_rules(struct wr_prom *prom, const struct metric_reading *reading)
 {
-	put_family(prom, WR_METRIC_decisions, reading, put_decisions);
-	put_family(prom, WR_METRIC_near_limit, reading, put_near);
-	put_family(prom, WR_METRIC_soft, reading, put_soft);
-	put_family(prom, WR_METRIC_delayed, reading, put_delayed);
-	put_family(prom, WR_METRIC_delay, reading, put_delay);
-	put_ruleless(prom, reading);
-	put_candidates(prom, reading);
+	write_family(prom, WR_METRIC_decisions, reading, write_decisions);
+	write_family(prom, WR_METRIC_near_limit, reading, write_near);
+	write_family(prom, WR_METRIC_soft, reading, write_soft);
+	write_family(prom, WR_METRIC_delayed, reading, write_delayed);
+	write_family(prom, WR_METRIC_delay, reading, write_delay);
+	write_ruleless(prom, reading);
+	write_candidates(prom, reading);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules_in_other]);
 	wr_prom_number(prom, NULL, 0, reading->left_out);
 }
@@ -364,14 +369,16 @@ static void put_rules(struct wr_prom *prom, const struct reading *reading)
 int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 		     const struct wr_metrics_view *view)
 {
-	struct reading reading = {.choice = choice};
+	struct metric_reading reading = {.choice = choice};
 	int rc;
+
+	wr_assert(view->table && view->engine && view->info);
 
 	pthread_mutex_lock(&choice->lock);
 	rc = read_locked(view, &reading);
 	pthread_mutex_unlock(&choice->lock);
 	if (rc == 0) {
-		put_rules(prom, &reading);
+		write_rules(prom, &reading);
 		wr_metrics_put_table(prom, view->info);
 		wr_metrics_put_engine(prom, view->engine);
 		wr_metrics_put_latency(prom, view->table);

@@ -1,20 +1,22 @@
-/* What processes say of themselves in the table: how long decisions take, which rules they have,
- * and how their store fares. */
+/* The metrics that processes write into the table: latency of decisions, rules of each process, and
+ * gauges about Redis and the queue. Called by metrics.c. */
 #include <stdio.h>
 
 #include <weir/stats.h>
 
+#include "base/clock.h"
 #include "serve/admin/metrics_families.h"
 
-#define STEPS 4u /* of latency between two powers of two; one bucket is made of them */
+#define STEPS 4u /* buckets of the table, from one power of two to the next, in one bucket here */
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u
 #define HOST_NAME 24u
-#define GAUGE_OLD_NS (60 * 1000000000ull) /* who said it has gone */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older one has ended */
 
 /* ---- latency ---- */
 
-static void put_latency(struct wr_prom *prom, const char *kind, const struct weir_latency *latency)
+static void write_latency(struct wr_prom *prom, const char *kind,
+			  const struct weir_latency *latency)
 {
 	uint64_t bounds[BOUNDS], counts[BOUNDS + 1] = {0};
 	struct wr_prom_histogram histogram = {bounds, counts, BOUNDS, latency->sum_ns};
@@ -37,75 +39,76 @@ void wr_metrics_put_latency(struct wr_prom *prom, struct weir_table *table)
 		struct weir_latency latency = {.size = sizeof latency};
 
 		if (weir_latency(table, (enum weir_latency_kind)i, &latency) == 0)
-			put_latency(prom, kinds[i], &latency);
+			write_latency(prom, kinds[i], &latency);
 	}
 }
 
 /* ---- hosts ---- */
 
-/* Processes of one name with the same rules. */
-struct crew {
+/* Processes with the same name and the same rules. */
+struct host_group {
 	char name[HOST_NAME];
 	uint64_t hash;
 	uint64_t count, failed;
 };
 
-struct crews {
-	struct crew items[HOSTS_MAX];
+struct host_groups {
+	struct host_group items[HOSTS_MAX];
 	size_t count;
 };
 
 static int on_host(void *context, const struct weir_host *host)
 {
-	struct crews *crews = context;
+	struct host_groups *groups = context;
 	struct weir_str name = wr_str_first(host->name, HOST_NAME - 1);
 	size_t i = 0;
 
 	if (!host->alive)
 		return 0;
-	while (i < crews->count && (crews->items[i].hash != host->rules_hash ||
-				    !wr_str_equal(wr_str(crews->items[i].name), name)))
+	while (i < groups->count && (groups->items[i].hash != host->rules_hash ||
+				     !wr_str_equal(wr_str(groups->items[i].name), name)))
 		i++;
 	if (i == HOSTS_MAX)
 		return 0;
-	if (i == crews->count) {
-		crews->items[i].hash = host->rules_hash;
-		memcpy(crews->items[i].name, name.ptr, name.len);
-		crews->count++;
+	if (i == groups->count) {
+		groups->items[i].hash = host->rules_hash;
+		memcpy(groups->items[i].name, name.ptr, name.len);
+		groups->count++;
 	}
-	crews->items[i].count++;
-	crews->items[i].failed += host->failed_ns != 0;
+	groups->items[i].count++;
+	groups->items[i].failed += host->failed_ns != 0;
 	return 0;
 }
 
-static void put_crews(struct wr_prom *prom, enum wr_metric metric, const struct crews *crews)
+static void write_groups(struct wr_prom *prom, enum wr_metric metric,
+			 const struct host_groups *groups)
 {
 	wr_prom_family(prom, &wr_metrics[metric]);
-	for (size_t i = 0; i < crews->count; i++) {
-		const struct crew *crew = &crews->items[i];
+	for (size_t i = 0; i < groups->count; i++) {
+		const struct host_group *group = &groups->items[i];
 		char hash[20];
-		struct wr_prom_label labels[] = {{"host", wr_str(crew->name)},
+		struct wr_prom_label labels[] = {{"host", wr_str(group->name)},
 						 {"rules_hash", {hash, 16}}};
 
-		snprintf(hash, sizeof hash, "%016llx", (unsigned long long)crew->hash);
+		snprintf(hash, sizeof hash, "%016llx", (unsigned long long)group->hash);
 		wr_prom_number(prom, labels, 2,
-			       metric == WR_METRIC_hosts ? crew->count : crew->failed);
+			       metric == WR_METRIC_hosts ? group->count : group->failed);
 	}
 }
 
 void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table)
 {
-	struct crews crews = {.count = 0};
+	struct host_groups groups = {.count = 0};
 
-	weir_hosts_each(table, on_host, &crews);
-	put_crews(prom, WR_METRIC_hosts, &crews);
-	put_crews(prom, WR_METRIC_hosts_failed, &crews);
+	weir_hosts_each(table, on_host, &groups);
+	write_groups(prom, WR_METRIC_hosts, &groups);
+	write_groups(prom, WR_METRIC_hosts_failed, &groups);
 }
 
 /* ---- gauges ---- */
 
-/* Which metric each is, and whether it counts in millionths. One that is not here has number 0, and
- * is not told. */
+/* The metric of each gauge, and whether the gauge counts millionths. A gauge that is not in the
+ * list has metric 0 and is not written. */
 static const struct {
 	enum wr_metric metric;
 	bool micros;
@@ -140,18 +143,18 @@ static const struct {
 	[WEIR_GAUGE_QUEUE_TARGET_UP] = {WR_METRIC_queue_target_up, false},
 };
 
-struct gauge_list {
+struct gauge_metrics {
 	struct wr_prom *prom;
 	uint64_t now_ns;
 };
 
 static int on_gauge(void *context, const struct weir_gauge *gauge)
 {
-	const struct gauge_list *list = context;
+	const struct gauge_metrics *list = context;
 	uint64_t value = gauge->value > 0 ? (uint64_t)gauge->value : 0;
 
 	if (gauge->number >= WEIR_GAUGE_COUNT || gauges[gauge->number].metric == 0 ||
-	    gauge->set_ns + GAUGE_OLD_NS < list->now_ns)
+	    gauge->set_ns + GAUGE_MAX_AGE_NS < list->now_ns)
 		return 0;
 	wr_prom_family(list->prom, &wr_metrics[gauges[gauge->number].metric]);
 	if (gauges[gauge->number].micros)
@@ -163,7 +166,7 @@ static int on_gauge(void *context, const struct weir_gauge *gauge)
 
 void wr_metrics_put_gauges(struct wr_prom *prom, struct weir_table *table, uint64_t now_ns)
 {
-	struct gauge_list list = {prom, now_ns};
+	struct gauge_metrics list = {prom, now_ns};
 
 	weir_gauges_each(table, on_gauge, &list);
 }

@@ -1,52 +1,53 @@
-/* GET /metrics, for Prometheus and whoever reads its formats. */
+/* GET /metrics, for Prometheus and programs that read its formats. */
 #include "serve/admin/admin.h"
+#include "serve/admin/metrics_families.h"
 #include "serve/decide/log.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/service.h"
-#include "serve/admin/metrics_families.h"
 
-static uint64_t number(const _Atomic uint64_t *counter)
+static uint64_t read_counter(const _Atomic uint64_t *counter)
 {
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* A reason has a series once there was one, but for those that operators wait for. */
-static void put_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
+/* A reason has a series once it occurs. Two reasons that alerts watch have one from the start. */
+static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
 {
-	wr_metrics_put(prom, WR_METRIC_queue_stored, number(&tally->stored));
-	wr_metrics_put(prom, WR_METRIC_queue_delivered, number(&tally->delivered));
-	wr_metrics_put(prom, WR_METRIC_queue_retried, number(&tally->retried));
-	wr_metrics_put(prom, WR_METRIC_queue_died, number(&tally->dead));
+	wr_metrics_put(prom, WR_METRIC_queue_stored, read_counter(&tally->stored));
+	wr_metrics_put(prom, WR_METRIC_queue_delivered, read_counter(&tally->delivered));
+	wr_metrics_put(prom, WR_METRIC_queue_retried, read_counter(&tally->retried));
+	wr_metrics_put(prom, WR_METRIC_queue_died, read_counter(&tally->dead));
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_queue_refused]);
 	for (int i = 0; i < WR_QUEUE_REASON_COUNT; i++) {
 		const char *reason = wr_queue_reason_name((enum wr_queue_reason)i);
 
-		if (number(&tally->refused[i]) || i == WR_QUEUE_FULL || i == WR_QUEUE_KEY_FULL)
+		if (read_counter(&tally->refused[i]) || i == WR_QUEUE_FULL ||
+		    i == WR_QUEUE_KEY_FULL)
 			wr_prom_number(prom, &(struct wr_prom_label){"reason", wr_str(reason)}, 1,
-				       number(&tally->refused[i]));
+				       read_counter(&tally->refused[i]));
 	}
 }
 
-/* What is this process's own. */
-static void put_service(struct wr_prom *prom, struct wr_service *service)
+/* The metrics of this process. */
+static void write_service(struct wr_prom *prom, struct wr_service *service)
 {
 	struct wr_decision_log_tally tally;
 
 	wr_metrics_put(prom, WR_METRIC_connections,
 		       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
 	if (service->queue)
-		put_queue(prom, &service->queue->tally);
+		write_queue(prom, &service->queue->tally);
 	if (!service->decision_log)
 		return;
 	wr_decision_log_sum(service->decision_log, &tally);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_log_lines]);
-#define PUT_TALLY(field, name, what)                                                               \
+#define WRITE_TALLY(field, name, what)                                                             \
 	wr_prom_number(prom, &(struct wr_prom_label){"outcome", WR_STR(name)}, 1, tally.field);
-	WR_DECISION_LOG_TALLY(PUT_TALLY)
-#undef PUT_TALLY
+	WR_DECISION_LOG_TALLY(WRITE_TALLY)
+#undef WRITE_TALLY
 }
 
-static int write_metrics(struct wr_text *out, const struct wr_admin_work *work)
+static int write_metrics(struct wr_buf *out, const struct wr_admin_work *work)
 {
 	struct wr_prom prom = {.out = out, .open = work->choice != 0};
 	struct weir_info info;
@@ -58,7 +59,7 @@ static int write_metrics(struct wr_text *out, const struct wr_admin_work *work)
 
 	if (rc == 0)
 		rc = wr_metrics_write(&prom, &work->service->metrics, &view);
-	put_service(&prom, work->service);
+	write_service(&prom, work->service);
 	wr_prom_end(&prom);
 	return rc;
 }
@@ -68,5 +69,5 @@ void wr_admin_metrics(struct wr_http_request *request)
 	bool open = wr_prom_wants_open(wr_http_field(request, "Accept"));
 
 	wr_admin_reply_later(request, open ? WR_PROM_OPEN_TYPE : WR_PROM_TEXT_TYPE, write_metrics,
-			     open);
+			     open, NULL);
 }

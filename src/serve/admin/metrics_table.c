@@ -1,4 +1,4 @@
-/* Table and engine: families that are short whatever the rules are. */
+/* The metrics of the table and the engine. Called by metrics.c. */
 #include <stdio.h>
 
 #include "serve/admin/metrics_families.h"
@@ -15,14 +15,14 @@ void wr_metrics_put(struct wr_prom *prom, enum wr_metric metric, uint64_t value)
 	wr_prom_number(prom, NULL, 0, value);
 }
 
-static void put_labelled(struct wr_prom *prom, const char *name, const char *text, uint64_t value)
+static void write_labelled(struct wr_prom *prom, const char *name, const char *text, uint64_t value)
 {
 	struct wr_prom_label label = {name, wr_str(text)};
 
 	wr_prom_number(prom, &label, 1, value);
 }
 
-static void put_table_info(struct wr_prom *prom, const struct weir_info *info)
+static void write_table_info(struct wr_prom *prom, const struct weir_info *info)
 {
 	char id[40];
 	struct wr_prom_label labels[] = {{"id", {id, 32}}, {"path", wr_str(info->path)}};
@@ -35,7 +35,7 @@ static void put_table_info(struct wr_prom *prom, const struct weir_info *info)
 
 void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info)
 {
-	put_table_info(prom, info);
+	write_table_info(prom, info);
 	wr_metrics_put(prom, WR_METRIC_table_keys, info->keys);
 	wr_metrics_put(prom, WR_METRIC_table_keys_refused, info->keys_refused);
 	wr_metrics_put(prom, WR_METRIC_table_room, info->cells);
@@ -43,11 +43,11 @@ void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info)
 	wr_metrics_put(prom, WR_METRIC_log_bytes, info->log_bytes);
 	wr_metrics_put(prom, WR_METRIC_log_used, info->log_bytes_used);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_evictions]);
-	put_labelled(prom, "kind", "expired", info->expired);
-	put_labelled(prom, "kind", "live", info->evicted);
-	put_labelled(prom, "kind", "refused", info->evicted_refused);
-	put_labelled(prom, "kind", "log", info->log_evicted);
-	put_labelled(prom, "kind", "override", info->override_evicted);
+	write_labelled(prom, "kind", "expired", info->expired);
+	write_labelled(prom, "kind", "live", info->evicted);
+	write_labelled(prom, "kind", "refused", info->evicted_refused);
+	write_labelled(prom, "kind", "log", info->log_evicted);
+	write_labelled(prom, "kind", "override", info->override_evicted);
 	wr_metrics_put(prom, WR_METRIC_log_approximate, info->log_approximate);
 	wr_metrics_put(prom, WR_METRIC_log_full, info->log_full);
 	wr_metrics_put(prom, WR_METRIC_log_lost, info->log_lost);
@@ -63,14 +63,14 @@ void wr_metrics_put_engine(struct wr_prom *prom, struct weir_engine *engine)
 		return;
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info.hash);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules]);
-	put_labelled(prom, "hash", hash, 1);
+	write_labelled(prom, "hash", hash, 1);
 	wr_metrics_put(prom, WR_METRIC_generation, info.generation);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules_loaded]);
 	wr_prom_micros(prom, NULL, 0, info.loaded_ns / 1000);
 	wr_metrics_put(prom, WR_METRIC_rules_failed, info.failed_ns != 0);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_loads]);
-	put_labelled(prom, "result", "good", info.loads_good);
-	put_labelled(prom, "result", "failed", info.loads_failed);
+	write_labelled(prom, "result", "good", info.loads_good);
+	write_labelled(prom, "result", "failed", info.loads_failed);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_build]);
-	put_labelled(prom, "version", weir_version(), 1);
+	write_labelled(prom, "version", weir_version(), 1);
 }

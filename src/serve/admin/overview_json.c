@@ -1,47 +1,40 @@
-/* All rules: their sum over time, and a page of them in the order that was asked for. */
+/* GET /v1/overview: totals of all rules over time, and a page of the rules in the order of the
+ * query. */
 #include <stdlib.h>
 
-#include "stats/words.h"
-#include "wire/json.h"
 #include "serve/admin/watch_json.h"
+#include "stats/words.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-#define WINDOW_S 300u /* that shares and small curves are of */
-#define BIN_S 5u      /* a point of a small curve */
-#define BINS (WINDOW_S / BIN_S)
+#define WINDOW_S 300u /* the time that the shares and the small curve of a rule cover */
+#define BIN_S 5u      /* a point of the small curve */
 
-/* A rule while it is put in order. */
-struct row {
+/* A rule while the rules are sorted. */
+struct rule_rank {
 	uint32_t slot;
-	uint64_t weight, more; /* by which it is sorted, largest first; then by `more` */
+	uint64_t weight, more; /* the largest weight is first; `more` decides between equal ones */
 };
 
-struct rows {
-	const struct wr_watch_view *view;
-	const struct wr_watch_query *query;
-	struct row *items;
+struct rule_ranks {
+	const struct wr_admin_view *view;
+	const struct wr_admin_query *query;
+	struct rule_rank *items;
 	size_t count, cap;
-	size_t all; /* rules there are */
+	size_t all; /* rules, without the filter */
 	struct weir_stat sum;
 };
 
-/* ---- which rules ---- */
-
-static unsigned char lower(char c)
-{
-	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-}
+/* ---- selecting and sorting ---- */
 
 static bool begins_nocase(struct weir_str text, const char *prefix)
 {
 	size_t i = 0;
 
-	while (i < text.len && prefix[i] && lower(text.ptr[i]) == lower(prefix[i]))
+	while (i < text.len && prefix[i] && wr_lower(text.ptr[i]) == wr_lower(prefix[i]))
 		i++;
 	return prefix[i] == '\0';
 }
 
-static bool is_wanted(struct weir_str name, const char *filter)
+static bool contains_nocase(struct weir_str name, const char *filter)
 {
 	for (size_t i = 0; i <= name.len; i++)
 		if (begins_nocase(wr_str_from(name, i), filter))
@@ -49,9 +42,9 @@ static bool is_wanted(struct weir_str name, const char *filter)
 	return false;
 }
 
-/* What was counted in the window; false: nobody kept it. */
-static bool window_of(struct weir_table *table, uint32_t slot, struct weir_point points[WINDOW_S],
-		      int *count, struct weir_point *sum)
+/* Reads the last WINDOW_S seconds of a rule and their sum. Returns false if there is no history. */
+static bool read_window(struct weir_table *table, uint32_t slot, struct weir_point points[WINDOW_S],
+			int *count, struct weir_point *sum)
 {
 	uint64_t end_s;
 
@@ -66,7 +59,8 @@ static bool window_of(struct weir_table *table, uint32_t slot, struct weir_point
 	return *count > 0;
 }
 
-static void weigh(const struct rows *rows, const struct weir_stat *stat, struct row *row)
+static void weigh_rule(const struct rule_ranks *rows, const struct weir_stat *stat,
+		       struct rule_rank *row)
 {
 	struct weir_point points[WINDOW_S], sum;
 	int count;
@@ -74,12 +68,12 @@ static void weigh(const struct rows *rows, const struct weir_stat *stat, struct 
 	row->slot = stat->slot;
 	row->weight = stat->recent_milli;
 	row->more = stat->admitted + stat->refused + stat->shadowed + stat->deferred;
-	if (rows->query->order != WR_WATCH_REFUSED)
+	if (rows->query->order != WR_ADMIN_REFUSED)
 		return;
 	row->weight = 0;
 	row->more = stat->refused + stat->deferred + stat->shadowed;
 	if (stat->flags & WEIR_STAT_HISTORY &&
-	    window_of(rows->view->table, stat->slot, points, &count, &sum))
+	    read_window(rows->view->table, stat->slot, points, &count, &sum))
 		row->weight = sum.refused + sum.shadowed;
 }
 
@@ -91,8 +85,8 @@ static void add_up(struct weir_stat *sum, const struct weir_stat *stat)
 	sum->recent_milli += stat->recent_milli;
 }
 
-/* Names are noted before anything is counted under them; what requests bring along as limits of
- * their own is such a name in every domain. */
+/* Each domain has a name for limits that requests carry, also if no request does. Such a name has
+ * neither a load time nor counts. */
 static bool is_rule(const struct weir_stat *stat)
 {
 	return stat->loaded_ns || stat->admitted || stat->refused || stat->shadowed ||
@@ -101,30 +95,30 @@ static bool is_rule(const struct weir_stat *stat)
 
 static int on_stat(void *context, const struct weir_stat *stat)
 {
-	struct rows *rows = context;
+	struct rule_ranks *rows = context;
 
 	add_up(&rows->sum, stat);
 	if (stat->slot < WEIR_STAT_RULES || !is_rule(stat))
 		return 0;
 	rows->all++;
-	if (!is_wanted(stat->rule, rows->query->filter))
+	if (!contains_nocase(stat->rule, rows->query->filter))
 		return 0;
 	if (rows->count == rows->cap) {
 		size_t cap = rows->cap ? 2 * rows->cap : 256;
-		struct row *more = realloc(rows->items, cap * sizeof *more);
+		struct rule_rank *more = realloc(rows->items, cap * sizeof *more);
 
 		if (!more)
 			return WEIR_EMEMORY;
 		rows->items = more;
 		rows->cap = cap;
 	}
-	weigh(rows, stat, &rows->items[rows->count++]);
+	weigh_rule(rows, stat, &rows->items[rows->count++]);
 	return 0;
 }
 
 static int compare_weights(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct rule_rank *x = a, *y = b;
 
 	if (x->weight != y->weight)
 		return x->weight > y->weight ? -1 : 1;
@@ -133,23 +127,23 @@ static int compare_weights(const void *a, const void *b)
 	return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-struct named {
-	struct row row;
+struct named_rank {
+	struct rule_rank row;
 	char name[WEIR_STAT_NAME_BYTES];
 	size_t len;
 };
 
 static int compare_names(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct named_rank *x = a, *y = b;
 	int order = memcmp(x->name, y->name, x->len < y->len ? x->len : y->len);
 
 	return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-static int sort_by_name(struct rows *rows)
+static int sort_by_name(struct rule_ranks *rows)
 {
-	struct named *named = calloc(rows->count + 1, sizeof *named);
+	struct named_rank *named = calloc(rows->count + 1, sizeof *named);
 
 	if (!named)
 		return WEIR_EMEMORY;
@@ -168,99 +162,88 @@ static int sort_by_name(struct rows *rows)
 	return 0;
 }
 
-/* ---- a page of them ---- */
+/* ---- writing ---- */
 
-static void put_bins(struct wr_text *out, const struct weir_point *points, size_t count,
-		     bool refused)
+/* Sums of BIN_S seconds: of the requests over the limit, or of all. */
+static void write_bins(struct wr_json_out *json, const char *name, const struct weir_point *points,
+		       size_t count, bool only_refused)
 {
-	size_t skip = count % BIN_S;
-
-	PUT(out, "[");
-	for (size_t i = skip; i + BIN_S <= count; i += BIN_S) {
+	wr_json_key(json, name);
+	wr_json_array(json);
+	for (size_t i = count % BIN_S; i + BIN_S <= count; i += BIN_S) {
 		uint64_t sum = 0;
 
 		for (size_t j = i; j < i + BIN_S; j++)
 			sum += points[j].refused + points[j].shadowed +
-			       (refused ? 0 : points[j].admitted);
-		if (i > skip)
-			wr_text_char(out, ',');
-		wr_text_number(out, sum);
+			       (only_refused ? 0 : points[j].admitted);
+		wr_json_uint(json, sum);
 	}
-	PUT(out, "]");
+	wr_json_end_array(json);
 }
 
-static void put_window(struct wr_text *out, struct weir_table *table, uint32_t slot)
+static void write_window(struct wr_json_out *json, struct weir_table *table, uint32_t slot)
 {
 	struct weir_point points[WINDOW_S], sum;
 	int count;
 
-	if (!window_of(table, slot, points, &count, &sum)) {
-		PUT(out, ",\"window\":null");
+	if (!read_window(table, slot, points, &count, &sum)) {
+		wr_json_member_null(json, "window");
 		return;
 	}
-	PUT(out, ",\"window\":{");
-	wr_watch_put_number(out, "seconds", (uint64_t)count);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "admitted", sum.admitted);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "refused", sum.refused);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "shadowed", sum.shadowed);
-	PUT(out, ",\"all\":");
-	put_bins(out, points, (size_t)count, false);
-	PUT(out, ",\"cut\":");
-	put_bins(out, points, (size_t)count, true);
-	PUT(out, "}");
+	wr_json_key(json, "window");
+	wr_json_object(json);
+	wr_json_member_uint(json, "seconds", (uint64_t)count);
+	wr_json_member_uint(json, "admitted", sum.admitted);
+	wr_json_member_uint(json, "refused", sum.refused);
+	wr_json_member_uint(json, "shadowed", sum.shadowed);
+	write_bins(json, "all", points, (size_t)count, false);
+	write_bins(json, "cut", points, (size_t)count, true);
+	wr_json_end_object(json);
 }
 
-/* Refused keys first: whoever looks at a row wants to know who it is. */
-static void put_busiest(struct wr_text *out, struct weir_table *table, uint32_t slot)
+/* The first key of a top list, or null. */
+static void write_top_key(struct wr_json_out *json, const char *name, struct weir_table *table,
+			  uint32_t slot, enum weir_top_list list)
 {
 	struct weir_top_key key;
 
-	PUT(out, ",\"busiest\":");
-	if (weir_top(table, slot, WEIR_TOP_HOT, &key, 1, NULL) > 0)
-		wr_watch_put_key(out, &key);
+	wr_json_key(json, name);
+	if (weir_top(table, slot, list, &key, 1, NULL) > 0)
+		wr_admin_json_key(json, &key);
 	else
-		PUT(out, "null");
-	PUT(out, ",\"most_refused\":");
-	if (weir_top(table, slot, WEIR_TOP_REFUSED, &key, 1, NULL) > 0)
-		wr_watch_put_key(out, &key);
-	else
-		PUT(out, "null");
+		wr_json_null(json);
 }
 
-static void put_page(struct wr_text *out, const struct rows *rows)
+static void write_page(struct wr_json_out *json, const struct rule_ranks *rows)
 {
-	const struct wr_watch_query *query = rows->query;
-	bool more = false;
+	const struct wr_admin_query *query = rows->query;
+	struct weir_table *table = rows->view->table;
 
-	PUT(out, "\"rules\":{");
-	wr_watch_put_number(out, "count", rows->all);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "matched", rows->count);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "first", query->first);
-	PUT(out, ",\"rows\":[");
+	wr_json_key(json, "rules");
+	wr_json_object(json);
+	wr_json_member_uint(json, "count", rows->all);
+	wr_json_member_uint(json, "matched", rows->count);
+	wr_json_member_uint(json, "first", query->first);
+	wr_json_key(json, "rows");
+	wr_json_array(json);
 	for (size_t i = query->first; i < rows->count && i - query->first < query->count; i++) {
 		struct weir_stat stat = {.size = sizeof stat};
 		char name[WEIR_STAT_NAME_BYTES];
 
-		if (weir_stats_slot(rows->view->table, rows->items[i].slot, name, &stat) != 0)
+		if (weir_stats_slot(table, rows->items[i].slot, name, &stat) != 0)
 			continue;
-		wr_text_put(out, more ? WR_STR(",{") : WR_STR("{"));
-		more = true;
-		wr_watch_put_stat(out, rows->view->table, &stat);
-		put_window(out, rows->view->table, stat.slot);
-		put_busiest(out, rows->view->table, stat.slot);
-		PUT(out, "}");
+		wr_json_object(json);
+		wr_admin_json_stat(json, table, &stat);
+		write_window(json, table, stat.slot);
+		write_top_key(json, "busiest", table, stat.slot, WEIR_TOP_HOT);
+		write_top_key(json, "most_refused", table, stat.slot, WEIR_TOP_REFUSED);
+		wr_json_end_object(json);
 	}
-	PUT(out, "]}");
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
-/* ---- all of it ---- */
-
-static int put_all(struct wr_text *out, struct weir_table *table)
+static int write_history(struct wr_json_out *json, struct weir_table *table)
 {
 	struct weir_point *points = calloc(WEIR_HISTORY_SECONDS, sizeof *points);
 	uint64_t end_s = 0;
@@ -270,40 +253,39 @@ static int put_all(struct wr_text *out, struct weir_table *table)
 		return WEIR_EMEMORY;
 	count = weir_history(table, WEIR_STAT_ALL, WEIR_SECONDS, points, WEIR_HISTORY_SECONDS,
 			     &end_s);
-	PUT(out, "\"history\":{");
-	wr_watch_put_history(out, WEIR_SECONDS, end_s, points, count > 0 ? (size_t)count : 0);
-	PUT(out, "},");
+	wr_admin_json_history(json, WEIR_SECONDS, end_s, points, count > 0 ? (size_t)count : 0);
 	free(points);
 	return 0;
 }
 
-static void put_sum(struct wr_text *out, struct weir_table *table, const struct weir_stat *sum)
+static void write_totals(struct wr_json_out *json, struct weir_table *table,
+			 const struct weir_stat *sum)
 {
-	PUT(out, "\"totals\":{");
-	wr_watch_put_milli(out, "per_second", wr_rate_now(table, sum).all_milli);
-#define PUT_COUNT(field, what)                                                                     \
-	wr_text_char(out, ',');                                                                    \
-	wr_watch_put_number(out, #field, sum->field);
-	WEIR_STATS(PUT_COUNT)
-#undef PUT_COUNT
-	PUT(out, "},");
+	wr_json_key(json, "totals");
+	wr_json_object(json);
+	wr_json_key(json, "per_second");
+	wr_json_milli(json, wr_rate_now(table, sum).all_milli);
+#define WRITE_COUNT(field, what) wr_json_member_uint(json, #field, sum->field);
+	WEIR_STATS(WRITE_COUNT)
+#undef WRITE_COUNT
+	wr_json_end_object(json);
 }
 
-int wr_overview_json(const struct wr_watch_view *view, const struct wr_watch_query *query,
-		     struct wr_text *out)
+int wr_admin_json_overview(struct wr_json_out *json, const struct wr_admin_view *view,
+			   const struct wr_admin_query *query)
 {
-	struct rows rows = {.view = view, .query = query, .sum.slot = WEIR_STAT_ALL};
+	struct rule_ranks rows = {.view = view, .query = query, .sum.slot = WEIR_STAT_ALL};
 	int rc = weir_stats_each(view->table, on_stat, &rows);
 
-	if (rc == 0 && query->order == WR_WATCH_NAME)
+	if (rc == 0 && query->order == WR_ADMIN_NAME)
 		rc = sort_by_name(&rows);
 	else if (rows.count)
 		qsort(rows.items, rows.count, sizeof *rows.items, compare_weights);
 	if (rc == 0)
-		rc = put_all(out, view->table);
+		rc = write_history(json, view->table);
 	if (rc == 0) {
-		put_sum(out, view->table, &rows.sum);
-		put_page(out, &rows);
+		write_totals(json, view->table, &rows.sum);
+		write_page(json, &rows);
 	}
 	free(rows.items);
 	return rc;

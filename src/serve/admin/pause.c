@@ -1,42 +1,30 @@
-/* What is not enforced for now. */
+/* /v1/pause, /v1/resume and /v1/paused: rules that are not enforced for a time. */
 #include <weir/control.h>
 
 #include "serve/admin/admin.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-
-struct pause_list {
-	struct wr_text *out;
-	bool more;
-};
-
-static int on_pause(void *context, struct weir_str rule)
+static int write_name(void *context, struct weir_str rule)
 {
-	struct pause_list *list = context;
-
-	if (list->more)
-		wr_text_char(list->out, ',');
-	list->more = true;
-	wr_json_put_text(list->out, rule);
+	wr_json_string(context, rule);
 	return 0;
 }
 
-static void write_paused(struct wr_text *out, void *context)
+static void write_paused(struct wr_json_out *json, void *context)
 {
-	const struct wr_http_request *request = context;
-	struct pause_list list = {out, false};
-
-	PUT(out, "{\"paused\":[");
-	weir_control_paused(wr_loop_engine(request->server->loop), on_pause, &list);
-	PUT(out, "]}\n");
+	wr_json_object(json);
+	wr_json_key(json, "paused");
+	wr_json_array(json);
+	weir_control_paused(context, write_name, json);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
 void wr_admin_paused(struct wr_http_request *request)
 {
-	wr_admin_reply(request, 200, "application/json", write_paused, request);
+	wr_admin_reply(request, 200, write_paused, wr_loop_engine(request->server->loop));
 }
 
-/* {"rule": "api/ip"}, or {} for everything. */
+/* Reads {"rule": "api/ip"}, or {} for all rules. */
 static int read_rule(const json_t *document, struct weir_str *rule, struct wr_problem *problem)
 {
 	const char *name;
@@ -57,9 +45,9 @@ static int read_rule(const json_t *document, struct weir_str *rule, struct wr_pr
 	return 0;
 }
 
-static void run(struct wr_http_request *request, const char *verb,
-		int (*act)(struct weir_engine *engine, struct weir_str rule,
-			   struct weir_error *error))
+static void change_enforcement(struct wr_http_request *request, const char *verb,
+			       int (*act)(struct weir_engine *engine, struct weir_str rule,
+					  struct weir_error *error))
 {
 	struct weir_error error = {.text = ""};
 	struct wr_problem problem;
@@ -78,17 +66,17 @@ static void run(struct wr_http_request *request, const char *verb,
 	} else {
 		wr_admin_log(request, 0, "%s %.*s", verb, rule.len ? (int)rule.len : 10,
 			     rule.len ? rule.ptr : "everything");
-		wr_admin_reply(request, 200, "application/json", write_paused, request);
+		wr_admin_paused(request);
 	}
 	json_decref(document);
 }
 
 void wr_admin_pause(struct wr_http_request *request)
 {
-	run(request, "pause", weir_control_pause);
+	change_enforcement(request, "pause", weir_control_pause);
 }
 
 void wr_admin_resume(struct wr_http_request *request)
 {
-	run(request, "resume", weir_control_resume);
+	change_enforcement(request, "resume", weir_control_resume);
 }

@@ -1,25 +1,25 @@
-/* Metrics as text: Prometheus' format 0.0.4 and OpenMetrics 1.0, which differ in what a family is
- * called and in how the text ends.
+/* Metrics as text: Prometheus' format 0.0.4 and OpenMetrics 1.0. They differ in the name of a
+ * family and in the end of the text.
  *
  *   struct wr_prom prom = {.out = &out, .open = true};
  *
- *   wr_prom_family(&prom, &family);                    // HELP, TYPE, UNIT: once
- *   wr_prom_number(&prom, labels, 2, 17);              // and its samples right behind it
+ *   wr_prom_family(&prom, &family);                    // HELP, TYPE, UNIT
+ *   wr_prom_number(&prom, labels, 2, 17);              // samples of this family
  *   wr_prom_end(&prom);
  *
- * Label values are any bytes: quotes, backslashes and line feeds are escaped, and what is not UTF-8
- * becomes U+FFFD. */
+ * Label values may be any bytes: quotes, backslashes and line feeds are escaped, and a byte that
+ * is not UTF-8 becomes U+FFFD. */
 #ifndef WR_SERVE_ADMIN_PROMETHEUS_H
 #define WR_SERVE_ADMIN_PROMETHEUS_H
 
 #include <stdbool.h>
 
-#include "limiter/text.h"
+#include "base/buffer.h"
 
 enum wr_prom_type {
-	WR_PROM_COUNTER, /* samples are called NAME_total */
+	WR_PROM_COUNTER, /* samples have the name NAME_total */
 	WR_PROM_GAUGE,
-	WR_PROM_INFO, /* NAME_info, always 1: what it tells is in its labels */
+	WR_PROM_INFO, /* NAME_info, always 1; its labels have the values */
 	WR_PROM_HISTOGRAM,
 };
 
@@ -36,7 +36,7 @@ struct wr_prom_label {
 };
 
 struct wr_prom {
-	struct wr_text *out;
+	struct wr_buf *out;
 	bool open; /* OpenMetrics */
 	const struct wr_prom_family *family;
 };
@@ -44,21 +44,22 @@ struct wr_prom {
 #define WR_PROM_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define WR_PROM_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* Whether an Accept field asks for OpenMetrics 1.0: it is named there, and nothing that we know is
- * liked better. */
+/* Whether an Accept field asks for OpenMetrics 1.0: it names the format, and no other supported
+ * format has a higher quality. */
 bool wr_prom_wants_open(struct weir_str accept);
 
+/* Begins a family. The samples of it follow. */
 void wr_prom_family(struct wr_prom *prom, const struct wr_prom_family *family);
 
-/* A sample of a counter, gauge or info. */
+/* Writes a sample of a counter, gauge or info. */
 void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t value);
 
-/* One whose value is `micros` millionths of the unit. */
+/* Writes a sample with a value of `micros` millionths of the unit. */
 void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t micros);
 
-/* A histogram: `counts` of each bucket alone, the last one above all bounds; bounds in ns. */
+/* A histogram. `counts` has the count of each bucket alone; the last bucket is above all bounds. */
 struct wr_prom_histogram {
 	const uint64_t *bounds_ns;
 	const uint64_t *counts; /* bound_count + 1 */
@@ -69,6 +70,7 @@ struct wr_prom_histogram {
 void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		       const struct wr_prom_histogram *histogram);
 
+/* Ends the text. */
 void wr_prom_end(struct wr_prom *prom);
 
 #endif

@@ -1,5 +1,5 @@
-/* /v1/queue and below: deferred requests, for operators. Lists and changes are the queue thread's
- * work; a request here is held until that is done. */
+/* /v1/queue and below: deferred requests, for operators. The queue's thread lists and changes
+ * them; an HTTP request is held until the thread is done. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,27 +9,30 @@
 #include "serve/admin/queue_json.h"
 #include "serve/service.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-#define PAGE_USUAL 100u
-#define ROUNDS_MAX 200u /* of a list that looks for few among many */
+#define PAGE_DEFAULT 100u
+#define ROUNDS_MAX 200u /* jobs for a list whose filter selects few of many requests */
 
 static struct wr_queue_loop *queue_of(const struct wr_http_request *request)
 {
 	return request->server->loop->queue;
 }
 
-/* ---- how it stands ---- */
+/* ---- totals ---- */
 
-static int write_queue(struct wr_text *out, const struct wr_admin_work *work)
+static int write_queue(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	PUT(out, "{\"now\":");
-	wr_json_put_seconds(out, work->now_ns);
-	PUT(out, ",\"queue\":");
+	struct wr_json_out json;
+
+	wr_json_begin(&json, out);
+	wr_json_object(&json);
+	wr_json_member_seconds(&json, "now", work->now_ns);
+	wr_json_key(&json, "queue");
 	if (work->service->queue)
-		wr_queue_json(work->service->queue, out);
+		wr_admin_json_queue(&json, work->service->queue);
 	else
-		PUT(out, "null");
-	PUT(out, "}\n");
+		wr_json_null(&json);
+	wr_json_end_object(&json);
+	wr_buf_add_char(out, '\n');
 	return 0;
 }
 
@@ -38,102 +41,95 @@ void wr_admin_queue(struct wr_http_request *request)
 	if (wr_admin_wants_events(request))
 		wr_admin_live(request, write_queue, NULL);
 	else
-		wr_admin_reply_later(request, "application/json", write_queue, 0);
+		wr_admin_reply_later(request, "application/json", write_queue, 0, NULL);
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-static void put_next(struct wr_text *out, const struct wr_queue_job *job)
+static void write_next(struct wr_json_out *json, const struct wr_queue_job *job)
 {
-	PUT(out, ",\"next\":");
 	if (job->page.last)
-		wr_text_number(out, job->page.last);
+		wr_json_member_uint(json, "next", job->page.last);
 	else
-		PUT(out, "null");
-	PUT(out, ",\"end\":");
-	wr_text_number(out, job->page.end);
+		wr_json_member_null(json, "next");
+	wr_json_member_uint(json, "end", job->page.end);
 }
 
-static void write_list(struct wr_text *out, void *context)
+static void write_list(struct wr_json_out *json, void *context)
 {
-	const struct wr_queue_page *page = context;
+	const struct wr_admin_queue_page *page = context;
 
-	PUT(out, "{\"requests\":[");
-	for (const struct wr_deferred *each = page->first; each; each = each->next) {
-		if (each != page->first)
-			wr_text_char(out, ',');
-		wr_queue_json_request(each, false, page->hidden, out);
-	}
-	PUT(out, "]");
-	put_next(out, &page->job);
-	PUT(out, "}\n");
+	wr_json_object(json);
+	wr_json_key(json, "requests");
+	wr_json_array(json);
+	for (const struct wr_deferred *each = page->first; each; each = each->next)
+		wr_admin_json_deferred(json, each, false, page->hidden);
+	wr_json_end_array(json);
+	write_next(json, &page->job);
+	wr_json_end_object(json);
 }
 
-static void write_one(struct wr_text *out, void *context)
+static void write_one(struct wr_json_out *json, void *context)
 {
-	const struct wr_queue_page *page = context;
+	const struct wr_admin_queue_page *page = context;
 
-	wr_queue_json_request(page->first, true, page->hidden, out);
-	PUT(out, "\n");
+	wr_admin_json_deferred(json, page->first, true, page->hidden);
 }
 
-static void write_changed(struct wr_text *out, void *context)
+static void write_changed(struct wr_json_out *json, void *context)
 {
-	const struct wr_queue_page *page = context;
+	const struct wr_admin_queue_page *page = context;
 
-	PUT(out, "{\"changed\":");
-	wr_text_number(out, page->job.page.count);
-	wr_json_put_number(out, "left", page->job.page.left);
-	put_next(out, &page->job);
-	PUT(out, "}\n");
+	wr_json_object(json);
+	wr_json_member_uint(json, "changed", page->job.page.count);
+	wr_json_member_uint(json, "left", page->job.page.left);
+	write_next(json, &page->job);
+	wr_json_end_object(json);
 }
 
-static void reply_failed(const struct wr_queue_page *page)
+static void reply_result(struct wr_admin_queue_page *page)
 {
+	enum wr_queue_verb verb = page->job.verb;
+	enum wr_queue_reason reason = page->job.reason;
 	struct wr_problem problem;
 
-	if (page->job.reason == WR_QUEUE_UNKNOWN)
+	if (verb == WR_QUEUE_SHOW && reason == WR_QUEUE_OK && !page->first)
+		reason = WR_QUEUE_UNKNOWN;
+	if (reason == WR_QUEUE_OK) {
+		wr_admin_reply(page->request, 200,
+			       verb == WR_QUEUE_LIST   ? write_list
+			       : verb == WR_QUEUE_SHOW ? write_one
+						       : write_changed,
+			       page);
+		return;
+	}
+	if (reason == WR_QUEUE_UNKNOWN)
 		wr_problem(&problem, WR_NOT_FOUND, "there is no such request");
 	else
-		wr_problem(&problem, WR_UNAVAILABLE, "%s", wr_queue_reason_text(page->job.reason));
+		wr_problem(&problem, WR_UNAVAILABLE, "%s", wr_queue_reason_text(reason));
 	wr_http_reply_problem(page->request, &problem);
 }
 
-static void reply(struct wr_queue_page *page)
-{
-	static const wr_admin_writer writers[] = {[WR_QUEUE_LIST] = write_list,
-						  [WR_QUEUE_SHOW] = write_one,
-						  [WR_QUEUE_RETRY] = write_changed,
-						  [WR_QUEUE_DROP] = write_changed};
-	enum wr_queue_verb verb = page->job.verb;
-
-	if (verb == WR_QUEUE_SHOW && page->job.reason == WR_QUEUE_OK && !page->first)
-		page->job.reason = WR_QUEUE_UNKNOWN;
-	if (page->job.reason != WR_QUEUE_OK)
-		reply_failed(page);
-	else
-		wr_admin_reply(page->request, 200, "application/json", writers[verb], page);
-}
-
-static void end(struct wr_queue_page *page)
+static void end_page(struct wr_admin_queue_page *page)
 {
 	if (page->request)
-		reply(page);
+		reply_result(page);
 	wr_deferred_free(page->first);
 	free(page);
 }
 
 static void on_changed(struct wr_queue_job *job)
 {
-	struct wr_queue_page *page = job->context;
+	struct wr_admin_queue_page *page = job->context;
 
 	if (job->reason == WR_QUEUE_OK)
 		wr_deliver_due(page->host, 0);
-	end(page);
+	end_page(page);
 }
 
-/* Keeps what was found, up to what is wanted; the next page begins behind it. */
-static void keep(struct wr_queue_page *page)
+/* Appends the requests that a job found to the list, up to the number wanted. Frees the others; the
+ * next page begins with them. */
+static void append_found(struct wr_admin_queue_page *page)
 {
 	struct wr_deferred *each = page->job.page.first;
 	uint64_t id = 0;
@@ -150,17 +146,17 @@ static void keep(struct wr_queue_page *page)
 	wr_deferred_free(each);
 }
 
-/* One job looks at so many and no more, so that others get their turn; where few of them fit, there
- * is another one. */
+/* A job reads a bounded number of requests, so that other jobs are not delayed. If the filter
+ * selects too few of them, this submits the next job. */
 static void on_listed(struct wr_queue_job *job)
 {
-	struct wr_queue_page *page = job->context;
+	struct wr_admin_queue_page *page = job->context;
 
 	if (job->reason == WR_QUEUE_OK)
-		keep(page);
+		append_found(page);
 	if (job->reason != WR_QUEUE_OK || !page->request || page->found == page->wanted ||
 	    job->page.last == 0 || ++page->rounds == ROUNDS_MAX) {
-		end(page);
+		end_page(page);
 		return;
 	}
 	job->page.after = job->page.last;
@@ -170,26 +166,28 @@ static void on_listed(struct wr_queue_job *job)
 
 static void on_shown(struct wr_queue_job *job)
 {
-	struct wr_queue_page *page = job->context;
+	struct wr_admin_queue_page *page = job->context;
 
 	if (job->reason == WR_QUEUE_OK)
 		page->first = job->page.first;
-	end(page);
+	end_page(page);
 }
 
 static void on_gone(struct wr_http_request *request)
 {
-	struct wr_queue_page *page = request->context;
+	struct wr_admin_queue_page *page = request->context;
 
 	page->request = NULL;
 }
 
-/* ---- beginning ---- */
+/* ---- routes ---- */
 
-static struct wr_queue_page *begin(struct wr_http_request *request, enum wr_queue_verb verb)
+/* Returns a new page, or NULL after it has sent an error. */
+static struct wr_admin_queue_page *make_page(struct wr_http_request *request,
+					     enum wr_queue_verb verb)
 {
 	const char *keys = wr_loop_settings(request->server->loop)->keys;
-	struct wr_queue_page *page = queue_of(request) ? calloc(1, sizeof *page) : NULL;
+	struct wr_admin_queue_page *page = queue_of(request) ? calloc(1, sizeof *page) : NULL;
 	struct wr_problem problem;
 
 	if (!page) {
@@ -208,17 +206,17 @@ static struct wr_queue_page *begin(struct wr_http_request *request, enum wr_queu
 						  : verb == WR_QUEUE_SHOW ? on_shown
 									  : on_changed,
 					  .context = page,
-					  .page = {.max = PAGE_USUAL}};
+					  .page = {.max = PAGE_DEFAULT}};
 	return page;
 }
 
-static void refuse(struct wr_queue_page *page, const struct wr_problem *problem)
+static void refuse_page(struct wr_admin_queue_page *page, const struct wr_problem *problem)
 {
 	wr_http_reply_problem(page->request, problem);
 	free(page);
 }
 
-static void submit(struct wr_queue_page *page)
+static void submit_page(struct wr_admin_queue_page *page)
 {
 	struct wr_http_request *request = page->request;
 
@@ -229,80 +227,80 @@ static void submit(struct wr_queue_page *page)
 
 void wr_admin_queue_requests(struct wr_http_request *request)
 {
-	struct wr_queue_page *page = begin(request, WR_QUEUE_LIST);
+	struct wr_admin_queue_page *page = make_page(request, WR_QUEUE_LIST);
 	struct wr_problem problem;
 
 	if (!page)
 		return;
-	if (wr_queue_page_query(page, &problem) != 0) {
-		refuse(page, &problem);
+	if (wr_admin_queue_read_query(page, &problem) != 0) {
+		refuse_page(page, &problem);
 		return;
 	}
 	page->wanted = page->job.page.max;
-	if (wr_queue_is_picky(&page->job.page.filter))
+	if (wr_admin_queue_is_filtered(&page->job.page.filter))
 		page->job.page.max = WR_QUEUE_PAGE_MAX;
-	submit(page);
+	submit_page(page);
 }
 
 void wr_admin_queue_request(struct wr_http_request *request)
 {
-	struct wr_queue_page *page = begin(request, WR_QUEUE_SHOW);
+	struct wr_admin_queue_page *page = make_page(request, WR_QUEUE_SHOW);
 	struct wr_problem problem;
 
 	if (!page)
 		return;
-	if (wr_queue_page_query(page, &problem) != 0)
-		refuse(page, &problem);
+	if (wr_admin_queue_read_query(page, &problem) != 0)
+		refuse_page(page, &problem);
 	else if (page->job.page.filter.id)
-		submit(page);
+		submit_page(page);
 	else {
-		wr_problem(&problem, WR_MISSING_MEMBER, "which one: ?id=");
-		refuse(page, &problem);
+		wr_problem(&problem, WR_MISSING_MEMBER, "?id= is required");
+		refuse_page(page, &problem);
 	}
 }
 
-/* Which ones are meant, for people: a number, "all", or what they have in common. */
-static void put_which(struct wr_text *out, const struct wr_queue_filter *filter)
+/* Describes the selected requests for the log: a number, or "all" with the filter. */
+static void describe_filter(struct wr_buf *out, const struct wr_queue_filter *filter)
 {
-	char digits[3];
-
 	if (filter->id) {
-		wr_text_number(out, filter->id);
+		wr_buf_add_uint(out, filter->id);
 		return;
 	}
-	PUT(out, "all");
-	if (filter->states) {
-		PUT(out, " that are ");
-		wr_text_put(out, wr_str(wr_deferred_state_name(
-					 (enum wr_deferred_state)__builtin_ctz(filter->states))));
-	}
+	wr_buf_add_str(out, WR_STR("all"));
+	if (filter->states)
+		wr_buf_printf(out, " that are %s",
+			      wr_deferred_state_name(
+				      (enum wr_deferred_state)__builtin_ctz(filter->states)));
 	if (filter->rule.len) {
-		PUT(out, " of rule \"");
-		wr_text_quoted(out, filter->rule);
-		wr_text_char(out, '"');
+		char quoted[WR_DEFER_NAME_MAX * 2];
+		struct wr_text text = {quoted, sizeof quoted, 0};
+
+		wr_text_quoted(&text, filter->rule);
+		wr_buf_printf(out, " of rule \"%.*s\"", (int)text.len, quoted);
 	}
 	if (filter->key)
-		PUT(out, " of key ");
-	for (size_t i = 0; filter->key && i < WR_LINE_KEY_BYTES; i++) {
-		snprintf(digits, sizeof digits, "%02x", filter->key[i]);
-		wr_text_put(out, wr_str(digits));
-	}
+		wr_buf_add_str(out, WR_STR(" of key "));
+	for (size_t i = 0; filter->key && i < WR_LINE_KEY_BYTES; i++)
+		wr_buf_printf(out, "%02x", filter->key[i]);
 }
 
-static void note_order(struct wr_http_request *request, const struct wr_queue_page *page)
+static void log_order(struct wr_http_request *request, const struct wr_admin_queue_page *page)
 {
 	char text[WR_DEFER_NAME_MAX * 2 + 128];
-	struct wr_text which = {text, sizeof text - 1, 0};
+	struct wr_buf which;
 
-	put_which(&which, &page->job.page.filter);
-	wr_admin_log(request, 0, "queue %s %.*s",
-		     page->job.verb == WR_QUEUE_DROP ? "drop" : "retry", (int)which.len, text);
+	wr_buf_init_fixed(&which, text, sizeof text);
+	describe_filter(&which, &page->job.page.filter);
+	wr_admin_log(request, 0, "queue %s %s", page->job.verb == WR_QUEUE_DROP ? "drop" : "retry",
+		     text);
 }
 
-/* An order is noted when it is given; how many it met is in the answer. */
-static void change(struct wr_http_request *request, enum wr_queue_verb verb)
+/* Logs an order before the queue's thread carries it out; the response has the number of requests
+ * that it changed. The client sends the same order again with "after" for the next page, which is
+ * not logged. */
+static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
-	struct wr_queue_page *page = begin(request, verb);
+	struct wr_admin_queue_page *page = make_page(request, verb);
 	struct wr_problem problem;
 	json_t *document;
 	int rc;
@@ -310,23 +308,23 @@ static void change(struct wr_http_request *request, enum wr_queue_verb verb)
 	if (!page)
 		return;
 	document = wr_json_read(wr_http_body(request), &problem);
-	rc = document ? wr_queue_page_order(page, document, &problem) : -1;
+	rc = document ? wr_admin_queue_read_order(page, document, &problem) : -1;
 	json_decref(document);
 	if (rc != 0) {
-		refuse(page, &problem);
+		refuse_page(page, &problem);
 		return;
 	}
 	if (page->job.page.after == 0)
-		note_order(request, page);
-	submit(page);
+		log_order(request, page);
+	submit_page(page);
 }
 
 void wr_admin_queue_retry(struct wr_http_request *request)
 {
-	change(request, WR_QUEUE_RETRY);
+	change_requests(request, WR_QUEUE_RETRY);
 }
 
 void wr_admin_queue_drop(struct wr_http_request *request)
 {
-	change(request, WR_QUEUE_DROP);
+	change_requests(request, WR_QUEUE_DROP);
 }

@@ -1,30 +1,32 @@
-/* What an operator asks of the queue, as it is read and answered. */
+/* /v1/queue: a request of an operator about deferred requests, as queue_read.c reads it and queue.c
+ * answers it. */
 #ifndef WR_SERVE_ADMIN_QUEUE_H
 #define WR_SERVE_ADMIN_QUEUE_H
 
 #include "serve/http/server.h"
 #include "serve/deliver/queue_host.h"
 
-/* A request of HTTP, and the job that answers it. */
-struct wr_queue_page {
+/* An HTTP request, and the job of the queue's thread that serves it. */
+struct wr_admin_queue_page {
 	struct wr_queue_job job;
-	struct wr_http_request *request; /* NULL: nobody waits for it any more */
+	struct wr_http_request *request; /* NULL: the client has disconnected */
 	struct wr_queue_host *host;
-	bool hidden;
+	bool hidden;                    /* data of clients is not shown, because of --keys */
 	uint32_t wanted, found, rounds; /* of a list */
 	struct wr_deferred *first, **last;
 	char rule[WR_DEFER_NAME_MAX + 1];
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
 
-/* Of ?rule=, state, key, id, after, count. 0 or -1. */
-int wr_queue_page_query(struct wr_queue_page *page, struct wr_problem *problem);
+/* Reads rule, state, key, id, after and count from the query. Returns 0, or -1 and the problem. */
+int wr_admin_queue_read_query(struct wr_admin_queue_page *page, struct wr_problem *problem);
 
-/* The same of a JSON object. Nothing said is not all of them: that has a word of its own. */
-int wr_queue_page_order(struct wr_queue_page *page, const json_t *document,
-			struct wr_problem *problem);
+/* Reads the same members from a JSON object. An object without a filter is refused, unless it has
+ * "all": true. Returns 0, or -1 and the problem. */
+int wr_admin_queue_read_order(struct wr_admin_queue_page *page, const json_t *document,
+			      struct wr_problem *problem);
 
-/* Whether some are looked for, and not all. */
-bool wr_queue_is_picky(const struct wr_queue_filter *filter);
+/* Whether the filter selects by key, state or rule. */
+bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter);
 
 #endif

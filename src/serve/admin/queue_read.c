@@ -1,4 +1,4 @@
-/* Which deferred requests an operator means: a query, or a body. */
+/* Reads the filter of /v1/queue/… from a query or a JSON body. Called by queue.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool read_key(struct weir_str text, uint8_t key[WR_LINE_KEY_BYTES])
 	return true;
 }
 
-/* "waiting" is also what is being delivered right now. */
+/* "waiting" includes the requests that are being delivered. */
 static bool read_state(struct weir_str text, uint8_t *states)
 {
 	for (int i = 0; i < WR_DEFERRED_STATE_COUNT; i++)
@@ -44,14 +44,14 @@ static bool read_number(struct weir_str text, uint64_t *number)
 	return text.len > 0;
 }
 
-bool wr_queue_is_picky(const struct wr_queue_filter *filter)
+bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter)
 {
 	return filter->key || filter->states || filter->rule.len;
 }
 
-/* One word of what is looked for; a number may have come as one. */
-static int read_word(struct wr_queue_page *page, const char *name, struct weir_str text,
-		     struct wr_problem *problem)
+/* Reads one value, also a number, from its text. */
+static int read_value(struct wr_admin_queue_page *page, const char *name, struct weir_str text,
+		      struct wr_problem *problem)
 {
 	struct wr_queue_filter *filter = &page->job.page.filter;
 	uint64_t number = 0;
@@ -65,14 +65,14 @@ static int read_word(struct wr_queue_page *page, const char *name, struct weir_s
 		return read_state(text, &filter->states)
 			       ? 0
 			       : wr_problem(problem, WR_BAD_VALUE,
-					    "state is waiting, delivering, delivered, dead or "
-					    "dropped");
+					    "state has to be waiting, delivering, delivered, "
+					    "dead or dropped");
 	if (strcmp(name, "key") == 0) {
 		filter->key = page->key;
 		return read_key(text, page->key)
 			       ? 0
 			       : wr_problem(problem, WR_BAD_VALUE,
-					    "key is the 32 hexadecimal digits that a list shows");
+					    "key has to be 32 hexadecimal digits, as in a list");
 	}
 	if (!read_number(text, &number))
 		return wr_problem(problem, WR_BAD_VALUE, "%s is not a number", name);
@@ -81,27 +81,27 @@ static int read_word(struct wr_queue_page *page, const char *name, struct weir_s
 	else if (strcmp(name, "after") == 0)
 		page->job.page.after = number;
 	else if (number < 1 || number > WR_QUEUE_PAGE_MAX)
-		return wr_problem(problem, WR_BAD_VALUE, "count is from 1 to %u",
+		return wr_problem(problem, WR_BAD_VALUE, "count has to be from 1 to %u",
 				  WR_QUEUE_PAGE_MAX);
 	else
 		page->job.page.max = (uint32_t)number;
 	return 0;
 }
 
-int wr_queue_page_query(struct wr_queue_page *page, struct wr_problem *problem)
+int wr_admin_queue_read_query(struct wr_admin_queue_page *page, struct wr_problem *problem)
 {
 	static const char *const names[] = {"rule", "state", "key", "id", "after", "count"};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *text = wr_http_argument(page->request, names[i]);
 
-		if (text && read_word(page, names[i], wr_str(text), problem) != 0)
+		if (text && read_value(page, names[i], wr_str(text), problem) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_member(struct wr_queue_page *page, const char *name, const json_t *value,
+static int read_member(struct wr_admin_queue_page *page, const char *name, const json_t *value,
 		       struct wr_problem *problem)
 {
 	static const char members[] = "id, rule, state, key, all, after, count";
@@ -113,19 +113,18 @@ static int read_member(struct wr_queue_page *page, const char *name, const json_
 	if (strcmp(name, "rule") == 0 || strcmp(name, "state") == 0 || strcmp(name, "key") == 0) {
 		if (wr_json_get_text(value, &at, &text, problem) != 0)
 			return -1;
-		return read_word(page, name, text, problem);
+		return read_value(page, name, text, problem);
 	}
 	if (strcmp(name, "id") != 0 && strcmp(name, "after") != 0 && strcmp(name, "count") != 0)
 		return wr_json_unknown(&at, members, problem);
 	if (wr_json_get_int(value, &at, 0, INT64_MAX, &number, problem) != 0)
 		return -1;
 	snprintf(digits, sizeof digits, "%lld", (long long)number);
-	return read_word(page, name, wr_str(digits), problem);
+	return read_value(page, name, wr_str(digits), problem);
 }
 
-/* Which ones are to be changed. Nothing said is not all of them: that has a word of its own. */
-int wr_queue_page_order(struct wr_queue_page *page, const json_t *document,
-			struct wr_problem *problem)
+int wr_admin_queue_read_order(struct wr_admin_queue_page *page, const json_t *document,
+			      struct wr_problem *problem)
 {
 	const struct wr_queue_filter *filter = &page->job.page.filter;
 	bool all = false;
@@ -142,8 +141,8 @@ int wr_queue_page_order(struct wr_queue_page *page, const json_t *document,
 					     : read_member(page, name, value, problem) != 0)
 			return -1;
 	}
-	if (all || filter->id || wr_queue_is_picky(filter))
+	if (all || filter->id || wr_admin_queue_is_filtered(filter))
 		return 0;
 	return wr_problem_at(problem, WR_MISSING_MEMBER, NULL,
-			     "which ones: \"id\", \"rule\", \"state\", \"key\", or \"all\": true");
+			     "\"id\", \"rule\", \"state\", \"key\" or \"all\": true is required");
 }

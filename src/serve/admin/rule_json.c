@@ -1,16 +1,14 @@
-/* One rule: its counts and history, who meets it, what candidates would have said, and advice. */
+/* GET /v1/rule: counts, history, top keys, candidates and advice of one rule. */
 #include <stdlib.h>
 
-#include "stats/advice.h"
-#include "wire/json.h"
 #include "serve/admin/rules_json.h"
 #include "serve/admin/watch_json.h"
+#include "stats/advice.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
 #define CANDIDATES_MAX 8u
 
-/* All that is known of a rule; allocated, for it is large. */
-struct known {
+/* The data of a rule; too large for the stack. */
+struct rule_data {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
 	struct weir_point seconds[WEIR_HISTORY_SECONDS];
@@ -24,198 +22,179 @@ struct known {
 	size_t candidate_count;
 };
 
-/* ---- gathering ---- */
+/* ---- reading ---- */
 
-/* Those that were loaded with the rule as it is; others are of rules that are gone. */
+/* Copies the candidates of the rule as it is loaded now. The table has older ones too. */
 static int on_candidate(void *context, const struct weir_candidate *candidate)
 {
-	struct known *known = context;
-	char *text = known->texts[known->candidate_count];
+	struct rule_data *rule = context;
+	char *text = rule->texts[rule->candidate_count];
 	size_t len = candidate->text.len < WEIR_STAT_NAME_BYTES ? candidate->text.len
 								: WEIR_STAT_NAME_BYTES;
 
-	if (candidate->rule_slot != known->stat.slot ||
-	    candidate->loaded_ns < known->stat.loaded_ns)
+	if (candidate->rule_slot != rule->stat.slot || candidate->loaded_ns < rule->stat.loaded_ns)
 		return 0;
-	known->candidates[known->candidate_count] = *candidate;
+	rule->candidates[rule->candidate_count] = *candidate;
 	memcpy(text, candidate->text.ptr, len);
-	known->candidates[known->candidate_count].text = (struct weir_str){text, len};
-	return ++known->candidate_count == CANDIDATES_MAX;
+	rule->candidates[rule->candidate_count].text = (struct weir_str){text, len};
+	return ++rule->candidate_count == CANDIDATES_MAX;
 }
 
-static int gather(struct weir_table *table, uint32_t slot, struct known *known)
+static int read_rule(struct weir_table *table, uint32_t slot, struct rule_data *rule)
 {
 	uint64_t end_s;
 	int rc;
 
-	known->stat.size = sizeof known->stat;
-	known->hot_info.size = known->refused_info.size = sizeof known->hot_info;
-	rc = weir_stats_slot(table, slot, known->name, &known->stat);
+	rule->stat.size = sizeof rule->stat;
+	rule->hot_info.size = rule->refused_info.size = sizeof rule->hot_info;
+	rc = weir_stats_slot(table, slot, rule->name, &rule->stat);
 	if (rc < 0)
 		return rc;
-	known->second_count = weir_history(table, slot, WEIR_SECONDS, known->seconds,
-					   WEIR_HISTORY_SECONDS, &end_s);
-	known->hot_count =
-		weir_top(table, slot, WEIR_TOP_HOT, known->hot, WEIR_TOP_KEYS, &known->hot_info);
-	known->refused_count = weir_top(table, slot, WEIR_TOP_REFUSED, known->refused,
-					WEIR_TOP_KEYS, &known->refused_info);
-	weir_candidates_each(table, on_candidate, known);
+	rule->second_count = weir_history(table, slot, WEIR_SECONDS, rule->seconds,
+					  WEIR_HISTORY_SECONDS, &end_s);
+	rule->hot_count =
+		weir_top(table, slot, WEIR_TOP_HOT, rule->hot, WEIR_TOP_KEYS, &rule->hot_info);
+	rule->refused_count = weir_top(table, slot, WEIR_TOP_REFUSED, rule->refused, WEIR_TOP_KEYS,
+				       &rule->refused_info);
+	weir_candidates_each(table, on_candidate, rule);
 	return 0;
 }
 
-static size_t at_least_none(int count)
+static size_t count_or_zero(int count)
 {
 	return count > 0 ? (size_t)count : 0;
 }
 
 /* ---- writing ---- */
 
-static void put_history(struct wr_text *out, struct weir_table *table, uint32_t slot,
-			enum weir_span span, struct known *known)
+static void write_history(struct wr_json_out *json, struct weir_table *table, uint32_t slot,
+			  enum weir_span span, struct rule_data *rule)
 {
 	uint64_t end_s = 0;
-	int count = weir_history(table, slot, span, known->points,
+	int count = weir_history(table, slot, span, rule->points,
 				 span == WEIR_SECONDS ? WEIR_HISTORY_SECONDS : WEIR_HISTORY_MINUTES,
 				 &end_s);
 
-	PUT(out, ",\"history\":");
-	if (count < 0) {
-		PUT(out, "null");
-		return;
-	}
-	PUT(out, "{");
-	wr_watch_put_history(out, span, end_s, known->points, (size_t)count);
-	PUT(out, "}");
+	if (count < 0)
+		wr_json_member_null(json, "history");
+	else
+		wr_admin_json_history(json, span, end_s, rule->points, (size_t)count);
 }
 
-static void put_keys(struct wr_text *out, struct weir_str name, const struct weir_top_key *keys,
-		     int count, const struct weir_top_info *info)
+static void write_keys(struct wr_json_out *json, const char *name, const struct weir_top_key *keys,
+		       int count, const struct weir_top_info *info)
 {
-	wr_text_char(out, ',');
-	wr_json_put_text(out, name);
 	if (count < 0) {
-		PUT(out, ":null");
+		wr_json_member_null(json, name);
 		return;
 	}
-	PUT(out, ":{");
-	wr_watch_put_number(out, "total", info->total);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "every", info->every);
-	PUT(out, ",\"keys\":[");
-	for (int i = 0; i < count; i++) {
-		if (i)
-			wr_text_char(out, ',');
-		wr_watch_put_key(out, &keys[i]);
-	}
-	PUT(out, "]}");
+	wr_json_key(json, name);
+	wr_json_object(json);
+	wr_json_member_uint(json, "total", info->total);
+	wr_json_member_uint(json, "every", info->every);
+	wr_json_key(json, "keys");
+	wr_json_array(json);
+	for (int i = 0; i < count; i++)
+		wr_admin_json_key(json, &keys[i]);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
-static void put_candidate(struct wr_text *out, const struct weir_candidate *candidate,
-			  const struct wr_limit_view *like)
+static void write_candidate(struct wr_json_out *json, const struct weir_candidate *candidate,
+			    const struct wr_limit_view *like)
 {
 	struct wr_limit_view limit = wr_candidate_limit(candidate);
 	char text[256];
 
-	wr_watch_put_number(out, "slot", candidate->slot);
-	PUT(out, ",\"text\":");
-	wr_json_put_bytes(out, candidate->text);
-	PUT(out, ",\"short\":");
-	wr_json_put_text(out, wr_str(wr_limit_words(&limit, like, text, sizeof text)));
-	PUT(out, ",\"words\":");
-	wr_json_put_text(out, wr_str(wr_candidate_words(candidate, text, sizeof text)));
-	PUT(out, ",");
-	wr_watch_put_number(out, "would_admit", candidate->would_admit);
-	PUT(out, ",");
-	wr_watch_put_number(out, "would_refuse", candidate->would_refuse);
-	PUT(out, ",");
-	wr_watch_put_number(out, "admits_more", candidate->admits_more);
-	PUT(out, ",");
-	wr_watch_put_number(out, "refuses_more", candidate->refuses_more);
-	PUT(out, ",");
-	wr_watch_put_number(out, "would_delay", candidate->would_delay);
+	wr_json_member_uint(json, "slot", candidate->slot);
+	wr_json_member_bytes(json, "text", candidate->text);
+	wr_json_member_string(json, "short",
+			      wr_str(wr_limit_words(&limit, like, text, sizeof text)));
+	wr_json_member_string(json, "words",
+			      wr_str(wr_candidate_words(candidate, text, sizeof text)));
+	wr_json_member_uint(json, "would_admit", candidate->would_admit);
+	wr_json_member_uint(json, "would_refuse", candidate->would_refuse);
+	wr_json_member_uint(json, "admits_more", candidate->admits_more);
+	wr_json_member_uint(json, "refuses_more", candidate->refuses_more);
+	wr_json_member_uint(json, "would_delay", candidate->would_delay);
 }
 
-static void put_candidates(struct wr_text *out, struct weir_table *table, enum weir_span span,
-			   struct known *known)
+static void write_candidates(struct wr_json_out *json, struct weir_table *table,
+			     enum weir_span span, struct rule_data *rule)
 {
-	struct wr_limit_view like = wr_stat_limit(&known->stat);
+	struct wr_limit_view like = wr_stat_limit(&rule->stat);
 
-	PUT(out, ",\"candidates\":[");
-	for (size_t i = 0; i < known->candidate_count; i++) {
-		wr_text_put(out, i ? WR_STR(",{") : WR_STR("{"));
-		put_candidate(out, &known->candidates[i], &like);
-		put_history(out, table, known->candidates[i].slot, span, known);
-		PUT(out, "}");
+	wr_json_key(json, "candidates");
+	wr_json_array(json);
+	for (size_t i = 0; i < rule->candidate_count; i++) {
+		wr_json_object(json);
+		write_candidate(json, &rule->candidates[i], &like);
+		write_history(json, table, rule->candidates[i].slot, span, rule);
+		wr_json_end_object(json);
 	}
-	PUT(out, "]");
+	wr_json_end_array(json);
 }
 
-static void put_one_advice(struct wr_text *out, const struct wr_advice *advice)
+static void write_one_advice(struct wr_json_out *json, const struct wr_advice *advice)
 {
-	PUT(out, "{\"kind\":");
-	wr_json_put_text(out, wr_str(wr_advice_names[advice->kind]));
-	PUT(out, ",\"text\":");
-	wr_json_put_text(out, wr_str(advice->text));
-	PUT(out, ",\"yaml\":");
-	wr_json_put_text_or_null(out, wr_str(advice->yaml));
-	PUT(out, ",\"key\":");
+	wr_json_object(json);
+	wr_json_member_string(json, "kind", wr_str(wr_advice_names[advice->kind]));
+	wr_json_member_string(json, "text", wr_str(advice->text));
+	wr_json_member_string_or_null(json, "yaml", wr_str(advice->yaml));
+	wr_json_key(json, "key");
 	if (advice->key)
-		wr_watch_put_key(out, advice->key);
+		wr_admin_json_key(json, advice->key);
 	else
-		PUT(out, "null");
-	PUT(out, ",\"numbers\":{");
-	for (size_t i = 0; i < advice->number_count; i++) {
-		if (i)
-			wr_text_char(out, ',');
-		wr_watch_put_number(out, advice->numbers[i].name, advice->numbers[i].value);
-	}
-	PUT(out, "}}");
+		wr_json_null(json);
+	wr_json_key(json, "numbers");
+	wr_json_object(json);
+	for (size_t i = 0; i < advice->number_count; i++)
+		wr_json_member_uint(json, advice->numbers[i].name, advice->numbers[i].value);
+	wr_json_end_object(json);
+	wr_json_end_object(json);
 }
 
-static void put_advice(struct wr_text *out, const struct known *known, uint64_t now_ns)
+static void write_advice(struct wr_json_out *json, const struct rule_data *rule, uint64_t now_ns)
 {
-	struct wr_advice_view view = {.stat = &known->stat,
+	struct wr_advice_view view = {.stat = &rule->stat,
 				      .now_ns = now_ns,
-				      .seconds = known->seconds,
-				      .second_count = at_least_none(known->second_count),
-				      .hot = known->hot,
-				      .refused = known->refused,
-				      .hot_count = at_least_none(known->hot_count),
-				      .refused_count = at_least_none(known->refused_count),
-				      .refused_total = known->refused_info.total,
-				      .candidates = known->candidates,
-				      .candidate_count = known->candidate_count};
+				      .seconds = rule->seconds,
+				      .second_count = count_or_zero(rule->second_count),
+				      .hot = rule->hot,
+				      .refused = rule->refused,
+				      .hot_count = count_or_zero(rule->hot_count),
+				      .refused_count = count_or_zero(rule->refused_count),
+				      .refused_total = rule->refused_info.total,
+				      .candidates = rule->candidates,
+				      .candidate_count = rule->candidate_count};
 	struct wr_advice advice[WR_ADVICE_MAX];
 	size_t count = wr_advise(&view, advice);
 
-	PUT(out, ",\"advice\":[");
-	for (size_t i = 0; i < count; i++) {
-		if (i)
-			wr_text_char(out, ',');
-		put_one_advice(out, &advice[i]);
-	}
-	PUT(out, "]");
+	wr_json_key(json, "advice");
+	wr_json_array(json);
+	for (size_t i = 0; i < count; i++)
+		write_one_advice(json, &advice[i]);
+	wr_json_end_array(json);
 }
 
-int wr_rule_json(const struct wr_watch_view *view, const struct wr_watch_query *query,
-		 struct wr_text *out)
+int wr_admin_json_rule(struct wr_json_out *json, const struct wr_admin_view *view,
+		       const struct wr_admin_query *query)
 {
-	struct known *known = calloc(1, sizeof *known);
-	int rc = known ? gather(view->table, query->slot, known) : WEIR_EMEMORY;
+	struct rule_data *rule = calloc(1, sizeof *rule);
+	int rc = rule ? read_rule(view->table, query->slot, rule) : WEIR_EMEMORY;
 
 	if (rc == 0) {
-		wr_watch_put_stat(out, view->table, &known->stat);
-		PUT(out, ",\"in_force\":");
-		wr_rules_json_one(view->engine, known->stat.rule, out);
-		put_history(out, view->table, query->slot, query->span, known);
-		put_keys(out, WR_STR("hot"), known->hot, known->hot_count, &known->hot_info);
-		put_keys(out, WR_STR("refused_keys"), known->refused, known->refused_count,
-			 &known->refused_info);
-		put_candidates(out, view->table, query->span, known);
-		put_advice(out, known, view->now_ns);
-		PUT(out, ",\"latency\":");
-		wr_latency_json(view, out);
+		wr_admin_json_stat(json, view->table, &rule->stat);
+		wr_json_key(json, "in_force");
+		wr_admin_json_limit(json, view->engine, rule->stat.rule);
+		write_history(json, view->table, query->slot, query->span, rule);
+		write_keys(json, "hot", rule->hot, rule->hot_count, &rule->hot_info);
+		write_keys(json, "refused_keys", rule->refused, rule->refused_count,
+			   &rule->refused_info);
+		write_candidates(json, view->table, query->span, rule);
+		write_advice(json, rule, view->now_ns);
+		wr_admin_json_latency(json, view);
 	}
-	free(known);
+	free(rule);
 	return rc;
 }

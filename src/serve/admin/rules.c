@@ -1,47 +1,52 @@
-/* The rules in force, and their files. */
+/* /v1/rules, /v1/rules/text and /rlconfig: the rules in force, and their files. */
 #include "serve/admin/admin.h"
-#include "serve/service.h"
 #include "serve/admin/rules_json.h"
+#include "serve/service.h"
 
-static int write_rules(struct wr_text *out, const struct wr_admin_work *work)
+static int write_rules(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	wr_rules_json(work->core->engine, out);
+	struct wr_json_out json;
+
+	wr_json_begin(&json, out);
+	wr_admin_json_rules(&json, work->core->engine);
+	wr_buf_add_char(out, '\n');
 	return 0;
 }
 
-static int write_rlconfig(struct wr_text *out, const struct wr_admin_work *work)
+static int write_rlconfig(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	wr_rules_rlconfig(work->core->engine, out);
+	wr_admin_write_rlconfig(out, work->core->engine);
 	return 0;
 }
 
 void wr_admin_rules(struct wr_http_request *request)
 {
-	wr_admin_reply_later(request, "application/json", write_rules, 0);
+	wr_admin_reply_later(request, "application/json", write_rules, 0, NULL);
 }
 
 void wr_admin_rlconfig(struct wr_http_request *request)
 {
-	wr_admin_reply_later(request, "text/plain; charset=utf-8", write_rlconfig, 0);
+	wr_admin_reply_later(request, "text/plain; charset=utf-8", write_rlconfig, 0, NULL);
 }
 
-static int write_text(struct wr_text *out, const struct wr_admin_work *work)
+static int write_text(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	const char *path = work->service->settings.rules;
+	const char *path = work->service->settings.rules ? work->service->settings.rules : "";
+	struct wr_json_out json;
 	int rc;
 
-	wr_text_char(out, '{');
-	rc = wr_admin_put_health(out, work);
-	wr_text_put(out, WR_STR(",\"path\":"));
-	wr_json_put_bytes(out, wr_str(path ? path : ""));
-	wr_text_char(out, ',');
+	wr_json_begin(&json, out);
+	wr_json_object(&json);
+	rc = wr_admin_json_health(&json, work);
+	wr_json_member_bytes(&json, "path", wr_str(path));
 	if (rc == 0)
-		rc = wr_rules_text_json(work->core->engine, path ? path : "", out);
-	wr_text_put(out, WR_STR("}\n"));
+		rc = wr_admin_json_rules_text(&json, work->core->engine, path);
+	wr_json_end_object(&json);
+	wr_buf_add_char(out, '\n');
 	return rc;
 }
 
 void wr_admin_rules_text(struct wr_http_request *request)
 {
-	wr_admin_reply_later(request, "application/json", write_text, 0);
+	wr_admin_reply_later(request, "application/json", write_text, 0, NULL);
 }

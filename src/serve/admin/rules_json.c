@@ -1,21 +1,14 @@
+/* The rules in force as JSON and as /rlconfig. */
 #include "serve/admin/rules_json.h"
-
-#include <stdio.h>
 
 #include "limiter/engine.h"
 #include "rules/limit_text.h"
-#include "wire/json.h"
-
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-
-struct view {
-	const struct weir_rules *rules; /* NULL: none yet */
-	struct weir_engine_info info;
-};
+#include "serve/admin/admin.h"
 
 /* ---- walking ---- */
 
-/* The next in file order, children before siblings; NULL behind the last of this domain. */
+/* Returns the next node in file order, children before siblings, or NULL after the last one of its
+ * domain. */
 static const struct wr_node *next_node(const struct wr_node *node)
 {
 	if (node->more->first_child)
@@ -40,213 +33,112 @@ static struct weir_str unit_name(const struct wr_limit *limit)
 
 /* ---- JSON ---- */
 
-/* From the domain down; rules are as deep as WR_DEPTH_MAX. */
-static void put_path(struct wr_text *out, const struct wr_node *node, bool tell_open)
+/* The entries of a descriptor, from the domain down. `mark_open`: with "open": true. */
+static void write_descriptor(struct wr_json_out *json, const struct wr_node *node, bool mark_open)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];
 	size_t count = 0;
 
 	for (; node->depth; node = node->parent)
 		path[count++] = node;
-	PUT(out, "[");
-	for (size_t i = count; i-- > 0;) {
-		PUT(out, "{\"key\":");
-		wr_json_put_text(out, path[i]->key);
-		if (path[i]->value.len) {
-			PUT(out, ",\"value\":");
-			wr_json_put_text(out, path[i]->value);
-		}
-		if (tell_open && path[i]->kind != WR_NODE_EXACT && !(path[i]->flags & WR_SHARE))
-			PUT(out, ",\"open\":true");
-		wr_text_put(out, i ? WR_STR("},") : WR_STR("}"));
+	wr_json_key(json, "descriptor");
+	wr_json_array(json);
+	while (count-- > 0) {
+		wr_json_object(json);
+		wr_json_member_string(json, "key", path[count]->key);
+		if (path[count]->value.len)
+			wr_json_member_string(json, "value", path[count]->value);
+		if (mark_open && path[count]->kind != WR_NODE_EXACT &&
+		    !(path[count]->flags & WR_SHARE))
+			wr_json_member_bool(json, "open", true);
+		wr_json_end_object(json);
 	}
-	PUT(out, "]");
+	wr_json_end_array(json);
 }
 
-static void put_words(struct wr_text *out, const struct wr_limit *limit)
-{
-	char words[256];
-	size_t len = wr_limit_text(limit, words, sizeof words);
-
-	wr_json_put_text(out,
-			 (struct weir_str){words, len < sizeof words ? len : sizeof words - 1});
-}
-
-static void put_bool(struct wr_text *out, bool flag)
-{
-	wr_text_put(out, flag ? WR_STR("true") : WR_STR("false"));
-}
-
-static void put_rule(struct wr_text *out, const struct wr_node *node, const struct wr_limit *limit,
-		     bool tell_open)
+/* Members of a limit. */
+static void write_limit(struct wr_json_out *json, const struct wr_node *node,
+			const struct wr_limit *limit, bool mark_open)
 {
 	const char *algorithm = weir_algorithm_name((int)limit->limit.algorithm);
+	char words[256] = "unlimited";
 
-	PUT(out, "\"rule\":");
-	wr_json_put_text_or_null(out, limit->stat);
-	PUT(out, ",\"name\":");
-	wr_json_put_text_or_null(out, limit->name);
-	PUT(out, ",\"descriptor\":");
-	put_path(out, node, tell_open);
-	PUT(out, ",\"limit\":");
-	if (limit->unlimited)
-		PUT(out, "\"unlimited\"");
-	else
-		put_words(out, limit);
-	PUT(out, ",\"algorithm\":");
-	wr_json_put_text_or_null(out, wr_str(algorithm && !limit->unlimited ? algorithm : ""));
-	PUT(out, ",\"requests\":");
-	wr_text_number(out, limit->limit.limit);
-	PUT(out, ",\"shadow\":");
-	put_bool(out, node->flags & WR_SHADOW);
-	PUT(out, ",\"quota\":");
-	put_bool(out, node->flags & WR_QUOTA);
-	PUT(out, ",\"file\":");
-	wr_json_put_text_or_null(out, wr_str(node->more->file ? node->more->file : ""));
-	PUT(out, ",\"line\":");
-	wr_text_number(out, node->more->line);
+	if (!limit->unlimited)
+		wr_limit_text(limit, words, sizeof words);
+	wr_json_member_string_or_null(json, "rule", limit->stat);
+	wr_json_member_string_or_null(json, "name", limit->name);
+	write_descriptor(json, node, mark_open);
+	wr_json_member_string(json, "limit", wr_str(words));
+	wr_json_member_string_or_null(json, "algorithm",
+				      wr_str(algorithm && !limit->unlimited ? algorithm : ""));
+	wr_json_member_uint(json, "requests", limit->limit.limit);
+	wr_json_member_bool(json, "shadow", node->flags & WR_SHADOW);
+	wr_json_member_bool(json, "quota", node->flags & WR_QUOTA);
+	wr_json_member_string_or_null(json, "file",
+				      wr_str(node->more->file ? node->more->file : ""));
+	wr_json_member_uint(json, "line", node->more->line);
 }
 
-static void put_domain(struct wr_text *out, const struct wr_node *domain)
+static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 {
-	bool first = true;
-
-	PUT(out, "{\"domain\":");
-	wr_json_put_text(out, domain->key);
-	PUT(out, ",\"makes_descriptors\":");
-	put_bool(out, domain->more->requests != NULL);
-	PUT(out, ",\"rules\":[");
+	wr_json_object(json);
+	wr_json_member_string(json, "domain", domain->key);
+	wr_json_member_bool(json, "makes_descriptors", domain->more->requests != NULL);
+	wr_json_key(json, "rules");
+	wr_json_array(json);
 	for (const struct wr_node *n = next_node(domain); n; n = next_node(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
-			wr_text_put(out, first ? WR_STR("{") : WR_STR(",{"));
-			first = false;
-			put_rule(out, n, &n->limits[i], false);
-			PUT(out, "}");
+			wr_json_object(json);
+			write_limit(json, n, &n->limits[i], false);
+			wr_json_end_object(json);
 		}
-	PUT(out, "]}");
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
-static void put_hash(struct wr_text *out, uint64_t hash)
+static void write_load(struct wr_json_out *json, const struct weir_engine_info *info)
 {
-	char text[20];
-
-	snprintf(text, sizeof text, "\"%016llx\"", (unsigned long long)hash);
-	wr_text_put(out, wr_str(text));
-}
-
-static void put_load(struct wr_text *out, const struct weir_engine_info *info)
-{
-	PUT(out, "\"generation\":");
-	wr_text_number(out, info->generation);
-	PUT(out, ",\"hash\":");
-	put_hash(out, info->hash);
-	PUT(out, ",\"loaded_at\":");
-	wr_json_put_seconds(out, info->loaded_ns);
-	PUT(out, ",\"loads_good\":");
-	wr_text_number(out, info->loads_good);
-	PUT(out, ",\"loads_failed\":");
-	wr_text_number(out, info->loads_failed);
-	PUT(out, ",\"error\":");
+	wr_json_member_uint(json, "generation", info->generation);
+	wr_admin_json_hash(json, "hash", info->hash);
+	wr_json_member_seconds(json, "loaded_at", info->loaded_ns);
+	wr_json_member_uint(json, "loads_good", info->loads_good);
+	wr_json_member_uint(json, "loads_failed", info->loads_failed);
 	if (info->failed_ns == 0) {
-		PUT(out, "null");
+		wr_json_member_null(json, "error");
 		return;
 	}
-	PUT(out, "{\"at\":");
-	wr_json_put_seconds(out, info->failed_ns);
-	PUT(out, ",\"text\":");
-	wr_json_put_text(out, wr_str(info->error));
-	PUT(out, "}");
+	wr_json_key(json, "error");
+	wr_json_object(json);
+	wr_json_member_seconds(json, "at", info->failed_ns);
+	wr_json_member_string(json, "text", wr_str(info->error));
+	wr_json_end_object(json);
 }
 
-static void write_rules(struct wr_text *out, const struct view *view)
+void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 {
-	bool first = true;
-
-	PUT(out, "{");
-	put_load(out, &view->info);
-	PUT(out, ",\"domains\":[");
-	for (const struct wr_node *d = view->rules ? view->rules->first_domain : NULL; d;
-	     d = d->more->next) {
-		if (!first)
-			PUT(out, ",");
-		first = false;
-		put_domain(out, d);
-	}
-	PUT(out, "]}\n");
-}
-
-/* ---- as the reference prints them ---- */
-
-/* domain.key_value.key */
-static void put_full_key(struct wr_text *out, const struct wr_node *node)
-{
-	const struct wr_node *path[WR_DEPTH_MAX + 1];
-	size_t count = 0;
-
-	for (; node->depth; node = node->parent)
-		path[count++] = node;
-	wr_text_put(out, node->key);
-	while (count-- > 0) {
-		wr_text_char(out, '.');
-		wr_text_put(out, path[count]->key);
-		if (path[count]->value.len) {
-			wr_text_char(out, '_');
-			wr_text_put(out, path[count]->value);
-		}
-	}
-}
-
-static void put_upper(struct wr_text *out, struct weir_str text)
-{
-	for (size_t i = 0; i < text.len; i++)
-		wr_text_char(out, (char)(text.ptr[i] - ('a' - 'A')));
-}
-
-static void put_config_line(struct wr_text *out, const struct wr_node *node,
-			    const struct wr_limit *limit)
-{
-	put_full_key(out, node);
-	PUT(out, ": unit=");
-	put_upper(out, unit_name(limit));
-	PUT(out, " requests_per_unit=");
-	wr_text_number(out, limit->limit.limit);
-	PUT(out, ", shadow_mode: ");
-	put_bool(out, node->flags & WR_SHADOW);
-	PUT(out, ", quota_mode: ");
-	put_bool(out, node->flags & WR_QUOTA);
-	PUT(out, "\n");
-}
-
-static void write_rlconfig(struct wr_text *out, const struct view *view)
-{
-	for (const struct wr_node *d = view->rules ? view->rules->first_domain : NULL; d;
-	     d = d->more->next)
-		for (const struct wr_node *n = next_node(d); n; n = next_node(n))
-			for (unsigned i = 0; i < n->limit_count; i++)
-				put_config_line(out, n, &n->limits[i]);
-}
-
-/* ---- holding what is shown ---- */
-
-static void write_held(struct weir_engine *engine, struct wr_text *out,
-		       void (*write)(struct wr_text *out, const struct view *view))
-{
-	struct view view = {.info = {.size = sizeof view.info}};
+	struct weir_engine_info info = {.size = sizeof info};
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
-	weir_engine_info(engine, &view.info);
-	view.rules = held->rules;
-	if (held->rules) { /* these, whatever was loaded just now */
-		view.info.generation = held->number;
-		view.info.hash = held->rules->hash;
-		view.info.loaded_ns = held->rules->loaded_ns;
+	weir_engine_info(engine, &info);
+	if (held->rules) { /* describe these, even if others were loaded in between */
+		info.generation = held->number;
+		info.hash = held->rules->hash;
+		info.loaded_ns = held->rules->loaded_ns;
 	}
-	write(out, &view);
+	wr_json_object(json);
+	write_load(json, &info);
+	wr_json_key(json, "domains");
+	wr_json_array(json);
+	for (const struct wr_node *d = held->rules ? held->rules->first_domain : NULL; d;
+	     d = d->more->next)
+		write_domain(json, d);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 	wr_generation_release(engine, held, shard);
 }
 
-/* ---- one of them ---- */
+/* ---- one limit ---- */
 
 static const struct wr_limit *find_limit(const struct weir_rules *rules, struct weir_str stat)
 {
@@ -258,38 +150,71 @@ static const struct wr_limit *find_limit(const struct weir_rules *rules, struct 
 	return NULL;
 }
 
-static void put_found(struct wr_text *out, const struct wr_limit *limit)
-{
-	const struct wr_node *domain = limit->node;
-
-	while (domain->depth)
-		domain = domain->parent;
-	PUT(out, "{\"domain\":");
-	wr_json_put_text(out, domain->key);
-	PUT(out, ",");
-	put_rule(out, limit->node, limit, true);
-	PUT(out, "}");
-}
-
-void wr_rules_json_one(struct weir_engine *engine, struct weir_str stat, struct wr_text *out)
+void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, struct weir_str stat)
 {
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 	const struct wr_limit *limit = find_limit(held->rules, stat);
 
-	if (limit)
-		put_found(out, limit);
-	else
-		PUT(out, "null");
+	if (limit) {
+		const struct wr_node *domain = limit->node;
+
+		while (domain->depth)
+			domain = domain->parent;
+		wr_json_object(json);
+		wr_json_member_string(json, "domain", domain->key);
+		write_limit(json, limit->node, limit, true);
+		wr_json_end_object(json);
+	} else {
+		wr_json_null(json);
+	}
 	wr_generation_release(engine, held, shard);
 }
 
-void wr_rules_json(struct weir_engine *engine, struct wr_text *out)
+/* ---- as the reference prints them ---- */
+
+/* domain.key_value.key */
+static void write_full_key(struct wr_buf *out, const struct wr_node *node)
 {
-	write_held(engine, out, write_rules);
+	const struct wr_node *path[WR_DEPTH_MAX + 1];
+	size_t count = 0;
+
+	for (; node->depth; node = node->parent)
+		path[count++] = node;
+	wr_buf_add_str(out, node->key);
+	while (count-- > 0) {
+		wr_buf_add_char(out, '.');
+		wr_buf_add_str(out, path[count]->key);
+		if (path[count]->value.len) {
+			wr_buf_add_char(out, '_');
+			wr_buf_add_str(out, path[count]->value);
+		}
+	}
 }
 
-void wr_rules_rlconfig(struct weir_engine *engine, struct wr_text *out)
+static void write_config_line(struct wr_buf *out, const struct wr_node *node,
+			      const struct wr_limit *limit)
 {
-	write_held(engine, out, write_rlconfig);
+	struct weir_str unit = unit_name(limit);
+
+	write_full_key(out, node);
+	wr_buf_add_str(out, WR_STR(": unit="));
+	for (size_t i = 0; i < unit.len; i++)
+		wr_buf_add_char(out, (char)(unit.ptr[i] - ('a' - 'A')));
+	wr_buf_printf(out, " requests_per_unit=%u, shadow_mode: %s, quota_mode: %s\n",
+		      limit->limit.limit, node->flags & WR_SHADOW ? "true" : "false",
+		      node->flags & WR_QUOTA ? "true" : "false");
+}
+
+void wr_admin_write_rlconfig(struct wr_buf *out, struct weir_engine *engine)
+{
+	unsigned shard = wr_limiter_shard_mine();
+	struct wr_generation *held = wr_generation_hold(engine, shard);
+
+	for (const struct wr_node *d = held->rules ? held->rules->first_domain : NULL; d;
+	     d = d->more->next)
+		for (const struct wr_node *n = next_node(d); n; n = next_node(n))
+			for (unsigned i = 0; i < n->limit_count; i++)
+				write_config_line(out, n, &n->limits[i]);
+	wr_generation_release(engine, held, shard);
 }

@@ -1,24 +1,29 @@
-/* The rules in force: as JSON for the admin API, and as the reference prints them at /rlconfig. */
+/* The rules in force: as JSON for the admin API, and as the reference prints them at /rlconfig.
+ * Called from worker threads by rules.c and rule_json.c. */
 #ifndef WR_SERVE_ADMIN_RULES_JSON_H
 #define WR_SERVE_ADMIN_RULES_JSON_H
 
 #include <weir/engine.h>
 
-#include "limiter/text.h"
+#include "base/json_write.h"
 
-/* Every limit with its descriptor, words and place; generation, hash, last error. */
-void wr_rules_json(struct weir_engine *engine, struct wr_text *out);
+/* Writes an object: every limit with its descriptor, words, file and line; generation, hash and the
+ * last error. */
+void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine);
 
-/* The limit that statistics call so, or null. As above, and its domain; an entry of its descriptor
- * whose value is the client's has "open": true. */
-void wr_rules_json_one(struct weir_engine *engine, struct weir_str stat, struct wr_text *out);
+/* Writes the limit with this name in the statistics, or null. It has its domain too, and
+ * "open": true in an entry of its descriptor whose value comes from the client. */
+void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine,
+			 struct weir_str stat);
 
-/* The rule files of this path as they are on disk now, and all that is wrong with them:
- * "files":[{"name":…,"text":…,"cut":false}],"diagnostics":[…]. Reads and loads them: not for a
- * loop. */
-int wr_rules_text_json(struct weir_engine *engine, const char *path, struct wr_text *out);
+/* Writes the members "files", "left_out" and "diagnostics": the rule files at this path as they
+ * are on disk now, and their errors. Reads and loads the files, so a loop must not call it.
+ * Returns 0 or WEIR_EMEMORY. */
+int wr_admin_json_rules_text(struct wr_json_out *json, struct weir_engine *engine,
+			     const char *path);
 
-/* A line each: domain.key_value.key: unit=MINUTE requests_per_unit=20, shadow_mode: false, … */
-void wr_rules_rlconfig(struct weir_engine *engine, struct wr_text *out);
+/* Writes one line for each limit:
+ * domain.key_value.key: unit=MINUTE requests_per_unit=20, shadow_mode: false, … */
+void wr_admin_write_rlconfig(struct wr_buf *out, struct weir_engine *engine);
 
 #endif

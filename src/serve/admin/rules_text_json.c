@@ -1,25 +1,24 @@
-/* Rule files as they are on disk, with what is wrong with them. */
+/* GET /v1/rules/text: the rule files as they are on disk, and their errors. Called by rules.c. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "limiter/engine.h"
-#include "wire/json.h"
 #include "serve/admin/rules_json.h"
+#include "wire/json.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
 #define FILES_MAX 100u
-#define FILE_BYTES ((size_t)1 << 20) /* of a file that are shown */
-#define ALL_BYTES ((size_t)8 << 20)
+#define FILE_BYTES ((size_t)1 << 20) /* shown of each file */
+#define ALL_BYTES ((size_t)8 << 20)  /* shown of all files */
 
-struct names {
+struct file_names {
 	char *items[FILES_MAX];
 	size_t count, left_out;
 };
 
-/* ---- which files ---- */
+/* ---- the names of the files ---- */
 
-static void add_name(struct names *names, const char *name)
+static void add_name(struct file_names *names, const char *name)
 {
 	if (!name || !name[0])
 		return;
@@ -32,21 +31,21 @@ static void add_name(struct names *names, const char *name)
 		names->count++;
 }
 
-static void add_rules(struct names *names, const struct weir_rules *rules)
+static void add_rules(struct file_names *names, const struct weir_rules *rules)
 {
 	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n; n = wr_node_next(n))
 		add_name(names, n->more->file);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* ---- what is in them ---- */
+/* ---- their texts ---- */
 
-/* Like the loader: not blocking, for somebody may have put a FIFO there. */
-static size_t read_text(const char *name, char *text, size_t cap)
+/* Opens the file without blocking, as the loader does, in case it is a FIFO. */
+static size_t read_file(const char *name, char *text, size_t cap)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	size_t len = 0;
@@ -62,60 +61,57 @@ static size_t read_text(const char *name, char *text, size_t cap)
 	return len;
 }
 
-static void put_file(struct wr_text *out, const char *name, char *text, size_t *room)
+static void write_file(struct wr_json_out *json, const char *name, char *text, size_t *room)
 {
 	size_t cap = *room < FILE_BYTES ? *room : FILE_BYTES;
-	size_t len = read_text(name, text, cap + 1);
+	size_t len = read_file(name, text, cap + 1);
 	bool cut = len > cap;
 
 	if (cut)
 		len = cap;
 	*room -= len;
-	PUT(out, "{\"name\":");
-	wr_json_put_bytes(out, wr_str(name));
-	PUT(out, ",\"text\":");
-	wr_json_put_bytes(out, (struct weir_str){text, len});
-	wr_text_put(out, cut ? WR_STR(",\"cut\":true}") : WR_STR(",\"cut\":false}"));
+	wr_json_object(json);
+	wr_json_member_bytes(json, "name", wr_str(name));
+	wr_json_member_bytes(json, "text", (struct weir_str){text, len});
+	wr_json_member_bool(json, "cut", cut);
+	wr_json_end_object(json);
 }
 
-static void put_diagnostics(struct wr_text *out, const struct weir_errors *errors)
+static void write_diagnostics(struct wr_json_out *json, const struct weir_errors *errors)
 {
 	json_t *list = wr_json_diagnostics(errors);
 	char *text = json_dumps(list, JSON_COMPACT);
 
-	PUT(out, ",\"diagnostics\":");
-	wr_text_put(out, wr_str(text ? text : "[]"));
+	wr_json_key(json, "diagnostics");
+	wr_json_raw(json, wr_str(text ? text : "[]"));
 	free(text);
 	json_decref(list);
 }
 
-static int put_all(struct wr_text *out, struct names *names, const struct weir_errors *errors)
+static int write_files(struct wr_json_out *json, struct file_names *names)
 {
 	char *text = malloc(FILE_BYTES + 1);
 	size_t room = ALL_BYTES;
 
 	if (!text)
 		return WEIR_EMEMORY;
-	qsort(names->items, names->count, sizeof *names->items, compare);
-	PUT(out, "\"files\":[");
-	for (size_t i = 0; i < names->count; i++) {
-		if (i)
-			wr_text_char(out, ',');
-		put_file(out, names->items[i], text, &room);
-	}
-	PUT(out, "],\"left_out\":");
-	wr_text_number(out, names->left_out);
-	put_diagnostics(out, errors);
+	qsort(names->items, names->count, sizeof *names->items, compare_names);
+	wr_json_key(json, "files");
+	wr_json_array(json);
+	for (size_t i = 0; i < names->count; i++)
+		write_file(json, names->items[i], text, &room);
+	wr_json_end_array(json);
+	wr_json_member_uint(json, "left_out", names->left_out);
 	free(text);
 	return 0;
 }
 
-int wr_rules_text_json(struct weir_engine *engine, const char *path, struct wr_text *out)
+int wr_admin_json_rules_text(struct wr_json_out *json, struct weir_engine *engine, const char *path)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
-	struct names names = {.count = 0};
+	struct file_names names = {.count = 0};
 	struct weir_rules *fresh = NULL;
 	int rc;
 
@@ -124,7 +120,9 @@ int wr_rules_text_json(struct weir_engine *engine, const char *path, struct wr_t
 	for (size_t i = 0; i < errors.count; i++)
 		add_name(&names, errors.items[i].file);
 	wr_generation_release(engine, held, shard);
-	rc = put_all(out, &names, &errors);
+	rc = write_files(json, &names);
+	if (rc == 0)
+		write_diagnostics(json, &errors);
 	for (size_t i = 0; i < names.count; i++)
 		free(names.items[i]);
 	weir_rules_free(fresh);

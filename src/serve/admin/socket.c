@@ -1,19 +1,15 @@
-/* The Unix socket of the admin API, for weir's own commands: root and the service's user, whom the
- * kernel names, need no token there. */
+/* The Unix socket of the admin API, for weir's own commands. The kernel reports the user of a
+ * client: root and the service's user need no token. Called when the service opens its ports. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 #include "table/paths.h"
 
-static bool is_word(const struct wr_text_list *list, const char *word)
-{
-	return list->count == 1 && strcmp(list->items[0], word) == 0;
-}
-
-/* Beside the table, where commands look for it by the table's name. */
+/* The default socket is beside the table: commands find it by the name of the table. */
 static int find_path(const struct wr_settings *settings, char path[WR_TABLE_PATHS_ADMIN],
 		     struct weir_error *error)
 {
@@ -39,17 +35,19 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 				&service->listeners, error);
 }
 
-/* One that was asked for has to be there. The usual one may be another service's on the same table,
- * or the path too long for a socket: then commands need --admin. */
+/* The default socket may fail: another service with the same table may have it, or its path may be
+ * too long for a socket. Commands then need --admin. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;
 	struct weir_error why = {0};
 	char path[WR_TABLE_PATHS_ADMIN];
 
+	wr_assert(service->loop_count);
 	if (settings->admin_socket && strcmp(settings->admin_socket, "off") != 0)
 		return open_at(service, settings->admin_socket, error);
-	if (settings->admin_socket || is_word(&settings->admin, "off"))
+	if (settings->admin_socket ||
+	    (settings->admin.count == 1 && strcmp(settings->admin.items[0], "off") == 0))
 		return 0;
 	if (find_path(settings, path, &why) < 0 || open_at(service, path, &why) < 0)
 		wr_log(WR_LOG_INFO, "no admin socket: %s", why.text);

@@ -1,4 +1,5 @@
-/* How the service is doing. */
+/* GET /v1/status, POST /v1/reload, and the members about table and rules that other responses have
+ * too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,144 +11,138 @@
 #include "serve/admin/store.h"
 #include "serve/service.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-
-struct view {
-	struct wr_service *service;
-	struct weir_engine_info engine;
-	struct weir_info table;
-	struct wr_central_info *store; /* NULL: there is none */
-	bool serving;
-	size_t pauses;
-};
-
-static void put_listeners(struct wr_text *out, const struct wr_service *service)
+void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t hash)
 {
-	bool more = false;
+	char text[20];
 
-	PUT(out, "\"listeners\":[");
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+	wr_json_member_string(json, name, wr_str(text));
+}
+
+static void write_listeners(struct wr_json_out *json, const struct wr_service *service)
+{
+	wr_json_key(json, "listeners");
+	wr_json_array(json);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next) {
-		if (more)
-			wr_text_char(out, ',');
-		more = true;
-		PUT(out, "{\"name\":");
-		wr_json_put_text(out, wr_str(l->name));
-		PUT(out, ",\"address\":");
-		wr_json_put_text(out, wr_str(l->text));
-		wr_text_put(out, l->tls ? WR_STR(",\"tls\":true}") : WR_STR(",\"tls\":false}"));
+		wr_json_object(json);
+		wr_json_member_string(json, "name", wr_str(l->name));
+		wr_json_member_string(json, "address", wr_str(l->text));
+		wr_json_member_bool(json, "tls", l->tls);
+		wr_json_end_object(json);
 	}
-	PUT(out, "]");
+	wr_json_end_array(json);
 }
 
-static void put_table(struct wr_text *out, const struct weir_info *table)
+static void write_table(struct wr_json_out *json, const struct weir_info *table)
 {
-	PUT(out, "\"table\":{\"path\":");
-	wr_json_put_text(out, wr_str(table->path));
-	wr_json_put_number(out, "memory_bytes", table->memory_bytes);
-	wr_json_put_number(out, "room_for_keys", table->cells);
-	wr_json_put_number(out, "keys", table->keys);
-	wr_json_put_number(out, "keys_refused", table->keys_refused);
-	wr_json_put_number(out, "evicted", table->evicted);
-	wr_json_put_number(out, "evicted_refused", table->evicted_refused);
-	PUT(out, "}");
+	wr_json_key(json, "table");
+	wr_json_object(json);
+	wr_json_member_string(json, "path", wr_str(table->path));
+	wr_json_member_uint(json, "memory_bytes", table->memory_bytes);
+	wr_json_member_uint(json, "room_for_keys", table->cells);
+	wr_json_member_uint(json, "keys", table->keys);
+	wr_json_member_uint(json, "keys_refused", table->keys_refused);
+	wr_json_member_uint(json, "evicted", table->evicted);
+	wr_json_member_uint(json, "evicted_refused", table->evicted_refused);
+	wr_json_end_object(json);
 }
 
-static void put_rules(struct wr_text *out, const struct weir_engine_info *info)
+static void write_rules(struct wr_json_out *json, struct weir_engine *engine)
 {
-	char hash[20];
+	struct weir_engine_info info = {.size = sizeof info};
 
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
-	PUT(out, "\"rules\":{\"hash\":");
-	wr_json_put_text(out, wr_str(hash));
-	wr_json_put_number(out, "generation", info->generation);
-	wr_json_put_number(out, "loads_good", info->loads_good);
-	wr_json_put_number(out, "loads_failed", info->loads_failed);
-	PUT(out, ",\"loaded_at\":");
-	wr_json_put_seconds(out, info->loaded_ns);
-	PUT(out, ",\"error\":");
-	wr_json_put_text_or_null(out, info->failed_ns ? wr_str(info->error) : WR_STR(""));
-	PUT(out, "}");
-}
-
-static void put_status(struct wr_text *out, const struct view *view)
-{
-	PUT(out, "{\"version\":");
-	wr_json_put_text(out, wr_str(weir_version()));
-	wr_json_put_number(out, "pid", (uint64_t)getpid());
-	wr_text_put(out, view->serving ? WR_STR(",\"health\":\"serving\",")
-				       : WR_STR(",\"health\":\"not_serving\","));
-	put_listeners(out, view->service);
-	wr_json_put_number(out, "loops", view->service->loop_count);
-	wr_json_put_number(out, "connections",
-			   __atomic_load_n(&view->service->quota.used, __ATOMIC_RELAXED));
-	wr_json_put_number(out, "pauses", view->pauses);
-	PUT(out, ",");
-	put_table(out, &view->table);
-	PUT(out, ",");
-	put_rules(out, &view->engine);
-	PUT(out, ",\"store\":");
-	wr_admin_put_store(out, view->service->redis, view->store);
-	PUT(out, "}\n");
+	weir_engine_info(engine, &info);
+	wr_json_key(json, "rules");
+	wr_json_object(json);
+	wr_admin_json_hash(json, "hash", info.hash);
+	wr_json_member_uint(json, "generation", info.generation);
+	wr_json_member_uint(json, "loads_good", info.loads_good);
+	wr_json_member_uint(json, "loads_failed", info.loads_failed);
+	wr_json_member_seconds(json, "loaded_at", info.loaded_ns);
+	wr_json_member_string_or_null(json, "error",
+				      info.failed_ns ? wr_str(info.error) : WR_STR(""));
+	wr_json_end_object(json);
 }
 
 static int count_pause(void *context, struct weir_str rule)
 {
 	(void)rule;
-	(*(size_t *)context)++;
+	(*(uint64_t *)context)++;
 	return 0;
 }
 
-int wr_admin_put_health(struct wr_text *out, const struct wr_admin_work *work)
+static void write_pauses(struct wr_json_out *json, struct weir_engine *engine)
 {
-	struct weir_engine_info engine = {.size = sizeof engine};
+	uint64_t pauses = 0;
+
+	weir_control_paused(engine, count_pause, &pauses);
+	wr_json_member_uint(json, "pauses", pauses);
+}
+
+int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *work)
+{
 	struct weir_info table;
-	size_t pauses = 0;
 	int rc = wr_service_table_info(work->service, work->core, work->now_ns, &table);
 
 	if (rc < 0)
 		return rc;
-	weir_engine_info(work->core->engine, &engine);
-	weir_control_paused(work->core->engine, count_pause, &pauses);
-	put_table(out, &table);
-	PUT(out, ",");
-	put_rules(out, &engine);
-	wr_json_put_number(out, "pauses", pauses);
+	write_table(json, &table);
+	write_rules(json, work->core->engine);
+	write_pauses(json, work->core->engine);
 	return 0;
 }
 
-static int write_status(struct wr_text *out, const struct wr_admin_work *work)
+static int write_status(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	struct view view = {.service = work->service,
-			    .engine = {.size = sizeof view.engine},
-			    .serving = wr_service_health(work->service) == WR_HEALTH_SERVING};
-	int rc;
+	struct wr_service *service = work->service;
+	struct wr_central_info *store = NULL;
+	struct wr_json_out json;
+	struct weir_info table;
+	int rc = wr_service_table_info(service, work->core, work->now_ns, &table);
 
-	weir_engine_info(work->core->engine, &view.engine);
-	rc = wr_service_table_info(work->service, work->core, work->now_ns, &view.table);
 	if (rc < 0)
 		return rc;
-	weir_control_paused(work->core->engine, count_pause, &view.pauses);
-	if (work->service->redis)
-		view.store = wr_redis_info(work->service->redis);
-	put_status(out, &view);
-	free(view.store);
+	if (service->redis)
+		store = wr_redis_info(service->redis);
+	wr_json_begin(&json, out);
+	wr_json_object(&json);
+	wr_json_member_string(&json, "version", wr_str(weir_version()));
+	wr_json_member_uint(&json, "pid", (uint64_t)getpid());
+	wr_json_member_string(&json, "health",
+			      wr_service_health(service) == WR_HEALTH_SERVING
+				      ? WR_STR("serving")
+				      : WR_STR("not_serving"));
+	write_listeners(&json, service);
+	wr_json_member_uint(&json, "loops", service->loop_count);
+	wr_json_member_uint(&json, "connections",
+			    __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
+	write_pauses(&json, work->core->engine);
+	write_table(&json, &table);
+	write_rules(&json, work->core->engine);
+	wr_json_key(&json, "store");
+	wr_admin_json_store(&json, service->redis, store);
+	wr_json_end_object(&json);
+	wr_buf_add_char(out, '\n');
+	free(store);
 	return 0;
 }
 
 void wr_admin_status(struct wr_http_request *request)
 {
-	wr_admin_reply_later(request, "application/json", write_status, 0);
+	wr_admin_reply_later(request, "application/json", write_status, 0, NULL);
 }
 
-static void write_asked(struct wr_text *out, void *context)
+static void write_reload(struct wr_json_out *json, void *context)
 {
 	(void)context;
-	PUT(out, "{\"reload\":\"asked for; GET /v1/status tells what came of it\"}\n");
+	wr_json_object(json);
+	wr_json_member_string(json, "reload", WR_STR("started; GET /v1/status shows the result"));
+	wr_json_end_object(json);
 }
 
 void wr_admin_reload(struct wr_http_request *request)
 {
 	wr_service_reload(wr_loop_service(request->server->loop));
 	wr_admin_log(request, 0, "reload");
-	wr_admin_reply(request, 202, "application/json", write_asked, NULL);
+	wr_admin_reply(request, 202, write_reload, NULL);
 }

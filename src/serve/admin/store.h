@@ -2,11 +2,11 @@
 #ifndef WR_SERVE_ADMIN_STORE_H
 #define WR_SERVE_ADMIN_STORE_H
 
+#include "base/json_write.h"
 #include "serve/fleet/redis.h"
-#include "wire/json.h"
 
-/* An object, or null if there is none; `info` is what wr_redis_info told. */
-void wr_admin_put_store(struct wr_text *out, const struct wr_redis *redis,
-			const struct wr_central_info *info);
+/* Writes an object, or null if there is no central store. `info` is from wr_redis_info(). */
+void wr_admin_json_store(struct wr_json_out *json, const struct wr_redis *redis,
+			 const struct wr_central_info *info);
 
 #endif

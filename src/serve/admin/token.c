@@ -1,6 +1,7 @@
+/* The tokens of the admin API: those of --admin-token-file, and the one that is generated at start.
+ * Called by admin.c and when the service starts. */
 #include "serve/admin/admin.h"
 
-#include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
@@ -9,15 +10,15 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define TOKENS_MAX 64
 #define TOKEN_BYTES_MIN 16
 #define LINE_BYTES 512
 #define NAME_BYTES 64
-#define DIGEST_BYTES                                                                               \
-	32 /* SHA-256: all of one length, so that comparing tells nothing of theirs                \
-	    */
+/* SHA-256. Digests are compared, so that the time does not depend on the length of a token. */
+#define DIGEST_BYTES 32
 
 struct token {
 	char name[NAME_BYTES];
@@ -36,7 +37,7 @@ static int digest_of(struct weir_str text, uint8_t digest[DIGEST_BYTES])
 	return EVP_Digest(text.ptr, text.len, digest, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
 }
 
-/* TOKEN or NAME:TOKEN. */
+/* Reads TOKEN or NAME:TOKEN. */
 static int read_line(struct wr_tokens *tokens, struct weir_str line, unsigned number,
 		     struct weir_error *error)
 {
@@ -49,8 +50,8 @@ static int read_line(struct wr_tokens *tokens, struct weir_str line, unsigned nu
 				TOKENS_MAX);
 	if (text.len < TOKEN_BYTES_MIN)
 		return wr_error(error, WEIR_EINVAL,
-				"%s:%u: a token has at least %d characters; openssl rand -hex 24 "
-				"makes one",
+				"%s:%u: a token needs at least %d characters; generate one with "
+				"openssl rand -hex 24",
 				tokens->path, number, TOKEN_BYTES_MIN);
 	if (colon < line.len)
 		snprintf(token->name, sizeof token->name, "%.*s", (int)colon, line.ptr);
@@ -81,11 +82,11 @@ static int read_file(struct wr_tokens *tokens, FILE *file, struct weir_error *er
 	}
 	OPENSSL_cleanse(line, sizeof line);
 	if (rc == 0 && tokens->count == 0)
-		rc = wr_error(error, WEIR_EINVAL, "%s has no token in it", tokens->path);
+		rc = wr_error(error, WEIR_EINVAL, "%s has no tokens", tokens->path);
 	return rc;
 }
 
-static int load(struct wr_tokens *tokens, struct weir_error *error)
+static int load_tokens(struct wr_tokens *tokens, struct weir_error *error)
 {
 	FILE *file = fopen(tokens->path, "re");
 	struct stat info;
@@ -95,7 +96,7 @@ static int load(struct wr_tokens *tokens, struct weir_error *error)
 		return wr_error_errno(error, WEIR_ESYS, "cannot read the tokens in %s",
 				      tokens->path);
 	if (fstat(fileno(file), &info) != 0) {
-		rc = wr_error_errno(error, WEIR_ESYS, "cannot look at %s", tokens->path);
+		rc = wr_error_errno(error, WEIR_ESYS, "cannot read the mode of %s", tokens->path);
 		fclose(file);
 		return rc;
 	}
@@ -103,7 +104,8 @@ static int load(struct wr_tokens *tokens, struct weir_error *error)
 	if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) {
 		fclose(file);
 		return wr_error(error, WEIR_EACCESS,
-				"%s can be read by everybody or written by others; chmod 640 it",
+				"%s is readable for all users or writable for other users; run "
+				"chmod 640 on it",
 				tokens->path);
 	}
 	rc = read_file(tokens, file, error);
@@ -120,7 +122,7 @@ int wr_tokens_open(const char *path, struct wr_tokens **tokens, struct weir_erro
 	if (!made)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	made->path = path;
-	rc = load(made, error);
+	rc = load_tokens(made, error);
 	if (rc < 0)
 		wr_tokens_free(made);
 	else
@@ -135,11 +137,11 @@ void wr_tokens_free(struct wr_tokens *tokens)
 	free(tokens);
 }
 
-/* A file that cannot be read any more, or has an error in it, leaves the tokens as they were. An
- * error is told once, and read again when the file changes; a file that could not be read (no
- * descriptor was left, say) is tried again with the next question, so that a token that was taken
- * out of it does not stay good. */
-static void refresh(struct wr_tokens *tokens)
+/* Reads the file again if it has changed. If that fails, the tokens stay as they are. A file with
+ * an error in it is reported once, and read again when it changes. A file that could not be read,
+ * for want of descriptors for example, is read again with the next request, so that a token that
+ * was removed from it does not stay valid. */
+static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;
 	struct weir_error error;
@@ -153,17 +155,17 @@ static void refresh(struct wr_tokens *tokens)
 	if (rc < 0) {
 		if (rc != WEIR_ESYS && rc != WEIR_EMEMORY)
 			tokens->changed = info.st_mtim;
-		wr_log(WR_LOG_ERROR, "admin: the tokens stay as they were: %s", error.text);
+		wr_log(WR_LOG_ERROR, "admin: tokens not updated: %s", error.text);
 		return;
 	}
-	assert(fresh);
+	wr_assert(fresh);
 	*tokens = *fresh;
 	wr_tokens_free(fresh);
 	wr_log(WR_LOG_INFO, "admin: %zu tokens read from %s", tokens->count, tokens->path);
 }
 
-/* The digest of a token in "Bearer TOKEN". */
-static int shown_digest(struct weir_str authorization, uint8_t digest[DIGEST_BYTES])
+/* Computes the digest of the token in "Bearer TOKEN". Returns 0 or -1. */
+static int digest_authorization(struct weir_str authorization, uint8_t digest[DIGEST_BYTES])
 {
 	static const struct weir_str scheme = {"bearer ", 7};
 
@@ -178,8 +180,9 @@ const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorizati
 	const char *found = NULL;
 	uint8_t digest[DIGEST_BYTES];
 
-	refresh(tokens);
-	if (shown_digest(authorization, digest) != 0)
+	wr_assert(tokens);
+	refresh_tokens(tokens);
+	if (digest_authorization(authorization, digest) != 0)
 		return NULL;
 	for (size_t i = 0; i < tokens->count; i++)
 		if (CRYPTO_memcmp(digest, tokens->items[i].digest, DIGEST_BYTES) == 0)
@@ -187,11 +190,11 @@ const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorizati
 	return found;
 }
 
-/* ---- the token of this start ---- */
+/* ---- the generated token ---- */
 
 static char start_token[WR_ADMIN_START_TOKEN];
 
-static void make_token(void)
+static void make_start_token(void)
 {
 	uint8_t bytes[(WR_ADMIN_START_TOKEN - 1) / 2];
 
@@ -213,11 +216,11 @@ int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_er
 
 	if (!wants_start_token(settings))
 		return 0;
-	pthread_once(&once, make_token);
+	pthread_once(&once, make_start_token);
 	return start_token[0] ? 0
 			      : wr_error(error, WEIR_ESYS,
-					 "the system gives no random bytes for an admin token; "
-					 "name a file with --admin-token-file");
+					 "the system has no random bytes for an admin token; "
+					 "use --admin-token-file");
 }
 
 const char *wr_admin_start_token(const struct wr_settings *settings)
@@ -225,10 +228,11 @@ const char *wr_admin_start_token(const struct wr_settings *settings)
 	return wants_start_token(settings) && start_token[0] ? start_token : NULL;
 }
 
-bool wr_token_shown(const char *token, struct weir_str authorization)
+bool wr_admin_token_matches(const char *token, struct weir_str authorization)
 {
 	uint8_t wanted[DIGEST_BYTES], digest[DIGEST_BYTES];
 
-	return shown_digest(authorization, digest) == 0 && digest_of(wr_str(token), wanted) == 0 &&
+	return digest_authorization(authorization, digest) == 0 &&
+	       digest_of(wr_str(token), wanted) == 0 &&
 	       CRYPTO_memcmp(digest, wanted, DIGEST_BYTES) == 0;
 }

@@ -1,22 +1,21 @@
-/* What the dashboard looks at: all rules, one of them, the fleet. Once, or as events. */
+/* /v1/overview, /v1/rule and /v1/fleet, for the dashboard: once, or as events. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "serve/admin/admin.h"
-#include "serve/service.h"
 #include "serve/admin/watch_json.h"
+#include "serve/service.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-#define ROWS_USUAL 50
+#define ROWS_DEFAULT 50
 
-/* ---- reading what is asked for ---- */
+/* ---- the query ---- */
 
 static int bad_argument(struct wr_problem *problem, const char *name, const char *should)
 {
-	return wr_problem(problem, WR_BAD_VALUE, "?%s= is %s", name, should);
+	return wr_problem(problem, WR_BAD_VALUE, "?%s= has to be %s", name, should);
 }
 
-/* A number of the query, or `otherwise` where it is not said. */
+/* Reads a number of the query; *number stays as it is if the query does not have it. */
 static int read_number(const struct wr_http_request *request, const char *name, uint32_t most,
 		       uint32_t *number, struct wr_problem *problem)
 {
@@ -36,12 +35,12 @@ static int read_number(const struct wr_http_request *request, const char *name, 
 	return bad_argument(problem, name, should);
 }
 
-static int read_order(const struct wr_http_request *request, struct wr_watch_query *query,
+static int read_order(const struct wr_http_request *request, struct wr_admin_query *query,
 		      struct wr_problem *problem)
 {
 	static const char *const names[] = {
 #define ORDER_NAME(name, text) [name] = (text),
-		WR_WATCH_ORDERS(ORDER_NAME)
+		WR_ADMIN_ORDERS(ORDER_NAME)
 #undef ORDER_NAME
 	};
 	const char *text = wr_http_argument(request, "by");
@@ -50,13 +49,13 @@ static int read_order(const struct wr_http_request *request, struct wr_watch_que
 		return 0;
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(names[i], text) == 0) {
-			query->order = (enum wr_watch_order)i;
+			query->order = (enum wr_admin_order)i;
 			return 0;
 		}
 	return bad_argument(problem, "by", "busy, refused or name");
 }
 
-static int read_span(const struct wr_http_request *request, struct wr_watch_query *query,
+static int read_span(const struct wr_http_request *request, struct wr_admin_query *query,
 		     struct wr_problem *problem)
 {
 	const char *text = wr_http_argument(request, "span");
@@ -70,88 +69,86 @@ static int read_span(const struct wr_http_request *request, struct wr_watch_quer
 	return 0;
 }
 
-static int read_query(const struct wr_http_request *request, struct wr_watch_query *query,
+static int read_query(const struct wr_http_request *request, struct wr_admin_query *query,
 		      struct wr_problem *problem)
 {
 	const char *filter = wr_http_argument(request, "filter");
 
-	query->count = ROWS_USUAL;
+	query->count = ROWS_DEFAULT;
 	if (filter && strlen(filter) >= sizeof query->filter)
-		return bad_argument(problem, "filter", "a part of a name, up to 63 bytes");
+		return bad_argument(problem, "filter", "a part of a name, at most 63 bytes");
 	snprintf(query->filter, sizeof query->filter, "%s", filter ? filter : "");
-	return read_number(request, "slot", UINT32_MAX, &query->slot, problem) != 0 ||
-			       read_number(request, "first", UINT32_MAX, &query->first, problem) !=
-				       0 ||
-			       read_number(request, "count", WR_WATCH_ROWS_MAX, &query->count,
-					   problem) != 0 ||
-			       read_order(request, query, problem) != 0 ||
-			       read_span(request, query, problem) != 0
-		       ? -1
-		       : 0;
+	if (read_number(request, "slot", UINT32_MAX, &query->slot, problem) != 0 ||
+	    read_number(request, "first", UINT32_MAX, &query->first, problem) != 0 ||
+	    read_number(request, "count", WR_ADMIN_ROWS_MAX, &query->count, problem) != 0 ||
+	    read_order(request, query, problem) != 0 || read_span(request, query, problem) != 0)
+		return -1;
+	return 0;
 }
 
 /* ---- writing ---- */
 
-static struct wr_watch_view view_of(const struct wr_admin_work *work)
+static void begin_body(struct wr_json_out *json, struct wr_buf *out,
+		       const struct wr_admin_work *work, struct wr_admin_view *view)
 {
-	return (struct wr_watch_view){work->core->table, work->core->engine, work->now_ns};
+	*view = (struct wr_admin_view){work->core->table, work->core->engine, work->now_ns};
+	wr_json_begin(json, out);
+	wr_json_object(json);
+	wr_json_member_seconds(json, "now", work->now_ns);
 }
 
-static void put_now(struct wr_text *out, const struct wr_admin_work *work)
+static int write_overview(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	PUT(out, "{\"now\":");
-	wr_json_put_seconds(out, work->now_ns);
-	wr_text_char(out, ',');
-}
-
-static int write_overview(struct wr_text *out, const struct wr_admin_work *work)
-{
-	struct wr_watch_view view = view_of(work);
+	struct wr_admin_view view;
+	struct wr_json_out json;
 	int rc;
 
-	put_now(out, work);
-	PUT(out, "\"health\":{");
-	rc = wr_admin_put_health(out, work);
-	PUT(out, ",\"gauges\":");
-	wr_gauges_json(&view, out);
-	PUT(out, "},");
+	begin_body(&json, out, work, &view);
+	wr_json_key(&json, "health");
+	wr_json_object(&json);
+	rc = wr_admin_json_health(&json, work);
+	wr_admin_json_gauges(&json, &view);
+	wr_json_end_object(&json);
 	if (rc == 0)
-		rc = wr_overview_json(&view, work->context, out);
-	PUT(out, "}");
+		rc = wr_admin_json_overview(&json, &view, work->context);
+	wr_json_end_object(&json);
 	return rc;
 }
 
-static int write_rule(struct wr_text *out, const struct wr_admin_work *work)
+static int write_rule(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	struct wr_watch_view view = view_of(work);
+	struct wr_admin_view view;
+	struct wr_json_out json;
 	int rc;
 
-	put_now(out, work);
-	rc = wr_rule_json(&view, work->context, out);
-	PUT(out, "}");
+	begin_body(&json, out, work, &view);
+	rc = wr_admin_json_rule(&json, &view, work->context);
+	wr_json_end_object(&json);
 	return rc;
 }
 
-static int write_fleet(struct wr_text *out, const struct wr_admin_work *work)
+static int write_fleet(struct wr_buf *out, const struct wr_admin_work *work)
 {
-	struct wr_watch_view view = view_of(work);
+	struct wr_admin_view view;
+	struct wr_json_out json;
 	int rc;
 
-	put_now(out, work);
-	PUT(out, "\"health\":{");
-	rc = wr_admin_put_health(out, work);
-	PUT(out, "},");
+	begin_body(&json, out, work, &view);
+	wr_json_key(&json, "health");
+	wr_json_object(&json);
+	rc = wr_admin_json_health(&json, work);
+	wr_json_end_object(&json);
 	if (rc == 0)
-		rc = wr_fleet_json(&view, out);
-	PUT(out, "}");
+		rc = wr_admin_json_fleet(&json, &view);
+	wr_json_end_object(&json);
 	return rc;
 }
 
 /* ---- routes ---- */
 
-static void show(struct wr_http_request *request, wr_admin_work_fn write)
+static void reply_body(struct wr_http_request *request, wr_admin_work_fn write)
 {
-	struct wr_watch_query *query = calloc(1, sizeof *query);
+	struct wr_admin_query *query = calloc(1, sizeof *query);
 	struct wr_problem problem;
 
 	if (!query) {
@@ -162,21 +159,21 @@ static void show(struct wr_http_request *request, wr_admin_work_fn write)
 	} else if (wr_admin_wants_events(request)) {
 		wr_admin_live(request, write, query);
 	} else {
-		wr_admin_reply_with(request, "application/json", write, query);
+		wr_admin_reply_later(request, "application/json", write, 0, query);
 	}
 }
 
 void wr_admin_overview(struct wr_http_request *request)
 {
-	show(request, write_overview);
+	reply_body(request, write_overview);
 }
 
 void wr_admin_rule(struct wr_http_request *request)
 {
-	show(request, write_rule);
+	reply_body(request, write_rule);
 }
 
 void wr_admin_fleet(struct wr_http_request *request)
 {
-	show(request, write_fleet);
+	reply_body(request, write_fleet);
 }

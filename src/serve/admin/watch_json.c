@@ -1,133 +1,99 @@
+/* Pieces of JSON that overview_json.c, rule_json.c and fleet_json.c share. */
 #include "serve/admin/watch_json.h"
 
 #include <stddef.h>
-#include <stdio.h>
 
+#include "serve/admin/admin.h"
 #include "stats/words.h"
-#include "wire/json.h"
-
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-
-void wr_watch_put_number(struct wr_text *out, const char *name, uint64_t number)
-{
-	wr_json_put_text(out, wr_str(name));
-	wr_text_char(out, ':');
-	wr_text_number(out, number);
-}
-
-void wr_watch_put_milli(struct wr_text *out, const char *name, uint64_t milli)
-{
-	char text[48];
-
-	snprintf(text, sizeof text, "\"%s\":%llu.%03u", name, (unsigned long long)(milli / 1000),
-		 (unsigned)(milli % 1000));
-	wr_text_put(out, wr_str(text));
-}
 
 /* ---- history ---- */
 
-static void put_series(struct wr_text *out, const char *name, const struct weir_point *points,
-		       size_t count, size_t offset)
+static void write_series(struct wr_json_out *json, const char *name,
+			 const struct weir_point *points, size_t count, size_t offset)
 {
-	wr_text_char(out, ',');
-	wr_json_put_text(out, wr_str(name));
-	PUT(out, ":[");
+	wr_json_key(json, name);
+	wr_json_array(json);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t number;
 
-		if (i)
-			wr_text_char(out, ',');
 		memcpy(&number, (const char *)&points[i] + offset, sizeof number);
 		if (points[i].known)
-			wr_text_number(out, number);
+			wr_json_uint(json, number);
 		else
-			PUT(out, "null");
+			wr_json_null(json);
 	}
-	PUT(out, "]");
+	wr_json_end_array(json);
 }
 
-void wr_watch_put_history(struct wr_text *out, enum weir_span span, uint64_t end_s,
-			  const struct weir_point *points, size_t count)
+void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64_t end_s,
+			   const struct weir_point *points, size_t count)
 {
-	wr_watch_put_number(out, "span", span);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "end", end_s);
-	put_series(out, "admitted", points, count, offsetof(struct weir_point, admitted));
-	put_series(out, "refused", points, count, offsetof(struct weir_point, refused));
-	put_series(out, "shadowed", points, count, offsetof(struct weir_point, shadowed));
-	put_series(out, "delayed", points, count, offsetof(struct weir_point, delayed));
+	wr_json_key(json, "history");
+	wr_json_object(json);
+	wr_json_member_uint(json, "span", span);
+	wr_json_member_uint(json, "end", end_s);
+	write_series(json, "admitted", points, count, offsetof(struct weir_point, admitted));
+	write_series(json, "refused", points, count, offsetof(struct weir_point, refused));
+	write_series(json, "shadowed", points, count, offsetof(struct weir_point, shadowed));
+	write_series(json, "delayed", points, count, offsetof(struct weir_point, delayed));
+	wr_json_end_object(json);
 }
 
 /* ---- keys ---- */
 
-/* "exact": the text is the whole value, so a key can be looked up by it. */
-void wr_watch_put_key(struct wr_text *out, const struct weir_top_key *key)
+void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key)
 {
-	char hash[20];
-	bool same = true;
+	bool is_utf8 = true;
 
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)key->hash);
-	PUT(out, "{\"hash\":");
-	wr_json_put_text(out, wr_str(hash));
-	PUT(out, ",\"text\":");
+	wr_json_object(json);
+	wr_admin_json_hash(json, "hash", key->hash);
 	if (key->text_kind == WEIR_TOP_NO_TEXT)
-		PUT(out, "null");
+		wr_json_member_null(json, "text");
 	else
-		same = wr_json_put_bytes(out, (struct weir_str){key->text, key->text_len});
-	PUT(out, ",\"exact\":");
-	wr_text_put(out,
-		    same && key->text_kind == WEIR_TOP_WHOLE ? WR_STR("true") : WR_STR("false"));
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "count", key->count);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "over", key->over);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "noise", key->noise);
-	PUT(out, "}");
+		is_utf8 = wr_json_member_bytes(json, "text",
+					       (struct weir_str){key->text, key->text_len});
+	wr_json_member_bool(json, "exact", is_utf8 && key->text_kind == WEIR_TOP_WHOLE);
+	wr_json_member_uint(json, "count", key->count);
+	wr_json_member_uint(json, "over", key->over);
+	wr_json_member_uint(json, "noise", key->noise);
+	wr_json_end_object(json);
 }
 
-/* ---- a rule ---- */
+/* ---- rules ---- */
 
-static void put_limit(struct wr_text *out, const struct weir_stat *stat)
+static void write_limit(struct wr_json_out *json, const struct weir_stat *stat)
 {
 	struct wr_limit_view limit = wr_stat_limit(stat);
 	const char *algorithm = weir_algorithm_name((int)stat->algorithm);
 	char words[128];
 
-	PUT(out, ",\"algorithm\":");
-	wr_json_put_text_or_null(out, wr_str(algorithm ? algorithm : ""));
-	PUT(out, ",\"words\":");
+	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
 	if (stat->flags & WEIR_STAT_UNLIMITED)
-		PUT(out, "\"unlimited\"");
+		wr_json_member_string(json, "words", WR_STR("unlimited"));
 	else if (!algorithm)
-		PUT(out, "null");
+		wr_json_member_null(json, "words");
 	else
-		wr_json_put_text(out, wr_str(wr_limit_words(&limit, NULL, words, sizeof words)));
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "limit", stat->limit);
-	wr_text_char(out, ',');
-	wr_watch_put_number(out, "burst", stat->burst);
-	PUT(out, ",\"period\":");
-	wr_json_put_seconds(out, stat->period_ns);
+		wr_json_member_string(json, "words",
+				      wr_str(wr_limit_words(&limit, NULL, words, sizeof words)));
+	wr_json_member_uint(json, "limit", stat->limit);
+	wr_json_member_uint(json, "burst", stat->burst);
+	wr_json_member_seconds(json, "period", stat->period_ns);
 }
 
-void wr_watch_put_stat(struct wr_text *out, struct weir_table *table, const struct weir_stat *stat)
+void wr_admin_json_stat(struct wr_json_out *json, struct weir_table *table,
+			const struct weir_stat *stat)
 {
-	wr_watch_put_number(out, "slot", stat->slot);
-	PUT(out, ",\"rule\":");
-	wr_json_put_bytes(out, stat->rule);
-	put_limit(out, stat);
-	wr_json_put_flag(out, "watched", stat->flags & WEIR_STAT_HISTORY);
-	wr_json_put_flag(out, "shadow", stat->flags & WEIR_STAT_SHADOW);
-	wr_json_put_flag(out, "quota", stat->flags & WEIR_STAT_QUOTA);
-	wr_json_put_flag(out, "central", stat->flags & WEIR_STAT_CENTRAL);
-#define PUT_COUNT(field, what)                                                                     \
-	wr_text_char(out, ',');                                                                    \
-	wr_watch_put_number(out, #field, stat->field);
-	WEIR_STATS(PUT_COUNT)
-#undef PUT_COUNT
-	wr_text_char(out, ',');
-	wr_watch_put_milli(out, "per_second", wr_rate_now(table, stat).all_milli);
-	PUT(out, ",\"loaded_at\":");
-	wr_json_put_seconds(out, stat->loaded_ns);
+	wr_json_member_uint(json, "slot", stat->slot);
+	wr_json_member_bytes(json, "rule", stat->rule);
+	write_limit(json, stat);
+	wr_json_member_bool(json, "watched", stat->flags & WEIR_STAT_HISTORY);
+	wr_json_member_bool(json, "shadow", stat->flags & WEIR_STAT_SHADOW);
+	wr_json_member_bool(json, "quota", stat->flags & WEIR_STAT_QUOTA);
+	wr_json_member_bool(json, "central", stat->flags & WEIR_STAT_CENTRAL);
+#define WRITE_COUNT(field, what) wr_json_member_uint(json, #field, stat->field);
+	WEIR_STATS(WRITE_COUNT)
+#undef WRITE_COUNT
+	wr_json_key(json, "per_second");
+	wr_json_milli(json, wr_rate_now(table, stat).all_milli);
+	wr_json_member_seconds(json, "loaded_at", stat->loaded_ns);
 }

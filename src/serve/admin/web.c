@@ -1,4 +1,4 @@
-/* The dashboard: files that are part of the program, and what a page needs to ask and to change. */
+/* The dashboard: its files, which are part of the program, and GET /v1/session. */
 #include "serve/admin/web.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #define UI "/ui/"
 #define FRONT "index.html"
 
-/* Nothing is inline, nothing comes from elsewhere, nobody may frame it. */
+/* No inline scripts, no resources of other origins, no frames. */
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
 			     "'self'; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -32,8 +32,8 @@ static const struct wr_web_file *find_file(const char *name)
 	return NULL;
 }
 
-/* Whether a list of the request has this member; tags are quoted, so a part of one is none. */
-static bool names(const struct wr_http_request *request, const char *field, const char *member)
+/* Whether a header field has this member. ETags are quoted, so a part of one does not match. */
+static bool field_has(const struct wr_http_request *request, const char *field, const char *member)
 {
 	struct weir_str rest = wr_http_field(request, field);
 	size_t len = strlen(member);
@@ -49,21 +49,11 @@ static void add_header(struct wr_http_response *response, const char *name, cons
 	wr_http_header(response, wr_str(name), wr_str(value));
 }
 
-static void harden(struct wr_http_response *response)
-{
-	add_header(response, "Content-Security-Policy", policy);
-	add_header(response, "X-Frame-Options", "DENY");
-	add_header(response, "X-Content-Type-Options", "nosniff");
-	add_header(response, "Referrer-Policy", "no-referrer");
-	add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
-	add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
-}
-
 static void send_file(struct wr_http_request *request, const struct wr_web_file *file)
 {
-	bool packed = names(request, "Accept-Encoding", "gzip");
+	bool packed = field_has(request, "Accept-Encoding", "gzip");
 	const char *tag = packed ? file->packed_tag : file->tag;
-	bool known = names(request, "If-None-Match", tag);
+	bool known = field_has(request, "If-None-Match", tag);
 	const uint8_t *body = packed ? file->packed : file->plain;
 	size_t len = packed ? file->packed_len : file->plain_len;
 	struct wr_http_response *response = wr_http_response_static(
@@ -75,7 +65,12 @@ static void send_file(struct wr_http_request *request, const struct wr_web_file 
 		add_header(response, "Vary", "Accept-Encoding");
 		if (packed && !known)
 			add_header(response, "Content-Encoding", "gzip");
-		harden(response);
+		add_header(response, "Content-Security-Policy", policy);
+		add_header(response, "X-Frame-Options", "DENY");
+		add_header(response, "X-Content-Type-Options", "nosniff");
+		add_header(response, "Referrer-Policy", "no-referrer");
+		add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+		add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
 	}
 	wr_http_reply(request, known ? 304 : 200, response);
 }
@@ -98,11 +93,11 @@ void wr_admin_file(struct wr_http_request *request)
 	wr_http_reply_problem(request, &problem);
 }
 
-/* ---- what a page needs ---- */
+/* ---- the session ---- */
 
 static char page_token[WR_ADMIN_PAGE_TOKEN];
 
-static void make_token(void)
+static void make_page_token(void)
 {
 	uint8_t bytes[(WR_ADMIN_PAGE_TOKEN - 1) / 2];
 
@@ -116,25 +111,24 @@ const char *wr_admin_page_token(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, make_token);
+	pthread_once(&once, make_page_token);
 	return page_token[0] ? page_token : NULL;
 }
 
-static void write_session(struct wr_text *out, void *context)
+static void write_session(struct wr_json_out *json, void *context)
 {
 	const struct wr_admin *admin = context;
 	const char *token = wr_admin_page_token();
 
-	wr_text_put(out, WR_STR("{\"version\":"));
-	wr_json_put_text(out, wr_str(weir_version()));
-	wr_text_put(out, WR_STR(",\"page\":"));
-	wr_json_put_text_or_null(out, wr_str(token ? token : ""));
-	wr_text_put(out, WR_STR(",\"token\":"));
-	wr_json_put_text_or_null(out, wr_str(admin->token_name ? admin->token_name : ""));
-	wr_text_put(out, WR_STR("}\n"));
+	wr_json_object(json);
+	wr_json_member_string(json, "version", wr_str(weir_version()));
+	wr_json_member_string_or_null(json, "page", wr_str(token ? token : ""));
+	wr_json_member_string_or_null(json, "token",
+				      wr_str(admin->token_name ? admin->token_name : ""));
+	wr_json_end_object(json);
 }
 
 void wr_admin_session(struct wr_http_request *request)
 {
-	wr_admin_reply(request, 200, "application/json", write_session, request->server->context);
+	wr_admin_reply(request, 200, write_session, request->server->context);
 }

@@ -1,4 +1,4 @@
-/* The files of the dashboard, as cmake/web.cmake makes them of web/. */
+/* The files of the dashboard. cmake/web.cmake generates them from web/. */
 #ifndef WR_SERVE_ADMIN_WEB_H
 #define WR_SERVE_ADMIN_WEB_H
 
@@ -8,7 +8,7 @@
 struct wr_web_file {
 	const char *name; /* "views/rule.js", at /ui/views/rule.js */
 	const char *content_type;
-	const char *tag, *packed_tag; /* ETag of each form, quotes included */
+	const char *tag, *packed_tag; /* ETags of the two forms, with quotes */
 	const uint8_t *plain;
 	size_t plain_len;
 	const uint8_t *packed; /* gzip */

@@ -2,7 +2,6 @@
 #include "serve/decide/log_ring.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "net/log.h"
 #include "serve/open.h"
 
@@ -193,17 +193,10 @@ void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid)
 
 int wr_decision_log_start(struct wr_decision_log *log)
 {
-	sigset_t all, before;
-	int rc;
-
 	if (!log)
 		return 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	rc = pthread_create(&log->thread, NULL, wr_decision_writer, log);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	log->started = rc == 0;
-	return rc == 0 ? 0 : WEIR_ESYS;
+	log->started = wr_thread_start(&log->thread, "weir-log", wr_decision_writer, log) == 0;
+	return log->started ? 0 : WEIR_ESYS;
 }
 
 static void tell(struct wr_decision_log *log, unsigned *what)

@@ -1,5 +1,4 @@
-/* What an engine counted, as it stands in /metrics: exactly, and never in more series than allowed.
- */
+/* The metrics of an engine: exact values, and no more series than allowed. */
 #include "limiter/helper.h"
 
 #include <stdio.h>
@@ -20,39 +19,34 @@ static const char rules[] =
 	"algorithm: token_bucket}}\n"
 	"  - {key: free, rate_limit: {unlimited: true}}\n";
 
-static char *text;
-
-static int make_text(void **state)
-{
-	(void)state;
-	text = malloc(TEXT_BYTES);
-	return text ? 0 : -1;
-}
+static struct wr_buf out;
+static const char *text; /* the content of `out` */
 
 static int free_text(void **state)
 {
 	(void)state;
-	free(text);
+	wr_buf_free(&out);
 	return 0;
 }
 
 static const char *scrape(struct rig *rig, struct wr_metrics_choice *choice, bool open)
 {
-	struct wr_text out = {text, TEXT_BYTES - 1, 0};
 	struct wr_prom prom = {.out = &out, .open = open};
 	struct weir_info info = {.size = sizeof info};
 	struct wr_metrics_view view = {
 		.table = rig->table, .engine = rig->engine, .info = &info, .now_ns = rig->now_ns};
 
+	wr_buf_free(&out);
+	wr_buf_init(&out, TEXT_BYTES);
 	assert_int_equal(weir_info(rig->table, rig->now_ns, &info), 0);
 	assert_int_equal(wr_metrics_write(&prom, choice, &view), 0);
 	wr_prom_end(&prom);
-	assert_true(wr_text_fits(&out));
-	text[out.len] = '\0';
+	assert_false(wr_buf_failed(&out));
+	text = out.ptr;
 	return text;
 }
 
-/* The value behind a series, as it is written; -1: there is no such series. */
+/* Returns the value of a series, or -1 if there is no such series. */
 static double value_of(const char *series)
 {
 	size_t len = strlen(series);
@@ -149,9 +143,9 @@ static char *many_rules(int from, int to)
 	return yaml;
 }
 
-/* Of 60 rules 40 have series, the rest is summed up; which they are does not change when rules are
- * loaded that come before them, so that no counter goes back. */
-static void test_bounded(void **state)
+/* 40 of 60 rules have series, the others are summed up. The choice stays when rules are loaded that
+ * come before them, so that no counter decreases. */
+static void test_series_are_bounded(void **state)
 {
 	char *yaml = many_rules(0, 60), *more = many_rules(30, 90);
 	struct wr_metrics_choice choice;
@@ -188,7 +182,7 @@ static void test_bounded(void **state)
 	free(more);
 }
 
-/* Rules in force have series, those of earlier files only what room is left. */
+/* Rules in force have series. Rules of earlier files have some only if there is room. */
 static void test_in_force_first(void **state)
 {
 	char *yaml = many_rules(0, 30), *more = many_rules(30, 60);
@@ -237,7 +231,7 @@ static void test_domain_is_decoded(void **state)
 	rig_close(&rig);
 }
 
-/* One that lets bursts pass: the two that the window refuses, it would admit. */
+/* The candidate allows bursts: it would admit the two requests that the window refuses. */
 static void test_candidates(void **state)
 {
 	static const char yaml[] =
@@ -264,7 +258,7 @@ static void test_candidates(void **state)
 	assert_value("weir_candidate_decisions_total" CANDIDATE ",result=\"refused\"}", 0);
 	assert_value("weir_candidate_differences_total" CANDIDATE ",how=\"admits\"}", 2);
 	assert_value("weir_candidate_differences_total" CANDIDATE ",how=\"refuses\"}", 0);
-	/* A rule that has it no longer tells of it no longer. */
+	/* A candidate that was removed from its rule has no series. */
 	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(other), rig.now_ns + 1), 0);
 	scrape(&rig, &choice, false);
 	assert_int_equal(count_series("weir_candidate_decisions_total"), 0);
@@ -272,7 +266,7 @@ static void test_candidates(void **state)
 	rig_close(&rig);
 }
 
-/* Every gauge of statistics is told, once, in base units. */
+/* Each gauge of the statistics has one series, in base units. */
 static void test_gauges(void **state)
 {
 	struct wr_metrics_choice choice;
@@ -304,10 +298,10 @@ static void test_gauges(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counts),         cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_counts),         cmocka_unit_test(test_series_are_bounded),
 		cmocka_unit_test(test_in_force_first), cmocka_unit_test(test_domain_is_decoded),
 		cmocka_unit_test(test_candidates),     cmocka_unit_test(test_gauges),
 	};
 
-	return cmocka_run_group_tests(tests, make_text, free_text);
+	return cmocka_run_group_tests(tests, NULL, free_text);
 }

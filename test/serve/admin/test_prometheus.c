@@ -1,4 +1,4 @@
-/* Both text formats, byte by byte, and which of them a client wants. */
+/* Both text formats, byte by byte, and the choice of the format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,17 +17,18 @@ static const struct wr_prom_family build = {"weir_build", WR_PROM_INFO, "", "Ver
 static const struct wr_prom_family took = {"weir_took_seconds", WR_PROM_HISTOGRAM, "seconds",
 					   "Time."};
 
-/* All kinds of families, each with a sample or more. */
+/* Writes a family of each type, with one sample or more. */
 static const char *write_all(bool open)
 {
 	static const uint64_t bounds[] = {64, 1500000, 1000000000, 2500000000},
 			      counts[] = {1, 0, 5, 0, 2};
 	static char text[4096];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_buf out;
 	struct wr_prom prom = {.out = &out, .open = open};
 	struct wr_prom_label labels[] = {{"rule", WR_STR("a/b")}, {"result", WR_STR("admitted")}};
 	struct wr_prom_histogram histogram = {bounds, counts, 4, 3000000001};
 
+	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_prom_family(&prom, &decisions);
 	wr_prom_number(&prom, labels, 2, UINT64_MAX);
 	wr_prom_number(&prom, NULL, 0, 0);
@@ -40,8 +41,7 @@ static const char *write_all(bool open)
 	wr_prom_family(&prom, &took);
 	wr_prom_histogram(&prom, labels, 1, &histogram);
 	wr_prom_end(&prom);
-	assert_true(wr_text_fits(&out));
-	text[out.len] = '\0';
+	assert_false(wr_buf_failed(&out));
 	return text;
 }
 
@@ -73,7 +73,8 @@ static void test_text(void **state)
 			    "weir_took_seconds_count{rule=\"a/b\"} 8\n");
 }
 
-/* A family's name has no suffix, a unit has a line, and the text says where it ends. */
+/* In OpenMetrics the name of a family has no suffix, a unit has a line, and the text has an end
+ * mark. */
 static void test_open_metrics(void **state)
 {
 	const char *text = write_all(true);
@@ -111,20 +112,20 @@ static void test_labels_are_any_bytes(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[256], wanted[256];
-		struct wr_text out = {text, sizeof text - 1, 0};
+		struct wr_buf out;
 		struct wr_prom prom = {.out = &out};
 		struct wr_prom_label label = {"x", cases[i].value};
 
+		wr_buf_init_fixed(&out, text, sizeof text);
 		prom.family = &decisions;
 		wr_prom_number(&prom, &label, 1, 1);
-		text[out.len] = '\0';
 		snprintf(wanted, sizeof wanted, "weir_decisions_total{x=\"%s\"} 1\n",
 			 cases[i].written);
 		assert_string_equal(text, wanted);
 	}
 }
 
-static void test_which_format(void **state)
+static void test_choice_of_format(void **state)
 {
 	static const struct {
 		const char *accept;
@@ -159,7 +160,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_open_metrics),
 		cmocka_unit_test(test_labels_are_any_bytes),
-		cmocka_unit_test(test_which_format),
+		cmocka_unit_test(test_choice_of_format),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Files of tokens that can be opened but not looked at. */
+/* Token files for which fstat() fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 static bool broken;
 
-/* What it leaves in *info would pass for a file that is nobody else's. */
+/* On failure *info is all zero, which looks like a file without rights for other users. */
 static int fstat_or_fail(int fd, struct stat *info)
 {
 	memset(info, 0, sizeof *info);
@@ -36,7 +36,7 @@ static int fstat_or_fail(int fd, struct stat *info)
 
 static char path[] = "/tmp/weir-test-token-XXXXXX";
 
-/* `second` is its time, so that each file is newer than the one before. */
+/* Sets the time of the file to `second`, so that each file is newer than the one before. */
 static void write_token(const char *token, time_t second)
 {
 	struct timespec times[2] = {{.tv_sec = second}, {.tv_sec = second}};
@@ -70,11 +70,11 @@ static bool knows(struct wr_tokens *tokens, const char *token)
 	return wr_tokens_find(tokens, wr_str(field)) != NULL;
 }
 
-static void no_tokens_from_a_file_that_cannot_be_looked_at(void **state)
+static void a_file_without_a_readable_mode_is_refused(void **state)
 {
 	struct wr_tokens *tokens = (struct wr_tokens *)1;
 	struct weir_error error = {0};
-	char said[128];
+	char expected[128];
 
 	(void)state;
 	write_token(FIRST, 1000);
@@ -83,13 +83,14 @@ static void no_tokens_from_a_file_that_cannot_be_looked_at(void **state)
 	broken = false;
 	assert_null(tokens);
 	wr_tokens_free(tokens);
-	snprintf(said, sizeof said, "cannot look at %s: %s", path, strerror(EOVERFLOW));
-	assert_string_equal(error.text, said);
+	snprintf(expected, sizeof expected, "cannot read the mode of %s: %s", path,
+		 strerror(EOVERFLOW));
+	assert_string_equal(error.text, expected);
 }
 
-/* The tokens stay as they were, and the file is read as soon as it can be: a token that was taken
- * out of it is not good until the next change. */
-static void a_change_that_could_not_be_read_is_read_later(void **state)
+/* The tokens stay as they are while the changed file cannot be read. The file is read as soon as
+ * that is possible, without another change, so that a removed token becomes invalid. */
+static void a_failed_refresh_is_retried(void **state)
 {
 	struct wr_tokens *tokens = NULL;
 	struct weir_error error;
@@ -113,8 +114,8 @@ static void a_change_that_could_not_be_read_is_read_later(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_tokens_from_a_file_that_cannot_be_looked_at),
-		cmocka_unit_test(a_change_that_could_not_be_read_is_read_later),
+		cmocka_unit_test(a_file_without_a_readable_mode_is_refused),
+		cmocka_unit_test(a_failed_refresh_is_retried),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

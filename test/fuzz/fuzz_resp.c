@@ -17,6 +17,7 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/commands_defer.h"
 #include "wire/resp/wait.h"
+#include "../wire/resp/decider.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,7 +57,7 @@ struct asked {
 struct side {
 	struct wr_resp_host host; /* first: a host is of a side */
 	struct weir_table *table;
-	struct weir_engine *engine, *central;
+	struct weir_engine *engine, *fleet;
 	uint8_t how;
 	struct asked asked[WAITS_MAX];
 	size_t waiting, questions;
@@ -93,20 +94,15 @@ static struct weir_rules *load_rules(void)
 
 static const uint8_t secret_bytes[WEIR_SECRET_BYTES] = "the fleet's";
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+static struct wr_resp_wait *begin(struct wr_resp_host *host)
 {
-	struct wr_resp_wait *wait = calloc(1, sizeof *wait);
-
 	(void)host;
-	if (with_ask)
-		wait->ask = malloc(weir_ask_size());
-	return wait;
+	return calloc(1, sizeof(struct wr_resp_wait));
 }
 
 static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
-	free(wait->ask);
 	free(wait);
 }
 
@@ -137,6 +133,14 @@ static size_t write_answer(const struct side *side, const void *question, size_t
 	return head.bytes;
 }
 
+static void deliver(struct wr_resp_wait *wait, const void *bytes, size_t len)
+{
+	if (wait->ask)
+		decider_answered(wait, bytes, len, NOW_NS);
+	else
+		wr_resp_heard(wait, bytes, len, NOW_NS);
+}
+
 static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
 		 size_t len, uint64_t now_ns)
 {
@@ -144,11 +148,12 @@ static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const voi
 	struct asked *asked = &side->asked[side->waiting];
 
 	require(side->waiting < WAITS_MAX);
+	(void)now_ns;
 	asked->wait = wait;
 	asked->len = write_answer(side, question, len, asked->answer);
 	side->questions++;
 	if (side->how & AT_ONCE)
-		wr_resp_heard(wait, asked->answer, asked->len, now_ns);
+		deliver(wait, asked->answer, asked->len);
 	else
 		side->waiting++;
 }
@@ -159,29 +164,22 @@ static void take_out(struct side *side, size_t at)
 		(--side->waiting - at) * sizeof *side->asked);
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct side *side = (struct side *)host;
 	size_t at = 0;
 
-	(void)now_ns;
 	while (at < side->waiting && side->asked[at].wait != wait)
 		at++;
 	require(at < side->waiting);
 	take_out(side, at);
 }
 
-static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+static void send_message(struct wr_resp_host *host, const void *message, size_t len,
+			 uint64_t now_ns)
 {
 	(void)host, (void)now_ns;
 	require(len <= WEIR_QUESTION_MAX && message);
-}
-
-static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
-		 struct weir_error *error)
-{
-	(void)host, (void)now_ns, (void)error;
-	return (int)target->count;
 }
 
 static const uint8_t *secret(struct wr_resp_host *host)
@@ -190,7 +188,7 @@ static const uint8_t *secret(struct wr_resp_host *host)
 	return secret_bytes;
 }
 
-static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+static const struct wr_resp_central central = {begin, end, take, leave, send_message, secret};
 
 /* ---- a queue that answers at once ---- */
 
@@ -249,7 +247,7 @@ static void answer_one(struct side *side)
 	struct asked asked = side->asked[at];
 
 	take_out(side, at);
-	wr_resp_heard(asked.wait, asked.answer, asked.len, NOW_NS);
+	deliver(asked.wait, asked.answer, asked.len);
 }
 
 /* ---- sides ---- */
@@ -258,8 +256,9 @@ static void answer_one(struct side *side)
 static void make_table(struct side *side)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
-	struct weir_engine_opts central = {
-		.size = sizeof central, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret_bytes};
+	struct weir_engine_opts fleet_opts = {.size = sizeof fleet_opts,
+					      .flags = WEIR_ENGINE_CENTRAL,
+					      .fleet_secret = secret_bytes};
 	char name[64];
 
 	snprintf(name, sizeof name, "fuzz-resp-%d", (int)getpid());
@@ -267,7 +266,7 @@ static void make_table(struct side *side)
 	require(weir_open(&opts, &side->table, NULL) == 0);
 	weir_remove(name, opts.dir, NULL);
 	require(weir_engine_new(side->table, load_rules(), NULL, &side->engine) == 0);
-	require(weir_engine_new(side->table, load_rules(), &central, &side->central) == 0);
+	require(weir_engine_new(side->table, load_rules(), &fleet_opts, &side->fleet) == 0);
 	side->fresh = malloc(side->table->bytes);
 	require(side->fresh != NULL);
 	memcpy(side->fresh, side->table->base, side->table->bytes);
@@ -284,9 +283,10 @@ static void open_side(struct side *side, uint8_t how)
 	memset(&side->session, 0, sizeof side->session);
 	side->how = how;
 	side->waiting = side->questions = 0;
-	side->host.engine = how & STORE ? side->central : side->engine;
+	side->host.engine = how & STORE ? side->fleet : side->engine;
 	side->host.table = side->table;
-	side->host.store = how & STORE ? &store : NULL;
+	side->host.decider = &standin_decider;
+	side->host.central = how & STORE ? &central : NULL;
 	side->host.queue = how & UNIX_SOCKET ? &queue : NULL;
 	side->host.waits_max = how & FEW ? 2 : WAITS_MAX;
 	side->host.users = how & PASSWORDS ? &users : NULL;
@@ -438,8 +438,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		answer_all(&pieces);
 		compare();
 	}
-	wr_resp_session_end(&whole.session, NOW_NS);
-	wr_resp_session_end(&pieces.session, NOW_NS); /* perhaps with questions out */
-	require(pieces.waiting == 0);
+	wr_resp_session_end(&whole.session);
+	wr_resp_session_end(&pieces.session); /* perhaps with questions out */
+	require(pieces.waiting == 0 && decider_open == 0);
 	return 0;
 }

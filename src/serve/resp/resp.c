@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "serve/decide/log.h"
 #include "serve/loop.h"
 #include "serve/resp/store.h"
 #include "serve/service.h"
@@ -43,38 +42,19 @@ static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum
 	}
 }
 
-static void note_decision(struct wr_resp_host *host, const struct weir_ask *ask)
-{
-	const struct wr_resp_loop *own = (const struct wr_resp_loop *)host;
-
-	wr_decision_note(own->loop->decisions,
-			 &(struct wr_decision_view){.ask = ask,
-						    .now_ns = wr_loop_now_ns(own->loop),
-						    .via = "resp",
-						    .enforced = !host->shadow});
-}
-
-static uint64_t clock_ns(const struct wr_resp_host *host)
-{
-	return wr_loop_now_ns(((const struct wr_resp_loop *)host)->loop);
-}
-
 static struct wr_resp_loop *own_of(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
 
 	if (own)
 		return own;
-	own = aligned_alloc(_Alignof(struct wr_resp_loop), sizeof *own);
+	own = calloc(1, sizeof *own);
 	if (!own)
 		return NULL;
-	memset(own, 0, sizeof *own);
 	own->loop = loop;
 	own->host.users = shared.asked ? &shared.users : NULL;
 	own->host.link_key = shared.link_key.len ? &shared.link_key : NULL;
 	own->host.shadow = wr_loop_settings(loop)->shadow;
-	own->host.decided = loop->decisions ? note_decision : NULL;
-	own->host.clock_ns = clock_ns;
 	own->host.started_ns = shared.started_ns;
 	own->host.sum = sum_hosts;
 	wr_resp_store_begin(own);
@@ -161,7 +141,7 @@ static void tell_stream(struct wr_stream *stream, const struct wr_resp_talk *tal
 
 	wr_stream_busy(stream, session->stopped || session->waits);
 	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
-	if (session->host->store || session->host->queue)
+	if (session->host->central || session->host->queue)
 		wr_stream_pause(stream, session->stopped || session->ended);
 }
 
@@ -205,7 +185,7 @@ static void end_session(struct wr_stream *stream)
 
 	if (!talk->session.host)
 		return;
-	wr_resp_session_end(&talk->session, wr_loop_now_ns(wr_stream_loop(stream)));
+	wr_resp_session_end(&talk->session);
 	wr_resp_forget_talk(talk);
 }
 
@@ -216,7 +196,7 @@ static bool is_busy(struct wr_stream *stream)
 	const struct wr_resp_talk *talk = wr_stream_state(stream);
 	const struct wr_resp_wait *first = talk->session.waits;
 
-	return first && (!talk->session.linked || first->queued);
+	return first && (!talk->session.linked || first->source == WR_RESP_QUEUE);
 }
 
 const struct wr_protocol wr_resp_protocol = {
@@ -233,7 +213,7 @@ void wr_resp_go_on(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
 
-	if (own && (own->host.store || own->host.queue))
+	if (own && (own->host.central || own->host.queue))
 		wr_resp_store_go_on(own);
 }
 

@@ -1,24 +1,31 @@
+/* The commands of a loop's RESP sessions that wait: decisions by serve/decide, and questions that
+ * commands bring themselves. See store.h. */
 #include "serve/resp/store.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/loop.h"
+#include "serve/decide/pending.h"
 #include "serve/deliver/queue_host.h"
+#include "serve/loop.h"
 
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
 #define WAITS_MOST 1024u
-#define BEST_FOR_NS 10000000000u /* then a time that was good once is forgotten */
+#define BEST_FOR_NS 10000000000u /* the quickest answer counts for so long */
 #define SPARE_MAX 256u
-#define TURN 16 /* commands of a session before it is the next one's turn */
+#define TURN 16 /* commands a session may run before the next session in line */
 
-struct wr_resp_pending {
+/* A command that waits: for a decision, or for the answer to its own question. */
+struct wr_resp_task {
 	struct wr_resp_wait wait; /* first: a wait is one of these */
-	struct wr_central_ask ask;
-	struct wr_core_ref *ref; /* of the ask in `wait` */
+	union {
+		struct wr_pending decision;
+		struct wr_central_ask question;
+	};
 	uint64_t asked_mono_ns;
-	struct wr_resp_pending *next;
+	struct wr_resp_task *next; /* spare */
 };
 
 static struct wr_resp_loop *own_of(struct wr_resp_host *host)
@@ -26,14 +33,14 @@ static struct wr_resp_loop *own_of(struct wr_resp_host *host)
 	return (struct wr_resp_loop *)host;
 }
 
-static struct wr_resp_pending *pending_of(struct wr_resp_wait *wait)
+static struct wr_resp_task *task_of(struct wr_resp_wait *wait)
 {
-	return (struct wr_resp_pending *)wait;
+	return (struct wr_resp_task *)wait;
 }
 
 /* ---- lists of sessions ---- */
 
-static void append(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
+static void append_talk(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
 {
 	struct wr_resp_talks *talks = &own->lists[list];
 	struct wr_resp_place *place = &talk->places[list];
@@ -46,7 +53,7 @@ static void append(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_r
 	talks->last = &place->next;
 }
 
-static void take_out(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
+static void remove_talk(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
 {
 	struct wr_resp_place *place = &talk->places[list];
 
@@ -60,12 +67,12 @@ static void take_out(struct wr_resp_loop *own, enum wr_resp_list list, struct wr
 	*place = (struct wr_resp_place){0};
 }
 
-static struct wr_resp_talk *take_first(struct wr_resp_loop *own, enum wr_resp_list list)
+static struct wr_resp_talk *take_first_talk(struct wr_resp_loop *own, enum wr_resp_list list)
 {
 	struct wr_resp_talk *talk = own->lists[list].first;
 
 	if (talk)
-		take_out(own, list, talk);
+		remove_talk(own, list, talk);
 	return talk;
 }
 
@@ -73,24 +80,24 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 {
 	struct wr_resp_loop *own = own_of(talk->session.host);
 
-	take_out(own, WR_RESP_READY, talk);
-	take_out(own, WR_RESP_LINE, talk);
+	remove_talk(own, WR_RESP_READY, talk);
+	remove_talk(own, WR_RESP_LINE, talk);
 	own->host.line = own->lists[WR_RESP_LINE].first != NULL;
 }
 
-/* Who has to stop because enough wait stands in line, also if commands of his own are among them:
- * he would always be the first to take their places. */
+/* A session that has to stop because too many commands wait stands in line, even if some of those
+ * commands are its own: otherwise it would always be the first to use a free place. */
 void wr_resp_note_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
 	struct wr_resp_loop *own = own_of(host);
 
-	if (!host->store || !talk->session.stopped ||
+	if (!host->central || !talk->session.stopped ||
 	    (host->waits < host->waits_max && !host->line))
 		return;
 	own->was_full = true;
 	host->line = true;
-	append(own, WR_RESP_LINE, talk);
+	append_talk(own, WR_RESP_LINE, talk);
 }
 
 void wr_resp_store_go_on(struct wr_resp_loop *own)
@@ -98,9 +105,9 @@ void wr_resp_store_go_on(struct wr_resp_loop *own)
 	struct wr_resp_host *host = &own->host;
 	struct wr_resp_talk *talk;
 
-	while ((talk = take_first(own, WR_RESP_READY)))
+	while ((talk = take_first_talk(own, WR_RESP_READY)))
 		wr_resp_feed(talk);
-	while (host->waits < host->waits_max && (talk = take_first(own, WR_RESP_LINE))) {
+	while (host->waits < host->waits_max && (talk = take_first_talk(own, WR_RESP_LINE))) {
 		host->line = own->lists[WR_RESP_LINE].first != NULL;
 		talk->session.turn = TURN;
 		wr_resp_feed(talk);
@@ -110,14 +117,15 @@ void wr_resp_store_go_on(struct wr_resp_loop *own)
 
 void wr_resp_ready(struct wr_resp_session *session)
 {
-	append(own_of(session->host), WR_RESP_READY, (struct wr_resp_talk *)session);
+	append_talk(own_of(session->host), WR_RESP_READY, (struct wr_resp_talk *)session);
 }
 
 /* ---- how many may wait ----
  *
- * Commands of pipelines wait here rather than in Redis, where a queue would bring all of them near
- * the timeout: one more is let out with each answer as long as answers are hardly later than they
- * were at best, and a quarter fewer once they are. */
+ * Commands of a pipeline wait here and not in Redis: a queue in Redis would bring all of them near
+ * the timeout. waits_max grows by one with each answer that takes at most an eighth of the timeout
+ * longer than the quickest answer of late. It shrinks by a quarter when an answer takes longer by
+ * more than two eighths. */
 
 static void note_best(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
@@ -127,7 +135,7 @@ static void note_best(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_n
 	own->best_mono_ns = now_ns;
 }
 
-static void adapt(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
+static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
 	uint64_t slack_ns = own->loop->redis->redis->settings->timeout_ns / 8;
 	struct wr_resp_host *host = &own->host;
@@ -137,7 +145,7 @@ static void adapt(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 		if (own->was_full && host->waits_max < WAITS_MOST)
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
-		   now_ns - own->cut_mono_ns > took_ns) { /* once for all that were out together */
+		   now_ns - own->cut_mono_ns > took_ns) { /* once for all in flight */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;
@@ -146,100 +154,100 @@ static void adapt(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 	}
 }
 
-/* ---- what sessions need of the store ---- */
+/* ---- tasks ---- */
 
-static struct wr_resp_pending *take_pending(struct wr_resp_loop *own)
+static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 {
-	struct wr_resp_pending *pending = own->spare;
+	struct wr_resp_task *task = own->spare;
 
-	if (!pending)
-		return malloc(sizeof *pending);
-	own->spare = pending->next;
-	own->spare_count--;
-	return pending;
+	if (task) {
+		own->spare = task->next;
+		own->spare_count--;
+	} else {
+		task = malloc(sizeof *task);
+	}
+	if (task)
+		task->wait = (struct wr_resp_wait){0};
+	return task;
 }
 
-static void give_pending(struct wr_resp_loop *own, struct wr_resp_pending *pending)
+static void give_task(struct wr_resp_loop *own, struct wr_resp_task *task)
 {
 	if (own->spare_count == SPARE_MAX) {
-		free(pending);
+		free(task);
 		return;
 	}
-	pending->next = own->spare;
-	own->spare = pending;
+	task->next = own->spare;
+	own->spare = task;
 	own->spare_count++;
 }
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+/* Called when the answer has been delivered to the task's session; `ready` is that function's
+ * result. An answer that comes while the session runs did not come from Redis: its time does not
+ * count. */
+static void note_answer(struct wr_resp_task *task, bool ready)
 {
-	struct wr_resp_loop *own = own_of(host);
-	struct wr_resp_pending *pending = take_pending(own);
-
-	if (!pending)
-		return NULL;
-	memset(pending, 0, sizeof *pending);
-	if (!with_ask)
-		return &pending->wait;
-	pending->wait.ask = wr_ask_memory_take(&own->loop->waiting);
-	if (!pending->wait.ask) {
-		give_pending(own, pending);
-		return NULL;
-	}
-	pending->ref = wr_core_ref_take(&own->loop->refs);
-	return &pending->wait;
-}
-
-static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
-{
-	struct wr_resp_loop *own = own_of(host);
-	struct wr_resp_pending *pending = pending_of(wait);
-
-	if (pending->ref) {
-		wr_ask_memory_give(&own->loop->waiting, wait->ask);
-		wr_core_ref_drop(&own->loop->refs, pending->ref);
-	}
-	give_pending(own, pending);
-}
-
-static void on_answer(struct wr_central_ask *ask, const void *answer, size_t len)
-{
-	struct wr_resp_pending *pending =
-		(struct wr_resp_pending *)((char *)ask - offsetof(struct wr_resp_pending, ask));
-	struct wr_resp_session *session = pending->wait.session;
+	struct wr_resp_session *session = task->wait.session;
 	struct wr_resp_loop *own = own_of(session->host);
 
-	own->host.engine = wr_loop_engine(own->loop);
-	own->host.table = wr_loop_table(own->loop);
-	if (!session->inside) { /* asked for a while ago */
+	if (!session->inside) {
 		uint64_t now_ns = wr_loop_mono_ns(own->loop);
 
-		wr_redis_note_rtt(own->loop, now_ns - pending->asked_mono_ns);
-		adapt(own, now_ns - pending->asked_mono_ns, now_ns);
+		adapt_waits_max(own, now_ns - task->asked_mono_ns, now_ns);
 	}
-	if (wr_resp_heard(&pending->wait, answer, len, wr_loop_now_ns(own->loop)))
+	if (ready)
 		wr_resp_ready(session);
 }
 
-static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
-		 size_t len, uint64_t now_ns)
-{
-	struct wr_resp_pending *pending = pending_of(wait);
-	struct wr_loop *loop = own_of(host)->loop;
+/* ---- decisions ---- */
 
-	pending->asked_mono_ns = wr_loop_mono_ns(loop);
-	pending->ask.done = on_answer;
-	wr_redis_take(loop, &pending->ask, question, len, now_ns);
+static void on_decided(struct wr_pending *decision, int verdict)
+{
+	struct wr_resp_task *task =
+		(struct wr_resp_task *)((char *)decision - offsetof(struct wr_resp_task, decision));
+
+	note_answer(task, wr_resp_decided(&task->wait, verdict));
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
+			  struct wr_resp_wait **wait)
 {
-	(void)now_ns;
-	wr_redis_leave(own_of(host)->loop, &pending_of(wait)->ask);
+	struct wr_resp_loop *own = own_of(host);
+	struct wr_resp_task *task = take_task(own);
+	int rc = task ? wr_pending_init(&task->decision, own->loop, domain) : WEIR_EMEMORY;
+
+	if (rc < 0) {
+		if (task)
+			give_task(own, task);
+		return rc;
+	}
+	task->decision.done = on_decided;
+	task->decision.tell_delay = true;
+	task->decision.via = "resp";
+	task->wait.ask = task->decision.ask;
+	*wait = &task->wait;
+	return 0;
 }
 
-static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+static void decide(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
 {
-	wr_redis_tell(own_of(host)->loop, message, len, now_ns);
+	struct wr_resp_task *task = task_of(wait);
+
+	wr_pending_decide_at(&task->decision, now_ns);
+	if (!wait->heard)
+		task->asked_mono_ns = wr_loop_mono_ns(own_of(host)->loop);
+}
+
+static void cancel_decision(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	wr_pending_cancel(&task_of(wait)->decision);
+}
+
+static void end_decision(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	wr_pending_end(&task_of(wait)->decision);
+	give_task(own_of(host), task_of(wait));
 }
 
 static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
@@ -250,12 +258,67 @@ static int reset(struct wr_resp_host *host, const struct weir_target *target, ui
 	return wr_order_run(own_of(host)->loop, &order, now_ns, error);
 }
 
-static const uint8_t *secret(struct wr_resp_host *host)
+static const struct wr_resp_decider decider = {begin_decision, decide, cancel_decision,
+					       end_decision, reset};
+
+/* ---- questions that commands bring themselves ---- */
+
+static struct wr_resp_wait *begin_question(struct wr_resp_host *host)
+{
+	struct wr_resp_task *task = take_task(own_of(host));
+
+	if (!task)
+		return NULL;
+	task->question = (struct wr_central_ask){0};
+	return &task->wait;
+}
+
+static void end_question(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	give_task(own_of(host), task_of(wait));
+}
+
+static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
+{
+	struct wr_resp_task *task =
+		(struct wr_resp_task *)((char *)question - offsetof(struct wr_resp_task, question));
+	struct wr_resp_loop *own = own_of(task->wait.session->host);
+
+	own->host.engine = wr_loop_engine(own->loop);
+	own->host.table = wr_loop_table(own->loop);
+	wr_redis_note_rtt(own->loop, wr_loop_mono_ns(own->loop) - task->asked_mono_ns);
+	note_answer(task, wr_resp_heard(&task->wait, answer, len, wr_loop_now_ns(own->loop)));
+}
+
+static void ask_question(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
+			 size_t len, uint64_t now_ns)
+{
+	struct wr_resp_task *task = task_of(wait);
+	struct wr_loop *loop = own_of(host)->loop;
+
+	task->asked_mono_ns = wr_loop_mono_ns(loop);
+	task->question.done = on_answer;
+	wr_redis_take(loop, &task->question, question, len, now_ns);
+}
+
+static void leave_question(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	wr_redis_leave(own_of(host)->loop, &task_of(wait)->question);
+}
+
+static void send_message(struct wr_resp_host *host, const void *message, size_t len,
+			 uint64_t now_ns)
+{
+	wr_redis_tell(own_of(host)->loop, message, len, now_ns);
+}
+
+static const uint8_t *fleet_secret(struct wr_resp_host *host)
 {
 	return wr_redis_secret(host->engine);
 }
 
-static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+static const struct wr_resp_central central = {begin_question, end_question, ask_question,
+					       leave_question, send_message, fleet_secret};
 
 /* ---- beginning and end ---- */
 
@@ -264,8 +327,9 @@ void wr_resp_store_begin(struct wr_resp_loop *own)
 	for (int i = 0; i < WR_RESP_LISTS; i++)
 		own->lists[i].last = &own->lists[i].first;
 	own->host.waits_max = WAITS_FIRST;
+	own->host.decider = &decider;
 	if (own->loop->redis)
-		own->host.store = &store;
+		own->host.central = &central;
 	if (own->loop->queue)
 		own->host.queue = &wr_queue_resp;
 }
@@ -273,9 +337,9 @@ void wr_resp_store_begin(struct wr_resp_loop *own)
 void wr_resp_store_end(struct wr_resp_loop *own)
 {
 	while (own->spare) {
-		struct wr_resp_pending *pending = own->spare;
+		struct wr_resp_task *task = own->spare;
 
-		own->spare = pending->next;
-		free(pending);
+		own->spare = task->next;
+		free(task);
 	}
 }

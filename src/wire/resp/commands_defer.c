@@ -178,7 +178,7 @@ static void refuse(struct wr_resp_out *out, const char *reason, const char *sent
 
 /* ---- waiting for the queue ---- */
 
-static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
 	const struct wr_defer_answer *said = answer;
 
@@ -199,7 +199,7 @@ static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uin
 	wait->deferred.json_len = said->json.len;
 }
 
-static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	if (wait->deferred.reason) {
 		refuse(out, wait->deferred.reason, wait->deferred.sentence);
@@ -215,17 +215,15 @@ static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
 	}
 }
 
-static void end(struct wr_resp_wait *wait, bool told, uint64_t now_ns)
+static void free_answer(struct wr_resp_wait *wait)
 {
-	(void)told;
-	(void)now_ns;
 	free(wait->deferred.json);
 }
 
-static const struct wr_resp_wait_kind defer_kind = {heard, tell, end};
+static const struct wr_resp_wait_kind defer_kind = {copy_answer, write_answer, free_answer};
 
 /* NULL: the client has been told why not. */
-static struct wr_resp_wait *begin(const struct wr_resp_call *call)
+static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
 {
 	const struct wr_resp_queue *queue = call->host->queue;
 	struct wr_resp_wait *wait = NULL;
@@ -239,10 +237,7 @@ static struct wr_resp_wait *begin(const struct wr_resp_call *call)
 		refuse(call->out, "busy", NULL);
 		return NULL;
 	}
-	wait->kind = &defer_kind;
-	wait->session = call->session;
-	wait->protocol = call->session->protocol;
-	wait->queued = true;
+	wr_resp_wait_init(wait, call->session, WR_RESP_QUEUE, &defer_kind);
 	return wait;
 }
 
@@ -256,20 +251,20 @@ void wr_command_defer(const struct wr_resp_call *call)
 		refuse(call->out, "bad", wrong);
 		return;
 	}
-	wait = begin(call);
+	wait = begin_job(call);
 	if (!wait)
 		return;
-	wr_resp_wait_queue(wait);
 	call->host->queue->defer(call->host, wait, &request, call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }
 
 void wr_command_ticket(const struct wr_resp_call *call)
 {
-	struct wr_resp_wait *wait = begin(call);
+	struct wr_resp_wait *wait = begin_job(call);
 
 	if (!wait)
 		return;
 	wait->deferred.asked = true;
-	wr_resp_wait_queue(wait);
 	call->host->queue->ticket(call->host, wait, call->argv[1], call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }

@@ -112,8 +112,8 @@ static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 
 /* ---- answers ---- */
 
-static void put(struct wr_resp_out *out, int64_t first, const struct wr_throttle_answer *answer,
-		int64_t fourth, int64_t fifth)
+static void write_numbers(struct wr_resp_out *out, int64_t first,
+			  const struct wr_throttle_answer *answer, int64_t fourth, int64_t fifth)
 {
 	uint8_t *at;
 
@@ -129,8 +129,8 @@ static void put(struct wr_resp_out *out, int64_t first, const struct wr_throttle
 
 /* redis-cell: limited, limit, remaining, retry after, reset after.
  * throttlecrab: allowed, limit, remaining, reset after, retry after, which is 0 when allowed. */
-static void answer(struct wr_resp_host *host, const struct dialect *dialect,
-		   struct wr_throttle_answer *answer, struct wr_resp_out *out)
+static void write_reply(struct wr_resp_host *host, const struct dialect *dialect,
+			struct wr_throttle_answer *answer, struct wr_resp_out *out)
 {
 	if (__builtin_expect(answer->limited, 0)) {
 		wr_resp_count(&host->tally.limited);
@@ -140,10 +140,10 @@ static void answer(struct wr_resp_host *host, const struct dialect *dialect,
 		}
 	}
 	if (dialect == &cell)
-		put(out, answer->limited, answer, answer->retry_s, answer->reset_s);
+		write_numbers(out, answer->limited, answer, answer->retry_s, answer->reset_s);
 	else
-		put(out, !answer->limited, answer, answer->reset_s,
-		    answer->limited ? answer->retry_s : 0);
+		write_numbers(out, !answer->limited, answer, answer->reset_s,
+			      answer->limited ? answer->retry_s : 0);
 }
 
 /* ---- with a central store ---- */
@@ -158,11 +158,11 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 	size_t len;
 
 	wr_throttle(host->table, &share, request->key, request->quantity, now_ns, said);
-	if (said->limited || request->quantity <= 0 || !host->store->secret(host))
+	if (said->limited || request->quantity <= 0 || !host->central->secret(host))
 		return;
 	len = wr_throttle_message(WR_QUESTION_REPORT, limit, request, request->quantity, now_ns,
 				  report);
-	host->store->tell(host, report, len, now_ns);
+	host->central->send(host, report, len, now_ns);
 }
 
 /* What was admitted there counts here too, for the time when the store is away. */
@@ -187,7 +187,7 @@ static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
 		      now_ns);
 }
 
-static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
+static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
 {
 	struct wr_resp_host *host = wait->session->host;
 	const struct wr_throttle_request *request = &wait->throttle.request;
@@ -202,18 +202,19 @@ static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint6
 	heed(host, limit, request, &wait->throttle.answer, now_ns);
 }
 
-static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
-	answer(wait->session->host, wait->throttle.crab ? &crab : &cell, &wait->throttle.answer,
-	       out);
+	write_reply(wait->session->host, wait->throttle.crab ? &crab : &cell,
+		    &wait->throttle.answer, out);
 }
 
-static const struct wr_resp_wait_kind throttle_kind = {hear, tell, NULL};
+static const struct wr_resp_wait_kind throttle_kind = {read_answer, write_answer, NULL};
 
-/* What is given back goes first, and then how it stands is asked for. */
-static void ask_store(const struct wr_resp_call *call, struct wr_resp_wait *wait,
-		      const struct weir_limit *limit)
+/* Units given back are sent first; then a question of cost 0 reads the counter. */
+static void ask_central(const struct wr_resp_call *call, struct wr_resp_wait *wait,
+			const struct weir_limit *limit)
 {
+	const struct wr_resp_central *central = call->host->central;
 	const struct wr_throttle_request *request = &wait->throttle.request;
 	uint8_t message[WR_THROTTLE_MESSAGE];
 	int64_t cost = request->quantity;
@@ -222,32 +223,33 @@ static void ask_store(const struct wr_resp_call *call, struct wr_resp_wait *wait
 	if (cost < 0) {
 		len = wr_throttle_message(WR_QUESTION_RETURN, limit, request, cost, call->now_ns,
 					  message);
-		call->host->store->tell(call->host, message, len, call->now_ns);
+		central->send(call->host, message, len, call->now_ns);
 		cost = 0;
 	}
 	len = wr_throttle_message(WR_QUESTION_TAKE, limit, request, cost, call->now_ns, message);
-	wr_resp_wait_ask(wait, message, len, call->now_ns);
+	central->ask(call->host, wait, message, len, call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }
 
-static void decide_there(const struct wr_resp_call *call, const struct dialect *dialect,
-			 const struct weir_limit *limit)
+static void decide_centrally(const struct wr_resp_call *call, const struct dialect *dialect,
+			     const struct weir_limit *limit)
 {
 	struct wr_throttle_request request = call->ready->throttle;
-	const uint8_t *secret = call->host->store->secret(call->host);
+	const uint8_t *secret = call->host->central->secret(call->host);
+	struct wr_resp_wait *wait = secret ? call->host->central->begin(call->host) : NULL;
 	struct wr_throttle_answer said;
-	struct wr_resp_wait *wait;
 
 	if (secret)
 		wr_throttle_fleet_key(secret, call->argv[1], request.fleet_key);
-	wait = secret ? wr_resp_wait_begin(call->session, &throttle_kind, false) : NULL;
 	if (!wait) {
 		decide_share(call->host, limit, &request, call->now_ns, &said);
-		answer(call->host, dialect, &said, call->out);
+		write_reply(call->host, dialect, &said, call->out);
 		return;
 	}
+	wr_resp_wait_init(wait, call->session, WR_RESP_CENTRAL, &throttle_kind);
 	wait->throttle.request = request;
 	wait->throttle.crab = dialect == &crab;
-	ask_store(call, wait, limit);
+	ask_central(call, wait, limit);
 }
 
 /* ---- the commands ---- */
@@ -264,12 +266,12 @@ static void decide(const struct wr_resp_call *call, const struct dialect *dialec
 		wr_reply_error(call->out, WR_RESP_NO_REFUNDS);
 		return;
 	}
-	if (call->host->store) {
-		decide_there(call, dialect, limit);
+	if (call->host->central) {
+		decide_centrally(call, dialect, limit);
 		return;
 	}
 	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns, &said);
-	answer(call->host, dialect, &said, call->out);
+	write_reply(call->host, dialect, &said, call->out);
 }
 
 void wr_command_cl_throttle(const struct wr_resp_call *call)

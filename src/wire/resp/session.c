@@ -55,9 +55,9 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 	wr_resp_count(&host->tally.accepted);
 }
 
-void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns)
+void wr_resp_session_end(struct wr_resp_session *session)
 {
-	wr_resp_waits_end(session, now_ns);
+	wr_resp_waits_end(session);
 	wr_resp_multi_end(session);
 	set_capacity(session, 0);
 	session->held_len = 0;
@@ -123,7 +123,7 @@ static void execute(struct wr_resp_session *session, const struct wr_resp_ready 
 	if (__builtin_expect(to == &kept, 0))
 		wr_resp_waits_close(&kept);
 	if (__builtin_expect(session->waits != NULL, 0))
-		wr_resp_waits_tell(session, now_ns, out);
+		wr_resp_waits_flush(session, out);
 }
 
 /* Whether another command may be run: there is room for its reply, and not too many wait for the
@@ -318,7 +318,7 @@ void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
 	session->inside = true;
-	wr_resp_waits_tell(session, now_ns, out);
+	wr_resp_waits_flush(session, out);
 	if (!session->ended)
 		take_input(session, data, len, now_ns, budget, out);
 	session->inside = false;

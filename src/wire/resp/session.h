@@ -24,7 +24,8 @@
 #define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
 #define WR_RESP_LARGE_HELD_MAX (WR_RESP_LARGE_BYTES_MAX + 65536u) /* … of a large command */
 #define WR_RESP_LARGE_ALL_MAX                                                                      \
-	(128u << 20) /* memory of large commands, of all sessions of a host                        \
+	(128u                                                                                      \
+	 << 20) /* memory of large commands, of all sessions of a host                        \
 		      */
 
 #define WR_RESP_MULTI_BYTES_MAX (1u << 20) /* commands between MULTI and EXEC, of a session */
@@ -32,8 +33,9 @@
 #define WR_RESP_REDIS_VERSION "7.0.0"      /* the version that clients may rely on */
 
 struct wr_resp_entry;
+struct wr_resp_central;
+struct wr_resp_decider;
 struct wr_resp_queue;
-struct wr_resp_store;
 struct wr_resp_wait;
 
 /* Numbers for INFO that are not of one loop. Each is written by one thread. */
@@ -73,17 +75,14 @@ struct wr_resp_host {
 	struct weir_table *table;
 	const struct wr_resp_users *users; /* NULL: no password is asked for */
 	const struct wr_secret *link_key;  /* of nginx's workers; NULL: none may link */
-	const struct wr_resp_store *store; /* NULL: there is no central store */
-	size_t waits, waits_max;           /* commands of all sessions that wait for it */
+	const struct wr_resp_decider *decider;
+	const struct wr_resp_central *central; /* NULL: there is no central store */
+	size_t waits, waits_max; /* commands of all sessions that wait for it, and their bound */
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* memory of commands that are large, half read */
 	size_t multi_bytes;                /* memory of open transactions */
 	bool line;                         /* sessions stand in line for one of these */
 	bool shadow;                       /* decide and count, but let everything pass */
-	/* Told of what WEIR.CHECK decided, for a log; NULL: nobody wants to know. */
-	void (*decided)(struct wr_resp_host *host, const struct weir_ask *ask);
-	/* The time, read anew, for how long decisions take; NULL: that is not noted. */
-	uint64_t (*clock_ns)(const struct wr_resp_host *host);
 	uint64_t started_ns;
 	struct wr_resp_tally tally;
 	/* Adds up the tallies of all threads; NULL: there is only this one. */
@@ -91,8 +90,6 @@ struct wr_resp_host {
 	struct wr_throttle_memo throttle;
 	struct wr_resp_reader reader;
 	struct wr_resp_ready batch[WR_RESP_BATCH];
-	_Alignas(16) char ask[WEIR_ASK_BYTES];
-	uint8_t question[WEIR_QUESTION_MAX];
 };
 
 enum wr_resp_multi_state {
@@ -146,7 +143,7 @@ struct wr_resp_session {
  */
 void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
 			   uint64_t now_ns);
-void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns);
+void wr_resp_session_end(struct wr_resp_session *session);
 
 /* Says what has been answered, reads and executes. Stops when `budget` bytes of replies are
  * exceeded or enough commands wait for the store: then session->stopped, and a call without data

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -212,6 +213,87 @@ static void test_adapts(void **state)
 	hear(0);
 }
 
+/* ---- WEIR.CHECK: decisions of serve/decide ---- */
+
+#define CHECK "WEIR.CHECK rl user a\r\n"
+
+/* The verdicts of all replies, as "admit,refuse,". */
+static const char *verdicts(const char *replies)
+{
+	static char text[256];
+	char word[16];
+
+	text[0] = '\0';
+	while ((replies = strstr(replies, "$7\r\nverdict\r\n"))) {
+		assert_int_equal(sscanf(replies, "$7 verdict $%*d %15[a-z]", word), 1);
+		strcat(strcat(text, word), ",");
+		replies++;
+	}
+	return text;
+}
+
+static void test_decisions_in_order(void **state)
+{
+	(void)state;
+	say(0, CHECK CHECK "PING\r\n");
+	assert_int_equal(fake->count, 2);
+	fake_answer(1, 0, 0);
+	assert_string_equal(hear(0), "");
+	admit(0);
+	assert_string_equal(verdicts(hear(0)), "admit,refuse,");
+	assert_non_null(strstr(said, "+PONG\r\n"));
+	assert_int_equal(host->waits, 0);
+	assert_int_equal(bench.loop.refs.current->asks, 0);
+}
+
+/* This node's share decides, and the store gets a report of it. */
+static void test_decision_without_answer(void **state)
+{
+	(void)state;
+	say(0, CHECK);
+	fake_fail(0);
+	assert_string_equal(verdicts(hear(0)), "admit,");
+	assert_int_equal(fake->told[WR_QUESTION_REPORT], 1);
+}
+
+/* An answer before the question is sent: the reply waits only for the reply before it. */
+static void test_decision_at_once(void **state)
+{
+	(void)state;
+	say(0, CHECK);
+	fake->at_once = true;
+	fake->flags = 0;
+	say(0, CHECK);
+	assert_int_equal(host->waits, 1);
+	assert_string_equal(hear(0), "");
+	admit(0);
+	assert_string_equal(verdicts(hear(0)), "admit,refuse,");
+}
+
+/* A client that disconnects before its reply: the granted unit is given back, and the question in
+ * flight is left to central. */
+static void test_decision_of_closed_connection(void **state)
+{
+	(void)state;
+	say(0, CHECK CHECK);
+	admit(1);
+	wr_streams_cut(&bench.loop);
+	bench_turn(&bench);
+	assert_int_equal(fake->left, 1);
+	assert_int_equal(fake->told[WR_QUESTION_RETURN], 1);
+	assert_int_equal(bench.loop.refs.current->asks, 0);
+}
+
+static void test_decision_in_shadow_mode(void **state)
+{
+	(void)state;
+	bench.service.settings.shadow = true;
+	say(0, CHECK);
+	fake_answer(0, 0, 0);
+	assert_string_equal(verdicts(hear(0)), "admit,");
+	assert_int_equal(host->tally.limited, 1);
+}
+
 /* The nginx module's way. */
 static void test_fleet(void **state)
 {
@@ -235,6 +317,11 @@ int main(void)
 		TEST(test_half_closed),
 		TEST(test_drained),
 		TEST(test_adapts),
+		TEST(test_decisions_in_order),
+		TEST(test_decision_without_answer),
+		TEST(test_decision_at_once),
+		TEST(test_decision_of_closed_connection),
+		TEST(test_decision_in_shadow_mode),
 		TEST(test_fleet),
 	};
 #undef TEST

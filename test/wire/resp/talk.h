@@ -25,7 +25,7 @@ struct talk *talk_open(const char *users);
 void talk_close(struct talk *talk);
 
 /* From here on rules are decided by a central store. */
-void talk_with_store(struct talk *talk, const struct wr_resp_store *store);
+void talk_with_central(struct talk *talk, const struct wr_resp_central *central);
 
 /* Another connection to the same host. */
 void talk_again(struct talk *talk);

@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "limiter/standin.h"
+#include "wire/resp/decider.h"
 
 #define WAITS 300
 
@@ -21,52 +22,50 @@ static struct {
 	} questions[WAITS];
 	int count; /* asked so far */
 	int open;  /* begun and not ended */
-	int left, resets;
+	int left;
 	bool at_once; /* answers come before `take` returns */
-	bool no_secret, no_memory;
+	bool no_secret;
 	struct talk *talk;
 } fake;
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+static struct wr_resp_wait *begin(struct wr_resp_host *host)
 {
-	struct wr_resp_wait *wait = fake.no_memory ? NULL : calloc(1, sizeof *wait);
-
 	(void)host;
-	if (!wait)
-		return NULL;
-	if (with_ask)
-		wait->ask = malloc(weir_ask_size());
 	fake.open++;
-	return wait;
+	return calloc(1, sizeof(struct wr_resp_wait));
 }
 
 static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
-	free(wait->ask);
 	free(wait);
 	fake.open--;
 }
 
-static bool answer(int at)
+/* Delivers the answer to question `at`; len 0: none came. */
+static bool deliver(int at, const void *bytes, size_t len)
 {
 	struct wr_resp_wait *wait = fake.asked[at];
-	struct store *store = &fake.store;
 
 	assert_non_null(wait);
 	fake.asked[at] = NULL;
+	return wait->ask ? decider_answered(wait, bytes, len, fake.talk->rig.now_ns)
+			 : wr_resp_heard(wait, bytes, len, fake.talk->rig.now_ns);
+}
+
+static bool answer(int at)
+{
+	struct store *store = &fake.store;
+
 	memcpy(store->bytes, fake.questions[at].bytes, fake.questions[at].len);
 	store->len = (int)fake.questions[at].len;
 	store_serve(store, fake.talk->rig.now_ns);
-	return wr_resp_heard(wait, store->answer, store->answer_len, fake.talk->rig.now_ns);
+	return deliver(at, store->answer, store->answer_len);
 }
 
 static bool fail_to_answer(int at)
 {
-	struct wr_resp_wait *wait = fake.asked[at];
-
-	fake.asked[at] = NULL;
-	return wr_resp_heard(wait, NULL, 0, fake.talk->rig.now_ns);
+	return deliver(at, NULL, 0);
 }
 
 static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
@@ -83,29 +82,22 @@ static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const voi
 		assert_false(answer(fake.count - 1)); /* the session will say it by itself */
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
-	(void)now_ns;
 	for (int i = 0; i < fake.count; i++)
 		if (fake.asked[i] == wait)
 			fake.asked[i] = NULL;
 	fake.left++;
 }
 
-static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+static void send_message(struct wr_resp_host *host, const void *message, size_t len,
+			 uint64_t now_ns)
 {
 	(void)host;
 	memcpy(fake.store.bytes, message, len);
 	fake.store.len = (int)len;
 	store_serve(&fake.store, now_ns);
-}
-
-static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
-		 struct weir_error *error)
-{
-	fake.resets++;
-	return weir_control_reset(host->engine, target, now_ns, error);
 }
 
 static const uint8_t *secret(struct wr_resp_host *host)
@@ -116,13 +108,16 @@ static const uint8_t *secret(struct wr_resp_host *host)
 	return fake.no_secret ? NULL : bytes;
 }
 
-static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+static const struct wr_resp_central central = {begin, end, take, leave, send_message, secret};
 
 static struct talk *open_talk(void)
 {
 	memset(&fake, 0, sizeof fake);
 	fake.talk = talk_open(NULL);
-	talk_with_store(fake.talk, &store);
+	talk_with_central(fake.talk, &central);
+	fake.talk->host->decider = &standin_decider;
+	decider_resets = 0;
+	decider_no_memory = false;
 	return fake.talk;
 }
 
@@ -130,6 +125,7 @@ static void close_talk(struct talk *talk)
 {
 	talk_close(talk);
 	assert_int_equal(fake.open, 0);
+	assert_int_equal(decider_open, 0);
 }
 
 /* What the session says without being spoken to. */
@@ -183,7 +179,6 @@ static void test_overlap_in_order(void **state)
 	close_talk(talk);
 }
 
-/* Remembered refusals and open breakers answer before they have been asked. */
 /* Commands of a transaction ask the store one behind the other; its replies stay in order, and the
  * command behind EXEC waits for them. */
 static void test_transaction(void **state)
@@ -207,6 +202,7 @@ static void test_transaction(void **state)
 	close_talk(talk);
 }
 
+/* Remembered refusals and open breakers answer before the question is sent. */
 static void test_answered_at_once(void **state)
 {
 	struct talk *talk = open_talk();
@@ -380,8 +376,8 @@ static void test_reset_and_peek(void **state)
 	say(talk, CHECK("1"));
 	assert_string_equal(verdicts(say(talk, "WEIR.PEEK api user 1\r\n")), "admit 2");
 	expect(talk, "WEIR.RESET api user 1\r\n", ":1\r\n");
-	assert_int_equal(fake.resets, 1);
-	fake.no_memory = true;
+	assert_int_equal(decider_resets, 1);
+	decider_no_memory = true;
 	expect(talk, CHECK("1"), "-ERR out of memory\r\n");
 	close_talk(talk);
 }
@@ -536,7 +532,7 @@ static void test_who_may_ask(void **state)
 	fake.no_secret = true;
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "-NOTYET ", 8);
-	talk->host->store = NULL;
+	talk->host->central = NULL;
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "-NOSTORE ", 9);
 	close_talk(talk);

@@ -1,0 +1,20 @@
+/* Assertions that stay on in production. They check conditions that only a bug in this program can
+ * break. Input from a network, a file or shared memory is checked and answered instead. */
+#ifndef WR_BASE_ASSERT_H
+#define WR_BASE_ASSERT_H
+
+/* Aborts the process if `condition` is false, after one line on stderr with the location and the
+ * text of the condition. Costs a compare and a branch that is predicted not taken. */
+#define wr_assert(condition)                                                                       \
+	(__builtin_expect(!!(condition), 1) ? (void)0                                              \
+					    : wr_assert_failed(__FILE__, __LINE__, #condition))
+
+/* Asserts that `object` is a pointer to a live object of the type that sets its member `magic` to
+ * `number`. The owner of the object sets the member on init and clears it before free. */
+#define wr_assert_magic(object, number) wr_assert((object) && (object)->magic == (number))
+
+/* Called by wr_assert() only. */
+void wr_assert_failed(const char *file, int line, const char *condition)
+	__attribute__((noreturn, cold));
+
+#endif

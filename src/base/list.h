@@ -1,0 +1,117 @@
+/* A doubly linked list of objects that embed a struct wr_list. The head is a struct wr_list too:
+ * the list is a ring through it, so that no operation has a special case at an end.
+ *
+ *     struct job { int number; struct wr_list link; };
+ *
+ *     struct wr_list jobs;
+ *     wr_list_init(&jobs);
+ *     wr_list_add_last(&jobs, &job->link);
+ *     for (struct wr_list *link = wr_list_first(&jobs); link; link = wr_list_after(&jobs, link))
+ *             print(wr_container_of(link, struct job, link)->number);
+ *
+ * The list allocates nothing; the caller owns the objects. One thread at a time may use a list. */
+#ifndef WR_BASE_LIST_H
+#define WR_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/assert.h"
+#include "base/container.h"
+
+/* As a member of an object: all zero while the object is in no list. */
+struct wr_list {
+	struct wr_list *next, *prev;
+};
+
+static inline void wr_list_init(struct wr_list *head)
+{
+	head->next = head->prev = head;
+}
+
+static inline bool wr_list_is_empty(const struct wr_list *head)
+{
+	return head->next == head;
+}
+
+/* Whether an object is in a list. */
+static inline bool wr_list_holds(const struct wr_list *link)
+{
+	return link->next != NULL;
+}
+
+/* The first and the last link, or NULL if the list is empty. */
+static inline struct wr_list *wr_list_first(const struct wr_list *head)
+{
+	return head->next == head ? NULL : head->next;
+}
+
+static inline struct wr_list *wr_list_last(const struct wr_list *head)
+{
+	return head->prev == head ? NULL : head->prev;
+}
+
+/* The links behind and before `link`, or NULL at the end of the list. */
+static inline struct wr_list *wr_list_after(const struct wr_list *head, const struct wr_list *link)
+{
+	return link->next == head ? NULL : link->next;
+}
+
+static inline struct wr_list *wr_list_before(const struct wr_list *head, const struct wr_list *link)
+{
+	return link->prev == head ? NULL : link->prev;
+}
+
+/* Adds a link that is in no list directly behind `at`, which is a link of a list or its head. */
+static inline void wr_list_add_after(struct wr_list *at, struct wr_list *link)
+{
+	wr_assert(at->next && !link->next);
+	link->prev = at;
+	link->next = at->next;
+	at->next->prev = link;
+	at->next = link;
+}
+
+static inline void wr_list_add_first(struct wr_list *head, struct wr_list *link)
+{
+	wr_list_add_after(head, link);
+}
+
+static inline void wr_list_add_last(struct wr_list *head, struct wr_list *link)
+{
+	wr_list_add_after(head->prev, link);
+}
+
+/* Removes a link from its list. Has no effect on a link that is in no list. */
+static inline void wr_list_remove(struct wr_list *link)
+{
+	if (!link->next)
+		return;
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+	link->next = link->prev = NULL;
+}
+
+/* Removes the first link and returns it, or NULL if the list is empty. */
+static inline struct wr_list *wr_list_pop(struct wr_list *head)
+{
+	struct wr_list *link = wr_list_first(head);
+
+	if (link)
+		wr_list_remove(link);
+	return link;
+}
+
+/* Moves all links of `from` behind the last one of `to`, in their order. `from` is empty then. */
+static inline void wr_list_move_all(struct wr_list *to, struct wr_list *from)
+{
+	if (wr_list_is_empty(from))
+		return;
+	from->next->prev = to->prev;
+	from->prev->next = to;
+	to->prev->next = from->next;
+	to->prev = from->prev;
+	wr_list_init(from);
+}
+
+#endif

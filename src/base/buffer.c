@@ -1,0 +1,145 @@
+/* The growing part of base/buffer.h, which is called when a piece does not fit into the memory. */
+#include "base/buffer.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+
+#define FIRST_BYTES 64u
+
+void wr_buf_init(struct wr_buf *buf, size_t max)
+{
+	wr_assert(max < SIZE_MAX / 2);
+	*buf = (struct wr_buf){.max = max};
+}
+
+void wr_buf_init_fixed(struct wr_buf *buf, void *memory, size_t size)
+{
+	wr_assert(memory && size > 0);
+	*buf = (struct wr_buf){.ptr = memory, .cap = size, .max = size - 1, .fixed = true};
+	buf->ptr[0] = '\0';
+}
+
+void wr_buf_free(struct wr_buf *buf)
+{
+	if (!buf->fixed) {
+		free(buf->ptr);
+		buf->ptr = NULL;
+		buf->cap = 0;
+	}
+	wr_buf_clear(buf);
+}
+
+void wr_buf_clear(struct wr_buf *buf)
+{
+	buf->len = 0;
+	buf->failed = false;
+	if (buf->ptr)
+		buf->ptr[0] = '\0';
+}
+
+char *wr_buf_reserve(struct wr_buf *buf, size_t more)
+{
+	size_t cap = buf->cap ? buf->cap : FIRST_BYTES;
+	char *larger;
+
+	if (buf->failed)
+		return NULL;
+	if (more > buf->max - buf->len)
+		goto fail;
+	if (buf->ptr && more < buf->cap - buf->len)
+		return buf->ptr + buf->len;
+	wr_assert(!buf->fixed); /* the maximum of a fixed buffer is its memory */
+	while (cap <= buf->len + more)
+		cap *= 2;
+	cap = cap <= buf->max ? cap : buf->max + 1;
+	larger = realloc(buf->ptr, cap);
+	if (!larger)
+		goto fail;
+	buf->ptr = larger;
+	buf->cap = cap;
+	buf->ptr[buf->len] = '\0';
+	return buf->ptr + buf->len;
+fail:
+	buf->failed = true;
+	return NULL;
+}
+
+void wr_buf_commit(struct wr_buf *buf, size_t used)
+{
+	wr_assert(buf->ptr && used < buf->cap - buf->len);
+	buf->len += used;
+	buf->ptr[buf->len] = '\0';
+}
+
+bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)
+{
+	char *room = wr_buf_reserve(buf, len);
+
+	if (!room)
+		return false;
+	if (len)
+		memcpy(room, bytes, len);
+	wr_buf_commit(buf, len);
+	return true;
+}
+
+bool wr_buf_vprintf(struct wr_buf *buf, const char *format, va_list args)
+{
+	size_t room = buf->cap - buf->len; /* 0 if there is no memory yet */
+	va_list again;
+	int len;
+
+	if (buf->failed)
+		return false;
+	va_copy(again, args);
+	len = vsnprintf(room ? buf->ptr + buf->len : NULL, room, format, again);
+	va_end(again);
+	wr_assert(len >= 0);
+	if ((size_t)len >= room) {
+		if (room)
+			buf->ptr[buf->len] = '\0'; /* vsnprintf wrote a part of the text */
+		if (!wr_buf_reserve(buf, (size_t)len))
+			return false;
+		vsnprintf(buf->ptr + buf->len, (size_t)len + 1, format, args);
+	}
+	wr_buf_commit(buf, (size_t)len);
+	return true;
+}
+
+bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
+{
+	va_list args;
+	bool fits;
+
+	va_start(args, format);
+	fits = wr_buf_vprintf(buf, format, args);
+	va_end(args);
+	return fits;
+}
+
+void wr_buf_drop(struct wr_buf *buf, size_t len)
+{
+	wr_assert(len <= buf->len);
+	if (len == 0)
+		return;
+	buf->len -= len;
+	memmove(buf->ptr, buf->ptr + len, buf->len + 1);
+}
+
+char *wr_buf_release(struct wr_buf *buf, size_t *len)
+{
+	char *content = buf->failed ? NULL : buf->ptr;
+
+	wr_assert(!buf->fixed);
+	if (!content) {
+		*len = 0;
+		wr_buf_free(buf);
+		return NULL;
+	}
+	*len = buf->len;
+	wr_buf_init(buf, buf->max);
+	return content;
+}

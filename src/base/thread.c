@@ -1,0 +1,49 @@
+/* Starts threads with signals blocked and a name; called by each folder that has a thread. */
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#define NAME_BYTES 16u /* with the zero byte; the kernel keeps no more */
+
+/* The new thread inherits the mask of the thread that creates it. */
+static int create_thread(pthread_t *thread, const pthread_attr_t *attributes, const char *name,
+			 void *(*run)(void *), void *context)
+{
+	char short_name[NAME_BYTES];
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(thread, attributes, run, context);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return rc;
+	snprintf(short_name, sizeof short_name, "%s", name);
+	pthread_setname_np(*thread, short_name); /* a name is not worth a failure */
+	return 0;
+}
+
+int wr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *context)
+{
+	return create_thread(thread, NULL, name, run, context);
+}
+
+/* Detached only after it has its name: until then its id is valid, even if it has ended. */
+int wr_thread_start_detached(const char *name, size_t stack_bytes, void *(*run)(void *),
+			     void *context)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int rc = pthread_attr_init(&attributes);
+
+	if (rc)
+		return rc;
+	if (stack_bytes)
+		rc = pthread_attr_setstacksize(&attributes, stack_bytes);
+	if (rc == 0)
+		rc = create_thread(&thread, &attributes, name, run, context);
+	pthread_attr_destroy(&attributes);
+	return rc ? rc : pthread_detach(thread);
+}

@@ -50,7 +50,7 @@ static void check_names(const struct wr_list *head, const char *names)
 
 static void links_are_added_at_both_ends_and_between(void **state)
 {
-	struct wr_list list;
+	static struct wr_list list;
 
 	wr_list_init(&list);
 	check_names(&list, "");
@@ -72,7 +72,7 @@ static void links_are_added_at_both_ends_and_between(void **state)
 
 static void a_removed_link_is_in_no_list(void **state)
 {
-	struct wr_list list;
+	static struct wr_list list;
 
 	wr_list_init(&list);
 	wr_list_remove(&a.link); /* no effect */
@@ -97,7 +97,7 @@ static void a_removed_link_is_in_no_list(void **state)
 
 static void all_links_move_to_another_list(void **state)
 {
-	struct wr_list from, to;
+	static struct wr_list from, to;
 
 	wr_list_init(&from);
 	wr_list_init(&to);

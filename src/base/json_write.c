@@ -1,0 +1,163 @@
+/* The JSON writer of base/json_write.h, for responses, command output and logs. */
+#include "base/json_write.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/utf8.h"
+
+/* Writes the comma before a value or a key. A key clears the flag for its value. */
+static void begin_value(struct wr_json_out *json)
+{
+	if (json->comma)
+		wr_buf_add_char(json->buf, ',');
+	json->comma = true;
+}
+
+void wr_json_raw(struct wr_json_out *json, struct weir_str value)
+{
+	begin_value(json);
+	wr_buf_add_str(json->buf, value);
+}
+
+void wr_json_object(struct wr_json_out *json)
+{
+	wr_json_raw(json, WR_STR("{"));
+	json->comma = false;
+}
+
+void wr_json_end_object(struct wr_json_out *json)
+{
+	wr_buf_add_char(json->buf, '}');
+	json->comma = true;
+}
+
+void wr_json_array(struct wr_json_out *json)
+{
+	wr_json_raw(json, WR_STR("["));
+	json->comma = false;
+}
+
+void wr_json_end_array(struct wr_json_out *json)
+{
+	wr_buf_add_char(json->buf, ']');
+	json->comma = true;
+}
+
+/* Adds text inside the quotes. Runs of bytes that need no escape are copied as a whole. */
+static void add_escaped(struct wr_buf *buf, struct weir_str text)
+{
+	size_t start = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.ptr[i];
+
+		if (c >= ' ' && c != '"' && c != '\\' && c != 0x7f)
+			continue;
+		wr_buf_add(buf, text.ptr + start, i - start);
+		start = i + 1;
+		if (c == '"' || c == '\\')
+			wr_buf_add(buf, (const char[]){'\\', (char)c}, 2);
+		else
+			wr_buf_printf(buf, "\\u%04x", c);
+	}
+	if (start < text.len)
+		wr_buf_add(buf, text.ptr + start, text.len - start);
+}
+
+void wr_json_string(struct wr_json_out *json, struct weir_str text)
+{
+	begin_value(json);
+	wr_buf_add_char(json->buf, '"');
+	add_escaped(json->buf, text);
+	wr_buf_add_char(json->buf, '"');
+}
+
+void wr_json_key(struct wr_json_out *json, const char *name)
+{
+	wr_json_string(json, wr_str(name));
+	wr_buf_add_char(json->buf, ':');
+	json->comma = false;
+}
+
+/* Controls of eight bits, line separators, and marks that change the direction of text. */
+static bool is_control(uint32_t point)
+{
+	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
+	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
+bool wr_json_bytes(struct wr_json_out *json, struct weir_str text)
+{
+	bool is_utf8 = true;
+
+	begin_value(json);
+	wr_buf_add_char(json->buf, '"');
+	for (size_t i = 0; i < text.len;) {
+		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
+		uint32_t point = len ? wr_utf8_point(text.ptr + i, len) : 0;
+
+		if (len == 0)
+			wr_buf_add_str(json->buf, WR_STR(WR_UTF8_UNKNOWN));
+		else if (is_control(point))
+			wr_buf_printf(json->buf, "\\u%04x", (unsigned)point);
+		else
+			add_escaped(json->buf, (struct weir_str){text.ptr + i, len});
+		is_utf8 = is_utf8 && len;
+		i += len ? len : 1;
+	}
+	wr_buf_add_char(json->buf, '"');
+	return is_utf8;
+}
+
+/* Adds a number of at most 20 digits. By hand: most values are numbers, and printf is slow. */
+static void add_digits(struct wr_buf *buf, uint64_t number)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + number % 10);
+	while (number /= 10);
+	wr_buf_add(buf, digits + at, sizeof digits - at);
+}
+
+void wr_json_int(struct wr_json_out *json, int64_t number)
+{
+	begin_value(json);
+	if (number < 0)
+		wr_buf_add_char(json->buf, '-');
+	add_digits(json->buf, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
+}
+
+void wr_json_uint(struct wr_json_out *json, uint64_t number)
+{
+	begin_value(json);
+	add_digits(json->buf, number);
+}
+
+void wr_json_double(struct wr_json_out *json, double number)
+{
+	char text[32];
+	int digits = 15;
+
+	if (!isfinite(number)) {
+		wr_json_null(json);
+		return;
+	}
+	do
+		snprintf(text, sizeof text, "%.*g", digits, number);
+	while (digits++ < 17 && strtod(text, NULL) != number);
+	wr_json_raw(json, wr_str(text));
+}
+
+void wr_json_bool(struct wr_json_out *json, bool value)
+{
+	wr_json_raw(json, value ? WR_STR("true") : WR_STR("false"));
+}
+
+void wr_json_null(struct wr_json_out *json)
+{
+	wr_json_raw(json, WR_STR("null"));
+}

@@ -1,0 +1,203 @@
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json_write.h"
+#include "base/oom.h"
+
+static struct wr_buf buf;
+static struct wr_json_out json;
+
+static int begin_document(void **state)
+{
+	wr_buf_init(&buf, 1 << 20);
+	wr_json_begin(&json, &buf);
+	(void)state;
+	return 0;
+}
+
+static int free_document(void **state)
+{
+	wr_buf_free(&buf);
+	(void)state;
+	return 0;
+}
+
+/* Compares the document and begins a new one. */
+static void check_document(const char *expected)
+{
+	assert_false(wr_buf_failed(&buf));
+	assert_string_equal(wr_buf_str(&buf).ptr, expected);
+	wr_buf_clear(&buf);
+	wr_json_begin(&json, &buf);
+}
+
+static void commas_are_between_members_and_items(void **state)
+{
+	wr_json_object(&json);
+	wr_json_end_object(&json);
+	check_document("{}");
+	wr_json_array(&json);
+	wr_json_end_array(&json);
+	check_document("[]");
+	wr_json_object(&json);
+	wr_json_key(&json, "a");
+	wr_json_uint(&json, 1);
+	wr_json_key(&json, "b");
+	wr_json_array(&json);
+	wr_json_object(&json);
+	wr_json_end_object(&json);
+	wr_json_array(&json);
+	wr_json_end_array(&json);
+	wr_json_object(&json);
+	wr_json_key(&json, "c");
+	wr_json_null(&json);
+	wr_json_end_object(&json);
+	wr_json_int(&json, -2);
+	wr_json_string(&json, WR_STR("x"));
+	wr_json_end_array(&json);
+	wr_json_key(&json, "d");
+	wr_json_bool(&json, true);
+	wr_json_key(&json, "e");
+	wr_json_bool(&json, false);
+	wr_json_key(&json, "f");
+	wr_json_raw(&json, WR_STR("[1, 2]"));
+	wr_json_key(&json, "g");
+	wr_json_double(&json, 0.5);
+	wr_json_end_object(&json);
+	wr_buf_add_char(&buf, '\n');
+	check_document("{\"a\":1,\"b\":[{},[],{\"c\":null},-2,\"x\"],\"d\":true,\"e\":false,"
+		       "\"f\":[1, 2],\"g\":0.5}\n");
+	(void)state;
+}
+
+static void strings_are_escaped(void **state)
+{
+	wr_json_array(&json);
+	wr_json_string(&json, WR_STR(""));
+	wr_json_string(&json, WR_STR("a\"b\\c/d"));
+	wr_json_string(&json, WR_STR("\x01\t\n\x1f\x7f"));
+	wr_json_string(&json, WR_STR("a\0b"));
+	wr_json_string(&json, WR_STR("gr\xc3\xbc\xc3\x9f"));
+	wr_json_end_array(&json);
+	check_document("[\"\",\"a\\\"b\\\\c/d\",\"\\u0001\\u0009\\u000a\\u001f\\u007f\","
+		       "\"a\\u0000b\",\"gr\xc3\xbc\xc3\x9f\"]");
+	wr_json_object(&json);
+	wr_json_key(&json, "a\"b");
+	wr_json_null(&json);
+	wr_json_end_object(&json);
+	check_document("{\"a\\\"b\":null}");
+	(void)state;
+}
+
+static void bytes_that_are_not_utf8_are_replaced(void **state)
+{
+	assert_true(wr_json_bytes(&json, WR_STR("a\"\xc3\xbc")));
+	check_document("\"a\\\"\xc3\xbc\"");
+	assert_false(wr_json_bytes(&json, WR_STR("a\xff\xc3"
+						 "b")));
+	check_document("\"a\xef\xbf\xbd\xef\xbf\xbd"
+		       "b\"");
+	/* U+0085 next line, U+202E right-to-left override */
+	assert_true(wr_json_bytes(&json, WR_STR("\xc2\x85\xe2\x80\xae")));
+	check_document("\"\\u0085\\u202e\"");
+	(void)state;
+}
+
+static void numbers_have_their_full_range(void **state)
+{
+	wr_json_array(&json);
+	wr_json_uint(&json, 0);
+	wr_json_uint(&json, 10);
+	wr_json_uint(&json, UINT64_MAX);
+	wr_json_int(&json, INT64_MIN);
+	wr_json_int(&json, INT64_MAX);
+	wr_json_int(&json, 0);
+	wr_json_end_array(&json);
+	check_document("[0,10,18446744073709551615,-9223372036854775808,9223372036854775807,0]");
+	wr_json_array(&json);
+	wr_json_double(&json, 0.1);
+	wr_json_double(&json, -1.0 / 3);
+	wr_json_double(&json, 1e300);
+	wr_json_double(&json, 12345678);
+	wr_json_double(&json, DBL_MIN);
+	wr_json_double(&json, HUGE_VAL);
+	wr_json_double(&json, -HUGE_VAL);
+	wr_json_double(&json, strtod("nan", NULL));
+	wr_json_end_array(&json);
+	check_document("[0.1,-0.3333333333333333,1e+300,12345678,2.2250738585072014e-308,null,null,"
+		       "null]");
+	(void)state;
+}
+
+static void a_document_is_appended_to_the_buffer(void **state)
+{
+	wr_buf_add_str(&buf, WR_STR("data: "));
+	wr_json_begin(&json, &buf);
+	wr_json_uint(&json, 7);
+	check_document("data: 7");
+	(void)state;
+}
+
+/* Every maximum that is too small is reported, the exact one is enough. */
+static void an_overflow_is_reported(void **state)
+{
+	static const char expected[] = "{\"key\":\"text\\u0001\",\"n\":[1,null]}";
+	char memory[sizeof expected];
+
+	for (size_t size = 1; size <= sizeof expected; size++) {
+		struct wr_buf fixed;
+
+		wr_buf_init_fixed(&fixed, memory, size);
+		wr_json_begin(&json, &fixed);
+		wr_json_object(&json);
+		wr_json_key(&json, "key");
+		wr_json_string(&json, WR_STR("text\x01"));
+		wr_json_key(&json, "n");
+		wr_json_array(&json);
+		wr_json_uint(&json, 1);
+		wr_json_null(&json);
+		wr_json_end_array(&json);
+		wr_json_end_object(&json);
+		assert_int_equal(wr_buf_failed(&fixed), size < sizeof expected);
+		assert_memory_equal(memory, expected, fixed.len);
+	}
+	assert_string_equal(memory, expected);
+	(void)state;
+}
+
+static void a_lack_of_memory_is_reported(void **state)
+{
+	oom_after(0);
+	wr_json_array(&json);
+	oom_after(-1);
+	wr_json_uint(&json, 1);
+	wr_json_end_array(&json);
+	assert_true(wr_buf_failed(&buf));
+	assert_int_equal(buf.len, 0);
+	(void)state;
+}
+
+#define DOCUMENT_TEST(name) cmocka_unit_test_setup_teardown(name, begin_document, free_document)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DOCUMENT_TEST(commas_are_between_members_and_items),
+		DOCUMENT_TEST(strings_are_escaped),
+		DOCUMENT_TEST(bytes_that_are_not_utf8_are_replaced),
+		DOCUMENT_TEST(numbers_have_their_full_range),
+		DOCUMENT_TEST(a_document_is_appended_to_the_buffer),
+		DOCUMENT_TEST(an_overflow_is_reported),
+		DOCUMENT_TEST(a_lack_of_memory_is_reported),
+	};
+
+	return cmocka_run_group_tests_name("base_json_write", tests, NULL, NULL);
+}

@@ -173,36 +173,70 @@ bool wr_json_put_bytes(struct wr_text *out, struct weir_str text)
 	return same;
 }
 
-void wr_json_put_seconds(struct wr_text *out, uint64_t ns)
+/* The texts of wr_json_seconds and wr_json_time. */
+static struct weir_str seconds_text(uint64_t ns, char text[32])
 {
 	uint64_t ms = ns / 1000000 + (ns % 1000000 != 0);
+	struct wr_text out = {text, 32, 0};
 
-	if (ns == WEIR_NEVER) {
-		wr_text_put(out, WR_STR("null"));
-		return;
-	}
-	wr_text_number(out, ms / 1000);
+	if (ns == WEIR_NEVER)
+		return WR_STR("null");
+	wr_text_number(&out, ms / 1000);
 	if (ms % 1000) {
-		wr_text_char(out, '.');
-		wr_text_char(out, (char)('0' + ms / 100 % 10));
-		wr_text_char(out, (char)('0' + ms / 10 % 10));
-		wr_text_char(out, (char)('0' + ms % 10));
+		wr_text_char(&out, '.');
+		wr_text_char(&out, (char)('0' + ms / 100 % 10));
+		wr_text_char(&out, (char)('0' + ms / 10 % 10));
+		wr_text_char(&out, (char)('0' + ms % 10));
 	}
+	return (struct weir_str){text, out.len};
+}
+
+static struct weir_str time_text(uint64_t ns, char text[48])
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm utc;
+	size_t len;
+
+	gmtime_r(&seconds, &utc);
+	len = strftime(text, 40, "\"%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text + len, 48 - len, ".%03uZ\"", (unsigned)(ns % 1000000000 / 1000000));
+	return wr_str(text);
+}
+
+void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text)
+{
+	if (text.len)
+		wr_json_string(json, text);
+	else
+		wr_json_null(json);
+}
+
+void wr_json_seconds(struct wr_json_out *json, uint64_t ns)
+{
+	char text[32];
+
+	wr_json_raw(json, seconds_text(ns, text));
+}
+
+void wr_json_time(struct wr_json_out *json, uint64_t ns)
+{
+	char text[48];
+
+	wr_json_raw(json, time_text(ns, text));
+}
+
+void wr_json_put_seconds(struct wr_text *out, uint64_t ns)
+{
+	char text[32];
+
+	wr_text_put(out, seconds_text(ns, text));
 }
 
 void wr_json_put_time(struct wr_text *out, uint64_t ns)
 {
-	time_t seconds = (time_t)(ns / 1000000000);
-	struct tm utc;
-	char text[40];
-	size_t len;
+	char text[48];
 
-	gmtime_r(&seconds, &utc);
-	len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(text + len, sizeof text - len, ".%03uZ", (unsigned)(ns % 1000000000 / 1000000));
-	wr_text_char(out, '"');
-	wr_text_put(out, wr_str(text));
-	wr_text_char(out, '"');
+	wr_text_put(out, time_text(ns, text));
 }
 
 void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/json_write.h"
 #include "limiter/text.h"
 
 #define WR_PROBLEM_POINTER 256
@@ -90,19 +91,27 @@ int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t m
 /* A member nobody knows, at `at`; `known` is what there is, for the reader. */
 int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem);
 
-/* "text" with quotes, null where it is empty. */
+/* ---- values for the writer of base/json_write.h ---- */
+
+/* A string; null if it is empty. */
+void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text);
+
+/* ns as seconds, rounded up to milliseconds so that waiting this long suffices; null for
+ * WEIR_NEVER. */
+void wr_json_seconds(struct wr_json_out *json, uint64_t ns);
+
+/* "2026-11-16T12:00:00.250Z" */
+void wr_json_time(struct wr_json_out *json, uint64_t ns);
+
+/* ---- the same for struct wr_text ---- */
+
 void wr_json_put_text(struct wr_text *out, struct weir_str text);
 void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text);
 
-/* Any bytes, as clients send them: what is not UTF-8 becomes U+FFFD, and so do controls beyond
- * ASCII. Returns whether that is the text itself. */
+/* As wr_json_bytes. */
 bool wr_json_put_bytes(struct wr_text *out, struct weir_str text);
 
-/* ns as seconds, rounded up to milliseconds so that waiting this long is long enough; null for
- * WEIR_NEVER. */
 void wr_json_put_seconds(struct wr_text *out, uint64_t ns);
-
-/* "2026-11-16T12:00:00.250Z" */
 void wr_json_put_time(struct wr_text *out, uint64_t ns);
 
 /* A member behind others: `,"name":`, and with a value. */

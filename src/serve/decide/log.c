@@ -88,8 +88,8 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view)
 {
 	struct wr_decision_log *log = lane->log;
-	char line[WR_DECISION_LINE];
-	struct wr_text out = {line, sizeof line, 0};
+	char line[WR_DECISION_LINE + 1];
+	struct wr_buf out;
 
 	if (!wr_decision_counts(view->ask))
 		return;
@@ -103,11 +103,12 @@ void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *vi
 		count_one(&lane->held);
 		return;
 	}
+	wr_buf_init_fixed(&out, line, sizeof line);
 	wr_decision_json(view, &out);
-	if (wr_text_fits(&out))
-		put_line(lane, line, out.len);
-	else
+	if (wr_buf_failed(&out))
 		count_one(&lane->lost);
+	else
+		put_line(lane, line, out.len);
 }
 
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop)

@@ -48,22 +48,16 @@ static unsigned status_of(const Pb__RateLimitResponse *response)
 
 static void reply_message(struct wr_http_request *request, const Pb__RateLimitResponse *response)
 {
-	struct wr_text out = wr_http_answer(request->server);
-	char *more = NULL;
+	struct wr_buf *buf = wr_http_buffer(request->server);
+	struct wr_json_out json;
 
-	wr_rls_json_write(&response->base, &out);
-	if (!wr_text_fits(&out)) {
-		more = malloc(out.len);
-		if (!more) {
-			reply_broken(request);
-			return;
-		}
-		out = (struct wr_text){more, out.len, 0};
-		wr_rls_json_write(&response->base, &out);
-	}
-	wr_http_reply_text(request, status_of(response), (struct weir_str){out.at, out.len},
-			   "application/json");
-	free(more);
+	wr_json_begin(&json, buf);
+	wr_rls_json_write(&response->base, &json);
+	if (wr_buf_failed(buf))
+		reply_broken(request);
+	else
+		wr_http_reply_text(request, status_of(response), wr_buf_str(buf),
+				   "application/json");
 }
 
 /* The message is read a second time if others have used the memory while this one waited. */

@@ -249,7 +249,17 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
 			   "application/problem+json");
 }
 
+struct wr_buf *wr_http_buffer(struct wr_http_server *server)
+{
+	if (server->buf.cap > 2 * WR_HTTP_ANSWER_BYTES)
+		wr_buf_free(&server->buf);
+	wr_buf_clear(&server->buf);
+	return &server->buf;
+}
+
 struct wr_text wr_http_answer(struct wr_http_server *server)
 {
-	return (struct wr_text){server->answer, WR_HTTP_ANSWER_BYTES, 0};
+	char *at = wr_buf_reserve(wr_http_buffer(server), WR_HTTP_ANSWER_BYTES);
+
+	return (struct wr_text){at, at ? WR_HTTP_ANSWER_BYTES : 0, 0};
 }

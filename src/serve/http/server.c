@@ -278,7 +278,7 @@ static void free_server(uv_handle_t *handle)
 	struct wr_http_server *server = handle->data;
 
 	wr_http_requests_free(server);
-	free(server->answer);
+	wr_buf_free(&server->buf);
 	free(server);
 }
 
@@ -288,18 +288,14 @@ int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
 	struct wr_http_server *server = calloc(1, sizeof *server);
 	int rc;
 
-	if (server)
-		server->answer = malloc(WR_HTTP_ANSWER_BYTES);
-	if (!server || !server->answer) {
-		free(server);
+	if (!server)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	}
+	wr_buf_init(&server->buf, WR_HTTP_BUFFER_MAX);
 	server->api = api;
 	server->loop = loop;
 	server->listener = listener;
 	rc = api->open(server, error);
 	if (rc < 0) {
-		free(server->answer);
 		free(server);
 		return rc;
 	}

@@ -22,7 +22,9 @@
 #define WR_HTTP_BODY_INLINE 1024u     /* … and of a body need no allocation */
 #define WR_HTTP_LARGE_MAX (32u << 20) /* larger heads, bodies and input that waits, of a server */
 #define WR_HTTP_REQUESTS_KEPT 64u
-#define WR_HTTP_ANSWER_BYTES (64u << 10) /* room to write answers in; longer ones are allocated */
+#define WR_HTTP_ANSWER_BYTES                                                                       \
+	(64u << 10)                   /* of wr_http_answer; a buffer of more than two is not kept */
+#define WR_HTTP_BUFFER_MAX (4u << 20) /* of wr_http_buffer */
 
 struct wr_http_request;
 struct wr_http_response;
@@ -101,8 +103,8 @@ struct wr_http_server {
 	size_t spare_count;
 	uint64_t date_s; /* the second that `date` tells of */
 	char date[40];
-	char *answer;  /* WR_HTTP_ANSWER_BYTES */
-	void *context; /* the api's */
+	struct wr_buf buf; /* of wr_http_buffer */
+	void *context;     /* the api's */
 };
 
 /* ---- for a port: the members of its struct wr_protocol ---- */
@@ -151,7 +153,11 @@ void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct
 			const char *content_type);
 void wr_http_reply_problem(struct wr_http_request *request, const struct wr_problem *problem);
 
-/* Text to write an answer into, at most one at a time; wr_http_reply_text may take it. */
+/* An empty buffer to write a response into. The next call on the same server empties it, so it is for
+ * one response at a time, which wr_http_reply_text copies. */
+struct wr_buf *wr_http_buffer(struct wr_http_server *server);
+
+/* The same as a text of WR_HTTP_ANSWER_BYTES. */
 struct wr_text wr_http_answer(struct wr_http_server *server);
 
 /* Header fields of a request as struct weir_http_view wants them; the context is the request. */

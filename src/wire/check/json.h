@@ -35,7 +35,7 @@ int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 
 /* Writes the answer to a decided question. `verdict` is what became of it: WEIR_ADMIT whatever the
  * ask says when the service is in shadow mode. */
-void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_text *out);
+void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json);
 
 /* ---- the usual question, read in one go ---- */
 

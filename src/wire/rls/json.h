@@ -13,8 +13,8 @@
 ProtobufCMessage *wr_rls_json_read(const ProtobufCMessageDescriptor *type, struct weir_str body,
 				   struct wr_rls_memory *memory, struct wr_problem *problem);
 
-/* Fields that are as they are by default are left out. */
-void wr_rls_json_write(const ProtobufCMessage *message, struct wr_text *out);
+/* Writes the message as an object. Fields that have their default are left out. */
+void wr_rls_json_write(const ProtobufCMessage *message, struct wr_json_out *json);
 
 /* The JSON name of a field: limit_remaining → limitRemaining. Returns its length. */
 #define WR_JSON_NAME 64

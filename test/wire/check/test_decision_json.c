@@ -25,14 +25,14 @@ static char kept[WR_DECISION_KEPT];
 static const char *line_of(struct rig *rig, struct wr_decision_view view)
 {
 	static char text[WR_DECISION_LINE + 1];
-	struct wr_text out = {text, WR_DECISION_LINE, 0};
+	struct wr_buf out;
 
 	view.ask = rig->ask;
 	view.now_ns = rig->now_ns;
 	view.via = "test";
+	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_decision_json(&view, &out);
-	assert_true(wr_text_fits(&out));
-	text[out.len] = '\0';
+	assert_false(wr_buf_failed(&out));
 	return text;
 }
 

@@ -23,7 +23,8 @@ static const char rules[] =
 static const char *ask(struct rig *rig, const char *body)
 {
 	static char text[8192];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_json_out json;
+	struct wr_buf buf;
 	struct wr_problem problem;
 	struct wr_check check;
 	int verdict;
@@ -33,9 +34,10 @@ static const char *ask(struct rig *rig, const char *body)
 	assert_int_equal(wr_check_add(&check, 0, rig->ask, &problem), 0);
 	wr_check_close(&check);
 	verdict = weir_ask_decide(rig->ask, rig->now_ns);
-	wr_check_answer(rig->ask, verdict, &out);
-	assert_true(wr_text_fits(&out));
-	text[out.len] = '\0';
+	wr_buf_init_fixed(&buf, text, sizeof text);
+	wr_json_begin(&json, &buf);
+	wr_check_answer(rig->ask, verdict, &json);
+	assert_false(wr_buf_failed(&buf));
 	return text;
 }
 

@@ -434,10 +434,10 @@ static void test_secrets(void **state)
 static void expect_json(const struct wr_ticket_view *view, const char *expected)
 {
 	char text[512];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_buf out;
 
+	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_ticket_json(view, &out);
-	text[out.len] = '\0';
 	assert_string_equal(text, expected);
 }
 

@@ -20,10 +20,13 @@ static Pb__RateLimitRequest *read(const char *body)
 static const char *write_message(const ProtobufCMessage *message)
 {
 	static char text[4096];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_json_out json;
+	struct wr_buf buf;
 
-	wr_rls_json_write(message, &out);
-	text[out.len] = '\0';
+	wr_buf_init_fixed(&buf, text, sizeof text);
+	wr_json_begin(&json, &buf);
+	wr_rls_json_write(message, &json);
+	assert_false(wr_buf_failed(&buf));
 	return text;
 }
 

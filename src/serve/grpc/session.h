@@ -75,13 +75,14 @@ struct wr_grpc_call {
 	struct wr_grpc_head head;
 	uint64_t deadline_ns; /* CLOCK_REALTIME; 0: none */
 
-	bool midway;    /* the client is in the midst of a request */
-	bool ended;     /* the client has sent all it will */
-	bool whole;     /* the one message is there */
-	bool answering; /* header fields of the answer have been submitted */
-	bool final;     /* what is in `out` is all there will be */
-	bool stalled;   /* nghttp2 waits for more in `out` */
-	bool unsent;    /* … or has not taken all of it */
+	bool midway;          /* the client is in the midst of a request */
+	bool ended;           /* the client has sent all it will */
+	bool whole;           /* the one message is there */
+	bool answering;       /* header fields of the answer have been submitted */
+	bool final;           /* what is in `out` is all there will be */
+	bool stalled;         /* nghttp2 waits for more in `out` */
+	bool unsent;          /* … or has not taken all of it */
+	bool without_trailer; /* an HTTP response that is not gRPC */
 	bool watching;
 	bool lasting;            /* it has no end of its own: a watch or a reflection */
 	bool too_long;           /* its header fields are */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/str.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
@@ -69,24 +70,27 @@ static bool is_plain(struct weir_str text, bool blanks)
 	return true;
 }
 
-static const char *read_fields(struct wr_defer_request *request)
+static int read_fields(struct wr_defer_request *request, struct weir_error *error)
 {
 	size_t bytes = 0;
 
 	if (request->field_count > WR_DEFER_FIELDS_MAX)
-		return "there are more header fields than can be stored";
+		return wr_error(error, WEIR_EINVAL,
+				"there are more header fields than can be stored");
 	for (uint32_t i = 0; i < request->field_count; i++) {
 		struct weir_str name = request->fields[2 * i], value = request->fields[2 * i + 1];
 
 		if (!is_token(name, WR_DEFER_NAME_MAX) || !is_plain(value, true))
-			return "a header field is not one";
+			return wr_error(error, WEIR_EINVAL, "a header field is not one");
 		bytes += name.len + value.len;
 	}
-	return bytes > WR_DEFER_FIELD_BYTES_MAX ? "header fields are larger than can be stored"
-						: NULL;
+	if (bytes > WR_DEFER_FIELD_BYTES_MAX)
+		return wr_error(error, WEIR_EINVAL, "header fields are larger than can be stored");
+	return 0;
 }
 
-static const char *read_texts(const struct weir_str *argv, struct wr_defer_request *request)
+static int read_texts(const struct weir_str *argv, struct wr_defer_request *request,
+		      struct weir_error *error)
 {
 	*request = (struct wr_defer_request){.domain = argv[A_DOMAIN],
 					     .rule = argv[A_RULE],
@@ -96,51 +100,55 @@ static const char *read_texts(const struct weir_str *argv, struct wr_defer_reque
 					     .descriptors = argv[A_DESCRIPTORS],
 					     .body = argv[A_BODY]};
 	if (!wr_str_equal(argv[A_VERSION], WR_STR("1")))
-		return "this weir knows version 1 of it";
+		return wr_error(error, WEIR_EINVAL, "this weir knows version 1 of it");
 	if (request->domain.len == 0 || request->domain.len > WR_DEFER_NAME_MAX)
-		return "domain has 1 to 255 bytes";
+		return wr_error(error, WEIR_EINVAL, "domain has 1 to 255 bytes");
 	if (request->rule.len > WR_DEFER_NAME_MAX)
-		return "rule has up to 255 bytes";
+		return wr_error(error, WEIR_EINVAL, "rule has up to 255 bytes");
 	if (request->key.len != WR_DEFER_KEY_BYTES)
-		return "key has 16 bytes";
+		return wr_error(error, WEIR_EINVAL, "key has 16 bytes");
 	if (!is_token(request->method, WR_DEFER_METHOD_MAX))
-		return "method is not a token of up to 16 bytes";
+		return wr_error(error, WEIR_EINVAL, "method is not a token of up to 16 bytes");
 	if (request->uri.len == 0 || request->uri.len > WR_DEFER_URI_MAX ||
 	    request->uri.ptr[0] != '/' || !is_plain(request->uri, false))
-		return "uri is not a path with its query of up to 8192 bytes";
+		return wr_error(error, WEIR_EINVAL,
+				"uri is not a path with its query of up to 8192 bytes");
 	if (request->descriptors.len > WR_DEFER_DESCRIPTORS_MAX)
-		return "descriptors have up to 16384 bytes";
-	return NULL;
+		return wr_error(error, WEIR_EINVAL, "descriptors have up to 16384 bytes");
+	return 0;
 }
 
-static const char *read_numbers(const struct weir_str *argv, struct wr_defer_request *request)
+static int read_numbers(const struct weir_str *argv, struct wr_defer_request *request,
+			struct weir_error *error)
 {
 	if (!is_number(argv[A_MAX_WAITING], 1, UINT64_MAX, &request->max_waiting))
-		return "max_waiting is not a number from 1";
+		return wr_error(error, WEIR_EINVAL, "max_waiting is not a number from 1");
 	if (!is_number(argv[A_MAX_AGE], 1, WR_DEFER_AGE_MAX_S, &request->max_age_s))
-		return "max_age_s is not a number of seconds from 1 to a year";
+		return wr_error(error, WEIR_EINVAL,
+				"max_age_s is not a number of seconds from 1 to a year");
 	if (!is_number(argv[A_MAX_TRIES], 1, WR_DEFER_TRIES_MAX, &request->max_tries))
-		return "max_tries is not a number from 1 to 1000000";
+		return wr_error(error, WEIR_EINVAL, "max_tries is not a number from 1 to 1000000");
 	if (!is_number(argv[A_WAIT], 0, UINT64_MAX, &request->wait_ns))
-		return "wait_ns is not a number";
+		return wr_error(error, WEIR_EINVAL, "wait_ns is not a number");
 	if (!is_number(argv[A_INTERVAL], 0, UINT64_MAX, &request->interval_ns))
-		return "interval_ns is not a number";
-	return NULL;
+		return wr_error(error, WEIR_EINVAL, "interval_ns is not a number");
+	return 0;
 }
 
-const char *wr_defer_read(const struct weir_str *argv, uint32_t argc,
-			  struct wr_defer_request *request)
+/* Reads the arguments of WEIR.DEFER, argv[0] being its name. Returns 0 or WEIR_EINVAL. */
+static int read_request(const struct weir_str *argv, uint32_t argc,
+			struct wr_defer_request *request, struct weir_error *error)
 {
-	const char *wrong;
+	int rc;
 
 	if (argc < WR_DEFER_ARGS || (argc - WR_DEFER_ARGS) % 2)
-		return "a header field has a name and a value";
-	wrong = read_texts(argv, request);
-	if (!wrong)
-		wrong = read_numbers(argv, request);
+		return wr_error(error, WEIR_EINVAL, "a header field has a name and a value");
+	rc = read_texts(argv, request, error);
+	if (rc == 0)
+		rc = read_numbers(argv, request, error);
 	request->fields = argv + WR_DEFER_ARGS;
 	request->field_count = (argc - WR_DEFER_ARGS) / 2;
-	return wrong ? wrong : read_fields(request);
+	return rc == 0 ? read_fields(request, error) : rc;
 }
 
 bool wr_defer_is_secret(struct weir_str name)
@@ -244,11 +252,11 @@ static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
 void wr_command_defer(const struct wr_resp_call *call)
 {
 	struct wr_defer_request request;
-	const char *wrong = wr_defer_read(call->argv, call->argc, &request);
 	struct wr_resp_wait *wait;
+	struct weir_error error;
 
-	if (wrong) {
-		refuse(call->out, "bad", wrong);
+	if (read_request(call->argv, call->argc, &request, &error) != 0) {
+		refuse(call->out, "bad", error.text);
 		return;
 	}
 	wait = begin_job(call);

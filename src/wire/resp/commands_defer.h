@@ -105,11 +105,7 @@ struct wr_defer_request {
 	uint32_t field_count;          /* pairs */
 };
 
-/* Reads the arguments of WEIR.DEFER, argv[0] being its name. NULL, or what is wrong with them. */
-const char *wr_defer_read(const struct weir_str *argv, uint32_t argc,
-			  struct wr_defer_request *request);
-
-/* What there is to say about a reason. */
+/* The sentence of a word of WR_DEFER_REASONS. */
 const char *wr_defer_sentence(const char *reason);
 
 /* Whether a field holds credentials: Authorization, Cookie … */

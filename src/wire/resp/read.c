@@ -1,9 +1,9 @@
 /* Reading commands: arrays of bulk strings. */
 #include "wire/resp/resp.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/str.h"
 
 #define COUNT_BYTES_MAX 24 /* of a line that holds a number, its mark included */
@@ -30,9 +30,9 @@ bool wr_resp_integer(struct weir_str text, int64_t *value)
 	return true;
 }
 
-static int bad(struct wr_resp_reader *reader, const char *error)
+static int protocol_error(struct wr_resp_reader *reader, const char *text)
 {
-	reader->error = error;
+	wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: %s", text);
 	return WR_RESP_BAD;
 }
 
@@ -73,16 +73,16 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 	case LINE_PARTIAL:
 		return partial(reader, 1);
 	case LINE_LONG:
-		return bad(reader, "Protocol error: too big mbulk count string");
+		return protocol_error(reader, "too big mbulk count string");
 	case LINE_BAD:
-		return bad(reader, "Protocol error: invalid multibulk length");
+		return protocol_error(reader, "invalid multibulk length");
 	case LINE_WHOLE:
 		break;
 	}
 	if (count > (int64_t)WR_RESP_ARGS_MAX)
-		return bad(reader, "Protocol error: invalid multibulk length");
+		return protocol_error(reader, "invalid multibulk length");
 	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARGS_MAX)
-		return bad(reader, "Protocol error: unauthenticated multibulk length");
+		return protocol_error(reader, "unauthenticated multibulk length");
 	parser->args = count > 0 ? (uint32_t)count : 0;
 	parser->at = (uint32_t)next;
 	return WR_RESP_COMMAND;
@@ -90,9 +90,9 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 
 static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
 {
-	snprintf(reader->error_text, sizeof reader->error_text,
-		 "Protocol error: expected '$', got '%c'", got >= ' ' && got < 0x7f ? got : '?');
-	return bad(reader, reader->error_text);
+	wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: expected '$', got '%c'",
+		 got >= ' ' && got < 0x7f ? got : '?');
+	return WR_RESP_BAD;
 }
 
 /* One bulk string at `at`; *next is behind it. */
@@ -111,9 +111,9 @@ static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t 
 	case LINE_PARTIAL:
 		return partial(reader, 1);
 	case LINE_LONG:
-		return bad(reader, "Protocol error: too big bulk count string");
+		return protocol_error(reader, "too big bulk count string");
 	case LINE_BAD:
-		return bad(reader, "Protocol error: invalid bulk length");
+		return protocol_error(reader, "invalid bulk length");
 	case LINE_WHOLE:
 		break;
 	}
@@ -121,13 +121,13 @@ static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t 
 	    count > (int64_t)(large ? WR_RESP_LARGE_ARG_BYTES_MAX : WR_RESP_ARG_BYTES_MAX) ||
 	    start + (size_t)count + 2 >
 		    (large ? WR_RESP_LARGE_BYTES_MAX : WR_RESP_COMMAND_BYTES_MAX))
-		return bad(reader, "Protocol error: invalid bulk length");
+		return protocol_error(reader, "invalid bulk length");
 	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARG_BYTES_MAX)
-		return bad(reader, "Protocol error: unauthenticated bulk length");
+		return protocol_error(reader, "unauthenticated bulk length");
 	if (len - start < (size_t)count + 2)
 		return partial(reader, start + (size_t)count + 2 - len);
 	if (bytes[start + (size_t)count] != '\r' || bytes[start + (size_t)count + 1] != '\n')
-		return bad(reader, "Protocol error: expected CRLF after bulk string");
+		return protocol_error(reader, "expected CRLF after bulk string");
 	*arg = (struct weir_str){(const char *)bytes + start, (size_t)count};
 	*next = start + (size_t)count + 2;
 	return WR_RESP_COMMAND;
@@ -187,7 +187,7 @@ static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t
 
 	if (!end) {
 		if (most == WR_RESP_LINE_BYTES_MAX)
-			return bad(reader, "Protocol error: too big inline request");
+			return protocol_error(reader, "too big inline request");
 		parser->at = (uint32_t)most;
 		return partial(reader, 1);
 	}
@@ -197,7 +197,7 @@ static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t
 	if (chars && bytes[chars - 1] == '\r')
 		chars--;
 	if (!wr_resp_split((const char *)bytes, chars, reader))
-		return bad(reader, "Protocol error: unbalanced quotes in request");
+		return protocol_error(reader, "unbalanced quotes in request");
 	*command = (struct wr_resp_command){(size_t)(end - bytes) + 1, reader->used, reader->args};
 	return WR_RESP_COMMAND;
 }

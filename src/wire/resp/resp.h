@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/error.h>
 #include <weir/rules.h>
 
 #define WR_RESP_ARGS_MAX 1024u            /* arguments of a command, its name included */
@@ -71,10 +72,9 @@ struct wr_resp_command {
 
 /* Where arguments are noted. Commands can be read one after the other before the first is done. */
 struct wr_resp_reader {
-	size_t wanted;     /* partial: how many more there must be, or 1 */
-	const char *error; /* bad: what Redis would say */
-	char error_text[64];
-	uint32_t used; /* of `args` */
+	size_t wanted;           /* partial: how many more there must be, or 1 */
+	struct weir_error error; /* of WR_RESP_BAD, worded as in Redis */
+	uint32_t used;           /* of `args` */
 	struct weir_str args[WR_RESP_ARGS_MAX];
 	char words[WR_RESP_LINE_BYTES_MAX]; /* arguments of a line, without their quotes */
 };

@@ -226,7 +226,7 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 		for (size_t i = 0; i < ran; i++)
 			done += host->batch[i].command.bytes;
 		if (rc == WR_RESP_BAD && ran == count && !session->ended)
-			give_up(session, out, host->reader.error);
+			give_up(session, out, host->reader.error.text);
 	}
 	return done;
 }
@@ -263,7 +263,7 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 		rc = wr_resp_read(&session->parser, trust_of(session), session->held,
 				  session->held_len, reader, &ready->command);
 		if (rc == WR_RESP_BAD) {
-			give_up(session, out, reader->error);
+			give_up(session, out, reader->error.text);
 			return len;
 		}
 		if (rc == WR_RESP_COMMAND) {

@@ -32,7 +32,7 @@ static void arg_is(size_t at, const char *expected)
 static void bad_is(const char *text, const char *error)
 {
 	assert_int_equal(read_text(text), WR_RESP_BAD);
-	assert_string_equal(reader.error, error);
+	assert_string_equal(reader.error.text, error);
 }
 
 static void test_array(void **state)
@@ -142,7 +142,7 @@ static void test_too_much(void **state)
 	len += (size_t)sprintf(bytes + len, "$65536\r\n");
 	assert_int_equal(wr_resp_read(&parser, true, (uint8_t *)bytes, len, &reader, &command),
 			 WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: invalid bulk length");
+	assert_string_equal(reader.error.text, "Protocol error: invalid bulk length");
 	free(bytes);
 }
 
@@ -165,7 +165,7 @@ static void test_long_line(void **state)
 	assert_int_equal(
 		wr_resp_read(&parser, true, (uint8_t *)line, sizeof line, &reader, &command),
 		WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: too big inline request");
+	assert_string_equal(reader.error.text, "Protocol error: too big inline request");
 }
 
 static void test_strangers(void **state)
@@ -176,11 +176,11 @@ static void test_strangers(void **state)
 	(void)state;
 	assert_int_equal(wr_resp_read(&parser, false, (const uint8_t *)many, 5, &reader, &command),
 			 WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: unauthenticated multibulk length");
+	assert_string_equal(reader.error.text, "Protocol error: unauthenticated multibulk length");
 	assert_int_equal(
 		wr_resp_read(&parser, false, (const uint8_t *)large, 12, &reader, &command),
 		WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: unauthenticated bulk length");
+	assert_string_equal(reader.error.text, "Protocol error: unauthenticated bulk length");
 	parser = (struct wr_resp_parser){0};
 	assert_int_equal(wr_resp_read(&parser, false, (const uint8_t *)fine, 5, &reader, &command),
 			 WR_RESP_PARTIAL);

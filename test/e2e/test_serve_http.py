@@ -125,7 +125,7 @@ def test_giving_back_needs_a_right(serve):
         negative = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "g"}], "isNegativeHits": True}]}
         refused = post(port, "/json", negative)
         assert (refused.status, refused.body) == (403, b"Forbidden: hits below 0 give back what was counted, and this client "
-                                                  b"may not; --refunds names those that may\n")
+                                                  b"may not do that; --refunds grants it\n")
         assert ask(port, question(("user", "g"), hits=0))["remaining"] == 0
     assert post(serve.http_port, "/json", negative).status == 200
 

@@ -236,9 +236,9 @@ static void test_reset(void **state)
 /* Hits below 0 need a right of their own: of the address, or by a password. */
 static void test_giving_back_needs_a_right(void **state)
 {
-	static const char no[] =
-		"-NOPERM what is below 0 gives back what was counted, and this client may not; "
-		"--refunds or a password gives the right\r\n";
+	static const char no[] = "-NOPERM a negative number gives back what was counted, and this "
+				 "client may not do that; "
+				 "--refunds or a password grants it\r\n";
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;

@@ -191,10 +191,10 @@ static void test_giving_back_needs_a_right(void **state)
 
 	(void)state;
 	expect_array(talk, "CL.THROTTLE k 4 1 60 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
-	expect_array(
-		talk, "CL.THROTTLE k 4 1 60 -5",
-		"-NOPERM what is below 0 gives back what was counted, and this client may not; "
-		"--refunds or a password gives the right\r\n");
+	expect_array(talk, "CL.THROTTLE k 4 1 60 -5",
+		     "-NOPERM a negative number gives back what was counted, and this client may "
+		     "not do that; "
+		     "--refunds or a password grants it\r\n");
 	expect_array(talk, "CL.THROTTLE k 4 1 60 0", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
 	talk_close(talk);
 }

@@ -1,3 +1,4 @@
+/* Problems as JSON, and reading JSON with jansson. Called by the HTTP handlers. */
 #include "wire/json.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ static const struct {
 #undef PROBLEM_ROW
 };
 
-/* X(status, phrase) of those we answer with ourselves. */
+/* X(status, phrase): the statuses that weir sends. */
 #define PHRASES(X)                                                                                 \
 	X(200, "OK")                                                                               \
 	X(202, "Accepted")                                                                         \
@@ -60,7 +61,7 @@ int wr_problem_status(enum wr_problem_code code)
 	return problems[code].status;
 }
 
-/* One step of a pointer: ~ and / are written ~0 and ~1. */
+/* Writes one step of a JSON pointer: ~ and / become ~0 and ~1. */
 static void put_step(struct wr_text *out, const struct wr_json_at *at)
 {
 	struct weir_str name;
@@ -72,7 +73,7 @@ static void put_step(struct wr_text *out, const struct wr_json_at *at)
 	}
 	name = wr_str_first(wr_str(at->name), NAME_SHOWN);
 	while (name.len && ((unsigned char)at->name[name.len] & 0xc0) == 0x80)
-		name.len--; /* not within a character */
+		name.len--; /* do not cut a character */
 	for (size_t i = 0; i < name.len; i++) {
 		if (name.ptr[i] == '~')
 			wr_text_put(out, WR_STR("~0"));
@@ -91,8 +92,8 @@ static void put_pointer(struct wr_text *out, const struct wr_json_at *at)
 	put_step(out, at);
 }
 
-static int set(struct wr_problem *problem, enum wr_problem_code code, const char *format,
-	       va_list args)
+static int set_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format,
+		       va_list args)
 {
 	problem->code = code;
 	vsnprintf(problem->detail, sizeof problem->detail, format, args);
@@ -106,7 +107,7 @@ int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char
 	problem->has_pointer = false;
 	problem->pointer[0] = '\0';
 	va_start(args, format);
-	set(problem, code, format, args);
+	set_problem(problem, code, format, args);
 	va_end(args);
 	return -1;
 }
@@ -121,7 +122,7 @@ int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
 	put_pointer(&pointer, at);
 	problem->pointer[wr_text_fits(&pointer) ? pointer.len : 0] = '\0';
 	va_start(args, format);
-	set(problem, code, format, args);
+	set_problem(problem, code, format, args);
 	va_end(args);
 	return -1;
 }
@@ -141,7 +142,7 @@ void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text)
 		wr_text_put(out, WR_STR("null"));
 }
 
-/* Beyond ASCII: controls of eight bits, ends of lines, and marks that turn text around. */
+/* Controls of eight bits, line separators, and marks that change the direction of text. */
 static bool is_control(uint32_t point)
 {
 	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
@@ -258,7 +259,7 @@ void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)
 	wr_text_put(out, WR_STR("}\n"));
 }
 
-/* jansson quotes what it stumbled over, which may be any bytes; the place is enough. */
+/* The text of jansson's error may quote any bytes of the body, so only its location is used. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
 {
 	json_error_t error;

@@ -1,3 +1,5 @@
+/* JSON as values of jansson, and members of objects written into a struct wr_text. Called by the
+ * admin API and the subcommands. */
 #include <stdlib.h>
 
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* The arena of wire/memory.h. */
 #include "wire/memory.h"
 
 #include <stdlib.h>

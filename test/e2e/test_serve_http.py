@@ -119,7 +119,7 @@ def test_giving_back_needs_a_right(serve):
                      {"domain": "api", "request": {"method": "GET", "target": "/", "headers": {"x-user": "g"}}, "hits": -3}):
             refused = post(port, "/v1/check", body)
             assert (refused.status, json.loads(refused.body)["code"]) == (403, "forbidden"), body
-            assert "--refunds names those that may" in json.loads(refused.body)["detail"]
+            assert "--refunds grants it" in json.loads(refused.body)["detail"]
         both = json.loads(post(port, "/v1/check", [question(("user", "g"), hits=-3), question(("user", "g"), hits=0)]).body)
         assert both[0]["problem"]["code"] == "forbidden" and both[1]["remaining"] == 0
         negative = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "g"}], "isNegativeHits": True}]}

@@ -32,8 +32,8 @@ struct wr_decision_log_tally {
 #undef WR_DECISION_LOG_FIELD
 };
 
-/* Opens the file of --decision-log; *opened is NULL without one. Returns 0, WEIR_EINVAL, WEIR_ESYS or
- * WEIR_EMEMORY. */
+/* Opens the file of --decision-log; *opened is NULL without one. Returns 0, WEIR_EINVAL, WEIR_ESYS
+ * or WEIR_EMEMORY. */
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 			 struct wr_decision_log **opened, struct weir_error *error);
 
@@ -46,8 +46,8 @@ int wr_decision_log_start(struct wr_decision_log *log);
 /* Opens the file again after a log rotation. Called from any thread. */
 void wr_decision_log_reopen(struct wr_decision_log *log);
 
-/* Writes the rest of the rings, for at most a second, and frees the log. Called after all loops have
- * ended. NULL is fine. */
+/* Writes the rest of the rings, for at most a second, and frees the log. Called after all loops
+ * have ended. NULL is fine. */
 void wr_decision_log_close(struct wr_decision_log *log);
 
 void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tally *tally);
@@ -57,7 +57,8 @@ void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tal
 /* NULL if `log` is. */
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
 
-/* Logs the decision if its kind and the rate allow it. Sets `keys` and `sampled_ppm` of the view. */
+/* Logs the decision if its kind and the rate allow it. Sets `keys` and `sampled_ppm` of the
+ * view. */
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
 
 #endif

@@ -1,6 +1,7 @@
 /* One decision from the ask to the verdict, also when it takes time: the question to the central
- * store, its failure, a leaky bucket's delay, shadow mode, timing, and the decision log. gRPC, HTTP,
- * RESP and the deliverer of deferred requests all decide this way, in the thread of their loop.
+ * store, its failure, a leaky bucket's delay, shadow mode, timing, and the decision log. gRPC,
+ * HTTP, RESP and the deliverer of deferred requests all decide this way, in the thread of their
+ * loop.
  *
  *   if (wr_pending_init(&p, loop, domain) < 0) … respond: out of memory
  *   p.done = respond; p.deadline_ns = …;
@@ -68,12 +69,13 @@ void wr_pending_decide(struct wr_pending *pending);
 /* The same for a caller that has read the clock for several decisions: they all count at now_ns. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns);
 
-/* The client has disconnected: `done` is not called any more. Gives back what was taken, in the table
- * and in the central store; requests behind it in a leaky bucket move up. May be called before,
- * during and after the decision. */
+/* The client has disconnected: `done` is not called any more. Gives back what was taken, in the
+ * table and in the central store; requests behind it in a leaky bucket move up. May be called
+ * before, during and after the decision. */
 void wr_pending_cancel(struct wr_pending *pending);
 
-/* Frees the ask and releases its rules. Once, also if nothing was decided; a zeroed struct is fine. */
+/* Frees the ask and releases its rules. Once, also if nothing was decided; a zeroed struct is
+ * fine. */
 void wr_pending_end(struct wr_pending *pending);
 
 #endif

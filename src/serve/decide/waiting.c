@@ -1,3 +1,5 @@
+/* The heap and the queues of requests that wait in leaky buckets, and the free list of asks. Called
+ * by pending.c. */
 #include "serve/decide/waiting.h"
 
 #include <stdlib.h>
@@ -30,7 +32,7 @@ void wr_ask_memory_give(struct wr_waiting *waiting, void *memory)
 
 /* ---- the heap ---- */
 
-static void put(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
+static void put_at(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
 {
 	waiting->heap[at] = pending;
 	pending->heap_at = at;
@@ -39,8 +41,8 @@ static void put(struct wr_waiting *waiting, size_t at, struct wr_pending *pendin
 static void rise(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
 {
 	for (; at > 1 && waiting->heap[at / 2]->due_ns > pending->due_ns; at /= 2)
-		put(waiting, at, waiting->heap[at / 2]);
-	put(waiting, at, pending);
+		put_at(waiting, at, waiting->heap[at / 2]);
+	put_at(waiting, at, pending);
 }
 
 static void sink(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
@@ -53,13 +55,13 @@ static void sink(struct wr_waiting *waiting, size_t at, struct wr_pending *pendi
 			child++;
 		if (child > waiting->count || waiting->heap[child]->due_ns >= pending->due_ns)
 			break;
-		put(waiting, at, waiting->heap[child]);
+		put_at(waiting, at, waiting->heap[child]);
 		at = child;
 	}
-	put(waiting, at, pending);
+	put_at(waiting, at, pending);
 }
 
-/* Its due time has changed. */
+/* Moves a request in the heap after its due time has changed. */
 static void resettle(struct wr_waiting *waiting, struct wr_pending *pending)
 {
 	rise(waiting, pending->heap_at, pending);
@@ -92,7 +94,7 @@ static void heap_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	pending->heap_at = 0;
 	if (moved == pending)
 		return;
-	put(waiting, at, moved);
+	put_at(waiting, at, moved);
 	resettle(waiting, moved);
 }
 
@@ -109,7 +111,7 @@ static void link_behind(struct wr_waiting *waiting, struct wr_pending *pending,
 	struct wr_pending **last = bucket(waiting, pending->queue);
 	struct wr_pending *behind = before ? before->behind : NULL;
 
-	if (!before) /* the first of all */
+	if (!before) /* at the front */
 		for (behind = *last; behind && behind->before;)
 			behind = behind->before;
 	pending->before = before;
@@ -165,8 +167,8 @@ static uint64_t real_ns(void)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Rounded up: a timer that fires early is armed again, but a turn of the loop is wasted. */
-static void arm(struct wr_waiting *waiting, uint64_t now_ns)
+/* Rounds up: a timer that fires early would be armed again and cost a turn of the loop. */
+static void arm_timer(struct wr_waiting *waiting, uint64_t now_ns)
 {
 	uint64_t due_ns;
 
@@ -191,7 +193,7 @@ static void on_timer(uv_timer_t *timer)
 		wr_waiting_remove(waiting, pending);
 		pending->done(pending, WEIR_ADMIT);
 	}
-	arm(waiting, now_ns);
+	arm_timer(waiting, now_ns);
 }
 
 /* ---- from outside ---- */
@@ -224,7 +226,7 @@ bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 	link_by_due(waiting, pending);
 	rise(waiting, ++waiting->count, pending);
 	if (waiting->heap[1] == pending)
-		arm(waiting, now_ns);
+		arm_timer(waiting, now_ns);
 	return true;
 }
 
@@ -234,9 +236,9 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	heap_remove(waiting, pending);
 }
 
-/* `next` has the place of `pending` now, and that the other's: in the order they change over. Where
- * `next` waits in several queues, another may hold it back now. */
-static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
+/* After `pending` and `next` have traded places: swaps them in the order and updates their due
+ * times. If `next` waits in several queues, another queue may now set its due time. */
+static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {
 	struct weir_place ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
@@ -262,7 +264,7 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 	struct wr_pending *next;
 
 	while ((next = next_of_queue(pending)) && weir_ask_trade(pending->ask, next->ask) == 0)
-		change_over(waiting, pending, next);
+		swap_places(waiting, pending, next);
 	wr_waiting_remove(waiting, pending);
-	arm(waiting, now_ns);
+	arm_timer(waiting, now_ns);
 }

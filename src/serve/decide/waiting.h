@@ -1,5 +1,5 @@
-/* The requests of a loop that wait in leaky buckets: a heap by due time with one timer, and the order
- * of each queue, so that requests move up when one ahead of them leaves. */
+/* The requests of a loop that wait in leaky buckets: a heap by due time with one timer, and the
+ * order of each queue, so that requests move up when one ahead of them leaves. */
 #ifndef WR_SERVE_DECIDE_WAITING_H
 #define WR_SERVE_DECIDE_WAITING_H
 
@@ -25,8 +25,8 @@ struct wr_waiting {
 int wr_waiting_init(struct wr_waiting *waiting, uv_loop_t *uv);
 void wr_waiting_free(struct wr_waiting *waiting); /* after its timer was closed */
 
-/* Lets a request wait until place->due_ns; then its `done` is called with WEIR_ADMIT. Returns false if
- * too many requests wait or there is no memory. */
+/* Lets a request wait until place->due_ns; then its `done` is called with WEIR_ADMIT. Returns false
+ * if too many requests wait or there is no memory. */
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 		    const struct weir_place *place, uint64_t now_ns);
 
@@ -36,8 +36,8 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending);
 /* Removes a request that leaves its queue: the requests behind it move up. */
 void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, uint64_t now_ns);
 
-/* Memory for an ask, followed by WR_DECISION_KEPT bytes for the texts of its descriptors; NULL: none.
- * The second function frees it. */
+/* Memory for an ask, followed by WR_DECISION_KEPT bytes for the texts of its descriptors; NULL:
+ * none. The second function frees it. */
 void *wr_ask_memory_take(struct wr_waiting *waiting);
 void wr_ask_memory_give(struct wr_waiting *waiting, void *memory);
 

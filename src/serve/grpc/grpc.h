@@ -1,4 +1,5 @@
-/* The gRPC listener: each connection is an HTTP/2 session of nghttp2, each of its streams a call. */
+/* The gRPC listener: each connection is an HTTP/2 session of nghttp2, each of its streams a
+ * call. */
 #ifndef WR_SERVE_GRPC_GRPC_H
 #define WR_SERVE_GRPC_GRPC_H
 

@@ -27,8 +27,8 @@ enum wr_guard_cost {
 struct wr_grpc_guard {
 	int32_t points;
 	uint64_t at_ms; /* when points were last added for time */
-	/* Bytes received less the frames that nghttp2 reported: the unfinished frame, and frames that
-	 * nghttp2 ignores, such as PRIORITY and unknown types. */
+	/* Bytes received less the frames that nghttp2 reported: the unfinished frame, and frames
+	 * that nghttp2 ignores, such as PRIORITY and unknown types. */
 	int64_t unknown_bytes;
 };
 

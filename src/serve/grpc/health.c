@@ -1,4 +1,5 @@
-/* grpc.health.v1. What is said is what the service says of itself, for both names. */
+/* grpc.health.v1: Check, List and Watch. Both names have the health of the service. Called by
+ * run.c. */
 #include "serve/grpc/session.h"
 
 #include <stddef.h>
@@ -58,7 +59,7 @@ static void changed(struct wr_health_watch *watch, enum wr_health health)
 	wr_grpc_send(session);
 }
 
-/* A name that nobody has is watched too: for ever unknown. */
+/* An unknown name may be watched, too: its status stays SERVICE_UNKNOWN. */
 void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct weir_error error;

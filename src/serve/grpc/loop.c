@@ -1,5 +1,4 @@
-/* What the gRPC sessions of a loop share: memory for one message at a time, made with the first
- * connection. */
+/* The state that the gRPC sessions of a loop share. The first connection allocates it. */
 #include "serve/grpc/session.h"
 
 #include <stdlib.h>
@@ -23,7 +22,8 @@ struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
 	return rls;
 }
 
-/* Resets are counted by our guard, which knows about answers; nghttp2's own bound is a backstop. */
+/* guard.c limits resets, because it knows which calls had a response. The limit of nghttp2 is a
+ * backstop. */
 static int make_option(nghttp2_option **option)
 {
 	if (nghttp2_option_new(option) != 0)

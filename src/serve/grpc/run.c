@@ -1,4 +1,4 @@
-/* From the bytes of a body to the method that wants them. */
+/* Collects the messages of a call and calls its method. Called by frames.c. */
 #include "serve/grpc/session.h"
 
 #include "base/error.h"
@@ -18,7 +18,8 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 			       message, error);
 }
 
-/* A client may ask again and again; it gets the next answer when it has read the last ones. */
+/* A client may send any number of requests. Each waits until the client has read the responses
+ * before it. */
 static void reflect(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct wr_grpc_loop *shared = call->session->shared;
@@ -71,7 +72,7 @@ static void fail(struct wr_grpc_call *call, int code, const char *text)
 	wr_grpc_fail(call, &error);
 }
 
-/* Answers a request that is no gRPC call. */
+/* Responds to a request that is not gRPC. */
 static void refuse_foreign(struct wr_grpc_call *call)
 {
 	struct weir_error error;

@@ -1,9 +1,9 @@
-/* Private to serve/grpc: a session for each connection, a call for each of its streams, and the state
- * that all sessions of a loop share.
+/* Private to serve/grpc: a session for each connection, a call for each of its streams, and the
+ * state that all sessions of a loop share.
  *
  * The memory of a connection is bounded: WR_GRPC_STREAMS_MAX calls, WR_GRPC_ROOM_BYTES in long
- * messages and responses, WR_GRPC_H2_BYTES in nghttp2, WR_OUTPUT_MAX in output. All connections of a
- * loop together have WR_GRPC_LOOP_BYTES for calls. Beyond that the connection with the most calls
+ * messages and responses, WR_GRPC_H2_BYTES in nghttp2, WR_OUTPUT_MAX in output. All connections of
+ * a loop together have WR_GRPC_LOOP_BYTES for calls. Beyond that the connection with the most calls
  * that wait for their client is closed. */
 #ifndef WR_SERVE_GRPC_SESSION_H
 #define WR_SERVE_GRPC_SESSION_H
@@ -160,16 +160,16 @@ void wr_grpc_account(struct wr_grpc_session *session);
 /* Returns memory to the system if much less is used than at the maximum. */
 void wr_grpc_give_back(struct wr_grpc_loop *shared);
 
-/* session.c: writes the output of nghttp2, unless the session is inside nghttp2. Calls may end during
- * this, so the caller must not use a call afterwards. Then sets the timeout of the stream by the call
- * that has waited longest for the client. */
+/* session.c: writes the output of nghttp2, unless the session is inside nghttp2. Calls may end
+ * during this, so the caller must not use a call afterwards. Then sets the timeout of the stream by
+ * the call that has waited longest for the client. */
 void wr_grpc_send(struct wr_grpc_session *session);
 
 /* frames.c: the callbacks of nghttp2. Returns 0, or a negative number without memory. */
 int wr_grpc_callbacks_new(nghttp2_session_callbacks **out);
 
-/* Checks input before nghttp2 reads it. Returns how many bytes nghttp2 may read before the next call.
- * *error is NGHTTP2_NO_ERROR, or the error to end the session with. */
+/* Checks input before nghttp2 reads it. Returns how many bytes nghttp2 may read before the next
+ * call. *error is NGHTTP2_NO_ERROR, or the error to end the session with. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error);
 
@@ -189,8 +189,8 @@ void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent);
 /* A part of the response was sent: the timeout of the client starts again. */
 void wr_grpc_call_moved(struct wr_grpc_call *call);
 
-/* Marks a call without an end. Returns false after failing the call, if the connection has too many of
- * them. */
+/* Marks a call without an end. Returns false after failing the call, if the connection has too many
+ * of them. */
 bool wr_grpc_call_last(struct wr_grpc_call *call);
 
 /* ---- run.c ---- */
@@ -217,8 +217,8 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 /* Responds with an error and its text: error->code is an HTTP status from 400, or a gRPC code. */
 void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error);
 
-/* Writes the prefix of a message and returns room for its `len` bytes. Returns NULL after failing the
- * call, if there is no memory. */
+/* Writes the prefix of a message and returns room for its `len` bytes. Returns NULL after failing
+ * the call, if there is no memory. */
 uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len);
 void wr_grpc_reply(struct wr_grpc_call *call, struct weir_str message);
 

@@ -1,12 +1,12 @@
-/* POST /v1/check. Questions are decided one after the other; the caller is told of a leaky bucket's
- * delay and waits itself. */
+/* POST /v1/check. Questions of a list are decided one after the other. The response reports a leaky
+ * bucket's delay, and the client waits. */
 #include <stdlib.h>
 
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
 #include "wire/check/json.h"
 
-/* A list of questions on its way. */
+/* A list of questions that is being decided. */
 struct list_run {
 	struct wr_http_request *request;
 	struct wr_check check;
@@ -85,7 +85,7 @@ static void decide(struct wr_http_request *request)
 		wr_http_hold(request, on_gone);
 }
 
-/* False: nothing has been done. */
+/* Returns false if the question is unusual; then nothing was done. */
 static bool check_quickly(struct wr_http_request *request)
 {
 	struct wr_check_quick quick;
@@ -175,7 +175,7 @@ static void on_list_decided(struct wr_pending *pending, int verdict)
 		step(run);
 }
 
-/* Decides the next one. False: the answer comes later. */
+/* Decides the next question. Returns false if the decision takes time. */
 static bool decide_next(struct list_run *run)
 {
 	struct wr_pending *pending = &run->request->pending;

@@ -6,8 +6,8 @@
 #include "serve/networks.h"
 #include "wire/memory.h"
 
-/* X(path, methods, handler, description). A path that ends in a slash stands for all paths below it.
- * No methods: any. A test compares the list with docs/openapi.yaml. */
+/* X(path, methods, handler, description). A path that ends in a slash stands for all paths below
+ * it. No methods: any. A test compares the list with docs/openapi.yaml. */
 #define WR_HTTP_ROUTES(X)                                                                          \
 	X("/v1/check", "POST", wr_http_check, "one question or many, as JSON")                     \
 	X("/json", "", wr_http_json, "RateLimitRequest as protojson")                              \

@@ -1,5 +1,5 @@
-/* /json: RLS over HTTP/1.1 as the reference has it. Statuses and bodies of failures are the
- * reference's, which tells no more than that the request is bad. */
+/* /json: RLS over HTTP/1.1 as in Envoy's ratelimit. Statuses and bodies of errors are the same, so
+ * a bad request gets no details. */
 #include <stdlib.h>
 
 #include "serve/grpc/grpc.h"
@@ -60,7 +60,7 @@ static void reply_message(struct wr_http_request *request, const Pb__RateLimitRe
 				   "application/json");
 }
 
-/* The message is read a second time if others have used the memory while this one waited. */
+/* Reads the message again if other requests have used the memory meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_http_request *request =

@@ -1,9 +1,9 @@
-/* Recognises requests that a web page made a browser send. The decision port and the admin port refuse
- * them.
+/* Recognises requests that a web page made a browser send. The decision port and the admin port
+ * refuse them.
  *
- * The browser sends the Origin of a page of another site with each POST, and sends JSON only after a
- * preflight request, which weir refuses. A page whose name resolves to this machine (DNS rebinding)
- * sends that name, with the port of the listener, as its Host. */
+ * The browser sends the Origin of a page of another site with each POST, and sends JSON only after
+ * a preflight request, which weir refuses. A page whose name resolves to this machine (DNS
+ * rebinding) sends that name, with the port of the listener, as its Host. */
 #ifndef WR_SERVE_HTTP_PAGE_H
 #define WR_SERVE_HTTP_PAGE_H
 

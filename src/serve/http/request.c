@@ -1,4 +1,5 @@
-/* A request: its head and body gathered from pieces of input, and what handlers ask of it. */
+/* Requests: collects head and body from pieces of input, and gives handlers their fields and
+ * arguments. Called by server.c and by the handlers. */
 #include <stdlib.h>
 
 #include "serve/http/server.h"
@@ -64,8 +65,8 @@ void wr_http_requests_free(struct wr_http_server *server)
 	}
 }
 
-/* Gives *bytes, of which `used` are in use, room for `wanted`. False: all requests of the server
- * together may not have so much, or there is no memory. */
+/* Grows *bytes, of which `used` are in use, to `wanted`. Returns false if all requests of the
+ * server together would use too much, or there is no memory. */
 static bool grow(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
 		 size_t used, size_t wanted)
 {
@@ -123,7 +124,8 @@ static void refuse(struct wr_http_request *request, int status)
 
 /* ---- the query ---- */
 
-/* Decodes a part of the query to `at` and puts a zero behind it; bad escapes stay as they are. */
+/* Decodes a part of the query to `at` and terminates it with a zero. Bad escapes stay as they are.
+ * Returns the end. */
 static char *put_decoded(char *at, struct weir_str part)
 {
 	size_t len;
@@ -138,7 +140,7 @@ static char *put_decoded(char *at, struct weir_str part)
 	return at + len + 1;
 }
 
-/* False: no memory. */
+/* Splits the query. Returns false without memory. */
 static bool read_arguments(struct wr_http_request *request)
 {
 	struct weir_str rest = request->head.query;
@@ -227,7 +229,7 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 	return done;
 }
 
-/* The head is complete. */
+/* Called when the head is complete. */
 static void begin_body(struct wr_http_request *request, bool more_input)
 {
 	struct wr_http1 *head = &request->head;
@@ -252,7 +254,7 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 		wr_stream_write(request->client->stream, WR_HTTP_CONTINUE);
 }
 
-/* More of the head is to come. */
+/* Called when more of the head has to come: refuses a head that is invalid already. */
 static void check_part(struct wr_http_request *request, size_t had)
 {
 	int status = wr_http1_part_check(request->head_bytes, request->head_len, had);
@@ -268,7 +270,7 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	size_t most = len < room ? len : room;
 	size_t end = 0;
 
-	if (had == 0) /* usually all of it is there: no more than the head is copied */
+	if (had == 0) /* usually the input has the whole head: copy no more than that */
 		end = wr_http1_head_end(data, most, &request->scanned);
 	if (!grow(request->server, &request->head_bytes, &request->head_cap, request->head_few, had,
 		  end ? end : had + most)) {

@@ -1,4 +1,5 @@
-/* Answers: header fields and a body, written to the stream at once or piece by piece. */
+/* Responses: header fields and a body, written to the stream at once or in parts. Called by the
+ * handlers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,7 +17,7 @@ struct wr_http_response {
 	size_t fields_len, fields_cap;
 	const char *body;
 	size_t body_len;
-	char *owned; /* the body, to be freed; NULL: it is not */
+	char *owned; /* the body, if the response has to free it */
 	char few[FIELDS_INLINE];
 	char copy[]; /* a body that was copied */
 };
@@ -92,7 +93,7 @@ static bool make_room(struct wr_http_response *response, size_t need)
 	return true;
 }
 
-/* A value with a line end in it would be two fields. */
+/* A line end in a value would begin another field. */
 static bool is_one_line(struct weir_str text)
 {
 	return !memchr(text.ptr, '\r', text.len) && !memchr(text.ptr, '\n', text.len) &&
@@ -122,7 +123,7 @@ void wr_http_header(struct wr_http_response *response, struct weir_str name, str
 
 /* ---- writing ---- */
 
-/* The Date field's text, made anew once a second. */
+/* The value of Date, formatted once a second. */
 static const char *date_of(struct wr_http_server *server)
 {
 	uint64_t now_s = wr_loop_now_ns(server->loop) / 1000000000;
@@ -143,7 +144,7 @@ static const char *connection_text(const struct wr_http_request *request)
 	return request->head.minor == 0 ? "Connection: keep-alive\r\n" : "";
 }
 
-/* Whether an answer of this status has neither a body nor a length of one. */
+/* Whether a response with this status has neither a body nor Content-Length. */
 static bool is_bare(unsigned status)
 {
 	return status < 200 || status == 204 || status == 304;

@@ -1,5 +1,6 @@
-/* The HTTP/1.1 server: reads whole requests from the streams of a loop, calls a handler, and sends the
- * response at once or later. The decision API and the admin API use it. wire/http/http1.h parses.
+/* The HTTP/1.1 server: reads whole requests from the streams of a loop, calls a handler, and sends
+ * the response at once or later. The decision API and the admin API use it. wire/http/http1.h
+ * parses.
  *
  * A server is one port on one loop and runs in the loop's thread. Bounds: connections (listener),
  * bytes of a head (wire/http/http1.h), bytes of a body, memory of all large heads and bodies of a
@@ -34,7 +35,8 @@ struct wr_http_server;
 struct wr_http_api {
 	const char *name;
 	/* Called with the whole request, or with its head only if the body is too large
-	 * (request->too_large). Responds with wr_http_reply… at once, or later after wr_http_hold. */
+	 * (request->too_large). Responds with wr_http_reply… at once, or later after
+	 * wr_http_hold. */
 	void (*handle)(struct wr_http_request *request);
 	int (*open)(struct wr_http_server *server, struct weir_error *error);
 	void (*close)(struct wr_http_server *server);
@@ -64,8 +66,8 @@ struct wr_http_request {
 	bool soon;      /* held for another thread only: the response does not wait for a network */
 	bool close;     /* the connection closes after the response */
 	bool streaming; /* the response ends only with `gone`, or when the client disconnects */
-	/* Of a request that is held or streams: the client has disconnected, or the server ends. The
-	 * handler must not respond. */
+	/* Of a request that is held or streams: the client has disconnected, or the server ends.
+	 * The handler must not respond. */
 	void (*gone)(struct wr_http_request *request);
 	/* Of a request that streams: its connection has closed. The last callback. */
 	void (*over)(struct wr_http_request *request);
@@ -153,8 +155,8 @@ void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct
 			const char *content_type);
 void wr_http_reply_problem(struct wr_http_request *request, const struct wr_problem *problem);
 
-/* An empty buffer to write a response into. The next call on the same server empties it, so it is for
- * one response at a time, which wr_http_reply_text copies. */
+/* An empty buffer to write a response into. The next call on the same server empties it, so it is
+ * for one response at a time, which wr_http_reply_text copies. */
 struct wr_buf *wr_http_buffer(struct wr_http_server *server);
 
 /* The same as a text of WR_HTTP_ANSWER_BYTES. */
@@ -198,7 +200,8 @@ size_t wr_http_request_take(struct wr_http_request *request, const char *data, s
 /* Appends bytes of a body. Returns false if it is too large or there is no memory. */
 bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len);
 
-/* Sends as much of client->sending as the stream takes. client->sending is NULL when all is sent. */
+/* Sends as much of client->sending as the stream takes. client->sending is NULL when all is
+ * sent. */
 void wr_http_pump(struct wr_http_connection *client);
 
 /* Writes the head of a response; `length` SIZE_MAX: it streams. Returns a negative number if the

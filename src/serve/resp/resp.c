@@ -1,3 +1,5 @@
+/* The RESP listener: streams, sessions and files of passwords. Called by serve/net through
+ * wr_resp_protocol, and by the service. */
 #include "serve/resp/resp.h"
 
 #include <arpa/inet.h>
@@ -15,14 +17,14 @@
 #include "serve/resp/store.h"
 #include "serve/service.h"
 
-#define REPLY_ROOM 4096u /* asked of a stream at once */
+#define REPLY_ROOM 4096u /* reserved in a stream at a time */
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 
-/* One per loop, made by its first connection. Others read its host's tally. */
+/* The first connection of a loop makes the loop's entry. Other threads read its counters. */
 static struct {
 	struct wr_resp_users users;
-	bool asked; /* for a password */
+	bool passwords; /* of --resp-password-file are needed */
 	struct wr_secret link_key;
 	uint64_t started_ns;
 	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
@@ -52,7 +54,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 	if (!own)
 		return NULL;
 	own->loop = loop;
-	own->host.users = shared.asked ? &shared.users : NULL;
+	own->host.users = shared.passwords ? &shared.users : NULL;
 	own->host.link_key = shared.link_key.len ? &shared.link_key : NULL;
 	own->host.shadow = wr_loop_settings(loop)->shadow;
 	own->host.started_ns = shared.started_ns;
@@ -64,7 +66,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 
 /* ---- a connection ---- */
 
-/* Of a TCP connection; one whose peer has gone already has no address and no rights. */
+/* The address of a TCP client. A client that has disconnected already has none. */
 static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
 {
 	const struct sockaddr_in6 *six = (const void *)peer;
@@ -126,7 +128,7 @@ static bool more_room(struct wr_resp_out *out, size_t need)
 	return out->begin != NULL;
 }
 
-/* What a stream may have waiting before commands have to: it stops reading by itself there. */
+/* How many bytes of replies commands may write now: the stream stops reading at WR_HIGH_BYTES. */
 static size_t budget_of(const struct wr_stream *stream)
 {
 	size_t pending = wr_stream_pending(stream);
@@ -134,8 +136,8 @@ static size_t budget_of(const struct wr_stream *stream)
 	return pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
 }
 
-/* Commands that have to wait, for room or for the store, keep the stream from reading more. */
-static void tell_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
+/* While commands wait, the stream does not read further input. */
+static void update_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
 {
 	const struct wr_resp_session *session = &talk->session;
 
@@ -159,7 +161,7 @@ static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
 	wr_resp_note_stalled(talk);
-	tell_stream(stream, talk);
+	update_stream(stream, talk);
 	return wr_resp_session_over(session) ? -1 : 0;
 }
 
@@ -169,9 +171,8 @@ void wr_resp_feed(struct wr_resp_talk *talk)
 		wr_stream_close(talk->stream);
 }
 
-/* A client that does not read its replies: reading stops, and so do the commands that have been
- * read, until the replies have gone out. */
-static void go_on(struct wr_stream *stream)
+/* The client has read replies: runs commands that waited for room. */
+static void on_writable(struct wr_stream *stream)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
 
@@ -189,8 +190,8 @@ static void end_session(struct wr_stream *stream)
 	wr_resp_forget_talk(talk);
 }
 
-/* What was asked is answered, though nothing more will come. A worker of nginx that ends its
- * connection reads no answers: what the store grants it is given back. */
+/* After the client has closed its side: commands that wait still get their replies. An nginx worker
+ * that closes its connection reads no replies, so units granted to it are given back. */
 static bool is_busy(struct wr_stream *stream)
 {
 	const struct wr_resp_talk *talk = wr_stream_state(stream);
@@ -204,7 +205,7 @@ const struct wr_protocol wr_resp_protocol = {
 	.state_bytes = sizeof(struct wr_resp_talk),
 	.open = open_session,
 	.input = feed,
-	.writable = go_on,
+	.writable = on_writable,
 	.outlives_input = is_busy,
 	.closed = end_session,
 };
@@ -245,7 +246,7 @@ static int read_users(const char *path, struct weir_error *error)
 	return rc;
 }
 
-/* A file that is not there is made, so that the first start needs no preparation. */
+/* Makes the file if it is missing, so that the first start needs no preparation. */
 static int read_link_key(const struct wr_settings *settings, struct weir_error *error)
 {
 	const char *path = settings->link_key_file;
@@ -272,8 +273,8 @@ int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	shared.started_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-	shared.asked = settings->resp_password_file != NULL;
-	return shared.asked ? read_users(settings->resp_password_file, error) : 0;
+	shared.passwords = settings->resp_password_file != NULL;
+	return shared.passwords ? read_users(settings->resp_password_file, error) : 0;
 }
 
 void wr_resp_release(void)

@@ -9,8 +9,8 @@
 
 extern const struct wr_protocol wr_resp_protocol;
 
-/* Reads the password file and the link key, if the settings name them. Called before the loops start
- * and before the process drops its rights. Returns 0, WEIR_EINVAL or WEIR_ESYS. */
+/* Reads the password file and the link key, if the settings name them. Called before the loops
+ * start and before the process drops its rights. Returns 0, WEIR_EINVAL or WEIR_ESYS. */
 int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error);
 
 /* Writes replies whose answers have come, and runs commands that waited for them. Called before the

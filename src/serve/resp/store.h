@@ -1,9 +1,9 @@
-/* The RESP sessions of a loop that wait: which of them have replies to write, whose turn is next, and
- * how many commands may wait for the central store at once.
+/* The RESP sessions of a loop that wait: which of them have replies to write, whose turn is next,
+ * and how many commands may wait for the central store at once.
  *
- * WEIR.CHECK and WEIR.PEEK are decided by serve/decide/pending.h. CL.THROTTLE and WEIR.ASK send their
- * own questions to the central store. Called by resp.c, and by deliver/from_resp.c when the queue has
- * answered a command. */
+ * WEIR.CHECK and WEIR.PEEK are decided by serve/decide/pending.h. CL.THROTTLE and WEIR.ASK send
+ * their own questions to the central store. Called by resp.c, and by deliver/from_resp.c when the
+ * queue has answered a command. */
 #ifndef WR_SERVE_RESP_STORE_H
 #define WR_SERVE_RESP_STORE_H
 

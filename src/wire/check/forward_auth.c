@@ -1,8 +1,9 @@
+/* Reads the request that a proxy describes in header fields. Called by serve/http/forward.c. */
 #include "wire/check/forward_auth.h"
 
 #include <pthread.h>
 
-#define VALUES_MAX 16 /* X-Forwarded-For fields that are looked at, the last ones */
+#define VALUES_MAX 16 /* X-Forwarded-For fields that are read, the last ones */
 
 static size_t find(const struct wr_forward *forward, struct weir_str name, struct weir_str *values,
 		   size_t max)
@@ -10,7 +11,7 @@ static size_t find(const struct wr_forward *forward, struct weir_str name, struc
 	return forward->header(forward->context, name, values, max);
 }
 
-/* A field that describes the request comes once, or somebody else wrote one too. */
+/* Finds a field that describes the request. It must come once: the client may have sent another. */
 static int find_one(const struct wr_forward *forward, struct weir_str name, struct weir_str *value,
 		    struct wr_problem *problem)
 {
@@ -28,7 +29,7 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 struct family {
 	struct weir_str method;
 	struct weir_str target;
-	int found; /* how many of its fields are there */
+	int found; /* how many of its fields the question has */
 };
 
 static int read_family(const struct wr_forward *forward, struct weir_str method,
@@ -83,7 +84,7 @@ static int choose(const struct wr_forward *forward, struct family *chosen,
 	return 0;
 }
 
-/* The last item of a comma-separated list, which gets shorter by it. */
+/* Removes the last item of a comma-separated list and returns it. */
 static struct weir_str cut_last(struct weir_str *list)
 {
 	size_t comma = list->len;
@@ -110,8 +111,8 @@ static int read_address(struct weir_str text, struct wr_address *address)
 	return end < text.len ? wr_address_parse(wr_str_first(text, end), address) : -1;
 }
 
-/* From the right: what each proxy saw, the one that asks last. Whoever is none of ours is the
- * client; what stands left of it is hearsay. */
+/* Reads X-Forwarded-For from the right: each proxy appended the address of its peer. The first
+ * address that is not a trusted proxy is the client. Addresses left of it are not trusted. */
 static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
 		       struct wr_address *client, struct wr_problem *problem)
 {

@@ -1,3 +1,4 @@
+/* Reads the questions of /v1/check. Called by serve/http/check.c and the admin API. */
 #include "wire/check/json.h"
 
 #include "rules/address.h"
@@ -297,7 +298,7 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 	return refused_by_ask(weir_ask_http(ask, &view), at, problem);
 }
 
-/* `hits` is for all descriptors of the question, wherever it stands. */
+/* `hits` counts for all descriptors of the question, at any position in the object. */
 static int read_hits(const json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
 		     struct wr_problem *problem)
 {

@@ -3,8 +3,8 @@
  *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
  *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}
  *
- * A list of questions gets a list of answers. The whole list is checked before the first question is
- * decided. */
+ * A list of questions gets a list of answers. The whole list is checked before the first question
+ * is decided. */
 #ifndef WR_WIRE_CHECK_JSON_H
 #define WR_WIRE_CHECK_JSON_H
 

@@ -4,7 +4,7 @@
 
 #include "rules/rules.h"
 
-/* X(flag, name in answers) */
+/* X(flag, name in the response) */
 #define FLAGS(X)                                                                                   \
 	X(WEIR_STATUS_UNLIMITED, "unlimited")                                                      \
 	X(WEIR_STATUS_WHITELISTED, "whitelisted")                                                  \

@@ -1,6 +1,6 @@
-/* The usual question, read without building a tree: the same members and rules as json.c has,
- * for plain ASCII without escapes. Whatever is not that, or is wrong, is left to json.c,
- * which says what; the fuzzer sees to it that both read the same. */
+/* A fast reader of the usual question, without a tree of values: the same members and rules as in
+ * json.c, for ASCII without escapes. json.c reads all other questions and reports errors; the
+ * fuzzer compares the two. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
 struct cursor {
@@ -58,7 +58,8 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
 	return *cursor->at == ',' || *cursor->at == '}' || *cursor->at <= ' ';
 }
 
-/* Goes on with the next member: `first` once for each object. False behind the last one. */
+/* Moves to the next member. *first is true before the first member of an object. Returns false
+ * behind the last. */
 static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
 	if (take(cursor, '}')) {

@@ -6,8 +6,8 @@
  *   {"ticket":"9f…","status":"dead","reason":"…","http_status":503,"tries":20,"accepted":…,
  *    "finished":…}
  *
- * http_status is the API server's, of the last try; null: it never answered. A request that is being
- * delivered counts as waiting, at position 1, until the delivery has ended. */
+ * http_status is the API server's, of the last try; null: it never answered. A request that is
+ * being delivered counts as waiting, at position 1, until the delivery has ended. */
 #ifndef WR_WIRE_CHECK_TICKET_JSON_H
 #define WR_WIRE_CHECK_TICKET_JSON_H
 

@@ -1,3 +1,4 @@
+/* The five-byte prefix and the bytes of gRPC messages. Called by serve/grpc/run.c and reply.c. */
 #include "wire/grpc/grpc.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int begin(struct wr_grpc_reader *reader, struct weir_error *error)
 	return 0;
 }
 
-/* Memory follows what has arrived, not what was announced. */
+/* Allocates for the bytes that have arrived, not for the announced length. */
 static int grow(struct wr_grpc_reader *reader, size_t want, struct weir_error *error)
 {
 	size_t cap = reader->cap ? reader->cap : FIRST_CAP;
@@ -68,7 +69,7 @@ static int append(struct wr_grpc_reader *reader, const char *bytes, size_t len,
 		if (want > reader->cap && grow(reader, want, error) != 0)
 			return -1;
 		to = reader->more;
-		if (!to) /* there is always one by now */
+		if (!to) /* cannot happen: grow() has allocated it */
 			return -1;
 	}
 	if (len)

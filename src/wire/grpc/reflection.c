@@ -1,4 +1,4 @@
-/* One reflection request, one answer. */
+/* Reads a reflection request and writes its response. Called by serve/grpc/run.c. */
 #include "wire/grpc/reflection.h"
 
 #include <grpc/reflection/v1/reflection.pb-c.h>
@@ -9,7 +9,7 @@
 
 #define SERVICES_MAX 16
 
-/* An answer and all it may be made of; one kind is used. */
+/* A response with all its possible parts; one kind of them is used. */
 struct answer {
 	const struct wr_reflection *reflection;
 	Pb__ServerReflectionResponse response;
@@ -42,8 +42,8 @@ static void fail(struct answer *answer, int code, struct weir_str text)
 	answer->response.error_response = &answer->error;
 }
 
-/* The file first, then what it imports. */
-static void tell_file(struct answer *answer, int file)
+/* Adds the file, then its imports. */
+static void add_file(struct answer *answer, int file)
 {
 	uint64_t wanted;
 
@@ -84,7 +84,7 @@ static void tell_services(struct answer *answer)
 }
 
 /* Our messages have no extensions. */
-static void tell_extensions(struct answer *answer, ProtobufCBinaryData type)
+static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 {
 	if (!wr_reflection_is_message(answer->reflection, text_of(type))) {
 		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
@@ -103,18 +103,18 @@ static void tell(struct answer *answer, const Pb__ServerReflectionRequest *reque
 
 	switch (request->message_request_case) {
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-		tell_file(answer,
-			  wr_reflection_file(reflection, text_of(request->file_by_filename)));
+		add_file(answer,
+			 wr_reflection_file(reflection, text_of(request->file_by_filename)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-		tell_file(answer, wr_reflection_symbol(reflection,
-						       text_of(request->file_containing_symbol)));
+		add_file(answer, wr_reflection_symbol(reflection,
+						      text_of(request->file_containing_symbol)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
 		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
-		tell_extensions(answer, request->all_extension_numbers_of_type);
+		add_extensions(answer, request->all_extension_numbers_of_type);
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
 		tell_services(answer);

@@ -1,5 +1,5 @@
-/* grpc.reflection: the .proto files of our services, built into the program. v1 and v1alpha have the
- * same messages. */
+/* grpc.reflection: the .proto files of our services, built into the program. v1 and v1alpha have
+ * the same messages. */
 #ifndef WR_WIRE_GRPC_REFLECTION_H
 #define WR_WIRE_GRPC_REFLECTION_H
 
@@ -15,7 +15,8 @@ int wr_reflection_new(struct wr_reflection **out);
 void wr_reflection_free(struct wr_reflection *reflection);
 
 /* Reads one ServerReflectionRequest and writes a packed ServerReflectionResponse into `memory`.
- * Returns 0, INVALID_ARGUMENT or RESOURCE_EXHAUSTED. An unknown name is a response, not an error. */
+ * Returns 0, INVALID_ARGUMENT or RESOURCE_EXHAUSTED. An unknown name is a response, not an
+ * error. */
 int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str bytes,
 			 struct wr_rls_memory *memory, struct weir_str *out,
 			 struct weir_error *error);

@@ -1,5 +1,5 @@
-/* Files and symbols of the built-in descriptor set. There are a dozen files, so names are compared
- * one by one. */
+/* Files and symbols of the built-in descriptor set. There are a dozen files, so names are searched
+ * linearly. Called by reflection.c. */
 #include "wire/grpc/reflection.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void add_service(struct wr_reflection *reflection, struct weir_str packag
 
 	if (reflection->service_count == SERVICES_MAX ||
 	    len > sizeof reflection->names - reflection->names_used)
-		abort(); /* the set is built in */
+		abort(); /* cannot happen: the set is built in */
 	memcpy(at, package.ptr, package.len);
 	at[package.len] = '.';
 	memcpy(at + package.len + 1, name.ptr, name.len);
@@ -108,7 +108,7 @@ int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str n
 	return -1;
 }
 
-/* A set of one file, or of none. */
+/* The set of one file, or the empty set. */
 static uint64_t only(int file)
 {
 	return file < 0 ? 0 : UINT64_C(1) << file;
@@ -131,7 +131,7 @@ uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int 
 
 /* ---- symbols ---- */
 
-/* Takes `first` and the dot behind it off the front of *rest. */
+/* Removes `first` and its dot from the front of *rest. Returns false if *rest does not begin so. */
 static bool step(struct weir_str *rest, struct weir_str first)
 {
 	if (!wr_str_begins(*rest, first) || rest->len == first.len || rest->ptr[first.len] != '.')
@@ -148,7 +148,8 @@ static bool has_name(Weir__Index__Named *const *list, size_t count, struct weir_
 	return false;
 }
 
-/* Whether `rest` names a type of the list, or something in one. The depth is the set's own. */
+/* Whether `rest` names a type of the list, or a member of a type. The recursion is as deep as types
+ * nest in the set. */
 static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_str rest,
 		     bool messages_only)
 {

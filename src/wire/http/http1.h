@@ -81,8 +81,8 @@ enum wr_http1_chunk {
 	WR_CHUNK_END = 2,  /* the body is complete */
 };
 
-/* Decodes the next piece; *used is the number of bytes consumed. A zeroed struct is at the beginning
- * of a body. */
+/* Decodes the next piece; *used is the number of bytes consumed. A zeroed struct is at the
+ * beginning of a body. */
 enum wr_http1_chunk wr_http1_dechunk(struct wr_http1_chunks *chunks, const char *bytes, size_t len,
 				     size_t *used, const char **data, size_t *data_len);
 

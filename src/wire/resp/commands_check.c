@@ -9,15 +9,15 @@
 #include "limiter/refund.h"
 #include "wire/resp/wait.h"
 
-#define ENTRIES_MAX 32 /* of one descriptor; rules go no deeper */
+#define ENTRIES_MAX 32 /* of one descriptor; rules are no deeper */
 #define MS_NS 1000000ull
 
 /* Writes a bulk string that is known at compile time. */
 #define KEY(out, text, len)                                                                        \
 	wr_reply_raw(out, "$" #len "\r\n" text "\r\n", sizeof("$" #len "\r\n" text "\r\n") - 1)
 
-/* Reads the arguments behind the domain, a descriptor at a time. `|`, HITS and FROM are words of the
- * command only where a key is expected. A key that looks like one of them, or begins with a
+/* Reads the arguments behind the domain, a descriptor at a time. `|`, HITS and FROM are words of
+ * the command only where a key is expected. A key that looks like one of them, or begins with a
  * backslash, is written with a backslash before it. */
 struct reader {
 	const struct wr_resp_call *call;
@@ -196,8 +196,8 @@ static void write_descriptor(struct wr_resp_out *out, const struct weir_ask *ask
 	write_waits(out, status.decision.retry_after_ns, status.decision.delay_ns);
 }
 
-/* The machine that decided has the last word on the verdict: in shadow mode it is WEIR_ADMIT although
- * the ask was refused. */
+/* wait->verdict counts, not that of the ask: in shadow mode it is WEIR_ADMIT although the ask was
+ * refused. */
 static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	struct wr_resp_host *host = wait->session->host;

@@ -1,3 +1,5 @@
+/* WEIR.DEFER and WEIR.TICKET: reads the arguments, asks the queue, writes its answer. Called
+ * through the table of commands.c. */
 #include "wire/resp/commands_defer.h"
 
 #include <assert.h>
@@ -57,8 +59,8 @@ static bool is_token(struct weir_str text, size_t most)
 	return text.len > 0 && text.len <= most;
 }
 
-/* Whether it can stand in the head of a request: no controls, and no blanks where `blanks` is
- * false. */
+/* Whether the text may be part of the head of a request: no controls, and blanks only if
+ * `blanks`. */
 static bool is_plain(struct weir_str text, bool blanks)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -230,7 +232,7 @@ static void free_answer(struct wr_resp_wait *wait)
 
 static const struct wr_resp_wait_kind defer_kind = {copy_answer, write_answer, free_answer};
 
-/* NULL: the client has been told why not. */
+/* Returns NULL after writing an error. */
 static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
 {
 	const struct wr_resp_queue *queue = call->host->queue;

@@ -1,7 +1,7 @@
-/* The commands of nginx's workers: WEIR.LINK authenticates one with the key of --link-key, WEIR.ASK,
- * WEIR.TELL and WEIR.FLEET reach the central store. Questions and answers are passed on unchanged
- * (limiter/question.h). Other processes on the socket are refused: the fleet's secret names every
- * counter, and a message can give back units that were never taken. */
+/* The commands of nginx's workers: WEIR.LINK authenticates one with the key of --link-key,
+ * WEIR.ASK, WEIR.TELL and WEIR.FLEET reach the central store. Questions and answers are passed on
+ * unchanged (limiter/question.h). Other processes on the socket are refused: the fleet's secret
+ * names every counter, and a message can give back units that were never taken. */
 #include <stdlib.h>
 
 #include "limiter/question.h"

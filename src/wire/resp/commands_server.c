@@ -1,4 +1,4 @@
-/* Commands about the commands and the server. */
+/* COMMAND, CONFIG and INFO. Called through the table of commands.c. */
 #include "wire/resp/commands.h"
 
 #include <stdarg.h>
@@ -38,8 +38,8 @@ static void tell_flags(struct wr_resp_out *out, uint16_t flags)
 			wr_reply_simple(out, flag_names[i].name);
 }
 
-/* The first eight of Redis's ten elements: name, arity, flags, first and last key, step, categories
- * and hints; then key specifications, of which there are none, and subcommands. */
+/* Writes the first of Redis's ten elements: name, arity, flags, first and last key, step,
+ * categories, hints, and key specifications, which are empty. Subcommands follow. */
 static void tell_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	wr_reply_array(out, 10);
@@ -225,7 +225,7 @@ static void add_server(const struct wr_resp_call *call, struct text *text)
 {
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
-	/* Clients look at redis_version to see what they may ask for. HELLO has the same. */
+	/* Clients choose their commands by redis_version. HELLO reports the same. */
 	add(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
 	    WR_RESP_REDIS_VERSION, weir_version());
 	add(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),

@@ -1,11 +1,12 @@
-/* CL.THROTTLE and THROTTLE: numbers in, numbers out. */
+/* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, writes
+ * five numbers. Called through the table of commands.c. */
 #include "limiter/fleet.h"
 #include "limiter/share.h"
 #include "store/store.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* How a command counts: its bucket holds max_burst + `beyond`. */
+/* The two commands differ: the bucket holds max_burst + `beyond`. */
 struct dialect {
 	int64_t beyond, quantity_least;
 };
@@ -25,7 +26,7 @@ struct numbers {
 #undef NUMBER
 };
 
-/* Of key max_burst count period [quantity]. False: one of them will not do. */
+/* Reads key max_burst count period [quantity]. Returns false if a number is invalid. */
 static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
 			 struct numbers *numbers)
 {
@@ -39,8 +40,8 @@ static bool read_numbers(const struct wr_resp_command *command, const struct dia
 	return true;
 }
 
-/* Which one, of the arguments of a command that was not prepared. */
-static void tell_number(const struct wr_resp_call *call, const struct dialect *dialect)
+/* Writes the error of the first invalid number. */
+static void write_number_error(const struct wr_resp_call *call, const struct dialect *dialect)
 {
 	const struct {
 		uint32_t at;
@@ -93,7 +94,7 @@ void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 	prepare(host, &crab, ready);
 }
 
-/* The limit that was asked for; NULL: the client has been told why not. */
+/* The limit of the command. Returns NULL after writing an error. */
 static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 					 const struct dialect *dialect)
 {
@@ -101,7 +102,7 @@ static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 	struct weir_error error;
 
 	if (!call->ready->prepared) {
-		tell_number(call, dialect);
+		write_number_error(call, dialect);
 		return NULL;
 	}
 	limit = wr_throttle_limit(&call->host->throttle, &call->ready->throttle, &error);
@@ -148,7 +149,8 @@ static void write_reply(struct wr_resp_host *host, const struct dialect *dialect
 
 /* ---- with a central store ---- */
 
-/* Nobody answered: this node's share is decided here, and the store is told when it is back. */
+/* The central store has not answered: decides by this node's share, and sends the store a report of
+ * the units taken. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
@@ -165,9 +167,10 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 	host->central->send(host, report, len, now_ns);
 }
 
-/* What was admitted there counts here too, for the time when the store is away. */
-static void book(struct wr_resp_host *host, const struct weir_limit *limit,
-		 const struct wr_throttle_request *request, uint64_t now_ns)
+/* Units that the central store granted are charged to this node's share, too, in case the store
+ * becomes unavailable. */
+static void charge_share(struct wr_resp_host *host, const struct weir_limit *limit,
+			 const struct wr_throttle_request *request, uint64_t now_ns)
 {
 	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
 	uint64_t charged_ns;
@@ -175,10 +178,10 @@ static void book(struct wr_resp_host *host, const struct weir_limit *limit,
 	wr_charge_key(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
 }
 
-/* … and what nodes divide then is what the store had left. */
-static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
-		 const struct wr_throttle_request *request, const struct wr_throttle_answer *said,
-		 uint64_t now_ns)
+/* Notes how much the store has left: nodes divide that when the store becomes unavailable. */
+static void note_remaining(struct wr_resp_host *host, const struct weir_limit *limit,
+			   const struct wr_throttle_request *request,
+			   const struct wr_throttle_answer *said, uint64_t now_ns)
 {
 	struct weir_decision decision = {.limit = (uint32_t)said->limit,
 					 .remaining = (uint32_t)said->remaining};
@@ -198,8 +201,8 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 		return;
 	}
 	if (!wait->throttle.answer.limited && request->quantity > 0)
-		book(host, limit, request, now_ns);
-	heed(host, limit, request, &wait->throttle.answer, now_ns);
+		charge_share(host, limit, request, now_ns);
+	note_remaining(host, limit, request, &wait->throttle.answer, now_ns);
 }
 
 static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)

@@ -1,4 +1,4 @@
-/* Reading commands: arrays of bulk strings. */
+/* The parser of commands: arrays of bulk strings. Called by session.c. */
 #include "wire/resp/resp.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define COUNT_BYTES_MAX 24 /* of a line that holds a number, its mark included */
+#define COUNT_BYTES_MAX 24 /* of a line with a number and its mark */
 
 enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
 
@@ -42,8 +42,8 @@ static int partial(struct wr_resp_reader *reader, size_t wanted)
 	return WR_RESP_PARTIAL;
 }
 
-/* The number on a line behind its mark at `at`; *next is behind the line. Lengths have a digit or
- * two as a rule. */
+/* Reads the number behind the mark at `at`; *next is behind the line. The fast path is for one or
+ * two digits. */
 static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t *count,
 			    size_t *next)
 {
@@ -95,7 +95,7 @@ static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
 	return WR_RESP_BAD;
 }
 
-/* One bulk string at `at`; *next is behind it. */
+/* Reads the bulk string at `at`; *next is behind it. */
 static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
 			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
 			    size_t *next)
@@ -167,7 +167,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	if (rc != WR_RESP_COMMAND)
 		return rc;
 	if (resumed) {
-		/* Arguments of earlier calls were noted elsewhere, and have moved since. */
+		/* Read from the beginning: the input may have moved, so earlier arguments are
+		 * void. */
 		*parser = (struct wr_resp_parser){0};
 		read_header(parser, trust, bytes, len, reader);
 		read_args(parser, trust, bytes, len, reader);
@@ -177,7 +178,7 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	return WR_RESP_COMMAND;
 }
 
-/* A line ends with LF, with CR before it or not. Its words have a room of their own, for one. */
+/* A line ends with LF or CR LF. reader->words has room for one line. */
 static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t len,
 		     struct wr_resp_reader *reader, struct wr_resp_command *command)
 {

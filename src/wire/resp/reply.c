@@ -1,3 +1,4 @@
+/* Writes replies that are more than a number. Called by the commands. */
 #include "wire/resp/reply.h"
 
 #include <stdarg.h>

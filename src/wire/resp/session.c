@@ -1,3 +1,5 @@
+/* A RESP session: splits the input into commands, runs them in batches, and keeps the rest. Called
+ * by serve/resp/resp.c. */
 #include "wire/resp/session.h"
 
 #include <stdlib.h>
@@ -6,17 +8,17 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define HELD_KEPT 4096u  /* larger memory goes back when it is empty */
-#define SLICE_BYTES 512u /* looked at beyond what a held command is known to want */
+#define HELD_KEPT 4096u  /* larger memory is freed when it is empty */
+#define SLICE_BYTES 512u /* copied at a time to complete a held command */
 
-/* What counts as memory of a large command. */
+/* The part of a capacity that counts towards WR_RESP_LARGE_ALL_MAX. */
 static size_t large_of(size_t cap)
 {
 	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
 }
 
-/* Gives `held` this capacity, 0: frees it. False: all sessions together may not have so much, or
- * there is no memory. */
+/* Resizes `held`; 0 frees it. Returns false if all sessions together would hold too much, or there
+ * is no memory. */
 static bool set_capacity(struct wr_resp_session *session, size_t cap)
 {
 	struct wr_resp_host *host = session->host;
@@ -64,7 +66,7 @@ void wr_resp_session_end(struct wr_resp_session *session)
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
 }
 
-/* Keeps input for later. False: there is more of it than may be, or no memory. */
+/* Copies input for later. Returns false if it is too much, or there is no memory. */
 static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t len)
 {
 	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
@@ -89,7 +91,6 @@ static void let_go(struct wr_resp_session *session)
 		set_capacity(session, 0);
 }
 
-/* What a client may say depends on who it is. */
 static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
 {
 	if (session->linked)
@@ -126,8 +127,7 @@ static void execute(struct wr_resp_session *session, const struct wr_resp_ready 
 		wr_resp_waits_flush(session, out);
 }
 
-/* Whether another command may be run: there is room for its reply, and not too many wait for the
- * store. */
+/* Whether another command may run: there is room for its reply, and not too many commands wait. */
 static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 		      const struct wr_resp_out *out)
 {
@@ -135,8 +135,8 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
-/* Whether the session has to see to it before the next command is read: EXEC has commands of its
- * own run first, the others change how much the client may say. */
+/* Whether the next command must not be read before this one has run: EXEC runs the commands of its
+ * transaction first, and the others change the bounds of the client. */
 static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
 	if (entry && entry->run == wr_command_exec)
@@ -147,9 +147,9 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 			 entry->run == wr_command_reset || entry->run == wr_command_link);
 }
 
-/* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
- * after the last one. A client that has to give a password first is read one by one, for after that
- * it may say more; and nothing is read beyond a command that ends a batch. */
+/* Reads a batch of commands, so that the memory of one is prefetched while others are read. Returns
+ * how many; *rc is the result of the parser behind the last. Commands of a client that has not
+ * logged in are read one at a time, because logging in changes its bounds. */
 static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
@@ -175,7 +175,7 @@ static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_
 	return count;
 }
 
-/* Runs commands that were read; returns how many. Those it stops before will be read again. */
+/* Runs commands of the batch; returns how many. The rest is read again later. */
 static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t now_ns,
 			size_t budget, struct wr_resp_out *out)
 {
@@ -188,7 +188,7 @@ static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t 
 	return i;
 }
 
-/* Runs commands of a transaction after EXEC. True: none is left. */
+/* Runs commands of a transaction after EXEC. Returns true if none is left. */
 static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 			    struct wr_resp_out *out)
 {
@@ -210,7 +210,7 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 	return true;
 }
 
-/* Reads and runs commands in place; returns how many bytes were done with. */
+/* Reads and runs commands in place. Returns the number of bytes consumed. */
 static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t len, uint64_t now_ns,
 		  size_t budget, struct wr_resp_out *out)
 {
@@ -231,16 +231,14 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 	return done;
 }
 
-/* Whether commands have to wait: for room for replies, for the store, or for a transaction that
- * waits for one of them. */
+/* Whether commands have to wait: for room for replies, for other commands, or for a transaction. */
 static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
 			const struct wr_resp_out *out)
 {
 	return session->multi.state == WR_MULTI_RUNNING || !may_go_on(session, budget, out);
 }
 
-/* Completes the command that is held, from as little of `data` as will do; returns how much that
- * was. */
+/* Completes and runs the held command. Returns how many bytes of `data` it took. */
 static size_t complete(struct wr_resp_session *session, const uint8_t *data, size_t len,
 		       uint64_t now_ns, struct wr_resp_out *out)
 {
@@ -278,7 +276,7 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 	return done;
 }
 
-/* Goes on with commands that were held back for want of room for their replies. */
+/* Runs held commands that had to wait. */
 static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 		   struct wr_resp_out *out)
 {

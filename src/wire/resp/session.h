@@ -140,10 +140,10 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 			   uint64_t now_ns);
 void wr_resp_session_end(struct wr_resp_session *session);
 
-/* Writes replies whose answers have come, then reads and runs commands. Stops when more than `budget`
- * bytes of replies are written or too many commands wait; then session->stopped is set, and a later
- * call without data goes on. After each call the caller sends the replies, and closes the connection
- * if wr_resp_session_over is true. */
+/* Writes replies whose answers have come, then reads and runs commands. Stops when more than
+ * `budget` bytes of replies are written or too many commands wait; then session->stopped is set,
+ * and a later call without data goes on. After each call the caller sends the replies, and closes
+ * the connection if wr_resp_session_over is true. */
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out);
 

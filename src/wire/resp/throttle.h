@@ -51,8 +51,8 @@ const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 struct wr_key wr_throttle_key(const struct weir_table *table, const struct weir_limit *limit,
 			      struct weir_str key);
 
-/* Takes `quantity`. 0 only looks, and is limited only if more was taken than this limit allows; below
- * 0 gives back. now_ns is below 2^63. */
+/* Takes `quantity`. 0 only looks, and is limited only if more was taken than this limit allows;
+ * below 0 gives back. now_ns is below 2^63. */
 void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t quantity, uint64_t now_ns, struct wr_throttle_answer *answer);
 

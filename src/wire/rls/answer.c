@@ -1,4 +1,5 @@
-/* From a decided ask to a RateLimitResponse. */
+/* Makes a RateLimitResponse from a decided ask. Called by serve/grpc/rls.c and
+ * serve/http/json.c. */
 #include "wire/rls/rls.h"
 
 #include <stdio.h>
@@ -8,21 +9,21 @@
 #include "limiter/status.h"
 #include "wire/rls/plain.h"
 
-#define BODY_BYTES 2048 /* enough for most; a longer one is asked for again */
-#define HEADERS_MAX 16  /* of a profile, the reference's three, content-type */
-#define NUMBER_TEXT 11  /* of a uint32_t, and its zero */
+#define BODY_BYTES 2048 /* enough for most; a longer body is written again */
+#define HEADERS_MAX 16  /* of a profile, the three of Envoy's ratelimit, content-type */
+#define NUMBER_TEXT 11  /* of a uint32_t, with the zero */
 
-/* What all parts of an answer are made from. */
+/* The response and its inputs. */
 struct answer {
 	struct weir_ask *ask;
 	const struct wr_rls_options *options;
 	struct wr_rls_memory *memory;
 	Pb__RateLimitResponse *response;
 	bool refused;
-	bool too_long; /* because the client does not have the time to wait */
+	bool too_long; /* refused because the delay ends after the deadline */
 };
 
-/* One status with its parts: allocated together. */
+/* A status and its parts, allocated together. */
 struct status_parts {
 	Pb__RateLimitResponse__DescriptorStatus status;
 	Pb__RateLimitResponse__RateLimit limit;
@@ -48,7 +49,7 @@ static void tell_limit(struct status_parts *parts, const struct weir_status *fro
 	parts->status.duration_until_reset = &parts->reset;
 }
 
-/* Whether a leaky bucket makes a descriptor wait. */
+/* Whether a descriptor has to wait in a leaky bucket. */
 static bool waits(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
@@ -132,7 +133,7 @@ static bool add_number(const struct answer *answer, const char *name, uint32_t n
 			  (struct weir_str){text, (size_t)len});
 }
 
-/* The reference's three, of the tightest limit. */
+/* Adds the three fields of Envoy's ratelimit, for the tightest limit. */
 static bool add_reference_headers(const struct answer *answer)
 {
 	const struct wr_rls_options *options = answer->options;
@@ -174,7 +175,7 @@ static bool wants_body(const struct answer *answer)
 	return answer->options->bodies || (own && own->body.len);
 }
 
-/* Envoy takes the body's type from a content-type among the fields. */
+/* Envoy takes the type of the body from a field content-type. */
 static bool add_body(const struct answer *answer)
 {
 	struct weir_str type = {0};
@@ -189,7 +190,7 @@ static bool add_body(const struct answer *answer)
 		if (!body)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
-		if (len < 0) /* put off, or too long a wait: nobody was refused by a limit */
+		if (len < 0) /* deferred, or too long a delay: no limit refused it */
 			return true;
 		if ((size_t)len <= cap)
 			break;

@@ -20,8 +20,8 @@ void wr_rls_json_write(const ProtobufCMessage *message, struct wr_json_out *json
 #define WR_JSON_NAME 64
 size_t wr_rls_json_name(const char *name, char json[WR_JSON_NAME]);
 
-/* Whether a field is of type `bytes` and base64 in JSON. The C code has texts as bytes, too, because
- * a text may have a zero byte. */
+/* Whether a field is of type `bytes` and base64 in JSON. The C code has texts as bytes, too,
+ * because a text may have a zero byte. */
 bool wr_rls_json_is_binary(const ProtobufCFieldDescriptor *field);
 
 #endif

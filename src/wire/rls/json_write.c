@@ -84,7 +84,7 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 		else
 			wr_json_string(json, text_of(at));
 		break;
-	case PROTOBUF_C_TYPE_STRING: /* keys of a map alone */
+	case PROTOBUF_C_TYPE_STRING: /* only keys of a map */
 		wr_json_string(json, wr_str(*(const char *const *)at));
 		break;
 	case PROTOBUF_C_TYPE_MESSAGE:
@@ -187,7 +187,7 @@ static void write_duration(const ProtobufCMessage *message, struct wr_json_out *
 	wr_json_string(json, wr_str(text));
 }
 
-/* The one field that is there: of a wrapper, of a Value, of a ListValue. */
+/* Writes the only field of a wrapper, a Value or a ListValue. */
 static void write_only(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {

@@ -1,6 +1,6 @@
-/* A fast codec for plain messages of RLS: requests and responses with the usual fields, each once and
- * in any order. protobuf-c handles all others (unknown or repeated fields, headers, metadata), and
- * tests compare the two. The fast codec saves a twelfth of the cost of a call. */
+/* A fast codec for plain messages of RLS: requests and responses with the usual fields, each once
+ * and in any order. protobuf-c handles all others (unknown or repeated fields, headers, metadata),
+ * and tests compare the two. The fast codec saves a twelfth of the cost of a call. */
 #ifndef WR_WIRE_RLS_PLAIN_H
 #define WR_WIRE_RLS_PLAIN_H
 

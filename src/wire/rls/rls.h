@@ -8,10 +8,11 @@
  *   verdict = … decide, wait …
  *   wr_rls_answer(ask, verdict, request, options, memory);
  *
- * Texts are bytes: a value that is not UTF-8, or has a zero byte, has a counter of its own. A response
- * is always UTF-8: Envoy lets every request pass if it cannot read the response.
+ * Texts are bytes: a value that is not UTF-8, or has a zero byte, has a counter of its own. A
+ * response is always UTF-8: Envoy lets every request pass if it cannot read the response.
  *
- * Functions that return int return 0 or an enum wr_grpc_code; `error` then has the code and a text. */
+ * Functions that return int return 0 or an enum wr_grpc_code; `error` then has the code and a
+ * text. */
 #ifndef WR_WIRE_RLS_RLS_H
 #define WR_WIRE_RLS_RLS_H
 
@@ -59,10 +60,10 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error);
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error);
 
-/* Makes the response to a decided ask, in `memory`. It points to texts of the ask. `verdict` is that
- * of wr_pending's `done`: WEIR_ADMIT with statuses over the limit is shadow mode; WEIR_DELAY means
- * that the client cannot wait so long, and is refused. `request` is only for dynamic_metadata.
- * Returns NULL if it does not fit. */
+/* Makes the response to a decided ask, in `memory`. It points to texts of the ask. `verdict` is
+ * that of wr_pending's `done`: WEIR_ADMIT with statuses over the limit is shadow mode; WEIR_DELAY
+ * means that the client cannot wait so long, and is refused. `request` is only for
+ * dynamic_metadata. Returns NULL if it does not fit. */
 Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				     const Pb__RateLimitRequest *request,
 				     const struct wr_rls_options *options,

@@ -212,10 +212,10 @@ static void test_reset(void **state)
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;
-	expect_array(
-		talk, "WEIR.RESET api user 7",
-		"-NOPERM 'weir.reset' is for root and the service's user on a Unix socket, those "
-		"that --refunds names, and those that know a password (--resp-password-file)\r\n");
+	expect_array(talk, "WEIR.RESET api user 7",
+		     "-NOPERM 'weir.reset' is for root and the service's user on a Unix socket, "
+		     "clients of "
+		     "--refunds, and clients with a password (--resp-password-file)\r\n");
 	talk->session.operates = true;
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
 	say_array(talk, "WEIR.CHECK api HITS 2 user 8");

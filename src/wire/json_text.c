@@ -25,7 +25,7 @@ json_t *wr_json_text(struct weir_str text)
 	return json;
 }
 
-static json_t *text(const char *s)
+static json_t *cstr_json(const char *s)
 {
 	return wr_json_text((struct weir_str){s, strlen(s)});
 }
@@ -40,9 +40,9 @@ json_t *wr_json_diagnostics(const struct weir_errors *errors)
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
 						d->severity == WEIR_ERROR ? "error" : "warning",
-						"id", d->id, "file", text(d->file), "line",
+						"id", d->id, "file", cstr_json(d->file), "line",
 						(int)d->line, "column", (int)d->column, "width",
-						(int)d->width, "message", text(d->text)));
+						(int)d->width, "message", cstr_json(d->text)));
 	}
 	return list;
 }

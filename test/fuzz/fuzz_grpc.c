@@ -59,8 +59,8 @@ static void open_all(void)
 						.rls_bodies = true};
 	pthread_mutex_init(&service.lock, NULL);
 	pthread_cond_init(&service.woken, NULL);
-	service.world = wr_core_open(&service, true, &rules, &error);
-	require(service.world != NULL);
+	service.core = wr_core_open(&service, true, &rules, &error);
+	require(service.core != NULL);
 	weir_remove(table, "/dev/shm", NULL);
 	wr_log_setup("fuzz", WR_LOG_ERROR, false);
 	require(wr_loop_init(&loop, &service, 0) == 0);
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2 || size > INPUT_MAX)
 		return 0;
-	if (!service.world)
+	if (!service.core)
 		open_all();
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	places.used++;
@@ -134,6 +134,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	wr_streams_cut(&loop);
 	turn();
 	require(loop.stream_count == 0 && loop.buffered == 0 && places.used == 0);
-	require(loop.waiting.count == 0 && !loop.health_watches);
+	require(loop.waiting.heap.count == 0 && !loop.health_watches);
 	return 0;
 }

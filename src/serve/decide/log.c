@@ -52,7 +52,7 @@ static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 	return true;
 }
 
-static void wake(struct wr_decision_log *log)
+static void wake_writer(struct wr_decision_log *log)
 {
 	uint64_t one = 1;
 
@@ -84,7 +84,7 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 	 * Sequentially consistent: either the writer sees the head before it sleeps, or we see it
 	 * asleep. */
 	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
-	wake(lane->log);
+	wake_writer(lane->log);
 }
 
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view)
@@ -209,7 +209,7 @@ int wr_decision_log_start(struct wr_decision_log *log)
 	return rc == 0 ? 0 : WEIR_ESYS;
 }
 
-static void tell(struct wr_decision_log *log, unsigned *what)
+static void set_flag(struct wr_decision_log *log, unsigned *what)
 {
 	uint64_t one = 1;
 
@@ -221,7 +221,7 @@ static void tell(struct wr_decision_log *log, unsigned *what)
 void wr_decision_log_reopen(struct wr_decision_log *log)
 {
 	if (log)
-		tell(log, &log->reopen);
+		set_flag(log, &log->reopen);
 }
 
 void wr_decision_log_close(struct wr_decision_log *log)
@@ -229,7 +229,7 @@ void wr_decision_log_close(struct wr_decision_log *log)
 	if (!log)
 		return;
 	if (log->started) {
-		tell(log, &log->stop);
+		set_flag(log, &log->stop);
 		pthread_join(log->thread, NULL);
 	}
 	if (log->fd >= 0)

@@ -2,8 +2,8 @@
  * wait in a leaky bucket, report. Called by the handlers of gRPC, HTTP and RESP and by deliver. */
 #include "serve/decide/pending.h"
 
-#include <assert.h>
-
+#include "base/container.h"
+#include "base/assert.h"
 #include "limiter/ask.h"
 #include "limiter/keep.h"
 #include "serve/decide/log.h"
@@ -84,8 +84,7 @@ static void conclude(struct wr_pending *pending, int verdict, uint64_t now_ns)
 
 static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
 {
-	struct wr_pending *pending =
-		(struct wr_pending *)((char *)question - offsetof(struct wr_pending, question));
+	struct wr_pending *pending = wr_container_of(question, struct wr_pending, question);
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	int verdict = len ? weir_ask_answer(pending->ask, answer, len, now_ns) : WEIR_EFORMAT;
 
@@ -110,11 +109,11 @@ static void ask_central(struct wr_pending *pending, uint64_t now_ns)
 	wr_redis_take(pending->loop, &pending->question, question, (size_t)len, now_ns);
 }
 
-static void decide(struct wr_pending *pending, uint64_t begun_ns, uint64_t now_ns)
+static void begin_decision(struct wr_pending *pending, uint64_t begun_ns, uint64_t now_ns)
 {
 	int verdict;
 
-	assert(pending->ask && pending->done);
+	wr_assert(pending->ask && pending->done);
 	pending->begun_ns = begun_ns;
 	verdict = weir_ask_decide(pending->ask, now_ns);
 	if (verdict == WEIR_WAIT)
@@ -127,7 +126,7 @@ void wr_pending_decide(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 
-	decide(pending, now_ns, now_ns);
+	begin_decision(pending, now_ns, now_ns);
 }
 
 /* A timed decision needs a clock of its own: now_ns may be the time of the first of many. */
@@ -135,7 +134,7 @@ void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 {
 	bool timed = wr_ask_timed_next(pending->ask);
 
-	decide(pending, timed ? wr_loop_now_ns(pending->loop) : now_ns, now_ns);
+	begin_decision(pending, timed ? wr_loop_now_ns(pending->loop) : now_ns, now_ns);
 }
 
 static void stop_asking(struct wr_pending *pending)
@@ -151,7 +150,7 @@ void wr_pending_cancel(struct wr_pending *pending)
 	bool asked = pending->asking; /* then central itself gives back what is granted later */
 
 	stop_asking(pending);
-	if (pending->heap_at)
+	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_leave(&pending->loop->waiting, pending, now_ns);
 	if (weir_ask_cancel(pending->ask, now_ns) == 0 && !asked)
 		wr_redis_tell_of(pending->loop, pending->ask, now_ns);
@@ -164,7 +163,7 @@ void wr_pending_end(struct wr_pending *pending)
 	if (!pending->ask)
 		return;
 	stop_asking(pending);
-	if (pending->heap_at)
+	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
 	wr_ask_memory_give(&loop->waiting, pending->ask);

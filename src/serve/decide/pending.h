@@ -23,6 +23,7 @@
 
 #include <weir/engine.h>
 
+#include "base/heap.h"
 #include "central/central.h"
 #include "wire/check/decision_json.h"
 
@@ -54,7 +55,7 @@ struct wr_pending {
 	uint64_t begun_ns;              /* when the decision began */
 	struct wr_core_ref *ref;
 	uint64_t queue, due_ns;
-	size_t heap_at; /* index in the heap, from 1; 0: not in it */
+	struct wr_heap_node heap_node;
 	/* Neighbours in the same queue, or in one that shares its bucket. */
 	struct wr_pending *before, *behind;
 };

@@ -14,8 +14,7 @@
 
 struct wr_waiting {
 	uv_timer_t timer;
-	struct wr_pending **heap; /* [1] is due first */
-	size_t count, cap;
+	struct wr_heap heap; /* by due time */
 	struct wr_pending
 		*last[WR_WAITING_BUCKETS]; /* of each bucket of queues: the request due last */
 	void *asks;                        /* freed asks, for reuse */

@@ -9,7 +9,7 @@
 /* The buffers at the end of a call are not zeroed. */
 #define ZEROED (offsetof(struct wr_grpc_call, reader) + offsetof(struct wr_grpc_reader, here))
 
-static struct wr_grpc_call *take(struct wr_grpc_loop *shared)
+static struct wr_grpc_call *take_call(struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_call *call = shared->spare;
 
@@ -33,7 +33,7 @@ static void give(struct wr_grpc_loop *shared, struct wr_grpc_call *call)
 
 struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t id)
 {
-	struct wr_grpc_call *call = take(session->shared);
+	struct wr_grpc_call *call = take_call(session->shared);
 
 	if (!call)
 		return NULL;

@@ -36,7 +36,7 @@ static int make_option(nghttp2_option **option)
 	return 0;
 }
 
-static int make(struct wr_grpc_loop *shared, struct wr_loop *loop)
+static int init_loop(struct wr_grpc_loop *shared, struct wr_loop *loop)
 {
 	int rc = wr_rls_memory_init(&shared->memory, WR_GRPC_SCRATCH_BYTES);
 
@@ -59,7 +59,7 @@ struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop)
 	shared = calloc(1, sizeof *shared);
 	if (!shared)
 		return NULL;
-	if (make(shared, loop) != 0) {
+	if (init_loop(shared, loop) != 0) {
 		wr_grpc_loop_free(shared);
 		return NULL;
 	}

@@ -32,7 +32,7 @@ static struct wr_grpc_piece *piece_of(void *bytes)
 	return (struct wr_grpc_piece *)bytes - 1;
 }
 
-static void *take(size_t size, void *user)
+static void *alloc_counted(size_t size, void *user)
 {
 	struct wr_grpc_session *session = user;
 	size_t size_class = (size + STEP - 1) / STEP, room = size_class * STEP;
@@ -86,7 +86,7 @@ static void *take_zeroed(size_t many, size_t size, void *user)
 
 	if (__builtin_mul_overflow(many, size, &len))
 		return NULL;
-	bytes = take(len, user);
+	bytes = alloc_counted(len, user);
 	return bytes ? memset(bytes, 0, len) : NULL;
 }
 
@@ -96,7 +96,7 @@ static void *take_more(void *bytes, size_t size, void *user)
 
 	if (bytes && size <= piece_of(bytes)->room)
 		return bytes;
-	more = take(size, user);
+	more = alloc_counted(size, user);
 	if (more && bytes) {
 		memcpy(more, bytes, piece_of(bytes)->room);
 		give(bytes, user);
@@ -106,7 +106,7 @@ static void *take_more(void *bytes, size_t size, void *user)
 
 void wr_grpc_mem_init(struct wr_grpc_session *session)
 {
-	session->mem = (nghttp2_mem){session, take, give, take_zeroed, take_more};
+	session->mem = (nghttp2_mem){session, alloc_counted, give, take_zeroed, take_more};
 }
 
 void wr_grpc_pieces_free(struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES])

@@ -1,6 +1,7 @@
 /* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
  * bucket's delay. The bytes of the message are kept meanwhile and read again if the response
  * repeats them. Called by run.c. */
+#include "base/container.h"
 #include "serve/grpc/session.h"
 
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 static struct wr_grpc_call *call_of(struct wr_pending *pending)
 {
-	return (struct wr_grpc_call *)((char *)pending - offsetof(struct wr_grpc_call, pending));
+	return wr_container_of(pending, struct wr_grpc_call, pending);
 }
 
 /* When the response has to be sent. Most proxies let a request pass whose response is late. */
@@ -27,7 +28,8 @@ static uint64_t answer_by_ns(const struct wr_grpc_call *call)
 	return call->deadline_ns - (margin_ns < WAY_BACK_MOST_NS ? margin_ns : WAY_BACK_MOST_NS);
 }
 
-static void answer(struct wr_grpc_call *call, int verdict, const Pb__RateLimitRequest *request)
+static void send_response(struct wr_grpc_call *call, int verdict,
+			  const Pb__RateLimitRequest *request)
 {
 	struct wr_grpc_loop *shared = call->session->shared;
 	Pb__RateLimitResponse *response =
@@ -71,7 +73,7 @@ static void on_decided(struct wr_pending *pending, int verdict)
 		wr_error(&error, WR_GRPC_UNAVAILABLE, "%s", weir_strerror(verdict));
 		wr_grpc_fail(call, &error);
 	} else {
-		answer(call, verdict, call->request ? call->request : read_again(call));
+		send_response(call, verdict, call->request ? call->request : read_again(call));
 	}
 	wr_pending_end(pending);
 	wr_grpc_send(session);
@@ -89,8 +91,8 @@ static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
 			"--refunds names those that may");
 }
 
-static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
-		 struct weir_error *error)
+static int begin_decision(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
+			  struct weir_error *error)
 {
 	struct wr_grpc_session *session = call->session;
 
@@ -116,7 +118,7 @@ void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message)
 	const Pb__RateLimitRequest *request =
 		wr_rls_read(message, &call->session->shared->memory, &error);
 
-	if (!request || begin(call, request, &error) != 0) {
+	if (!request || begin_decision(call, request, &error) != 0) {
 		wr_pending_end(&call->pending);
 		wr_grpc_fail(call, &error);
 		return;

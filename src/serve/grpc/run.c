@@ -36,7 +36,7 @@ static void reflect(struct wr_grpc_call *call, struct weir_str message)
 		wr_grpc_reply_send(call, false);
 }
 
-static void run(struct wr_grpc_call *call)
+static void run_method(struct wr_grpc_call *call)
 {
 	struct weir_error error;
 	struct weir_str message;
@@ -64,7 +64,7 @@ static void run(struct wr_grpc_call *call)
 	}
 }
 
-static void fail(struct wr_grpc_call *call, int code, const char *text)
+static void fail_call(struct wr_grpc_call *call, int code, const char *text)
 {
 	struct weir_error error;
 
@@ -96,7 +96,7 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 		int rc;
 
 		if (call->whole) {
-			fail(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message");
+			fail_call(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message");
 			return;
 		}
 		rc = wr_grpc_read(&call->reader, &data, &error);
@@ -110,7 +110,7 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 			call->whole = true;
 			continue;
 		}
-		run(call);
+		run_method(call);
 		wr_grpc_reader_reset(&call->reader);
 	}
 }
@@ -124,11 +124,12 @@ void wr_grpc_call_finish(struct wr_grpc_call *call)
 	if (call->foreign)
 		refuse_foreign(call);
 	else if (!call->whole && wr_grpc_is_partial(&call->reader))
-		fail(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
+		fail_call(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
 	else if (wr_grpc_method_is_many(call->head.method))
 		wr_grpc_reply_end(call, WR_GRPC_OK, NULL);
 	else if (!call->whole)
-		fail(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message, there was none");
+		fail_call(call, WR_GRPC_UNIMPLEMENTED,
+			  "this method takes one message, there was none");
 	else
-		run(call);
+		run_method(call);
 }

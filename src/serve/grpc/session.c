@@ -154,7 +154,7 @@ static void end_watches(struct wr_grpc_session *session)
 
 /* Sends GOAWAY twice. The first allows all calls, so that calls in flight still count. The second
  * follows when the client has answered a ping sent after the first. */
-static void drain(struct wr_stream *stream)
+static void drain_session(struct wr_stream *stream)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
 
@@ -192,6 +192,6 @@ const struct wr_protocol wr_grpc_protocol = {
 	.open = open_session,
 	.input = input,
 	.writable = writable,
-	.drain = drain,
+	.drain = drain_session,
 	.closed = closed,
 };

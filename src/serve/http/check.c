@@ -2,6 +2,7 @@
  * bucket's delay, and the client waits. */
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
 #include "wire/check/json.h"
@@ -56,9 +57,7 @@ static void reply_answer(struct wr_http_request *request, const struct weir_ask 
 
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 
 	if (verdict < 0)
 		reply_error(request, verdict);
@@ -67,7 +66,7 @@ static void on_decided(struct wr_pending *pending, int verdict)
 	wr_pending_end(pending);
 }
 
-static void decide(struct wr_http_request *request)
+static void decide_one(struct wr_http_request *request)
 {
 	struct wr_problem problem;
 
@@ -97,7 +96,7 @@ static bool check_quickly(struct wr_http_request *request)
 		wr_pending_end(&request->pending);
 		return false;
 	}
-	decide(request);
+	decide_one(request);
 	return true;
 }
 
@@ -113,7 +112,7 @@ static void check_one(struct wr_http_request *request, struct wr_check *check)
 		wr_pending_end(&request->pending);
 		wr_http_reply_problem(request, &problem);
 	} else {
-		decide(request);
+		decide_one(request);
 	}
 	wr_check_close(check);
 }
@@ -155,13 +154,11 @@ static void write_error(struct list_run *run, int rc)
 	write_problem(run, &problem);
 }
 
-static void step(struct list_run *run);
+static void decide_list(struct list_run *run);
 
 static void on_list_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 	struct list_run *run = request->context;
 
 	if (verdict < 0)
@@ -172,7 +169,7 @@ static void on_list_decided(struct wr_pending *pending, int verdict)
 	run->at++;
 	run->decided = true;
 	if (!run->deciding)
-		step(run);
+		decide_list(run);
 }
 
 /* Decides the next question. Returns false if the decision takes time. */
@@ -207,7 +204,7 @@ static bool decide_next(struct list_run *run)
 	return run->decided;
 }
 
-static void step(struct list_run *run)
+static void decide_list(struct list_run *run)
 {
 	while (run->at < run->check.count)
 		if (!decide_next(run)) {
@@ -235,7 +232,7 @@ static void check_many(struct wr_http_request *request, struct wr_check *check)
 	wr_json_begin(&run->json, &run->buf);
 	wr_json_array(&run->json);
 	request->context = run;
-	step(run);
+	decide_list(run);
 }
 
 void wr_http_check(struct wr_http_request *request)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
 #include "wire/check/forward_auth.h"
@@ -148,9 +149,7 @@ static void reply_failed(struct wr_http_request *request, int rc)
 
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 
 	if (verdict < 0)
 		reply_failed(request, verdict);

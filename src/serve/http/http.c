@@ -238,10 +238,10 @@ static void close_api(struct wr_http_server *server)
 
 static const struct wr_http_api api = {"http", handle, open_api, close_api};
 
-static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
-		 struct weir_error *error)
+static int start_server(struct wr_loop *loop, struct wr_listener *listener, void **server,
+			struct weir_error *error)
 {
 	return wr_http_server_start(&api, loop, listener, server, error);
 }
 
-const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start);
+const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start_server);

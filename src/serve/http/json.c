@@ -2,6 +2,7 @@
  * a bad request gets no details. */
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
@@ -63,9 +64,7 @@ static void reply_message(struct wr_http_request *request, const Pb__RateLimitRe
 /* Reads the message again if other requests have used the memory meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 	struct wr_rls_options options =
 		wr_grpc_rls_options(wr_loop_settings(request->server->loop));
 	const Pb__RateLimitRequest *message =

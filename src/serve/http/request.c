@@ -67,8 +67,8 @@ void wr_http_requests_free(struct wr_http_server *server)
 
 /* Grows *bytes, of which `used` are in use, to `wanted`. Returns false if all requests of the
  * server together would use too much, or there is no memory. */
-static bool grow(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
-		 size_t used, size_t wanted)
+static bool grow_bytes(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
+		       size_t used, size_t wanted)
 {
 	size_t had = *bytes == few ? 0 : *cap;
 	size_t larger = *cap;
@@ -106,7 +106,7 @@ static const struct {
 	{505, WR_BAD_VERSION, "this is an HTTP/1.1 server"},
 };
 
-static void refuse(struct wr_http_request *request, int status)
+static void refuse_request(struct wr_http_request *request, int status)
 {
 	struct wr_problem problem;
 	size_t i = 0;
@@ -175,8 +175,8 @@ static void handle(struct wr_http_request *request)
 
 bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len)
 {
-	if (!grow(request->server, &request->body, &request->body_cap, request->body_few,
-		  request->body_len, request->body_len + len + 1))
+	if (!grow_bytes(request->server, &request->body, &request->body_cap, request->body_few,
+			request->body_len, request->body_len + len + 1))
 		return false;
 	memcpy(request->body + request->body_len, data, len);
 	request->body_len += len;
@@ -189,7 +189,7 @@ static size_t take_counted(struct wr_http_request *request, const char *data, si
 	size_t used = len < left ? len : left;
 
 	if (!wr_http_request_body(request, data, used))
-		refuse(request, 503);
+		refuse_request(request, 503);
 	else if (used == left)
 		handle(request);
 	return used;
@@ -207,7 +207,7 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 
 		done += used;
 		if (what == WR_CHUNK_BAD) {
-			refuse(request, 400);
+			refuse_request(request, 400);
 			break;
 		}
 		if (what == WR_CHUNK_END) {
@@ -222,7 +222,7 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 			break;
 		}
 		if (!wr_http_request_body(request, piece, piece_len)) {
-			refuse(request, 503);
+			refuse_request(request, 503);
 			break;
 		}
 	}
@@ -240,7 +240,7 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 	if (status == 0 && head->query.len && !read_arguments(request))
 		status = 503;
 	if (status) {
-		refuse(request, status);
+		refuse_request(request, status);
 		return;
 	}
 	request->path = head->path.ptr;
@@ -260,7 +260,7 @@ static void check_part(struct wr_http_request *request, size_t had)
 	int status = wr_http1_part_check(request->head_bytes, request->head_len, had);
 
 	if (status)
-		refuse(request, status);
+		refuse_request(request, status);
 }
 
 static size_t take_head(struct wr_http_request *request, const char *data, size_t len)
@@ -272,9 +272,9 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 
 	if (had == 0) /* usually the input has the whole head: copy no more than that */
 		end = wr_http1_head_end(data, most, &request->scanned);
-	if (!grow(request->server, &request->head_bytes, &request->head_cap, request->head_few, had,
-		  end ? end : had + most)) {
-		refuse(request, 503);
+	if (!grow_bytes(request->server, &request->head_bytes, &request->head_cap,
+			request->head_few, had, end ? end : had + most)) {
+		refuse_request(request, 503);
 		return most;
 	}
 	memcpy(request->head_bytes + had, data, end ? end : most);

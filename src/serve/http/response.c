@@ -24,8 +24,8 @@ struct wr_http_response {
 
 /* ---- making ---- */
 
-static struct wr_http_response *make(struct weir_str body, size_t copied, char *owned,
-				     const char *content_type)
+static struct wr_http_response *make_response(struct weir_str body, size_t copied, char *owned,
+					      const char *content_type)
 {
 	struct wr_http_response *response = malloc(sizeof *response + copied);
 
@@ -48,17 +48,17 @@ static struct wr_http_response *make(struct weir_str body, size_t copied, char *
 
 struct wr_http_response *wr_http_response(struct weir_str body, const char *content_type)
 {
-	return make(body, body.len, NULL, content_type);
+	return make_response(body, body.len, NULL, content_type);
 }
 
 struct wr_http_response *wr_http_response_of(char *body, size_t len, const char *content_type)
 {
-	return make((struct weir_str){body, len}, 0, body, content_type);
+	return make_response((struct weir_str){body, len}, 0, body, content_type);
 }
 
 struct wr_http_response *wr_http_response_static(struct weir_str body, const char *content_type)
 {
-	return make(body, 0, NULL, content_type);
+	return make_response(body, 0, NULL, content_type);
 }
 
 void wr_http_response_free(struct wr_http_response *response)

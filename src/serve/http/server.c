@@ -40,7 +40,7 @@ static bool is_free(const struct wr_http_connection *client)
 }
 
 /* Called after the handler has returned. */
-static void settle(struct wr_http_connection *client)
+static void after_handler(struct wr_http_connection *client)
 {
 	const struct wr_http_request *request = client->request;
 
@@ -89,7 +89,7 @@ static size_t take_some(struct wr_http_connection *client, const char *data, siz
 	used = wr_http_request_take(client->request, data, len);
 	if (client->request->stage == WR_HTTP_HANDLED) {
 		wr_stream_midway(client->stream, false);
-		settle(client);
+		after_handler(client);
 	}
 	return used;
 }
@@ -112,7 +112,7 @@ static int take_input(struct wr_http_connection *client, const char *data, size_
 }
 
 /* Reads input that had to wait. */
-static void go_on(struct wr_http_connection *client)
+static void read_rest(struct wr_http_connection *client)
 {
 	char *rest = client->rest;
 	size_t len = client->rest_len;
@@ -138,7 +138,7 @@ int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
 	if (client->rest && !keep_input(client, (const char *)data, len))
 		return -1;
 	if (client->rest) {
-		go_on(client);
+		read_rest(client);
 		return 0;
 	}
 	return take_input(client, (const char *)data, len);
@@ -164,7 +164,7 @@ static void on_timer(uv_timer_t *timer)
 			continue;
 		}
 		end_request(client);
-		go_on(client);
+		read_rest(client);
 	}
 }
 
@@ -197,9 +197,9 @@ void wr_http_writable(struct wr_stream *stream)
 		if (client->sending)
 			return;
 		if (client->request && !client->request->queued)
-			settle(client);
+			after_handler(client);
 	}
-	go_on(client);
+	read_rest(client);
 }
 
 /* ---- beginning and end of a connection ---- */

@@ -147,7 +147,7 @@ static void update_stream(struct wr_stream *stream, const struct wr_resp_talk *t
 		wr_stream_pause(stream, session->stopped || session->ended);
 }
 
-static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
+static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
 	struct wr_resp_session *session = &talk->session;
@@ -167,7 +167,7 @@ static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
 
 void wr_resp_feed(struct wr_resp_talk *talk)
 {
-	if (feed(talk->stream, NULL, 0) < 0)
+	if (feed_session(talk->stream, NULL, 0) < 0)
 		wr_stream_close(talk->stream);
 }
 
@@ -204,7 +204,7 @@ const struct wr_protocol wr_resp_protocol = {
 	.name = "resp",
 	.state_bytes = sizeof(struct wr_resp_talk),
 	.open = open_session,
-	.input = feed,
+	.input = feed_session,
 	.writable = on_writable,
 	.outlives_input = is_busy,
 	.closed = end_session,

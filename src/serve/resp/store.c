@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "serve/decide/pending.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/loop.h"
@@ -203,8 +204,7 @@ static void note_answer(struct wr_resp_task *task, bool ready)
 
 static void on_decided(struct wr_pending *decision, int verdict)
 {
-	struct wr_resp_task *task =
-		(struct wr_resp_task *)((char *)decision - offsetof(struct wr_resp_task, decision));
+	struct wr_resp_task *task = wr_container_of(decision, struct wr_resp_task, decision);
 
 	note_answer(task, wr_resp_decided(&task->wait, verdict));
 }
@@ -229,7 +229,7 @@ static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
 	return 0;
 }
 
-static void decide(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static void decide_wait(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
 {
 	struct wr_resp_task *task = task_of(wait);
 
@@ -250,16 +250,16 @@ static void end_decision(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	give_task(own_of(host), task_of(wait));
 }
 
-static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
-		 struct weir_error *error)
+static int reset_counters(struct wr_resp_host *host, const struct weir_target *target,
+			  uint64_t now_ns, struct weir_error *error)
 {
 	struct wr_order order = {.verb = WR_ORDER_RESET, .target = target};
 
 	return wr_order_run(own_of(host)->loop, &order, now_ns, error);
 }
 
-static const struct wr_resp_decider decider = {begin_decision, decide, cancel_decision,
-					       end_decision, reset};
+static const struct wr_resp_decider decider = {begin_decision, decide_wait, cancel_decision,
+					       end_decision, reset_counters};
 
 /* ---- questions that commands bring themselves ---- */
 
@@ -280,8 +280,7 @@ static void end_question(struct wr_resp_host *host, struct wr_resp_wait *wait)
 
 static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
 {
-	struct wr_resp_task *task =
-		(struct wr_resp_task *)((char *)question - offsetof(struct wr_resp_task, question));
+	struct wr_resp_task *task = wr_container_of(question, struct wr_resp_task, question);
 	struct wr_resp_loop *own = own_of(task->wait.session->host);
 
 	own->host.engine = wr_loop_engine(own->loop);

@@ -5,8 +5,8 @@
 
 #define VALUES_MAX 16 /* X-Forwarded-For fields that are read, the last ones */
 
-static size_t find(const struct wr_forward *forward, struct weir_str name, struct weir_str *values,
-		   size_t max)
+static size_t find_field(const struct wr_forward *forward, struct weir_str name,
+			 struct weir_str *values, size_t max)
 {
 	return forward->header(forward->context, name, values, max);
 }
@@ -16,7 +16,7 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 		    struct wr_problem *problem)
 {
 	struct weir_str values[2] = {{"", 0}, {"", 0}};
-	size_t count = find(forward, name, values, 2);
+	size_t count = find_field(forward, name, values, 2);
 
 	*value = values[0];
 	if (count > 1)
@@ -141,7 +141,7 @@ static int read_peer(const struct wr_forward *forward, struct weir_http_view *vi
 	struct weir_str fields[VALUES_MAX];
 	struct wr_address client;
 	struct weir_str real;
-	size_t count = find(forward, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
+	size_t count = find_field(forward, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
 	int found;
 
 	if (count > VALUES_MAX)

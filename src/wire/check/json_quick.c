@@ -15,7 +15,7 @@ static void skip_blanks(struct cursor *cursor)
 		cursor->at++;
 }
 
-static bool take(struct cursor *cursor, char c)
+static bool skip_char(struct cursor *cursor, char c)
 {
 	skip_blanks(cursor);
 	if (cursor->at == cursor->end || *cursor->at != c)
@@ -28,7 +28,7 @@ static bool take_text(struct cursor *cursor, struct weir_str *text)
 {
 	const char *start;
 
-	if (!take(cursor, '"'))
+	if (!skip_char(cursor, '"'))
 		return false;
 	start = cursor->at;
 	while (cursor->at < cursor->end && *cursor->at != '"') {
@@ -39,12 +39,12 @@ static bool take_text(struct cursor *cursor, struct weir_str *text)
 		cursor->at++;
 	}
 	*text = (struct weir_str){start, (size_t)(cursor->at - start)};
-	return take(cursor, '"');
+	return skip_char(cursor, '"');
 }
 
 static bool take_hits(struct cursor *cursor, int64_t *hits)
 {
-	bool negative = take(cursor, '-');
+	bool negative = skip_char(cursor, '-');
 	const char *start = cursor->at;
 	int64_t number = 0;
 
@@ -62,11 +62,12 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
  * behind the last. */
 static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
-	if (take(cursor, '}')) {
+	if (skip_char(cursor, '}')) {
 		*bad = false;
 		return false;
 	}
-	*bad = (!*first && !take(cursor, ',')) || !take_text(cursor, name) || !take(cursor, ':');
+	*bad = (!*first && !skip_char(cursor, ',')) || !take_text(cursor, name) ||
+	       !skip_char(cursor, ':');
 	*first = false;
 	return !*bad;
 }
@@ -82,7 +83,7 @@ static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
 	struct weir_str name;
 
 	*entry = (struct weir_entry){{"", 0}, {"", 0}, {"", 0}};
-	if (!take(cursor, '{'))
+	if (!skip_char(cursor, '{'))
 		return false;
 	while (next_member(cursor, &first, &name, &bad)) {
 		bool key = is(name, "key");
@@ -99,16 +100,16 @@ static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
 static bool take_entries(struct cursor *cursor, struct wr_check_quick *quick,
 			 struct wr_check_quick_descriptor *descriptor)
 {
-	if (descriptor->count || !take(cursor, '['))
+	if (descriptor->count || !skip_char(cursor, '['))
 		return false;
 	descriptor->first = quick->entry_count;
 	do {
 		if (quick->entry_count == WR_CHECK_ENTRIES_MAX ||
 		    !take_entry(cursor, &quick->entries[quick->entry_count++]))
 			return false;
-	} while (take(cursor, ','));
+	} while (skip_char(cursor, ','));
 	descriptor->count = quick->entry_count - descriptor->first;
-	return take(cursor, ']');
+	return skip_char(cursor, ']');
 }
 
 static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
@@ -118,7 +119,7 @@ static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
 	struct weir_str name;
 
 	*descriptor = (struct wr_check_quick_descriptor){.hits = WEIR_HITS_UNSET};
-	if (!take(cursor, '{'))
+	if (!skip_char(cursor, '{'))
 		return false;
 	while (next_member(cursor, &first, &name, &bad)) {
 		if (is(name, "entries")
@@ -132,13 +133,13 @@ static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
 
 static bool take_descriptors(struct cursor *cursor, struct wr_check_quick *quick)
 {
-	if (quick->count || !take(cursor, '['))
+	if (quick->count || !skip_char(cursor, '['))
 		return false;
 	do {
 		if (quick->count == WR_CHECK_QUICK_MAX || !take_descriptor(cursor, quick))
 			return false;
-	} while (take(cursor, ','));
-	return take(cursor, ']');
+	} while (skip_char(cursor, ','));
+	return skip_char(cursor, ']');
 }
 
 static bool take_member(struct cursor *cursor, struct weir_str name, struct wr_check_quick *quick)
@@ -160,7 +161,7 @@ bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick)
 	quick->domain = (struct weir_str){"", 0};
 	quick->hits = WEIR_HITS_UNSET;
 	quick->count = quick->entry_count = 0;
-	if (!take(&cursor, '{'))
+	if (!skip_char(&cursor, '{'))
 		return false;
 	while (next_member(&cursor, &first, &name, &bad))
 		if (!take_member(&cursor, name, quick))

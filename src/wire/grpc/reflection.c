@@ -32,7 +32,7 @@ static struct weir_str text_of(ProtobufCBinaryData bytes)
 	return (struct weir_str){(const char *)bytes.data, bytes.len};
 }
 
-static void fail(struct answer *answer, int code, struct weir_str text)
+static void set_error(struct answer *answer, int code, struct weir_str text)
 {
 	pb__error_response__init(&answer->error);
 	answer->error.error_code = code;
@@ -48,7 +48,7 @@ static void add_file(struct answer *answer, int file)
 	uint64_t wanted;
 
 	if (file < 0) {
-		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such file or symbol"));
+		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such file or symbol"));
 		return;
 	}
 	pb__file_descriptor_response__init(&answer->files);
@@ -87,7 +87,7 @@ static void tell_services(struct answer *answer)
 static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 {
 	if (!wr_reflection_is_message(answer->reflection, text_of(type))) {
-		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
+		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
 		return;
 	}
 	pb__extension_number_response__init(&answer->extensions);
@@ -97,7 +97,7 @@ static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 	answer->response.all_extension_numbers_response = &answer->extensions;
 }
 
-static void tell(struct answer *answer, const Pb__ServerReflectionRequest *request)
+static void write_response(struct answer *answer, const Pb__ServerReflectionRequest *request)
 {
 	const struct wr_reflection *reflection = answer->reflection;
 
@@ -111,7 +111,7 @@ static void tell(struct answer *answer, const Pb__ServerReflectionRequest *reque
 						      text_of(request->file_containing_symbol)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
-		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));
+		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
 		add_extensions(answer, request->all_extension_numbers_of_type);
@@ -120,7 +120,7 @@ static void tell(struct answer *answer, const Pb__ServerReflectionRequest *reque
 		tell_services(answer);
 		break;
 	default:
-		fail(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));
+		set_error(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));
 	}
 }
 
@@ -140,7 +140,7 @@ int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str
 	pb__server_reflection_response__init(&answer.response);
 	answer.response.valid_host = request->host;
 	answer.response.original_request = request;
-	tell(&answer, request);
+	write_response(&answer, request);
 	len = pb__server_reflection_response__get_packed_size(&answer.response);
 	packed = wr_rls_alloc(memory, len);
 	if (!packed)

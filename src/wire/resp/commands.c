@@ -105,7 +105,7 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	{0}};
 
 /* The part of an argument that errors show. */
-static struct weir_str shown(struct weir_str text)
+static struct weir_str cut_argument(struct weir_str text)
 {
 	return wr_str_first(text, SHOWN_BYTES_MAX);
 }
@@ -139,7 +139,7 @@ static bool is_http(struct weir_str name)
 
 static void unknown_command(const struct wr_resp_call *call)
 {
-	struct weir_str name = shown(call->argv[0]);
+	struct weir_str name = cut_argument(call->argv[0]);
 	char args[SHOWN_BYTES_MAX + 8];
 	size_t len = 0;
 
@@ -178,7 +178,7 @@ bool wr_resp_operates(const struct wr_resp_call *call)
 	return call->session->operates || (call->host->users && call->session->trusted);
 }
 
-static bool may(const struct wr_resp_call *call)
+static bool is_allowed(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
 
@@ -208,13 +208,13 @@ static bool may(const struct wr_resp_call *call)
 static bool find_child(struct wr_resp_call *call)
 {
 	const struct wr_resp_entry *parent = call->entry;
-	struct weir_str name = shown(call->argv[1]);
+	struct weir_str name = cut_argument(call->argv[1]);
 
 	call->entry = wr_resp_find_child(parent, call->argv[1]);
 	if (call->entry)
 		return true;
 	call->entry = parent;
-	if (may(call))
+	if (is_allowed(call))
 		wr_reply_error(call->out,
 			       "ERR unknown subcommand '%.*s'. COMMAND DOCS lists those of '%s'.",
 			       (int)name.len, name.ptr, parent->name);
@@ -235,7 +235,7 @@ static bool is_valid(struct wr_resp_call *call)
 		wr_resp_arity_error(call);
 		return false;
 	}
-	return may(call);
+	return is_allowed(call);
 }
 
 void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready)

@@ -238,7 +238,7 @@ static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 static const struct wr_resp_wait_kind check_kind = {NULL, write_decision, NULL};
 
-static void decide(const struct wr_resp_call *call, int64_t hits, bool costs)
+static void run_check(const struct wr_resp_call *call, int64_t hits, bool costs)
 {
 	const struct wr_resp_decider *decider = call->host->decider;
 	struct reader reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
@@ -258,12 +258,12 @@ static void decide(const struct wr_resp_call *call, int64_t hits, bool costs)
 
 void wr_command_check(const struct wr_resp_call *call)
 {
-	decide(call, 1, true);
+	run_check(call, 1, true);
 }
 
 void wr_command_peek(const struct wr_resp_call *call)
 {
-	decide(call, 0, false);
+	run_check(call, 0, false);
 }
 
 /* All descriptors are read before the first counter is reset: a syntax error resets nothing. */

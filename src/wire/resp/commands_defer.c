@@ -181,7 +181,7 @@ const char *wr_defer_sentence(const char *reason)
 	return "the queue failed; its log tells more";
 }
 
-static void refuse(struct wr_resp_out *out, const char *reason, const char *sentence)
+static void write_refusal(struct wr_resp_out *out, const char *reason, const char *sentence)
 {
 	wr_reply_error(out, "DEFER %s %s", reason, sentence ? sentence : wr_defer_sentence(reason));
 }
@@ -212,7 +212,7 @@ static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t le
 static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	if (wait->deferred.reason) {
-		refuse(out, wait->deferred.reason, wait->deferred.sentence);
+		write_refusal(out, wait->deferred.reason, wait->deferred.sentence);
 	} else if (!wait->deferred.asked) {
 		wr_reply_array(out, 3);
 		wr_reply_cstr(out, wait->deferred.ticket);
@@ -239,12 +239,12 @@ static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
 	struct wr_resp_wait *wait = NULL;
 
 	if (!queue) {
-		refuse(call->out, "off", NULL);
+		write_refusal(call->out, "off", NULL);
 		return NULL;
 	}
 	wait = queue->begin(call->host);
 	if (!wait) {
-		refuse(call->out, "busy", NULL);
+		write_refusal(call->out, "busy", NULL);
 		return NULL;
 	}
 	wr_resp_wait_init(wait, call->session, WR_RESP_QUEUE, &defer_kind);
@@ -258,7 +258,7 @@ void wr_command_defer(const struct wr_resp_call *call)
 	struct weir_error error;
 
 	if (read_request(call->argv, call->argc, &request, &error) != 0) {
-		refuse(call->out, "bad", error.text);
+		write_refusal(call->out, "bad", error.text);
 		return;
 	}
 	wait = begin_job(call);

@@ -27,7 +27,7 @@ void wr_resp_multi_end(struct wr_resp_session *session)
 
 /* Makes room for `need` more bytes. Returns false if the transaction, or all of the host together,
  * would be too large, or there is no memory. */
-static bool grow(struct wr_resp_session *session, size_t need)
+static bool grow_transaction(struct wr_resp_session *session, size_t need)
 {
 	struct wr_resp_multi *multi = &session->multi;
 	struct wr_resp_host *host = session->host;
@@ -86,7 +86,7 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 		multi->failed = true;
 	} else if (multi->failed) {
 		wr_reply_simple(call->out, "QUEUED"); /* EXEC will refuse the transaction */
-	} else if (!grow(call->session, size_of(call))) {
+	} else if (!grow_transaction(call->session, size_of(call))) {
 		wr_reply_error(call->out, "ERR the transaction is too large");
 		multi->failed = true;
 	} else {

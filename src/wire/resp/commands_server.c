@@ -207,9 +207,10 @@ struct text {
 	char bytes[2048];
 };
 
-static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void add(struct text *text, const char *format, ...)
+static void add_text(struct text *text, const char *format, ...)
 {
 	size_t room = sizeof text->bytes - text->len;
 	va_list args;
@@ -226,10 +227,10 @@ static void add_server(const struct wr_resp_call *call, struct text *text)
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
 	/* Clients choose their commands by redis_version. HELLO reports the same. */
-	add(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
-	    WR_RESP_REDIS_VERSION, weir_version());
-	add(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),
-	    call->session->port, (unsigned long long)(up_ns / SECOND_NS));
+	add_text(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
+		 WR_RESP_REDIS_VERSION, weir_version());
+	add_text(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),
+		 call->session->port, (unsigned long long)(up_ns / SECOND_NS));
 }
 
 static void sum_tallies(const struct wr_resp_host *host, struct wr_resp_tally *sum)
@@ -245,7 +246,7 @@ static void add_clients(const struct wr_resp_call *call, struct text *text)
 	struct wr_resp_tally sum = {0};
 
 	sum_tallies(call->host, &sum);
-	add(text, "connected_clients:%llu\r\n", (unsigned long long)sum.connected);
+	add_text(text, "connected_clients:%llu\r\n", (unsigned long long)sum.connected);
 }
 
 static void add_stats(const struct wr_resp_call *call, struct text *text)
@@ -253,10 +254,10 @@ static void add_stats(const struct wr_resp_call *call, struct text *text)
 	struct wr_resp_tally sum = {0};
 
 	sum_tallies(call->host, &sum);
-	add(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\n",
-	    (unsigned long long)sum.accepted, (unsigned long long)sum.commands);
-	add(text, "limited:%llu\r\nprotocol_errors:%llu\r\n", (unsigned long long)sum.limited,
-	    (unsigned long long)sum.bad);
+	add_text(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\n",
+		 (unsigned long long)sum.accepted, (unsigned long long)sum.commands);
+	add_text(text, "limited:%llu\r\nprotocol_errors:%llu\r\n", (unsigned long long)sum.limited,
+		 (unsigned long long)sum.bad);
 }
 
 static void add_rules(const struct wr_resp_call *call, struct text *text)
@@ -265,16 +266,16 @@ static void add_rules(const struct wr_resp_call *call, struct text *text)
 
 	if (weir_engine_info(call->host->engine, &info) != 0)
 		return;
-	add(text, "rules_generation:%llu\r\nrules_hash:%016llx\r\n",
-	    (unsigned long long)info.generation, (unsigned long long)info.hash);
-	add(text, "rules_loads_good:%llu\r\nrules_loads_failed:%llu\r\n",
-	    (unsigned long long)info.loads_good, (unsigned long long)info.loads_failed);
+	add_text(text, "rules_generation:%llu\r\nrules_hash:%016llx\r\n",
+		 (unsigned long long)info.generation, (unsigned long long)info.hash);
+	add_text(text, "rules_loads_good:%llu\r\nrules_loads_failed:%llu\r\n",
+		 (unsigned long long)info.loads_good, (unsigned long long)info.loads_failed);
 }
 
 static void add_replication(const struct wr_resp_call *call, struct text *text)
 {
 	(void)call;
-	add(text, "role:master\r\nconnected_slaves:0\r\n");
+	add_text(text, "role:master\r\nconnected_slaves:0\r\n");
 }
 
 static const struct section {
@@ -307,7 +308,7 @@ void wr_command_info(const struct wr_resp_call *call)
 	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
 		if (!is_wanted(call, sections[i].name))
 			continue;
-		add(&text, "%s# %s\r\n", text.len ? "\r\n" : "", sections[i].title);
+		add_text(&text, "%s# %s\r\n", text.len ? "\r\n" : "", sections[i].title);
 		sections[i].add(call, &text);
 	}
 	wr_reply_verbatim(call->out, (struct weir_str){text.bytes, text.len});

@@ -65,8 +65,8 @@ static void write_number_error(const struct wr_resp_call *call, const struct dia
 	}
 }
 
-static void prepare(struct wr_resp_host *host, const struct dialect *dialect,
-		    struct wr_resp_ready *ready)
+static void prepare_throttle(struct wr_resp_host *host, const struct dialect *dialect,
+			     struct wr_resp_ready *ready)
 {
 	struct wr_throttle_request *request = &ready->throttle;
 	const struct weir_limit *limit;
@@ -86,12 +86,12 @@ static void prepare(struct wr_resp_host *host, const struct dialect *dialect,
 
 void wr_prepare_cl_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 {
-	prepare(host, &cell, ready);
+	prepare_throttle(host, &cell, ready);
 }
 
 void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 {
-	prepare(host, &crab, ready);
+	prepare_throttle(host, &crab, ready);
 }
 
 /* The limit of the command. Returns NULL after writing an error. */
@@ -257,7 +257,7 @@ static void decide_centrally(const struct wr_resp_call *call, const struct diale
 
 /* ---- the commands ---- */
 
-static void decide(const struct wr_resp_call *call, const struct dialect *dialect)
+static void run_throttle(const struct wr_resp_call *call, const struct dialect *dialect)
 {
 	const struct wr_throttle_request *request = &call->ready->throttle;
 	const struct weir_limit *limit = limit_of(call, dialect);
@@ -279,10 +279,10 @@ static void decide(const struct wr_resp_call *call, const struct dialect *dialec
 
 void wr_command_cl_throttle(const struct wr_resp_call *call)
 {
-	decide(call, &cell);
+	run_throttle(call, &cell);
 }
 
 void wr_command_throttle(const struct wr_resp_call *call)
 {
-	decide(call, &crab);
+	run_throttle(call, &crab);
 }

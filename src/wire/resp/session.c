@@ -67,7 +67,7 @@ void wr_resp_session_end(struct wr_resp_session *session)
 }
 
 /* Copies input for later. Returns false if it is too much, or there is no memory. */
-static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t len)
+static bool hold_input(struct wr_resp_session *session, const uint8_t *data, size_t len)
 {
 	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
 	size_t need = session->held_len + len;
@@ -84,7 +84,7 @@ static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t le
 	return true;
 }
 
-static void let_go(struct wr_resp_session *session)
+static void free_held(struct wr_resp_session *session)
 {
 	session->held_len = 0;
 	if (session->held_cap > HELD_KEPT)
@@ -98,7 +98,8 @@ static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
 	return session->trusted ? WR_RESP_TRUSTED : WR_RESP_STRANGER;
 }
 
-static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, const char *error)
+static void end_with_error(struct wr_resp_session *session, struct wr_resp_out *out,
+			   const char *error)
 {
 	struct wr_resp_out kept, *to = wr_resp_waits_open(session, out, &kept);
 
@@ -109,8 +110,8 @@ static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, co
 	wr_resp_count(&session->host->tally.bad);
 }
 
-static void execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
-		    uint64_t now_ns, struct wr_resp_out *out)
+static void run_command(struct wr_resp_session *session, const struct wr_resp_ready *ready,
+			uint64_t now_ns, struct wr_resp_out *out)
 {
 	struct wr_resp_out kept, *to;
 
@@ -150,7 +151,7 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 /* Reads a batch of commands, so that the memory of one is prefetched while others are read. Returns
  * how many; *rc is the result of the parser behind the last. Commands of a client that has not
  * logged in are read one at a time, because logging in changes its bounds. */
-static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
+static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
 	size_t most = session->trusted ? WR_RESP_BATCH : 1;
@@ -182,7 +183,7 @@ static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t 
 	size_t i = 0;
 
 	for (; i < count && !session->ended && may_go_on(session, budget, out); i++)
-		execute(session, &session->host->batch[i], now_ns, out);
+		run_command(session, &session->host->batch[i], now_ns, out);
 	if (i < count)
 		session->parser = (struct wr_resp_parser){0};
 	return i;
@@ -197,7 +198,7 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 	while (__builtin_expect(multi->state == WR_MULTI_RUNNING, 0)) {
 		int rc;
 		size_t count =
-			gather(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
+			read_batch(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
 		for (size_t i = 0; i < ran; i++)
@@ -211,8 +212,8 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 }
 
 /* Reads and runs commands in place. Returns the number of bytes consumed. */
-static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t len, uint64_t now_ns,
-		  size_t budget, struct wr_resp_out *out)
+static size_t run_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
 	const struct wr_resp_host *host = session->host;
 	size_t done = 0;
@@ -220,13 +221,13 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 
 	while (run_transaction(session, now_ns, budget, out) && rc > WR_RESP_PARTIAL &&
 	       done < len && !session->ended && may_go_on(session, budget, out)) {
-		size_t count = gather(session, data + done, len - done, &rc);
+		size_t count = read_batch(session, data + done, len - done, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
 		for (size_t i = 0; i < ran; i++)
 			done += host->batch[i].command.bytes;
 		if (rc == WR_RESP_BAD && ran == count && !session->ended)
-			give_up(session, out, host->reader.error.text);
+			end_with_error(session, out, host->reader.error.text);
 	}
 	return done;
 }
@@ -239,8 +240,8 @@ static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
 }
 
 /* Completes and runs the held command. Returns how many bytes of `data` it took. */
-static size_t complete(struct wr_resp_session *session, const uint8_t *data, size_t len,
-		       uint64_t now_ns, struct wr_resp_out *out)
+static size_t complete_held(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			    uint64_t now_ns, struct wr_resp_out *out)
 {
 	struct wr_resp_reader *reader = &session->host->reader;
 	struct wr_resp_ready *ready = session->host->batch;
@@ -254,21 +255,21 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 		int rc;
 
 		slice = slice < len - done ? slice : len - done;
-		if (!hold(session, data + done, slice)) {
-			give_up(session, out, "out of memory");
+		if (!hold_input(session, data + done, slice)) {
+			end_with_error(session, out, "out of memory");
 			return len;
 		}
 		rc = wr_resp_read(&session->parser, trust_of(session), session->held,
 				  session->held_len, reader, &ready->command);
 		if (rc == WR_RESP_BAD) {
-			give_up(session, out, reader->error.text);
+			end_with_error(session, out, reader->error.text);
 			return len;
 		}
 		if (rc == WR_RESP_COMMAND) {
 			if (ready->command.argc)
 				wr_resp_prepare(session, ready);
-			execute(session, ready, now_ns, out);
-			let_go(session);
+			run_command(session, ready, now_ns, out);
+			free_held(session);
 			return done + ready->command.bytes - before;
 		}
 		done += slice;
@@ -277,10 +278,10 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 }
 
 /* Runs held commands that had to wait. */
-static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
-		   struct wr_resp_out *out)
+static void run_held(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
+		     struct wr_resp_out *out)
 {
-	size_t done = run(session, session->held, session->held_len, now_ns, budget, out);
+	size_t done = run_input(session, session->held, session->held_len, now_ns, budget, out);
 
 	session->held_len -= (uint32_t)done;
 	if (done == 0)
@@ -288,7 +289,7 @@ static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budg
 	if (session->held_len)
 		memmove(session->held, session->held + done, session->held_len);
 	else
-		let_go(session);
+		free_held(session);
 }
 
 static void take_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
@@ -297,19 +298,20 @@ static void take_input(struct wr_resp_session *session, const uint8_t *data, siz
 	size_t done = 0;
 
 	if (session->held_len && session->stopped)
-		resume(session, now_ns, budget, out);
+		run_held(session, now_ns, budget, out);
 	if (session->ended)
 		return;
 	session->stopped = has_to_wait(session, budget, out);
 	if (session->held_len && !session->stopped)
-		done = complete(session, data, len, now_ns, out);
+		done = complete_held(session, data, len, now_ns, out);
 	if (!session->held_len && !session->ended)
-		done += run(session, done ? data + done : data, len - done, now_ns, budget, out);
+		done += run_input(session, done ? data + done : data, len - done, now_ns, budget,
+				  out);
 	if (session->ended)
 		return;
 	session->stopped = has_to_wait(session, budget, out);
-	if (done < len && !hold(session, data + done, len - done))
-		give_up(session, out, "too much input while replies are not read");
+	if (done < len && !hold_input(session, data + done, len - done))
+		end_with_error(session, out, "too much input while replies are not read");
 }
 
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,

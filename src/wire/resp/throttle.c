@@ -62,7 +62,7 @@ static void judge_look(const struct weir_limit *limit, struct weir_decision *dec
 		decision->retry_after_ns = decision->reset_after_ns - full_ns;
 }
 
-static void tell(const struct weir_decision *decision, struct wr_throttle_answer *answer)
+static void fill_answer(const struct weir_decision *decision, struct wr_throttle_answer *answer)
 {
 	*answer = (struct wr_throttle_answer){
 		.limited = !decision->admitted,
@@ -82,7 +82,7 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
 	wr_take_key(table, limit, key, quantity, now_ns, &decision);
 	if (quantity == 0)
 		judge_look(limit, &decision);
-	tell(&decision, answer);
+	fill_answer(&decision, answer);
 }
 
 /* ---- with a central store ---- */
@@ -143,6 +143,6 @@ bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *li
 					  .reset_after_ns = said.reset_after_ns};
 	if (request->quantity <= 0)
 		judge_look(limit, &decision);
-	tell(&decision, answer);
+	fill_answer(&decision, answer);
 	return true;
 }

@@ -57,7 +57,7 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 }
 
 /* Returns 1 if equal, else 0. Compares all `size` bytes in any case. */
-static unsigned same(const char *kept, size_t kept_len, struct weir_str given, size_t size)
+static unsigned equal_bytes(const char *kept, size_t kept_len, struct weir_str given, size_t size)
 {
 	size_t differ = kept_len ^ given.len;
 
@@ -75,8 +75,8 @@ bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 	for (size_t i = 0; i < users->count; i++) {
 		const struct wr_resp_user *user = &users->user[i];
 
-		known |= same(user->name, user->name_len, name, WR_USER_NAME_MAX) &
-			 same(user->password, user->password_len, password, WR_PASSWORD_MAX);
+		known |= equal_bytes(user->name, user->name_len, name, WR_USER_NAME_MAX) &
+			 equal_bytes(user->password, user->password_len, password, WR_PASSWORD_MAX);
 	}
 	return known != 0;
 }

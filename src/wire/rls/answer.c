@@ -50,7 +50,7 @@ static void tell_limit(struct status_parts *parts, const struct weir_status *fro
 }
 
 /* Whether a descriptor has to wait in a leaky bucket. */
-static bool waits(const struct weir_ask *ask, size_t at)
+static bool has_delay(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
 
@@ -73,7 +73,7 @@ static Pb__RateLimitResponse__DescriptorStatus *tell_status(const struct answer 
 		return NULL;
 	weir_ask_status(answer->ask, at, &from);
 	pb__rate_limit_response__descriptor_status__init(&parts->status);
-	if (answer->too_long && waits(answer->ask, at))
+	if (answer->too_long && has_delay(answer->ask, at))
 		from.code = WEIR_STATUS_OVER_LIMIT;
 	parts->status.code = (Pb__RateLimitResponse__Code)from.code;
 	if (from.code == WEIR_STATUS_OK)

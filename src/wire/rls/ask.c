@@ -78,8 +78,8 @@ static const struct weir_entry *entries_of(const Pb__RateLimitDescriptor *descri
 	return entries;
 }
 
-static int add(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *ask,
-	       struct wr_rls_memory *memory, struct weir_error *error)
+static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *ask,
+			  struct wr_rls_memory *memory, struct weir_error *error)
 {
 	const Pb__RateLimitDescriptor *descriptor = request->descriptors[at];
 	const struct weir_entry *entries = entries_of(descriptor, memory);
@@ -118,6 +118,6 @@ int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 		return wr_error(error, WR_GRPC_FAILED_PRECONDITION,
 				"no rate limit configuration loaded");
 	for (size_t i = 0; rc == 0 && i < count; i++)
-		rc = add(request, i, ask, memory, error);
+		rc = add_descriptor(request, i, ask, memory, error);
 	return rc;
 }

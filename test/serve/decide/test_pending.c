@@ -189,12 +189,12 @@ static void test_those_behind_move_up(void **state)
 	}
 	wr_pending_cancel(&calls[2].pending);
 	end(&calls[2]);
-	assert_int_equal(bench.loop.waiting.count, 4);
+	assert_int_equal(bench.loop.waiting.heap.count, 4);
 	assert_true(calls[0].pending.due_ns == due_ns[0]);
 	assert_true(calls[1].pending.due_ns == due_ns[1]);
 	assert_true(calls[3].pending.due_ns == due_ns[2]);
 	assert_true(calls[4].pending.due_ns == due_ns[3]);
-	assert_ptr_equal(bench.loop.waiting.heap[1], &calls[0].pending);
+	assert_ptr_equal(wr_heap_first(&bench.loop.waiting.heap), &calls[0].pending.heap_node);
 	ask(&next, "user");
 	assert_true(next.pending.due_ns == due_ns[4]);
 	wr_pending_cancel(&calls[0].pending); /* the first of all */
@@ -207,15 +207,15 @@ static void test_those_behind_move_up(void **state)
 	end(&calls[4]);
 	end(&next);
 	end(&first);
-	assert_int_equal(bench.loop.waiting.count, 0);
+	assert_int_equal(bench.loop.waiting.heap.count, 0);
 }
 
 static void check_heap(void)
 {
-	const struct wr_waiting *waiting = &bench.loop.waiting;
+	const struct wr_heap *heap = &bench.loop.waiting.heap;
 
-	for (size_t i = 2; i <= waiting->count; i++)
-		assert_true(waiting->heap[i / 2]->due_ns <= waiting->heap[i]->due_ns);
+	for (size_t i = 1; i < heap->count; i++)
+		assert_false(heap->before(heap->nodes[i], heap->nodes[(i + 1) / 2 - 1]));
 }
 
 /* Fifty each of two users leave, in an order without order: what is left of each is always one a
@@ -295,7 +295,7 @@ static void test_no_more_wait_than_can_be_held(void **state)
 			wr_pending_decide(&calls[i].pending);
 		}
 	}
-	assert_int_equal(bench.loop.waiting.count, WR_WAITING_MAX);
+	assert_int_equal(bench.loop.waiting.heap.count, WR_WAITING_MAX);
 	assert_int_equal(calls[WR_WAITING_MAX - 1].verdict, 0);
 	assert_int_equal(calls[WR_WAITING_MAX].verdict, WEIR_DELAY);
 	assert_int_equal(calls[WR_WAITING_MAX + 1].verdict, WEIR_DELAY);

@@ -1,6 +1,6 @@
-/* Any bytes as what HTTP clients send. The first byte chooses: a question of /v1/check, a message
- * of /json, or lines of header fields of /check/DOMAIN. What is read is decided, and the answer has
- * to be JSON. The quick reader of /v1/check reads what the thorough one does, or leaves it. */
+/* Any bytes as input of the HTTP API. The first byte selects a question of /v1/check, a message of
+ * /json, or header fields of /check/DOMAIN. A valid question is decided, and the response has to be
+ * JSON. The fast reader of /v1/check reads the same as the full one, or declines. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static struct weir_ask *begin(int which, struct weir_str domain)
 	return ask;
 }
 
-/* The same question, looked at both ways, has the same statuses. Both are cancelled. */
+/* Both readers give the same statuses for a question. Both asks are cancelled. */
 static void compare_quick(struct weir_str body, const struct wr_check *check)
 {
 	struct weir_result slow_result = {.size = sizeof slow_result}, quick_result = slow_result;
@@ -191,7 +191,7 @@ static void fuzz_rls(struct weir_str body)
 		check_problem(&problem);
 		return;
 	}
-	/* what was read can be written, and read again */
+	/* the message can be written and read again */
 	require(wr_rls_json_read(&pb__rate_limit_request__descriptor, write_message(&request->base),
 				 &memory, &problem) ||
 		memory.full);

@@ -1,7 +1,7 @@
-/* Any bytes as what servers say, and any order of events: questions, time, connections that come
- * and go. The first byte picks the topology; then each byte is an event, with its arguments behind
- * it. Whatever happens, each question is done with exactly once, nothing is kept of a link that was
- * closed, and nothing is left in the end. */
+/* Any replies of Redis servers, and any order of events: questions, time, connections. The first
+ * byte selects the topology; each further byte is an event, followed by its arguments. Each
+ * question is answered exactly once, a closed link is not used again, and no memory is left in the
+ * end. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const char *const urls[] = {"redis://10.0.0.1", "redis+sentinel://:x@10.0
 				   "redis+cluster://ann:pw@10.0.0.1:7000,10.0.0.2:7001",
 				   "rediss://:pw@10.0.0.1/3"};
 
-/* What servers usually say. */
+/* Usual replies of servers. */
 static const char *const replies[] = {
 	"+OK\r\n",
 	"+PONG\r\n",
@@ -56,7 +56,7 @@ static const char *const replies[] = {
 struct asker {
 	struct wr_central_ask ask;
 	bool waiting;
-	bool again; /* asks anew when it is answered */
+	bool again; /* asks again after its answer */
 };
 
 static struct state {
@@ -100,7 +100,7 @@ static void on_close(void *context, struct wr_link *link)
 			s.links[i] = NULL;
 			return;
 		}
-	abort(); /* it was never opened, or is closed twice */
+	abort(); /* never opened, or closed twice */
 }
 
 static void on_dirty(void *context, struct wr_link *link)
@@ -256,7 +256,7 @@ static void drain(void)
 		}
 }
 
-/* In memory of their own, so that the sanitizer sees every byte read too far. */
+/* Copies the bytes, so that the sanitizer sees every read beyond them. */
 static void feed(struct wr_link *link, const void *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -311,7 +311,7 @@ static void pass(uint64_t ns)
 	s.mono_ns += ns;
 	s.wake_ns = UINT64_MAX;
 	wr_central_tick(s.central, s.now_ns, s.mono_ns);
-	/* Whoever wants to be called at once is, a few times; then there must be an end. */
+	/* A wake-up that is due at once may repeat a few times, then it has to end. */
 	for (int i = 0; s.wake_ns <= s.mono_ns; i++) {
 		require(i < 100);
 		s.wake_ns = UINT64_MAX;

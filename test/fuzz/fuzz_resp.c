@@ -1,9 +1,7 @@
-/* Any bytes as a conversation in the Redis protocol. The first byte says whether passwords are
- * asked for and whether the client may reset counters, is on a Unix socket, and has a central store
- * to wait for; the second how the input is cut up, the third how many bytes of replies are taken at
- * a time. All at once or in pieces, the replies are the same, they are RESP, and there is one to
- * each command.
- */
+/* Any bytes as input of a RESP session. The first byte selects passwords, the right to reset
+ * counters, a Unix socket and a central store (enum how), the second how the input is split, the
+ * third how many bytes of replies are taken at a time. At once or in pieces, the replies are the
+ * same, they are RESP, and each command has one. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +30,10 @@ enum how {
 	OPERATES = 2,
 	STORE = 4,
 	UNIX_SOCKET = 8,
-	FAILURES = 16,     /* some questions are not answered */
-	NEWEST_FIRST = 32, /* answers come the other way round */
-	AT_ONCE = 64,      /* … or before the asking is done */
-	FEW = 128,         /* hardly anybody may wait */
+	FAILURES = 16,     /* some questions get no answer */
+	NEWEST_FIRST = 32, /* answers come in reverse order */
+	AT_ONCE = 64,      /* answers come before the question is sent */
+	FEW = 128,         /* only two commands may wait */
 };
 
 static const char yaml[] =
@@ -46,22 +44,22 @@ static const char yaml[] =
 	"  - {key: q, rate_limit: {unit: second, requests_per_unit: 2, algorithm: "
 	"leaky_bucket, queue_size: 4}}\n";
 
-/* A question that is out, and what will be said to it. */
+/* A question in flight, and its answer. */
 struct asked {
 	struct wr_resp_wait *wait;
 	size_t len;
 	uint8_t answer[sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * sizeof(struct wr_answer)];
 };
 
-/* One side: a table, an engine, a session, and what it said. */
+/* One side: a table, an engine, a session, and its replies. */
 struct side {
-	struct wr_resp_host host; /* first: a host is of a side */
+	struct wr_resp_host host; /* first: the host leads to its side */
 	struct weir_table *table;
 	struct weir_engine *engine, *fleet;
 	uint8_t how;
 	struct asked asked[WAITS_MAX];
 	size_t waiting, questions;
-	uint8_t *fresh; /* the table as it was made */
+	uint8_t *fresh; /* a copy of the empty table */
 	struct wr_resp_session session;
 	size_t len;
 	uint8_t said[SAID_BYTES];
@@ -106,7 +104,7 @@ static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	free(wait);
 }
 
-/* By the number of the question alone, so that both sides are told the same. */
+/* The answer depends only on the number of the question, so that both sides get the same. */
 static size_t write_answer(const struct side *side, const void *question, size_t len,
 			   uint8_t *bytes)
 {
@@ -239,7 +237,7 @@ static void queue_leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 static const struct wr_resp_queue queue = {queue_begin, queue_end, queue_defer, queue_ticket,
 					   queue_leave};
 
-/* Without an answer the table decides, so these keep their order. */
+/* With failures the order stays: the table decides then, and its decisions depend on the order. */
 static void answer_one(struct side *side)
 {
 	bool newest = side->how & NEWEST_FIRST && !(side->how & FAILURES);
@@ -252,7 +250,7 @@ static void answer_one(struct side *side)
 
 /* ---- sides ---- */
 
-/* Making a table and loading rules takes far longer than most conversations do. */
+/* Made once: a table and rules take far longer than most inputs. */
 static void make_table(struct side *side)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
@@ -334,7 +332,7 @@ static void feed(struct side *side, const uint8_t *data, size_t len, size_t budg
 	require(side->host.waits <= side->session.wait_count);
 }
 
-/* Pieces in memory of their own size, so that the sanitizer sees every byte read too far. */
+/* Copies each piece, so that the sanitizer sees every read beyond it. */
 static void feed_piece(struct side *side, const uint8_t *data, size_t len, size_t budget)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -356,7 +354,7 @@ static void answer_all(struct side *side)
 	require(!side->session.waits && side->session.kept_bytes == 0);
 }
 
-/* What INFO tells depends on what has been answered by then. */
+/* The reply of INFO depends on the time of the answers. */
 static bool tells_counts(const uint8_t *data, size_t size)
 {
 	for (size_t i = 0; i + 4 <= size; i++)
@@ -375,7 +373,7 @@ static size_t line_end(const struct side *side, size_t at)
 	return (size_t)(end - side->said) + 1;
 }
 
-/* Behind the reply at `at`. */
+/* Returns the end of the reply at `at`. */
 static size_t pass_reply(const struct side *side, size_t at, int depth)
 {
 	char mark = (char)side->said[at];
@@ -397,7 +395,7 @@ static size_t pass_reply(const struct side *side, size_t at, int depth)
 	return next;
 }
 
-/* One that is no command of ours but a browser's has no answer. */
+/* A line of a browser has no reply. */
 static void check_replies(const struct side *side)
 {
 	uint64_t replies = 0;
@@ -439,7 +437,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		compare();
 	}
 	wr_resp_session_end(&whole.session);
-	wr_resp_session_end(&pieces.session); /* perhaps with questions out */
+	wr_resp_session_end(&pieces.session); /* perhaps with questions in flight */
 	require(pieces.waiting == 0 && decider_open == 0);
 	return 0;
 }

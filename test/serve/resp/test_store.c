@@ -1,4 +1,4 @@
-/* RESP connections that wait for the central store: whose turn it is, and how many at a time. */
+/* RESP connections that wait for the central store: turns, bounds, and decisions. */
 #include "serve/helper.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define PEERS 3
 #define ASK "CL.THROTTLE k 9 1 60\r\n"
-#define ANSWER "*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* as the fake central has it */
+#define ANSWER "*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* of the fake central */
 
 static const char RULES[] = "domain: rl\n"
 			    "descriptors:\n"
@@ -100,14 +100,14 @@ static void test_answered_in_order(void **state)
 	assert_int_equal(host->waits, 0);
 }
 
-/* Quick answers would let more out. */
+/* Quick answers raise waits_max; this sets it back. */
 static void admit_of_two(int question)
 {
 	admit(question);
 	host->waits_max = 2;
 }
 
-/* One with a long pipeline does not keep the others out: each has its turn when a place is free. */
+/* A long pipeline does not block other connections: each has its turn when a place is free. */
 static void test_turns(void **state)
 {
 	(void)state;
@@ -137,7 +137,7 @@ static void test_turns(void **state)
 	assert_false(host->line);
 }
 
-/* Who leaves the line, or leaves with questions out, makes room. */
+/* A connection that closes frees its place in line and its questions in flight. */
 static void test_leaving(void **state)
 {
 	(void)state;
@@ -155,7 +155,7 @@ static void test_leaving(void **state)
 	assert_int_equal(fake->count, 1);
 }
 
-/* It has said all it has to say, and still gets its answers. */
+/* A client that has closed its side still gets its replies. */
 static void test_half_closed(void **state)
 {
 	(void)state;
@@ -170,7 +170,7 @@ static void test_half_closed(void **state)
 	assert_int_equal(recv(peers[0], said, 1, 0), 0);
 }
 
-/* Draining waits for what is under way. */
+/* Draining waits for commands in progress. */
 static void test_drained(void **state)
 {
 	(void)state;
@@ -184,9 +184,8 @@ static void test_drained(void **state)
 	assert_int_equal(recv(peers[0], said, 1, 0), 0);
 }
 
-/* More are let out while answers are quick; fewer once they are slow. Quick is meant by the
- * timeout: first it is an hour, so that no pause of the machine makes an answer slow, then 20 ms.
- */
+/* waits_max grows while answers are quick and shrinks when they are slow, relative to the timeout.
+ * The timeout is an hour first, so that a pause of the machine makes no answer slow, then 20 ms. */
 static void test_adapts(void **state)
 {
 	uint64_t begun_ns = wr_loop_mono_ns(&bench.loop), best_ns;
@@ -194,7 +193,7 @@ static void test_adapts(void **state)
 	(void)state;
 	bench.service.settings.redis.timeout_ns = 3600000000000;
 	host->waits_max = 2;
-	say(0, ASK ASK ASK); /* it was full */
+	say(0, ASK ASK ASK); /* waits_max is reached */
 	admit(0);
 	admit(1);
 	bench_turn(&bench);
@@ -203,13 +202,13 @@ static void test_adapts(void **state)
 	bench_turn(&bench);
 	host->waits_max = 100;
 	bench.service.settings.redis.timeout_ns = 20000000;
-	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* at most, however slow we were */
+	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* an upper bound of the best time */
 	say(0, ASK ASK);
-	/* Later than the best one by more than a quarter of the timeout. */
+	/* Slower than the best by more than a quarter of the timeout. */
 	usleep((useconds_t)(best_ns / 1000) + 10000);
 	admit(3);
 	admit(4);
-	assert_int_equal(host->waits_max, 75); /* once, for they were out together */
+	assert_int_equal(host->waits_max, 75); /* once for both, which were in flight together */
 	hear(0);
 }
 
@@ -294,10 +293,10 @@ static void test_decision_in_shadow_mode(void **state)
 	assert_int_equal(host->tally.limited, 1);
 }
 
-/* The nginx module's way. */
+/* WEIR.FLEET of the nginx module. */
 static void test_fleet(void **state)
 {
-	const int last = PEERS - 1; /* the loop's first stream is its newest */
+	const int last = PEERS - 1; /* the first stream in the list is the newest */
 
 	(void)state;
 	say(last, "WEIR.FLEET\r\n");

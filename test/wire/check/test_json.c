@@ -1,5 +1,5 @@
-/* Questions of /v1/check and their answers, byte by byte; the quick reader beside the thorough one.
- */
+/* Questions of /v1/check and their answers: exact bytes, and the fast reader against the full
+ * one. */
 #include "limiter/helper.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const char rules[] =
 	"queue_size: 1}}\n"
 	"  - {key: shut, rate_limit: {unit: day, requests_per_unit: 0}}\n";
 
-/* Reads, decides and answers at rig->now_ns. */
+/* Reads a question, decides at rig->now_ns, and returns the answer. */
 static const char *ask(struct rig *rig, const char *body)
 {
 	static char text[8192];
@@ -136,7 +136,7 @@ static void test_problems(void **state)
 			    "\"pointer\":\"/1/domain\"}\n");
 }
 
-/* A name of any length and bytes gives a pointer that is UTF-8 and fits. */
+/* The pointer is UTF-8 and fits for names of any length and bytes. */
 static void test_long_names_in_pointers(void **state)
 {
 	char body[2048], name[1024];

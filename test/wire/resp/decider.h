@@ -32,7 +32,7 @@ static void decider_end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	decider_open--;
 }
 
-/* Sends what the ask has for the central store, and returns the verdict to the session. */
+/* Sends the messages of the ask to the central store, and reports the verdict to the session. */
 static bool decider_conclude(struct wr_resp_wait *wait, int verdict, uint64_t now_ns)
 {
 	struct wr_resp_host *host = wait->session->host;

@@ -1,4 +1,4 @@
-/* Commands out of bytes: whole, in pieces, and wrong ones. */
+/* The parser of commands: complete, in pieces, and invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void test_array(void **state)
 	arg_is(1, "");
 }
 
-/* An argument holds any byte, and points into the input. */
+/* An argument may have any byte, and points into the input. */
 static void test_binary(void **state)
 {
 	static const uint8_t bytes[] = "*1\r\n$5\r\n\0\r\n*\xff\r\n";
@@ -122,7 +122,7 @@ static void test_wrong(void **state)
 	bad_is("*1\r\n$111111111111111111111111", "Protocol error: too big bulk count string");
 }
 
-/* Five arguments of 64 KiB are more than a command may have. */
+/* Five arguments of 64 KiB exceed the limit of a command. */
 static void test_too_much(void **state)
 {
 	size_t size = 5 * 65600, len;
@@ -131,7 +131,7 @@ static void test_too_much(void **state)
 
 	(void)state;
 	len = (size_t)sprintf(bytes, "*5\r\n");
-	for (int i = 0; i < 3; i++) { /* the third ends within the bound, the fourth would not */
+	for (int i = 0; i < 3; i++) { /* the third is within the limit, the fourth is not */
 		len += (size_t)sprintf(bytes + len, "$65536\r\n");
 		memset(bytes + len, 'x', 65536);
 		len += 65536;
@@ -195,7 +195,7 @@ static void test_byte_by_byte(void **state)
 
 	(void)state;
 	for (size_t len = 1; len <= size; len++) {
-		uint8_t *moved = malloc(len); /* of this size, for the sanitizer's sake */
+		uint8_t *moved = malloc(len); /* of the exact size, for the sanitizer */
 		int rc;
 
 		memcpy(moved, text, len);

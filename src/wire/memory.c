@@ -5,6 +5,8 @@
 
 #include <weir/error.h>
 
+#include "base/assert.h"
+
 #define ALIGN 16u
 
 void *wr_rls_alloc(struct wr_rls_memory *memory, size_t size)
@@ -44,6 +46,7 @@ static void ignore_free(void *memory, void *pointer)
 
 int wr_rls_memory_init(struct wr_rls_memory *memory, size_t size)
 {
+	wr_assert(memory && size);
 	*memory = (struct wr_rls_memory){.size = size / ALIGN * ALIGN};
 	memory->allocator = (ProtobufCAllocator){alloc_from_arena, ignore_free, memory};
 	memory->bytes = aligned_alloc(ALIGN, memory->size);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "serve/log.h"
 #include "serve/open.h"
@@ -93,6 +94,7 @@ void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *vi
 	char line[WR_DECISION_LINE + 1];
 	struct wr_buf out;
 
+	wr_assert(lane && view->ask);
 	if (!wr_decision_counts(view->ask))
 		return;
 	view->keys = log->keys;

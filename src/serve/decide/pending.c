@@ -2,8 +2,8 @@
  * wait in a leaky bucket, report. Called by the handlers of gRPC, HTTP and RESP and by deliver. */
 #include "serve/decide/pending.h"
 
-#include "base/container.h"
 #include "base/assert.h"
+#include "base/container.h"
 #include "limiter/ask.h"
 #include "limiter/keep.h"
 #include "serve/decide/log.h"
@@ -15,6 +15,7 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	void *memory = wr_ask_memory_take(&loop->waiting);
 	int rc;
 
+	wr_assert(loop);
 	*pending = (struct wr_pending){.loop = loop};
 	if (!memory)
 		return WEIR_EMEMORY;

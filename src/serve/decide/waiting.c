@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 
 /* ---- memory of asks ---- */
@@ -161,6 +162,7 @@ void wr_waiting_free(struct wr_waiting *waiting)
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 		    const struct weir_place *place, uint64_t now_ns)
 {
+	wr_assert(pending->done && !wr_heap_holds(&pending->heap_node));
 	pending->queue = place->queue;
 	pending->due_ns = place->due_ns;
 	if (!wr_heap_add(&waiting->heap, &pending->heap_node))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "serve/http/server.h"
 #include "serve/service.h"
 
@@ -221,6 +222,7 @@ static void send_response(struct wr_http_request *request, unsigned status,
 void wr_http_reply(struct wr_http_request *request, unsigned status,
 		   struct wr_http_response *response)
 {
+	wr_assert(!request->answered);
 	request->answered = true;
 	request->close |= !request->head.keep_alive || request->too_large ||
 			  request->client->draining || request->server->loop->draining ||

@@ -2,10 +2,10 @@
  * struct wr_protocol. */
 #include "serve/http/server.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define LAST_REQUEST_MS                                                                            \
@@ -18,7 +18,7 @@ static void end_request(struct wr_http_connection *client)
 {
 	struct wr_http_request *request = client->request;
 
-	assert(request);
+	wr_assert(request);
 	if (request->queued) {
 		*request->back = request->next;
 		if (request->next)
@@ -172,7 +172,7 @@ void wr_http_end_later(struct wr_http_request *request)
 {
 	struct wr_http_server *server = request->server;
 
-	assert(!request->queued);
+	wr_assert(!request->queued);
 	request->queued = true;
 	request->next = server->ends;
 	request->back = &server->ends;
@@ -290,6 +290,7 @@ int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
 	struct wr_http_server *server = calloc(1, sizeof *server);
 	int rc;
 
+	wr_assert(api && loop && listener);
 	if (!server)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	wr_buf_init(&server->buf, WR_HTTP_BUFFER_MAX);

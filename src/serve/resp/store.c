@@ -2,10 +2,10 @@
  * commands bring themselves. See store.h. */
 #include "serve/resp/store.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/container.h"
 #include "serve/decide/pending.h"
 #include "serve/deliver/queue_host.h"
@@ -118,6 +118,7 @@ void wr_resp_store_go_on(struct wr_resp_loop *own)
 
 void wr_resp_ready(struct wr_resp_session *session)
 {
+	wr_assert(session->host);
 	append_talk(own_of(session->host), WR_RESP_READY, (struct wr_resp_talk *)session);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "limiter/keep.h"
 #include "limiter/status.h"
 #include "wire/json.h"
@@ -126,6 +127,7 @@ void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 	const struct wr_trace *trace = view->trace;
 	struct wr_json_out json;
 
+	wr_assert(ask && view->via);
 	wr_json_begin(&json, line);
 	wr_json_object(&json);
 	wr_json_key(&json, "time");

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "base/assert.h"
+
 #define VALUES_MAX 16 /* X-Forwarded-For fields that are read, the last ones */
 
 static size_t find_field(const struct wr_forward *forward, struct weir_str name,
@@ -176,6 +178,7 @@ int wr_forward_view(const struct wr_forward *forward, struct weir_http_view *vie
 {
 	struct family family;
 
+	wr_assert(forward->header && view && problem);
 	*view = (struct weir_http_view){
 		.size = sizeof *view, .header = forward->header, .context = forward->context};
 	if (choose(forward, &family, problem) != 0 || read_host(forward, view, problem) != 0 ||

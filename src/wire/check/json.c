@@ -1,6 +1,7 @@
 /* Reads the questions of /v1/check. Called by serve/http/check.c and the admin API. */
 #include "wire/check/json.h"
 
+#include "base/assert.h"
 #include "rules/address.h"
 #include "rules/rules.h"
 
@@ -382,6 +383,7 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem)
 {
+	wr_assert(check && problem);
 	check->document = wr_json_read(body, problem);
 	if (!check->document)
 		return -1;
@@ -416,5 +418,6 @@ int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 {
 	struct wr_json_at at = {NULL, NULL, i};
 
+	wr_assert(i < check->count);
 	return add_question(question_at(check, i), check->many ? &at : NULL, ask, problem);
 }

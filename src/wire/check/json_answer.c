@@ -2,6 +2,7 @@
  * path, and building a tree would cost more than the decision. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
+#include "base/assert.h"
 #include "rules/rules.h"
 
 /* X(flag, name in the response) */
@@ -105,6 +106,7 @@ void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out
 	struct weir_status tightest = {.size = sizeof tightest};
 	bool admitted = verdict == WEIR_ADMIT || verdict == WEIR_DELAY;
 
+	wr_assert(ask && verdict > 0 && verdict != WEIR_WAIT);
 	weir_ask_result(ask, &result);
 	wr_json_object(json);
 	wr_json_key(json, "admitted");

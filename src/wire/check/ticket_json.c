@@ -1,6 +1,8 @@
 /* The JSON of a ticket, for WEIR.TICKET. Called by serve/deliver/from_resp.c. */
 #include "wire/check/ticket_json.h"
 
+#include "base/assert.h"
+
 void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out)
 {
 	static const char *const names[] = {[WR_TICKET_WAITING] = "waiting",
@@ -10,6 +12,7 @@ void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out)
 	bool waiting = view->status == WR_TICKET_WAITING;
 	struct wr_json_out json;
 
+	wr_assert(view->status <= WR_TICKET_DROPPED);
 	wr_json_begin(&json, out);
 	wr_json_object(&json);
 	wr_json_key(&json, "ticket");

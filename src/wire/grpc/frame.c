@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define FIRST_CAP 2048u
@@ -82,6 +83,7 @@ int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct we
 {
 	size_t took;
 
+	wr_assert(reader->room && reader->max);
 	if (reader->prefix_used < WR_GRPC_PREFIX) {
 		took = take_prefix(reader, *data);
 		*data = (struct weir_str){data->ptr + took, data->len - took};

@@ -5,6 +5,7 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define GZIP_ONLY (15 + 16) /* the largest window, with the header and checksum of gzip */
@@ -44,6 +45,7 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 	uint8_t *room = wr_rls_alloc(memory, max + 1); /* one byte more shows that it is too long */
 	int rc;
 
+	wr_assert(inflater && memory && max);
 	if (!room)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	inflateReset(zip);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 /* RFC 9110, 5.6.2: characters of methods and field names. */
@@ -356,6 +357,7 @@ int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len)
 	char *end = bytes + len - 2; /* the empty line */
 	int status;
 
+	wr_assert(head && bytes);
 	*head = (struct wr_http1){0};
 	if (!line_end || line_end == bytes || line_end[-1] != '\r')
 		return 400;

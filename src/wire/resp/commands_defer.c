@@ -2,9 +2,9 @@
  * through the table of commands.c. */
 #include "wire/resp/commands_defer.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "wire/resp/commands.h"
@@ -193,7 +193,7 @@ static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t le
 	const struct wr_defer_answer *said = answer;
 
 	(void)now_ns;
-	assert(len == sizeof *said);
+	wr_assert(len == sizeof *said);
 	wait->deferred.reason = said->reason;
 	wait->deferred.sentence = said->sentence;
 	wait->deferred.position = said->position;

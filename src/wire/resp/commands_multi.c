@@ -5,8 +5,9 @@
  * their replies are the elements. Commands of other connections may run in between. */
 #include "wire/resp/commands.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "base/assert.h"
 
 #define FIRST_BYTES 512u
 
@@ -80,7 +81,7 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 {
 	struct wr_resp_multi *multi = &call->session->multi;
 
-	assert(multi->state == WR_MULTI_OPEN);
+	wr_assert(multi->state == WR_MULTI_OPEN);
 	if (call->entry->flags & WR_RESP_NO_AUTH) {
 		wr_reply_error(call->out, "ERR Command not allowed inside a transaction");
 		multi->failed = true;

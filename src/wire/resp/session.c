@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
@@ -50,6 +51,7 @@ void wr_resp_session_reset(struct wr_resp_session *session)
 void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
 			   uint64_t now_ns)
 {
+	wr_assert(host && host->decider && !session->host);
 	session->host = host;
 	session->since_ns = now_ns;
 	wr_resp_session_reset(session);
@@ -59,6 +61,7 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 
 void wr_resp_session_end(struct wr_resp_session *session)
 {
+	wr_assert(session->host);
 	wr_resp_waits_end(session);
 	wr_resp_multi_end(session);
 	set_capacity(session, 0);
@@ -317,6 +320,7 @@ static void take_input(struct wr_resp_session *session, const uint8_t *data, siz
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
+	wr_assert(session->host && !session->inside && (data || len == 0));
 	session->inside = true;
 	wr_resp_waits_flush(session, out);
 	if (!session->ended)

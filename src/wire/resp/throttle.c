@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "rules/rules.h"
 #include "store/store.h"
 
@@ -79,6 +80,7 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
 {
 	struct weir_decision decision;
 
+	wr_assert(table && limit && answer);
 	wr_take_key(table, limit, key, quantity, now_ns, &decision);
 	if (quantity == 0)
 		judge_look(limit, &decision);

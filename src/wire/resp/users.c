@@ -1,6 +1,7 @@
 /* Users and passwords of the RESP listener. Called by serve/resp/resp.c and by AUTH and HELLO. */
 #include "wire/resp/users.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "rules/address.h"
@@ -38,6 +39,7 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 {
 	struct weir_str rest = {text, len};
 
+	wr_assert(users && text);
 	users->count = 0;
 	for (unsigned number = 1; rest.len; number++) {
 		struct weir_str line = wr_str_first(rest, wr_str_find(rest, '\n'));

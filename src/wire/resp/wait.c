@@ -2,14 +2,16 @@
  * commands that can wait, by session.c, and by the sources of answers in serve. */
 #include "wire/resp/wait.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "base/assert.h"
 
 #define BEHIND_BYTES 512u /* the first size of wait->behind */
 
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind)
 {
+	wr_assert(wait && session && kind && kind->reply);
 	wait->kind = kind;
 	wait->session = session;
 	wait->source = (uint8_t)source;
@@ -54,13 +56,14 @@ void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 static bool note_answer(struct wr_resp_wait *wait)
 {
-	assert(!wait->heard);
+	wr_assert(!wait->heard);
 	wait->heard = true;
 	return wait == wait->session->waits && !wait->session->inside;
 }
 
 bool wr_resp_heard(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
+	wr_assert(wait->session && wait->kind->heard);
 	wait->kind->heard(wait, answer, len, now_ns);
 	return note_answer(wait);
 }

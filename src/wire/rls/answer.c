@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "limiter/ask.h"
 #include "limiter/status.h"
 #include "wire/rls/plain.h"
@@ -242,6 +243,7 @@ Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				.refused = verdict != WEIR_ADMIT,
 				.too_long = verdict == WEIR_DELAY};
 
+	wr_assert(ask && options && memory);
 	answer.response = wr_rls_alloc(memory, sizeof *answer.response);
 	if (!answer.response)
 		return NULL;

@@ -2,6 +2,7 @@
  * serve/http/json.c. */
 #include "wire/rls/rls.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "wire/grpc/grpc.h"
 #include "wire/rls/plain.h"
@@ -113,6 +114,7 @@ int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	size_t count = request->n_descriptors < most ? request->n_descriptors : most;
 	int rc = 0;
 
+	wr_assert(request && ask && memory);
 	weir_ask_result(ask, &result);
 	if (result.generation == 0)
 		return wr_error(error, WR_GRPC_FAILED_PRECONDITION,

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
+
 #define ITEMS_MAX 256 /* of one list; the engine accepts fewer */
 
 struct reader {
@@ -268,6 +270,7 @@ ProtobufCMessage *wr_rls_json_read(const ProtobufCMessageDescriptor *type, struc
 	json_t *document = wr_json_read(body, problem);
 	ProtobufCMessage *message;
 
+	wr_assert(type && memory && problem);
 	if (!document)
 		return NULL;
 	message = read_message(&reader, document, NULL, type);

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/assert.h"
+
 static void write_message(const ProtobufCMessage *message, struct wr_json_out *json);
 
 static struct weir_str text_of(const ProtobufCBinaryData *bytes)
@@ -243,5 +245,6 @@ static void write_message(const ProtobufCMessage *message, struct wr_json_out *j
 
 void wr_rls_json_write(const ProtobufCMessage *message, struct wr_json_out *json)
 {
+	wr_assert(message && json);
 	write_message(message, json);
 }

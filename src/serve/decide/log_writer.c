@@ -12,7 +12,7 @@
 #define PIECE_BYTES 4096u /* a writable pipe takes at least so many */
 #define PATIENCE_MS 1000  /* for a slow reader, at the end */
 
-static void say_failed(const struct wr_decision_log *log)
+static void log_failure(const struct wr_decision_log *log)
 {
 	static struct wr_log_gate gate;
 	int error = errno;
@@ -50,7 +50,7 @@ static bool write_all(struct wr_decision_log *log, const char *bytes, size_t len
 			return false;
 		done = write(log->fd, bytes, len < PIECE_BYTES ? len : PIECE_BYTES);
 		if (done < 0 && errno != EINTR && errno != EAGAIN) {
-			say_failed(log);
+			log_failure(log);
 			return false;
 		}
 		bytes += done > 0 ? done : 0;

@@ -12,7 +12,7 @@
 
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain)
 {
-	void *memory = wr_ask_memory_take(&loop->waiting);
+	void *memory = wr_waiting_take_ask(&loop->waiting);
 	int rc;
 
 	wr_assert(loop);
@@ -22,7 +22,7 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	rc = weir_ask_init(memory, weir_ask_size(), wr_loop_engine(loop), domain, &pending->ask);
 	if (rc < 0) {
 		pending->ask = NULL;
-		wr_ask_memory_give(&loop->waiting, memory);
+		wr_waiting_give_ask(&loop->waiting, memory);
 		return rc;
 	}
 	pending->ref = wr_core_ref_take(&loop->refs);
@@ -167,7 +167,7 @@ void wr_pending_end(struct wr_pending *pending)
 	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
-	wr_ask_memory_give(&loop->waiting, pending->ask);
+	wr_waiting_give_ask(&loop->waiting, pending->ask);
 	wr_core_ref_drop(&loop->refs, pending->ref);
 	*pending = (struct wr_pending){0};
 }

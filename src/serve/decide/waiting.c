@@ -10,7 +10,7 @@
 
 /* ---- memory of asks ---- */
 
-void *wr_ask_memory_take(struct wr_waiting *waiting)
+void *wr_waiting_take_ask(struct wr_waiting *waiting)
 {
 	void *memory = waiting->asks;
 
@@ -21,7 +21,7 @@ void *wr_ask_memory_take(struct wr_waiting *waiting)
 	return memory;
 }
 
-void wr_ask_memory_give(struct wr_waiting *waiting, void *memory)
+void wr_waiting_give_ask(struct wr_waiting *waiting, void *memory)
 {
 	if (waiting->ask_count >= WR_ASKS_KEPT) {
 		free(memory);

@@ -37,7 +37,7 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 
 /* Memory for an ask, followed by WR_DECISION_KEPT bytes for the texts of its descriptors; NULL:
  * none. The second function frees it. */
-void *wr_ask_memory_take(struct wr_waiting *waiting);
-void wr_ask_memory_give(struct wr_waiting *waiting, void *memory);
+void *wr_waiting_take_ask(struct wr_waiting *waiting);
+void wr_waiting_give_ask(struct wr_waiting *waiting, void *memory);
 
 #endif

@@ -99,16 +99,6 @@ static size_t out_cap(const struct wr_grpc_call *call)
 	return call->out ? call->out_cap : sizeof call->out_here;
 }
 
-/* Removes the bytes that were sent. */
-static void shift_out(struct wr_grpc_call *call)
-{
-	uint8_t *base = call->out ? call->out : call->out_here;
-
-	call->out_len -= call->out_sent;
-	memmove(base, base + call->out_sent, call->out_len);
-	call->out_sent = 0;
-}
-
 static bool grow_out(struct wr_grpc_call *call, size_t want)
 {
 	struct wr_grpc_room *room = &call->session->room;
@@ -146,10 +136,13 @@ static uint8_t *no_room(struct wr_grpc_call *call)
 
 uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
 {
-	uint8_t *at;
+	uint8_t *at = call->out ? call->out : call->out_here;
 
-	if (call->out_sent)
-		shift_out(call);
+	if (call->out_sent) {
+		call->out_len -= call->out_sent;
+		memmove(at, at + call->out_sent, call->out_len);
+		call->out_sent = 0;
+	}
 	if (call->out_len + WR_GRPC_PREFIX + len > out_cap(call) &&
 	    !grow_out(call, call->out_len + WR_GRPC_PREFIX + len))
 		return no_room(call);

@@ -13,13 +13,8 @@
 #define WAY_BACK_SHARE 10u       /* of the timeout is reserved for the way back … */
 #define WAY_BACK_MOST_NS 5000000 /* … at most */
 
-static struct wr_grpc_call *call_of(struct wr_pending *pending)
-{
-	return wr_container_of(pending, struct wr_grpc_call, pending);
-}
-
 /* When the response has to be sent. Most proxies let a request pass whose response is late. */
-static uint64_t answer_by_ns(const struct wr_grpc_call *call)
+static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
 
@@ -65,7 +60,7 @@ static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
  * the decision. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_grpc_call *call = call_of(pending);
+	struct wr_grpc_call *call = wr_container_of(pending, struct wr_grpc_call, pending);
 	struct wr_grpc_session *session = call->session;
 	struct weir_error error;
 
@@ -106,7 +101,7 @@ static int begin_decision(struct wr_grpc_call *call, const Pb__RateLimitRequest 
 	call->pending.done = on_decided;
 	call->pending.via = "grpc";
 	call->pending.trace = call->head.trace;
-	call->pending.deadline_ns = answer_by_ns(call);
+	call->pending.deadline_ns = respond_by_ns(call);
 	if (wr_rls_ask(request, call->pending.ask, &session->shared->memory, error) != 0)
 		return error->code;
 	return may_decide(call, error);

@@ -254,18 +254,10 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 		wr_stream_write(request->client->stream, WR_HTTP_CONTINUE);
 }
 
-/* Called when more of the head has to come: refuses a head that is invalid already. */
-static void check_part(struct wr_http_request *request, size_t had)
-{
-	int status = wr_http1_part_check(request->head_bytes, request->head_len, had);
-
-	if (status)
-		refuse_request(request, status);
-}
-
 static size_t take_head(struct wr_http_request *request, const char *data, size_t len)
 {
 	size_t had = request->head_len;
+	int status;
 	size_t room = WR_HTTP1_HEAD_MAX - had;
 	size_t most = len < room ? len : room;
 	size_t end = 0;
@@ -283,8 +275,8 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	request->head_len = end ? end : had + most;
 	if (end)
 		begin_body(request, end - had < len);
-	else
-		check_part(request, had);
+	else if ((status = wr_http1_part_check(request->head_bytes, request->head_len, had)))
+		refuse_request(request, status); /* incomplete, and invalid already */
 	return request->head_len - had;
 }
 

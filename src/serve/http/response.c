@@ -254,7 +254,7 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
 
 struct wr_buf *wr_http_buffer(struct wr_http_server *server)
 {
-	if (server->buf.cap > 2 * WR_HTTP_ANSWER_BYTES)
+	if (server->buf.cap > 2 * WR_HTTP_TEXT_BYTES)
 		wr_buf_free(&server->buf);
 	wr_buf_clear(&server->buf);
 	return &server->buf;
@@ -262,7 +262,7 @@ struct wr_buf *wr_http_buffer(struct wr_http_server *server)
 
 struct wr_text wr_http_answer(struct wr_http_server *server)
 {
-	char *at = wr_buf_reserve(wr_http_buffer(server), WR_HTTP_ANSWER_BYTES);
+	char *at = wr_buf_reserve(wr_http_buffer(server), WR_HTTP_TEXT_BYTES);
 
-	return (struct wr_text){at, at ? WR_HTTP_ANSWER_BYTES : 0, 0};
+	return (struct wr_text){at, at ? WR_HTTP_TEXT_BYTES : 0, 0};
 }

@@ -23,7 +23,7 @@
 #define WR_HTTP_LARGE_MAX                                                                          \
 	(32u << 20) /* memory of larger heads, bodies and queued input, of a server */
 #define WR_HTTP_REQUESTS_KEPT 64u
-#define WR_HTTP_ANSWER_BYTES                                                                       \
+#define WR_HTTP_TEXT_BYTES                                                                         \
 	(64u << 10)                   /* of wr_http_answer; a buffer of more than two is not kept */
 #define WR_HTTP_BUFFER_MAX (4u << 20) /* of wr_http_buffer */
 
@@ -159,7 +159,7 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
  * for one response at a time, which wr_http_reply_text copies. */
 struct wr_buf *wr_http_buffer(struct wr_http_server *server);
 
-/* The same as a text of WR_HTTP_ANSWER_BYTES. */
+/* The same as a text of WR_HTTP_TEXT_BYTES. */
 struct wr_text wr_http_answer(struct wr_http_server *server);
 
 /* The header fields of a request, for struct weir_http_view; `context` is the request. */

@@ -59,7 +59,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 	own->host.shadow = wr_loop_settings(loop)->shadow;
 	own->host.started_ns = shared.started_ns;
 	own->host.sum = sum_hosts;
-	wr_resp_store_begin(own);
+	wr_resp_loop_init(own);
 	shared.loops[loop->number] = own;
 	return own;
 }
@@ -128,14 +128,6 @@ static bool more_room(struct wr_resp_out *out, size_t need)
 	return out->begin != NULL;
 }
 
-/* How many bytes of replies commands may write now: the stream stops reading at WR_HIGH_BYTES. */
-static size_t budget_of(const struct wr_stream *stream)
-{
-	size_t pending = wr_stream_pending(stream);
-
-	return pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
-}
-
 /* While commands wait, the stream does not read further input. */
 static void update_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
 {
@@ -153,11 +145,13 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 	struct wr_resp_session *session = &talk->session;
 	struct wr_loop *loop = wr_stream_loop(stream);
 	struct wr_resp_out out = {.more = more_room, .context = stream};
+	size_t pending = wr_stream_pending(stream);
+	size_t budget = pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
 
 	session->host->engine = wr_loop_engine(loop);
 	session->host->table = wr_loop_table(loop);
 	session->gone = session->gone || (session->linked && wr_stream_hung(stream));
-	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget_of(stream), &out);
+	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget, &out);
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
 	wr_resp_note_stalled(talk);
@@ -215,7 +209,7 @@ void wr_resp_go_on(struct wr_loop *loop)
 	struct wr_resp_loop *own = shared.loops[loop->number];
 
 	if (own && (own->host.central || own->host.queue))
-		wr_resp_store_go_on(own);
+		wr_resp_loop_go_on(own);
 }
 
 /* ---- start and end ---- */
@@ -284,7 +278,7 @@ void wr_resp_release(void)
 
 		shared.loops[i] = NULL;
 		if (own)
-			wr_resp_store_end(own);
+			wr_resp_loop_free(own);
 		free(own);
 	}
 }

@@ -101,7 +101,7 @@ void wr_resp_note_stalled(struct wr_resp_talk *talk)
 	append_talk(own, WR_RESP_LINE, talk);
 }
 
-void wr_resp_store_go_on(struct wr_resp_loop *own)
+void wr_resp_loop_go_on(struct wr_resp_loop *own)
 {
 	struct wr_resp_host *host = &own->host;
 	struct wr_resp_talk *talk;
@@ -129,20 +129,15 @@ void wr_resp_ready(struct wr_resp_session *session)
  * longer than the quickest answer of late. It shrinks by a quarter when an answer takes longer by
  * more than two eighths. */
 
-static void note_best(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
-{
-	if (took_ns > own->best_ns && now_ns - own->best_mono_ns < BEST_FOR_NS)
-		return;
-	own->best_ns = took_ns;
-	own->best_mono_ns = now_ns;
-}
-
 static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
 	uint64_t slack_ns = own->loop->redis->redis->settings->timeout_ns / 8;
 	struct wr_resp_host *host = &own->host;
 
-	note_best(own, took_ns, now_ns);
+	if (took_ns <= own->best_ns || now_ns - own->best_mono_ns >= BEST_FOR_NS) {
+		own->best_ns = took_ns;
+		own->best_mono_ns = now_ns;
+	}
 	if (took_ns <= own->best_ns + slack_ns) {
 		if (own->was_full && host->waits_max < WAITS_MOST)
 			host->waits_max++;
@@ -322,7 +317,7 @@ static const struct wr_resp_central central = {begin_question, end_question, ask
 
 /* ---- beginning and end ---- */
 
-void wr_resp_store_begin(struct wr_resp_loop *own)
+void wr_resp_loop_init(struct wr_resp_loop *own)
 {
 	for (int i = 0; i < WR_RESP_LISTS; i++)
 		own->lists[i].last = &own->lists[i].first;
@@ -334,7 +329,7 @@ void wr_resp_store_begin(struct wr_resp_loop *own)
 		own->host.queue = &wr_queue_resp;
 }
 
-void wr_resp_store_end(struct wr_resp_loop *own)
+void wr_resp_loop_free(struct wr_resp_loop *own)
 {
 	while (own->spare) {
 		struct wr_resp_task *task = own->spare;

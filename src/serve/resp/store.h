@@ -44,11 +44,11 @@ struct wr_resp_loop {
 	bool was_full;                  /* since then */
 };
 
-void wr_resp_store_begin(struct wr_resp_loop *own);
-void wr_resp_store_end(struct wr_resp_loop *own);
+void wr_resp_loop_init(struct wr_resp_loop *own);
+void wr_resp_loop_free(struct wr_resp_loop *own);
 
 /* Before the loop sleeps: writes replies that are due, and runs commands that can go on. */
-void wr_resp_store_go_on(struct wr_resp_loop *own);
+void wr_resp_loop_go_on(struct wr_resp_loop *own);
 
 /* After input: puts the session in line if its next command has to wait for others. */
 void wr_resp_note_stalled(struct wr_resp_talk *talk);
@@ -56,7 +56,7 @@ void wr_resp_note_stalled(struct wr_resp_talk *talk);
 /* The connection has ended: takes it out of all lists. */
 void wr_resp_forget_talk(struct wr_resp_talk *talk);
 
-/* The session has a reply to write or can go on: wr_resp_store_go_on sees to it. */
+/* The session has a reply to write or can go on: wr_resp_loop_go_on sees to it. */
 void wr_resp_ready(struct wr_resp_session *session);
 
 /* resp.c: input without data. */

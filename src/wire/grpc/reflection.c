@@ -65,7 +65,7 @@ static void add_file(struct answer *answer, int file)
 	answer->response.file_descriptor_response = &answer->files;
 }
 
-static void tell_services(struct answer *answer)
+static void write_services(struct answer *answer)
 {
 	struct weir_str names[SERVICES_MAX];
 	size_t count = wr_reflection_services(answer->reflection, names, SERVICES_MAX);
@@ -117,7 +117,7 @@ static void write_response(struct answer *answer, const Pb__ServerReflectionRequ
 		add_extensions(answer, request->all_extension_numbers_of_type);
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-		tell_services(answer);
+		write_services(answer);
 		break;
 	default:
 		set_error(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));

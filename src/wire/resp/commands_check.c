@@ -28,11 +28,6 @@ struct reader {
 	struct weir_entry entries[ENTRIES_MAX];
 };
 
-static struct weir_str unescaped(struct weir_str key)
-{
-	return key.len && key.ptr[0] == '\\' ? wr_str_from(key, 1) : key;
-}
-
 static bool syntax_error(const struct reader *reader, const char *why)
 {
 	wr_reply_error(reader->call->out, "ERR syntax error: %s", why);
@@ -59,8 +54,10 @@ static bool read_entry(struct reader *reader, struct weir_str key, struct weir_s
 		return syntax_error(reader, "a key has no value");
 	if (reader->count == ENTRIES_MAX)
 		return syntax_error(reader, "a descriptor has 32 entries at most");
+	if (key.len && key.ptr[0] == '\\')
+		key = wr_str_from(key, 1);
 	reader->entries[reader->count++] =
-		(struct weir_entry){unescaped(key), reader->call->argv[reader->at++], source};
+		(struct weir_entry){key, reader->call->argv[reader->at++], source};
 	return true;
 }
 

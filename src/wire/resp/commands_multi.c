@@ -64,10 +64,10 @@ static size_t size_of(const struct wr_resp_call *call)
 /* Appends the command as an array of bulk strings. The caller has made room. */
 static void append_command(struct wr_resp_multi *multi, const struct wr_resp_call *call)
 {
-	uint8_t *at = wr_put_line(multi->bytes + multi->len, '*', call->argc);
+	uint8_t *at = wr_reply_put_line(multi->bytes + multi->len, '*', call->argc);
 
 	for (uint32_t i = 0; i < call->argc; i++) {
-		at = wr_put_line(at, '$', (int64_t)call->argv[i].len);
+		at = wr_reply_put_line(at, '$', (int64_t)call->argv[i].len);
 		memcpy(at, call->argv[i].ptr, call->argv[i].len);
 		at += call->argv[i].len;
 		*at++ = '\r';

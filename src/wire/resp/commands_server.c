@@ -30,7 +30,7 @@ static const struct {
 #undef FLAG_NAME
 };
 
-static void tell_flags(struct wr_resp_out *out, uint16_t flags)
+static void write_flags(struct wr_resp_out *out, uint16_t flags)
 {
 	wr_reply_set(out, (size_t)__builtin_popcount(flags));
 	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++)
@@ -40,12 +40,12 @@ static void tell_flags(struct wr_resp_out *out, uint16_t flags)
 
 /* Writes the first of Redis's ten elements: name, arity, flags, first and last key, step,
  * categories, hints, and key specifications, which are empty. Subcommands follow. */
-static void tell_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
+static void write_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	wr_reply_array(out, 10);
 	wr_reply_cstr(out, entry->name);
 	wr_reply_integer(out, entry->arity);
-	tell_flags(out, entry->flags);
+	write_flags(out, entry->flags);
 	wr_reply_integer(out, entry->key);
 	wr_reply_integer(out, entry->key);
 	wr_reply_integer(out, entry->key != 0);
@@ -54,45 +54,45 @@ static void tell_head(struct wr_resp_out *out, const struct wr_resp_entry *entry
 	wr_reply_set(out, 0);
 }
 
-static void tell_command(struct wr_resp_out *out, const struct wr_resp_entry *entry)
+static void write_command(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	size_t children = count_of(entry->children);
 
-	tell_head(out, entry);
+	write_head(out, entry);
 	wr_reply_array(out, children);
 	for (size_t i = 0; i < children; i++) {
-		tell_head(out, &entry->children[i]);
+		write_head(out, &entry->children[i]);
 		wr_reply_array(out, 0);
 	}
 }
 
-static void tell_pair(struct wr_resp_out *out, const char *key, const char *value)
+static void write_pair(struct wr_resp_out *out, const char *key, const char *value)
 {
 	wr_reply_cstr(out, key);
 	wr_reply_cstr(out, value);
 }
 
-static void tell_docs_head(struct wr_resp_out *out, const struct wr_resp_entry *entry, bool parent)
+static void write_docs_head(struct wr_resp_out *out, const struct wr_resp_entry *entry, bool parent)
 {
 	wr_reply_cstr(out, entry->name);
 	wr_reply_map(out, parent ? 5 : 4);
-	tell_pair(out, "summary", entry->summary);
-	tell_pair(out, "since", SINCE);
-	tell_pair(out, "group", entry->group);
-	tell_pair(out, "syntax", entry->arguments);
+	write_pair(out, "summary", entry->summary);
+	write_pair(out, "since", SINCE);
+	write_pair(out, "group", entry->group);
+	write_pair(out, "syntax", entry->arguments);
 }
 
-static void tell_docs(struct wr_resp_out *out, const struct wr_resp_entry *entry)
+static void write_docs(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	size_t children = count_of(entry->children);
 
-	tell_docs_head(out, entry, children > 0);
+	write_docs_head(out, entry, children > 0);
 	if (children == 0)
 		return;
 	wr_reply_cstr(out, "subcommands");
 	wr_reply_map(out, children);
 	for (size_t i = 0; i < children; i++)
-		tell_docs_head(out, &entry->children[i], false);
+		write_docs_head(out, &entry->children[i], false);
 }
 
 /* "client" or "client|id". */
@@ -110,7 +110,7 @@ void wr_command_command(const struct wr_resp_call *call)
 {
 	wr_reply_array(call->out, count_of(wr_resp_commands));
 	for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
-		tell_command(call->out, entry);
+		write_command(call->out, entry);
 }
 
 void wr_command_command_count(const struct wr_resp_call *call)
@@ -136,7 +136,7 @@ void wr_command_command_info(const struct wr_resp_call *call)
 		const struct wr_resp_entry *entry = find_any(call->argv[i]);
 
 		if (entry)
-			tell_command(call->out, entry);
+			write_command(call->out, entry);
 		else
 			wr_reply_null(call->out);
 	}
@@ -149,7 +149,7 @@ void wr_command_command_docs(const struct wr_resp_call *call)
 	if (call->argc == 2) {
 		wr_reply_map(call->out, count_of(wr_resp_commands));
 		for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
-			tell_docs(call->out, entry);
+			write_docs(call->out, entry);
 		return;
 	}
 	for (uint32_t i = 2; i < call->argc; i++)
@@ -159,7 +159,7 @@ void wr_command_command_docs(const struct wr_resp_call *call)
 		const struct wr_resp_entry *entry = find_any(call->argv[i]);
 
 		if (entry)
-			tell_docs(call->out, entry);
+			write_docs(call->out, entry);
 	}
 }
 
@@ -197,7 +197,7 @@ void wr_command_config_get(const struct wr_resp_call *call)
 	wr_reply_map(call->out, asked);
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (is_asked(call, settings[i].name))
-			tell_pair(call->out, settings[i].name, settings[i].value);
+			write_pair(call->out, settings[i].name, settings[i].value);
 }
 
 /* ---- INFO ---- */

@@ -120,12 +120,12 @@ static void write_numbers(struct wr_resp_out *out, int64_t first,
 
 	if (!wr_reply_room(out, 6 * WR_REPLY_NUMBER_BYTES))
 		return;
-	at = wr_put_line(out->at, '*', 5);
-	at = wr_put_line(at, ':', first);
-	at = wr_put_line(at, ':', answer->limit);
-	at = wr_put_line(at, ':', answer->remaining);
-	at = wr_put_line(at, ':', fourth);
-	out->at = wr_put_line(at, ':', fifth);
+	at = wr_reply_put_line(out->at, '*', 5);
+	at = wr_reply_put_line(at, ':', first);
+	at = wr_reply_put_line(at, ':', answer->limit);
+	at = wr_reply_put_line(at, ':', answer->remaining);
+	at = wr_reply_put_line(at, ':', fourth);
+	out->at = wr_reply_put_line(at, ':', fifth);
 }
 
 /* redis-cell: limited, limit, remaining, retry after, reset after.

@@ -44,7 +44,7 @@ static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 }
 
 /* Writes a number at `at`, where there is room. Returns the end. */
-static inline uint8_t *wr_put_number(uint8_t *at, int64_t number)
+static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 {
 	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
 	uint8_t digits[20];
@@ -63,10 +63,10 @@ static inline uint8_t *wr_put_number(uint8_t *at, int64_t number)
 }
 
 /* Writes a type mark, a number and CRLF, where there is room. Returns the end. */
-static inline uint8_t *wr_put_line(uint8_t *at, char mark, int64_t number)
+static inline uint8_t *wr_reply_put_line(uint8_t *at, char mark, int64_t number)
 {
 	*at++ = (uint8_t)mark;
-	at = wr_put_number(at, number);
+	at = wr_reply_put_number(at, number);
 	*at++ = '\r';
 	*at++ = '\n';
 	return at;
@@ -75,7 +75,7 @@ static inline uint8_t *wr_put_line(uint8_t *at, char mark, int64_t number)
 static inline void wr_reply_line(struct wr_resp_out *out, char mark, int64_t number)
 {
 	if (wr_reply_room(out, WR_REPLY_NUMBER_BYTES))
-		out->at = wr_put_line(out->at, mark, number);
+		out->at = wr_reply_put_line(out->at, mark, number);
 }
 
 static inline void wr_reply_integer(struct wr_resp_out *out, int64_t number)

@@ -38,7 +38,7 @@ static ProtobufCBinaryData bytes_of(struct weir_str text)
 
 /* ---- statuses ---- */
 
-static void tell_limit(struct status_parts *parts, const struct weir_status *from)
+static void write_limit(struct status_parts *parts, const struct weir_status *from)
 {
 	pb__rate_limit_response__rate_limit__init(&parts->limit);
 	parts->limit.requests_per_unit = from->requests_per_unit;
@@ -65,7 +65,7 @@ static bool has_delay(const struct weir_ask *ask, size_t at)
 	return false;
 }
 
-static Pb__RateLimitResponse__DescriptorStatus *tell_status(const struct answer *answer, size_t at)
+static Pb__RateLimitResponse__DescriptorStatus *write_status(const struct answer *answer, size_t at)
 {
 	struct status_parts *parts = wr_rls_alloc(answer->memory, sizeof *parts);
 	struct weir_status from = {.size = sizeof from};
@@ -80,11 +80,11 @@ static Pb__RateLimitResponse__DescriptorStatus *tell_status(const struct answer 
 	if (from.code == WEIR_STATUS_OK)
 		parts->status.limit_remaining = from.remaining;
 	if (from.flags & WEIR_STATUS_LIMITED)
-		tell_limit(parts, &from);
+		write_limit(parts, &from);
 	return &parts->status;
 }
 
-static bool tell_statuses(const struct answer *answer, size_t count)
+static bool write_statuses(const struct answer *answer, size_t count)
 {
 	Pb__RateLimitResponse *response = answer->response;
 
@@ -92,7 +92,7 @@ static bool tell_statuses(const struct answer *answer, size_t count)
 	if (!response->statuses)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		response->statuses[i] = tell_status(answer, i);
+		response->statuses[i] = write_status(answer, i);
 		if (!response->statuses[i])
 			return false;
 	}
@@ -209,7 +209,7 @@ static bool wants_headers(const struct answer *answer)
 	       options->reset_header || wants_body(answer);
 }
 
-static bool tell_headers(const struct answer *answer)
+static bool write_headers(const struct answer *answer)
 {
 	Pb__RateLimitResponse *response = answer->response;
 
@@ -223,7 +223,7 @@ static bool tell_headers(const struct answer *answer)
 
 /* ---- the whole ---- */
 
-static bool tell_metadata(const struct answer *answer, const Pb__RateLimitRequest *request)
+static bool write_metadata(const struct answer *answer, const Pb__RateLimitRequest *request)
 {
 	if (!answer->options->dynamic_metadata || !request)
 		return true;
@@ -251,8 +251,8 @@ Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 	pb__rate_limit_response__init(answer.response);
 	answer.response->overall_code = answer.refused ? PB__RATE_LIMIT_RESPONSE__CODE__OVER_LIMIT
 						       : PB__RATE_LIMIT_RESPONSE__CODE__OK;
-	if (!tell_statuses(&answer, result.descriptors) || !tell_headers(&answer) ||
-	    !tell_metadata(&answer, request))
+	if (!write_statuses(&answer, result.descriptors) || !write_headers(&answer) ||
+	    !write_metadata(&answer, request))
 		return NULL;
 	return answer.response;
 }

@@ -9,11 +9,6 @@
 
 static void write_message(const ProtobufCMessage *message, struct wr_json_out *json);
 
-static struct weir_str text_of(const ProtobufCBinaryData *bytes)
-{
-	return (struct weir_str){(const char *)bytes->data, bytes->len};
-}
-
 static void write_base64(struct wr_json_out *json, const ProtobufCBinaryData *bytes)
 {
 	static const char digits[] =
@@ -84,7 +79,10 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 		if (wr_rls_json_is_binary(field))
 			write_base64(json, at);
 		else
-			wr_json_string(json, text_of(at));
+			wr_json_string(
+				json, (struct weir_str){
+					      (const char *)((const ProtobufCBinaryData *)at)->data,
+					      ((const ProtobufCBinaryData *)at)->len});
 		break;
 	case PROTOBUF_C_TYPE_STRING: /* only keys of a map */
 		wr_json_string(json, wr_str(*(const char *const *)at));

@@ -18,7 +18,7 @@
 
 /* ---- JSON to Struct ---- */
 
-static bool tell_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value);
+static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value);
 
 static ProtobufCBinaryData copy_text(const json_t *text, struct wr_rls_memory *memory)
 {
@@ -37,7 +37,7 @@ static Pb__Value *new_value(const json_t *from, struct wr_rls_memory *memory)
 	if (!value)
 		return NULL;
 	pb__value__init(value);
-	return tell_value(from, memory, value) ? value : NULL;
+	return write_value(from, memory, value) ? value : NULL;
 }
 
 static Pb__ListValue *new_list(const json_t *from, struct wr_rls_memory *memory)
@@ -98,7 +98,7 @@ static Pb__Struct *new_struct(json_t *from, struct wr_rls_memory *memory)
 	return made;
 }
 
-static bool tell_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value)
+static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value)
 {
 	switch (json_typeof(from)) {
 	case JSON_OBJECT:

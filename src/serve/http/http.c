@@ -1,4 +1,4 @@
-/* The routes of the decision API, its health checks, and who may use it. Called by server.c. */
+/* The routes of the decision API, its health checks and its access checks. Called by server.c. */
 #include "serve/http/http.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 	wr_http_reply_problem(request, &problem);
 }
 
-/* ---- who may ask ---- */
+/* ---- access ---- */
 
 /* Health checks show nothing of clients and change nothing. */
 static bool is_health(const char *path)
@@ -183,7 +183,7 @@ void wr_http_reference_health(struct wr_http_request *request)
 			   "text/plain; charset=utf-8");
 }
 
-/* ---- who is trusted ---- */
+/* ---- trusted peers ---- */
 
 bool wr_http_trusts(const struct wr_http_request *request)
 {

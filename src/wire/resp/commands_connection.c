@@ -51,7 +51,7 @@ void wr_command_reset(const struct wr_resp_call *call)
 	wr_reply_simple(call->out, "RESET");
 }
 
-/* ---- who is there ---- */
+/* ---- login ---- */
 
 /* Logs in, for AUTH and HELLO. Without a password file the user `default` exists and accepts any
  * password, as in Redis, because clients may be configured with one. Returns false after writing an

@@ -178,7 +178,7 @@ const char *wr_defer_sentence(const char *reason)
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
 		if (strcmp(reasons[i][0], reason) == 0)
 			return reasons[i][1];
-	return "the queue failed; its log tells more";
+	return "the queue failed: see its log";
 }
 
 static void write_refusal(struct wr_resp_out *out, const char *reason, const char *sentence)

@@ -122,7 +122,7 @@ struct wr_resp_session {
 	uint8_t protocol;
 	bool trusted;     /* no password is needed, or it was right */
 	bool operates;    /* may give hits back and reset counters, without a password */
-	bool unix_socket; /* the kernel told who the peer is */
+	bool unix_socket; /* the kernel has identified the peer */
 	bool linked;      /* an nginx worker that has shown the link key */
 	bool gone;        /* … and has closed its end: it reads no replies */
 	bool stopped;     /* `held` may have commands that cannot run yet */

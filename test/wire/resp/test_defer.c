@@ -244,7 +244,7 @@ static void test_refused(void **state)
 	expect(talk, "", "-DEFER away nobody is there\r\n");
 	fake.no_memory = true;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
-			    "-DEFER busy too many requests are on their way to the queue\r\n");
+			    "-DEFER busy too many requests are in flight to the queue\r\n");
 	talk->host->queue = NULL;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
 			    "-DEFER off there is no queue: start weir with --queue\r\n");

@@ -9,6 +9,7 @@
 #include "wire/rls/json.h"
 
 #define MEMORY_BYTES ((size_t)2 << 20)
+#define JSON_MAX (16 * MEMORY_BYTES) /* of a response: a byte takes six at most */
 
 static struct ask_arguments {
 	const char *grpc, *http;
@@ -170,16 +171,17 @@ static void print_status(const Pb__RateLimitResponse__DescriptorStatus *status)
 
 static int print_json(const Pb__RateLimitResponse *response, int code)
 {
-	struct wr_text out = {NULL, 0, 0};
+	struct wr_json_out out;
+	struct wr_buf buf;
 	json_t *json;
 
+	wr_buf_init(&buf, JSON_MAX);
+	wr_json_begin(&out, &buf);
 	wr_rls_json_write(&response->base, &out);
-	out = (struct wr_text){malloc(out.len + 1), out.len, 0};
-	if (!out.at)
+	if (wr_buf_failed(&buf))
 		abort();
-	wr_rls_json_write(&response->base, &out);
-	json = json_loadb(out.at, out.len, JSON_ALLOW_NUL, NULL);
-	free(out.at);
+	json = json_loadb(buf.ptr, buf.len, JSON_ALLOW_NUL, NULL);
+	wr_buf_free(&buf);
 	return wr_json_print(json, code);
 }
 

@@ -1,3 +1,4 @@
+/* Problems as JSON, and reading JSON with jansson. Called by the HTTP handlers. */
 #include "wire/json.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ static const struct {
 #undef PROBLEM_ROW
 };
 
-/* X(status, phrase) of those we answer with ourselves. */
+/* X(status, phrase): the statuses that weir sends. */
 #define PHRASES(X)                                                                                 \
 	X(200, "OK")                                                                               \
 	X(202, "Accepted")                                                                         \
@@ -60,7 +61,7 @@ int wr_problem_status(enum wr_problem_code code)
 	return problems[code].status;
 }
 
-/* One step of a pointer: ~ and / are written ~0 and ~1. */
+/* Writes one step of a JSON pointer: ~ and / become ~0 and ~1. */
 static void put_step(struct wr_text *out, const struct wr_json_at *at)
 {
 	struct weir_str name;
@@ -72,7 +73,7 @@ static void put_step(struct wr_text *out, const struct wr_json_at *at)
 	}
 	name = wr_str_first(wr_str(at->name), NAME_SHOWN);
 	while (name.len && ((unsigned char)at->name[name.len] & 0xc0) == 0x80)
-		name.len--; /* not within a character */
+		name.len--; /* do not cut a character */
 	for (size_t i = 0; i < name.len; i++) {
 		if (name.ptr[i] == '~')
 			wr_text_put(out, WR_STR("~0"));
@@ -91,8 +92,8 @@ static void put_pointer(struct wr_text *out, const struct wr_json_at *at)
 	put_step(out, at);
 }
 
-static int set(struct wr_problem *problem, enum wr_problem_code code, const char *format,
-	       va_list args)
+static int set_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format,
+		       va_list args)
 {
 	problem->code = code;
 	vsnprintf(problem->detail, sizeof problem->detail, format, args);
@@ -106,7 +107,7 @@ int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char
 	problem->has_pointer = false;
 	problem->pointer[0] = '\0';
 	va_start(args, format);
-	set(problem, code, format, args);
+	set_problem(problem, code, format, args);
 	va_end(args);
 	return -1;
 }
@@ -121,7 +122,7 @@ int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
 	put_pointer(&pointer, at);
 	problem->pointer[wr_text_fits(&pointer) ? pointer.len : 0] = '\0';
 	va_start(args, format);
-	set(problem, code, format, args);
+	set_problem(problem, code, format, args);
 	va_end(args);
 	return -1;
 }
@@ -133,76 +134,31 @@ void wr_json_put_text(struct wr_text *out, struct weir_str text)
 	wr_text_char(out, '"');
 }
 
-void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text)
+/* The text of wr_json_time and wr_json_put_time. */
+static struct weir_str time_text(uint64_t ns, char text[48])
 {
-	if (text.len)
-		wr_json_put_text(out, text);
-	else
-		wr_text_put(out, WR_STR("null"));
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm utc;
+	size_t len;
+
+	gmtime_r(&seconds, &utc);
+	len = strftime(text, 40, "\"%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text + len, 48 - len, ".%03uZ\"", (unsigned)(ns % 1000000000 / 1000000));
+	return wr_str(text);
 }
 
-/* Beyond ASCII: controls of eight bits, ends of lines, and marks that turn text around. */
-static bool is_control(uint32_t point)
+void wr_json_time(struct wr_json_out *json, uint64_t ns)
 {
-	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
-	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
-}
+	char text[48];
 
-bool wr_json_put_bytes(struct wr_text *out, struct weir_str text)
-{
-	bool same = true;
-
-	wr_text_char(out, '"');
-	for (size_t i = 0; i < text.len;) {
-		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
-		uint32_t point = len ? wr_utf8_point(text.ptr + i, len) : 0;
-		char escape[8];
-
-		if (len == 0) {
-			wr_text_put(out, WR_STR(WR_UTF8_UNKNOWN));
-		} else if (is_control(point)) {
-			snprintf(escape, sizeof escape, "\\u%04x", (unsigned)point);
-			wr_text_put(out, wr_str(escape));
-		} else {
-			wr_text_json(out, (struct weir_str){text.ptr + i, len});
-		}
-		same = same && len;
-		i += len ? len : 1;
-	}
-	wr_text_char(out, '"');
-	return same;
-}
-
-void wr_json_put_seconds(struct wr_text *out, uint64_t ns)
-{
-	uint64_t ms = ns / 1000000 + (ns % 1000000 != 0);
-
-	if (ns == WEIR_NEVER) {
-		wr_text_put(out, WR_STR("null"));
-		return;
-	}
-	wr_text_number(out, ms / 1000);
-	if (ms % 1000) {
-		wr_text_char(out, '.');
-		wr_text_char(out, (char)('0' + ms / 100 % 10));
-		wr_text_char(out, (char)('0' + ms / 10 % 10));
-		wr_text_char(out, (char)('0' + ms % 10));
-	}
+	wr_json_raw(json, time_text(ns, text));
 }
 
 void wr_json_put_time(struct wr_text *out, uint64_t ns)
 {
-	time_t seconds = (time_t)(ns / 1000000000);
-	struct tm utc;
-	char text[40];
-	size_t len;
+	char text[48];
 
-	gmtime_r(&seconds, &utc);
-	len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(text + len, sizeof text - len, ".%03uZ", (unsigned)(ns % 1000000000 / 1000000));
-	wr_text_char(out, '"');
-	wr_text_put(out, wr_str(text));
-	wr_text_char(out, '"');
+	wr_text_put(out, time_text(ns, text));
 }
 
 void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)
@@ -224,7 +180,7 @@ void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)
 	wr_text_put(out, WR_STR("}\n"));
 }
 
-/* jansson quotes what it stumbled over, which may be any bytes; the place is enough. */
+/* The text of jansson's error may quote any bytes of the body, so only its location is used. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
 {
 	json_error_t error;

@@ -1,17 +1,18 @@
-/* JSON from outside, and what is said when it is not what was expected: RFC 9457, with a JSON
- * pointer (RFC 6901) to the place. */
+/* JSON from clients, and the problems with it (RFC 9457), with a JSON pointer (RFC 6901) to the
+ * member. */
 #ifndef WR_WIRE_JSON_H
 #define WR_WIRE_JSON_H
 
 #include <jansson.h>
 
+#include "base/json_write.h"
 #include "limiter/text.h"
 
 #define WR_PROBLEM_POINTER 256
 #define WR_PROBLEM_DETAIL 320
 #define WR_PROBLEM_TEXT 4096 /* enough for any problem as JSON */
 
-/* X(enum, HTTP status, name in answers): what can be wrong with a request. */
+/* X(enum, HTTP status, code in the response): problems with a request. */
 #define WR_PROBLEMS(X)                                                                             \
 	X(WR_BAD_JSON, 400, "bad_json")                                                            \
 	X(WR_BAD_TYPE, 400, "wrong_type")                                                          \
@@ -43,20 +44,20 @@ enum wr_problem_code {
 
 struct wr_problem {
 	enum wr_problem_code code;
-	bool has_pointer; /* it is about a place in a JSON body; "" is all of it */
+	bool has_pointer; /* `pointer` is set; "" is the whole body */
 	char pointer[WR_PROBLEM_POINTER];
 	char detail[WR_PROBLEM_DETAIL];
 };
 
-/* A place in a document, as a chain on the stack: a member's name, or an index if that is NULL. The
- * top of the document is NULL. */
+/* The location of a value in a document, as a chain on the stack: the name of a member, or an index
+ * if the name is NULL. The top of the document is NULL. */
 struct wr_json_at {
 	const struct wr_json_at *above;
 	const char *name;
 	size_t index;
 };
 
-/* What is wrong, as a sentence that says what would be right. Returns -1. */
+/* Sets a problem; the format is a sentence that says what is expected. Returns -1. */
 int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
@@ -66,14 +67,14 @@ int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
 int wr_problem_status(enum wr_problem_code code);
 const char *wr_problem_phrase(int status);
 
-/* As application/problem+json. */
+/* Writes application/problem+json. */
 void wr_problem_write(const struct wr_problem *problem, struct wr_text *out);
 
-/* The document, or NULL and what is wrong. A member that comes twice is an error; depth, numbers
- * and UTF-8 are checked. Strings may hold zero bytes. */
+/* Reads a document. Returns NULL and a problem. A repeated member is an error; depth, numbers and
+ * UTF-8 are checked. Strings may have zero bytes. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem);
 
-/* The value at `at`, which must be of that kind. 0 or -1. */
+/* Read a value, which must be of this type. `at` is its location. Return 0, or -1 and a problem. */
 int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
 		     struct wr_problem *problem);
 int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,
@@ -87,35 +88,26 @@ int wr_json_need_object(const json_t *value, const struct wr_json_at *at,
 int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t most,
 		      struct wr_problem *problem);
 
-/* A member nobody knows, at `at`; `known` is what there is, for the reader. */
+/* Sets the problem of an unknown member at `at`; `known` lists the known ones. Returns -1. */
 int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem);
 
-/* "text" with quotes, null where it is empty. */
-void wr_json_put_text(struct wr_text *out, struct weir_str text);
-void wr_json_put_text_or_null(struct wr_text *out, struct weir_str text);
-
-/* Any bytes, as clients send them: what is not UTF-8 becomes U+FFFD, and so do controls beyond
- * ASCII. Returns whether that is the text itself. */
-bool wr_json_put_bytes(struct wr_text *out, struct weir_str text);
-
-/* ns as seconds, rounded up to milliseconds so that waiting this long is long enough; null for
- * WEIR_NEVER. */
-void wr_json_put_seconds(struct wr_text *out, uint64_t ns);
+/* ---- values for the writer of base/json_write.h ---- */
 
 /* "2026-11-16T12:00:00.250Z" */
-void wr_json_put_time(struct wr_text *out, uint64_t ns);
+void wr_json_time(struct wr_json_out *json, uint64_t ns);
 
-/* A member behind others: `,"name":`, and with a value. */
-void wr_json_put_name(struct wr_text *out, const char *name);
-void wr_json_put_number(struct wr_text *out, const char *name, uint64_t number);
-void wr_json_put_flag(struct wr_text *out, const char *name, bool set);
+/* ---- the same for struct wr_text ---- */
+
+void wr_json_put_text(struct wr_text *out, struct weir_str text);
+
+void wr_json_put_time(struct wr_text *out, uint64_t ns);
 
 /* ---- as values of jansson ---- */
 
-/* A string whatever its bytes; those that are not UTF-8 become U+FFFD. */
+/* A string of any bytes; each byte that is not UTF-8 becomes U+FFFD. Aborts without memory. */
 json_t *wr_json_text(struct weir_str text);
 
-/* All there is to say about the rules, as a list. */
+/* Errors and warnings about rules, as a list. */
 json_t *wr_json_diagnostics(const struct weir_errors *errors);
 
 #endif

@@ -1,3 +1,4 @@
+/* JSON as values of jansson, for the admin API and the subcommands. */
 #include <stdlib.h>
 
 #include "base/utf8.h"
@@ -23,7 +24,7 @@ json_t *wr_json_text(struct weir_str text)
 	return json;
 }
 
-static json_t *text(const char *s)
+static json_t *cstr_json(const char *s)
 {
 	return wr_json_text((struct weir_str){s, strlen(s)});
 }
@@ -38,28 +39,9 @@ json_t *wr_json_diagnostics(const struct weir_errors *errors)
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
 						d->severity == WEIR_ERROR ? "error" : "warning",
-						"id", d->id, "file", text(d->file), "line",
+						"id", d->id, "file", cstr_json(d->file), "line",
 						(int)d->line, "column", (int)d->column, "width",
-						(int)d->width, "message", text(d->text)));
+						(int)d->width, "message", cstr_json(d->text)));
 	}
 	return list;
-}
-
-void wr_json_put_name(struct wr_text *out, const char *name)
-{
-	wr_text_char(out, ',');
-	wr_json_put_text(out, wr_str(name));
-	wr_text_char(out, ':');
-}
-
-void wr_json_put_number(struct wr_text *out, const char *name, uint64_t number)
-{
-	wr_json_put_name(out, name);
-	wr_text_number(out, number);
-}
-
-void wr_json_put_flag(struct wr_text *out, const char *name, bool set)
-{
-	wr_json_put_name(out, name);
-	wr_text_put(out, set ? WR_STR("true") : WR_STR("false"));
 }

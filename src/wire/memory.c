@@ -1,8 +1,11 @@
+/* The arena of wire/memory.h. */
 #include "wire/memory.h"
 
 #include <stdlib.h>
 
 #include <weir/error.h>
+
+#include "base/assert.h"
 
 #define ALIGN 16u
 
@@ -30,12 +33,12 @@ void *wr_rls_alloc_many(struct wr_rls_memory *memory, size_t count, size_t size)
 	return wr_rls_alloc(memory, bytes);
 }
 
-static void *take(void *memory, size_t size)
+static void *alloc_from_arena(void *memory, size_t size)
 {
 	return wr_rls_alloc(memory, size);
 }
 
-static void keep(void *memory, void *pointer)
+static void ignore_free(void *memory, void *pointer)
 {
 	(void)memory;
 	(void)pointer;
@@ -43,8 +46,9 @@ static void keep(void *memory, void *pointer)
 
 int wr_rls_memory_init(struct wr_rls_memory *memory, size_t size)
 {
+	wr_assert(memory && size);
 	*memory = (struct wr_rls_memory){.size = size / ALIGN * ALIGN};
-	memory->allocator = (ProtobufCAllocator){take, keep, memory};
+	memory->allocator = (ProtobufCAllocator){alloc_from_arena, ignore_free, memory};
 	memory->bytes = aligned_alloc(ALIGN, memory->size);
 	return memory->bytes ? 0 : WEIR_EMEMORY;
 }

@@ -1,3 +1,4 @@
+/* Parses traceparent. Called by the HTTP and gRPC handlers. */
 #include "wire/trace.h"
 
 #include "base/str.h"
@@ -23,7 +24,7 @@ static bool is_zero(const char *at, size_t len)
 	return true;
 }
 
-/* Later versions may have more behind these four parts; version ff is none. */
+/* Later versions may have more parts behind these four. Version ff is invalid. */
 bool wr_trace_read(struct weir_str text, struct wr_trace *trace)
 {
 	const char *at = text.ptr;

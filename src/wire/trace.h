@@ -1,4 +1,4 @@
-/* Which trace a request belongs to: the W3C's `traceparent`.
+/* The trace of a request, from the W3C's header field `traceparent`.
  *
  *   00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
  */
@@ -14,11 +14,11 @@
 
 struct wr_trace {
 	bool known;
-	char trace_id[WR_TRACE_ID]; /* as they were written, in lower case; no zero behind them */
+	char trace_id[WR_TRACE_ID]; /* in lower case; not terminated */
 	char span_id[WR_SPAN_ID];
 };
 
-/* False: it is not one, and nobody is told; a client may send what it likes. */
+/* Returns false if the value is malformed. That is no error: clients may send anything. */
 bool wr_trace_read(struct weir_str traceparent, struct wr_trace *trace);
 
 #endif

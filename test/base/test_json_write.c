@@ -174,6 +174,10 @@ static void seconds_are_rounded_up_to_milliseconds(void **state)
 	wr_json_array(&json);
 	wr_json_seconds(&json, 0);
 	wr_json_seconds(&json, 1);
+	wr_json_seconds(&json, 1000000);
+	wr_json_seconds(&json, 1000001);
+	wr_json_seconds(&json, 999999999);
+	wr_json_seconds(&json, 1250000000);
 	wr_json_seconds(&json, 1500000000);
 	wr_json_seconds(&json, 1500000001);
 	wr_json_seconds(&json, 1999999999);
@@ -182,7 +186,9 @@ static void seconds_are_rounded_up_to_milliseconds(void **state)
 	wr_json_milli(&json, 1500);
 	wr_json_milli(&json, 7);
 	wr_json_end_array(&json);
-	assert_string_equal(buf.ptr, "[0,0.001,1.500,1.501,2,18446744073.710,null,1.500,0.007]");
+	assert_string_equal(
+		buf.ptr,
+		"[0,0.001,0.001,0.002,1,1.250,1.500,1.501,2,18446744073.710,null,1.500,0.007]");
 	(void)state;
 }
 

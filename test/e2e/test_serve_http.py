@@ -119,13 +119,13 @@ def test_giving_back_needs_a_right(serve):
                      {"domain": "api", "request": {"method": "GET", "target": "/", "headers": {"x-user": "g"}}, "hits": -3}):
             refused = post(port, "/v1/check", body)
             assert (refused.status, json.loads(refused.body)["code"]) == (403, "forbidden"), body
-            assert "--refunds names those that may" in json.loads(refused.body)["detail"]
+            assert "--refunds grants it" in json.loads(refused.body)["detail"]
         both = json.loads(post(port, "/v1/check", [question(("user", "g"), hits=-3), question(("user", "g"), hits=0)]).body)
         assert both[0]["problem"]["code"] == "forbidden" and both[1]["remaining"] == 0
         negative = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "g"}], "isNegativeHits": True}]}
         refused = post(port, "/json", negative)
         assert (refused.status, refused.body) == (403, b"Forbidden: hits below 0 give back what was counted, and this client "
-                                                  b"may not; --refunds names those that may\n")
+                                                  b"may not do that; --refunds grants it\n")
         assert ask(port, question(("user", "g"), hits=0))["remaining"] == 0
     assert post(serve.http_port, "/json", negative).status == 200
 

@@ -1,6 +1,7 @@
-/* Any bytes as the answer of a central store. The first byte chooses what was asked and what
- * happens afterwards, the second whether the rest is the answer as it is or the verdicts behind a
- * head that fits. Whatever it says there is one verdict, messages are in bounds and told once. */
+/* Any bytes as the answer of the central store. The first byte selects the question and what
+ * happens afterwards. The second byte selects whether the rest is the whole answer, or verdicts
+ * behind a valid head. There is always one verdict, and messages are within bounds and sent
+ * once. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static void open_engine(void)
 	close(fd);
 }
 
-/* A descriptor for each bit. Returns how many the store is asked for. */
+/* Adds a descriptor for each bit. Returns how many of them the store decides. */
 static unsigned describe(struct weir_ask *ask, uint8_t which)
 {
 	unsigned asked = 0;
@@ -102,7 +103,7 @@ static size_t with_head(uint8_t *to, unsigned count, const uint8_t *data, size_t
 	return len;
 }
 
-/* What is told after a verdict ends, and stays within its bound. */
+/* Messages after a verdict end, and stay within bounds. */
 static void tell(struct weir_ask *ask)
 {
 	static uint8_t bytes[WEIR_QUESTION_MAX];

@@ -1,6 +1,5 @@
-/* Any bytes as what is stored of a request, and as what Redis answers about it. The first byte says
- * which: a record, or an answer to one of the jobs. Whatever it is, nothing beyond it is read, and
- * all that was made of it is freed. */
+/* Any bytes as a stored request, or as a reply of Redis to a job of the queue; the first byte
+ * selects which. No byte beyond the input is read, and all memory is freed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

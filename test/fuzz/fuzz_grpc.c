@@ -1,6 +1,6 @@
-/* Any bytes as what an HTTP/2 client sends after its preface: a real stream on a real loop, over a
- * pair of sockets. The first byte chooses how the input is cut up, the second whether the client
- * reads what it is sent and how it ends; what is left when it has gone is a finding. */
+/* Any bytes behind the preface of an HTTP/2 client: a real stream on a real loop, over a socket
+ * pair. The first byte selects how the input is split, the second whether the client reads and how
+ * it disconnects. State that is left afterwards is a finding. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void read_over(int peer)
 		;
 }
 
-/* False: the server has closed, or does not take any more. */
+/* Returns 0 if the server has closed or does not read. */
 static int send_all(int peer, const uint8_t *data, size_t len, int reading)
 {
 	for (int tries = 0; len && tries < 64; tries++) {
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	turn();
 	wr_streams_cut(&loop.net);
 	turn();
-	require(loop.net.stream_count == 0 && loop.net.buffered == 0 && quota.used == 0);
-	require(loop.waiting.count == 0 && !loop.health_watches);
+	require(loop.stream_count == 0 && loop.buffered == 0 && places.used == 0);
+	require(loop.waiting.heap.count == 0 && !loop.health_watches);
 	return 0;
 }

@@ -1,6 +1,6 @@
-/* Any bytes as what HTTP clients send. The first byte chooses: a question of /v1/check, a message
- * of /json, or lines of header fields of /check/DOMAIN. What is read is decided, and the answer has
- * to be JSON. The quick reader of /v1/check reads what the thorough one does, or leaves it. */
+/* Any bytes as input of the HTTP API. The first byte selects a question of /v1/check, a message of
+ * /json, or header fields of /check/DOMAIN. A valid question is decided, and the response has to be
+ * JSON. The fast reader of /v1/check reads the same as the full one, or declines. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,12 +67,11 @@ static void open_all(void)
 	require(wr_rls_memory_init(&memory, 512 << 10) == 0);
 }
 
-static void require_json(const struct wr_text *out)
+static void require_json(struct weir_str text)
 {
-	json_t *read;
+	json_t *read =
+		json_loadb(text.ptr, text.len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 
-	require(wr_text_fits(out));
-	read = json_loadb(out->at, out->len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 	require(read != NULL);
 	json_decref(read);
 }
@@ -83,7 +82,8 @@ static void check_problem(const struct wr_problem *problem)
 
 	require(problem->detail[0] && (problem->pointer[0] == '\0' || problem->pointer[0] == '/'));
 	wr_problem_write(problem, &out);
-	require_json(&out);
+	require(wr_text_fits(&out));
+	require_json((struct weir_str){answer, out.len});
 }
 
 /* ---- /v1/check ---- */
@@ -96,7 +96,7 @@ static struct weir_ask *begin(int which, struct weir_str domain)
 	return ask;
 }
 
-/* The same question, looked at both ways, has the same statuses. Both are cancelled. */
+/* Both readers give the same statuses for a question. Both asks are cancelled. */
 static void compare_quick(struct weir_str body, const struct wr_check *check)
 {
 	struct weir_result slow_result = {.size = sizeof slow_result}, quick_result = slow_result;
@@ -126,7 +126,8 @@ static void answer_one(const struct wr_check *check, size_t i)
 {
 	struct weir_ask *ask = begin(0, wr_check_domain(check, i));
 	struct wr_problem problem;
-	struct wr_text out = {answer, sizeof answer, 0};
+	struct wr_json_out json;
+	struct wr_buf out;
 	int verdict;
 
 	if (wr_check_add(check, i, ask, &problem) != 0) {
@@ -134,8 +135,11 @@ static void answer_one(const struct wr_check *check, size_t i)
 	} else {
 		verdict = weir_ask_decide(ask, NOW_NS);
 		require(verdict > 0 && verdict != WEIR_WAIT);
-		wr_check_answer(ask, verdict, &out);
-		require_json(&out);
+		wr_buf_init_fixed(&out, answer, sizeof answer);
+		wr_json_begin(&json, &out);
+		wr_check_answer(ask, verdict, &json);
+		require(!wr_buf_failed(&out));
+		require_json(wr_buf_str(&out));
 	}
 	weir_ask_done(ask);
 }
@@ -158,10 +162,22 @@ static void fuzz_check(struct weir_str body)
 
 /* ---- /json ---- */
 
+static struct weir_str write_message(const ProtobufCMessage *message)
+{
+	struct wr_json_out json;
+	struct wr_buf out;
+
+	wr_buf_init_fixed(&out, answer, sizeof answer);
+	wr_json_begin(&json, &out);
+	wr_rls_json_write(message, &json);
+	require(!wr_buf_failed(&out));
+	require_json(wr_buf_str(&out));
+	return wr_buf_str(&out);
+}
+
 static void fuzz_rls(struct weir_str body)
 {
 	struct wr_rls_options options = {.dynamic_metadata = true, .bodies = true};
-	struct wr_text out = {answer, sizeof answer, 0};
 	Pb__RateLimitResponse *response;
 	struct weir_error error;
 	struct wr_problem problem = {0};
@@ -175,11 +191,9 @@ static void fuzz_rls(struct weir_str body)
 		check_problem(&problem);
 		return;
 	}
-	/* what was read can be written, and read again */
-	wr_rls_json_write(&request->base, &out);
-	require_json(&out);
-	require(wr_rls_json_read(&pb__rate_limit_request__descriptor,
-				 (struct weir_str){out.at, out.len}, &memory, &problem) ||
+	/* the message can be written and read again */
+	require(wr_rls_json_read(&pb__rate_limit_request__descriptor, write_message(&request->base),
+				 &memory, &problem) ||
 		memory.full);
 	if (wr_rls_check(request, &error) != 0)
 		return;
@@ -190,11 +204,8 @@ static void fuzz_rls(struct weir_str body)
 		require(verdict > 0);
 		response = wr_rls_answer(ask, verdict == WEIR_DELAY ? WEIR_ADMIT : verdict, request,
 					 &options, &memory);
-		out.len = 0;
-		if (response) {
-			wr_rls_json_write(&response->base, &out);
-			require_json(&out);
-		}
+		if (response)
+			write_message(&response->base);
 	}
 	weir_ask_done(ask);
 }

@@ -1,5 +1,5 @@
-/* Any bytes as a limit and a list of requests on it: a limit is refused or usable, and then every
- * answer keeps its promises. */
+/* Any bytes as a limit and a list of requests. The limit is refused, or every decision by it is
+ * consistent. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static int step(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_de
 	return weir_step(&s->limit, &s->state, &s->soft, cost, now_ns, d);
 }
 
-/* A counter knows the number of its window modulo 2^32; tables forget such old keys. */
+/* A counter has the number of its window modulo 2^32; tables evict keys long before that
+ * matters. */
 static int too_far(const struct weir_limit *l, uint64_t a_ns, uint64_t b_ns)
 {
 	uint64_t apart_ns = a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns;
@@ -38,7 +39,7 @@ static int too_far(const struct weir_limit *l, uint64_t a_ns, uint64_t b_ns)
 	return l->algorithm == WEIR_SLIDING_COUNTER && apart_ns / l->period_ns >> 30;
 }
 
-/* After exactly retry_after it passes, one ns before that it does not. */
+/* The request passes after exactly retry_after, and not 1 ns earlier. */
 static void check_retry(const struct subject *after, int64_t cost, uint64_t now_ns,
 			uint64_t wait_ns)
 {
@@ -67,8 +68,8 @@ static void check_reset(const struct subject *after, uint64_t now_ns, uint64_t r
 	must(d.remaining == d.limit && d.reset_after_ns == 0);
 }
 
-/* A window that is given does not move on by itself: its waits are until the caller brings another.
- */
+/* A window given by the caller does not move by itself: waits end when the caller passes the next
+ * one. */
 static void check(const struct subject *after, int64_t cost, uint64_t now_ns,
 		  const struct weir_decision *d)
 {
@@ -87,7 +88,7 @@ static void check(const struct subject *after, int64_t cost, uint64_t now_ns,
 		check_reset(after, now_ns, d->reset_after_ns);
 }
 
-/* A step of the clock, of any size one may think of; most are small. */
+/* Moves the clock by any step; most are small. */
 static uint64_t move(uint64_t now_ns, uint8_t how, uint64_t by)
 {
 	by >>= how & 63;

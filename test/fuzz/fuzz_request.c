@@ -1,5 +1,5 @@
-/* Any bytes as an HTTP request, over rules that use every source. The first byte chooses the
- * memory, the next 17 the peer; then lines: method, target, host, identity, header fields. */
+/* Any bytes as an HTTP request, with rules that use every source. The first byte selects the
+ * memory, the next 17 the peer; lines follow: method, target, host, identity, header fields. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static bool is_plain(struct weir_str path)
 	       !wr_str_has(path, '\\');
 }
 
-/* A path in its canonical form is its own canonical form. */
+/* The canonical form of a canonical path is the path itself. */
 static void check_path(const struct wr_node *domain, struct weir_http_view view,
 		       struct weir_str path)
 {
@@ -91,7 +91,7 @@ static void check_path(const struct wr_node *domain, struct weir_http_view view,
 	free(memory);
 }
 
-/* What is exempt by its path is so by every reading. */
+/* A request that is exempt by its path is exempt by every reading. */
 static void check_exempt(const struct weir_http_view *view, const struct wr_http *http)
 {
 	size_t room = 80 * view->target.len + 16384;

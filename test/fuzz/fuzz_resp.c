@@ -1,9 +1,7 @@
-/* Any bytes as a conversation in the Redis protocol. The first byte says whether passwords are
- * asked for and whether the client may reset counters, is on a Unix socket, and has a central store
- * to wait for; the second how the input is cut up, the third how many bytes of replies are taken at
- * a time. All at once or in pieces, the replies are the same, they are RESP, and there is one to
- * each command.
- */
+/* Any bytes as input of a RESP session. The first byte selects passwords, the right to reset
+ * counters, a Unix socket and a central store (enum how), the second how the input is split, the
+ * third how many bytes of replies are taken at a time. At once or in pieces, the replies are the
+ * same, they are RESP, and each command has one. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/commands_defer.h"
 #include "wire/resp/wait.h"
+#include "../wire/resp/decider.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,10 +30,10 @@ enum how {
 	OPERATES = 2,
 	STORE = 4,
 	UNIX_SOCKET = 8,
-	FAILURES = 16,     /* some questions are not answered */
-	NEWEST_FIRST = 32, /* answers come the other way round */
-	AT_ONCE = 64,      /* … or before the asking is done */
-	FEW = 128,         /* hardly anybody may wait */
+	FAILURES = 16,     /* some questions get no answer */
+	NEWEST_FIRST = 32, /* answers come in reverse order */
+	AT_ONCE = 64,      /* answers come before the question is sent */
+	FEW = 128,         /* only two commands may wait */
 };
 
 static const char yaml[] =
@@ -45,22 +44,22 @@ static const char yaml[] =
 	"  - {key: q, rate_limit: {unit: second, requests_per_unit: 2, algorithm: "
 	"leaky_bucket, queue_size: 4}}\n";
 
-/* A question that is out, and what will be said to it. */
+/* A question in flight, and its answer. */
 struct asked {
 	struct wr_resp_wait *wait;
 	size_t len;
 	uint8_t answer[sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * sizeof(struct wr_answer)];
 };
 
-/* One side: a table, an engine, a session, and what it said. */
+/* One side: a table, an engine, a session, and its replies. */
 struct side {
-	struct wr_resp_host host; /* first: a host is of a side */
+	struct wr_resp_host host; /* first: the host leads to its side */
 	struct weir_table *table;
-	struct weir_engine *engine, *central;
+	struct weir_engine *engine, *fleet;
 	uint8_t how;
 	struct asked asked[WAITS_MAX];
 	size_t waiting, questions;
-	uint8_t *fresh; /* the table as it was made */
+	uint8_t *fresh; /* a copy of the empty table */
 	struct wr_resp_session session;
 	size_t len;
 	uint8_t said[SAID_BYTES];
@@ -93,24 +92,19 @@ static struct weir_rules *load_rules(void)
 
 static const uint8_t secret_bytes[WEIR_SECRET_BYTES] = "the fleet's";
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+static struct wr_resp_wait *begin(struct wr_resp_host *host)
 {
-	struct wr_resp_wait *wait = calloc(1, sizeof *wait);
-
 	(void)host;
-	if (with_ask)
-		wait->ask = malloc(weir_ask_size());
-	return wait;
+	return calloc(1, sizeof(struct wr_resp_wait));
 }
 
 static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
-	free(wait->ask);
 	free(wait);
 }
 
-/* By the number of the question alone, so that both sides are told the same. */
+/* The answer depends only on the number of the question, so that both sides get the same. */
 static size_t write_answer(const struct side *side, const void *question, size_t len,
 			   uint8_t *bytes)
 {
@@ -137,6 +131,14 @@ static size_t write_answer(const struct side *side, const void *question, size_t
 	return head.bytes;
 }
 
+static void deliver(struct wr_resp_wait *wait, const void *bytes, size_t len)
+{
+	if (wait->ask)
+		decider_answered(wait, bytes, len, NOW_NS);
+	else
+		wr_resp_answered(wait, bytes, len, NOW_NS);
+}
+
 static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
 		 size_t len, uint64_t now_ns)
 {
@@ -144,11 +146,12 @@ static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const voi
 	struct asked *asked = &side->asked[side->waiting];
 
 	require(side->waiting < WAITS_MAX);
+	(void)now_ns;
 	asked->wait = wait;
 	asked->len = write_answer(side, question, len, asked->answer);
 	side->questions++;
 	if (side->how & AT_ONCE)
-		wr_resp_heard(wait, asked->answer, asked->len, now_ns);
+		deliver(wait, asked->answer, asked->len);
 	else
 		side->waiting++;
 }
@@ -159,29 +162,22 @@ static void take_out(struct side *side, size_t at)
 		(--side->waiting - at) * sizeof *side->asked);
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct side *side = (struct side *)host;
 	size_t at = 0;
 
-	(void)now_ns;
 	while (at < side->waiting && side->asked[at].wait != wait)
 		at++;
 	require(at < side->waiting);
 	take_out(side, at);
 }
 
-static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+static void send_message(struct wr_resp_host *host, const void *message, size_t len,
+			 uint64_t now_ns)
 {
 	(void)host, (void)now_ns;
 	require(len <= WEIR_QUESTION_MAX && message);
-}
-
-static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
-		 struct weir_error *error)
-{
-	(void)host, (void)now_ns, (void)error;
-	return (int)target->count;
 }
 
 static const uint8_t *secret(struct wr_resp_host *host)
@@ -190,7 +186,7 @@ static const uint8_t *secret(struct wr_resp_host *host)
 	return secret_bytes;
 }
 
-static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+static const struct wr_resp_central central = {begin, end, take, leave, send_message, secret};
 
 /* ---- a queue that answers at once ---- */
 
@@ -220,7 +216,7 @@ static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 		for (size_t k = 0; k < request->fields[i].len; k++)
 			bytes += request->fields[i].ptr[k] != '\n';
 	said.reason = bytes % 3 == 0 ? "full" : NULL;
-	wr_resp_heard(wait, &said, sizeof said, now_ns);
+	wr_resp_answered(wait, &said, sizeof said, now_ns);
 }
 
 static void queue_ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,
@@ -229,7 +225,7 @@ static void queue_ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, s
 	struct wr_defer_answer said = {.json = text};
 
 	(void)host;
-	wr_resp_heard(wait, &said, sizeof said, now_ns);
+	wr_resp_answered(wait, &said, sizeof said, now_ns);
 }
 
 static void queue_leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
@@ -241,7 +237,7 @@ static void queue_leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 static const struct wr_resp_queue queue = {queue_begin, queue_end, queue_defer, queue_ticket,
 					   queue_leave};
 
-/* Without an answer the table decides, so these keep their order. */
+/* With failures the order stays: the table decides then, and its decisions depend on the order. */
 static void answer_one(struct side *side)
 {
 	bool newest = side->how & NEWEST_FIRST && !(side->how & FAILURES);
@@ -249,17 +245,18 @@ static void answer_one(struct side *side)
 	struct asked asked = side->asked[at];
 
 	take_out(side, at);
-	wr_resp_heard(asked.wait, asked.answer, asked.len, NOW_NS);
+	deliver(asked.wait, asked.answer, asked.len);
 }
 
 /* ---- sides ---- */
 
-/* Making a table and loading rules takes far longer than most conversations do. */
+/* Made once: a table and rules take far longer than most inputs. */
 static void make_table(struct side *side)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
-	struct weir_engine_opts central = {
-		.size = sizeof central, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret_bytes};
+	struct weir_engine_opts fleet_opts = {.size = sizeof fleet_opts,
+					      .flags = WEIR_ENGINE_CENTRAL,
+					      .fleet_secret = secret_bytes};
 	char name[64];
 
 	snprintf(name, sizeof name, "fuzz-resp-%d", (int)getpid());
@@ -267,7 +264,7 @@ static void make_table(struct side *side)
 	require(weir_open(&opts, &side->table, NULL) == 0);
 	weir_remove(name, opts.dir, NULL);
 	require(weir_engine_new(side->table, load_rules(), NULL, &side->engine) == 0);
-	require(weir_engine_new(side->table, load_rules(), &central, &side->central) == 0);
+	require(weir_engine_new(side->table, load_rules(), &fleet_opts, &side->fleet) == 0);
 	side->fresh = malloc(side->table->bytes);
 	require(side->fresh != NULL);
 	memcpy(side->fresh, side->table->base, side->table->bytes);
@@ -284,9 +281,10 @@ static void open_side(struct side *side, uint8_t how)
 	memset(&side->session, 0, sizeof side->session);
 	side->how = how;
 	side->waiting = side->questions = 0;
-	side->host.engine = how & STORE ? side->central : side->engine;
+	side->host.engine = how & STORE ? side->fleet : side->engine;
 	side->host.table = side->table;
-	side->host.store = how & STORE ? &store : NULL;
+	side->host.decider = &standin_decider;
+	side->host.central = how & STORE ? &central : NULL;
 	side->host.queue = how & UNIX_SOCKET ? &queue : NULL;
 	side->host.waits_max = how & FEW ? 2 : WAITS_MAX;
 	side->host.users = how & PASSWORDS ? &users : NULL;
@@ -334,7 +332,7 @@ static void feed(struct side *side, const uint8_t *data, size_t len, size_t budg
 	require(side->host.waits <= side->session.wait_count);
 }
 
-/* Pieces in memory of their own size, so that the sanitizer sees every byte read too far. */
+/* Copies each piece, so that the sanitizer sees every read beyond it. */
 static void feed_piece(struct side *side, const uint8_t *data, size_t len, size_t budget)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -356,7 +354,7 @@ static void answer_all(struct side *side)
 	require(!side->session.waits && side->session.kept_bytes == 0);
 }
 
-/* What INFO tells depends on what has been answered by then. */
+/* The reply of INFO depends on the time of the answers. */
 static bool tells_counts(const uint8_t *data, size_t size)
 {
 	for (size_t i = 0; i + 4 <= size; i++)
@@ -375,7 +373,7 @@ static size_t line_end(const struct side *side, size_t at)
 	return (size_t)(end - side->said) + 1;
 }
 
-/* Behind the reply at `at`. */
+/* Returns the end of the reply at `at`. */
 static size_t pass_reply(const struct side *side, size_t at, int depth)
 {
 	char mark = (char)side->said[at];
@@ -397,7 +395,7 @@ static size_t pass_reply(const struct side *side, size_t at, int depth)
 	return next;
 }
 
-/* One that is no command of ours but a browser's has no answer. */
+/* A line of a browser has no reply. */
 static void check_replies(const struct side *side)
 {
 	uint64_t replies = 0;
@@ -438,8 +436,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		answer_all(&pieces);
 		compare();
 	}
-	wr_resp_session_end(&whole.session, NOW_NS);
-	wr_resp_session_end(&pieces.session, NOW_NS); /* perhaps with questions out */
-	require(pieces.waiting == 0);
+	wr_resp_session_end(&whole.session);
+	wr_resp_session_end(&pieces.session); /* perhaps with questions in flight */
+	require(pieces.waiting == 0 && decider_open == 0);
 	return 0;
 }

@@ -1,7 +1,6 @@
-/* Any bytes as a RateLimitRequest: read, checked, decided and answered. The first byte chooses what
- * answers have in them and what becomes of a wait, the second how much memory there is. What the
- * hand-written reader takes, protobuf-c reads alike; an answer is one that it can read, with a
- * status for each descriptor. */
+/* Any bytes as a RateLimitRequest. The first byte selects the options of responses and the verdict
+ * of a delay, the second the size of the memory. The fast reader reads the same as protobuf-c.
+ * protobuf-c can read the response, which has a status for each descriptor. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +60,7 @@ static void open_all(void)
 	require(wr_rls_memory_init(&memory, 768 << 10) == 0);
 }
 
-/* Both readers, one result. */
+/* Both readers have the same result. */
 static void compare_readers(struct weir_str bytes)
 {
 	Pb__RateLimitRequest *oracle =
@@ -135,7 +134,7 @@ static void decide(const Pb__RateLimitRequest *request, uint8_t how)
 	weir_ask_done(ask);
 }
 
-/* With little memory reading fails in good order. */
+/* With little memory reading fails without a crash. */
 static void read_small(struct weir_str bytes, size_t size)
 {
 	struct weir_error error = {0};

@@ -1,8 +1,7 @@
-/* A table file with bytes of the input scribbled over it: opened or refused, and when opened used,
- * saved, ordered about and carried to another size. No crash, no endless loop, no answer outside
- * its bounds.
+/* A table file damaged by bytes of the input. It is refused, or opened, used, saved, changed by an
+ * operator and resized. No crash, no endless loop, no decision out of bounds.
  *
- *   input  = patches, then operations: each a byte that says which, then its arguments
+ *   input  = patches, then operations: each a byte that selects it, then its arguments
  *   patch  = section · offset · length · bytes
  */
 #include <fcntl.h>
@@ -49,7 +48,7 @@ static const char *path_of(const char *name)
 	return path;
 }
 
-/* Waits until the fuzzer is gone, however it ends, and removes its folder. */
+/* Forks a process that waits for the end of the fuzzer and removes its folder. */
 static void leave_caretaker(void)
 {
 	int ends[2];
@@ -115,7 +114,7 @@ static void ask(struct weir_table *table, unsigned limit, unsigned key, int64_t 
 	must(d.remaining <= d.limit);
 }
 
-/* What an operator says about a key: a ban, a grant, or that it is to begin anew. */
+/* An operator bans, grants or resets a key. */
 static void order(struct weir_table *table, unsigned limit, unsigned key, unsigned what,
 		  uint64_t now_ns)
 {
@@ -199,7 +198,7 @@ static uint64_t next(struct input *in, size_t bytes)
 	return value;
 }
 
-/* Where a patch goes: into the header, or anywhere near the beginning of what holds state. */
+/* Applies a patch to the header, or near the beginning of a section with state. */
 static void patch(struct input *in, uint8_t *file)
 {
 	static const int sections[] = {WR_SECTION_KEYS, WR_SECTION_KEYS, WR_SECTION_SPANS,
@@ -219,7 +218,7 @@ static void patch(struct input *in, uint8_t *file)
 		file[start + offset + i] = (uint8_t)next(in, 1);
 }
 
-/* A key of the good table to aim at: its cell is where the tag says, wherever that is. */
+/* Writes the damaged file. */
 static void write_file(struct input *in)
 {
 	int fd = open(path_of("t.v2"), O_RDWR | O_CREAT, 0600);
@@ -286,7 +285,7 @@ static void operate(struct weir_table *table, struct input *in)
 	}
 }
 
-/* A forged header may ask for a terabyte. */
+/* Resizes the table. A forged header may ask for a terabyte. */
 static void carry(struct weir_table *table)
 {
 	struct rlimit files = {64 << 20, 64 << 20};

@@ -1,4 +1,5 @@
-/* Which decisions are told, and the rings they are put into. */
+/* Selects decisions for the log and writes them into rings. Called by pending.c in the thread of a
+ * loop, and by the service at start and end. */
 #include "serve/decide/log_ring.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "net/log.h"
@@ -33,8 +35,8 @@ static bool is_sampled(struct wr_decision_lane *lane)
 	return share >= MILLION || (share && (next_random(lane) >> 32) * MILLION >> 32 < share);
 }
 
-/* Whether there is a place left in this second. Loops share the word, but once the second is full
- * they only read it. */
+/* Whether the rate allows one more refusal in this second. Loops share the word, but only read it
+ * once the second is full. */
 static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 {
 	uint64_t second = now_ns / 1000000000;
@@ -51,16 +53,16 @@ static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 	return true;
 }
 
-static void wake(struct wr_decision_log *log)
+static void wake_writer(struct wr_decision_log *log)
 {
 	uint64_t one = 1;
 
 	if (__atomic_exchange_n(&log->asleep, 0, __ATOMIC_SEQ_CST) &&
 	    write(log->wake, &one, sizeof one) < 0)
-		return; /* an eventfd takes it */
+		return; /* cannot fail: an eventfd */
 }
 
-/* Plain load and store, atomic only for those who read. */
+/* Adds 1. Atomic for readers; only one thread writes. */
 static void count_one(uint64_t *count)
 {
 	__atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
@@ -68,7 +70,7 @@ static void count_one(uint64_t *count)
 
 static void put_line(struct wr_decision_lane *lane, const char *line, size_t len)
 {
-	/* Paired with the store in empty(): what was taken out may be written over. */
+	/* Pairs with the store in empty_ring(): bytes that were read may be overwritten. */
 	uint64_t tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
 	size_t at = lane->head & (WR_RING_BYTES - 1);
 	size_t first = len < WR_RING_BYTES - at ? len : WR_RING_BYTES - at;
@@ -79,18 +81,20 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 	}
 	memcpy(lane->bytes + at, line, first);
 	memcpy(lane->bytes, line + first, len - first);
-	/* Paired with the load in empty(): who sees the head sees the line. Sequentially
-	 * consistent, because either the writer sees it before it sleeps, or we see it asleep. */
+	/* Pairs with the load in empty_ring(): a reader that sees the head sees the line.
+	 * Sequentially consistent: either the writer sees the head before it sleeps, or we see it
+	 * asleep. */
 	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
-	wake(lane->log);
+	wake_writer(lane->log);
 }
 
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view)
 {
 	struct wr_decision_log *log = lane->log;
-	char line[WR_DECISION_LINE];
-	struct wr_text out = {line, sizeof line, 0};
+	char line[WR_DECISION_LINE + 1];
+	struct wr_buf out;
 
+	wr_assert(lane && view->ask);
 	if (!wr_decision_counts(view->ask))
 		return;
 	view->keys = log->keys;
@@ -103,11 +107,12 @@ void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *vi
 		count_one(&lane->held);
 		return;
 	}
+	wr_buf_init_fixed(&out, line, sizeof line);
 	wr_decision_json(view, &out);
-	if (wr_text_fits(&out))
-		put_line(lane, line, out.len);
-	else
+	if (wr_buf_failed(&out))
 		count_one(&lane->lost);
+	else
+		put_line(lane, line, out.len);
 }
 
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop)
@@ -117,7 +122,7 @@ struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned 
 
 /* ---- beginning and end ---- */
 
-/* "5", "5%", "0.25%": of a hundred, in millionths. */
+/* Reads a percentage "5", "5%" or "0.25%" as parts per million. */
 static int read_share(const char *text, uint32_t *ppm, struct weir_error *error)
 {
 	char *end;
@@ -199,19 +204,19 @@ int wr_decision_log_start(struct wr_decision_log *log)
 	return log->started ? 0 : WEIR_ESYS;
 }
 
-static void tell(struct wr_decision_log *log, unsigned *what)
+static void set_flag(struct wr_decision_log *log, unsigned *what)
 {
 	uint64_t one = 1;
 
 	__atomic_store_n(what, 1, __ATOMIC_RELEASE);
 	if (write(log->wake, &one, sizeof one) < 0)
-		return; /* an eventfd takes it */
+		return; /* cannot fail: an eventfd */
 }
 
 void wr_decision_log_reopen(struct wr_decision_log *log)
 {
 	if (log)
-		tell(log, &log->reopen);
+		set_flag(log, &log->reopen);
 }
 
 void wr_decision_log_close(struct wr_decision_log *log)
@@ -219,7 +224,7 @@ void wr_decision_log_close(struct wr_decision_log *log)
 	if (!log)
 		return;
 	if (log->started) {
-		tell(log, &log->stop);
+		set_flag(log, &log->stop);
 		pthread_join(log->thread, NULL);
 	}
 	if (log->fd >= 0)

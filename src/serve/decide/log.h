@@ -1,7 +1,8 @@
-/* The decision log: refusals up to a rate, and a share of everything else, a line of JSON each.
+/* The decision log: a line of JSON for each refusal, up to a rate, and for a share of the other
+ * decisions.
  *
- * A loop never waits for it. Each has a ring that only it fills and only the writing thread
- * empties; a line that finds no room there is lost, and that is counted. */
+ * A loop never waits for the log. It writes lines into a ring of its own, which the writer thread
+ * empties. A line that does not fit into the ring is lost and counted. */
 #ifndef WR_SERVE_DECIDE_LOG_H
 #define WR_SERVE_DECIDE_LOG_H
 
@@ -16,7 +17,7 @@
 
 struct wr_decision_log;
 
-/* A loop's part of it. */
+/* The part of one loop. */
 struct wr_decision_lane;
 
 /* X(field, name in metrics, what it counts) */
@@ -31,21 +32,22 @@ struct wr_decision_log_tally {
 #undef WR_DECISION_LOG_FIELD
 };
 
-/* Opens the file that the settings name; *opened is NULL if they name none. */
+/* Opens the file of --decision-log; *opened is NULL without one. Returns 0, WEIR_EINVAL, WEIR_ESYS
+ * or WEIR_EMEMORY. */
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 			 struct wr_decision_log **opened, struct weir_error *error);
 
-/* The file becomes the user's, so that he can open it again. */
+/* Changes the owner of the file, so that the service can open it again as that user. */
 void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid);
 
-/* Starts the writing thread. */
+/* Starts the writer thread. */
 int wr_decision_log_start(struct wr_decision_log *log);
 
-/* Opens the file anew, when it has been moved away. Any thread. */
+/* Opens the file again after a log rotation. Called from any thread. */
 void wr_decision_log_reopen(struct wr_decision_log *log);
 
-/* Writes what is in the rings, for a second at most, and ends. No loop runs any more. NULL is fine.
- */
+/* Writes the rest of the rings, for at most a second, and frees the log. Called after all loops
+ * have ended. NULL is fine. */
 void wr_decision_log_close(struct wr_decision_log *log);
 
 void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tally *tally);
@@ -55,7 +57,8 @@ void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tal
 /* NULL if `log` is. */
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
 
-/* What was decided, if it is to be told. The view lacks `keys` and `sampled_ppm`. */
+/* Logs the decision if its kind and the rate allow it. Sets `keys` and `sampled_ppm` of the
+ * view. */
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
 
 #endif

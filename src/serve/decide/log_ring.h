@@ -1,5 +1,4 @@
-/* Between the two halves of the decision log: loops that fill rings, the thread that empties them.
- */
+/* The rings of the decision log, between the loops (log.c) and the writer thread (log_writer.c). */
 #ifndef WR_SERVE_DECIDE_LOG_RING_H
 #define WR_SERVE_DECIDE_LOG_RING_H
 
@@ -13,10 +12,10 @@
 struct wr_decision_lane {
 	struct wr_decision_log *log;
 	uint64_t random;
-	uint64_t held, lost;         /* the loop's own; others read */
-	_Alignas(64) uint64_t head;  /* bytes ever put in; whole lines */
-	_Alignas(64) uint64_t tail;  /* … and taken out; the writing thread's */
-	uint64_t written, unwritten; /* lines; the writing thread's */
+	uint64_t held, lost;         /* written by the loop */
+	_Alignas(64) uint64_t head;  /* bytes written so far, in whole lines; by the loop */
+	_Alignas(64) uint64_t tail;  /* bytes read so far; by the writer thread */
+	uint64_t written, unwritten; /* lines; by the writer thread */
 	char bytes[WR_RING_BYTES];
 };
 
@@ -27,18 +26,18 @@ struct wr_decision_log {
 	unsigned asleep, reopen, stop;
 	unsigned keys; /* enum weir_engine_keys */
 	uint32_t refused_per_s, share_ppm;
-	uint64_t second; /* now, and how many refusals were told in it: second << 32 | count */
+	uint64_t second; /* the current second << 32 | refusals logged in it */
 	unsigned lane_count;
 	struct wr_decision_lane *lanes;
 	pthread_t thread;
 	bool started;
-	bool given_up; /* the writing thread's: it ends, and nobody reads */
+	bool given_up; /* set by the writer thread: it ends although the rings are not empty */
 };
 
-/* The writing thread; a log is its argument. */
+/* The writer thread; its argument is the log. */
 void *wr_decision_writer(void *argument);
 
-/* Opens what --decision-log names. Below 0: errno says why. */
+/* Opens the file of --decision-log. Returns a descriptor, or -1 with errno. */
 int wr_decision_file(const char *path);
 
 #endif

@@ -1,4 +1,5 @@
-/* The thread that writes the decision log: it may wait for a disk or a reader, loops may not. */
+/* The thread that writes the decision log. It may wait for a disk or a slow reader; loops may
+ * not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,10 +9,10 @@
 #include "serve/decide/log_ring.h"
 #include "net/log.h"
 
-#define PIECE_BYTES 4096u /* a pipe that can be written to takes so many at once */
-#define PATIENCE_MS 1000  /* for a reader that is slow, when ending */
+#define PIECE_BYTES 4096u /* a writable pipe takes at least so many */
+#define PATIENCE_MS 1000  /* for a slow reader, at the end */
 
-static void say_failed(const struct wr_decision_log *log)
+static void log_failure(const struct wr_decision_log *log)
 {
 	static struct wr_log_gate gate;
 	int error = errno;
@@ -22,8 +23,8 @@ static void say_failed(const struct wr_decision_log *log)
 		       log->path, strerror(error), (unsigned long long)held);
 }
 
-/* Waits until a piece can be written without blocking. False: it is time to end, and nobody reads.
- */
+/* Waits until a piece can be written without blocking. Returns false if the log is closing and the
+ * reader does not read. */
 static bool wait_writable(struct wr_decision_log *log)
 {
 	struct pollfd fd = {log->fd, POLLOUT, 0};
@@ -39,7 +40,7 @@ static bool wait_writable(struct wr_decision_log *log)
 	return false;
 }
 
-/* False: not all of it was written. */
+/* Returns false if a part could not be written. */
 static bool write_all(struct wr_decision_log *log, const char *bytes, size_t len)
 {
 	while (len) {
@@ -49,7 +50,7 @@ static bool write_all(struct wr_decision_log *log, const char *bytes, size_t len
 			return false;
 		done = write(log->fd, bytes, len < PIECE_BYTES ? len : PIECE_BYTES);
 		if (done < 0 && errno != EINTR && errno != EAGAIN) {
-			say_failed(log);
+			log_failure(log);
 			return false;
 		}
 		bytes += done > 0 ? done : 0;
@@ -68,8 +69,8 @@ static uint64_t count_lines(const char *bytes, size_t len)
 	return lines;
 }
 
-/* False: there was nothing. */
-static bool empty(struct wr_decision_log *log, struct wr_decision_lane *lane)
+/* Writes the content of a ring. Returns false if it was empty. */
+static bool empty_ring(struct wr_decision_log *log, struct wr_decision_lane *lane)
 {
 	uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_SEQ_CST);
 	uint64_t tail = lane->tail;
@@ -95,7 +96,7 @@ static bool empty_all(struct wr_decision_log *log)
 	bool any = false;
 
 	for (unsigned i = 0; i < log->lane_count; i++)
-		any |= empty(log, &log->lanes[i]);
+		any |= empty_ring(log, &log->lanes[i]);
 	return any;
 }
 

@@ -1,5 +1,10 @@
+/* The decision of one request: decide in the table, ask the central store if the rules want that,
+ * wait in a leaky bucket, report. Called by the handlers of gRPC, HTTP and RESP and by deliver. */
 #include "serve/decide/pending.h"
 
+#include "base/assert.h"
+#include "base/container.h"
+#include "limiter/ask.h"
 #include "limiter/log_text.h"
 #include "serve/decide/log.h"
 #include "serve/loop.h"
@@ -7,16 +12,17 @@
 
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain)
 {
-	void *memory = wr_ask_memory_take(&loop->waiting);
+	void *memory = wr_waiting_take_ask(&loop->waiting);
 	int rc;
 
+	wr_assert(loop);
 	*pending = (struct wr_pending){.loop = loop};
 	if (!memory)
 		return WEIR_EMEMORY;
 	rc = weir_ask_init(memory, weir_ask_size(), wr_loop_engine(loop), domain, &pending->ask);
 	if (rc < 0) {
 		pending->ask = NULL;
-		wr_ask_memory_give(&loop->waiting, memory);
+		wr_waiting_give_ask(&loop->waiting, memory);
 		return rc;
 	}
 	pending->ref = wr_core_ref_take(&loop->refs);
@@ -26,8 +32,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	return 0;
 }
 
-/* Waits, or returns false: it cannot be waited for, and what was taken has been given back. */
-static bool hold(struct wr_pending *pending, uint64_t now_ns)
+/* Lets the request wait its delay. Returns false if it cannot wait; then nothing is taken. */
+static bool wait_for_turn(struct wr_pending *pending, uint64_t now_ns)
 {
 	struct weir_queue_position place = {.size = sizeof place};
 
@@ -39,14 +45,17 @@ static bool hold(struct wr_pending *pending, uint64_t now_ns)
 	return false;
 }
 
-/* A verdict is there: for statistics, and for the decision log. */
-static void note(struct wr_pending *pending)
+/* Reports a decision to the statistics and the decision log. */
+static void report_decision(struct wr_pending *pending)
 {
 	struct wr_loop *loop = pending->loop;
 	uint64_t begun_ns = pending->begun_ns;
 
-	if (weir_ask_wants_latency(pending->ask) > 0)
-		weir_ask_report_latency(pending->ask, wr_loop_now_ns(loop) - begun_ns);
+	if (weir_ask_wants_latency(pending->ask) > 0) {
+		uint64_t now_ns = wr_loop_now_ns(loop);
+
+		weir_ask_report_latency(pending->ask, now_ns > begun_ns ? now_ns - begun_ns : 0);
+	}
 	if (loop->decisions)
 		wr_decision_note(
 			loop->decisions,
@@ -57,29 +66,27 @@ static void note(struct wr_pending *pending)
 						   .trace = &pending->trace});
 }
 
-/* Decided, but for a wait. What the store has to know of it goes out first: `done` ends the ask. */
-static void settle(struct wr_pending *pending, int verdict, uint64_t now_ns)
+/* There is a verdict. Messages to the central store are sent before `done`, which ends the ask. */
+static void conclude(struct wr_pending *pending, int verdict, uint64_t now_ns)
 {
 	struct wr_loop *loop = pending->loop;
+	bool waits;
 
 	if (verdict > 0)
-		note(pending);
+		report_decision(pending);
 	if (verdict > 0 && wr_loop_settings(loop)->shadow)
 		verdict = WEIR_ADMIT;
-	if (verdict == WEIR_DELAY && !pending->tell_delay && hold(pending, now_ns)) {
-		wr_redis_send_rest(loop, pending->ask, now_ns);
-		return;
-	}
+	waits = verdict == WEIR_DELAY && !pending->report_delay && wait_for_turn(pending, now_ns);
 	wr_redis_send_rest(loop, pending->ask, now_ns);
-	pending->done(pending, verdict);
+	if (!waits)
+		pending->done(pending, verdict);
 }
 
 /* ---- the central store ---- */
 
-static void on_answer(struct wr_central_ask *store, const void *answer, size_t len)
+static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
 {
-	struct wr_pending *pending =
-		(struct wr_pending *)((char *)store - offsetof(struct wr_pending, store));
+	struct wr_pending *pending = wr_container_of(question, struct wr_pending, question);
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	int verdict = len ? weir_ask_answer(pending->ask, answer, len, now_ns) : WEIR_EFORMAT;
 
@@ -87,50 +94,65 @@ static void on_answer(struct wr_central_ask *store, const void *answer, size_t l
 	wr_redis_note_rtt(pending->loop, now_ns - pending->begun_ns);
 	if (verdict == WEIR_EFORMAT)
 		verdict = weir_ask_store_failed(pending->ask, now_ns);
-	settle(pending, verdict, now_ns);
+	conclude(pending, verdict, now_ns);
 }
 
-/* The answer comes before this returns, or later. */
-static void ask_store(struct wr_pending *pending, uint64_t now_ns)
+static void ask_central(struct wr_pending *pending, uint64_t now_ns)
 {
 	uint8_t question[WEIR_QUESTION_MAX];
 	int len = weir_ask_question(pending->ask, question, sizeof question);
 
 	if (!pending->loop->redis || len <= 0) {
-		settle(pending, weir_ask_store_failed(pending->ask, now_ns), now_ns);
+		conclude(pending, weir_ask_store_failed(pending->ask, now_ns), now_ns);
 		return;
 	}
 	pending->asking = true;
-	pending->store.done = on_answer;
-	wr_redis_take(pending->loop, &pending->store, question, (size_t)len, now_ns);
+	pending->question.done = on_answer;
+	wr_redis_take(pending->loop, &pending->question, question, (size_t)len, now_ns);
+}
+
+static void begin_decision(struct wr_pending *pending, uint64_t begun_ns, uint64_t now_ns)
+{
+	int verdict;
+
+	wr_assert(pending->ask && pending->done);
+	pending->begun_ns = begun_ns;
+	verdict = weir_ask_decide(pending->ask, now_ns);
+	if (verdict == WEIR_WAIT)
+		ask_central(pending, now_ns);
+	else
+		conclude(pending, verdict, now_ns);
 }
 
 void wr_pending_decide(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
-	int verdict = weir_ask_decide(pending->ask, now_ns);
 
-	pending->begun_ns = now_ns;
-	if (verdict == WEIR_WAIT)
-		ask_store(pending, now_ns);
-	else
-		settle(pending, verdict, now_ns);
+	begin_decision(pending, now_ns, now_ns);
+}
+
+/* A timed decision needs a clock of its own: now_ns may be the time of the first of many. */
+void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
+{
+	bool timed = wr_ask_wants_latency_next(pending->ask);
+
+	begin_decision(pending, timed ? wr_loop_now_ns(pending->loop) : now_ns, now_ns);
 }
 
 static void stop_asking(struct wr_pending *pending)
 {
 	if (pending->asking)
-		wr_redis_leave(pending->loop, &pending->store);
+		wr_redis_leave(pending->loop, &pending->question);
 	pending->asking = false;
 }
 
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
-	bool asked = pending->asking; /* then what is granted is given back by who was asked */
+	bool asked = pending->asking; /* then central itself gives back what is granted later */
 
 	stop_asking(pending);
-	if (pending->heap_at)
+	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_leave(&pending->loop->waiting, pending, now_ns);
 	if (weir_ask_cancel(pending->ask, now_ns) == 0 && !asked)
 		wr_redis_send_rest(pending->loop, pending->ask, now_ns);
@@ -143,10 +165,10 @@ void wr_pending_end(struct wr_pending *pending)
 	if (!pending->ask)
 		return;
 	stop_asking(pending);
-	if (pending->heap_at)
+	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
-	wr_ask_memory_give(&loop->waiting, pending->ask);
+	wr_waiting_give_ask(&loop->waiting, pending->ask);
 	wr_core_ref_drop(&loop->refs, pending->ref);
 	*pending = (struct wr_pending){0};
 }

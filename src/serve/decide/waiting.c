@@ -1,12 +1,16 @@
+/* The heap and the queues of requests that wait in leaky buckets, and the free list of asks. Called
+ * by pending.c. */
 #include "serve/decide/waiting.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
 
 /* ---- memory of asks ---- */
 
-void *wr_ask_memory_take(struct wr_waiting *waiting)
+void *wr_waiting_take_ask(struct wr_waiting *waiting)
 {
 	void *memory = waiting->asks;
 
@@ -17,7 +21,7 @@ void *wr_ask_memory_take(struct wr_waiting *waiting)
 	return memory;
 }
 
-void wr_ask_memory_give(struct wr_waiting *waiting, void *memory)
+void wr_waiting_give_ask(struct wr_waiting *waiting, void *memory)
 {
 	if (waiting->ask_count >= WR_ASKS_KEPT) {
 		free(memory);
@@ -30,70 +34,21 @@ void wr_ask_memory_give(struct wr_waiting *waiting, void *memory)
 
 /* ---- the heap ---- */
 
-static void put(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
+static struct wr_pending *pending_of(const struct wr_heap_node *node)
 {
-	waiting->heap[at] = pending;
-	pending->heap_at = at;
+	return wr_container_of(node, struct wr_pending, heap_node);
 }
 
-static void rise(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
+static bool is_due_before(const struct wr_heap_node *a, const struct wr_heap_node *b)
 {
-	for (; at > 1 && waiting->heap[at / 2]->due_ns > pending->due_ns; at /= 2)
-		put(waiting, at, waiting->heap[at / 2]);
-	put(waiting, at, pending);
+	return pending_of(a)->due_ns < pending_of(b)->due_ns;
 }
 
-static void sink(struct wr_waiting *waiting, size_t at, struct wr_pending *pending)
+static struct wr_pending *first_due(const struct wr_waiting *waiting)
 {
-	for (;;) {
-		size_t child = at * 2;
+	const struct wr_heap_node *node = wr_heap_first(&waiting->heap);
 
-		if (child < waiting->count &&
-		    waiting->heap[child + 1]->due_ns < waiting->heap[child]->due_ns)
-			child++;
-		if (child > waiting->count || waiting->heap[child]->due_ns >= pending->due_ns)
-			break;
-		put(waiting, at, waiting->heap[child]);
-		at = child;
-	}
-	put(waiting, at, pending);
-}
-
-/* Its due time has changed. */
-static void resettle(struct wr_waiting *waiting, struct wr_pending *pending)
-{
-	rise(waiting, pending->heap_at, pending);
-	sink(waiting, pending->heap_at, pending);
-}
-
-static bool heap_room(struct wr_waiting *waiting)
-{
-	size_t cap = waiting->cap ? waiting->cap * 2 : 64;
-	struct wr_pending **heap;
-
-	if (waiting->count >= WR_WAITING_MAX)
-		return false;
-	if (waiting->count + 1 < waiting->cap)
-		return true;
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): the heap is of pointers */
-	heap = realloc(waiting->heap, cap * sizeof *heap);
-	if (!heap)
-		return false;
-	waiting->heap = heap;
-	waiting->cap = cap;
-	return true;
-}
-
-static void heap_remove(struct wr_waiting *waiting, struct wr_pending *pending)
-{
-	size_t at = pending->heap_at;
-	struct wr_pending *moved = waiting->heap[waiting->count--];
-
-	pending->heap_at = 0;
-	if (moved == pending)
-		return;
-	put(waiting, at, moved);
-	resettle(waiting, moved);
+	return node ? pending_of(node) : NULL;
 }
 
 /* ---- order within a queue; a bucket may hold several queues ---- */
@@ -109,7 +64,7 @@ static void link_behind(struct wr_waiting *waiting, struct wr_pending *pending,
 	struct wr_pending **last = bucket(waiting, pending->queue);
 	struct wr_pending *behind = before ? before->behind : NULL;
 
-	if (!before) /* the first of all */
+	if (!before) /* at the front */
 		for (behind = *last; behind && behind->before;)
 			behind = behind->before;
 	pending->before = before;
@@ -155,49 +110,40 @@ static struct wr_pending *next_of_queue(const struct wr_pending *pending)
 
 /* ---- time ---- */
 
-static uint64_t real_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void on_timer(uv_timer_t *timer);
 
-/* Rounded up: a timer that fires early is armed again, but a turn of the loop is wasted. */
-static void arm(struct wr_waiting *waiting, uint64_t now_ns)
+/* Rounds up: a timer that fires early would be armed again and cost a turn of the loop. */
+static void arm_timer(struct wr_waiting *waiting, uint64_t now_ns)
 {
-	uint64_t due_ns;
+	const struct wr_pending *first = first_due(waiting);
 
-	if (waiting->count == 0) {
+	if (!first) {
 		uv_timer_stop(&waiting->timer);
 		return;
 	}
-	due_ns = waiting->heap[1]->due_ns;
 	uv_update_time(waiting->timer.loop);
 	uv_timer_start(&waiting->timer, on_timer,
-		       due_ns > now_ns ? (due_ns - now_ns + 999999) / 1000000 : 0, 0);
+		       first->due_ns > now_ns ? (first->due_ns - now_ns + 999999) / 1000000 : 0, 0);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
 	struct wr_waiting *waiting = timer->data;
-	uint64_t now_ns = real_ns();
+	uint64_t now_ns = wr_clock_wall_ns();
+	struct wr_pending *pending;
 
-	while (waiting->count && waiting->heap[1]->due_ns <= now_ns) {
-		struct wr_pending *pending = waiting->heap[1];
-
+	while ((pending = first_due(waiting)) && pending->due_ns <= now_ns) {
 		wr_waiting_remove(waiting, pending);
 		pending->done(pending, WEIR_ADMIT);
 	}
-	arm(waiting, now_ns);
+	arm_timer(waiting, now_ns);
 }
 
 /* ---- from outside ---- */
 
 int wr_waiting_init(struct wr_waiting *waiting, uv_loop_t *uv)
 {
+	wr_heap_init(&waiting->heap, is_due_before, WR_WAITING_MAX);
 	waiting->timer.data = waiting;
 	return uv_timer_init(uv, &waiting->timer);
 }
@@ -210,33 +156,32 @@ void wr_waiting_free(struct wr_waiting *waiting)
 		memcpy(&waiting->asks, memory, sizeof waiting->asks);
 		free(memory);
 	}
-	free(waiting->heap);
-	waiting->heap = NULL;
+	wr_heap_free(&waiting->heap);
 }
 
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 		    const struct weir_queue_position *place, uint64_t now_ns)
 {
-	if (!heap_room(waiting))
-		return false;
+	wr_assert(pending->done && !wr_heap_holds(&pending->heap_node));
 	pending->queue = place->queue;
 	pending->due_ns = place->due_ns;
+	if (!wr_heap_add(&waiting->heap, &pending->heap_node))
+		return false;
 	link_by_due(waiting, pending);
-	rise(waiting, ++waiting->count, pending);
-	if (waiting->heap[1] == pending)
-		arm(waiting, now_ns);
+	if (first_due(waiting) == pending)
+		arm_timer(waiting, now_ns);
 	return true;
 }
 
 void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 {
 	unlink_order(waiting, pending);
-	heap_remove(waiting, pending);
+	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* `next` has the place of `pending` now, and that the other's: in the order they change over. Where
- * `next` waits in several queues, another may hold it back now. */
-static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
+/* After `pending` and `next` have traded places: swaps them in the order and updates their due
+ * times. If `next` waits in several queues, another queue may now set its due time. */
+static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {
 	struct weir_queue_position ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
@@ -246,7 +191,7 @@ static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
 	unlink_order(waiting, pending);
 	pending->due_ns = ours.due_ns;
 	link_behind(waiting, pending, next);
-	resettle(waiting, pending);
+	wr_heap_update(&waiting->heap, &pending->heap_node);
 	if (theirs.queue != next->queue) {
 		unlink_order(waiting, next);
 		next->queue = theirs.queue;
@@ -254,15 +199,16 @@ static void change_over(struct wr_waiting *waiting, struct wr_pending *pending,
 		link_by_due(waiting, next);
 	}
 	next->due_ns = theirs.due_ns;
-	resettle(waiting, next);
+	wr_heap_update(&waiting->heap, &next->heap_node);
 }
 
 void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, uint64_t now_ns)
 {
 	struct wr_pending *next;
 
-	while ((next = next_of_queue(pending)) && weir_ask_swap_positions(pending->ask, next->ask) == 0)
-		change_over(waiting, pending, next);
+	while ((next = next_of_queue(pending)) &&
+	       weir_ask_swap_positions(pending->ask, next->ask) == 0)
+		swap_places(waiting, pending, next);
 	wr_waiting_remove(waiting, pending);
-	arm(waiting, now_ns);
+	arm_timer(waiting, now_ns);
 }

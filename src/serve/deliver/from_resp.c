@@ -6,7 +6,7 @@
 #include "serve/deliver/deliver.h"
 #include "serve/loop.h"
 #include "serve/deliver/queue_host.h"
-#include "serve/resp/store.h"
+#include "serve/resp/waits.h"
 #include "wire/check/ticket_json.h"
 
 #define WAIT_MOST_US 60000000u /* limits may change: then it is looked at, at the latest */
@@ -47,7 +47,7 @@ static void answer(struct errand *errand, const struct wr_defer_answer *said)
 	struct wr_resp_session *session = errand->wait.session;
 	const struct wr_resp_loop *own = (const struct wr_resp_loop *)session->host;
 
-	if (wr_resp_heard(&errand->wait, said, sizeof *said, wr_loop_now_ns(own->loop)))
+	if (wr_resp_answered(&errand->wait, said, sizeof *said, wr_loop_now_ns(own->loop)))
 		wr_resp_ready(session);
 }
 
@@ -239,19 +239,20 @@ static void tell_found(struct errand *errand, const struct wr_deferred *found)
 				      .finished_us = found->done_us,
 				      .expires_us = found->expires_us};
 	char json[JSON_BYTES];
-	struct wr_text out = {json, sizeof json, 0};
 	struct wr_defer_answer said = {0};
+	struct wr_buf out;
 
 	errand->interval_ns = found->interval_us * 1000;
 	errand->wait_ns = found->due_us > now_us ? (found->due_us - now_us) * 1000 : 0;
 	errand->age_ns = found->expires_us > now_us ? (found->expires_us - now_us) * 1000 : 0;
 	view.expected_us = expected_ns(errand, found->position ? found->position - 1 : 0) / 1000;
+	wr_buf_init_fixed(&out, json, sizeof json);
 	wr_ticket_json(&view, &out);
-	said.json = (struct weir_str){json, out.len};
-	if (wr_text_fits(&out))
-		answer(errand, &said);
-	else
+	said.json = wr_buf_str(&out);
+	if (wr_buf_failed(&out))
 		refuse(errand, WR_QUEUE_FAILED);
+	else
+		answer(errand, &said);
 }
 
 static void on_found(struct wr_queue_job *job)

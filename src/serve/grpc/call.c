@@ -1,4 +1,4 @@
-/* The life of a call: with its stream, from its header fields to the end. */
+/* Calls: allocation, timeouts and end. Called by frames.c and by the methods. */
 #include "serve/grpc/session.h"
 
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 
-/* Buffers at the end of a call need no zeroes. */
+/* The buffers at the end of a call are not zeroed. */
 #define ZEROED (offsetof(struct wr_grpc_call, reader) + offsetof(struct wr_grpc_reader, here))
 
-static struct wr_grpc_call *take(struct wr_grpc_loop *shared)
+static struct wr_grpc_call *take_call(struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_call *call = shared->spare;
 
@@ -33,7 +33,7 @@ static void give(struct wr_grpc_loop *shared, struct wr_grpc_call *call)
 
 struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t id)
 {
-	struct wr_grpc_call *call = take(session->shared);
+	struct wr_grpc_call *call = take_call(session->shared);
 
 	if (!call)
 		return NULL;
@@ -53,8 +53,8 @@ struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t i
 	return call;
 }
 
-/* Puts the call where its time says, behind the others, or takes it away. A request has --slow from
- * its first byte to its last; an answer from each part that went out to the next. */
+/* Appends the call to the list of calls that wait for their client, or removes it. The client has
+ * --slow for a whole request, and for each part of a response. */
 static void set_owing(struct wr_grpc_call *call, bool owing)
 {
 	struct wr_grpc_session *session = call->session;

@@ -1,10 +1,11 @@
-/* nghttp2's callbacks: frames become calls. */
+/* The callbacks of nghttp2, which turn frames into calls, and checks that nghttp2 lacks. Called by
+ * session.c. */
 #include "serve/grpc/session.h"
 
 #include "base/error.h"
 
-#define HEADER_PATIENCE 4u /* times the bound: so much is read over before the stream is reset */
-/* nghttp2 knows 32 bytes more for each field, as HPACK counts them. */
+#define HEADER_PATIENCE 4u /* times the limit are ignored before the stream is reset */
+/* HPACK counts 32 bytes more for each field. */
 #define FIELD_OVERHEAD 32u
 #define FRAME_HEAD 9u
 #define PRIORITY_BYTES 5u
@@ -21,7 +22,7 @@ static uint32_t read_u32(const uint8_t *bytes)
 	       bytes[3];
 }
 
-/* The call of a stream, or NULL. Frames of one follow each other mostly. */
+/* The call of a stream, or NULL. Tries the last call first: its frames usually come together. */
 static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 {
 	if (!session->recent || session->recent->id != id)
@@ -48,8 +49,8 @@ static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 	return id <= session->forgotten;
 }
 
-/* A new stream closes those below it that were never used (RFC 9113, 5.1.1). Whether this is one of
- * them; otherwise notes the stream if it is new. */
+/* Whether the client skipped this stream. A new stream closes all unused streams below it (RFC
+ * 9113, 5.1.1). Notes the stream if it is new. */
 static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
 {
 	if (id % 2 == 0)
@@ -72,8 +73,8 @@ static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
 	return false;
 }
 
-/* An error code for a frame that nghttp2 would read over, or NGHTTP2_NO_ERROR. `payload` is what
- * has arrived of it. */
+/* Returns the error of an invalid frame that nghttp2 would ignore, or NGHTTP2_NO_ERROR. `payload`
+ * is the part that has been received. */
 static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame,
 			    const uint8_t *payload, size_t len)
 {
@@ -83,7 +84,7 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 		if (frame->len != PRIORITY_BYTES)
 			return NGHTTP2_FRAME_SIZE_ERROR;
 		if (len >= 4 && (int32_t)(read_u32(payload) & INT32_MAX) == frame->stream)
-			return NGHTTP2_PROTOCOL_ERROR; /* it depends on itself */
+			return NGHTTP2_PROTOCOL_ERROR; /* the stream depends on itself */
 	}
 	if (frame->type == NGHTTP2_HEADERS && was_skipped(&session->scanner, frame->stream))
 		return NGHTTP2_PROTOCOL_ERROR;
@@ -111,10 +112,10 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 							      : WR_GUARD_WINDOW);
 }
 
-/* nghttp2 forgets streams that have ended and reads over frames for them, and over PRIORITY. RFC
- * 9113 (5.1, 6.3) calls these errors. The heads of frames are looked at before nghttp2 has them.
- * The scan therefore stops behind a RST_STREAM: frames behind it may be for the stream that it
- * ends. Answers end their streams only after the whole input. */
+/* nghttp2 forgets streams that have ended and ignores frames for them, and PRIORITY. RFC 9113 (5.1,
+ * 6.3) calls these frames errors, so this function checks the heads of frames before nghttp2 reads
+ * them. It stops behind a RST_STREAM: later frames may be for the stream that it ends. Responses
+ * end their streams only after the whole input. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {
@@ -156,7 +157,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
 	struct wr_grpc_session *session = user;
 	struct wr_grpc_call *call;
 
-	session->heading = NULL; /* a client's trailers are read over */
+	session->heading = NULL; /* trailers of a client are ignored */
 	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	call = wr_grpc_call_new(session, frame->hd.stream_id);
@@ -215,7 +216,7 @@ static void headers_whole(struct wr_grpc_call *call)
 	if (call->head.has_timeout)
 		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
 	if (wr_grpc_method_is_many(call->head.method) && wr_grpc_call_last(call))
-		wr_grpc_call_set_midway(call, false); /* it may stay for as long as it likes */
+		wr_grpc_call_set_midway(call, false); /* no timeout for a call without an end */
 }
 
 static void on_headers(struct wr_grpc_session *session, const nghttp2_frame *frame)
@@ -244,7 +245,7 @@ static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
 		wr_grpc_call_finish(call);
 }
 
-/* The client has seen our announcement: calls that it began before have arrived by now. */
+/* The client has read the first GOAWAY: all calls that it began before have arrived. */
 static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
 {
 	wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
@@ -309,9 +310,9 @@ static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int
 	return 0;
 }
 
-/* A client that is not done sending when it has its answer is told to stop: its stream would stay
- * open otherwise. Not sooner, because a reset overtakes an answer. */
-static void answer_sent(struct wr_grpc_session *session, int32_t id)
+/* After the response: resets the stream if the client has not ended its side, or the stream would
+ * stay open. An earlier reset could overtake the response. */
+static void response_sent(struct wr_grpc_session *session, int32_t id)
 {
 	const struct wr_grpc_call *call = call_of(session, id);
 
@@ -319,14 +320,14 @@ static void answer_sent(struct wr_grpc_session *session, int32_t id)
 		nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 
-/* The ping that goes with the announcement must not overtake it. */
+/* The ping is submitted when the first GOAWAY was sent, so that it follows it. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	struct wr_grpc_session *session = user;
 
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
 	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
-		answer_sent(session, frame->hd.stream_id);
+		response_sent(session, frame->hd.stream_id);
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		note_reset(session, frame->hd.stream_id);
 	if (frame->hd.type == NGHTTP2_GOAWAY && session->draining && !session->pinged) {

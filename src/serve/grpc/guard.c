@@ -1,3 +1,4 @@
+/* Limits abuse of HTTP/2, see guard.h. Called by frames.c and session.c. */
 #include "serve/grpc/guard.h"
 
 void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
@@ -5,7 +6,8 @@ void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
 	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
 }
 
-/* A frame that is under way is not held against anybody: the longest has 16 KiB. */
+/* Charges for bytes that nghttp2 did not report, less the unfinished frame, which has up to 16
+ * KiB. */
 static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
 {
 	int64_t most = 2 * 16384;

@@ -1,4 +1,6 @@
-/* grpc.health.v1. What is said is what the service says of itself, for both names. */
+/* grpc.health.v1: Check, List and Watch. Both names have the health of the service. Called by
+ * run.c. */
+#include "base/container.h"
 #include "serve/grpc/session.h"
 
 #include <stddef.h>
@@ -38,7 +40,7 @@ void wr_grpc_health_list(struct wr_grpc_call *call, struct weir_str message)
 	wr_grpc_reply_send(call, true);
 }
 
-static void tell(struct wr_grpc_call *call, int status)
+static void send_status(struct wr_grpc_call *call, int status)
 {
 	struct wr_rls_memory *memory = &call->session->shared->memory;
 
@@ -49,16 +51,15 @@ static void tell(struct wr_grpc_call *call, int status)
 
 static void changed(struct wr_health_watch *watch, enum wr_health health)
 {
-	struct wr_grpc_call *call =
-		(struct wr_grpc_call *)((char *)watch - offsetof(struct wr_grpc_call, watch));
+	struct wr_grpc_call *call = wr_container_of(watch, struct wr_grpc_call, watch);
 	struct wr_grpc_session *session = call->session;
 
 	(void)health;
-	tell(call, status_of(call));
+	send_status(call, status_of(call));
 	wr_grpc_send(session);
 }
 
-/* A name that nobody has is watched too: for ever unknown. */
+/* An unknown name may be watched, too: its status stays SERVICE_UNKNOWN. */
 void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct weir_error error;
@@ -67,7 +68,7 @@ void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 	if (rc == WR_GRPC_NOT_FOUND && !wr_grpc_call_last(call))
 		return;
 	if (rc == WR_GRPC_NOT_FOUND) {
-		tell(call, PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
+		send_status(call, PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);
 		return;
 	}
 	if (rc != 0) {
@@ -79,5 +80,5 @@ void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 	call->watching = true;
 	call->watch.changed = changed;
 	wr_loop_watch_health(call->session->loop, &call->watch);
-	tell(call, status_of(call));
+	send_status(call, status_of(call));
 }

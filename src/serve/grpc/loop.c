@@ -1,5 +1,4 @@
-/* What the gRPC sessions of a loop share: memory for one message at a time, made with the first
- * connection. */
+/* The state that the gRPC sessions of a loop share. The first connection allocates it. */
 #include "serve/grpc/session.h"
 
 #include <stdlib.h>
@@ -23,7 +22,8 @@ struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
 	return rls;
 }
 
-/* Resets are counted by our guard, which knows about answers; nghttp2's own bound is a backstop. */
+/* guard.c limits resets, because it knows which calls had a response. The limit of nghttp2 is a
+ * backstop. */
 static int make_option(nghttp2_option **option)
 {
 	if (nghttp2_option_new(option) != 0)
@@ -36,7 +36,7 @@ static int make_option(nghttp2_option **option)
 	return 0;
 }
 
-static int make(struct wr_grpc_loop *shared, struct wr_loop *loop)
+static int init_loop(struct wr_grpc_loop *shared, struct wr_loop *loop)
 {
 	int rc = wr_rls_memory_init(&shared->memory, WR_GRPC_SCRATCH_BYTES);
 
@@ -59,7 +59,7 @@ struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop)
 	shared = calloc(1, sizeof *shared);
 	if (!shared)
 		return NULL;
-	if (make(shared, loop) != 0) {
+	if (init_loop(shared, loop) != 0) {
 		wr_grpc_loop_free(shared);
 		return NULL;
 	}

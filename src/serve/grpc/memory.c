@@ -1,9 +1,9 @@
-/* Memory of sessions.
+/* The memory of gRPC sessions.
  *
- * nghttp2's is counted: a session that asks for more than its bound is refused, which
- * ends it. That is for clients that find a way to make nghttp2 keep things; calls stay far below.
- * And small pieces are kept for the next call instead of going back to malloc: each call takes the
- * same dozen sizes. */
+ * The allocator of nghttp2 counts bytes. Above the limit an allocation fails, which ends the
+ * session. Ordinary calls stay far below; the limit is for clients that make nghttp2 hold memory.
+ * Freed small blocks are kept for the next call, because each call allocates the same dozen
+ * sizes. */
 #include "serve/grpc/session.h"
 
 #include <malloc.h>
@@ -14,15 +14,15 @@
 
 #define STEP 16u
 #define KEPT_PER_SIZE 4096u
-#define GIVE_BACK_BYTES (8u << 20) /* less is not worth the work */
+#define GIVE_BACK_BYTES (8u << 20) /* less is not worth malloc_trim */
 
-/* In front of each piece. */
+/* In front of each block. */
 struct wr_grpc_piece {
 	union {
-		struct wr_grpc_piece *next; /* while it is kept */
-		size_t room;                /* while it is used: bytes behind this */
+		struct wr_grpc_piece *next; /* of a free block */
+		size_t room;                /* of a used block: its size */
 	};
-	size_t size_class; /* room / STEP, or 0: too large to be kept */
+	size_t size_class; /* room / STEP, or 0: too large for reuse */
 };
 
 _Static_assert(sizeof(struct wr_grpc_piece) % STEP == 0, "what lies behind is aligned");
@@ -32,7 +32,7 @@ static struct wr_grpc_piece *piece_of(void *bytes)
 	return (struct wr_grpc_piece *)bytes - 1;
 }
 
-static void *take(size_t size, void *user)
+static void *alloc_counted(size_t size, void *user)
 {
 	struct wr_grpc_session *session = user;
 	size_t size_class = (size + STEP - 1) / STEP, room = size_class * STEP;
@@ -86,7 +86,7 @@ static void *take_zeroed(size_t many, size_t size, void *user)
 
 	if (__builtin_mul_overflow(many, size, &len))
 		return NULL;
-	bytes = take(len, user);
+	bytes = alloc_counted(len, user);
 	return bytes ? memset(bytes, 0, len) : NULL;
 }
 
@@ -96,7 +96,7 @@ static void *take_more(void *bytes, size_t size, void *user)
 
 	if (bytes && size <= piece_of(bytes)->room)
 		return bytes;
-	more = take(size, user);
+	more = alloc_counted(size, user);
 	if (more && bytes) {
 		memcpy(more, bytes, piece_of(bytes)->room);
 		give(bytes, user);
@@ -106,7 +106,7 @@ static void *take_more(void *bytes, size_t size, void *user)
 
 void wr_grpc_mem_init(struct wr_grpc_session *session)
 {
-	session->mem = (nghttp2_mem){session, take, give, take_zeroed, take_more};
+	session->mem = (nghttp2_mem){session, alloc_counted, give, take_zeroed, take_more};
 }
 
 void wr_grpc_pieces_free(struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES])
@@ -132,8 +132,8 @@ static size_t size_of(const struct wr_grpc_session *session)
 	return session->open * sizeof(struct wr_grpc_call) + session->room.held + h2;
 }
 
-/* The session with the most memory in calls that wait for the client: calls that wait for a
- * decision are ours to end. NULL: none has any. */
+/* The session with the most memory in calls that wait for their client, or NULL. Calls that wait
+ * for a decision do not count: their client cannot end them. */
 static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_session *worst = NULL;

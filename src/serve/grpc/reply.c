@@ -1,5 +1,5 @@
-/* Answers: header fields, messages, trailers. The usual ones are prepared, and nghttp2 is told not
- * to copy them. */
+/* Writes responses: header fields, messages, trailers. Fields of successful responses are constants
+ * that nghttp2 does not copy. Called by the methods and by run.c. */
 #include "serve/grpc/session.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const nghttp2_nv ok_head[] = {FIXED(":status", "200"),
 				     FIXED("content-type", "application/grpc")};
 static const nghttp2_nv ok_trailer[] = {FIXED("grpc-status", "0")};
 
-/* A field whose value is copied, and which later answers do not share. */
+/* A field whose value nghttp2 copies and does not add to the table of header fields. */
 static nghttp2_nv field(const char *name, const char *value, size_t len)
 {
 	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), len,
@@ -29,7 +29,7 @@ static nghttp2_nv field(const char *name, const char *value, size_t len)
 
 /* ---- trailers ---- */
 
-/* grpc-status, and grpc-message if there is a text; `room` holds what they point to. */
+/* Memory for the values of grpc-status and grpc-message. */
 struct status_text {
 	char number[4];
 	char text[WR_GRPC_TEXT_MAX];
@@ -83,8 +83,11 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 		wr_grpc_call_set_unsent(call, false);
 	else if (len)
 		wr_grpc_call_moved(call);
-	if (call->final && len == left) {
-		*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+	if (!call->final || len < left)
+		return (ssize_t)len;
+	*flags |= NGHTTP2_DATA_FLAG_EOF;
+	if (!call->without_trailer) {
+		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
 		if (submit_trailer(call) != 0)
 			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
@@ -94,16 +97,6 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 static size_t out_cap(const struct wr_grpc_call *call)
 {
 	return call->out ? call->out_cap : sizeof call->out_here;
-}
-
-/* What was sent makes room first. */
-static void shift_out(struct wr_grpc_call *call)
-{
-	uint8_t *base = call->out ? call->out : call->out_here;
-
-	call->out_len -= call->out_sent;
-	memmove(base, base + call->out_sent, call->out_len);
-	call->out_sent = 0;
 }
 
 static bool grow_out(struct wr_grpc_call *call, size_t want)
@@ -143,10 +136,13 @@ static uint8_t *no_room(struct wr_grpc_call *call)
 
 uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
 {
-	uint8_t *at;
+	uint8_t *at = call->out ? call->out : call->out_here;
 
-	if (call->out_sent)
-		shift_out(call);
+	if (call->out_sent) {
+		call->out_len -= call->out_sent;
+		memmove(at, at + call->out_sent, call->out_len);
+		call->out_sent = 0;
+	}
 	if (call->out_len + WR_GRPC_PREFIX + len > out_cap(call) &&
 	    !grow_out(call, call->out_len + WR_GRPC_PREFIX + len))
 		return no_room(call);
@@ -202,30 +198,10 @@ static void submit_failure(struct wr_grpc_call *call, const struct weir_error *e
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
 }
 
-static ssize_t read_text(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t cap, uint32_t *flags,
-			 nghttp2_data_source *source, void *user)
-{
-	struct wr_grpc_call *call = source->ptr;
-	size_t left = call->out_len - call->out_sent;
-	size_t len = left < cap ? left : cap;
-
-	(void)h2;
-	(void)id;
-	(void)user;
-	memcpy(buf, call->out_here + call->out_sent, len);
-	call->out_sent += len;
-	wr_grpc_call_moved(call);
-	if (len == left) {
-		wr_grpc_call_set_unsent(call, false);
-		*flags |= NGHTTP2_DATA_FLAG_EOF;
-	}
-	return (ssize_t)len;
-}
-
-/* A browser or curl that came to the wrong port reads why it gets no answer. */
+/* For a browser or curl on the wrong port: an HTTP status, and the reason as text. */
 static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
 {
-	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_text};
+	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};
 	char text[4];
 	int len = snprintf(text, sizeof text, "%d", error->code % 1000);
 	nghttp2_nv fields[] = {field(":status", text, (size_t)len),
@@ -240,6 +216,7 @@ static void submit_http_status(struct wr_grpc_call *call, const struct weir_erro
 	len = snprintf((char *)call->out_here, sizeof call->out_here, "%s\n", error->text);
 	call->out_len =
 		(size_t)len < sizeof call->out_here ? (size_t)len : sizeof call->out_here - 1;
+	call->without_trailer = true;
 	wr_grpc_call_set_unsent(call, true);
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, &provider);
 }

@@ -1,6 +1,7 @@
-/* ShouldRateLimit: the message becomes an ask, and what was decided the answer. A leaky bucket's
- * wait lies in between; the message is kept as it came, and read again where the answer repeats it.
- */
+/* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
+ * bucket's delay. The bytes of the message are kept meanwhile and read again if the response
+ * repeats them. Called by run.c. */
+#include "base/container.h"
 #include "serve/grpc/session.h"
 
 #include <stddef.h>
@@ -9,16 +10,11 @@
 #include "limiter/refund.h"
 #include "serve/service.h"
 
-#define WAY_BACK_SHARE 10u       /* of a timeout is left for the answer's way back … */
-#define WAY_BACK_MOST_NS 5000000 /* … but no more than this */
+#define WAY_BACK_SHARE 10u       /* of the timeout is reserved for the way back … */
+#define WAY_BACK_MOST_NS 5000000 /* … at most */
 
-static struct wr_grpc_call *call_of(struct wr_pending *pending)
-{
-	return (struct wr_grpc_call *)((char *)pending - offsetof(struct wr_grpc_call, pending));
-}
-
-/* An answer that arrives too late counts as none, and most proxies let pass what gets none. */
-static uint64_t answer_by_ns(const struct wr_grpc_call *call)
+/* When the response has to be sent. Most proxies let a request pass whose response is late. */
+static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
 
@@ -27,7 +23,8 @@ static uint64_t answer_by_ns(const struct wr_grpc_call *call)
 	return call->deadline_ns - (margin_ns < WAY_BACK_MOST_NS ? margin_ns : WAY_BACK_MOST_NS);
 }
 
-static void answer(struct wr_grpc_call *call, int verdict, const Pb__RateLimitRequest *request)
+static void send_response(struct wr_grpc_call *call, int verdict,
+			  const Pb__RateLimitRequest *request)
 {
 	struct wr_grpc_loop *shared = call->session->shared;
 	Pb__RateLimitResponse *response =
@@ -59,11 +56,11 @@ static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
 	return wr_rls_read(message, &shared->memory, &error);
 }
 
-/* Sent when the ask is done with: the last of an answer ends the call, and a call that ends with an
- * ask under way takes back what was decided. */
-static void decided(struct wr_pending *pending, int verdict)
+/* Ends the ask before sending: sending may end the call, and a call that ends with an ask cancels
+ * the decision. */
+static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_grpc_call *call = call_of(pending);
+	struct wr_grpc_call *call = wr_container_of(pending, struct wr_grpc_call, pending);
 	struct wr_grpc_session *session = call->session;
 	struct weir_error error;
 
@@ -71,7 +68,7 @@ static void decided(struct wr_pending *pending, int verdict)
 		wr_error(&error, WR_GRPC_UNAVAILABLE, "%s", weir_strerror(verdict));
 		wr_grpc_fail(call, &error);
 	} else {
-		answer(call, verdict, call->request ? call->request : read_again(call));
+		send_response(call, verdict, call->request ? call->request : read_again(call));
 	}
 	wr_pending_end(pending);
 	wr_grpc_send(session);
@@ -89,8 +86,8 @@ static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
 			"--refunds names those that may");
 }
 
-static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
-		 struct weir_error *error)
+static int begin_decision(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
+			  struct weir_error *error)
 {
 	struct wr_grpc_session *session = call->session;
 
@@ -101,10 +98,10 @@ static int begin(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
 				"the deadline had passed before a decision; nothing was counted");
 	if (wr_pending_init(&call->pending, session->loop, wr_rls_domain(request)) != 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	call->pending.done = decided;
+	call->pending.done = on_decided;
 	call->pending.via = "grpc";
 	call->pending.trace = call->head.trace;
-	call->pending.deadline_ns = answer_by_ns(call);
+	call->pending.deadline_ns = respond_by_ns(call);
 	if (wr_rls_ask(request, call->pending.ask, &session->shared->memory, error) != 0)
 		return error->code;
 	return may_decide(call, error);
@@ -116,7 +113,7 @@ void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message)
 	const Pb__RateLimitRequest *request =
 		wr_rls_read(message, &call->session->shared->memory, &error);
 
-	if (!request || begin(call, request, &error) != 0) {
+	if (!request || begin_decision(call, request, &error) != 0) {
 		wr_pending_end(&call->pending);
 		wr_grpc_fail(call, &error);
 		return;

@@ -1,4 +1,4 @@
-/* From the bytes of a body to the method that wants them. */
+/* Collects the messages of a call and calls its method. Called by frames.c. */
 #include "serve/grpc/session.h"
 
 #include "base/error.h"
@@ -18,7 +18,8 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 			       message, error);
 }
 
-/* A client may ask again and again; it gets the next answer when it has read the last ones. */
+/* A client may send any number of requests. Each waits until the client has read the responses
+ * before it. */
 static void reflect(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct wr_grpc_loop *shared = call->session->shared;
@@ -35,7 +36,7 @@ static void reflect(struct wr_grpc_call *call, struct weir_str message)
 		wr_grpc_reply_send(call, false);
 }
 
-static void run(struct wr_grpc_call *call)
+static void run_method(struct wr_grpc_call *call)
 {
 	struct weir_error error;
 	struct weir_str message;
@@ -63,7 +64,7 @@ static void run(struct wr_grpc_call *call)
 	}
 }
 
-static void fail(struct wr_grpc_call *call, int code, const char *text)
+static void fail_call(struct wr_grpc_call *call, int code, const char *text)
 {
 	struct weir_error error;
 
@@ -71,7 +72,7 @@ static void fail(struct wr_grpc_call *call, int code, const char *text)
 	wr_grpc_fail(call, &error);
 }
 
-/* Answers a request that is no gRPC call. */
+/* Responds to a request that is not gRPC. */
 static void refuse_foreign(struct wr_grpc_call *call)
 {
 	struct weir_error error;
@@ -95,7 +96,7 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 		int rc;
 
 		if (call->whole) {
-			fail(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message");
+			fail_call(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message");
 			return;
 		}
 		rc = wr_grpc_read(&call->reader, &data, &error);
@@ -109,7 +110,7 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 			call->whole = true;
 			continue;
 		}
-		run(call);
+		run_method(call);
 		wr_grpc_reader_reset(&call->reader);
 	}
 }
@@ -123,11 +124,12 @@ void wr_grpc_call_finish(struct wr_grpc_call *call)
 	if (call->foreign)
 		refuse_foreign(call);
 	else if (!call->whole && wr_grpc_is_partial(&call->reader))
-		fail(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
+		fail_call(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
 	else if (wr_grpc_method_is_many(call->head.method))
 		wr_grpc_reply_end(call, WR_GRPC_OK, NULL);
 	else if (!call->whole)
-		fail(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message, there was none");
+		fail_call(call, WR_GRPC_UNIMPLEMENTED,
+			  "this method takes one message, there was none");
 	else
-		run(call);
+		run_method(call);
 }

@@ -1,4 +1,5 @@
-/* A connection that speaks HTTP/2: bytes to nghttp2 and back, and the end in good order. */
+/* A connection of HTTP/2: passes bytes to nghttp2 and back, and drains the session. Called by
+ * serve/net through wr_grpc_protocol. */
 #include "serve/grpc/session.h"
 
 #include "net/log.h"
@@ -53,16 +54,16 @@ static int open_session(struct wr_stream *stream)
 	return 0;
 }
 
-/* The client owes us its SETTINGS first, then the rest of each call. */
-static void set_clock(struct wr_grpc_session *session)
+/* Sets the timeout of the stream: for the SETTINGS of the client first, then for the oldest call
+ * that waits for it. */
+static void set_timeout(struct wr_grpc_session *session)
 {
 	uint64_t since_ms = session->owing ? session->owing->owing_ms : 0;
 
 	wr_stream_owed_since(session->stream, session->greeted ? since_ms : session->opened_ms);
 }
 
-/* A client that does not read leaves what it asked for in nghttp2, up to its bounds, instead of in
- * our output. */
+/* Stops while the client does not read: responses then stay in nghttp2, within its limits. */
 void wr_grpc_send(struct wr_grpc_session *session)
 {
 	const uint8_t *bytes;
@@ -81,7 +82,7 @@ void wr_grpc_send(struct wr_grpc_session *session)
 			break;
 	}
 	session->inside = false;
-	set_clock(session);
+	set_timeout(session);
 	wr_grpc_account(session);
 	if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
 		wr_stream_close(session->stream);
@@ -99,7 +100,7 @@ static void send_away(struct wr_grpc_session *session)
 		       (unsigned long long)held);
 }
 
-/* 0, or an error of nghttp2. */
+/* Returns 0 or an error of nghttp2. */
 static int read_frames(struct wr_grpc_session *session, const uint8_t *data, size_t len)
 {
 	ssize_t took = 0;
@@ -143,7 +144,7 @@ static void writable(struct wr_stream *stream)
 	wr_grpc_send(wr_stream_state(stream));
 }
 
-/* Watchers would stay for ever: they are told to go elsewhere. */
+/* Ends calls that would never end by themselves, so that the connection can drain. */
 static void end_watches(struct wr_grpc_session *session)
 {
 	for (struct wr_grpc_call *call = session->calls; call; call = call->next)
@@ -151,9 +152,9 @@ static void end_watches(struct wr_grpc_session *session)
 			wr_grpc_reply_end(call, WR_GRPC_UNAVAILABLE, "shutting down");
 }
 
-/* GOAWAY twice: the first names no last call, so that those under way to us still count; the second
- * follows when the client has answered a ping that was sent behind the first. */
-static void drain(struct wr_stream *stream)
+/* Sends GOAWAY twice. The first allows all calls, so that calls in flight still count. The second
+ * follows when the client has answered a ping sent after the first. */
+static void drain_session(struct wr_stream *stream)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
 
@@ -191,6 +192,6 @@ const struct wr_protocol wr_grpc_protocol = {
 	.open = open_session,
 	.input = input,
 	.writable = writable,
-	.drain = drain,
+	.drain = drain_session,
 	.closed = closed,
 };

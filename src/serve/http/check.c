@@ -1,28 +1,23 @@
-/* POST /v1/check. Questions are decided one after the other; the caller is told of a leaky bucket's
- * delay and waits itself. */
+/* POST /v1/check. Questions of a list are decided one after the other. The response reports a leaky
+ * bucket's delay, and the client waits. */
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
 #include "wire/check/json.h"
 
-/* A list of questions on its way. */
+/* A list of questions that is being decided. */
 struct list_run {
 	struct wr_http_request *request;
 	struct wr_check check;
 	size_t at;
-	char *memory;
-	struct wr_text out;
+	struct wr_buf buf;
+	struct wr_json_out json;
 	bool deciding, decided; /* whether `done` came before the call returned */
-	bool failed;            /* no memory */
 };
 
-#define LIST_ROOM 4096u
-
-static void reply_json(struct wr_http_request *request, const struct wr_text *out)
-{
-	wr_http_reply_text(request, 200, (struct weir_str){out->at, out->len}, "application/json");
-}
+#define LIST_BYTES_MAX (WR_CHECK_QUESTIONS_MAX * (WR_CHECK_ANSWER_MAX + 1u) + 3)
 
 static void reply_error(struct wr_http_request *request, int rc)
 {
@@ -41,36 +36,28 @@ static void on_gone(struct wr_http_request *request)
 
 /* ---- one question ---- */
 
-/* An answer has a few hundred bytes unless rules have very long names; then it is written again
- * where there is room. */
+static void reply_json(struct wr_http_request *request, struct wr_buf *buf)
+{
+	wr_buf_add_char(buf, '\n');
+	if (wr_buf_failed(buf))
+		reply_error(request, WEIR_EMEMORY);
+	else
+		wr_http_reply_text(request, 200, wr_buf_str(buf), "application/json");
+}
+
 static void reply_answer(struct wr_http_request *request, const struct weir_ask *ask, int verdict)
 {
-	struct wr_text out = wr_http_answer(request->server);
-	char *more;
+	struct wr_buf *buf = wr_http_buffer(request->server);
+	struct wr_json_out json;
 
-	wr_check_answer(ask, verdict, &out);
-	wr_text_char(&out, '\n');
-	if (wr_text_fits(&out)) {
-		reply_json(request, &out);
-		return;
-	}
-	more = malloc(out.len);
-	if (!more) {
-		reply_error(request, WEIR_EMEMORY);
-		return;
-	}
-	out = (struct wr_text){more, out.len, 0};
-	wr_check_answer(ask, verdict, &out);
-	wr_text_char(&out, '\n');
-	reply_json(request, &out);
-	free(more);
+	wr_json_begin(&json, buf);
+	wr_check_answer(ask, verdict, &json);
+	reply_json(request, buf);
 }
 
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 
 	if (verdict < 0)
 		reply_error(request, verdict);
@@ -79,7 +66,7 @@ static void on_decided(struct wr_pending *pending, int verdict)
 	wr_pending_end(pending);
 }
 
-static void decide(struct wr_http_request *request)
+static void decide_one(struct wr_http_request *request)
 {
 	struct wr_problem problem;
 
@@ -90,14 +77,14 @@ static void decide(struct wr_http_request *request)
 		return;
 	}
 	request->pending.done = on_decided;
-	request->pending.tell_delay = true;
+	request->pending.report_delay = true;
 	wr_http_trace(request, "http");
 	wr_pending_decide(&request->pending);
 	if (!request->answered)
 		wr_http_hold(request, on_gone);
 }
 
-/* False: nothing has been done. */
+/* Returns false if the question is unusual; then nothing was done. */
 static bool check_quickly(struct wr_http_request *request)
 {
 	struct wr_check_quick quick;
@@ -109,7 +96,7 @@ static bool check_quickly(struct wr_http_request *request)
 		wr_pending_end(&request->pending);
 		return false;
 	}
-	decide(request);
+	decide_one(request);
 	return true;
 }
 
@@ -125,7 +112,7 @@ static void check_one(struct wr_http_request *request, struct wr_check *check)
 		wr_pending_end(&request->pending);
 		wr_http_reply_problem(request, &problem);
 	} else {
-		decide(request);
+		decide_one(request);
 	}
 	wr_check_close(check);
 }
@@ -136,7 +123,7 @@ static void free_run(struct list_run *run)
 {
 	run->request->context = NULL;
 	wr_check_close(&run->check);
-	free(run->memory);
+	wr_buf_free(&run->buf);
 	free(run);
 }
 
@@ -146,73 +133,46 @@ static void on_list_gone(struct wr_http_request *request)
 	free_run(request->context);
 }
 
-static bool make_room(struct list_run *run, size_t wanted)
+static void write_problem(struct list_run *run, const struct wr_problem *problem)
 {
-	size_t cap = run->out.cap ? run->out.cap : LIST_ROOM;
-	char *memory;
+	char text[WR_PROBLEM_TEXT];
+	struct wr_text out = {text, sizeof text, 0};
 
-	while (cap < wanted)
-		cap *= 2;
-	memory = realloc(run->memory, cap);
-	if (!memory) {
-		run->failed = true;
-		return false;
-	}
-	run->memory = run->out.at = memory;
-	run->out.cap = cap;
-	return true;
+	wr_problem_write(problem, &out);
+	wr_json_object(&run->json);
+	wr_json_key(&run->json, "problem");
+	wr_json_raw(&run->json, (struct weir_str){text, out.len});
+	wr_json_end_object(&run->json);
 }
 
-static void put_answer(struct list_run *run, const struct weir_ask *ask, int verdict,
-		       const struct wr_problem *problem)
-{
-	size_t before = run->out.len;
-
-	for (int tries = 0; tries < 2; tries++) {
-		run->out.len = before;
-		wr_text_char(&run->out, run->at ? ',' : '[');
-		if (ask) {
-			wr_check_answer(ask, verdict, &run->out);
-		} else {
-			wr_text_put(&run->out, WR_STR("{\"problem\":"));
-			wr_problem_write(problem, &run->out);
-			wr_text_char(&run->out, '}');
-		}
-		if (run->out.len + 2 <= run->out.cap || !make_room(run, run->out.len + 2))
-			return;
-	}
-}
-
-static void put_error(struct list_run *run, int rc)
+static void write_error(struct list_run *run, int rc)
 {
 	struct wr_problem problem;
 
 	wr_problem(&problem, WR_UNAVAILABLE, "the question could not be decided: %s",
 		   weir_strerror(rc));
-	put_answer(run, NULL, 0, &problem);
+	write_problem(run, &problem);
 }
 
-static void step(struct list_run *run);
+static void decide_list(struct list_run *run);
 
 static void on_list_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 	struct list_run *run = request->context;
 
 	if (verdict < 0)
-		put_error(run, verdict);
+		write_error(run, verdict);
 	else
-		put_answer(run, pending->ask, verdict, NULL);
+		wr_check_answer(pending->ask, verdict, &run->json);
 	wr_pending_end(pending);
 	run->at++;
 	run->decided = true;
 	if (!run->deciding)
-		step(run);
+		decide_list(run);
 }
 
-/* Decides the next one. False: the answer comes later. */
+/* Decides the next question. Returns false if the decision takes time. */
 static bool decide_next(struct list_run *run)
 {
 	struct wr_pending *pending = &run->request->pending;
@@ -221,7 +181,7 @@ static bool decide_next(struct list_run *run)
 				 wr_check_domain(&run->check, run->at));
 
 	if (rc < 0) {
-		put_error(run, rc);
+		write_error(run, rc);
 		run->at++;
 		return true;
 	}
@@ -230,12 +190,12 @@ static bool decide_next(struct list_run *run)
 		rc = wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
 	if (rc != 0) {
 		wr_pending_end(pending);
-		put_answer(run, NULL, 0, &problem);
+		write_problem(run, &problem);
 		run->at++;
 		return true;
 	}
 	pending->done = on_list_decided;
-	pending->tell_delay = true;
+	pending->report_delay = true;
 	wr_http_trace(run->request, "http");
 	run->deciding = true;
 	run->decided = false;
@@ -244,20 +204,7 @@ static bool decide_next(struct list_run *run)
 	return run->decided;
 }
 
-static void finish(struct list_run *run)
-{
-	struct wr_http_request *request = run->request;
-
-	if (run->failed || !run->out.at) {
-		reply_error(request, WEIR_EMEMORY);
-	} else {
-		wr_text_put(&run->out, WR_STR("]\n"));
-		reply_json(request, &run->out);
-	}
-	free_run(run);
-}
-
-static void step(struct list_run *run)
+static void decide_list(struct list_run *run)
 {
 	while (run->at < run->check.count)
 		if (!decide_next(run)) {
@@ -265,7 +212,9 @@ static void step(struct list_run *run)
 				wr_http_hold(run->request, on_list_gone);
 			return;
 		}
-	finish(run);
+	wr_json_end_array(&run->json);
+	reply_json(run->request, &run->buf);
+	free_run(run);
 }
 
 static void check_many(struct wr_http_request *request, struct wr_check *check)
@@ -279,8 +228,11 @@ static void check_many(struct wr_http_request *request, struct wr_check *check)
 	}
 	run->request = request;
 	run->check = *check;
+	wr_buf_init(&run->buf, LIST_BYTES_MAX);
+	wr_json_begin(&run->json, &run->buf);
+	wr_json_array(&run->json);
 	request->context = run;
-	step(run);
+	decide_list(run);
 }
 
 void wr_http_check(struct wr_http_request *request)

@@ -1,9 +1,10 @@
-/* /check/DOMAIN: Traefik's ForwardAuth, Caddy's forward_auth, nginx's auth_request. 2xx lets the
- * request pass; a refusal is what the client is to see. */
+/* /check/DOMAIN, for Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request. 2xx lets
+ * the request pass; the proxy sends any other response to its client. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
 #include "wire/check/forward_auth.h"
@@ -12,9 +13,9 @@
 #define DENY_LOW 400
 #define DENY_HIGH 599
 
-/* What the proxy's URL asks for. */
+/* The arguments of the proxy's URL. */
 struct choice {
-	unsigned deny; /* status of refusals; 0: the decision's own */
+	unsigned deny; /* status of refusals; 0: that of the decision */
 	enum wr_forward_by by;
 	const char *identity;
 	bool bad;
@@ -84,7 +85,8 @@ static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask
 	wr_http_reply(request, 200, response);
 }
 
-/* `deny` is for proxies that pass few statuses on; the real one goes along for those who look. */
+/* `deny` replaces the status for proxies that pass only some on. A header field has the
+ * original. */
 static void reply_with(struct wr_http_request *request, unsigned status,
 		       struct wr_http_response *response)
 {
@@ -117,7 +119,7 @@ static void reply_refused(struct wr_http_request *request, struct weir_ask *ask)
 	reply_with(request, result.http_status, response);
 }
 
-/* A leaky bucket's queue that cannot be waited in here. */
+/* Refuses a request that cannot wait in its leaky bucket. */
 static void reply_no_room(struct wr_http_request *request, const struct weir_ask *ask)
 {
 	struct weir_result result = {.size = sizeof result};
@@ -132,7 +134,7 @@ static void reply_no_room(struct wr_http_request *request, const struct weir_ask
 	reply_with(request, 429, response);
 }
 
-/* weir itself cannot: traffic flows. */
+/* weir cannot decide: the request passes. */
 static void reply_failed(struct wr_http_request *request, int rc)
 {
 	static struct wr_log_gate gate;
@@ -147,9 +149,7 @@ static void reply_failed(struct wr_http_request *request, int rc)
 
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 
 	if (verdict < 0)
 		reply_failed(request, verdict);

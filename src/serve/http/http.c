@@ -1,3 +1,4 @@
+/* The routes of the decision API, its health checks and its access checks. Called by server.c. */
 #include "serve/http/http.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "serve/service.h"
 #include "wire/check/forward_auth.h"
 
-#define MEMORY_BYTES ((size_t)512 << 10) /* of a message of /json and its answer */
+#define MEMORY_BYTES ((size_t)512 << 10) /* of a message of /json and its response */
 
 /* ---- routes ---- */
 
@@ -28,7 +29,7 @@ static bool leads_to(const struct wr_http_route *route, struct weir_str path)
 }
 
 /* Whether the method is one of "GET, HEAD". */
-static bool takes(const struct wr_http_route *route, const char *method)
+static bool has_method(const struct wr_http_route *route, const char *method)
 {
 	struct weir_str rest = wr_str(route->methods);
 
@@ -66,7 +67,7 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 	for (size_t i = 0; i < count; i++) {
 		if (!leads_to(&list[i], path))
 			continue;
-		if (takes(&list[i], request->method)) {
+		if (has_method(&list[i], request->method)) {
 			list[i].handle(request);
 			return;
 		}
@@ -80,18 +81,18 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 	wr_http_reply_problem(request, &problem);
 }
 
-/* ---- who may ask ---- */
+/* ---- access ---- */
 
-/* Health says nothing of clients and changes nothing. */
+/* Health checks show nothing of clients and change nothing. */
 static bool is_health(const char *path)
 {
 	return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 ||
 	       strcmp(path, "/healthcheck") == 0;
 }
 
-/* Proxies hand the client's own fields on at /check/: Origin, Sec-Fetch-Site and often Host are the
- * client's there. A page cannot send the fields that describe a request unless weir's answer to a
- * preflight allows them, and no answer does. */
+/* At /check/ a proxy passes on the fields of its client: Origin, Sec-Fetch-Site and often Host are
+ * the client's. A web page cannot send the fields that describe a request without a preflight, and
+ * weir allows none. */
 static bool is_relayed(const char *path)
 {
 	return strncmp(path, "/check/", strlen("/check/")) == 0;
@@ -107,7 +108,7 @@ static bool is_rebound(const struct wr_http_request *request)
 	return !is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port);
 }
 
-/* Pages of web sites could spend or refill other people's limits. */
+/* Refuses requests of web pages, which could spend or refill the limits of others. */
 static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||
@@ -182,7 +183,7 @@ void wr_http_reference_health(struct wr_http_request *request)
 			   "text/plain; charset=utf-8");
 }
 
-/* ---- who is trusted ---- */
+/* ---- trusted peers ---- */
 
 bool wr_http_trusts(const struct wr_http_request *request)
 {
@@ -237,10 +238,10 @@ static void close_api(struct wr_http_server *server)
 
 static const struct wr_http_api api = {"http", handle, open_api, close_api};
 
-static int start(struct wr_loop *loop, struct wr_listener *listener, void **server,
-		 struct weir_error *error)
+static int start_server(struct wr_loop *loop, struct wr_listener *listener, void **server,
+			struct weir_error *error)
 {
 	return wr_http_server_start(&api, loop, listener, server, error);
 }
 
-const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start);
+const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start_server);

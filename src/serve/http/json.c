@@ -1,7 +1,8 @@
-/* /json: RLS over HTTP/1.1 as the reference has it. Statuses and bodies of failures are the
- * reference's, which tells no more than that the request is bad. */
+/* /json: RLS over HTTP/1.1 as in Envoy's ratelimit. Statuses and bodies of errors are the same, so
+ * a bad request gets no details. */
 #include <stdlib.h>
 
+#include "base/container.h"
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
@@ -48,30 +49,22 @@ static unsigned status_of(const Pb__RateLimitResponse *response)
 
 static void reply_message(struct wr_http_request *request, const Pb__RateLimitResponse *response)
 {
-	struct wr_text out = wr_http_answer(request->server);
-	char *more = NULL;
+	struct wr_buf *buf = wr_http_buffer(request->server);
+	struct wr_json_out json;
 
-	wr_rls_json_write(&response->base, &out);
-	if (!wr_text_fits(&out)) {
-		more = malloc(out.len);
-		if (!more) {
-			reply_broken(request);
-			return;
-		}
-		out = (struct wr_text){more, out.len, 0};
-		wr_rls_json_write(&response->base, &out);
-	}
-	wr_http_reply_text(request, status_of(response), (struct weir_str){out.at, out.len},
-			   "application/json");
-	free(more);
+	wr_json_begin(&json, buf);
+	wr_rls_json_write(&response->base, &json);
+	if (wr_buf_failed(buf))
+		reply_broken(request);
+	else
+		wr_http_reply_text(request, status_of(response), wr_buf_str(buf),
+				   "application/json");
 }
 
-/* The message is read a second time if others have used the memory while this one waited. */
+/* Reads the message again if other requests have used the memory meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request =
-		(struct wr_http_request *)((char *)pending -
-					   offsetof(struct wr_http_request, pending));
+	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
 	struct wr_rls_options options =
 		wr_grpc_rls_options(wr_loop_settings(request->server->loop));
 	const Pb__RateLimitRequest *message =

@@ -1,3 +1,5 @@
+/* Recognises requests of web pages by Host, Origin and Content-Type. Called by http.c and the admin
+ * API. */
 #include "serve/http/page.h"
 
 #include <stdio.h>
@@ -5,7 +7,7 @@
 #include "base/str.h"
 #include "rules/address.h"
 
-/* Where the name ends: at the colon before the port, or behind the bracket of an IPv6 address. */
+/* The end of the name: the colon before the port, or behind the bracket of an IPv6 address. */
 static size_t name_end(struct weir_str host)
 {
 	if (host.len && host.ptr[0] == '[') {

@@ -1,8 +1,9 @@
-/* Requests that a web page had a browser send. The decision port and the admin port turn them away.
+/* Recognises requests that a web page made a browser send. The decision port and the admin port
+ * refuse them.
  *
- * A page of another site cannot hide its Origin from a POST, nor send JSON without a preflight that
- * weir does not answer. A page whose name was made to lead to this machine (DNS rebinding) sends
- * that name, with the port of the listener, as its Host. */
+ * The browser sends the Origin of a page of another site with each POST, and sends JSON only after
+ * a preflight request, which weir refuses. A page whose name resolves to this machine (DNS
+ * rebinding) sends that name, with the port of the listener, as its Host. */
 #ifndef WR_SERVE_HTTP_PAGE_H
 #define WR_SERVE_HTTP_PAGE_H
 

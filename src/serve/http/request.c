@@ -1,4 +1,5 @@
-/* A request: its head and body gathered from pieces of input, and what handlers ask of it. */
+/* Requests: collects head and body from pieces of input, and gives handlers their fields and
+ * arguments. Called by server.c and by the handlers. */
 #include <stdlib.h>
 
 #include "serve/http/server.h"
@@ -64,10 +65,10 @@ void wr_http_requests_free(struct wr_http_server *server)
 	}
 }
 
-/* Gives *bytes, of which `used` are in use, room for `wanted`. False: all requests of the server
- * together may not have so much, or there is no memory. */
-static bool grow(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
-		 size_t used, size_t wanted)
+/* Grows *bytes, of which `used` are in use, to `wanted`. Returns false if all requests of the
+ * server together would use too much, or there is no memory. */
+static bool grow_bytes(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
+		       size_t used, size_t wanted)
 {
 	size_t had = *bytes == few ? 0 : *cap;
 	size_t larger = *cap;
@@ -105,7 +106,7 @@ static const struct {
 	{505, WR_BAD_VERSION, "this is an HTTP/1.1 server"},
 };
 
-static void refuse(struct wr_http_request *request, int status)
+static void refuse_request(struct wr_http_request *request, int status)
 {
 	struct wr_problem problem;
 	size_t i = 0;
@@ -123,7 +124,8 @@ static void refuse(struct wr_http_request *request, int status)
 
 /* ---- the query ---- */
 
-/* Decodes a part of the query to `at` and puts a zero behind it; bad escapes stay as they are. */
+/* Decodes a part of the query to `at` and terminates it with a zero. Bad escapes stay as they are.
+ * Returns the end. */
 static char *put_decoded(char *at, struct weir_str part)
 {
 	size_t len;
@@ -138,7 +140,7 @@ static char *put_decoded(char *at, struct weir_str part)
 	return at + len + 1;
 }
 
-/* False: no memory. */
+/* Splits the query. Returns false without memory. */
 static bool read_arguments(struct wr_http_request *request)
 {
 	struct weir_str rest = request->head.query;
@@ -173,8 +175,8 @@ static void handle(struct wr_http_request *request)
 
 bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len)
 {
-	if (!grow(request->server, &request->body, &request->body_cap, request->body_few,
-		  request->body_len, request->body_len + len + 1))
+	if (!grow_bytes(request->server, &request->body, &request->body_cap, request->body_few,
+			request->body_len, request->body_len + len + 1))
 		return false;
 	memcpy(request->body + request->body_len, data, len);
 	request->body_len += len;
@@ -187,7 +189,7 @@ static size_t take_counted(struct wr_http_request *request, const char *data, si
 	size_t used = len < left ? len : left;
 
 	if (!wr_http_request_body(request, data, used))
-		refuse(request, 503);
+		refuse_request(request, 503);
 	else if (used == left)
 		handle(request);
 	return used;
@@ -205,7 +207,7 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 
 		done += used;
 		if (what == WR_CHUNK_BAD) {
-			refuse(request, 400);
+			refuse_request(request, 400);
 			break;
 		}
 		if (what == WR_CHUNK_END) {
@@ -220,14 +222,14 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 			break;
 		}
 		if (!wr_http_request_body(request, piece, piece_len)) {
-			refuse(request, 503);
+			refuse_request(request, 503);
 			break;
 		}
 	}
 	return done;
 }
 
-/* The head is complete. */
+/* Called when the head is complete. */
 static void begin_body(struct wr_http_request *request, bool more_input)
 {
 	struct wr_http1 *head = &request->head;
@@ -238,7 +240,7 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 	if (status == 0 && head->query.len && !read_arguments(request))
 		status = 503;
 	if (status) {
-		refuse(request, status);
+		refuse_request(request, status);
 		return;
 	}
 	request->path = head->path.ptr;
@@ -252,27 +254,19 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 		wr_stream_write(request->client->stream, WR_HTTP_CONTINUE);
 }
 
-/* More of the head is to come. */
-static void check_part(struct wr_http_request *request, size_t had)
-{
-	int status = wr_http1_part_check(request->head_bytes, request->head_len, had);
-
-	if (status)
-		refuse(request, status);
-}
-
 static size_t take_head(struct wr_http_request *request, const char *data, size_t len)
 {
 	size_t had = request->head_len;
+	int status;
 	size_t room = WR_HTTP1_HEAD_MAX - had;
 	size_t most = len < room ? len : room;
 	size_t end = 0;
 
-	if (had == 0) /* usually all of it is there: no more than the head is copied */
+	if (had == 0) /* usually the input has the whole head: copy no more than that */
 		end = wr_http1_head_end(data, most, &request->scanned);
-	if (!grow(request->server, &request->head_bytes, &request->head_cap, request->head_few, had,
-		  end ? end : had + most)) {
-		refuse(request, 503);
+	if (!grow_bytes(request->server, &request->head_bytes, &request->head_cap,
+			request->head_few, had, end ? end : had + most)) {
+		refuse_request(request, 503);
 		return most;
 	}
 	memcpy(request->head_bytes + had, data, end ? end : most);
@@ -281,8 +275,8 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	request->head_len = end ? end : had + most;
 	if (end)
 		begin_body(request, end - had < len);
-	else
-		check_part(request, had);
+	else if ((status = wr_http1_part_check(request->head_bytes, request->head_len, had)))
+		refuse_request(request, status); /* incomplete, and invalid already */
 	return request->head_len - had;
 }
 

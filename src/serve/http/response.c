@@ -1,8 +1,10 @@
-/* Answers: header fields and a body, written to the stream at once or piece by piece. */
+/* Responses: header fields and a body, written to the stream at once or in parts. Called by the
+ * handlers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "serve/http/server.h"
 #include "serve/service.h"
 
@@ -16,15 +18,15 @@ struct wr_http_response {
 	size_t fields_len, fields_cap;
 	const char *body;
 	size_t body_len;
-	char *owned; /* the body, to be freed; NULL: it is not */
+	char *owned; /* the body, if the response has to free it */
 	char few[FIELDS_INLINE];
 	char copy[]; /* a body that was copied */
 };
 
 /* ---- making ---- */
 
-static struct wr_http_response *make(struct weir_str body, size_t copied, char *owned,
-				     const char *content_type)
+static struct wr_http_response *make_response(struct weir_str body, size_t copied, char *owned,
+					      const char *content_type)
 {
 	struct wr_http_response *response = malloc(sizeof *response + copied);
 
@@ -47,17 +49,17 @@ static struct wr_http_response *make(struct weir_str body, size_t copied, char *
 
 struct wr_http_response *wr_http_response(struct weir_str body, const char *content_type)
 {
-	return make(body, body.len, NULL, content_type);
+	return make_response(body, body.len, NULL, content_type);
 }
 
 struct wr_http_response *wr_http_response_of(char *body, size_t len, const char *content_type)
 {
-	return make((struct weir_str){body, len}, 0, body, content_type);
+	return make_response((struct weir_str){body, len}, 0, body, content_type);
 }
 
 struct wr_http_response *wr_http_response_static(struct weir_str body, const char *content_type)
 {
-	return make(body, 0, NULL, content_type);
+	return make_response(body, 0, NULL, content_type);
 }
 
 void wr_http_response_free(struct wr_http_response *response)
@@ -92,7 +94,7 @@ static bool make_room(struct wr_http_response *response, size_t need)
 	return true;
 }
 
-/* A value with a line end in it would be two fields. */
+/* A line end in a value would begin another field. */
 static bool is_one_line(struct weir_str text)
 {
 	return !memchr(text.ptr, '\r', text.len) && !memchr(text.ptr, '\n', text.len) &&
@@ -122,7 +124,7 @@ void wr_http_header(struct wr_http_response *response, struct weir_str name, str
 
 /* ---- writing ---- */
 
-/* The Date field's text, made anew once a second. */
+/* The value of Date, formatted once a second. */
 static const char *date_of(struct wr_http_server *server)
 {
 	uint64_t now_s = wr_loop_now_ns(server->loop) / 1000000000;
@@ -143,7 +145,7 @@ static const char *connection_text(const struct wr_http_request *request)
 	return request->head.minor == 0 ? "Connection: keep-alive\r\n" : "";
 }
 
-/* Whether an answer of this status has neither a body nor a length of one. */
+/* Whether a response with this status has neither a body nor Content-Length. */
 static bool is_bare(unsigned status)
 {
 	return status < 200 || status == 204 || status == 304;
@@ -220,6 +222,7 @@ static void send_response(struct wr_http_request *request, unsigned status,
 void wr_http_reply(struct wr_http_request *request, unsigned status,
 		   struct wr_http_response *response)
 {
+	wr_assert(!request->answered);
 	request->answered = true;
 	request->close |= !request->head.keep_alive || request->too_large ||
 			  request->client->draining || request->server->loop->draining ||
@@ -249,7 +252,17 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
 			   "application/problem+json");
 }
 
-struct wr_text wr_http_answer(struct wr_http_server *server)
+struct wr_buf *wr_http_buffer(struct wr_http_server *server)
 {
-	return (struct wr_text){server->answer, WR_HTTP_ANSWER_BYTES, 0};
+	if (server->buf.cap > 2 * WR_HTTP_TEXT_BYTES)
+		wr_buf_free(&server->buf);
+	wr_buf_clear(&server->buf);
+	return &server->buf;
+}
+
+struct wr_text wr_http_text(struct wr_http_server *server)
+{
+	char *at = wr_buf_reserve(wr_http_buffer(server), WR_HTTP_TEXT_BYTES);
+
+	return (struct wr_text){at, at ? WR_HTTP_TEXT_BYTES : 0, 0};
 }

@@ -1,14 +1,16 @@
-/* Connections: which input belongs to which request, and when a request has ended. */
+/* Connections: splits the input into requests, and ends requests. Called by serve/net through
+ * struct wr_protocol. */
 #include "serve/http/server.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
-#define LAST_REQUEST_MS 1000 /* while draining: for a client that was active to bring one more */
-#define REST_MAX (64u << 10) /* input that may come while a request waits for its answer */
+#define LAST_REQUEST_MS                                                                            \
+	1000 /* while draining: how long an active client may send one more request */
+#define REST_MAX (64u << 10) /* input that is kept while a request waits for its response */
 
 /* ---- requests that end ---- */
 
@@ -16,7 +18,7 @@ static void end_request(struct wr_http_connection *client)
 {
 	struct wr_http_request *request = client->request;
 
-	assert(request);
+	wr_assert(request);
 	if (request->queued) {
 		*request->back = request->next;
 		if (request->next)
@@ -30,15 +32,15 @@ static void end_request(struct wr_http_connection *client)
 	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
 }
 
-/* Whether the next request may begin: the one before is answered, and its answer is on its way. */
+/* Whether the next request may begin: the response of the one before has been written. */
 static bool is_free(const struct wr_http_connection *client)
 {
 	return !client->sending && wr_stream_pending(client->stream) <= WR_HIGH_BYTES &&
 	       (!client->request || client->request->stage != WR_HTTP_HANDLED);
 }
 
-/* After the handler has had the request. */
-static void settle(struct wr_http_connection *client)
+/* Called after the handler has returned. */
+static void after_handler(struct wr_http_connection *client)
 {
 	const struct wr_http_request *request = client->request;
 
@@ -50,9 +52,9 @@ static void settle(struct wr_http_connection *client)
 
 /* ---- input ---- */
 
-/* Keeps input for later. False: there is more of it than may be, of this client or of all, or no
+/* Copies input for later. Returns false if it is too much, of this client or of all, or there is no
  * memory. */
-static bool keep(struct wr_http_connection *client, const char *data, size_t len)
+static bool keep_input(struct wr_http_connection *client, const char *data, size_t len)
 {
 	struct wr_http_server *server = client->server;
 	char *rest;
@@ -69,7 +71,7 @@ static bool keep(struct wr_http_connection *client, const char *data, size_t len
 	return true;
 }
 
-/* Takes the bytes that belong to one request, or to the blank lines before it. */
+/* Consumes the bytes of one request, or the blank lines before it. */
 static size_t take_some(struct wr_http_connection *client, const char *data, size_t len)
 {
 	size_t used;
@@ -87,12 +89,12 @@ static size_t take_some(struct wr_http_connection *client, const char *data, siz
 	used = wr_http_request_take(client->request, data, len);
 	if (client->request->stage == WR_HTTP_HANDLED) {
 		wr_stream_midway(client->stream, false);
-		settle(client);
+		after_handler(client);
 	}
 	return used;
 }
 
-/* 0, or below 0: the stream is to close. */
+/* Returns 0, or a negative number: close the stream. */
 static int take_input(struct wr_http_connection *client, const char *data, size_t len)
 {
 	while (len) {
@@ -101,7 +103,7 @@ static int take_input(struct wr_http_connection *client, const char *data, size_
 		if (wr_stream_ending(client->stream))
 			return 0;
 		if (!is_free(client))
-			return keep(client, data, len) ? 0 : -1;
+			return keep_input(client, data, len) ? 0 : -1;
 		used = take_some(client, data, len);
 		data += used;
 		len -= used;
@@ -109,8 +111,8 @@ static int take_input(struct wr_http_connection *client, const char *data, size_
 	return 0;
 }
 
-/* Goes on with input that had to wait. */
-static void go_on(struct wr_http_connection *client)
+/* Reads input that had to wait. */
+static void read_rest(struct wr_http_connection *client)
 {
 	char *rest = client->rest;
 	size_t len = client->rest_len;
@@ -133,10 +135,10 @@ int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_http_connection *client = wr_stream_state(stream);
 
-	if (client->rest && !keep(client, (const char *)data, len))
+	if (client->rest && !keep_input(client, (const char *)data, len))
 		return -1;
 	if (client->rest) {
-		go_on(client);
+		read_rest(client);
 		return 0;
 	}
 	return take_input(client, (const char *)data, len);
@@ -151,7 +153,7 @@ static void on_timer(uv_timer_t *timer)
 	while (server->ends) {
 		struct wr_http_connection *client = server->ends->client;
 
-		if (client->sending) { /* wr_http_writable ends it */
+		if (client->sending) { /* wr_http_writable ends the request */
 			struct wr_http_request *request = server->ends;
 
 			server->ends = request->next;
@@ -162,7 +164,7 @@ static void on_timer(uv_timer_t *timer)
 			continue;
 		}
 		end_request(client);
-		go_on(client);
+		read_rest(client);
 	}
 }
 
@@ -170,7 +172,7 @@ void wr_http_end_later(struct wr_http_request *request)
 {
 	struct wr_http_server *server = request->server;
 
-	assert(!request->queued);
+	wr_assert(!request->queued);
 	request->queued = true;
 	request->next = server->ends;
 	request->back = &server->ends;
@@ -195,9 +197,9 @@ void wr_http_writable(struct wr_stream *stream)
 		if (client->sending)
 			return;
 		if (client->request && !client->request->queued)
-			settle(client);
+			after_handler(client);
 	}
-	go_on(client);
+	read_rest(client);
 }
 
 /* ---- beginning and end of a connection ---- */
@@ -212,8 +214,8 @@ int wr_http_open(struct wr_stream *stream)
 	return 0;
 }
 
-/* A client that came or asked a moment ago may be sending its next request just now: it is
- * answered, and told that it was the last. */
+/* A client that connected or asked a moment ago may be sending a request just now. It gets a
+ * response, with Connection: close. */
 void wr_http_drain(struct wr_stream *stream)
 {
 	struct wr_http_connection *client = wr_stream_state(stream);
@@ -229,10 +231,10 @@ void wr_http_drain(struct wr_stream *stream)
 		wr_stream_close(stream);
 }
 
-/* The client has sent its last byte. It may wait for answers (`nc -N`), or it may have gone; TCP
- * tells these apart only when something is sent. An interim answer is sent, which every client of
- * HTTP/1.1 has to expect (RFC 9110, 15.2). The kernel of a client that has gone refuses it, and the
- * stream ends. HTTP/1.0 has no interim answers: its client counts as gone. */
+/* The client has closed its side. It may still read (`nc -N`) or have disconnected; TCP shows which
+ * only when the server sends. So the server sends an interim response, which every client of
+ * HTTP/1.1 has to expect (RFC 9110, 15.2). The kernel of a disconnected client refuses it, and the
+ * stream ends. HTTP/1.0 has no interim responses: its client counts as disconnected. */
 bool wr_http_outlives_input(struct wr_stream *stream)
 {
 	const struct wr_http_connection *client = wr_stream_state(stream);
@@ -278,7 +280,7 @@ static void free_server(uv_handle_t *handle)
 	struct wr_http_server *server = handle->data;
 
 	wr_http_requests_free(server);
-	free(server->answer);
+	wr_buf_free(&server->buf);
 	free(server);
 }
 
@@ -288,18 +290,15 @@ int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
 	struct wr_http_server *server = calloc(1, sizeof *server);
 	int rc;
 
-	if (server)
-		server->answer = malloc(WR_HTTP_ANSWER_BYTES);
-	if (!server || !server->answer) {
-		free(server);
+	wr_assert(api && loop && listener);
+	if (!server)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	}
+	wr_buf_init(&server->buf, WR_HTTP_BUFFER_MAX);
 	server->api = api;
 	server->loop = loop;
 	server->listener = listener;
 	rc = api->open(server, error);
 	if (rc < 0) {
-		free(server->answer);
 		free(server);
 		return rc;
 	}

@@ -1,3 +1,4 @@
+/* Responses without an end. Called by the admin API for live updates. */
 #include "serve/http/stream.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request 
 	request->over = on_over;
 	request->streaming = true;
 	request->answered = true;
-	request->close = true; /* nothing comes behind it: when it ends, so does the connection */
+	request->close = true; /* the end of the response is the end of the connection */
 	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
 	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
 	wr_http_write_head(request, 200, response, SIZE_MAX);

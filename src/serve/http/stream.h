@@ -1,25 +1,26 @@
-/* An answer that has no end: text goes out when there is some. One text is kept at a time. */
+/* A response without an end: the handler sends text when it has some, one text at a time. */
 #ifndef WR_SERVE_HTTP_STREAM_H
 #define WR_SERVE_HTTP_STREAM_H
 
 #include "serve/http/server.h"
 
 struct wr_http_stream {
-	struct wr_http_request *request; /* NULL: it is over */
+	struct wr_http_request *request; /* NULL: closed */
 	bool ended;
-	/* The client has left, or the stream has ended and all of it was sent. Called once; the
-	 * memory is the caller's again. */
+	/* The client has disconnected, or the stream has ended and all text was sent. Called once;
+	 * afterwards the caller may free the memory. */
 	void (*closed)(struct wr_http_stream *stream);
 };
 
-/* Answers 200. The memory stays until `closed`. False: no memory, nothing was begun. */
+/* Responds 200. The struct must stay until `closed`. Returns false without memory; then nothing was
+ * sent. */
 bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request *request,
 			  const char *content_type);
 
-/* Whether all that was put has gone out. */
+/* Whether all text was sent. */
 bool wr_http_stream_idle(const struct wr_http_stream *stream);
 
-/* Takes the text, which malloc gave. Only when idle. */
+/* Sends text from malloc and frees it. Only when idle. */
 void wr_http_stream_put(struct wr_http_stream *stream, char *text, size_t len);
 
 /* No more text. */

@@ -1,3 +1,5 @@
+/* The RESP listener: streams, sessions and files of passwords. Called by serve/net through
+ * wr_resp_protocol, and by the service. */
 #include "serve/resp/resp.h"
 
 #include <arpa/inet.h>
@@ -11,19 +13,18 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "serve/decide/log.h"
 #include "serve/loop.h"
-#include "serve/resp/store.h"
+#include "serve/resp/waits.h"
 #include "serve/service.h"
 
-#define REPLY_ROOM 4096u /* asked of a stream at once */
+#define REPLY_ROOM 4096u /* reserved in a stream at a time */
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 
-/* One per loop, made by its first connection. Others read its host's tally. */
+/* The first connection of a loop makes the loop's entry. Other threads read its counters. */
 static struct {
 	struct wr_resp_users users;
-	bool asked; /* for a password */
+	bool passwords; /* of --resp-password-file are needed */
 	struct wr_secret link_key;
 	uint64_t started_ns;
 	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
@@ -43,48 +44,29 @@ static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum
 	}
 }
 
-static void note_decision(struct wr_resp_host *host, const struct weir_ask *ask)
-{
-	const struct wr_resp_loop *own = (const struct wr_resp_loop *)host;
-
-	wr_decision_note(own->loop->decisions,
-			 &(struct wr_decision_view){.ask = ask,
-						    .now_ns = wr_loop_now_ns(own->loop),
-						    .via = "resp",
-						    .enforced = !host->shadow});
-}
-
-static uint64_t clock_ns(const struct wr_resp_host *host)
-{
-	return wr_loop_now_ns(((const struct wr_resp_loop *)host)->loop);
-}
-
 static struct wr_resp_loop *own_of(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
 
 	if (own)
 		return own;
-	own = aligned_alloc(_Alignof(struct wr_resp_loop), sizeof *own);
+	own = calloc(1, sizeof *own);
 	if (!own)
 		return NULL;
-	memset(own, 0, sizeof *own);
 	own->loop = loop;
-	own->host.users = shared.asked ? &shared.users : NULL;
+	own->host.users = shared.passwords ? &shared.users : NULL;
 	own->host.link_key = shared.link_key.len ? &shared.link_key : NULL;
 	own->host.shadow = wr_loop_settings(loop)->shadow;
-	own->host.decided = loop->decisions ? note_decision : NULL;
-	own->host.clock_ns = clock_ns;
 	own->host.started_ns = shared.started_ns;
 	own->host.sum = sum_hosts;
-	wr_resp_store_begin(own);
+	wr_resp_loop_init(own);
 	shared.loops[loop->number] = own;
 	return own;
 }
 
 /* ---- a connection ---- */
 
-/* Of a TCP connection; one whose peer has gone already has no address and no rights. */
+/* The address of a TCP client. A client that has disconnected already has none. */
 static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
 {
 	const struct sockaddr_in6 *six = (const void *)peer;
@@ -146,52 +128,45 @@ static bool more_room(struct wr_resp_out *out, size_t need)
 	return out->begin != NULL;
 }
 
-/* What a stream may have waiting before commands have to: it stops reading by itself there. */
-static size_t budget_of(const struct wr_stream *stream)
-{
-	size_t pending = wr_stream_pending(stream);
-
-	return pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
-}
-
-/* Commands that have to wait, for room or for the store, keep the stream from reading more. */
-static void tell_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
+/* While commands wait, the stream does not read further input. */
+static void update_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
 {
 	const struct wr_resp_session *session = &talk->session;
 
 	wr_stream_busy(stream, session->stopped || session->waits);
 	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
-	if (session->host->store || session->host->queue)
+	if (session->host->central || session->host->queue)
 		wr_stream_pause(stream, session->stopped || session->ended);
 }
 
-static int feed(struct wr_stream *stream, const uint8_t *data, size_t len)
+static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
 	struct wr_resp_session *session = &talk->session;
 	struct wr_loop *loop = wr_stream_loop(stream);
 	struct wr_resp_out out = {.more = more_room, .context = stream};
+	size_t pending = wr_stream_pending(stream);
+	size_t budget = pending < WR_HIGH_BYTES ? WR_HIGH_BYTES - pending : 0;
 
 	session->host->engine = wr_loop_engine(loop);
 	session->host->table = wr_loop_table(loop);
 	session->gone = session->gone || (session->linked && wr_stream_hung(stream));
-	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget_of(stream), &out);
+	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget, &out);
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
 	wr_resp_note_stalled(talk);
-	tell_stream(stream, talk);
+	update_stream(stream, talk);
 	return wr_resp_session_over(session) ? -1 : 0;
 }
 
 void wr_resp_feed(struct wr_resp_talk *talk)
 {
-	if (feed(talk->stream, NULL, 0) < 0)
+	if (feed_session(talk->stream, NULL, 0) < 0)
 		wr_stream_close(talk->stream);
 }
 
-/* A client that does not read its replies: reading stops, and so do the commands that have been
- * read, until the replies have gone out. */
-static void go_on(struct wr_stream *stream)
+/* The client has read replies: runs commands that waited for room. */
+static void on_writable(struct wr_stream *stream)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
 
@@ -205,26 +180,26 @@ static void end_session(struct wr_stream *stream)
 
 	if (!talk->session.host)
 		return;
-	wr_resp_session_end(&talk->session, wr_loop_now_ns(wr_stream_loop(stream)));
+	wr_resp_session_end(&talk->session);
 	wr_resp_forget_talk(talk);
 }
 
-/* What was asked is answered, though nothing more will come. A worker of nginx that ends its
- * connection reads no answers: what the store grants it is given back. */
+/* After the client has closed its side: commands that wait still get their replies. An nginx worker
+ * that closes its connection reads no replies, so units granted to it are given back. */
 static bool is_busy(struct wr_stream *stream)
 {
 	const struct wr_resp_talk *talk = wr_stream_state(stream);
 	const struct wr_resp_wait *first = talk->session.waits;
 
-	return first && (!talk->session.linked || first->queued);
+	return first && (!talk->session.linked || first->source == WR_RESP_QUEUE);
 }
 
 const struct wr_protocol wr_resp_protocol = {
 	.name = "resp",
 	.state_bytes = sizeof(struct wr_resp_talk),
 	.open = open_session,
-	.input = feed,
-	.writable = go_on,
+	.input = feed_session,
+	.writable = on_writable,
 	.outlives_input = is_busy,
 	.closed = end_session,
 };
@@ -233,8 +208,8 @@ void wr_resp_go_on(struct wr_loop *loop)
 {
 	struct wr_resp_loop *own = shared.loops[loop->number];
 
-	if (own && (own->host.store || own->host.queue))
-		wr_resp_store_go_on(own);
+	if (own && (own->host.central || own->host.queue))
+		wr_resp_loop_go_on(own);
 }
 
 /* ---- start and end ---- */
@@ -265,7 +240,7 @@ static int read_users(const char *path, struct weir_error *error)
 	return rc;
 }
 
-/* A file that is not there is made, so that the first start needs no preparation. */
+/* Makes the file if it is missing, so that the first start needs no preparation. */
 static int read_link_key(const struct wr_settings *settings, struct weir_error *error)
 {
 	const char *path = settings->link_key_file;
@@ -292,8 +267,8 @@ int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	shared.started_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-	shared.asked = settings->resp_password_file != NULL;
-	return shared.asked ? read_users(settings->resp_password_file, error) : 0;
+	shared.passwords = settings->resp_password_file != NULL;
+	return shared.passwords ? read_users(settings->resp_password_file, error) : 0;
 }
 
 void wr_resp_release(void)
@@ -303,7 +278,7 @@ void wr_resp_release(void)
 
 		shared.loops[i] = NULL;
 		if (own)
-			wr_resp_store_end(own);
+			wr_resp_loop_free(own);
 		free(own);
 	}
 }

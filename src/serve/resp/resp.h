@@ -9,15 +9,15 @@
 
 extern const struct wr_protocol wr_resp_protocol;
 
-/* Reads the password file, if there is one. Before the loops start, and before rights are given up
- * that may be needed for it. WEIR_EINVAL, WEIR_ESYS */
+/* Reads the password file and the link key, if the settings name them. Called before the loops
+ * start and before the process drops its rights. Returns 0, WEIR_EINVAL or WEIR_ESYS. */
 int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error);
 
-/* Before the loop sleeps: what the central store has answered is said, and commands that had to
- * wait for that are run. */
+/* Writes replies whose answers have come, and runs commands that waited for them. Called before the
+ * loop sleeps. */
 void wr_resp_go_on(struct wr_loop *loop);
 
-/* Frees what loops shared. After they have ended. */
+/* Frees the state of all loops. Called after they have ended. */
 void wr_resp_release(void);
 
 #endif

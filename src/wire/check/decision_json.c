@@ -1,13 +1,14 @@
+/* The lines of the decision log. Called by serve/decide/log.c. */
 #include "wire/check/decision_json.h"
 
 #include <stdio.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "limiter/log_text.h"
 #include "limiter/status.h"
 #include "wire/json.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
 #define MILLION 1000000u
 #define NAME_MAX_BYTES 512u
 
@@ -49,11 +50,6 @@ static const struct wr_ask_need *subject(const struct weir_ask *ask)
 
 /* ---- writing ---- */
 
-static void put_name(struct wr_text *out, struct weir_str name)
-{
-	wr_json_put_bytes(out, wr_str_first(name, NAME_MAX_BYTES));
-}
-
 static struct weir_str verdict_name(const struct weir_ask *ask)
 {
 	switch (ask->verdict) {
@@ -68,109 +64,108 @@ static struct weir_str verdict_name(const struct weir_ask *ask)
 	}
 }
 
-static void put_key(struct wr_text *out, const struct wr_decision_view *view,
-		    const struct wr_ask_need *need)
+static void write_key(struct wr_json_out *json, const struct wr_decision_view *view,
+		      const struct wr_ask_need *need)
 {
 	struct weir_str text = wr_ask_log_text(view->ask, need->descriptor);
 	char hash[24];
 
 	if (view->keys == WEIR_KEYS_HIDDEN)
 		return;
-	PUT(out, ",\"key\":");
+	wr_json_key(json, "key");
 	if (view->keys == WEIR_KEYS_TEXT && text.len) {
-		wr_json_put_bytes(out, text);
+		wr_json_bytes(json, text);
 		return;
 	}
-	snprintf(hash, sizeof hash, "\"#%016llx\"", (unsigned long long)need->need.key.tag);
-	wr_text_put(out, wr_str(hash));
+	snprintf(hash, sizeof hash, "#%016llx", (unsigned long long)need->need.key.tag);
+	wr_json_string(json, wr_str(hash));
 }
 
-static void put_limit(struct wr_text *out, const struct wr_decision_view *view,
-		      const struct wr_ask_need *need)
+static void write_limit(struct wr_json_out *json, const struct wr_decision_view *view,
+			const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(view->ask, need);
 	const char *algorithm = weir_algorithm_name((int)need->need.limit->algorithm);
 
-	PUT(out, ",\"rule\":");
+	wr_json_key(json, "rule");
 	if (need->rule)
-		put_name(out, need->rule->stat);
+		wr_json_bytes(json, wr_str_first(need->rule->stat, NAME_MAX_BYTES));
 	else
-		PUT(out, "null"); /* the limit came with the request */
-	put_key(out, view, need);
-	PUT(out, ",\"algorithm\":");
-	wr_json_put_text_or_null(out, wr_str(algorithm ? algorithm : ""));
-	PUT(out, ",\"limit\":");
-	wr_text_number(out, decision->limit);
-	PUT(out, ",\"remaining\":");
-	wr_text_number(out, decision->remaining);
+		wr_json_null(json); /* the limit came with the request */
+	write_key(json, view, need);
+	wr_json_key(json, "algorithm");
+	wr_json_string_or_null(json, wr_str(algorithm ? algorithm : ""));
+	wr_json_key(json, "limit");
+	wr_json_uint(json, decision->limit);
+	wr_json_key(json, "remaining");
+	wr_json_uint(json, decision->remaining);
 	if (!decision->admitted) {
-		PUT(out, ",\"retry_after\":");
-		wr_json_put_seconds(out, decision->retry_after_ns);
+		wr_json_key(json, "retry_after");
+		wr_json_seconds(json, decision->retry_after_ns);
 	}
 	if (decision->banned)
-		PUT(out, ",\"banned\":true");
+		wr_json_raw(json, WR_STR("\"banned\":true"));
 	if (need->class == WR_COUNTED && !decision->admitted)
-		PUT(out, ",\"shadowed\":true");
+		wr_json_raw(json, WR_STR("\"shadowed\":true"));
 }
 
-/* Why no limit had a say. */
-static void put_reason(struct wr_text *out, const struct weir_ask *ask)
+/* Why no limit was applied. */
+static struct weir_str reason_of(const struct weir_ask *ask)
 {
-	PUT(out, ",\"rule\":null,\"reason\":");
-	wr_json_put_text(out, !ask->domain      ? WR_STR("domain_not_found")
-			      : ask->allowed    ? WR_STR("allowed")
-			      : ask->denied     ? WR_STR("missing")
-			      : ask->unreadable ? WR_STR("unreadable")
-			      : ask->crowded    ? WR_STR("too_many_limits")
-						: WR_STR("no_limit"));
+	return !ask->domain      ? WR_STR("domain_not_found")
+	       : ask->allowed    ? WR_STR("allowed")
+	       : ask->denied     ? WR_STR("missing")
+	       : ask->unreadable ? WR_STR("unreadable")
+	       : ask->crowded    ? WR_STR("too_many_limits")
+				 : WR_STR("no_limit");
 }
 
-static void put_trace(struct wr_text *out, const struct wr_trace *trace)
-{
-	if (!trace || !trace->known)
-		return;
-	PUT(out, ",\"trace_id\":\"");
-	wr_text_put(out, (struct weir_str){trace->trace_id, WR_TRACE_ID});
-	PUT(out, "\",\"span_id\":\"");
-	wr_text_put(out, (struct weir_str){trace->span_id, WR_SPAN_ID});
-	PUT(out, "\"");
-}
-
-static void put_share(struct wr_text *out, unsigned ppm)
-{
-	char text[32];
-
-	snprintf(text, sizeof text, ",\"sampled\":0.%06u", ppm);
-	wr_text_put(out, wr_str(text));
-}
-
-void wr_decision_json(const struct wr_decision_view *view, struct wr_text *out)
+void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 {
 	const struct weir_ask *ask = view->ask;
 	const struct wr_ask_need *need = subject(ask);
+	const struct wr_trace *trace = view->trace;
+	struct wr_json_out json;
 
-	PUT(out, "{\"time\":");
-	wr_json_put_time(out, view->now_ns);
-	PUT(out, ",\"verdict\":");
-	wr_json_put_text(out, verdict_name(ask));
+	wr_assert(ask && view->via);
+	wr_json_begin(&json, line);
+	wr_json_object(&json);
+	wr_json_key(&json, "time");
+	wr_json_time(&json, view->now_ns);
+	wr_json_key(&json, "verdict");
+	wr_json_string(&json, verdict_name(ask));
 	if (ask->domain) {
-		PUT(out, ",\"domain\":");
-		put_name(out, ask->domain->key);
+		wr_json_key(&json, "domain");
+		wr_json_bytes(&json, wr_str_first(ask->domain->key, NAME_MAX_BYTES));
 	}
-	if (need)
-		put_limit(out, view, need);
-	else
-		put_reason(out, ask);
+	if (need) {
+		write_limit(&json, view, need);
+	} else {
+		wr_json_raw(&json, WR_STR("\"rule\":null"));
+		wr_json_key(&json, "reason");
+		wr_json_string(&json, reason_of(ask));
+	}
 	if (ask->delay_ns) {
-		PUT(out, ",\"delay\":");
-		wr_json_put_seconds(out, ask->delay_ns);
+		wr_json_key(&json, "delay");
+		wr_json_seconds(&json, ask->delay_ns);
 	}
 	if (!view->enforced && wr_ask_refused(ask))
-		PUT(out, ",\"enforced\":false");
-	PUT(out, ",\"via\":");
-	wr_json_put_text(out, wr_str(view->via));
-	put_trace(out, view->trace);
-	if (view->sampled_ppm < MILLION)
-		put_share(out, view->sampled_ppm);
-	PUT(out, "}\n");
+		wr_json_raw(&json, WR_STR("\"enforced\":false"));
+	wr_json_key(&json, "via");
+	wr_json_string(&json, wr_str(view->via));
+	if (trace && trace->known) {
+		wr_json_key(&json, "trace_id");
+		wr_json_string(&json, (struct weir_str){trace->trace_id, WR_TRACE_ID});
+		wr_json_key(&json, "span_id");
+		wr_json_string(&json, (struct weir_str){trace->span_id, WR_SPAN_ID});
+	}
+	if (view->sampled_ppm < MILLION) {
+		char share[16];
+
+		snprintf(share, sizeof share, "0.%06u", view->sampled_ppm);
+		wr_json_key(&json, "sampled");
+		wr_json_raw(&json, wr_str(share));
+	}
+	wr_json_end_object(&json);
+	wr_buf_add_char(line, '\n');
 }

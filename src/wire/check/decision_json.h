@@ -4,14 +4,14 @@
  *    "key":"user=7","algorithm":"fixed_window","limit":3,"remaining":0,"retry_after":1607.896,
  *    "via":"grpc","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7"}
  *
- * It is about the tightest limit, which refused if the request was refused; or, where one in shadow
- * mode would have refused, about that one. */
+ * The line shows the tightest limit, which refused if the request was refused. If a limit in shadow
+ * mode would have refused, the line shows that limit. */
 #ifndef WR_WIRE_CHECK_DECISION_JSON_H
 #define WR_WIRE_CHECK_DECISION_JSON_H
 
 #include <weir/engine.h>
 
-#include "limiter/text.h"
+#include "base/buffer.h"
 #include "wire/trace.h"
 
 #define WR_DECISION_LINE 8192u /* no line is longer: names are cut at 512 bytes */
@@ -23,18 +23,18 @@ struct wr_decision_view {
 	uint64_t now_ns;
 	const char *via;      /* grpc, http, forward_auth, resp */
 	unsigned keys;        /* enum weir_engine_keys */
-	unsigned sampled_ppm; /* of decisions like this one, so many in a million are told */
+	unsigned sampled_ppm; /* how many decisions of this kind, in a million, are logged */
 	bool enforced;        /* false: the service is in shadow mode, and lets everything pass */
 	const struct wr_trace *trace;
 };
 
-/* Whether it is counted: what only looks or gives back is not. */
+/* Whether the decision is counted: one that only looks or gives back is not. */
 bool wr_decision_counts(const struct weir_ask *ask);
 
-/* Whether it was refused or put off, or would have been, were the rule enforced. */
+/* Whether the request was refused or deferred, or would have been if the rule were enforced. */
 bool wr_decision_refused(const struct weir_ask *ask);
 
-/* The line with its line feed. */
-void wr_decision_json(const struct wr_decision_view *view, struct wr_text *out);
+/* Appends the line with its line feed. */
+void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line);
 
 #endif

@@ -1,21 +1,24 @@
+/* Reads the request that a proxy describes in header fields. Called by serve/http/forward.c. */
 #include "wire/check/forward_auth.h"
 
 #include <pthread.h>
 
-#define VALUES_MAX 16 /* X-Forwarded-For fields that are looked at, the last ones */
+#include "base/assert.h"
 
-static size_t find(const struct wr_forward *forward, struct weir_str name, struct weir_str *values,
-		   size_t max)
+#define VALUES_MAX 16 /* X-Forwarded-For fields that are read, the last ones */
+
+static size_t find_field(const struct wr_forward *forward, struct weir_str name,
+			 struct weir_str *values, size_t max)
 {
 	return forward->header(forward->context, name, values, max);
 }
 
-/* A field that describes the request comes once, or somebody else wrote one too. */
+/* Finds a field that describes the request. It must come once: the client may have sent another. */
 static int find_one(const struct wr_forward *forward, struct weir_str name, struct weir_str *value,
 		    struct wr_problem *problem)
 {
 	struct weir_str values[2] = {{"", 0}, {"", 0}};
-	size_t count = find(forward, name, values, 2);
+	size_t count = find_field(forward, name, values, 2);
 
 	*value = values[0];
 	if (count > 1)
@@ -28,7 +31,7 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 struct family {
 	struct weir_str method;
 	struct weir_str target;
-	int found; /* how many of its fields are there */
+	int found; /* how many of its fields the question has */
 };
 
 static int read_family(const struct wr_forward *forward, struct weir_str method,
@@ -83,7 +86,7 @@ static int choose(const struct wr_forward *forward, struct family *chosen,
 	return 0;
 }
 
-/* The last item of a comma-separated list, which gets shorter by it. */
+/* Removes the last item of a comma-separated list and returns it. */
 static struct weir_str cut_last(struct weir_str *list)
 {
 	size_t comma = list->len;
@@ -110,8 +113,8 @@ static int read_address(struct weir_str text, struct wr_address *address)
 	return end < text.len ? wr_address_parse(wr_str_first(text, end), address) : -1;
 }
 
-/* From the right: what each proxy saw, the one that asks last. Whoever is none of ours is the
- * client; what stands left of it is hearsay. */
+/* Reads X-Forwarded-For from the right: each proxy appended the address of its peer. The first
+ * address that is not a trusted proxy is the client. Addresses left of it are not trusted. */
 static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
 		       struct wr_address *client, struct wr_problem *problem)
 {
@@ -140,7 +143,7 @@ static int read_peer(const struct wr_forward *forward, struct weir_http_view *vi
 	struct weir_str fields[VALUES_MAX];
 	struct wr_address client;
 	struct weir_str real;
-	size_t count = find(forward, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
+	size_t count = find_field(forward, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
 	int found;
 
 	if (count > VALUES_MAX)
@@ -175,6 +178,7 @@ int wr_forward_view(const struct wr_forward *forward, struct weir_http_view *vie
 {
 	struct family family;
 
+	wr_assert(forward->header && view && problem);
 	*view = (struct weir_http_view){
 		.size = sizeof *view, .header = forward->header, .context = forward->context};
 	if (choose(forward, &family, problem) != 0 || read_host(forward, view, problem) != 0 ||

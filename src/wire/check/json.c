@@ -1,5 +1,7 @@
+/* Reads the questions of /v1/check. Called by serve/http/check.c and the admin API. */
 #include "wire/check/json.h"
 
+#include "base/assert.h"
 #include "rules/address.h"
 #include "rules/rules.h"
 
@@ -297,7 +299,7 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 	return refused_by_ask(weir_ask_http(ask, &view), at, problem);
 }
 
-/* `hits` is for all descriptors of the question, wherever it stands. */
+/* `hits` counts for all descriptors of the question, at any position in the object. */
 static int read_hits(const json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
 		     struct wr_problem *problem)
 {
@@ -381,6 +383,7 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem)
 {
+	wr_assert(check && problem);
 	check->document = wr_json_read(body, problem);
 	if (!check->document)
 		return -1;
@@ -415,5 +418,6 @@ int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 {
 	struct wr_json_at at = {NULL, NULL, i};
 
+	wr_assert(i < check->count);
 	return add_question(question_at(check, i), check->many ? &at : NULL, ask, problem);
 }

@@ -3,7 +3,8 @@
  *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
  *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}
  *
- * A list of questions gets a list of answers. All of it is checked before the first is decided. */
+ * A list of questions gets a list of answers. The whole list is checked before the first question
+ * is decided. */
 #ifndef WR_WIRE_CHECK_JSON_H
 #define WR_WIRE_CHECK_JSON_H
 
@@ -15,7 +16,7 @@
 #define WR_CHECK_ENTRIES_MAX 32
 #define WR_CHECK_HEADERS_MAX 100
 #define WR_CHECK_HITS_MAX 4294967295
-#define WR_CHECK_ANSWER_MAX 32768 /* bytes of one answer, whatever its rules are called */
+#define WR_CHECK_ANSWER_MAX 32768 /* bytes of one answer, with the longest names of rules */
 
 struct wr_check {
 	json_t *document;
@@ -23,21 +24,22 @@ struct wr_check {
 	size_t count;
 };
 
-/* Reads a body. 0, or -1 and what is wrong. Close it after 0. */
+/* Reads a body. Returns 0, or -1 and a problem. After 0 the caller calls wr_check_close. */
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem);
 void wr_check_close(struct wr_check *check);
 
 struct weir_str wr_check_domain(const struct wr_check *check, size_t i);
 
-/* Adds what question i asks for. 0, or -1 and what is wrong: then nothing may be decided. */
+/* Adds the descriptors of question i to the ask. Returns 0, or -1 and a problem: then the ask must
+ * not be decided. */
 int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 		 struct wr_problem *problem);
 
-/* Writes the answer to a decided question. `verdict` is what became of it: WEIR_ADMIT whatever the
- * ask says when the service is in shadow mode. */
-void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_text *out);
+/* Writes the answer to a decided question. `verdict` is that of wr_pending's `done`: in shadow mode
+ * WEIR_ADMIT although the ask was refused. */
+void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json);
 
-/* ---- the usual question, read in one go ---- */
+/* ---- a fast reader for the usual question ---- */
 
 #define WR_CHECK_QUICK_MAX 8 /* descriptors */
 
@@ -54,17 +56,17 @@ struct wr_check_quick {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 };
 
-/* False: it is not a usual one, or something is wrong; wr_check_open tells. Texts are the body's.
- */
+/* Returns false if the question is unusual or wrong; then call wr_check_open. Texts point into the
+ * body. */
 bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick);
 bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask);
 
-/* A list of {"key": …, "value": …} at `at`: count, or -1. */
+/* Reads a list of {"key": …, "value": …} at `at`. Returns the count, or -1 and a problem. */
 int wr_check_entries(const json_t *list, const struct wr_json_at *at,
 		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem);
 
-/* The same where an entry may say in "source" which of several places its value came from: requests
- * that bring it from there count apart. */
+/* The same with an optional "source" in each entry: where the request had the value. Sources have
+ * counters of their own. */
 int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem);
@@ -75,7 +77,7 @@ struct wr_check_fields {
 	size_t count;
 };
 
-/* A described request at `at`; texts are the document's, and `fields` is part of the view. */
+/* Reads a described request at `at`. Texts point into the document, and the view into `fields`. */
 int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,
 		     struct wr_check_fields *fields, struct wr_problem *problem);
 

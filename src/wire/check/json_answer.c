@@ -1,12 +1,11 @@
-/* The answer to a question of /v1/check, written straight into the caller's memory: this is the
- * hot path, and building a tree to print it would cost more than the decision. */
+/* The response to a question of /v1/check. It is written without a tree of values: this is the hot
+ * path, and building a tree would cost more than the decision. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
+#include "base/assert.h"
 #include "rules/rules.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
-
-/* X(flag, name in answers) */
+/* X(flag, name in the response) */
 #define FLAGS(X)                                                                                   \
 	X(WEIR_STATUS_UNLIMITED, "unlimited")                                                      \
 	X(WEIR_STATUS_WHITELISTED, "whitelisted")                                                  \
@@ -26,22 +25,6 @@ static const struct {
 #undef FLAG_ROW
 };
 
-static void put_flags(struct wr_text *out, uint32_t flags)
-{
-	bool first = true;
-
-	PUT(out, ",\"flags\":[");
-	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++) {
-		if (!(flags & flag_names[i].flag))
-			continue;
-		if (!first)
-			wr_text_char(out, ',');
-		wr_json_put_text(out, flag_names[i].name);
-		first = false;
-	}
-	wr_text_char(out, ']');
-}
-
 static struct weir_str unit_name(uint32_t unit)
 {
 	switch (unit) {
@@ -55,62 +38,52 @@ static struct weir_str unit_name(uint32_t unit)
 	}
 }
 
-/* What a limit says; the same members for a descriptor and for the question as a whole. */
-static void put_limit(struct wr_text *out, const struct weir_status *status)
+/* The same members for a descriptor and for the whole question. `status` NULL: no limit applies. */
+static void write_limit(struct wr_json_out *json, const struct weir_status *status)
 {
-	PUT(out, "\"rule\":");
-	wr_json_put_text_or_null(out, status->rule);
-	PUT(out, ",\"name\":");
-	wr_json_put_text_or_null(out, status->name);
-	PUT(out, ",\"limit\":");
-	wr_text_number(out, status->limit);
-	PUT(out, ",\"remaining\":");
-	wr_text_number(out, status->remaining);
-	PUT(out, ",\"reset_after\":");
-	wr_json_put_seconds(out, status->decision.reset_after_ns);
+	if (!status) {
+		wr_json_raw(json, WR_STR("\"rule\":null,\"name\":null,\"limit\":null,"
+					 "\"remaining\":null,\"reset_after\":null"));
+		return;
+	}
+	wr_json_key(json, "rule");
+	wr_json_string_or_null(json, status->rule);
+	wr_json_key(json, "name");
+	wr_json_string_or_null(json, status->name);
+	wr_json_key(json, "limit");
+	wr_json_uint(json, status->limit);
+	wr_json_key(json, "remaining");
+	wr_json_uint(json, status->remaining);
+	wr_json_key(json, "reset_after");
+	wr_json_seconds(json, status->decision.reset_after_ns);
 }
 
-static void put_no_limit(struct wr_text *out)
+static void write_descriptor(struct wr_json_out *json, const struct weir_status *status)
 {
-	PUT(out, "\"rule\":null,\"name\":null,\"limit\":null,\"remaining\":null,"
-		 "\"reset_after\":null");
-}
-
-static void put_descriptor(struct wr_text *out, const struct weir_status *status)
-{
-	if (status->code == WEIR_STATUS_OVER_LIMIT)
-		PUT(out, "{\"code\":\"over_limit\",");
-	else
-		PUT(out, "{\"code\":\"ok\",");
+	wr_json_object(json);
+	wr_json_key(json, "code");
+	wr_json_string(json, status->code == WEIR_STATUS_OVER_LIMIT ? WR_STR("over_limit")
+								    : WR_STR("ok"));
 	if (status->flags & WEIR_STATUS_LIMITED) {
-		put_limit(out, status);
-		PUT(out, ",\"retry_after\":");
-		wr_json_put_seconds(out, status->decision.retry_after_ns);
-		PUT(out, ",\"requests_per_unit\":");
-		wr_text_number(out, status->requests_per_unit);
-		PUT(out, ",\"unit\":");
-		wr_json_put_text_or_null(out, unit_name(status->unit));
+		write_limit(json, status);
+		wr_json_key(json, "retry_after");
+		wr_json_seconds(json, status->decision.retry_after_ns);
+		wr_json_key(json, "requests_per_unit");
+		wr_json_uint(json, status->requests_per_unit);
+		wr_json_key(json, "unit");
+		wr_json_string_or_null(json, unit_name(status->unit));
 	} else {
-		put_no_limit(out);
-		PUT(out, ",\"retry_after\":0,\"requests_per_unit\":null,\"unit\":null");
+		write_limit(json, NULL);
+		wr_json_raw(json, WR_STR("\"retry_after\":0,\"requests_per_unit\":null,"
+					 "\"unit\":null"));
 	}
-	put_flags(out, status->flags);
-	wr_text_char(out, '}');
-}
-
-static void put_descriptors(const struct weir_ask *ask, struct wr_text *out, uint32_t count)
-{
-	PUT(out, ",\"descriptors\":[");
-	for (uint32_t i = 0; i < count; i++) {
-		struct weir_status status = {.size = sizeof status};
-
-		if (weir_ask_status(ask, i, &status) != 0)
-			break;
-		if (i)
-			wr_text_char(out, ',');
-		put_descriptor(out, &status);
-	}
-	wr_text_char(out, ']');
+	wr_json_key(json, "flags");
+	wr_json_array(json);
+	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++)
+		if (status->flags & flag_names[i].flag)
+			wr_json_string(json, flag_names[i].name);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }
 
 static struct weir_str verdict_name(int verdict)
@@ -127,31 +100,37 @@ static struct weir_str verdict_name(int verdict)
 	}
 }
 
-void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_text *out)
+void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json)
 {
 	struct weir_result result = {.size = sizeof result};
 	struct weir_status tightest = {.size = sizeof tightest};
 	bool admitted = verdict == WEIR_ADMIT || verdict == WEIR_DELAY;
 
+	wr_assert(ask && verdict > 0 && verdict != WEIR_WAIT);
 	weir_ask_result(ask, &result);
-	if (admitted)
-		PUT(out, "{\"admitted\":true,\"verdict\":");
-	else
-		PUT(out, "{\"admitted\":false,\"verdict\":");
-	wr_json_put_text(out, verdict_name(verdict));
-	PUT(out, ",\"status\":");
-	wr_text_number(out, verdict == WEIR_ADMIT ? 200 : result.http_status);
-	wr_text_char(out, ',');
-	if (weir_ask_tightest(ask, &tightest) == 0)
-		put_limit(out, &tightest);
-	else
-		put_no_limit(out);
-	PUT(out, ",\"retry_after\":");
-	wr_json_put_seconds(out, admitted ? 0 : result.retry_after_ns);
-	PUT(out, ",\"delay\":");
-	wr_json_put_seconds(out, verdict == WEIR_DELAY ? result.delay_ns : 0);
-	PUT(out, ",\"generation\":");
-	wr_text_number(out, result.generation);
-	put_descriptors(ask, out, result.descriptors);
-	wr_text_char(out, '}');
+	wr_json_object(json);
+	wr_json_key(json, "admitted");
+	wr_json_bool(json, admitted);
+	wr_json_key(json, "verdict");
+	wr_json_string(json, verdict_name(verdict));
+	wr_json_key(json, "status");
+	wr_json_uint(json, verdict == WEIR_ADMIT ? 200 : result.http_status);
+	write_limit(json, weir_ask_tightest(ask, &tightest) == 0 ? &tightest : NULL);
+	wr_json_key(json, "retry_after");
+	wr_json_seconds(json, admitted ? 0 : result.retry_after_ns);
+	wr_json_key(json, "delay");
+	wr_json_seconds(json, verdict == WEIR_DELAY ? result.delay_ns : 0);
+	wr_json_key(json, "generation");
+	wr_json_uint(json, result.generation);
+	wr_json_key(json, "descriptors");
+	wr_json_array(json);
+	for (uint32_t i = 0; i < result.descriptors; i++) {
+		struct weir_status status = {.size = sizeof status};
+
+		if (weir_ask_status(ask, i, &status) != 0)
+			break;
+		write_descriptor(json, &status);
+	}
+	wr_json_end_array(json);
+	wr_json_end_object(json);
 }

@@ -1,6 +1,6 @@
-/* The usual question, read without building a tree: the same members and rules as json.c has,
- * for plain ASCII without escapes. Whatever is not that, or is wrong, is left to json.c,
- * which says what; the fuzzer sees to it that both read the same. */
+/* A fast reader of the usual question, without a tree of values: the same members and rules as in
+ * json.c, for ASCII without escapes. json.c reads all other questions and reports errors; the
+ * fuzzer compares the two. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
 struct cursor {
@@ -15,7 +15,7 @@ static void skip_blanks(struct cursor *cursor)
 		cursor->at++;
 }
 
-static bool take(struct cursor *cursor, char c)
+static bool skip_char(struct cursor *cursor, char c)
 {
 	skip_blanks(cursor);
 	if (cursor->at == cursor->end || *cursor->at != c)
@@ -28,7 +28,7 @@ static bool take_text(struct cursor *cursor, struct weir_str *text)
 {
 	const char *start;
 
-	if (!take(cursor, '"'))
+	if (!skip_char(cursor, '"'))
 		return false;
 	start = cursor->at;
 	while (cursor->at < cursor->end && *cursor->at != '"') {
@@ -39,12 +39,12 @@ static bool take_text(struct cursor *cursor, struct weir_str *text)
 		cursor->at++;
 	}
 	*text = (struct weir_str){start, (size_t)(cursor->at - start)};
-	return take(cursor, '"');
+	return skip_char(cursor, '"');
 }
 
 static bool take_hits(struct cursor *cursor, int64_t *hits)
 {
-	bool negative = take(cursor, '-');
+	bool negative = skip_char(cursor, '-');
 	const char *start = cursor->at;
 	int64_t number = 0;
 
@@ -58,14 +58,16 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
 	return *cursor->at == ',' || *cursor->at == '}' || *cursor->at <= ' ';
 }
 
-/* Goes on with the next member: `first` once for each object. False behind the last one. */
+/* Moves to the next member. *first is true before the first member of an object. Returns false
+ * behind the last. */
 static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
-	if (take(cursor, '}')) {
+	if (skip_char(cursor, '}')) {
 		*bad = false;
 		return false;
 	}
-	*bad = (!*first && !take(cursor, ',')) || !take_text(cursor, name) || !take(cursor, ':');
+	*bad = (!*first && !skip_char(cursor, ',')) || !take_text(cursor, name) ||
+	       !skip_char(cursor, ':');
 	*first = false;
 	return !*bad;
 }
@@ -81,7 +83,7 @@ static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
 	struct weir_str name;
 
 	*entry = (struct weir_entry){{"", 0}, {"", 0}, {"", 0}};
-	if (!take(cursor, '{'))
+	if (!skip_char(cursor, '{'))
 		return false;
 	while (next_member(cursor, &first, &name, &bad)) {
 		bool key = is(name, "key");
@@ -98,16 +100,16 @@ static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
 static bool take_entries(struct cursor *cursor, struct wr_check_quick *quick,
 			 struct wr_check_quick_descriptor *descriptor)
 {
-	if (descriptor->count || !take(cursor, '['))
+	if (descriptor->count || !skip_char(cursor, '['))
 		return false;
 	descriptor->first = quick->entry_count;
 	do {
 		if (quick->entry_count == WR_CHECK_ENTRIES_MAX ||
 		    !take_entry(cursor, &quick->entries[quick->entry_count++]))
 			return false;
-	} while (take(cursor, ','));
+	} while (skip_char(cursor, ','));
 	descriptor->count = quick->entry_count - descriptor->first;
-	return take(cursor, ']');
+	return skip_char(cursor, ']');
 }
 
 static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
@@ -117,7 +119,7 @@ static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
 	struct weir_str name;
 
 	*descriptor = (struct wr_check_quick_descriptor){.hits = WEIR_HITS_UNSET};
-	if (!take(cursor, '{'))
+	if (!skip_char(cursor, '{'))
 		return false;
 	while (next_member(cursor, &first, &name, &bad)) {
 		if (is(name, "entries")
@@ -131,13 +133,13 @@ static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
 
 static bool take_descriptors(struct cursor *cursor, struct wr_check_quick *quick)
 {
-	if (quick->count || !take(cursor, '['))
+	if (quick->count || !skip_char(cursor, '['))
 		return false;
 	do {
 		if (quick->count == WR_CHECK_QUICK_MAX || !take_descriptor(cursor, quick))
 			return false;
-	} while (take(cursor, ','));
-	return take(cursor, ']');
+	} while (skip_char(cursor, ','));
+	return skip_char(cursor, ']');
 }
 
 static bool take_member(struct cursor *cursor, struct weir_str name, struct wr_check_quick *quick)
@@ -159,7 +161,7 @@ bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick)
 	quick->domain = (struct weir_str){"", 0};
 	quick->hits = WEIR_HITS_UNSET;
 	quick->count = quick->entry_count = 0;
-	if (!take(&cursor, '{'))
+	if (!skip_char(&cursor, '{'))
 		return false;
 	while (next_member(&cursor, &first, &name, &bad))
 		if (!take_member(&cursor, name, quick))

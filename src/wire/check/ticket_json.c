@@ -1,55 +1,46 @@
+/* The JSON of a ticket, for WEIR.TICKET. Called by serve/deliver/from_resp.c. */
 #include "wire/check/ticket_json.h"
 
-#define PUT(out, literal) wr_text_put(out, WR_STR(literal))
+#include "base/assert.h"
 
-static void put_time(struct wr_text *out, struct weir_str name, uint64_t us)
-{
-	wr_text_put(out, name);
-	wr_json_put_time(out, us * 1000);
-}
-
-static void put_waiting(const struct wr_ticket_view *view, struct wr_text *out)
-{
-	PUT(out, ",\"position\":");
-	wr_text_number(out, view->position);
-	PUT(out, ",\"expected_delay\":");
-	wr_json_put_seconds(out, view->expected_us * 1000);
-}
-
-static void put_ended(const struct wr_ticket_view *view, struct wr_text *out)
-{
-	if (view->status != WR_TICKET_DELIVERED) {
-		PUT(out, ",\"reason\":");
-		wr_json_put_bytes(out, view->reason);
-	}
-	PUT(out, ",\"http_status\":");
-	if (view->http_status)
-		wr_text_number(out, view->http_status);
-	else
-		PUT(out, "null");
-}
-
-void wr_ticket_json(const struct wr_ticket_view *view, struct wr_text *out)
+void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out)
 {
 	static const char *const names[] = {[WR_TICKET_WAITING] = "waiting",
 					    [WR_TICKET_DELIVERED] = "delivered",
 					    [WR_TICKET_DEAD] = "dead",
 					    [WR_TICKET_DROPPED] = "dropped"};
+	bool waiting = view->status == WR_TICKET_WAITING;
+	struct wr_json_out json;
 
-	PUT(out, "{\"ticket\":");
-	wr_json_put_text(out, view->ticket);
-	PUT(out, ",\"status\":");
-	wr_json_put_text(out, wr_str(names[view->status]));
-	if (view->status == WR_TICKET_WAITING)
-		put_waiting(view, out);
-	else
-		put_ended(view, out);
-	PUT(out, ",\"tries\":");
-	wr_text_number(out, view->tries);
-	put_time(out, WR_STR(",\"accepted\":"), view->accepted_us);
-	if (view->status == WR_TICKET_WAITING)
-		put_time(out, WR_STR(",\"expires\":"), view->expires_us);
-	else
-		put_time(out, WR_STR(",\"finished\":"), view->finished_us);
-	PUT(out, "}\n");
+	wr_assert(view->status <= WR_TICKET_DROPPED);
+	wr_json_begin(&json, out);
+	wr_json_object(&json);
+	wr_json_key(&json, "ticket");
+	wr_json_string(&json, view->ticket);
+	wr_json_key(&json, "status");
+	wr_json_string(&json, wr_str(names[view->status]));
+	if (waiting) {
+		wr_json_key(&json, "position");
+		wr_json_uint(&json, view->position);
+		wr_json_key(&json, "expected_delay");
+		wr_json_seconds(&json, view->expected_us * 1000);
+	} else {
+		if (view->status != WR_TICKET_DELIVERED) {
+			wr_json_key(&json, "reason");
+			wr_json_bytes(&json, view->reason);
+		}
+		wr_json_key(&json, "http_status");
+		if (view->http_status)
+			wr_json_uint(&json, view->http_status);
+		else
+			wr_json_null(&json);
+	}
+	wr_json_key(&json, "tries");
+	wr_json_uint(&json, view->tries);
+	wr_json_key(&json, "accepted");
+	wr_json_time(&json, view->accepted_us * 1000);
+	wr_json_key(&json, waiting ? "expires" : "finished");
+	wr_json_time(&json, (waiting ? view->expires_us : view->finished_us) * 1000);
+	wr_json_end_object(&json);
+	wr_buf_add_char(out, '\n');
 }

@@ -1,4 +1,4 @@
-/* What a client is told of a request that was deferred: the body of GET on its ticket.
+/* The state of a deferred request for its client: the body of GET on its ticket.
  *
  *   {"ticket":"9f…","status":"waiting","position":3,"expected_delay":4.5,"tries":0,
  *    "accepted":"2026-11-16T12:00:00.000Z","expires":"2026-11-17T12:00:00.000Z"}
@@ -6,8 +6,8 @@
  *   {"ticket":"9f…","status":"dead","reason":"…","http_status":503,"tries":20,"accepted":…,
  *    "finished":…}
  *
- * http_status is the API server's, of the last try, and null if it never answered. A request that
- * is being delivered waits until that is settled, at position 1. */
+ * http_status is the API server's, of the last try; null: it never answered. A request that is
+ * being delivered counts as waiting, at position 1, until the delivery has ended. */
 #ifndef WR_WIRE_CHECK_TICKET_JSON_H
 #define WR_WIRE_CHECK_TICKET_JSON_H
 
@@ -30,6 +30,7 @@ struct wr_ticket_view {
 	uint64_t accepted_us, finished_us, expires_us;
 };
 
-void wr_ticket_json(const struct wr_ticket_view *view, struct wr_text *out);
+/* Appends the object and a line feed. */
+void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out);
 
 #endif

@@ -1,8 +1,10 @@
+/* The five-byte prefix and the bytes of gRPC messages. Called by serve/grpc/run.c and reply.c. */
 #include "wire/grpc/grpc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define FIRST_CAP 2048u
@@ -18,7 +20,7 @@ static size_t take_prefix(struct wr_grpc_reader *reader, struct weir_str data)
 	return got;
 }
 
-static int begin(struct wr_grpc_reader *reader, struct weir_error *error)
+static int begin_message(struct wr_grpc_reader *reader, struct weir_error *error)
 {
 	const uint8_t *p = reader->prefix;
 
@@ -34,8 +36,8 @@ static int begin(struct wr_grpc_reader *reader, struct weir_error *error)
 	return 0;
 }
 
-/* Memory follows what has arrived, not what was announced. */
-static int grow(struct wr_grpc_reader *reader, size_t want, struct weir_error *error)
+/* Allocates for the bytes that have arrived, not for the announced length. */
+static int grow_message(struct wr_grpc_reader *reader, size_t want, struct weir_error *error)
 {
 	size_t cap = reader->cap ? reader->cap : FIRST_CAP;
 	struct wr_grpc_room *room = reader->room;
@@ -58,17 +60,17 @@ static int grow(struct wr_grpc_reader *reader, size_t want, struct weir_error *e
 	return 0;
 }
 
-static int append(struct wr_grpc_reader *reader, const char *bytes, size_t len,
-		  struct weir_error *error)
+static int append_bytes(struct wr_grpc_reader *reader, const char *bytes, size_t len,
+			struct weir_error *error)
 {
 	size_t want = reader->used + len;
 	uint8_t *to = reader->here;
 
 	if (reader->more || want > sizeof reader->here) {
-		if (want > reader->cap && grow(reader, want, error) != 0)
+		if (want > reader->cap && grow_message(reader, want, error) != 0)
 			return -1;
 		to = reader->more;
-		if (!to) /* there is always one by now */
+		if (!to) /* cannot happen: grow_message() has allocated it */
 			return -1;
 	}
 	if (len)
@@ -81,17 +83,18 @@ int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct we
 {
 	size_t took;
 
+	wr_assert(reader->room && reader->max);
 	if (reader->prefix_used < WR_GRPC_PREFIX) {
 		took = take_prefix(reader, *data);
 		*data = (struct weir_str){data->ptr + took, data->len - took};
 		if (reader->prefix_used < WR_GRPC_PREFIX)
 			return 0;
-		if (begin(reader, error) != 0)
+		if (begin_message(reader, error) != 0)
 			return -1;
 	}
 	took = reader->len - reader->used;
 	took = data->len < took ? data->len : took;
-	if (append(reader, data->ptr, took, error) != 0)
+	if (append_bytes(reader, data->ptr, took, error) != 0)
 		return -1;
 	*data = (struct weir_str){data->ptr + took, data->len - took};
 	return reader->used == reader->len;

@@ -1,5 +1,5 @@
-/* gRPC as it is written into HTTP/2: header fields, the five bytes before a message, compression,
- * timeouts, status and message. Bytes in, bytes out; streams and sockets are others'.
+/* gRPC on top of HTTP/2: header fields, the five-byte prefix of a message, compression, timeouts,
+ * status and status message. Bytes in, bytes out; serve/grpc has the streams and sockets.
  *
  *   5-byte prefix:  | 0 or 1: compressed | length, 4 bytes, highest first |  then the message
  */
@@ -18,7 +18,7 @@
 
 #define WR_GRPC_PREFIX 5
 
-/* X(enum, number): the codes we answer with. */
+/* X(enum, number): the status codes that weir sends. */
 #define WR_GRPC_CODES(X)                                                                           \
 	X(WR_GRPC_OK, 0)                                                                           \
 	X(WR_GRPC_CANCELLED, 1)                                                                    \
@@ -66,12 +66,12 @@ enum wr_grpc_encoding {
 
 /* ---- header fields (head.c) ---- */
 
-/* What a request's header fields say; all zero before the first. */
+/* The header fields of a request; all zero before the first. */
 struct wr_grpc_head {
 	uint8_t method;   /* enum wr_grpc_method */
 	uint8_t encoding; /* enum wr_grpc_encoding */
 	bool post;
-	bool head; /* the method HEAD, whose answers have no body */
+	bool head; /* the method HEAD: the response has no body */
 	bool has_path;
 	bool content_type; /* one of gRPC's, with messages of protobuf */
 	bool has_timeout;
@@ -82,18 +82,18 @@ struct wr_grpc_head {
 
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value);
 
-/* Whether the request can go on. Returns 0, an HTTP status of 400 and above (not gRPC at all), or a
- * gRPC code, with what to say about it in `error`. */
+/* Checks the header fields. Returns 0, an HTTP status from 400 (the request is not gRPC), or a gRPC
+ * code; `error` then has the code and a text. */
 int wr_grpc_head_check(const struct wr_grpc_head *head, struct weir_error *error);
 
 bool wr_grpc_method_is_many(int method);
 
-/* "20m" is 20 ms: up to eight digits and one of H M S m u n. 0, or -1: it is none. */
+/* "20m" is 20 ms: up to eight digits and one of H M S m u n. Returns 0, or -1: malformed. */
 int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns);
 
 /* ---- messages (frame.c) ---- */
 
-/* What the unfinished messages of a connection hold together. */
+/* Memory of all unfinished messages of a connection. */
 struct wr_grpc_room {
 	size_t held;
 	size_t max;
@@ -101,7 +101,7 @@ struct wr_grpc_room {
 
 #define WR_GRPC_INLINE 256 /* longer messages are allocated as they arrive */
 
-/* A message on its way in. Zero it, set max and room. */
+/* A message that is being received. The caller zeroes it and sets max and room. */
 struct wr_grpc_reader {
 	uint32_t max; /* longest message */
 	uint32_t len; /* of the message, once the prefix is there */
@@ -115,8 +115,8 @@ struct wr_grpc_reader {
 	uint8_t here[WR_GRPC_INLINE];
 };
 
-/* Takes bytes from the front of *data until a message is whole. Returns 1 (it is), 0 (more must
- * come) or -1: `error` has a gRPC code and a text. */
+/* Consumes bytes from the front of *data until a message is complete. Returns 1 (complete), 0 (more
+ * bytes are needed) or -1: `error` has a gRPC code and a text. */
 int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct weir_error *error);
 
 static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reader)
@@ -125,14 +125,14 @@ static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reade
 				 reader->len};
 }
 
-/* Whether the client ended in the midst of a message. */
+/* Whether a message is incomplete. */
 static inline bool wr_grpc_is_partial(const struct wr_grpc_reader *reader)
 {
 	return reader->prefix_used > 0 &&
 	       (reader->prefix_used < WR_GRPC_PREFIX || reader->used < reader->len);
 }
 
-/* Ready for the next message; gives memory back. */
+/* Frees the message; the reader is ready for the next one. */
 void wr_grpc_reader_reset(struct wr_grpc_reader *reader);
 
 void wr_grpc_prefix_write(uint8_t prefix[WR_GRPC_PREFIX], size_t len);
@@ -141,11 +141,11 @@ void wr_grpc_prefix_write(uint8_t prefix[WR_GRPC_PREFIX], size_t len);
 
 struct wr_grpc_inflater;
 
-/* WEIR_EMEMORY */
+/* Returns 0 or WEIR_EMEMORY. */
 int wr_grpc_inflater_new(struct wr_grpc_inflater **out);
 void wr_grpc_inflater_free(struct wr_grpc_inflater *inflater);
 
-/* Unfolds one gzip member into memory, `max` bytes at most. 0, or a gRPC code. */
+/* Inflates one gzip member into `memory`, `max` bytes at most. Returns 0 or a gRPC code. */
 int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, size_t max,
 		    struct wr_rls_memory *memory, struct weir_str *message,
 		    struct weir_error *error);
@@ -154,7 +154,8 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 
 #define WR_GRPC_TEXT_MAX 768 /* a struct weir_error's text, percent-encoded */
 
-/* Value of grpc-message: what is not printable ASCII, and %, as %XX. Returns its length. */
+/* Writes the value of grpc-message: bytes that are not printable ASCII, and %, become %XX. Returns
+ * its length. */
 size_t wr_grpc_text_encode(const char *text, char encoded[WR_GRPC_TEXT_MAX]);
 
 #endif

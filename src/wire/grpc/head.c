@@ -1,3 +1,4 @@
+/* The header fields of gRPC requests. Called by serve/grpc/frames.c. */
 #include "wire/grpc/grpc.h"
 
 #include <weir/algo.h>
@@ -32,7 +33,7 @@ static bool is_grpc(struct weir_str type)
 {
 	struct weir_str bare;
 
-	if (wr_str_equal(type, WR_STR("application/grpc"))) /* what nearly all send */
+	if (wr_str_equal(type, WR_STR("application/grpc"))) /* the usual value */
 		return true;
 	bare = wr_str_trim(wr_str_first(type, wr_str_find(type, ';')));
 	return wr_str_equal_nocase(bare, WR_STR("application/grpc")) ||
@@ -48,10 +49,10 @@ static uint8_t encoding_of(struct weir_str name)
 
 static bool is_named(struct weir_str name, struct weir_str wanted)
 {
-	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0; /* of one length already */
+	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0; /* the lengths are equal */
 }
 
-/* Names are in lower case: HTTP/2 allows no others. Lengths tell them apart. */
+/* Names are in lower case, as HTTP/2 requires. The length selects the candidate. */
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value)
 {
 	if (name.len == 5 && is_named(name, WR_STR(":path"))) {
@@ -123,6 +124,6 @@ int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns)
 		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
 	}
 	if (__builtin_mul_overflow(value, unit, ns) || *ns > WEIR_SPAN_MAX_NS)
-		*ns = WEIR_SPAN_MAX_NS; /* a deadline, now and all that, stays below 2^64 */
+		*ns = WEIR_SPAN_MAX_NS; /* so that now + timeout stays below 2^64 */
 	return unit ? 0 : -1;
 }

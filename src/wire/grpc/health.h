@@ -1,4 +1,4 @@
-/* grpc.health.v1: whether the service is in order, for its name and for the server as a whole. */
+/* grpc.health.v1: requests and responses, for the name of the service and for the whole server. */
 #ifndef WR_WIRE_GRPC_HEALTH_H
 #define WR_WIRE_GRPC_HEALTH_H
 
@@ -8,19 +8,18 @@
 
 #include "wire/memory.h"
 
-#define WR_HEALTH_NAME "ratelimit" /* the reference's; the empty name means the server */
+#define WR_HEALTH_NAME "ratelimit" /* as in Envoy's ratelimit; the empty name is the server */
 
-/* Which service a HealthCheckRequest is about: 0 if we have it, or INVALID_ARGUMENT,
- * NOT_FOUND. */
+/* Reads a HealthCheckRequest. Returns 0 if its service exists, or INVALID_ARGUMENT, NOT_FOUND. */
 int wr_health_read(struct weir_str bytes, struct wr_rls_memory *memory, struct weir_error *error);
 
 /* A packed HealthCheckResponse. */
 struct weir_str wr_health_answer(int status, struct wr_rls_memory *memory);
 
-/* A packed HealthListResponse: all names with their status. Empty when it does not fit. */
+/* A packed HealthListResponse: all names with their status. Empty if it does not fit. */
 struct weir_str wr_health_list(int status, struct wr_rls_memory *memory);
 
-/* HealthListRequest has nothing in it that we know of; it must be a message still. 0, or
+/* Checks that the bytes are a message; HealthListRequest has no fields. Returns 0 or
  * INVALID_ARGUMENT. */
 int wr_health_read_list(struct weir_str bytes, struct wr_rls_memory *memory,
 			struct weir_error *error);

@@ -1,14 +1,16 @@
+/* Inflates gzip messages. Called by serve/grpc/run.c. */
 #include "wire/grpc/grpc.h"
 
 #include <stdlib.h>
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
-#define GZIP_ONLY (15 + 16) /* the largest window, and gzip's head and check sum */
+#define GZIP_ONLY (15 + 16) /* the largest window, with the header and checksum of gzip */
 
-/* One for each loop: its 40 KiB are allocated once. */
+/* Each loop has one: its 40 KiB are allocated once. */
 struct wr_grpc_inflater {
 	z_stream zip;
 };
@@ -40,9 +42,10 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 		    struct weir_error *error)
 {
 	z_stream *zip = &inflater->zip;
-	uint8_t *room = wr_rls_alloc(memory, max + 1); /* one more tells that it is too long */
+	uint8_t *room = wr_rls_alloc(memory, max + 1); /* one byte more shows that it is too long */
 	int rc;
 
+	wr_assert(inflater && memory && max);
 	if (!room)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	inflateReset(zip);

@@ -1,4 +1,4 @@
-/* One reflection request, one answer. */
+/* Reads a reflection request and writes its response. Called by serve/grpc/run.c. */
 #include "wire/grpc/reflection.h"
 
 #include <grpc/reflection/v1/reflection.pb-c.h>
@@ -9,7 +9,7 @@
 
 #define SERVICES_MAX 16
 
-/* An answer and all it may be made of; one kind is used. */
+/* A response with all its possible parts; one kind of them is used. */
 struct answer {
 	const struct wr_reflection *reflection;
 	Pb__ServerReflectionResponse response;
@@ -32,7 +32,7 @@ static struct weir_str text_of(ProtobufCBinaryData bytes)
 	return (struct weir_str){(const char *)bytes.data, bytes.len};
 }
 
-static void fail(struct answer *answer, int code, struct weir_str text)
+static void set_error(struct answer *answer, int code, struct weir_str text)
 {
 	pb__error_response__init(&answer->error);
 	answer->error.error_code = code;
@@ -42,13 +42,13 @@ static void fail(struct answer *answer, int code, struct weir_str text)
 	answer->response.error_response = &answer->error;
 }
 
-/* The file first, then what it imports. */
-static void tell_file(struct answer *answer, int file)
+/* Adds the file, then its imports. */
+static void add_file(struct answer *answer, int file)
 {
 	uint64_t wanted;
 
 	if (file < 0) {
-		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such file or symbol"));
+		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such file or symbol"));
 		return;
 	}
 	pb__file_descriptor_response__init(&answer->files);
@@ -65,7 +65,7 @@ static void tell_file(struct answer *answer, int file)
 	answer->response.file_descriptor_response = &answer->files;
 }
 
-static void tell_services(struct answer *answer)
+static void write_services(struct answer *answer)
 {
 	struct weir_str names[SERVICES_MAX];
 	size_t count = wr_reflection_services(answer->reflection, names, SERVICES_MAX);
@@ -84,10 +84,10 @@ static void tell_services(struct answer *answer)
 }
 
 /* Our messages have no extensions. */
-static void tell_extensions(struct answer *answer, ProtobufCBinaryData type)
+static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 {
 	if (!wr_reflection_is_message(answer->reflection, text_of(type))) {
-		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
+		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
 		return;
 	}
 	pb__extension_number_response__init(&answer->extensions);
@@ -97,30 +97,30 @@ static void tell_extensions(struct answer *answer, ProtobufCBinaryData type)
 	answer->response.all_extension_numbers_response = &answer->extensions;
 }
 
-static void tell(struct answer *answer, const Pb__ServerReflectionRequest *request)
+static void write_response(struct answer *answer, const Pb__ServerReflectionRequest *request)
 {
 	const struct wr_reflection *reflection = answer->reflection;
 
 	switch (request->message_request_case) {
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-		tell_file(answer,
-			  wr_reflection_file(reflection, text_of(request->file_by_filename)));
+		add_file(answer,
+			 wr_reflection_file(reflection, text_of(request->file_by_filename)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-		tell_file(answer, wr_reflection_symbol(reflection,
-						       text_of(request->file_containing_symbol)));
+		add_file(answer, wr_reflection_symbol(reflection,
+						      text_of(request->file_containing_symbol)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
-		fail(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));
+		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
-		tell_extensions(answer, request->all_extension_numbers_of_type);
+		add_extensions(answer, request->all_extension_numbers_of_type);
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-		tell_services(answer);
+		write_services(answer);
 		break;
 	default:
-		fail(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));
+		set_error(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));
 	}
 }
 
@@ -140,7 +140,7 @@ int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str
 	pb__server_reflection_response__init(&answer.response);
 	answer.response.valid_host = request->host;
 	answer.response.original_request = request;
-	tell(&answer, request);
+	write_response(&answer, request);
 	len = pb__server_reflection_response__get_packed_size(&answer.response);
 	packed = wr_rls_alloc(memory, len);
 	if (!packed)

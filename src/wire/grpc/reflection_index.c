@@ -1,5 +1,5 @@
-/* Files and symbols of the built-in descriptor set. There are a dozen files, so names are compared
- * one by one. */
+/* Files and symbols of the built-in descriptor set. There are a dozen files, so names are searched
+ * linearly. Called by reflection.c. */
 #include "wire/grpc/reflection.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct wr_reflection {
 	size_t names_used;
 };
 
-static struct weir_str text(ProtobufCBinaryData bytes)
+static struct weir_str text_of(ProtobufCBinaryData bytes)
 {
 	return (struct weir_str){(const char *)bytes.data, bytes.len};
 }
@@ -38,7 +38,7 @@ static void add_service(struct wr_reflection *reflection, struct weir_str packag
 
 	if (reflection->service_count == SERVICES_MAX ||
 	    len > sizeof reflection->names - reflection->names_used)
-		abort(); /* the set is built in */
+		abort(); /* cannot happen: the set is built in */
 	memcpy(at, package.ptr, package.len);
 	at[package.len] = '.';
 	memcpy(at + package.len + 1, name.ptr, name.len);
@@ -54,7 +54,7 @@ static bool read_file(struct wr_reflection *reflection, ProtobufCBinaryData byte
 		return false;
 	reflection->files[reflection->count++] = file;
 	for (size_t i = 0; i < file->n_service; i++)
-		add_service(reflection, text(file->package), text(file->service[i]->name));
+		add_service(reflection, text_of(file->package), text_of(file->service[i]->name));
 	return true;
 }
 
@@ -89,7 +89,7 @@ void wr_reflection_free(struct wr_reflection *reflection)
 
 struct weir_str wr_reflection_bytes(const struct wr_reflection *reflection, int file)
 {
-	return text(reflection->set->file[file]);
+	return text_of(reflection->set->file[file]);
 }
 
 size_t wr_reflection_services(const struct wr_reflection *reflection, struct weir_str *names,
@@ -103,12 +103,12 @@ size_t wr_reflection_services(const struct wr_reflection *reflection, struct wei
 int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str name)
 {
 	for (size_t i = 0; i < reflection->count; i++)
-		if (wr_str_equal(text(reflection->files[i]->name), name))
+		if (wr_str_equal(text_of(reflection->files[i]->name), name))
 			return (int)i;
 	return -1;
 }
 
-/* A set of one file, or of none. */
+/* The set of one file, or the empty set. */
 static uint64_t only(int file)
 {
 	return file < 0 ? 0 : UINT64_C(1) << file;
@@ -124,15 +124,15 @@ uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int 
 			for (size_t k = 0; found >> i & 1 && k < reflection->files[i]->n_dependency;
 			     k++)
 				found |= only(wr_reflection_file(
-					reflection, text(reflection->files[i]->dependency[k])));
+					reflection, text_of(reflection->files[i]->dependency[k])));
 	} while (found != before);
 	return found;
 }
 
 /* ---- symbols ---- */
 
-/* Takes `first` and the dot behind it off the front of *rest. */
-static bool step(struct weir_str *rest, struct weir_str first)
+/* Removes `first` and its dot from the front of *rest. Returns false if *rest does not begin so. */
+static bool strip_name(struct weir_str *rest, struct weir_str first)
 {
 	if (!wr_str_begins(*rest, first) || rest->len == first.len || rest->ptr[first.len] != '.')
 		return false;
@@ -143,12 +143,13 @@ static bool step(struct weir_str *rest, struct weir_str first)
 static bool has_name(Weir__Index__Named *const *list, size_t count, struct weir_str name)
 {
 	for (size_t i = 0; i < count; i++)
-		if (wr_str_equal(text(list[i]->name), name))
+		if (wr_str_equal(text_of(list[i]->name), name))
 			return true;
 	return false;
 }
 
-/* Whether `rest` names a type of the list, or something in one. The depth is the set's own. */
+/* Whether `rest` names a type of the list, or a member of a type. The recursion is as deep as types
+ * nest in the set. */
 static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_str rest,
 		     bool messages_only)
 {
@@ -156,9 +157,9 @@ static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_s
 		const Weir__Index__Type *type = list[i];
 		struct weir_str inner = rest;
 
-		if (wr_str_equal(text(type->name), rest))
+		if (wr_str_equal(text_of(type->name), rest))
 			return true;
-		if (!step(&inner, text(type->name)))
+		if (!strip_name(&inner, text_of(type->name)))
 			continue;
 		return has_type(type->nested_type, type->n_nested_type, inner, messages_only) ||
 		       (!messages_only && (has_name(type->enum_type, type->n_enum_type, inner) ||
@@ -170,10 +171,10 @@ static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_s
 static bool has_service(const Weir__Index__File *file, struct weir_str rest)
 {
 	for (size_t i = 0; i < file->n_service; i++) {
-		struct weir_str inner = rest, name = text(file->service[i]->name);
+		struct weir_str inner = rest, name = text_of(file->service[i]->name);
 
 		if (wr_str_equal(name, rest) ||
-		    (step(&inner, name) &&
+		    (strip_name(&inner, name) &&
 		     has_name(file->service[i]->method, file->service[i]->n_method, inner)))
 			return true;
 	}
@@ -186,7 +187,7 @@ int wr_reflection_symbol(const struct wr_reflection *reflection, struct weir_str
 		const Weir__Index__File *file = reflection->files[i];
 		struct weir_str rest = name;
 
-		if (step(&rest, text(file->package)) &&
+		if (strip_name(&rest, text_of(file->package)) &&
 		    (has_service(file, rest) ||
 		     has_name(file->enum_type, file->n_enum_type, rest) ||
 		     has_type(file->message_type, file->n_message_type, rest, false)))
@@ -200,7 +201,7 @@ bool wr_reflection_is_message(const struct wr_reflection *reflection, struct wei
 	for (size_t i = 0; i < reflection->count; i++) {
 		struct weir_str rest = name;
 
-		if (step(&rest, text(reflection->files[i]->package)) &&
+		if (strip_name(&rest, text_of(reflection->files[i]->package)) &&
 		    has_type(reflection->files[i]->message_type,
 			     reflection->files[i]->n_message_type, rest, true))
 			return true;

@@ -1,3 +1,4 @@
+/* Encodes grpc-message. Called by serve/grpc/reply.c. */
 #include "wire/grpc/grpc.h"
 
 #include <string.h>

@@ -1,7 +1,9 @@
+/* The parser of HTTP/1.1 requests. Called by serve/http/request.c. */
 #include "wire/http/http1.h"
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 /* RFC 9110, 5.6.2: characters of methods and field names. */
@@ -32,7 +34,7 @@ size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned)
 	return 0;
 }
 
-/* Every line ends with CR LF: another LF is refused at once, so that its sender does not wait. */
+/* Every line ends with CR LF. A bare LF is refused at once, so that its client does not wait. */
 int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 {
 	const char *line_end =
@@ -85,7 +87,7 @@ size_t wr_http1_unescape(char *text, size_t len, bool plus)
 	return out;
 }
 
-/* The method with the blank behind it; returns its length, or 0. */
+/* Reads the method. Returns its length with the blank, or 0. */
 static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 {
 	size_t end = 0;
@@ -99,8 +101,8 @@ static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 	return end;
 }
 
-/* The path behind an authority. NULL: the authority is empty or names a user, both of which RFC
- * 9110 (4.2) calls errors, or no path follows. */
+/* The path behind an authority. Returns NULL if the authority is empty or has a user, both errors
+ * by RFC 9110 (4.2), or if no path follows. */
 static char *path_behind(char *authority, char *end)
 {
 	char *at = authority;
@@ -110,7 +112,7 @@ static char *path_behind(char *authority, char *end)
 	return at > authority && at < end && *at == '/' ? at : NULL;
 }
 
-/* "http://host/path" names the path as "/path" does; the authority is that of the Host field. */
+/* "http://host/path" stands for "/path"; the host counts as the Host field. */
 static char *skip_authority(char *target, char *end)
 {
 	static const char *const schemes[] = {"http://", "https://"};
@@ -187,8 +189,7 @@ static int read_line(struct wr_http1 *head, char *line, size_t len)
 
 /* ---- fields ---- */
 
-/* Checks "name: value", cuts blanks at both ends of the value and ends it with a zero. `end` is its
- * CR. */
+/* Checks "name: value", trims the value and terminates it with a zero. `end` is the CR. */
 static bool split_field(char *line, char *end)
 {
 	char *colon = line, *value;
@@ -233,7 +234,7 @@ struct weir_str wr_http1_field(const struct wr_http1 *head, struct weir_str name
 	return (struct weir_str){NULL, 0};
 }
 
-/* Digits alone. A number that does not fit is as large as one that does. */
+/* Only digits. A number that does not fit becomes the largest one. */
 static bool read_length(struct weir_str text, uint64_t *length)
 {
 	uint64_t number = 0;
@@ -261,7 +262,8 @@ static bool has_word(struct weir_str list, struct weir_str word)
 	return false;
 }
 
-/* A name or address with a port, of the characters that RFC 3986 (3.2.2) allows; or nothing. */
+/* Whether the value is empty, or a name or address with an optional port, in characters that RFC
+ * 3986 (3.2.2) allows. */
 static bool is_host(struct weir_str value)
 {
 	for (size_t i = 0; i < value.len; i++) {
@@ -327,7 +329,7 @@ static int check_framing(struct wr_http1 *head, const struct framing *framing)
 	return 0;
 }
 
-/* Each line ends with CR LF; the empty one at the end is not among them. */
+/* Reads all fields. Each line ends with CR LF; the empty line is not included. */
 static int read_fields(struct wr_http1 *head, char *at, char *end)
 {
 	struct framing framing = {0};
@@ -355,6 +357,7 @@ int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len)
 	char *end = bytes + len - 2; /* the empty line */
 	int status;
 
+	wr_assert(head && bytes);
 	*head = (struct wr_http1){0};
 	if (!line_end || line_end == bytes || line_end[-1] != '\r')
 		return 400;
@@ -392,7 +395,7 @@ static bool is_text(char c)
 	return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
 }
 
-/* Behind the digits: the end of the line, an extension, or blanks before one of them. */
+/* A byte behind the digits: the end of the line, an extension, or a blank. */
 static bool take_blank(struct wr_http1_chunks *chunks, char c)
 {
 	chunks->state = c == '\r' ? SIZE_LF : c == ';' ? EXTENSION : BLANKS;
@@ -411,7 +414,7 @@ static bool take_size(struct wr_http1_chunks *chunks, char c)
 	return chunks->digits && take_blank(chunks, c);
 }
 
-/* One byte outside of data. False: it is none that may stand there. */
+/* Reads one byte outside of data. Returns false if it is not allowed there. */
 static bool take_byte(struct wr_http1_chunks *chunks, char c)
 {
 	bool ends_line = c == '\n';

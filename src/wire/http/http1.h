@@ -23,9 +23,9 @@
 #define WR_HTTP1_METHOD_MAX 32u
 
 struct wr_http1 {
-	struct weir_str method; /* text is followed by a zero, as are `path` and values of fields */
-	struct weir_str path;   /* decoded, without the query */
-	struct weir_str query;  /* as it came; empty: none */
+	struct weir_str method;   /* terminated by a zero, like `path` and the values of fields */
+	struct weir_str path;     /* decoded, without the query */
+	struct weir_str query;    /* as it came; empty: none */
 	const char *fields, *end; /* see wr_http1_next */
 	uint64_t content_length;  /* without `chunked` */
 	uint8_t minor;            /* HTTP/1.x */
@@ -81,7 +81,8 @@ enum wr_http1_chunk {
 	WR_CHUNK_END = 2,  /* the body is complete */
 };
 
-/* Reads on; `*used` is how much of the input is done with. All zero is the beginning of a body. */
+/* Decodes the next piece; *used is the number of bytes consumed. A zeroed struct is at the
+ * beginning of a body. */
 enum wr_http1_chunk wr_http1_dechunk(struct wr_http1_chunks *chunks, const char *bytes, size_t len,
 				     size_t *used, const char **data, size_t *data_len);
 

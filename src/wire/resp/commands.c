@@ -1,9 +1,10 @@
+/* The table of RESP commands, and the checks before a command runs. Called by session.c. */
 #include "wire/resp/commands.h"
 
 #include "base/str.h"
 #include "wire/resp/commands_defer.h"
 
-#define SHOWN_BYTES_MAX 128 /* of what a client sent, in an error */
+#define SHOWN_BYTES_MAX 128 /* bytes of an argument that an error shows */
 #define CONNECTION (WR_RESP_FAST | WR_RESP_LOADING | WR_RESP_STALE)
 
 static const struct wr_resp_entry client_commands[] = {
@@ -12,9 +13,9 @@ static const struct wr_resp_entry client_commands[] = {
 	{"client|id", 2, 2, CONNECTION, 0, wr_command_client_id, NULL, NULL, "connection", "",
 	 "the connection's number"},
 	{"client|info", 2, 2, CONNECTION, 0, wr_command_client_info, NULL, NULL, "connection", "",
-	 "what is known of the connection"},
+	 "shows the connection"},
 	{"client|no-evict", 3, 3, CONNECTION, 0, wr_command_client_switch, NULL, NULL, "connection",
-	 "ON|OFF", "accepted: no connection is cut for want of memory"},
+	 "ON|OFF", "accepted: no connection is closed for lack of memory"},
 	{"client|no-touch", 3, 3, CONNECTION, 0, wr_command_client_switch, NULL, NULL, "connection",
 	 "ON|OFF", "accepted: reading touches nothing"},
 	{"client|setinfo", 4, 4, CONNECTION, 0, wr_command_client_setinfo, NULL, NULL, "connection",
@@ -36,7 +37,7 @@ static const struct wr_resp_entry command_commands[] = {
 
 static const struct wr_resp_entry config_commands[] = {
 	{"config|get", -3, 0, CONNECTION, 0, wr_command_config_get, NULL, NULL, "server", "name …",
-	 "the few settings that clients of Redis ask for"},
+	 "a few settings that clients of Redis read"},
 	{0}};
 
 const struct wr_resp_entry wr_resp_commands[] = {
@@ -50,10 +51,11 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 "weir", "domain [HITS n] [FROM source] key value … [| …]",
 	 "decides a request by the rules"},
 	{"weir.peek", -4, 0, WR_RESP_READS | WR_RESP_FAST, 0, wr_command_peek, NULL, NULL, "weir",
-	 "domain [FROM source] key value … [| …]", "what WEIR.CHECK would say; takes nothing"},
+	 "domain [FROM source] key value … [| …]",
+	 "the reply of WEIR.CHECK without taking anything"},
 	{"weir.reset", -4, 0, WR_RESP_WRITES | WR_RESP_ADMIN, 0, wr_command_reset_counters, NULL,
 	 NULL, "weir", "domain [FROM source] key value … [| …]",
-	 "makes the counters of descriptors as good as new"},
+	 "resets the counters of descriptors"},
 	{"weir.link", 2, 2, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_link, NULL, NULL, "weir",
 	 "key", "shows the key of --link-key; for the nginx module, on Unix sockets"},
 	{"weir.ask", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_ask,
@@ -61,7 +63,7 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 "asks the central store; for the nginx module, behind WEIR.LINK"},
 	{"weir.tell", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_tell,
 	 NULL, NULL, "weir", "message",
-	 "tells the central store; for the nginx module, behind WEIR.LINK"},
+	 "sends a message to the central store; for the nginx module, behind WEIR.LINK"},
 	{"weir.fleet", 1, 1, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0, wr_command_fleet,
 	 NULL, NULL, "weir", "", "the fleet's secret; for the nginx module, behind WEIR.LINK"},
 	{"weir.defer", -WR_DEFER_ARGS, 0, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
@@ -71,7 +73,7 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 "stores a request to be delivered later; for the nginx module, behind WEIR.LINK"},
 	{"weir.ticket", 2, 2, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
 	 wr_command_ticket, NULL, NULL, "weir", "ticket",
-	 "what became of it; for the nginx module, behind WEIR.LINK"},
+	 "the state of a deferred request; for the nginx module, behind WEIR.LINK"},
 	{"ping", -1, 2, CONNECTION, 0, wr_command_ping, NULL, NULL, "connection", "[text]",
 	 "answers PONG, or the text"},
 	{"echo", 2, 2, CONNECTION, 0, wr_command_echo, NULL, NULL, "connection", "text",
@@ -83,7 +85,7 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	{"quit", -1, 0, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_quit, NULL, NULL, "connection",
 	 "", "closes the connection"},
 	{"reset", 1, 1, CONNECTION | WR_RESP_NO_AUTH, 0, wr_command_reset, NULL, NULL, "connection",
-	 "", "makes the connection as good as new"},
+	 "", "resets the connection"},
 	{"multi", 1, 1, CONNECTION, 0, wr_command_multi, NULL, NULL, "transactions", "",
 	 "keeps the commands that follow until EXEC"},
 	{"exec", 1, 1, CONNECTION, 0, wr_command_exec, NULL, NULL, "transactions", "",
@@ -99,11 +101,11 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	{"config", -2, 0, CONNECTION, 0, NULL, NULL, config_commands, "server", "subcommand",
 	 "about settings"},
 	{"info", -1, 0, CONNECTION, 0, wr_command_info, NULL, NULL, "server", "[section …]",
-	 "how the server fares"},
+	 "state and counters of the server"},
 	{0}};
 
-/* An argument may hold anything; errors show what is fit to be shown. */
-static struct weir_str shown(struct weir_str text)
+/* The part of an argument that errors show. */
+static struct weir_str cut_argument(struct weir_str text)
 {
 	return wr_str_first(text, SHOWN_BYTES_MAX);
 }
@@ -127,8 +129,8 @@ const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *paren
 	return NULL;
 }
 
-/* A browser that was tricked into sending a request here sends lines, and some of them would be
- * commands. These two come before any of them, as in Redis. */
+/* A web page can make a browser send a request to this port. Its lines would run as commands. These
+ * two words come before any line that the page controls, as in Redis. */
 static bool is_http(struct weir_str name)
 {
 	return wr_str_equal_nocase(name, WR_STR("post")) ||
@@ -137,7 +139,7 @@ static bool is_http(struct weir_str name)
 
 static void unknown_command(const struct wr_resp_call *call)
 {
-	struct weir_str name = shown(call->argv[0]);
+	struct weir_str name = cut_argument(call->argv[0]);
 	char args[SHOWN_BYTES_MAX + 8];
 	size_t len = 0;
 
@@ -176,7 +178,7 @@ bool wr_resp_operates(const struct wr_resp_call *call)
 	return call->session->operates || (call->host->users && call->session->trusted);
 }
 
-static bool may(const struct wr_resp_call *call)
+static bool is_allowed(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
 
@@ -187,7 +189,7 @@ static bool may(const struct wr_resp_call *call)
 	if (call->entry->flags & WR_RESP_ADMIN && !wr_resp_operates(call)) {
 		wr_reply_error(call->out,
 			       "NOPERM '%s' is for root and the service's user on a Unix socket, "
-			       "those that --refunds names, and those that know a password "
+			       "clients of --refunds, and clients with a password "
 			       "(--resp-password-file)",
 			       call->entry->name);
 		return false;
@@ -202,25 +204,25 @@ static bool may(const struct wr_resp_call *call)
 	return true;
 }
 
-/* Finds the subcommand. False: there is none, and the client has been told so. */
+/* Finds the subcommand. Returns false after writing an error. */
 static bool find_child(struct wr_resp_call *call)
 {
 	const struct wr_resp_entry *parent = call->entry;
-	struct weir_str name = shown(call->argv[1]);
+	struct weir_str name = cut_argument(call->argv[1]);
 
 	call->entry = wr_resp_find_child(parent, call->argv[1]);
 	if (call->entry)
 		return true;
 	call->entry = parent;
-	if (may(call))
+	if (is_allowed(call))
 		wr_reply_error(call->out,
 			       "ERR unknown subcommand '%.*s'. COMMAND DOCS lists those of '%s'.",
 			       (int)name.len, name.ptr, parent->name);
 	return false;
 }
 
-/* Whether the command exists, has the right number of arguments and is allowed to this client. If
- * not, the client has been told why. */
+/* Whether the command exists, has the right number of arguments, and the client may run it. Returns
+ * false after writing an error. */
 static bool is_valid(struct wr_resp_call *call)
 {
 	if (__builtin_expect(!call->entry, 0)) {
@@ -233,7 +235,7 @@ static bool is_valid(struct wr_resp_call *call)
 		wr_resp_arity_error(call);
 		return false;
 	}
-	return may(call);
+	return is_allowed(call);
 }
 
 void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready)

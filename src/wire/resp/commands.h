@@ -1,11 +1,10 @@
-/* The commands of the RESP listener: one table that says what there is, who may, and what to call.
- */
+/* The commands of the RESP listener: one table of names, arguments, rights and handlers. */
 #ifndef WR_WIRE_RESP_COMMANDS_H
 #define WR_WIRE_RESP_COMMANDS_H
 
 #include "wire/resp/session.h"
 
-/* One command on its way. */
+/* One command that is being run. */
 struct wr_resp_call {
 	struct wr_resp_session *session;
 	struct wr_resp_host *host;
@@ -17,7 +16,7 @@ struct wr_resp_call {
 	struct wr_resp_out *out;
 };
 
-/* X(flag, number, name as COMMAND tells it) */
+/* X(flag, number, name in the reply to COMMAND) */
 #define WR_RESP_FLAGS(X)                                                                           \
 	X(WR_RESP_WRITES, 1, "write")                                                              \
 	X(WR_RESP_READS, 2, "readonly")                                                            \
@@ -26,7 +25,7 @@ struct wr_resp_call {
 	X(WR_RESP_ADMIN, 16, "admin")                                                              \
 	X(WR_RESP_LOADING, 32, "loading")                                                          \
 	X(WR_RESP_STALE, 64, "stale")                                                              \
-	X(WR_RESP_LINKED, 128, "linked") /* for nginx's workers, which have shown the key */
+	X(WR_RESP_LINKED, 128, "linked") /* for nginx's workers, after WEIR.LINK */
 
 enum wr_resp_flags {
 #define WR_RESP_FLAG_ENUM(name, number, text) name = (number),
@@ -36,13 +35,13 @@ enum wr_resp_flags {
 
 struct wr_resp_entry {
 	const char *name;  /* in lower case; of a subcommand "client|id" */
-	int16_t arity;     /* arguments, the name included; below 0: so many at least */
+	int16_t arity;     /* arguments with the name; -n: n at least */
 	uint16_t args_max; /* 0: no bound but the protocol's */
 	uint16_t flags;    /* enum wr_resp_flags */
 	uint16_t key;      /* which argument is a key; 0: none */
 	void (*run)(const struct wr_resp_call *call);
-	/* What can be done ahead, while the commands before it are still to be run; or NULL. May
-	 * change nothing, and answers nothing. */
+	/* Work that can be done before the commands ahead of it have run: reads arguments and
+	 * prefetches memory. Changes no state and writes no reply. May be NULL. */
 	void (*prepare)(struct wr_resp_host *host, struct wr_resp_ready *ready);
 	const struct wr_resp_entry *children; /* subcommands; ends with one without a name */
 	const char *group, *arguments, *summary;
@@ -50,31 +49,32 @@ struct wr_resp_entry {
 
 extern const struct wr_resp_entry wr_resp_commands[]; /* ends with one without a name */
 
-/* Finds out what to run, and prepares it. */
+/* Looks the command up and prepares it. */
 void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready);
 
-/* Says no to the unknown, the unauthenticated and the wrong number of arguments, or runs it. */
+/* Runs the command, or writes an error: it is unknown, not allowed, or has the wrong number of
+ * arguments. */
 void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
 		     uint64_t now_ns, struct wr_resp_out *out);
 
-/* By name in any case; NULL: there is none. */
+/* Finds a command by its name in any case; NULL: none. */
 const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, struct weir_str name);
 
-/* A subcommand by its own part of the name. */
+/* Finds "id" of "client|id"; NULL: none. */
 const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
 					       struct weir_str name);
 
-/* Whether the client may give hits back and reset counters: it knows a password, or its address
- * has the right. */
+/* Whether the client may give hits back and reset counters: it has logged in with a password, or
+ * --refunds names its address. */
 bool wr_resp_operates(const struct wr_resp_call *call);
 
 #define WR_RESP_NO_REFUNDS                                                                         \
-	"NOPERM what is below 0 gives back what was counted, and this client may not; --refunds "  \
-	"or a password gives the right"
+	"NOPERM a negative number gives back what was counted, and this client may not do that; "  \
+	"--refunds or a password grants it"
 
 void wr_resp_arity_error(const struct wr_resp_call *call);
 
-/* Between MULTI and EXEC: keeps a command that was found valid, and answers QUEUED or an error. */
+/* Between MULTI and EXEC: queues a valid command and writes QUEUED or an error. */
 void wr_resp_multi_queue(const struct wr_resp_call *call);
 
 /* Whether a command runs at once although a transaction is open. */

@@ -1,4 +1,5 @@
-/* Commands about the connection itself. */
+/* Commands about the connection: PING, AUTH, HELLO, CLIENT … Called through the table of
+ * commands.c. */
 #include "wire/resp/commands.h"
 
 #include <stdio.h>
@@ -50,11 +51,11 @@ void wr_command_reset(const struct wr_resp_call *call)
 	wr_reply_simple(call->out, "RESET");
 }
 
-/* ---- who is there ---- */
+/* ---- login ---- */
 
-/* Answers AUTH and HELLO alike. Without a password file the user `default` exists and takes any
- * password, as in Redis, because clients are configured with one. False: the client has been told
- * why not. */
+/* Logs in, for AUTH and HELLO. Without a password file the user `default` exists and accepts any
+ * password, as in Redis, because clients may be configured with one. Returns false after writing an
+ * error. */
 static bool log_in(const struct wr_resp_call *call, struct weir_str name, struct weir_str password)
 {
 	struct wr_resp_session *session = call->session;
@@ -217,7 +218,8 @@ void wr_command_client_id(const struct wr_resp_call *call)
 	wr_reply_integer(call->out, (int64_t)call->session->id);
 }
 
-/* Clients read the fields of Redis's line into numbers; those that mean nothing here are 0. */
+/* The fields of Redis's line, which clients parse as numbers; fields without a meaning here are
+ * 0. */
 void wr_command_client_info(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
@@ -266,7 +268,7 @@ void wr_command_client_setinfo(const struct wr_resp_call *call)
 	}
 }
 
-/* What clients may switch on and off and what is so anyway. */
+/* CLIENT NO-EVICT and NO-TOUCH: accepted, without an effect. */
 void wr_command_client_switch(const struct wr_resp_call *call)
 {
 	if (wr_str_equal_nocase(call->argv[2], WR_STR("on")) ||

@@ -1,8 +1,11 @@
+/* WEIR.DEFER and WEIR.TICKET: reads the arguments, asks the queue, writes its answer. Called
+ * through the table of commands.c. */
 #include "wire/resp/commands_defer.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
+#include "base/error.h"
 #include "base/str.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
@@ -56,8 +59,8 @@ static bool is_token(struct weir_str text, size_t most)
 	return text.len > 0 && text.len <= most;
 }
 
-/* Whether it can stand in the head of a request: no controls, and no blanks where `blanks` is
- * false. */
+/* Whether the text may be part of the head of a request: no controls, and blanks only if
+ * `blanks`. */
 static bool is_plain(struct weir_str text, bool blanks)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -69,24 +72,27 @@ static bool is_plain(struct weir_str text, bool blanks)
 	return true;
 }
 
-static const char *read_fields(struct wr_defer_request *request)
+static int read_fields(struct wr_defer_request *request, struct weir_error *error)
 {
 	size_t bytes = 0;
 
 	if (request->field_count > WR_DEFER_FIELDS_MAX)
-		return "there are more header fields than can be stored";
+		return wr_error(error, WEIR_EINVAL,
+				"there are more header fields than can be stored");
 	for (uint32_t i = 0; i < request->field_count; i++) {
 		struct weir_str name = request->fields[2 * i], value = request->fields[2 * i + 1];
 
 		if (!is_token(name, WR_DEFER_NAME_MAX) || !is_plain(value, true))
-			return "a header field is not one";
+			return wr_error(error, WEIR_EINVAL, "a header field is not one");
 		bytes += name.len + value.len;
 	}
-	return bytes > WR_DEFER_FIELD_BYTES_MAX ? "header fields are larger than can be stored"
-						: NULL;
+	if (bytes > WR_DEFER_FIELD_BYTES_MAX)
+		return wr_error(error, WEIR_EINVAL, "header fields are larger than can be stored");
+	return 0;
 }
 
-static const char *read_texts(const struct weir_str *argv, struct wr_defer_request *request)
+static int read_texts(const struct weir_str *argv, struct wr_defer_request *request,
+		      struct weir_error *error)
 {
 	*request = (struct wr_defer_request){.domain = argv[A_DOMAIN],
 					     .rule = argv[A_RULE],
@@ -96,51 +102,55 @@ static const char *read_texts(const struct weir_str *argv, struct wr_defer_reque
 					     .descriptors = argv[A_DESCRIPTORS],
 					     .body = argv[A_BODY]};
 	if (!wr_str_equal(argv[A_VERSION], WR_STR("1")))
-		return "this weir knows version 1 of it";
+		return wr_error(error, WEIR_EINVAL, "this weir knows version 1 of it");
 	if (request->domain.len == 0 || request->domain.len > WR_DEFER_NAME_MAX)
-		return "domain has 1 to 255 bytes";
+		return wr_error(error, WEIR_EINVAL, "domain has 1 to 255 bytes");
 	if (request->rule.len > WR_DEFER_NAME_MAX)
-		return "rule has up to 255 bytes";
+		return wr_error(error, WEIR_EINVAL, "rule has up to 255 bytes");
 	if (request->key.len != WR_DEFER_KEY_BYTES)
-		return "key has 16 bytes";
+		return wr_error(error, WEIR_EINVAL, "key has 16 bytes");
 	if (!is_token(request->method, WR_DEFER_METHOD_MAX))
-		return "method is not a token of up to 16 bytes";
+		return wr_error(error, WEIR_EINVAL, "method is not a token of up to 16 bytes");
 	if (request->uri.len == 0 || request->uri.len > WR_DEFER_URI_MAX ||
 	    request->uri.ptr[0] != '/' || !is_plain(request->uri, false))
-		return "uri is not a path with its query of up to 8192 bytes";
+		return wr_error(error, WEIR_EINVAL,
+				"uri is not a path with its query of up to 8192 bytes");
 	if (request->descriptors.len > WR_DEFER_DESCRIPTORS_MAX)
-		return "descriptors have up to 16384 bytes";
-	return NULL;
+		return wr_error(error, WEIR_EINVAL, "descriptors have up to 16384 bytes");
+	return 0;
 }
 
-static const char *read_numbers(const struct weir_str *argv, struct wr_defer_request *request)
+static int read_numbers(const struct weir_str *argv, struct wr_defer_request *request,
+			struct weir_error *error)
 {
 	if (!is_number(argv[A_MAX_WAITING], 1, UINT64_MAX, &request->max_waiting))
-		return "max_waiting is not a number from 1";
+		return wr_error(error, WEIR_EINVAL, "max_waiting is not a number from 1");
 	if (!is_number(argv[A_MAX_AGE], 1, WR_DEFER_AGE_MAX_S, &request->max_age_s))
-		return "max_age_s is not a number of seconds from 1 to a year";
+		return wr_error(error, WEIR_EINVAL,
+				"max_age_s is not a number of seconds from 1 to a year");
 	if (!is_number(argv[A_MAX_TRIES], 1, WR_DEFER_TRIES_MAX, &request->max_tries))
-		return "max_tries is not a number from 1 to 1000000";
+		return wr_error(error, WEIR_EINVAL, "max_tries is not a number from 1 to 1000000");
 	if (!is_number(argv[A_WAIT], 0, UINT64_MAX, &request->wait_ns))
-		return "wait_ns is not a number";
+		return wr_error(error, WEIR_EINVAL, "wait_ns is not a number");
 	if (!is_number(argv[A_INTERVAL], 0, UINT64_MAX, &request->interval_ns))
-		return "interval_ns is not a number";
-	return NULL;
+		return wr_error(error, WEIR_EINVAL, "interval_ns is not a number");
+	return 0;
 }
 
-const char *wr_defer_read(const struct weir_str *argv, uint32_t argc,
-			  struct wr_defer_request *request)
+/* Reads the arguments of WEIR.DEFER, argv[0] being its name. Returns 0 or WEIR_EINVAL. */
+static int read_request(const struct weir_str *argv, uint32_t argc,
+			struct wr_defer_request *request, struct weir_error *error)
 {
-	const char *wrong;
+	int rc;
 
 	if (argc < WR_DEFER_ARGS || (argc - WR_DEFER_ARGS) % 2)
-		return "a header field has a name and a value";
-	wrong = read_texts(argv, request);
-	if (!wrong)
-		wrong = read_numbers(argv, request);
+		return wr_error(error, WEIR_EINVAL, "a header field has a name and a value");
+	rc = read_texts(argv, request, error);
+	if (rc == 0)
+		rc = read_numbers(argv, request, error);
 	request->fields = argv + WR_DEFER_ARGS;
 	request->field_count = (argc - WR_DEFER_ARGS) / 2;
-	return wrong ? wrong : read_fields(request);
+	return rc == 0 ? read_fields(request, error) : rc;
 }
 
 bool wr_defer_is_secret(struct weir_str name)
@@ -168,22 +178,22 @@ const char *wr_defer_sentence(const char *reason)
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
 		if (strcmp(reasons[i][0], reason) == 0)
 			return reasons[i][1];
-	return "the queue failed; its log tells more";
+	return "the queue failed: see its log";
 }
 
-static void refuse(struct wr_resp_out *out, const char *reason, const char *sentence)
+static void write_refusal(struct wr_resp_out *out, const char *reason, const char *sentence)
 {
 	wr_reply_error(out, "DEFER %s %s", reason, sentence ? sentence : wr_defer_sentence(reason));
 }
 
 /* ---- waiting for the queue ---- */
 
-static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
 	const struct wr_defer_answer *said = answer;
 
 	(void)now_ns;
-	assert(len == sizeof *said);
+	wr_assert(len == sizeof *said);
 	wait->deferred.reason = said->reason;
 	wait->deferred.sentence = said->sentence;
 	wait->deferred.position = said->position;
@@ -199,10 +209,10 @@ static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uin
 	wait->deferred.json_len = said->json.len;
 }
 
-static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	if (wait->deferred.reason) {
-		refuse(out, wait->deferred.reason, wait->deferred.sentence);
+		write_refusal(out, wait->deferred.reason, wait->deferred.sentence);
 	} else if (!wait->deferred.asked) {
 		wr_reply_array(out, 3);
 		wr_reply_cstr(out, wait->deferred.ticket);
@@ -215,61 +225,56 @@ static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
 	}
 }
 
-static void end(struct wr_resp_wait *wait, bool told, uint64_t now_ns)
+static void free_answer(struct wr_resp_wait *wait)
 {
-	(void)told;
-	(void)now_ns;
 	free(wait->deferred.json);
 }
 
-static const struct wr_resp_wait_kind defer_kind = {heard, tell, end};
+static const struct wr_resp_wait_kind defer_kind = {copy_answer, write_answer, free_answer};
 
-/* NULL: the client has been told why not. */
-static struct wr_resp_wait *begin(const struct wr_resp_call *call)
+/* Returns NULL after writing an error. */
+static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
 {
 	const struct wr_resp_queue *queue = call->host->queue;
 	struct wr_resp_wait *wait = NULL;
 
 	if (!queue) {
-		refuse(call->out, "off", NULL);
+		write_refusal(call->out, "off", NULL);
 		return NULL;
 	}
 	wait = queue->begin(call->host);
 	if (!wait) {
-		refuse(call->out, "busy", NULL);
+		write_refusal(call->out, "busy", NULL);
 		return NULL;
 	}
-	wait->kind = &defer_kind;
-	wait->session = call->session;
-	wait->protocol = call->session->protocol;
-	wait->queued = true;
+	wr_resp_wait_init(wait, call->session, WR_RESP_QUEUE, &defer_kind);
 	return wait;
 }
 
 void wr_command_defer(const struct wr_resp_call *call)
 {
 	struct wr_defer_request request;
-	const char *wrong = wr_defer_read(call->argv, call->argc, &request);
 	struct wr_resp_wait *wait;
+	struct weir_error error;
 
-	if (wrong) {
-		refuse(call->out, "bad", wrong);
+	if (read_request(call->argv, call->argc, &request, &error) != 0) {
+		write_refusal(call->out, "bad", error.text);
 		return;
 	}
-	wait = begin(call);
+	wait = begin_job(call);
 	if (!wait)
 		return;
-	wr_resp_wait_queue(wait);
 	call->host->queue->defer(call->host, wait, &request, call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }
 
 void wr_command_ticket(const struct wr_resp_call *call)
 {
-	struct wr_resp_wait *wait = begin(call);
+	struct wr_resp_wait *wait = begin_job(call);
 
 	if (!wait)
 		return;
 	wait->deferred.asked = true;
-	wr_resp_wait_queue(wait);
 	call->host->queue->ticket(call->host, wait, call->argv[1], call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }

@@ -1,12 +1,12 @@
-/* WEIR.DEFER and WEIR.TICKET: how the nginx module hands over a request that is to be delivered
- * later, and asks what became of one. Only on a Unix socket, whose peer has been checked; no
- * password is asked for. Without --queue both answer as below, so a client needs no other probe.
+/* WEIR.DEFER and WEIR.TICKET: the nginx module stores a request for later delivery, and asks for
+ * its state. Only on a Unix socket, after WEIR.LINK; no password is needed. Without --queue both
+ * commands reply as below, so a client needs no other probe.
  *
- * Speak them on a connection of their own: replies come in the order of the commands, and a
- * WEIR.ASK behind a WEIR.DEFER would wait for the disk. Commands may be sent one after the other
- * without waiting, and should be: what comes while the disk is busy is made durable together. Up to
- * WR_RESP_WAITS_MAX (256) are taken at once from a connection, then it is not read until one is
- * answered. Replies are those of RESP2.
+ * Send them on a connection of their own: replies come in the order of the commands, and a WEIR.ASK
+ * behind a WEIR.DEFER would wait for the disk. Send commands without waiting for replies: requests
+ * that arrive while the disk is busy become durable together. Up to WR_RESP_WAITS_MAX (256)
+ * commands of a connection may wait; then the connection is not read until a reply is written.
+ * Replies are those of RESP2.
  *
  *   WEIR.DEFER 1 domain rule key method uri descriptors
  *              max_waiting max_age_s max_tries wait_ns interval_ns body [name value]…
@@ -18,41 +18,41 @@
  *                   order they came in
  *      method       token of up to 16 bytes: POST
  *      uri          path and query as the client sent them, 1 to 8192 bytes, begins with '/'
- *      descriptors  what weir_ask_record wrote, up to 16384 bytes; may be empty: then no limit
- *                   holds its delivery back
- *      max_waiting  decimal, from 1: how many of this key may wait
- *      max_age_s    decimal, from 1: after so many seconds it is given up
- *      max_tries    decimal, from 1 to 1000000: after so many deliveries without an answer too
- *      wait_ns      decimal: when the limits would admit it, were it alone (weir_deferral's;
- *                   WEIR_NEVER is fine)
- *      interval_ns  decimal: how far apart the limit admits requests of this key in the long run
+ *      descriptors  output of weir_ask_record, up to 16384 bytes; empty: no limit delays the
+ *                   delivery
+ *      max_waiting  decimal, from 1: how many requests of this key may wait
+ *      max_age_s    decimal, from 1: seconds until the request becomes a dead letter
+ *      max_tries    decimal, from 1 to 1000000: attempts until it becomes a dead letter
+ *      wait_ns      decimal: when the limits would admit it if it were alone (weir_deferral's;
+ *                   WEIR_NEVER is allowed)
+ *      interval_ns  decimal: average time between requests of this key that the limit admits
  *                   (period ÷ requests); 0: not known
- *      body         up to WR_DEFER_BODY_MAX bytes; the rule's max_body is for the client to keep
- *      name value   header fields that the rule lets be stored, as they came, several of a name in
- *                   their order; up to WR_DEFER_FIELDS_MAX of them and WR_DEFER_FIELD_BYTES_MAX
- *                   bytes together. `host` is to be among them. Idempotency-Key if the client sent
- *                   one. Hop-by-hop fields and Content-Length are dropped here, if they come.
- *                   Fields that hold credentials (wr_defer_is_secret) are stored sealed, and
- *                   without --queue-key the request is refused for them (no_key)
+ *      body         up to WR_DEFER_BODY_MAX bytes; the client enforces the rule's max_body
+ *      name value   header fields that the rule stores, unchanged and in order; up to
+ *                   WR_DEFER_FIELDS_MAX of them and WR_DEFER_FIELD_BYTES_MAX bytes together. `host`
+ *                   is required. Idempotency-Key if the client sent one. Hop-by-hop fields and
+ *                   Content-Length are dropped here. Fields with credentials
+ *                   (wr_defer_is_secret) are stored sealed; without --queue-key a request with
+ *                   them is refused (no_key)
  *
- *   → *3 · $32 ticket · :position · :expected_ns          it is durable
+ *   → *3 · $32 ticket · :position · :expected_ns          the request is durable
  *        ticket       32 hexadecimal digits in lower case, for Location and X-Weir-Ticket
- *        position     among those of its key, from 1: the next to go
- *        expected_ns  until it is delivered, by a guess: wait_ns + (position − 1) × interval_ns
- *   → -DEFER reason sentence                              it is not stored: answer 429
- *        reason is one word of WR_DEFER_REASONS, the sentence says what to do about it
- *   → -ERR … / -NOPERM …   a command that is no such command; answer 429 as for an error
+ *        position     in the queue of its key, from 1: the next to be delivered
+ *        expected_ns  estimated time until delivery: wait_ns + (position − 1) × interval_ns
+ *   → -DEFER reason sentence                              the request is not stored: respond 429
+ *        reason is one word of WR_DEFER_REASONS, the sentence is the remedy
+ *   → -ERR … / -NOPERM …   not a valid command, or not allowed; respond 429 as for an error
  *
- *   A connection that breaks before the reply came says nothing about whether it is stored. It may
- *   be, and will be delivered then; the client is told 429 all the same, never 202.
+ *   When the connection breaks before the reply, the request may be stored, and is delivered then.
+ *   The client gets 429, never 202.
  *
  *   WEIR.TICKET ticket
  *
- *   → $n JSON, to be passed on as it is (wire/check/ticket_json.h)
+ *   → $n JSON, passed on unchanged (wire/check/ticket_json.h)
  *        {"ticket":"…","status":"waiting","position":3,"expected_delay":4.5,"accepted":"…",…}
- *   → $-1          unknown, expired, or not a ticket at all: answer 404
- *   → -DEFER away …, -DEFER off …   it can not be told now: answer 503
- */
+ *   → $-1          unknown, expired, or not a ticket: respond 404
+ *   → -DEFER away …, -DEFER off …   the queue is unavailable: respond 503
+ * */
 #ifndef WR_WIRE_RESP_COMMANDS_DEFER_H
 #define WR_WIRE_RESP_COMMANDS_DEFER_H
 
@@ -77,25 +77,25 @@
 #define WR_DEFER_TRIES_MAX 1000000u
 #define WR_DEFER_AGE_MAX_S (366ull * 86400)
 
-/* X(reason, sentence): why a request is not stored. */
+/* X(reason, sentence): reasons why a request is not stored. */
 #define WR_DEFER_REASONS(X)                                                                        \
 	X(off, "there is no queue: start weir with --queue")                                       \
-	X(full, "as many requests wait as may (--queue-max)")                                      \
-	X(key_full, "as many requests of this key wait as may (max_waiting of the rule)")          \
-	X(key_bytes_full, "as many bytes of this key wait as may (--queue-line-bytes)")            \
-	X(bytes_full, "as many bytes wait as may (--queue-bytes)")                                 \
+	X(full, "the queue is full: raise --queue-max")                                            \
+	X(key_full, "the queue of this key is full: max_waiting of the rule")                      \
+	X(key_bytes_full, "the queue of this key has too many bytes: raise --queue-line-bytes")    \
+	X(bytes_full, "the queue has too many bytes: raise --queue-bytes")                         \
 	X(too_large, "the request is larger than can be stored")                                   \
 	X(no_space, "the disk of the queue is full")                                               \
 	X(away, "the queue's Redis does not answer")                                               \
 	X(not_persistent,                                                                          \
-	  "the queue's Redis would lose it: appendonly is off, or keys are evicted")               \
+	  "the queue's Redis would lose the request: appendonly is off, or keys are evicted")      \
 	X(corrupt, "the file of the queue is damaged")                                             \
-	X(read_only, "the queue can not be written to")                                            \
-	X(busy, "too many requests are on their way to the queue")                                 \
-	X(no_key, "it has a field with credentials and there is no key to seal it: --queue-key")   \
+	X(read_only, "the queue cannot be written to")                                             \
+	X(busy, "too many requests are in flight to the queue")                                    \
+	X(no_key, "a field has credentials, and there is no key to seal it: --queue-key")          \
 	X(ending, "weir is shutting down")                                                         \
-	X(bad, "it does not say what WEIR.DEFER is to be told")                                    \
-	X(error, "the queue failed; its log tells more")
+	X(bad, "the arguments of WEIR.DEFER are invalid")                                          \
+	X(error, "the queue failed: see its log")
 
 /* A request to be stored; points into the command. */
 struct wr_defer_request {
@@ -105,14 +105,10 @@ struct wr_defer_request {
 	uint32_t field_count;          /* pairs */
 };
 
-/* Reads the arguments of WEIR.DEFER, argv[0] being its name. NULL, or what is wrong with them. */
-const char *wr_defer_read(const struct weir_str *argv, uint32_t argc,
-			  struct wr_defer_request *request);
-
-/* What there is to say about a reason. */
+/* The sentence of a word of WR_DEFER_REASONS. */
 const char *wr_defer_sentence(const char *reason);
 
-/* Whether a field holds credentials: Authorization, Cookie … */
+/* Whether a field has credentials: Authorization, Cookie … */
 bool wr_defer_is_secret(struct weir_str name);
 
 #endif

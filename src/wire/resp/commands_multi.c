@@ -1,17 +1,17 @@
 /* MULTI, EXEC and DISCARD: a batch of commands that runs when EXEC comes.
  *
- * Commands between MULTI and EXEC are checked, answered with QUEUED and kept as they would come in.
- * EXEC writes the head of an array; the session then runs the kept commands as input of its own
- * (session.c), and their replies are the elements. Commands of other connections may run in
- * between. */
+ * Commands between MULTI and EXEC are checked, get the reply QUEUED, and are stored in the form of
+ * input. EXEC writes the head of an array; session.c then runs the stored commands like input, and
+ * their replies are the elements. Commands of other connections may run in between. */
 #include "wire/resp/commands.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "base/assert.h"
 
 #define FIRST_BYTES 512u
 
-static void forget(struct wr_resp_session *session)
+static void free_transaction(struct wr_resp_session *session)
 {
 	struct wr_resp_multi *multi = &session->multi;
 
@@ -23,12 +23,12 @@ static void forget(struct wr_resp_session *session)
 void wr_resp_multi_end(struct wr_resp_session *session)
 {
 	if (session->multi.state != WR_MULTI_NONE)
-		forget(session);
+		free_transaction(session);
 }
 
-/* Makes room for `need` more bytes. False: the transaction or those of the whole host would be too
- * large, or there is no memory. */
-static bool grow(struct wr_resp_session *session, size_t need)
+/* Makes room for `need` more bytes. Returns false if the transaction, or all of the host together,
+ * would be too large, or there is no memory. */
+static bool grow_transaction(struct wr_resp_session *session, size_t need)
 {
 	struct wr_resp_multi *multi = &session->multi;
 	struct wr_resp_host *host = session->host;
@@ -61,13 +61,13 @@ static size_t size_of(const struct wr_resp_call *call)
 	return size;
 }
 
-/* Appends the command as an array of bulk strings; there is room. */
-static void append(struct wr_resp_multi *multi, const struct wr_resp_call *call)
+/* Appends the command as an array of bulk strings. The caller has made room. */
+static void append_command(struct wr_resp_multi *multi, const struct wr_resp_call *call)
 {
-	uint8_t *at = wr_put_line(multi->bytes + multi->len, '*', call->argc);
+	uint8_t *at = wr_reply_put_line(multi->bytes + multi->len, '*', call->argc);
 
 	for (uint32_t i = 0; i < call->argc; i++) {
-		at = wr_put_line(at, '$', (int64_t)call->argv[i].len);
+		at = wr_reply_put_line(at, '$', (int64_t)call->argv[i].len);
 		memcpy(at, call->argv[i].ptr, call->argv[i].len);
 		at += call->argv[i].len;
 		*at++ = '\r';
@@ -81,17 +81,17 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 {
 	struct wr_resp_multi *multi = &call->session->multi;
 
-	assert(multi->state == WR_MULTI_OPEN);
+	wr_assert(multi->state == WR_MULTI_OPEN);
 	if (call->entry->flags & WR_RESP_NO_AUTH) {
 		wr_reply_error(call->out, "ERR Command not allowed inside a transaction");
 		multi->failed = true;
 	} else if (multi->failed) {
-		wr_reply_simple(call->out, "QUEUED"); /* EXEC will refuse all of it */
-	} else if (!grow(call->session, size_of(call))) {
+		wr_reply_simple(call->out, "QUEUED"); /* EXEC will refuse the transaction */
+	} else if (!grow_transaction(call->session, size_of(call))) {
 		wr_reply_error(call->out, "ERR the transaction is too large");
 		multi->failed = true;
 	} else {
-		append(multi, call);
+		append_command(multi, call);
 		wr_reply_simple(call->out, "QUEUED");
 	}
 }
@@ -121,7 +121,7 @@ void wr_command_discard(const struct wr_resp_call *call)
 		wr_reply_error(call->out, "ERR DISCARD without MULTI");
 		return;
 	}
-	forget(call->session);
+	free_transaction(call->session);
 	wr_reply_simple(call->out, "OK");
 }
 
@@ -132,13 +132,13 @@ void wr_command_exec(const struct wr_resp_call *call)
 	if (multi->state != WR_MULTI_OPEN) {
 		wr_reply_error(call->out, "ERR EXEC without MULTI");
 	} else if (multi->failed) {
-		forget(call->session);
+		free_transaction(call->session);
 		wr_reply_error(call->out,
 			       "EXECABORT Transaction discarded because of previous errors.");
 	} else {
 		wr_reply_array(call->out, multi->count);
 		multi->state = WR_MULTI_RUNNING;
 		if (multi->count == 0)
-			forget(call->session);
+			free_transaction(call->session);
 	}
 }

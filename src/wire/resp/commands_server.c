@@ -1,4 +1,4 @@
-/* Commands about the commands and the server. */
+/* COMMAND, CONFIG and INFO. Called through the table of commands.c. */
 #include "wire/resp/commands.h"
 
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static const struct {
 #undef FLAG_NAME
 };
 
-static void tell_flags(struct wr_resp_out *out, uint16_t flags)
+static void write_flags(struct wr_resp_out *out, uint16_t flags)
 {
 	wr_reply_set(out, (size_t)__builtin_popcount(flags));
 	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++)
@@ -38,14 +38,14 @@ static void tell_flags(struct wr_resp_out *out, uint16_t flags)
 			wr_reply_simple(out, flag_names[i].name);
 }
 
-/* The first eight of Redis's ten elements: name, arity, flags, first and last key, step, categories
- * and hints; then key specifications, of which there are none, and subcommands. */
-static void tell_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
+/* Writes the first of Redis's ten elements: name, arity, flags, first and last key, step,
+ * categories, hints, and key specifications, which are empty. Subcommands follow. */
+static void write_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	wr_reply_array(out, 10);
 	wr_reply_cstr(out, entry->name);
 	wr_reply_integer(out, entry->arity);
-	tell_flags(out, entry->flags);
+	write_flags(out, entry->flags);
 	wr_reply_integer(out, entry->key);
 	wr_reply_integer(out, entry->key);
 	wr_reply_integer(out, entry->key != 0);
@@ -54,45 +54,45 @@ static void tell_head(struct wr_resp_out *out, const struct wr_resp_entry *entry
 	wr_reply_set(out, 0);
 }
 
-static void tell_command(struct wr_resp_out *out, const struct wr_resp_entry *entry)
+static void write_command(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	size_t children = count_of(entry->children);
 
-	tell_head(out, entry);
+	write_head(out, entry);
 	wr_reply_array(out, children);
 	for (size_t i = 0; i < children; i++) {
-		tell_head(out, &entry->children[i]);
+		write_head(out, &entry->children[i]);
 		wr_reply_array(out, 0);
 	}
 }
 
-static void tell_pair(struct wr_resp_out *out, const char *key, const char *value)
+static void write_pair(struct wr_resp_out *out, const char *key, const char *value)
 {
 	wr_reply_cstr(out, key);
 	wr_reply_cstr(out, value);
 }
 
-static void tell_docs_head(struct wr_resp_out *out, const struct wr_resp_entry *entry, bool parent)
+static void write_docs_head(struct wr_resp_out *out, const struct wr_resp_entry *entry, bool parent)
 {
 	wr_reply_cstr(out, entry->name);
 	wr_reply_map(out, parent ? 5 : 4);
-	tell_pair(out, "summary", entry->summary);
-	tell_pair(out, "since", SINCE);
-	tell_pair(out, "group", entry->group);
-	tell_pair(out, "syntax", entry->arguments);
+	write_pair(out, "summary", entry->summary);
+	write_pair(out, "since", SINCE);
+	write_pair(out, "group", entry->group);
+	write_pair(out, "syntax", entry->arguments);
 }
 
-static void tell_docs(struct wr_resp_out *out, const struct wr_resp_entry *entry)
+static void write_docs(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	size_t children = count_of(entry->children);
 
-	tell_docs_head(out, entry, children > 0);
+	write_docs_head(out, entry, children > 0);
 	if (children == 0)
 		return;
 	wr_reply_cstr(out, "subcommands");
 	wr_reply_map(out, children);
 	for (size_t i = 0; i < children; i++)
-		tell_docs_head(out, &entry->children[i], false);
+		write_docs_head(out, &entry->children[i], false);
 }
 
 /* "client" or "client|id". */
@@ -110,7 +110,7 @@ void wr_command_command(const struct wr_resp_call *call)
 {
 	wr_reply_array(call->out, count_of(wr_resp_commands));
 	for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
-		tell_command(call->out, entry);
+		write_command(call->out, entry);
 }
 
 void wr_command_command_count(const struct wr_resp_call *call)
@@ -136,7 +136,7 @@ void wr_command_command_info(const struct wr_resp_call *call)
 		const struct wr_resp_entry *entry = find_any(call->argv[i]);
 
 		if (entry)
-			tell_command(call->out, entry);
+			write_command(call->out, entry);
 		else
 			wr_reply_null(call->out);
 	}
@@ -149,7 +149,7 @@ void wr_command_command_docs(const struct wr_resp_call *call)
 	if (call->argc == 2) {
 		wr_reply_map(call->out, count_of(wr_resp_commands));
 		for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
-			tell_docs(call->out, entry);
+			write_docs(call->out, entry);
 		return;
 	}
 	for (uint32_t i = 2; i < call->argc; i++)
@@ -159,7 +159,7 @@ void wr_command_command_docs(const struct wr_resp_call *call)
 		const struct wr_resp_entry *entry = find_any(call->argv[i]);
 
 		if (entry)
-			tell_docs(call->out, entry);
+			write_docs(call->out, entry);
 	}
 }
 
@@ -197,7 +197,7 @@ void wr_command_config_get(const struct wr_resp_call *call)
 	wr_reply_map(call->out, asked);
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (is_asked(call, settings[i].name))
-			tell_pair(call->out, settings[i].name, settings[i].value);
+			write_pair(call->out, settings[i].name, settings[i].value);
 }
 
 /* ---- INFO ---- */
@@ -207,9 +207,10 @@ struct text {
 	char bytes[2048];
 };
 
-static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void add(struct text *text, const char *format, ...)
+static void add_text(struct text *text, const char *format, ...)
 {
 	size_t room = sizeof text->bytes - text->len;
 	va_list args;
@@ -225,11 +226,11 @@ static void add_server(const struct wr_resp_call *call, struct text *text)
 {
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
-	/* Clients look at redis_version to see what they may ask for. HELLO has the same. */
-	add(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
-	    WR_RESP_REDIS_VERSION, weir_version());
-	add(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),
-	    call->session->port, (unsigned long long)(up_ns / SECOND_NS));
+	/* Clients choose their commands by redis_version. HELLO reports the same. */
+	add_text(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
+		 WR_RESP_REDIS_VERSION, weir_version());
+	add_text(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),
+		 call->session->port, (unsigned long long)(up_ns / SECOND_NS));
 }
 
 static void sum_tallies(const struct wr_resp_host *host, struct wr_resp_tally *sum)
@@ -245,7 +246,7 @@ static void add_clients(const struct wr_resp_call *call, struct text *text)
 	struct wr_resp_tally sum = {0};
 
 	sum_tallies(call->host, &sum);
-	add(text, "connected_clients:%llu\r\n", (unsigned long long)sum.connected);
+	add_text(text, "connected_clients:%llu\r\n", (unsigned long long)sum.connected);
 }
 
 static void add_stats(const struct wr_resp_call *call, struct text *text)
@@ -253,10 +254,10 @@ static void add_stats(const struct wr_resp_call *call, struct text *text)
 	struct wr_resp_tally sum = {0};
 
 	sum_tallies(call->host, &sum);
-	add(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\n",
-	    (unsigned long long)sum.accepted, (unsigned long long)sum.commands);
-	add(text, "limited:%llu\r\nprotocol_errors:%llu\r\n", (unsigned long long)sum.limited,
-	    (unsigned long long)sum.bad);
+	add_text(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\n",
+		 (unsigned long long)sum.accepted, (unsigned long long)sum.commands);
+	add_text(text, "limited:%llu\r\nprotocol_errors:%llu\r\n", (unsigned long long)sum.limited,
+		 (unsigned long long)sum.bad);
 }
 
 static void add_rules(const struct wr_resp_call *call, struct text *text)
@@ -265,16 +266,16 @@ static void add_rules(const struct wr_resp_call *call, struct text *text)
 
 	if (weir_engine_info(call->host->engine, &info) != 0)
 		return;
-	add(text, "rules_generation:%llu\r\nrules_hash:%016llx\r\n",
-	    (unsigned long long)info.generation, (unsigned long long)info.hash);
-	add(text, "rules_loads_good:%llu\r\nrules_loads_failed:%llu\r\n",
-	    (unsigned long long)info.loads_good, (unsigned long long)info.loads_failed);
+	add_text(text, "rules_generation:%llu\r\nrules_hash:%016llx\r\n",
+		 (unsigned long long)info.generation, (unsigned long long)info.hash);
+	add_text(text, "rules_loads_good:%llu\r\nrules_loads_failed:%llu\r\n",
+		 (unsigned long long)info.loads_good, (unsigned long long)info.loads_failed);
 }
 
 static void add_replication(const struct wr_resp_call *call, struct text *text)
 {
 	(void)call;
-	add(text, "role:master\r\nconnected_slaves:0\r\n");
+	add_text(text, "role:master\r\nconnected_slaves:0\r\n");
 }
 
 static const struct section {
@@ -307,7 +308,7 @@ void wr_command_info(const struct wr_resp_call *call)
 	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
 		if (!is_wanted(call, sections[i].name))
 			continue;
-		add(&text, "%s# %s\r\n", text.len ? "\r\n" : "", sections[i].title);
+		add_text(&text, "%s# %s\r\n", text.len ? "\r\n" : "", sections[i].title);
 		sections[i].add(call, &text);
 	}
 	wr_reply_verbatim(call->out, (struct weir_str){text.bytes, text.len});

@@ -1,11 +1,12 @@
-/* CL.THROTTLE and THROTTLE: numbers in, numbers out. */
+/* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, writes
+ * five numbers. Called through the table of commands.c. */
 #include "limiter/fleet.h"
 #include "limiter/share.h"
 #include "store/store.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* How a command counts: its bucket holds max_burst + `beyond`. */
+/* The two commands differ: the bucket holds max_burst + `beyond`. */
 struct dialect {
 	int64_t beyond, quantity_least;
 };
@@ -25,7 +26,7 @@ struct numbers {
 #undef NUMBER
 };
 
-/* Of key max_burst count period [quantity]. False: one of them will not do. */
+/* Reads key max_burst count period [quantity]. Returns false if a number is invalid. */
 static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
 			 struct numbers *numbers)
 {
@@ -39,8 +40,8 @@ static bool read_numbers(const struct wr_resp_command *command, const struct dia
 	return true;
 }
 
-/* Which one, of the arguments of a command that was not prepared. */
-static void tell_number(const struct wr_resp_call *call, const struct dialect *dialect)
+/* Writes the error of the first invalid number. */
+static void write_number_error(const struct wr_resp_call *call, const struct dialect *dialect)
 {
 	const struct {
 		uint32_t at;
@@ -64,8 +65,8 @@ static void tell_number(const struct wr_resp_call *call, const struct dialect *d
 	}
 }
 
-static void prepare(struct wr_resp_host *host, const struct dialect *dialect,
-		    struct wr_resp_ready *ready)
+static void prepare_throttle(struct wr_resp_host *host, const struct dialect *dialect,
+			     struct wr_resp_ready *ready)
 {
 	struct wr_throttle_request *request = &ready->throttle;
 	const struct weir_limit *limit;
@@ -85,15 +86,15 @@ static void prepare(struct wr_resp_host *host, const struct dialect *dialect,
 
 void wr_prepare_cl_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 {
-	prepare(host, &cell, ready);
+	prepare_throttle(host, &cell, ready);
 }
 
 void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 {
-	prepare(host, &crab, ready);
+	prepare_throttle(host, &crab, ready);
 }
 
-/* The limit that was asked for; NULL: the client has been told why not. */
+/* The limit of the command. Returns NULL after writing an error. */
 static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 					 const struct dialect *dialect)
 {
@@ -101,7 +102,7 @@ static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 	struct weir_error error;
 
 	if (!call->ready->prepared) {
-		tell_number(call, dialect);
+		write_number_error(call, dialect);
 		return NULL;
 	}
 	limit = wr_throttle_limit(&call->host->throttle, &call->ready->throttle, &error);
@@ -112,25 +113,25 @@ static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 
 /* ---- answers ---- */
 
-static void put(struct wr_resp_out *out, int64_t first, const struct wr_throttle_answer *answer,
-		int64_t fourth, int64_t fifth)
+static void write_numbers(struct wr_resp_out *out, int64_t first,
+			  const struct wr_throttle_answer *answer, int64_t fourth, int64_t fifth)
 {
 	uint8_t *at;
 
 	if (!wr_reply_room(out, 6 * WR_REPLY_NUMBER_BYTES))
 		return;
-	at = wr_put_line(out->at, '*', 5);
-	at = wr_put_line(at, ':', first);
-	at = wr_put_line(at, ':', answer->limit);
-	at = wr_put_line(at, ':', answer->remaining);
-	at = wr_put_line(at, ':', fourth);
-	out->at = wr_put_line(at, ':', fifth);
+	at = wr_reply_put_line(out->at, '*', 5);
+	at = wr_reply_put_line(at, ':', first);
+	at = wr_reply_put_line(at, ':', answer->limit);
+	at = wr_reply_put_line(at, ':', answer->remaining);
+	at = wr_reply_put_line(at, ':', fourth);
+	out->at = wr_reply_put_line(at, ':', fifth);
 }
 
 /* redis-cell: limited, limit, remaining, retry after, reset after.
  * throttlecrab: allowed, limit, remaining, reset after, retry after, which is 0 when allowed. */
-static void answer(struct wr_resp_host *host, const struct dialect *dialect,
-		   struct wr_throttle_answer *answer, struct wr_resp_out *out)
+static void write_reply(struct wr_resp_host *host, const struct dialect *dialect,
+			struct wr_throttle_answer *answer, struct wr_resp_out *out)
 {
 	if (__builtin_expect(answer->limited, 0)) {
 		wr_resp_count(&host->tally.limited);
@@ -140,15 +141,16 @@ static void answer(struct wr_resp_host *host, const struct dialect *dialect,
 		}
 	}
 	if (dialect == &cell)
-		put(out, answer->limited, answer, answer->retry_s, answer->reset_s);
+		write_numbers(out, answer->limited, answer, answer->retry_s, answer->reset_s);
 	else
-		put(out, !answer->limited, answer, answer->reset_s,
-		    answer->limited ? answer->retry_s : 0);
+		write_numbers(out, !answer->limited, answer, answer->reset_s,
+			      answer->limited ? answer->retry_s : 0);
 }
 
 /* ---- with a central store ---- */
 
-/* Nobody answered: this node's share is decided here, and the store is told when it is back. */
+/* The central store has not answered: decides by this node's share, and sends the store a report of
+ * the units taken. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
@@ -158,16 +160,17 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 	size_t len;
 
 	wr_throttle(host->table, &share, request->key, request->quantity, now_ns, said);
-	if (said->limited || request->quantity <= 0 || !host->store->secret(host))
+	if (said->limited || request->quantity <= 0 || !host->central->secret(host))
 		return;
 	len = wr_throttle_message(WR_QUESTION_REPORT, limit, request, request->quantity, now_ns,
 				  report);
-	host->store->tell(host, report, len, now_ns);
+	host->central->send(host, report, len, now_ns);
 }
 
-/* What was admitted there counts here too, for the time when the store is away. */
-static void book(struct wr_resp_host *host, const struct weir_limit *limit,
-		 const struct wr_throttle_request *request, uint64_t now_ns)
+/* Units that the central store granted are charged to this node's share, too, in case the store
+ * becomes unavailable. */
+static void charge_share(struct wr_resp_host *host, const struct weir_limit *limit,
+			 const struct wr_throttle_request *request, uint64_t now_ns)
 {
 	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
 	uint64_t charged_ns;
@@ -175,10 +178,10 @@ static void book(struct wr_resp_host *host, const struct weir_limit *limit,
 	wr_store_charge(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
 }
 
-/* … and what nodes divide then is what the store had left. */
-static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
-		 const struct wr_throttle_request *request, const struct wr_throttle_answer *said,
-		 uint64_t now_ns)
+/* Notes how much the store has left: nodes divide that when the store becomes unavailable. */
+static void note_remaining(struct wr_resp_host *host, const struct weir_limit *limit,
+			   const struct wr_throttle_request *request,
+			   const struct wr_throttle_answer *said, uint64_t now_ns)
 {
 	struct weir_decision decision = {.limit = (uint32_t)said->limit,
 					 .remaining = (uint32_t)said->remaining};
@@ -187,7 +190,7 @@ static void heed(struct wr_resp_host *host, const struct weir_limit *limit,
 		     now_ns);
 }
 
-static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
+static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
 {
 	struct wr_resp_host *host = wait->session->host;
 	const struct wr_throttle_request *request = &wait->throttle.request;
@@ -198,22 +201,23 @@ static void hear(struct wr_resp_wait *wait, const void *bytes, size_t len, uint6
 		return;
 	}
 	if (!wait->throttle.answer.limited && request->quantity > 0)
-		book(host, limit, request, now_ns);
-	heed(host, limit, request, &wait->throttle.answer, now_ns);
+		charge_share(host, limit, request, now_ns);
+	note_remaining(host, limit, request, &wait->throttle.answer, now_ns);
 }
 
-static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
-	answer(wait->session->host, wait->throttle.crab ? &crab : &cell, &wait->throttle.answer,
-	       out);
+	write_reply(wait->session->host, wait->throttle.crab ? &crab : &cell,
+		    &wait->throttle.answer, out);
 }
 
-static const struct wr_resp_wait_kind throttle_kind = {hear, tell, NULL};
+static const struct wr_resp_wait_kind throttle_kind = {read_answer, write_answer, NULL};
 
-/* What is given back goes first, and then how it stands is asked for. */
-static void ask_store(const struct wr_resp_call *call, struct wr_resp_wait *wait,
-		      const struct weir_limit *limit)
+/* Units given back are sent first; then a question of cost 0 reads the counter. */
+static void ask_central(const struct wr_resp_call *call, struct wr_resp_wait *wait,
+			const struct weir_limit *limit)
 {
+	const struct wr_resp_central *central = call->host->central;
 	const struct wr_throttle_request *request = &wait->throttle.request;
 	uint8_t message[WR_THROTTLE_MESSAGE];
 	int64_t cost = request->quantity;
@@ -222,37 +226,38 @@ static void ask_store(const struct wr_resp_call *call, struct wr_resp_wait *wait
 	if (cost < 0) {
 		len = wr_throttle_message(WR_QUESTION_RETURN, limit, request, cost, call->now_ns,
 					  message);
-		call->host->store->tell(call->host, message, len, call->now_ns);
+		central->send(call->host, message, len, call->now_ns);
 		cost = 0;
 	}
 	len = wr_throttle_message(WR_QUESTION_TAKE, limit, request, cost, call->now_ns, message);
-	wr_resp_wait_ask(wait, message, len, call->now_ns);
+	central->ask(call->host, wait, message, len, call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }
 
-static void decide_there(const struct wr_resp_call *call, const struct dialect *dialect,
-			 const struct weir_limit *limit)
+static void decide_centrally(const struct wr_resp_call *call, const struct dialect *dialect,
+			     const struct weir_limit *limit)
 {
 	struct wr_throttle_request request = call->ready->throttle;
-	const uint8_t *secret = call->host->store->secret(call->host);
+	const uint8_t *secret = call->host->central->secret(call->host);
+	struct wr_resp_wait *wait = secret ? call->host->central->begin(call->host) : NULL;
 	struct wr_throttle_answer said;
-	struct wr_resp_wait *wait;
 
 	if (secret)
 		wr_throttle_fleet_key(secret, call->argv[1], request.fleet_key);
-	wait = secret ? wr_resp_wait_begin(call->session, &throttle_kind, false) : NULL;
 	if (!wait) {
 		decide_share(call->host, limit, &request, call->now_ns, &said);
-		answer(call->host, dialect, &said, call->out);
+		write_reply(call->host, dialect, &said, call->out);
 		return;
 	}
+	wr_resp_wait_init(wait, call->session, WR_RESP_CENTRAL, &throttle_kind);
 	wait->throttle.request = request;
 	wait->throttle.crab = dialect == &crab;
-	ask_store(call, wait, limit);
+	ask_central(call, wait, limit);
 }
 
 /* ---- the commands ---- */
 
-static void decide(const struct wr_resp_call *call, const struct dialect *dialect)
+static void run_throttle(const struct wr_resp_call *call, const struct dialect *dialect)
 {
 	const struct wr_throttle_request *request = &call->ready->throttle;
 	const struct weir_limit *limit = limit_of(call, dialect);
@@ -264,20 +269,20 @@ static void decide(const struct wr_resp_call *call, const struct dialect *dialec
 		wr_reply_error(call->out, WR_RESP_NO_REFUNDS);
 		return;
 	}
-	if (call->host->store) {
-		decide_there(call, dialect, limit);
+	if (call->host->central) {
+		decide_centrally(call, dialect, limit);
 		return;
 	}
 	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns, &said);
-	answer(call->host, dialect, &said, call->out);
+	write_reply(call->host, dialect, &said, call->out);
 }
 
 void wr_command_cl_throttle(const struct wr_resp_call *call)
 {
-	decide(call, &cell);
+	run_throttle(call, &cell);
 }
 
 void wr_command_throttle(const struct wr_resp_call *call)
 {
-	decide(call, &crab);
+	run_throttle(call, &crab);
 }

@@ -1,9 +1,9 @@
-/* Commands as people type them: words, and what quotes hold together. */
+/* Splits a command typed as a line into words and quoted texts. Called by read.c. */
 #include "wire/resp/resp.h"
 
 #include "base/str.h"
 
-/* Reading one line: `at` is where in it, `out` where the next byte of a word goes. */
+/* `at` is the position in the line, `out` that of the next byte of a word. */
 struct splitter {
 	const char *at, *end;
 	char *out;
@@ -32,7 +32,7 @@ static char escaped(char c)
 	}
 }
 
-/* A backslash within double quotes; `at` stands on it. */
+/* Reads an escape within double quotes; `at` is on the backslash. */
 static void read_escape(struct splitter *s)
 {
 	if (s->end - s->at >= 4 && s->at[1] == 'x' && wr_hex(s->at[2]) >= 0 &&
@@ -45,7 +45,7 @@ static void read_escape(struct splitter *s)
 	s->at += 2;
 }
 
-/* `at` is behind the opening quote. The closing one ends the word. */
+/* Reads up to the closing quote, which must end the word; `at` is behind the opening one. */
 static bool read_quoted(struct splitter *s, char quote)
 {
 	while (s->at < s->end) {
@@ -75,7 +75,7 @@ static bool read_word(struct splitter *s)
 
 bool wr_resp_split(const char *line, size_t len, struct wr_resp_reader *reader)
 {
-	/* A word is never longer than what it was written as. */
+	/* reader->words has room: a word is not longer than its text in the line. */
 	struct splitter s = {line, line + len, reader->words};
 
 	reader->used = 0;

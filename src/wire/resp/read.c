@@ -1,12 +1,12 @@
-/* Reading commands: arrays of bulk strings. */
+/* The parser of commands: arrays of bulk strings. Called by session.c. */
 #include "wire/resp/resp.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/str.h"
 
-#define COUNT_BYTES_MAX 24 /* of a line that holds a number, its mark included */
+#define COUNT_BYTES_MAX 24 /* of a line with a number and its mark */
 
 enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
 
@@ -30,9 +30,9 @@ bool wr_resp_integer(struct weir_str text, int64_t *value)
 	return true;
 }
 
-static int bad(struct wr_resp_reader *reader, const char *error)
+static int protocol_error(struct wr_resp_reader *reader, const char *text)
 {
-	reader->error = error;
+	wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: %s", text);
 	return WR_RESP_BAD;
 }
 
@@ -42,8 +42,8 @@ static int partial(struct wr_resp_reader *reader, size_t wanted)
 	return WR_RESP_PARTIAL;
 }
 
-/* The number on a line behind its mark at `at`; *next is behind the line. Lengths have a digit or
- * two as a rule. */
+/* Reads the number behind the mark at `at`; *next is behind the line. The fast path is for one or
+ * two digits. */
 static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t *count,
 			    size_t *next)
 {
@@ -73,16 +73,16 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 	case LINE_PARTIAL:
 		return partial(reader, 1);
 	case LINE_LONG:
-		return bad(reader, "Protocol error: too big mbulk count string");
+		return protocol_error(reader, "too big mbulk count string");
 	case LINE_BAD:
-		return bad(reader, "Protocol error: invalid multibulk length");
+		return protocol_error(reader, "invalid multibulk length");
 	case LINE_WHOLE:
 		break;
 	}
 	if (count > (int64_t)WR_RESP_ARGS_MAX)
-		return bad(reader, "Protocol error: invalid multibulk length");
+		return protocol_error(reader, "invalid multibulk length");
 	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARGS_MAX)
-		return bad(reader, "Protocol error: unauthenticated multibulk length");
+		return protocol_error(reader, "unauthenticated multibulk length");
 	parser->args = count > 0 ? (uint32_t)count : 0;
 	parser->at = (uint32_t)next;
 	return WR_RESP_COMMAND;
@@ -90,12 +90,12 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 
 static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
 {
-	snprintf(reader->error_text, sizeof reader->error_text,
-		 "Protocol error: expected '$', got '%c'", got >= ' ' && got < 0x7f ? got : '?');
-	return bad(reader, reader->error_text);
+	wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: expected '$', got '%c'",
+		 got >= ' ' && got < 0x7f ? got : '?');
+	return WR_RESP_BAD;
 }
 
-/* One bulk string at `at`; *next is behind it. */
+/* Reads the bulk string at `at`; *next is behind it. */
 static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
 			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
 			    size_t *next)
@@ -111,9 +111,9 @@ static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t 
 	case LINE_PARTIAL:
 		return partial(reader, 1);
 	case LINE_LONG:
-		return bad(reader, "Protocol error: too big bulk count string");
+		return protocol_error(reader, "too big bulk count string");
 	case LINE_BAD:
-		return bad(reader, "Protocol error: invalid bulk length");
+		return protocol_error(reader, "invalid bulk length");
 	case LINE_WHOLE:
 		break;
 	}
@@ -121,13 +121,13 @@ static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t 
 	    count > (int64_t)(large ? WR_RESP_LARGE_ARG_BYTES_MAX : WR_RESP_ARG_BYTES_MAX) ||
 	    start + (size_t)count + 2 >
 		    (large ? WR_RESP_LARGE_BYTES_MAX : WR_RESP_COMMAND_BYTES_MAX))
-		return bad(reader, "Protocol error: invalid bulk length");
+		return protocol_error(reader, "invalid bulk length");
 	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARG_BYTES_MAX)
-		return bad(reader, "Protocol error: unauthenticated bulk length");
+		return protocol_error(reader, "unauthenticated bulk length");
 	if (len - start < (size_t)count + 2)
 		return partial(reader, start + (size_t)count + 2 - len);
 	if (bytes[start + (size_t)count] != '\r' || bytes[start + (size_t)count + 1] != '\n')
-		return bad(reader, "Protocol error: expected CRLF after bulk string");
+		return protocol_error(reader, "expected CRLF after bulk string");
 	*arg = (struct weir_str){(const char *)bytes + start, (size_t)count};
 	*next = start + (size_t)count + 2;
 	return WR_RESP_COMMAND;
@@ -167,7 +167,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	if (rc != WR_RESP_COMMAND)
 		return rc;
 	if (resumed) {
-		/* Arguments of earlier calls were noted elsewhere, and have moved since. */
+		/* Read from the beginning: the input may have moved, so earlier arguments are
+		 * void. */
 		*parser = (struct wr_resp_parser){0};
 		read_header(parser, trust, bytes, len, reader);
 		read_args(parser, trust, bytes, len, reader);
@@ -177,7 +178,7 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	return WR_RESP_COMMAND;
 }
 
-/* A line ends with LF, with CR before it or not. Its words have a room of their own, for one. */
+/* A line ends with LF or CR LF. reader->words has room for one line. */
 static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t len,
 		     struct wr_resp_reader *reader, struct wr_resp_command *command)
 {
@@ -187,7 +188,7 @@ static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t
 
 	if (!end) {
 		if (most == WR_RESP_LINE_BYTES_MAX)
-			return bad(reader, "Protocol error: too big inline request");
+			return protocol_error(reader, "too big inline request");
 		parser->at = (uint32_t)most;
 		return partial(reader, 1);
 	}
@@ -197,7 +198,7 @@ static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t
 	if (chars && bytes[chars - 1] == '\r')
 		chars--;
 	if (!wr_resp_split((const char *)bytes, chars, reader))
-		return bad(reader, "Protocol error: unbalanced quotes in request");
+		return protocol_error(reader, "unbalanced quotes in request");
 	*command = (struct wr_resp_command){(size_t)(end - bytes) + 1, reader->used, reader->args};
 	return WR_RESP_COMMAND;
 }

@@ -1,3 +1,4 @@
+/* Writes replies that are more than a number. Called by the commands. */
 #include "wire/resp/reply.h"
 
 #include <stdarg.h>
@@ -27,7 +28,7 @@ void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes)
 {
 	if (!wr_reply_room(out, WR_REPLY_NUMBER_BYTES + bytes.len + 2))
 		return;
-	out->at = wr_put_line(out->at, '$', (int64_t)bytes.len);
+	out->at = wr_reply_put_line(out->at, '$', (int64_t)bytes.len);
 	if (bytes.len)
 		memcpy(out->at, bytes.ptr, bytes.len);
 	out->at += bytes.len;

@@ -1,8 +1,9 @@
-/* Replies in RESP2 or RESP3, written straight to where they leave from.
+/* Replies in RESP2 or RESP3, written into the buffer of the connection.
  *
- * Whoever sends them gives room and is asked for more when it ends. If there is none, the rest is
- * dropped and `failed` says so: then the connection has to go, for the client would wait for ever.
- * Types that RESP2 lacks are written as Redis does: maps and sets as arrays, null as $-1.
+ * The caller of a session provides room, and `more` provides further room. When there is none, the
+ * rest of the reply is dropped and `failed` is set: the connection has to be closed, because the
+ * client would wait for the rest. Types that RESP2 lacks are written as in Redis: maps and sets as
+ * arrays, null as $-1.
  */
 #ifndef WR_WIRE_RESP_REPLY_H
 #define WR_WIRE_RESP_REPLY_H
@@ -18,11 +19,12 @@
 
 struct wr_resp_out {
 	uint8_t *begin, *at, *end; /* written from `begin` to `at`, room up to `end` */
-	/* Takes what is written and sets the three to room for `need` bytes at least. */
+	/* Sends the bytes written so far and sets the three pointers to room for at least `need`
+	 * bytes. Returns false without memory. */
 	bool (*more)(struct wr_resp_out *out, size_t need);
 	void *context;
-	size_t taken;     /* bytes that `more` took */
-	bool failed;      /* `more` had none */
+	size_t taken;     /* bytes that `more` sent */
+	bool failed;      /* `more` failed */
 	uint8_t protocol; /* 2 or 3 */
 };
 
@@ -31,7 +33,7 @@ static inline size_t wr_reply_written(const struct wr_resp_out *out)
 	return out->taken + (size_t)(out->at - out->begin);
 }
 
-/* False: there is no room and nothing may be written. */
+/* Makes sure of room for `need` bytes. Returns false if there is none; then write nothing. */
 static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 {
 	if (__builtin_expect((size_t)(out->end - out->at) >= need, 1))
@@ -41,8 +43,8 @@ static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 	return !out->failed;
 }
 
-/* Digits of a number at `at`; returns behind them. */
-static inline uint8_t *wr_put_number(uint8_t *at, int64_t number)
+/* Writes a number at `at`, where there is room. Returns the end. */
+static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 {
 	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
 	uint8_t digits[20];
@@ -60,11 +62,11 @@ static inline uint8_t *wr_put_number(uint8_t *at, int64_t number)
 	return at + (sizeof digits - first);
 }
 
-/* A mark, a number and the end of the line; there is room. */
-static inline uint8_t *wr_put_line(uint8_t *at, char mark, int64_t number)
+/* Writes a type mark, a number and CRLF, where there is room. Returns the end. */
+static inline uint8_t *wr_reply_put_line(uint8_t *at, char mark, int64_t number)
 {
 	*at++ = (uint8_t)mark;
-	at = wr_put_number(at, number);
+	at = wr_reply_put_number(at, number);
 	*at++ = '\r';
 	*at++ = '\n';
 	return at;
@@ -73,7 +75,7 @@ static inline uint8_t *wr_put_line(uint8_t *at, char mark, int64_t number)
 static inline void wr_reply_line(struct wr_resp_out *out, char mark, int64_t number)
 {
 	if (wr_reply_room(out, WR_REPLY_NUMBER_BYTES))
-		out->at = wr_put_line(out->at, mark, number);
+		out->at = wr_reply_put_line(out->at, mark, number);
 }
 
 static inline void wr_reply_integer(struct wr_resp_out *out, int64_t number)
@@ -97,7 +99,7 @@ static inline void wr_reply_set(struct wr_resp_out *out, size_t count)
 	wr_reply_line(out, out->protocol == 3 ? '~' : '*', (int64_t)count);
 }
 
-/* Bytes that are a reply, or a part of one, already. */
+/* Bytes in RESP already: a reply or a part of one. */
 void wr_reply_raw(struct wr_resp_out *out, const char *bytes, size_t len);
 
 void wr_reply_null(struct wr_resp_out *out);
@@ -105,10 +107,10 @@ void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes);
 void wr_reply_cstr(struct wr_resp_out *out, const char *text);   /* the same, of a C string */
 void wr_reply_simple(struct wr_resp_out *out, const char *text); /* +OK */
 
-/* Text for people: RESP3 says so. */
+/* Text for people; in RESP3 a verbatim string. */
 void wr_reply_verbatim(struct wr_resp_out *out, struct weir_str text);
 
-/* -CODE sentence. What a client sent may be in it: whatever would end the line becomes a blank. */
+/* "-CODE sentence". CR and LF in the arguments, which may come from the client, become blanks. */
 void wr_reply_error(struct wr_resp_out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

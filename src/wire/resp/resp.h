@@ -12,11 +12,11 @@
  *   case WR_RESP_PARTIAL:  call again with the same bytes and more behind them, at least
  *                          reader->wanted; they may have moved
  *   case WR_RESP_FULL:     do what was read before, wr_resp_forget(reader), call again
- *   case WR_RESP_BAD:      answer reader->error and close: what follows has no meaning
+ *   case WR_RESP_BAD:      reply with reader->error and close the connection
  *   }
  *
- * What was read of a partial command is not read again, so that a client that sends single bytes
- * costs no more than they do.
+ * The parser remembers how far it has read a partial command, so a client that sends single bytes
+ * causes no more work than one that sends whole commands.
  */
 #ifndef WR_WIRE_RESP_RESP_H
 #define WR_WIRE_RESP_RESP_H
@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/error.h>
 #include <weir/rules.h>
 
 #define WR_RESP_ARGS_MAX 1024u            /* arguments of a command, its name included */
@@ -32,7 +33,7 @@
 #define WR_RESP_COMMAND_BYTES_MAX 262144u /* of all of it, as it comes in */
 #define WR_RESP_LINE_BYTES_MAX 4096u      /* of a command typed as a line */
 
-/* Clients that have not given a password yet have less to say; these two are Redis's numbers. */
+/* Bounds for clients that have not logged in yet; the numbers are Redis's. */
 #define WR_RESP_STRANGER_ARGS_MAX 10u
 #define WR_RESP_STRANGER_ARG_BYTES_MAX 16384u
 
@@ -41,40 +42,39 @@
 #define WR_RESP_LARGE_ARG_BYTES_MAX (16u << 20)
 #define WR_RESP_LARGE_BYTES_MAX (WR_RESP_LARGE_ARG_BYTES_MAX + (128u << 10))
 
-/* How much a client may say. */
+/* How long the commands of a client may be. */
 enum wr_resp_trust {
-	WR_RESP_STRANGER = 0, /* it has not given the password yet */
+	WR_RESP_STRANGER = 0, /* has not logged in yet */
 	WR_RESP_TRUSTED = 1,
-	WR_RESP_PEER = 2, /* on a Unix socket, and who it is was checked */
+	WR_RESP_PEER = 2, /* an nginx worker on a Unix socket, after WEIR.LINK */
 };
 
 enum wr_resp_outcome {
 	WR_RESP_BAD = -1,
 	WR_RESP_PARTIAL = 0,
-	WR_RESP_COMMAND = 1, /* one without arguments is to be passed over */
-	WR_RESP_FULL = 2,    /* there is no room for it beside those that were read before */
+	WR_RESP_COMMAND = 1, /* skip a command without arguments */
+	WR_RESP_FULL = 2,    /* no room beside the commands that were read before */
 };
 
-/* How far the command at hand has been read. All zero: not at all. */
+/* How far the current command has been read. All zero: nothing of it. */
 struct wr_resp_parser {
 	uint32_t at;   /* bytes read */
 	uint32_t args; /* announced; 0: that line is not read yet */
 	uint32_t done; /* arguments read */
-	bool large;    /* it is one of those that may be */
+	bool large;    /* it may be large: WEIR.DEFER */
 };
 
 struct wr_resp_command {
-	size_t bytes; /* of the input that it took */
+	size_t bytes; /* of input */
 	uint32_t argc;
 	const struct weir_str *argv;
 };
 
-/* Where arguments are noted. Commands can be read one after the other before the first is done. */
+/* Memory for the arguments of several commands, which can be read before the first of them runs. */
 struct wr_resp_reader {
-	size_t wanted;     /* partial: how many more there must be, or 1 */
-	const char *error; /* bad: what Redis would say */
-	char error_text[64];
-	uint32_t used; /* of `args` */
+	size_t wanted;           /* after WR_RESP_PARTIAL: bytes that are missing at least */
+	struct weir_error error; /* of WR_RESP_BAD, worded as in Redis */
+	uint32_t used;           /* of `args` */
 	struct weir_str args[WR_RESP_ARGS_MAX];
 	char words[WR_RESP_LINE_BYTES_MAX]; /* arguments of a line, without their quotes */
 };
@@ -82,14 +82,14 @@ struct wr_resp_reader {
 int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
 		 size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command);
 
-/* The commands read so far are done with. */
+/* The commands read so far have run: their arguments are void. */
 static inline void wr_resp_forget(struct wr_resp_reader *reader)
 {
 	reader->used = 0;
 }
 
-/* Splits a line (without its end) into arguments: blanks part them, "…" with \n \r \t \b \a \xHH \"
- * \\ or '…' with \' hold them together. False: quotes that do not end, or run into the next word.
+/* Splits a line (without its end) into arguments at blanks. Quotes group: "…" with \n \r \t \b \a
+ * \xHH \" \\, or '…' with \'. Returns false if a quote does not end, or text follows it directly.
  */
 bool wr_resp_split(const char *line, size_t len, struct wr_resp_reader *reader);
 

@@ -1,22 +1,25 @@
+/* A RESP session: splits the input into commands, runs them in batches, and keeps the rest. Called
+ * by serve/resp/resp.c. */
 #include "wire/resp/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define HELD_KEPT 4096u  /* larger memory goes back when it is empty */
-#define SLICE_BYTES 512u /* looked at beyond what a held command is known to want */
+#define HELD_KEPT 4096u  /* larger memory is freed when it is empty */
+#define SLICE_BYTES 512u /* copied at a time to complete a held command */
 
-/* What counts as memory of a large command. */
+/* The part of a capacity that counts towards WR_RESP_LARGE_ALL_MAX. */
 static size_t large_of(size_t cap)
 {
 	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
 }
 
-/* Gives `held` this capacity, 0: frees it. False: all sessions together may not have so much, or
- * there is no memory. */
+/* Resizes `held`; 0 frees it. Returns false if all sessions together would hold too much, or there
+ * is no memory. */
 static bool set_capacity(struct wr_resp_session *session, size_t cap)
 {
 	struct wr_resp_host *host = session->host;
@@ -48,6 +51,7 @@ void wr_resp_session_reset(struct wr_resp_session *session)
 void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host *host,
 			   uint64_t now_ns)
 {
+	wr_assert(host && host->decider && !session->host);
 	session->host = host;
 	session->since_ns = now_ns;
 	wr_resp_session_reset(session);
@@ -55,17 +59,18 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 	wr_resp_count(&host->tally.accepted);
 }
 
-void wr_resp_session_end(struct wr_resp_session *session, uint64_t now_ns)
+void wr_resp_session_end(struct wr_resp_session *session)
 {
-	wr_resp_waits_end(session, now_ns);
+	wr_assert(session->host);
+	wr_resp_waits_end(session);
 	wr_resp_multi_end(session);
 	set_capacity(session, 0);
 	session->held_len = 0;
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
 }
 
-/* Keeps input for later. False: there is more of it than may be, or no memory. */
-static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t len)
+/* Copies input for later. Returns false if it is too much, or there is no memory. */
+static bool hold_input(struct wr_resp_session *session, const uint8_t *data, size_t len)
 {
 	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
 	size_t need = session->held_len + len;
@@ -82,14 +87,13 @@ static bool hold(struct wr_resp_session *session, const uint8_t *data, size_t le
 	return true;
 }
 
-static void let_go(struct wr_resp_session *session)
+static void free_held(struct wr_resp_session *session)
 {
 	session->held_len = 0;
 	if (session->held_cap > HELD_KEPT)
 		set_capacity(session, 0);
 }
 
-/* What a client may say depends on who it is. */
 static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
 {
 	if (session->linked)
@@ -97,7 +101,8 @@ static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
 	return session->trusted ? WR_RESP_TRUSTED : WR_RESP_STRANGER;
 }
 
-static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, const char *error)
+static void end_with_error(struct wr_resp_session *session, struct wr_resp_out *out,
+			   const char *error)
 {
 	struct wr_resp_out kept, *to = wr_resp_waits_open(session, out, &kept);
 
@@ -108,8 +113,8 @@ static void give_up(struct wr_resp_session *session, struct wr_resp_out *out, co
 	wr_resp_count(&session->host->tally.bad);
 }
 
-static void execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
-		    uint64_t now_ns, struct wr_resp_out *out)
+static void run_command(struct wr_resp_session *session, const struct wr_resp_ready *ready,
+			uint64_t now_ns, struct wr_resp_out *out)
 {
 	struct wr_resp_out kept, *to;
 
@@ -123,11 +128,10 @@ static void execute(struct wr_resp_session *session, const struct wr_resp_ready 
 	if (__builtin_expect(to == &kept, 0))
 		wr_resp_waits_close(&kept);
 	if (__builtin_expect(session->waits != NULL, 0))
-		wr_resp_waits_tell(session, now_ns, out);
+		wr_resp_waits_flush(session, out);
 }
 
-/* Whether another command may be run: there is room for its reply, and not too many wait for the
- * store. */
+/* Whether another command may run: there is room for its reply, and not too many commands wait. */
 static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 		      const struct wr_resp_out *out)
 {
@@ -135,8 +139,8 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
-/* Whether the session has to see to it before the next command is read: EXEC has commands of its
- * own run first, the others change how much the client may say. */
+/* Whether the next command must not be read before this one has run: EXEC runs the commands of its
+ * transaction first, and the others change the bounds of the client. */
 static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
 	if (entry && entry->run == wr_command_exec)
@@ -147,10 +151,10 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 			 entry->run == wr_command_reset || entry->run == wr_command_link);
 }
 
-/* Reads ahead: the memory that one command needs is fetched while others are read. *rc is what came
- * after the last one. A client that has to give a password first is read one by one, for after that
- * it may say more; and nothing is read beyond a command that ends a batch. */
-static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
+/* Reads a batch of commands, so that the memory of one is prefetched while others are read. Returns
+ * how many; *rc is the result of the parser behind the last. Commands of a client that has not
+ * logged in are read one at a time, because logging in changes its bounds. */
+static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
 	size_t most = session->trusted ? WR_RESP_BATCH : 1;
@@ -175,20 +179,20 @@ static size_t gather(struct wr_resp_session *session, const uint8_t *data, size_
 	return count;
 }
 
-/* Runs commands that were read; returns how many. Those it stops before will be read again. */
+/* Runs commands of the batch; returns how many. The rest is read again later. */
 static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t now_ns,
 			size_t budget, struct wr_resp_out *out)
 {
 	size_t i = 0;
 
 	for (; i < count && !session->ended && may_go_on(session, budget, out); i++)
-		execute(session, &session->host->batch[i], now_ns, out);
+		run_command(session, &session->host->batch[i], now_ns, out);
 	if (i < count)
 		session->parser = (struct wr_resp_parser){0};
 	return i;
 }
 
-/* Runs commands of a transaction after EXEC. True: none is left. */
+/* Runs commands of a transaction after EXEC. Returns true if none is left. */
 static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 			    struct wr_resp_out *out)
 {
@@ -197,7 +201,7 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 	while (__builtin_expect(multi->state == WR_MULTI_RUNNING, 0)) {
 		int rc;
 		size_t count =
-			gather(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
+			read_batch(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
 		for (size_t i = 0; i < ran; i++)
@@ -210,9 +214,9 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 	return true;
 }
 
-/* Reads and runs commands in place; returns how many bytes were done with. */
-static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t len, uint64_t now_ns,
-		  size_t budget, struct wr_resp_out *out)
+/* Reads and runs commands in place. Returns the number of bytes consumed. */
+static size_t run_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
 	const struct wr_resp_host *host = session->host;
 	size_t done = 0;
@@ -220,29 +224,27 @@ static size_t run(struct wr_resp_session *session, const uint8_t *data, size_t l
 
 	while (run_transaction(session, now_ns, budget, out) && rc > WR_RESP_PARTIAL &&
 	       done < len && !session->ended && may_go_on(session, budget, out)) {
-		size_t count = gather(session, data + done, len - done, &rc);
+		size_t count = read_batch(session, data + done, len - done, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
 		for (size_t i = 0; i < ran; i++)
 			done += host->batch[i].command.bytes;
 		if (rc == WR_RESP_BAD && ran == count && !session->ended)
-			give_up(session, out, host->reader.error);
+			end_with_error(session, out, host->reader.error.text);
 	}
 	return done;
 }
 
-/* Whether commands have to wait: for room for replies, for the store, or for a transaction that
- * waits for one of them. */
+/* Whether commands have to wait: for room for replies, for other commands, or for a transaction. */
 static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
 			const struct wr_resp_out *out)
 {
 	return session->multi.state == WR_MULTI_RUNNING || !may_go_on(session, budget, out);
 }
 
-/* Completes the command that is held, from as little of `data` as will do; returns how much that
- * was. */
-static size_t complete(struct wr_resp_session *session, const uint8_t *data, size_t len,
-		       uint64_t now_ns, struct wr_resp_out *out)
+/* Completes and runs the held command. Returns how many bytes of `data` it took. */
+static size_t complete_held(struct wr_resp_session *session, const uint8_t *data, size_t len,
+			    uint64_t now_ns, struct wr_resp_out *out)
 {
 	struct wr_resp_reader *reader = &session->host->reader;
 	struct wr_resp_ready *ready = session->host->batch;
@@ -256,21 +258,21 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 		int rc;
 
 		slice = slice < len - done ? slice : len - done;
-		if (!hold(session, data + done, slice)) {
-			give_up(session, out, "out of memory");
+		if (!hold_input(session, data + done, slice)) {
+			end_with_error(session, out, "out of memory");
 			return len;
 		}
 		rc = wr_resp_read(&session->parser, trust_of(session), session->held,
 				  session->held_len, reader, &ready->command);
 		if (rc == WR_RESP_BAD) {
-			give_up(session, out, reader->error);
+			end_with_error(session, out, reader->error.text);
 			return len;
 		}
 		if (rc == WR_RESP_COMMAND) {
 			if (ready->command.argc)
 				wr_resp_prepare(session, ready);
-			execute(session, ready, now_ns, out);
-			let_go(session);
+			run_command(session, ready, now_ns, out);
+			free_held(session);
 			return done + ready->command.bytes - before;
 		}
 		done += slice;
@@ -278,11 +280,11 @@ static size_t complete(struct wr_resp_session *session, const uint8_t *data, siz
 	return done;
 }
 
-/* Goes on with commands that were held back for want of room for their replies. */
-static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
-		   struct wr_resp_out *out)
+/* Runs held commands that had to wait. */
+static void run_held(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
+		     struct wr_resp_out *out)
 {
-	size_t done = run(session, session->held, session->held_len, now_ns, budget, out);
+	size_t done = run_input(session, session->held, session->held_len, now_ns, budget, out);
 
 	session->held_len -= (uint32_t)done;
 	if (done == 0)
@@ -290,7 +292,7 @@ static void resume(struct wr_resp_session *session, uint64_t now_ns, size_t budg
 	if (session->held_len)
 		memmove(session->held, session->held + done, session->held_len);
 	else
-		let_go(session);
+		free_held(session);
 }
 
 static void take_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
@@ -299,26 +301,28 @@ static void take_input(struct wr_resp_session *session, const uint8_t *data, siz
 	size_t done = 0;
 
 	if (session->held_len && session->stopped)
-		resume(session, now_ns, budget, out);
+		run_held(session, now_ns, budget, out);
 	if (session->ended)
 		return;
 	session->stopped = has_to_wait(session, budget, out);
 	if (session->held_len && !session->stopped)
-		done = complete(session, data, len, now_ns, out);
+		done = complete_held(session, data, len, now_ns, out);
 	if (!session->held_len && !session->ended)
-		done += run(session, done ? data + done : data, len - done, now_ns, budget, out);
+		done += run_input(session, done ? data + done : data, len - done, now_ns, budget,
+				  out);
 	if (session->ended)
 		return;
 	session->stopped = has_to_wait(session, budget, out);
-	if (done < len && !hold(session, data + done, len - done))
-		give_up(session, out, "too much input while replies are not read");
+	if (done < len && !hold_input(session, data + done, len - done))
+		end_with_error(session, out, "too much input while replies are not read");
 }
 
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
+	wr_assert(session->host && !session->inside && (data || len == 0));
 	session->inside = true;
-	wr_resp_waits_tell(session, now_ns, out);
+	wr_resp_waits_flush(session, out);
 	if (!session->ended)
 		take_input(session, data, len, now_ns, budget, out);
 	session->inside = false;

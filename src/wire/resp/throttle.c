@@ -1,12 +1,15 @@
+/* The token buckets of CL.THROTTLE and THROTTLE, in the table and as questions to the central
+ * store. Called by commands_throttle.c. */
 #include "wire/resp/throttle.h"
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "rules/rules.h"
 #include "store/store.h"
 
 #define SECOND_NS 1000000000ull
-#define THROTTLE_IDENTITY 0x636c2d7468726f74u /* keeps them apart from the rules' counters */
+#define THROTTLE_IDENTITY 0x636c2d7468726f74u /* separates these counters from those of rules */
 
 const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 					   const struct wr_throttle_request *request,
@@ -41,7 +44,7 @@ static int64_t seconds_up(uint64_t ns)
 	return (int64_t)(ns / SECOND_NS + (ns % SECOND_NS != 0));
 }
 
-/* How long a full bucket's worth of tokens takes to come back. A checked limit's fits. */
+/* The time in which an empty bucket refills. It fits for a limit that passed weir_limit_check. */
 static uint64_t fill_ns(const struct weir_limit *limit)
 {
 	unsigned __int128 all = (unsigned __int128)limit->capacity * limit->period_ns;
@@ -49,8 +52,8 @@ static uint64_t fill_ns(const struct weir_limit *limit)
 	return (uint64_t)((all + limit->limit - 1) / limit->limit);
 }
 
-/* weir refuses to look into an empty bucket; redis-cell admits taking nothing from it, unless the
- * limit was larger once and has been overdrawn. */
+/* A cost of 0 on an empty bucket is refused by weir and admitted by redis-cell, unless the bucket
+ * is overdrawn because the limit was lowered. */
 static void judge_look(const struct weir_limit *limit, struct weir_decision *decision)
 {
 	uint64_t full_ns = fill_ns(limit);
@@ -60,7 +63,7 @@ static void judge_look(const struct weir_limit *limit, struct weir_decision *dec
 		decision->retry_after_ns = decision->reset_after_ns - full_ns;
 }
 
-static void tell(const struct weir_decision *decision, struct wr_throttle_answer *answer)
+static void fill_answer(const struct weir_decision *decision, struct wr_throttle_answer *answer)
 {
 	*answer = (struct wr_throttle_answer){
 		.limited = !decision->admitted,
@@ -77,10 +80,11 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
 {
 	struct weir_decision decision;
 
+	wr_assert(table && limit && answer);
 	wr_store_take(table, limit, key, quantity, now_ns, &decision);
 	if (quantity == 0)
 		judge_look(limit, &decision);
-	tell(&decision, answer);
+	fill_answer(&decision, answer);
 }
 
 /* ---- with a central store ---- */
@@ -141,6 +145,6 @@ bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *li
 					  .reset_after_ns = said.reset_after_ns};
 	if (request->quantity <= 0)
 		judge_look(limit, &decision);
-	tell(&decision, answer);
+	fill_answer(&decision, answer);
 	return true;
 }

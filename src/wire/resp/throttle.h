@@ -2,9 +2,9 @@
  *
  *   CL.THROTTLE user7 15 30 60      a bucket of 16, filled with 30 tokens in 60 s
  *
- * Who asks brings the limit along. Its numbers may change from one call to the next, and the count
- * goes on; another period is another counter. Both commands mean the same counter by a key, which
- * none of the rules' counters is.
+ * The command carries the limit. Its numbers may change from one call to the next, and the count
+ * goes on; another period is another counter. Both commands share one counter per key. It is apart
+ * from the counters of rules.
  */
 #ifndef WR_WIRE_RESP_THROTTLE_H
 #define WR_WIRE_RESP_THROTTLE_H
@@ -19,14 +19,13 @@
 
 #define WR_THROTTLE_PERIOD_MAX_S 3155760000ll /* 100 years */
 
-/* The limit made last, for it will be the next one's too. */
+/* The limit of the last command; the next command often has the same. */
 struct wr_throttle_memo {
 	uint32_t capacity, count;
 	uint64_t period_s;
 	struct weir_limit limit;
 };
 
-/* What was asked for. */
 struct wr_throttle_request {
 	uint32_t capacity, count;
 	uint64_t period_s;
@@ -38,29 +37,28 @@ struct wr_throttle_request {
 struct wr_throttle_answer {
 	bool limited;
 	int64_t limit, remaining;
-	int64_t retry_s; /* rounded up; -1: was admitted, or no wait will do */
+	int64_t retry_s; /* rounded up; -1: admitted, or no wait suffices */
 	int64_t reset_s; /* rounded up */
 };
 
-/* The limit of `capacity` tokens, `count` of which come back in `period_s`; or NULL. Lasts until
- * the next call. */
+/* The limit of `capacity` tokens that refills `count` in `period_s`. Valid until the next call.
+ * Returns NULL and an error if the numbers make no limit. */
 const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 					   const struct wr_throttle_request *request,
 					   struct weir_error *error);
 
-/* The key as the table knows it; asks for its place in memory, which will be there a little later.
- */
+/* The hash of the key in the table. Prefetches its cell. */
 struct wr_key wr_throttle_key(const struct weir_table *table, const struct weir_limit *limit,
 			      struct weir_str key);
 
-/* Takes `quantity`: 0 looks, and is limited only if more has been taken than this limit ever lets;
+/* Takes `quantity`. 0 only looks, and is limited only if more was taken than this limit allows;
  * below 0 gives back. now_ns is below 2^63. */
 void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t quantity, uint64_t now_ns, struct wr_throttle_answer *answer);
 
 /* ---- with a central store ----
  *
- * The same buckets there, by the key's hash and "throttle/60s". */
+ * The same buckets in Redis, named by the key's hash and "throttle/60s". */
 
 #define WR_THROTTLE_MESSAGE 160 /* bytes of a message about one bucket, at most */
 
@@ -71,7 +69,7 @@ size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *
 			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
 			   uint8_t bytes[WR_THROTTLE_MESSAGE]);
 
-/* What the store answered. False: it did not. */
+/* Reads the answer of the central store. Returns false if there is none. */
 bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *limit,
 		      const struct wr_throttle_request *request, struct wr_throttle_answer *answer);
 

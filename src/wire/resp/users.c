@@ -1,12 +1,14 @@
+/* Users and passwords of the RESP listener. Called by serve/resp/resp.c and by AUTH and HELLO. */
 #include "wire/resp/users.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "rules/address.h"
 
 #define MINUTE_NS 60000000000ull
-#define V6_PREFIX_BITS 64u                 /* the least that one client is given */
-#define LOGIN_IDENTITY 0x726573702d6c6f67u /* keeps attempts apart from all other counters */
+#define V6_PREFIX_BITS 64u                 /* a client has at least a /64 */
+#define LOGIN_IDENTITY 0x726573702d6c6f67u /* separates failed logins from all other counters */
 
 static int read_user(struct wr_resp_users *users, struct weir_str line, unsigned number,
 		     struct weir_error *error)
@@ -37,6 +39,7 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 {
 	struct weir_str rest = {text, len};
 
+	wr_assert(users && text);
 	users->count = 0;
 	for (unsigned number = 1; rest.len; number++) {
 		struct weir_str line = wr_str_first(rest, wr_str_find(rest, '\n'));
@@ -55,8 +58,8 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 	return 0;
 }
 
-/* 1 when equal, else 0; looks at all `size` bytes whatever they are. */
-static unsigned same(const char *kept, size_t kept_len, struct weir_str given, size_t size)
+/* Returns 1 if equal, else 0. Compares all `size` bytes in any case. */
+static unsigned equal_bytes(const char *kept, size_t kept_len, struct weir_str given, size_t size)
 {
 	size_t differ = kept_len ^ given.len;
 
@@ -74,14 +77,14 @@ bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 	for (size_t i = 0; i < users->count; i++) {
 		const struct wr_resp_user *user = &users->user[i];
 
-		known |= same(user->name, user->name_len, name, WR_USER_NAME_MAX) &
-			 same(user->password, user->password_len, password, WR_PASSWORD_MAX);
+		known |= equal_bytes(user->name, user->name_len, name, WR_USER_NAME_MAX) &
+			 equal_bytes(user->password, user->password_len, password, WR_PASSWORD_MAX);
 	}
 	return known != 0;
 }
 
-/* The key that attempts are counted by: an IPv4 address, the /64 of an IPv6 address (a client has
- * all of it), or the text as it is. */
+/* The key of the counter of failed logins: an IPv4 address, the /64 of an IPv6 address, or the text
+ * itself. */
 static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TEXT])
 {
 	struct wr_address address;
@@ -93,8 +96,8 @@ static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TE
 	return (struct weir_str){memory, wr_address_text(&address, bits, memory)};
 }
 
-/* An attempt is counted before it is compared and given back when it was right, so that attempts
- * at once from many connections are no way round. */
+/* An attempt is counted before the comparison and given back if the password was right, so that
+ * many connections at once cannot exceed the limit. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,
 				 struct weir_str address, struct weir_str name,
 				 struct weir_str password, uint64_t now_ns, uint64_t *wait_ns)

@@ -1,8 +1,8 @@
-/* Who may speak to the RESP listener: names and passwords, and how often one may be wrong.
+/* Users and passwords of the RESP listener, and the limit on wrong passwords.
  *
- * A file has one user a line, NAME:PASSWORD; a line without a colon is the password of the user
- * `default`, whom clients mean that give a password alone. Attempts of an address that fail are
- * limited like any request, in the table: over connections, loops and processes.
+ * The file has one user a line, NAME:PASSWORD. A line without a colon is the password of the user
+ * `default`, for clients that send a password without a name. Failed logins of an address are
+ * limited in the table, over all connections, loops and processes.
  */
 #ifndef WR_WIRE_RESP_USERS_H
 #define WR_WIRE_RESP_USERS_H
@@ -25,22 +25,23 @@ struct wr_resp_user {
 };
 
 struct wr_resp_users {
-	uint32_t count; /* 0: no password is asked for */
+	uint32_t count; /* 0: no password is needed */
 	struct wr_resp_user user[WR_USERS_MAX];
 };
 
-/* Reads the content of a password file. WEIR_EINVAL; the error names the line, not what is in it.
- */
+/* Reads the content of a password file. Returns 0 or WEIR_EINVAL; the error shows the number of the
+ * line and never its content. */
 int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len,
 		       struct weir_error *error);
 
-/* Takes as long for any name and password. */
+/* Whether the password is right. Takes the same time for any name and password. */
 bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 			struct weir_str password);
 
 enum wr_resp_login { WR_LOGIN_WRONG, WR_LOGIN_RIGHT, WR_LOGIN_TOO_OFTEN };
 
-/* One attempt from `address`. Too often: nothing was compared; *wait_ns is for how long. */
+/* One login from `address`. WR_LOGIN_TOO_OFTEN: the password was not compared; *wait_ns is the time
+ * until the next attempt is allowed. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,
 				 struct weir_str address, struct weir_str name,
 				 struct weir_str password, uint64_t now_ns, uint64_t *wait_ns);

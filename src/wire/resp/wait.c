@@ -1,74 +1,77 @@
+/* The commands of a session that wait, in order, and the replies behind them. Called by the
+ * commands that can wait, by session.c, and by the sources of answers in serve. */
 #include "wire/resp/wait.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "limiter/question.h"
+#include "base/assert.h"
 
-#define BEHIND_BYTES 512u /* what replies behind a wait begin with */
+#define BEHIND_BYTES 512u /* the first size of wait->behind */
 
-struct wr_resp_wait *wr_resp_wait_begin(struct wr_resp_session *session,
-					const struct wr_resp_wait_kind *kind, bool with_ask)
+void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
+		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind)
 {
-	struct wr_resp_host *host = session->host;
-	struct wr_resp_wait *wait = host->store->begin(host, with_ask);
-
-	if (!wait)
-		return NULL;
+	wr_assert(wait && session && kind && kind->reply);
 	wait->kind = kind;
 	wait->session = session;
+	wait->source = (uint8_t)source;
 	wait->protocol = session->protocol;
-	return wait;
 }
 
-void wr_resp_wait_drop(struct wr_resp_session *session, struct wr_resp_wait *wait)
+static void end_wait(struct wr_resp_wait *wait)
 {
-	session->host->store->end(session->host, wait);
+	struct wr_resp_host *host = wait->session->host;
+
+	free(wait->behind);
+	if (wait->kind->end)
+		wait->kind->end(wait);
+	if (wait->source == WR_RESP_DECIDER)
+		host->decider->end(host, wait);
+	else if (wait->source == WR_RESP_CENTRAL)
+		host->central->end(host, wait);
+	else
+		host->queue->end(host, wait);
 }
 
-static void put_behind(struct wr_resp_wait *wait)
+void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	struct wr_resp_session *session = wait->session;
 
+	if (wait->heard) {
+		wait->kind->reply(wait, out);
+		end_wait(wait);
+		return;
+	}
 	if (session->waits)
 		session->waits_last->next = wait;
 	else
 		session->waits = wait;
 	session->waits_last = wait;
 	session->wait_count++;
-}
-
-void wr_resp_wait_queue(struct wr_resp_wait *wait)
-{
-	put_behind(wait);
-}
-
-void wr_resp_wait_ask(struct wr_resp_wait *wait, const void *question, size_t len, uint64_t now_ns)
-{
-	struct wr_resp_session *session = wait->session;
-	struct wr_resp_host *host = session->host;
-
-	put_behind(wait);
+	if (wait->source == WR_RESP_QUEUE)
+		return;
+	session->host->waits++;
 	session->turn -= session->turn > 0;
-	host->waits++;
-	host->store->take(host, wait, question, len, now_ns);
 }
 
-void wr_resp_tell_store(struct wr_resp_host *host, struct weir_ask *ask, uint64_t now_ns)
+static bool note_answer(struct wr_resp_wait *wait)
 {
-	int len;
-
-	while ((len = weir_ask_question(ask, host->question, sizeof host->question)) > 0) {
-		assert(host->question[offsetof(struct wr_question_head, kind)] != WR_QUESTION_TAKE);
-		host->store->tell(host, host->question, (size_t)len, now_ns);
-	}
-}
-
-bool wr_resp_heard(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
-{
+	wr_assert(!wait->heard);
 	wait->heard = true;
-	wait->kind->heard(wait, answer, len, now_ns);
 	return wait == wait->session->waits && !wait->session->inside;
+}
+
+bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+{
+	wr_assert(wait->session && wait->kind->heard);
+	wait->kind->heard(wait, answer, len, now_ns);
+	return note_answer(wait);
+}
+
+bool wr_resp_decided(struct wr_resp_wait *wait, int verdict)
+{
+	wait->verdict = verdict;
+	return note_answer(wait);
 }
 
 /* ---- in the session ---- */
@@ -78,43 +81,35 @@ bool wr_resp_waits_full(const struct wr_resp_session *session)
 	const struct wr_resp_host *host = session->host;
 
 	return session->wait_count >= WR_RESP_WAITS_MAX ||
-	       (host->store &&
+	       (host->central &&
 		(host->waits >= host->waits_max || (host->line && session->turn == 0)));
 }
 
-/* Takes the first one away. */
-static void end_first(struct wr_resp_session *session, bool told, uint64_t now_ns)
+static void end_first(struct wr_resp_session *session)
 {
 	struct wr_resp_wait *wait = session->waits;
 
 	session->waits = wait->next;
 	session->wait_count--;
-	session->host->waits -= !wait->queued;
+	session->host->waits -= wait->source != WR_RESP_QUEUE;
 	session->kept_bytes -= wait->behind_len;
-	free(wait->behind);
-	if (wait->kind->end)
-		wait->kind->end(wait, told, now_ns);
-	if (wait->queued)
-		session->host->queue->end(session->host, wait);
-	else
-		session->host->store->end(session->host, wait);
+	end_wait(wait);
 }
 
-void wr_resp_waits_tell(struct wr_resp_session *session, uint64_t now_ns, struct wr_resp_out *out)
+void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *out)
 {
 	while (session->waits && session->waits->heard) {
 		struct wr_resp_wait *wait = session->waits;
 
 		out->protocol = wait->protocol;
-		wait->kind->tell(wait, out);
+		wait->kind->reply(wait, out);
 		if (wait->behind_len)
 			wr_reply_raw(out, (const char *)wait->behind, wait->behind_len);
 		session->ended |= out->failed;
-		end_first(session, true, now_ns);
+		end_first(session);
 	}
 }
 
-/* Notes what was written. */
 void wr_resp_waits_close(struct wr_resp_out *kept)
 {
 	struct wr_resp_wait *wait = kept->context;
@@ -155,15 +150,19 @@ struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct w
 	return kept;
 }
 
-void wr_resp_waits_end(struct wr_resp_session *session, uint64_t now_ns)
+void wr_resp_waits_end(struct wr_resp_session *session)
 {
+	struct wr_resp_host *host = session->host;
+
 	while (session->waits) {
 		struct wr_resp_wait *wait = session->waits;
 
-		if (!wait->heard && wait->queued)
-			session->host->queue->leave(session->host, wait);
+		if (wait->source == WR_RESP_DECIDER)
+			host->decider->cancel(host, wait);
+		else if (!wait->heard && wait->source == WR_RESP_CENTRAL)
+			host->central->leave(host, wait);
 		else if (!wait->heard)
-			session->host->store->leave(session->host, wait, now_ns);
-		end_first(session, false, now_ns);
+			host->queue->leave(host, wait);
+		end_first(session);
 	}
 }

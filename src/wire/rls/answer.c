@@ -1,28 +1,30 @@
-/* From a decided ask to a RateLimitResponse. */
+/* Makes a RateLimitResponse from a decided ask. Called by serve/grpc/rls.c and
+ * serve/http/json.c. */
 #include "wire/rls/rls.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "limiter/ask.h"
 #include "limiter/status.h"
 #include "wire/rls/plain.h"
 
-#define BODY_BYTES 2048 /* enough for most; a longer one is asked for again */
-#define HEADERS_MAX 16  /* of a profile, the reference's three, content-type */
-#define NUMBER_TEXT 11  /* of a uint32_t, and its zero */
+#define BODY_BYTES 2048 /* enough for most; a longer body is written again */
+#define HEADERS_MAX 16  /* of a profile, the three of Envoy's ratelimit, content-type */
+#define NUMBER_TEXT 11  /* of a uint32_t, with the zero */
 
-/* What all parts of an answer are made from. */
+/* The response and its inputs. */
 struct answer {
 	struct weir_ask *ask;
 	const struct wr_rls_options *options;
 	struct wr_rls_memory *memory;
 	Pb__RateLimitResponse *response;
 	bool refused;
-	bool too_long; /* because the client does not have the time to wait */
+	bool too_long; /* refused because the delay ends after the deadline */
 };
 
-/* One status with its parts: allocated together. */
+/* A status and its parts, allocated together. */
 struct status_parts {
 	Pb__RateLimitResponse__DescriptorStatus status;
 	Pb__RateLimitResponse__RateLimit limit;
@@ -36,7 +38,7 @@ static ProtobufCBinaryData bytes_of(struct weir_str text)
 
 /* ---- statuses ---- */
 
-static void tell_limit(struct status_parts *parts, const struct weir_status *from)
+static void write_limit(struct status_parts *parts, const struct weir_status *from)
 {
 	pb__rate_limit_response__rate_limit__init(&parts->limit);
 	parts->limit.requests_per_unit = from->requests_per_unit;
@@ -48,8 +50,8 @@ static void tell_limit(struct status_parts *parts, const struct weir_status *fro
 	parts->status.duration_until_reset = &parts->reset;
 }
 
-/* Whether a leaky bucket makes a descriptor wait. */
-static bool waits(const struct weir_ask *ask, size_t at)
+/* Whether a descriptor has to wait in a leaky bucket. */
+static bool has_delay(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
 
@@ -63,7 +65,7 @@ static bool waits(const struct weir_ask *ask, size_t at)
 	return false;
 }
 
-static Pb__RateLimitResponse__DescriptorStatus *tell_status(const struct answer *answer, size_t at)
+static Pb__RateLimitResponse__DescriptorStatus *write_status(const struct answer *answer, size_t at)
 {
 	struct status_parts *parts = wr_rls_alloc(answer->memory, sizeof *parts);
 	struct weir_status from = {.size = sizeof from};
@@ -72,17 +74,17 @@ static Pb__RateLimitResponse__DescriptorStatus *tell_status(const struct answer 
 		return NULL;
 	weir_ask_status(answer->ask, at, &from);
 	pb__rate_limit_response__descriptor_status__init(&parts->status);
-	if (answer->too_long && waits(answer->ask, at))
+	if (answer->too_long && has_delay(answer->ask, at))
 		from.code = WEIR_STATUS_OVER_LIMIT;
 	parts->status.code = (Pb__RateLimitResponse__Code)from.code;
 	if (from.code == WEIR_STATUS_OK)
 		parts->status.limit_remaining = from.remaining;
 	if (from.flags & WEIR_STATUS_LIMITED)
-		tell_limit(parts, &from);
+		write_limit(parts, &from);
 	return &parts->status;
 }
 
-static bool tell_statuses(const struct answer *answer, size_t count)
+static bool write_statuses(const struct answer *answer, size_t count)
 {
 	Pb__RateLimitResponse *response = answer->response;
 
@@ -90,7 +92,7 @@ static bool tell_statuses(const struct answer *answer, size_t count)
 	if (!response->statuses)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		response->statuses[i] = tell_status(answer, i);
+		response->statuses[i] = write_status(answer, i);
 		if (!response->statuses[i])
 			return false;
 	}
@@ -132,7 +134,7 @@ static bool add_number(const struct answer *answer, const char *name, uint32_t n
 			  (struct weir_str){text, (size_t)len});
 }
 
-/* The reference's three, of the tightest limit. */
+/* Adds the three fields of Envoy's ratelimit, for the tightest limit. */
 static bool add_reference_headers(const struct answer *answer)
 {
 	const struct wr_rls_options *options = answer->options;
@@ -174,7 +176,7 @@ static bool wants_body(const struct answer *answer)
 	return answer->options->bodies || (own && own->body.len);
 }
 
-/* Envoy takes the body's type from a content-type among the fields. */
+/* Envoy takes the type of the body from a field content-type. */
 static bool add_body(const struct answer *answer)
 {
 	struct weir_str type = {0};
@@ -189,7 +191,7 @@ static bool add_body(const struct answer *answer)
 		if (!body)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
-		if (len < 0) /* put off, or too long a wait: nobody was refused by a limit */
+		if (len < 0) /* deferred, or too long a delay: no limit refused it */
 			return true;
 		if ((size_t)len <= cap)
 			break;
@@ -207,7 +209,7 @@ static bool wants_headers(const struct answer *answer)
 	       options->reset_header || wants_body(answer);
 }
 
-static bool tell_headers(const struct answer *answer)
+static bool write_headers(const struct answer *answer)
 {
 	Pb__RateLimitResponse *response = answer->response;
 
@@ -221,7 +223,7 @@ static bool tell_headers(const struct answer *answer)
 
 /* ---- the whole ---- */
 
-static bool tell_metadata(const struct answer *answer, const Pb__RateLimitRequest *request)
+static bool write_metadata(const struct answer *answer, const Pb__RateLimitRequest *request)
 {
 	if (!answer->options->dynamic_metadata || !request)
 		return true;
@@ -241,6 +243,7 @@ Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				.refused = verdict != WEIR_ADMIT,
 				.too_long = verdict == WEIR_DELAY};
 
+	wr_assert(ask && options && memory);
 	answer.response = wr_rls_alloc(memory, sizeof *answer.response);
 	if (!answer.response)
 		return NULL;
@@ -248,8 +251,8 @@ Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 	pb__rate_limit_response__init(answer.response);
 	answer.response->overall_code = answer.refused ? PB__RATE_LIMIT_RESPONSE__CODE__OVER_LIMIT
 						       : PB__RATE_LIMIT_RESPONSE__CODE__OK;
-	if (!tell_statuses(&answer, result.descriptors) || !tell_headers(&answer) ||
-	    !tell_metadata(&answer, request))
+	if (!write_statuses(&answer, result.descriptors) || !write_headers(&answer) ||
+	    !write_metadata(&answer, request))
 		return NULL;
 	return answer.response;
 }

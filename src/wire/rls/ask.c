@@ -1,6 +1,8 @@
-/* From a RateLimitRequest to the descriptors of an ask. */
+/* Adds the descriptors of a RateLimitRequest to an ask. Called by serve/grpc/rls.c and
+ * serve/http/json.c. */
 #include "wire/rls/rls.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "wire/grpc/grpc.h"
 #include "wire/rls/plain.h"
@@ -24,7 +26,7 @@ Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *m
 	return request;
 }
 
-/* A unit of envoy.type.v3.RateLimitUnit, which has no week. */
+/* Checks the unit, of envoy.type.v3.RateLimitUnit, which has no week. */
 static int check_override(const Pb__RateLimitDescriptor *descriptor, size_t at,
 			  struct weir_error *error)
 {
@@ -51,7 +53,7 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error)
 	return rc;
 }
 
-/* More than 2^63-1 is as much as that: no limit is that large. */
+/* Cuts off at 2^63-1: no limit is that large. */
 static int64_t hits_of(const Pb__RateLimitRequest *request,
 		       const Pb__RateLimitDescriptor *descriptor)
 {
@@ -77,8 +79,8 @@ static const struct weir_entry *entries_of(const Pb__RateLimitDescriptor *descri
 	return entries;
 }
 
-static int add(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *ask,
-	       struct wr_rls_memory *memory, struct weir_error *error)
+static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *ask,
+			  struct wr_rls_memory *memory, struct weir_error *error)
 {
 	const Pb__RateLimitDescriptor *descriptor = request->descriptors[at];
 	const struct weir_entry *entries = entries_of(descriptor, memory);
@@ -102,8 +104,8 @@ static int add(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *
 	return 0;
 }
 
-/* One descriptor too many is refused by the ask. An error would let the request pass, where Envoy
- * is not told otherwise. */
+/* The ask refuses a request with too many descriptors. An error response would let it pass, unless
+ * Envoy is configured otherwise. */
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error)
 {
@@ -112,11 +114,12 @@ int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	size_t count = request->n_descriptors < most ? request->n_descriptors : most;
 	int rc = 0;
 
+	wr_assert(request && ask && memory);
 	weir_ask_result(ask, &result);
 	if (result.generation == 0)
 		return wr_error(error, WR_GRPC_FAILED_PRECONDITION,
 				"no rate limit configuration loaded");
 	for (size_t i = 0; rc == 0 && i < count; i++)
-		rc = add(request, i, ask, memory, error);
+		rc = add_descriptor(request, i, ask, memory, error);
 	return rc;
 }

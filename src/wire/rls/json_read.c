@@ -1,17 +1,20 @@
+/* Reads RLS messages as protojson. Called by serve/http/json.c and weir ask. */
 #include "wire/rls/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#define ITEMS_MAX 256 /* of one list; the engine takes fewer */
+#include "base/assert.h"
+
+#define ITEMS_MAX 256 /* of one list; the engine accepts fewer */
 
 struct reader {
 	struct wr_rls_memory *memory;
 	struct wr_problem *problem;
 };
 
-/* What lies at `at` in C for a field of this type. */
+/* The size of a field of this type in its C struct. */
 static size_t size_of(const ProtobufCFieldDescriptor *field)
 {
 	switch (field->type) {
@@ -72,7 +75,7 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
 	return NULL;
 }
 
-/* "12" in full, as protojson has 64-bit numbers. */
+/* Reads "12": protojson writes 64-bit numbers as strings. */
 static int parse_whole(const json_t *value, int64_t *number)
 {
 	const char *text = json_string_value(value);
@@ -85,7 +88,7 @@ static int parse_whole(const json_t *value, int64_t *number)
 	return *end ? -1 : 0;
 }
 
-/* A number, 1.0 for 1, or "1". */
+/* Reads a whole number: 1, 1.0 or "1". */
 static int read_whole(struct reader *reader, const json_t *value, const struct wr_json_at *at,
 		      int64_t low, uint64_t high, int64_t *number)
 {
@@ -148,7 +151,7 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 				      const struct wr_json_at *at,
 				      const ProtobufCMessageDescriptor *type);
 
-/* A wrapper's value stands for the wrapper. */
+/* Whether the message is a wrapper, which protojson writes as its value. */
 static bool is_wrapper(const ProtobufCMessageDescriptor *type)
 {
 	return strcmp(type->short_name, "UInt64Value") == 0 ||
@@ -267,6 +270,7 @@ ProtobufCMessage *wr_rls_json_read(const ProtobufCMessageDescriptor *type, struc
 	json_t *document = wr_json_read(body, problem);
 	ProtobufCMessage *message;
 
+	wr_assert(type && memory && problem);
 	if (!document)
 		return NULL;
 	message = read_message(&reader, document, NULL, type);

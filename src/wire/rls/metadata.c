@@ -1,10 +1,10 @@
-/* dynamic_metadata, as the reference fills it: what was asked, and `metadata` of the rules that let
- * it pass.
+/* dynamic_metadata as in Envoy's ratelimit: the request, and `metadata` of the rules that admitted
+ * it. Called by answer.c.
  *
  *   {domain, descriptors: [{entries: ["k=v"], limit: "…", hitsAddend}], hitsAddend, metadata: {…}}
  *
- * It is put together as JSON, which rules' metadata is already, and then told as a Struct. This is
- * the one part of an answer that allocates, and only operators who asked for it have it. */
+ * It is built as JSON, because the metadata of rules is JSON, and then converted to a Struct. This
+ * is the only part of a response that allocates, and it is off by default. */
 #include "wire/rls/rls.h"
 
 #include <jansson.h>
@@ -18,7 +18,7 @@
 
 /* ---- JSON to Struct ---- */
 
-static bool tell_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value);
+static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value);
 
 static ProtobufCBinaryData copy_text(const json_t *text, struct wr_rls_memory *memory)
 {
@@ -37,7 +37,7 @@ static Pb__Value *new_value(const json_t *from, struct wr_rls_memory *memory)
 	if (!value)
 		return NULL;
 	pb__value__init(value);
-	return tell_value(from, memory, value) ? value : NULL;
+	return write_value(from, memory, value) ? value : NULL;
 }
 
 static Pb__ListValue *new_list(const json_t *from, struct wr_rls_memory *memory)
@@ -98,7 +98,7 @@ static Pb__Struct *new_struct(json_t *from, struct wr_rls_memory *memory)
 	return made;
 }
 
-static bool tell_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value)
+static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value)
 {
 	switch (json_typeof(from)) {
 	case JSON_OBJECT:
@@ -131,8 +131,8 @@ static bool tell_value(const json_t *from, struct wr_rls_memory *memory, Pb__Val
 
 /* ---- what was asked, as JSON ---- */
 
-/* What is not UTF-8 is shown with ? for each byte beyond ASCII: a client must be able to read it.
- */
+/* A text that is not UTF-8 gets ? for each byte above ASCII, so that clients can read the
+ * response. */
 static json_t *text_json(struct weir_str text)
 {
 	json_t *made = json_stringn(text.len ? text.ptr : "", text.len);
@@ -199,7 +199,7 @@ static json_t *descriptor_json(const Pb__RateLimitDescriptor *descriptor)
 	return made;
 }
 
-/* The first who sets something wins, so the last goes first. */
+/* The first rule that sets a member wins, so later rules are merged first. */
 static json_t *rules_json(const struct weir_ask *ask, size_t count)
 {
 	json_t *merged = json_object();

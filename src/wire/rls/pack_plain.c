@@ -1,3 +1,4 @@
+/* Packs plain responses, see plain.h. Called by answer.c. */
 #include "wire/rls/plain.h"
 
 #include <string.h>

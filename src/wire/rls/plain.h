@@ -1,7 +1,6 @@
-/* The two messages of every decision, coded by hand where they are plain: the fields that clients
- * send and we answer day in, day out, each once and in any order. Anything else about them (unknown
- * fields, a field twice, headers, metadata) is protobuf-c's, which tests hold this against. It is
- * worth its lines: a twelfth of what a call costs. */
+/* A fast codec for plain messages of RLS: requests and responses with the usual fields, each once
+ * and in any order. protobuf-c handles all others (unknown or repeated fields, headers, metadata),
+ * and tests compare the two. The fast codec saves a twelfth of the cost of a call. */
 #ifndef WR_WIRE_RLS_PLAIN_H
 #define WR_WIRE_RLS_PLAIN_H
 
@@ -11,16 +10,16 @@
 
 #include "wire/memory.h"
 
-/* The request, its texts within `bytes`; NULL: not plain, or there is no memory. */
+/* Texts of the request point into `bytes`. Returns NULL if it is not plain or does not fit. */
 Pb__RateLimitRequest *wr_rls_read_plain(struct weir_str bytes, struct wr_rls_memory *memory);
 
-/* Whether a response is statuses alone. */
+/* Whether a response has statuses and nothing else. */
 bool wr_rls_is_plain(const Pb__RateLimitResponse *response);
 
 /* The size of a plain response. */
 size_t wr_rls_size_plain(const Pb__RateLimitResponse *response);
 
-/* Writes as many bytes as wr_rls_size_plain said. */
+/* Writes wr_rls_size_plain() bytes. */
 void wr_rls_pack_plain(const Pb__RateLimitResponse *response, uint8_t *out);
 
 #endif

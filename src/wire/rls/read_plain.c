@@ -1,3 +1,4 @@
+/* Reads plain requests, see plain.h. Called by ask.c. */
 #include "wire/rls/plain.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #define LENGTH_BYTES 5 /* of 32 bits, seven in each */
 #define FIELD(number, type) ((number) << 3 | (type))
 
-/* What is left to read. `end` is never passed. */
+/* The bytes that are left to read. */
 struct reader {
 	const uint8_t *at, *end;
 };
@@ -33,7 +34,7 @@ static bool read_tag(struct reader *r, uint8_t *tag)
 	return !(*tag & 0x80);
 }
 
-/* A length of more bytes than it could need is protobuf-c's to judge. */
+/* A length in more bytes than necessary is not plain. */
 static bool read_part(struct reader *r, struct reader *part)
 {
 	const uint8_t *begin = r->at;
@@ -47,7 +48,7 @@ static bool read_part(struct reader *r, struct reader *part)
 	return true;
 }
 
-/* Notes that a field was there; false the second time. */
+/* Notes a field. Returns false if it comes a second time. */
 static bool first_time(uint32_t *seen, uint8_t tag)
 {
 	uint32_t bit = UINT32_C(1) << (tag >> 3);
@@ -132,7 +133,7 @@ static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64V
 	       r.at == r.end;
 }
 
-/* How many fields with this tag there are; fields that are not plain end the count early. */
+/* Counts the fields with this tag, up to the first field that is not plain. */
 static size_t count_parts(struct reader r, uint8_t wanted)
 {
 	size_t count = 0;

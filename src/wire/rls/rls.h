@@ -8,10 +8,11 @@
  *   verdict = … decide, wait …
  *   wr_rls_answer(ask, verdict, request, options, memory);
  *
- * Texts are taken as bytes: a value that is not UTF-8, or holds a zero, has a counter of its own.
- * An answer is always UTF-8, because a client that cannot read it lets everything pass.
+ * Texts are bytes: a value that is not UTF-8, or has a zero byte, has a counter of its own. A
+ * response is always UTF-8: Envoy lets every request pass if it cannot read the response.
  *
- * Functions that return int say 0 or an enum wr_grpc_code; `error` then has code and text. */
+ * Functions that return int return 0 or an enum wr_grpc_code; `error` then has the code and a
+ * text. */
 #ifndef WR_WIRE_RLS_RLS_H
 #define WR_WIRE_RLS_RLS_H
 
@@ -23,13 +24,13 @@
 
 #include "wire/memory.h"
 
-/* What operators may choose about answers; all zero is what the reference does by default. */
+/* Options for responses; all zero is the default of Envoy's ratelimit. */
 struct wr_rls_options {
-	bool dynamic_metadata; /* the request and its rules' metadata go along */
-	bool bodies;          /* every refusal has a body; otherwise those by a rule's `response` */
-	bool profile_headers; /* fields of `profile` are added, as the gateway has them */
-	int profile;          /* enum weir_profile */
-	/* Names of the reference's three fields; NULL: not sent. */
+	bool dynamic_metadata; /* responses carry the request and the metadata of its rules */
+	bool bodies;           /* every refusal has a body; otherwise only rules with `response` */
+	bool profile_headers;  /* adds the header fields of `profile`, as the gateway does */
+	int profile;           /* enum weir_profile */
+	/* Names of the three header fields of Envoy's ratelimit; NULL: not sent. */
 	const char *limit_header;
 	const char *remaining_header;
 	const char *reset_header;
@@ -45,13 +46,13 @@ static inline struct weir_str wr_rls_domain(const Pb__RateLimitRequest *request)
 	return wr_rls_text(request->domain);
 }
 
-/* Texts may be within `bytes`, which must last as long as the request.
- * NULL: INVALID_ARGUMENT, not such a message; or RESOURCE_EXHAUSTED, it unfolds to too much. */
+/* Unpacks a request. Texts point into `bytes`, which must outlive the request. Returns NULL and
+ * INVALID_ARGUMENT (no such message) or RESOURCE_EXHAUSTED (it does not fit into `memory`). */
 Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *memory,
 				  struct weir_error *error);
 
-/* Whether the request itself is one: it names a domain, has a descriptor, and its overrides have
- * units. INVALID_ARGUMENT. */
+/* Checks that the request names a domain, has a descriptor, and has units in its overrides.
+ * INVALID_ARGUMENT. */
 int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error);
 
 /* Adds the descriptors of a checked request to a new ask. FAILED_PRECONDITION: there are no rules
@@ -59,20 +60,20 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error);
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error);
 
-/* The answer to a decided ask, in `memory`; texts of the ask are used and not copied. `verdict` is
- * what struct wr_pending says: WEIR_ADMIT although the statuses are over is shadow mode; WEIR_DELAY
- * is a wait that the client does not have, and refused. `request` is for dynamic_metadata alone.
- * NULL: it does not fit. */
+/* Makes the response to a decided ask, in `memory`. It points to texts of the ask. `verdict` is
+ * that of wr_pending's `done`: WEIR_ADMIT with statuses over the limit is shadow mode; WEIR_DELAY
+ * means that the client cannot wait so long, and is refused. `request` is only for
+ * dynamic_metadata. Returns NULL if it does not fit. */
 Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				     const Pb__RateLimitRequest *request,
 				     const struct wr_rls_options *options,
 				     struct wr_rls_memory *memory);
 
-/* The bytes of an answer: how many, and written. */
+/* The size of the packed response, and packing it. */
 size_t wr_rls_size(const Pb__RateLimitResponse *response);
 void wr_rls_pack(const Pb__RateLimitResponse *response, uint8_t *out);
 
-/* metadata.c: what `dynamic_metadata` holds. NULL: it does not fit. */
+/* metadata.c: the content of `dynamic_metadata`. Returns NULL if it does not fit. */
 Pb__Struct *wr_rls_metadata(const struct weir_ask *ask, const Pb__RateLimitRequest *request,
 			    struct wr_rls_memory *memory);
 

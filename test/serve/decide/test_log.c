@@ -1,4 +1,4 @@
-/* Which decisions get into the log, that a loop never waits for it, and that no line is torn. */
+/* The decision log: which decisions it has, loops never wait for it, and lines are whole. */
 #include "limiter/helper.h"
 
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static void note(struct wr_decision_log *log, unsigned lane, const struct weir_a
 	wr_decision_note(wr_decision_lane(log, lane), &view);
 }
 
-/* Lines of a file; each has to be a whole one. */
+/* Counts the lines of a file and checks that each is complete. */
 static uint64_t count_lines(const char *name)
 {
 	FILE *file = fopen(name, "r");
@@ -101,7 +101,7 @@ static void test_refusals_up_to_a_rate(void **state)
 	(void)state;
 	rig_open(&rig, rules, "api");
 	assert_int_equal(rig_ask(&rig, "user=1"), WEIR_ADMIT);
-	note(log, 0, rig.ask, NOW_NS); /* not refused, and the share is none */
+	note(log, 0, rig.ask, NOW_NS); /* not refused, and the share is 0 */
 	assert_int_equal(rig_ask(&rig, "user=1"), WEIR_REFUSE);
 	for (int i = 0; i < 5; i++)
 		note(log, (unsigned)i % 2, rig.ask, NOW_NS + (uint64_t)i);
@@ -152,7 +152,7 @@ static void test_share_of_the_rest(void **state)
 	rig_close(&rig);
 }
 
-/* Nobody writes: a ring takes what it can, and the rest is lost and counted. */
+/* Without a writer a ring fills up; further lines are lost and counted. */
 static void test_full(void **state)
 {
 	struct wr_decision_log *log = open_log(path, 1000000, "0", 1);
@@ -241,11 +241,11 @@ static void test_opened_again(void **state)
 	assert_int_equal(count_lines(moved), 1);
 	assert_int_equal(count_lines(path), 1);
 	assert_int_equal(stat(path, &found), 0);
-	assert_int_equal(found.st_mode & 0137, 0); /* nobody but its owner and group */
+	assert_int_equal(found.st_mode & 0137, 0); /* only owner and group have access */
 	rig_close(&rig);
 }
 
-/* A reader that does not read holds up neither loops nor the end. */
+/* A reader that does not read blocks neither the loops nor the shutdown. */
 static void test_slow_reader(void **state)
 {
 	struct wr_decision_log *log;

@@ -1,3 +1,5 @@
+/* Decisions that take time: shadow mode, delays of leaky buckets, cancellation, a table that
+ * moves. */
 #include "serve/helper.h"
 
 #include <setjmp.h>
@@ -9,7 +11,7 @@
 
 #include "serve/decide/pending.h"
 
-/* One a minute, so that nobody's turn comes while the test runs. */
+/* One a minute: no delay ends while the test runs. */
 static const char RULES[] = "domain: rl\n"
 			    "descriptors:\n"
 			    "  - key: user\n"
@@ -26,7 +28,7 @@ static const char RULES[] = "domain: rl\n"
 
 struct call {
 	struct wr_pending pending;
-	int verdict; /* 0: not yet */
+	int verdict; /* 0: none yet */
 	int order;
 };
 
@@ -115,8 +117,8 @@ static void test_shadow_lets_pass(void **state)
 	end(&third);
 }
 
-/* Eleven of one user, within the 10 ms that it has to wait for its second one: another user tries
- * it again where the machine was in the way. */
+/* Asks eleven times for one user within 10 ms, the delay of the second request. If the machine was
+ * too slow, tries again with another user. */
 static void ask_eleven(struct call *calls)
 {
 	for (int user = 0;; user++) {
@@ -134,7 +136,7 @@ static void ask_eleven(struct call *calls)
 	}
 }
 
-/* Ten places, 10 ms apart: each in its turn, none before it. */
+/* Ten delayed requests, 10 ms apart, are admitted in order and not early. */
 static void test_waits_its_turn(void **state)
 {
 	struct call calls[11];
@@ -166,7 +168,7 @@ static void test_deadline_before_its_turn(void **state)
 	ask(&first, "user");
 	ask_as(&late, "user", "a", now_ns + MINUTE_NS / 2);
 	assert_int_equal(late.verdict, WEIR_DELAY);
-	ask(&next, "user"); /* has the place that was given back */
+	ask(&next, "user"); /* has the position that was given back */
 	assert_int_equal(next.verdict, 0);
 	assert_true(next.pending.due_ns < now_ns + MINUTE_NS + MINUTE_NS / 2);
 	end(&first);
@@ -174,8 +176,8 @@ static void test_deadline_before_its_turn(void **state)
 	end(&next);
 }
 
-/* The third of five leaves: the others behind it move up by one, and the last place is free. */
-static void test_those_behind_move_up(void **state)
+/* The third of five leaves: requests behind it move up by one, and the last position is free. */
+static void test_queue_moves_up(void **state)
 {
 	struct call first, calls[5], next;
 	uint64_t due_ns[5];
@@ -189,15 +191,15 @@ static void test_those_behind_move_up(void **state)
 	}
 	wr_pending_cancel(&calls[2].pending);
 	end(&calls[2]);
-	assert_int_equal(bench.loop.waiting.count, 4);
+	assert_int_equal(bench.loop.waiting.heap.count, 4);
 	assert_true(calls[0].pending.due_ns == due_ns[0]);
 	assert_true(calls[1].pending.due_ns == due_ns[1]);
 	assert_true(calls[3].pending.due_ns == due_ns[2]);
 	assert_true(calls[4].pending.due_ns == due_ns[3]);
-	assert_ptr_equal(bench.loop.waiting.heap[1], &calls[0].pending);
+	assert_ptr_equal(wr_heap_first(&bench.loop.waiting.heap), &calls[0].pending.heap_node);
 	ask(&next, "user");
 	assert_true(next.pending.due_ns == due_ns[4]);
-	wr_pending_cancel(&calls[0].pending); /* the first of all */
+	wr_pending_cancel(&calls[0].pending); /* the first in the queue */
 	assert_true(calls[1].pending.due_ns == due_ns[0]);
 	assert_true(next.pending.due_ns == due_ns[3]);
 	assert_int_equal(calls[0].verdict, 0);
@@ -207,19 +209,19 @@ static void test_those_behind_move_up(void **state)
 	end(&calls[4]);
 	end(&next);
 	end(&first);
-	assert_int_equal(bench.loop.waiting.count, 0);
+	assert_int_equal(bench.loop.waiting.heap.count, 0);
 }
 
 static void check_heap(void)
 {
-	const struct wr_waiting *waiting = &bench.loop.waiting;
+	const struct wr_heap *heap = &bench.loop.waiting.heap;
 
-	for (size_t i = 2; i <= waiting->count; i++)
-		assert_true(waiting->heap[i / 2]->due_ns <= waiting->heap[i]->due_ns);
+	for (size_t i = 1; i < heap->count; i++)
+		assert_false(heap->before(heap->nodes[i], heap->nodes[(i + 1) / 2 - 1]));
 }
 
-/* Fifty each of two users leave, in an order without order: what is left of each is always one a
- * minute. */
+/* Fifty requests of each of two users leave in a mixed order. The rest of each user stays one a
+ * minute apart. */
 static void test_many_leave(void **state)
 {
 	static struct call first[2], calls[100];
@@ -263,16 +265,16 @@ static void test_table_moved(void **state)
 	bench_move(&bench, "two");
 	assert_ptr_not_equal(bench.loop.refs.current, ref);
 	ask(&fresh, "user");
-	assert_int_equal(fresh.verdict, WEIR_ADMIT); /* nobody was there */
+	assert_int_equal(fresh.verdict, WEIR_ADMIT); /* the new table is empty */
 	assert_int_equal(waits.verdict, 0);
 	assert_int_equal(ref->asks, 2);
 	end(&first);
 	wr_pending_cancel(&waits.pending);
-	end(&waits); /* and the old table goes with it: the sanitizer would see it if not */
+	end(&waits); /* frees the old table; the sanitizer checks that */
 	end(&fresh);
 }
 
-static void test_no_more_wait_than_can_be_held(void **state)
+static void test_bound_on_waiting(void **state)
 {
 	static struct call calls[WR_WAITING_MAX + 2];
 
@@ -295,7 +297,7 @@ static void test_no_more_wait_than_can_be_held(void **state)
 			wr_pending_decide(&calls[i].pending);
 		}
 	}
-	assert_int_equal(bench.loop.waiting.count, WR_WAITING_MAX);
+	assert_int_equal(bench.loop.waiting.heap.count, WR_WAITING_MAX);
 	assert_int_equal(calls[WR_WAITING_MAX - 1].verdict, 0);
 	assert_int_equal(calls[WR_WAITING_MAX].verdict, WEIR_DELAY);
 	assert_int_equal(calls[WR_WAITING_MAX + 1].verdict, WEIR_DELAY);
@@ -310,11 +312,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_shadow_lets_pass, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits_its_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deadline_before_its_turn, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_those_behind_move_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_queue_moves_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_leave, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_table_moved, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_more_wait_than_can_be_held, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_bound_on_waiting, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

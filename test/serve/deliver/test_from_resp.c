@@ -8,7 +8,7 @@
 #include "queue/thread.h"
 #include "serve/loop.h"
 #include "serve/deliver/queue_host.h"
-#include "serve/resp/store.h"
+#include "serve/resp/waits.h"
 
 static struct wr_queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .ending = true};
 static struct wr_queue_host host;

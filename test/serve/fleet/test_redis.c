@@ -195,7 +195,7 @@ static void test_delayed(void **state)
 	(void)state;
 	ask(&call, "queue");
 	begin(&told, "queue");
-	told.pending.tell_delay = true;
+	told.pending.report_delay = true;
 	wr_pending_decide(&told.pending);
 	fake_answer(0, WR_ANSWER_ADMITTED, 20000000);
 	fake_answer(1, WR_ANSWER_ADMITTED, 20000000);

@@ -1,4 +1,4 @@
-/* How much trouble a connection may make: exact numbers. */
+/* The limits on abuse of HTTP/2 in exact numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void pings(void **state)
 	assert_int_equal(charge_until_out(WR_GUARD_EMPTY), 10000);
 }
 
-/* A second gives 4,000 points back, and never more than there were. */
+/* A second gives 4,000 points back, up to the initial number. */
 static void time_heals(void **state)
 {
 	(void)state;
@@ -53,7 +53,7 @@ static void time_heals(void **state)
 	assert_int_equal(guard.points, 20000);
 }
 
-/* Whoever is answered once for each call that he gives up may go on for ever. */
+/* A client with a response for each call that it resets may go on. */
 static void answers_heal(void **state)
 {
 	(void)state;
@@ -67,7 +67,7 @@ static void answers_heal(void **state)
 	assert_int_equal(guard.points, 20000);
 }
 
-/* 32 KiB of a frame under way are free, then 64 bytes cost a point. */
+/* 32 KiB of an unfinished frame are free, then 64 bytes cost a point. */
 static void unknown_bytes(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* Memory of a server's large requests. */
+/* The limit on memory of a server's large requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static bool take(struct wr_http_request *request, size_t len)
 	return wr_http_request_body(request, bytes, len);
 }
 
-/* The larger bodies of a loop share 32 MiB. A body that does not fit is refused; small ones need
+/* Large bodies of a server share 32 MiB. A body that does not fit is refused; small ones need
  * none. */
 static void test_bound_of_all(void **state)
 {
@@ -27,8 +27,8 @@ static void test_bound_of_all(void **state)
 	struct wr_http_request *small = wr_http_request_new(&client);
 
 	(void)state;
-	server.large_bytes = 33554432 - 16384; /* as if others had that much */
-	assert_true(take(large, 16383));       /* and a zero behind it */
+	server.large_bytes = 33554432 - 16384; /* as if other requests had that much */
+	assert_true(take(large, 16383));       /* with the zero behind it */
 	assert_int_equal(server.large_bytes, 33554432);
 	assert_false(take(medium, 1024));
 	assert_true(take(small, 1023));

@@ -1,3 +1,4 @@
+/* Recognising requests of web pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

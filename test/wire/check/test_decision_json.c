@@ -1,4 +1,4 @@
-/* A decision as a line of the log, byte by byte; traces; what is kept of keys. */
+/* The lines of the decision log: exact bytes, traces, and texts of keys. */
 #include "limiter/helper.h"
 
 #include <string.h>
@@ -25,18 +25,18 @@ static char kept[WR_DECISION_KEPT];
 static const char *line_of(struct rig *rig, struct wr_decision_view view)
 {
 	static char text[WR_DECISION_LINE + 1];
-	struct wr_text out = {text, WR_DECISION_LINE, 0};
+	struct wr_buf out;
 
 	view.ask = rig->ask;
 	view.now_ns = rig->now_ns;
 	view.via = "test";
+	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_decision_json(&view, &out);
-	assert_true(wr_text_fits(&out));
-	text[out.len] = '\0';
+	assert_false(wr_buf_failed(&out));
 	return text;
 }
 
-/* Asks with texts kept. */
+/* Asks, and keeps the texts of descriptors. */
 static int ask(struct rig *rig, const char *descriptor)
 {
 	rig_begin(rig);
@@ -100,7 +100,7 @@ static void test_delay_shadow_and_reasons(void **state)
 	ask(&rig, "quiet=1");
 	assert_false(wr_decision_refused(rig.ask));
 	assert_int_equal(ask(&rig, "quiet=1"), WEIR_ADMIT);
-	assert_true(wr_decision_refused(rig.ask)); /* it would have been */
+	assert_true(wr_decision_refused(rig.ask)); /* it would have been refused */
 	assert_non_null(strstr(line_of(&rig, as_text),
 			       "\"verdict\":\"admit\",\"domain\":\"api\",\"rule\":\"api/quiet/1d\","
 			       "\"key\":\"quiet=1\",\"algorithm\":\"token_bucket\""));
@@ -118,7 +118,7 @@ static void test_delay_shadow_and_reasons(void **state)
 	rig_close(&rig);
 }
 
-/* The line is JSON whatever a client sends, and is never longer than it may be. */
+/* The line is JSON for any key, and not longer than WR_DECISION_LINE. */
 static void test_hostile_keys(void **state)
 {
 	static const char *const values[] = {
@@ -183,7 +183,7 @@ static void test_keys_by_setting(void **state)
 	rig_close(&rig);
 }
 
-/* Each descriptor has its own text, and what does not fit is cut between characters. */
+/* Each descriptor has its own text. A text that does not fit is cut between characters. */
 static void test_kept(void **state)
 {
 	char memory[20];

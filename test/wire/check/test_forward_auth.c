@@ -1,4 +1,4 @@
-/* What header fields of a proxy's question make of a request. */
+/* Requests that a proxy describes in header fields. */
 #include "limiter/helper.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* gRPC's framing: header fields, prefixes, gzip, timeouts, texts. */
+/* gRPC on HTTP/2: header fields, prefixes, gzip, timeouts, status messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -178,7 +178,7 @@ static void pieces(void **state)
 		}
 }
 
-/* Memory is what has arrived, whatever was announced. */
+/* Memory grows with the bytes received, not with the announced length. */
 static void announced(void **state)
 {
 	struct wr_grpc_reader reader = new_reader(100000);

@@ -1,4 +1,4 @@
-/* HTTP/1.1 requests: heads that are read, heads that are refused, chunked bodies. */
+/* HTTP/1.1 requests: valid heads, refused heads, chunked bodies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 static char memory[WR_HTTP1_HEAD_MAX + 64];
 
-/* Reads a head that is complete; pointers of `head` are into `memory`. */
+/* Reads a complete head. `head` points into `memory`. */
 static int read_head(struct wr_http1 *head, const char *text)
 {
 	size_t len = strlen(text), scanned = 0;
@@ -108,7 +108,8 @@ static void test_connection(void **state)
 	}
 }
 
-/* RFC 9112 lets a server refuse all of these; each has a second reading somewhere. */
+/* RFC 9112 allows a server to refuse all of these. Some other server reads each of them
+ * differently. */
 static void test_refused(void **state)
 {
 	static const struct {
@@ -176,7 +177,7 @@ static void test_refused(void **state)
 	}
 }
 
-/* A number that does not fit is still a large one. */
+/* A length above 2^64 counts as the largest one. */
 static void test_huge_length(void **state)
 {
 	struct wr_http1 head;
@@ -188,7 +189,7 @@ static void test_huge_length(void **state)
 	assert_true(head.content_length > UINT32_MAX);
 }
 
-/* Puts a text without its zero. */
+/* Copies a text without its zero. */
 static void put(size_t at, const char *text)
 {
 	while (*text)
@@ -220,7 +221,7 @@ static void test_bounds(void **state)
 	assert_int_equal(wr_http1_read(&head, memory, fill_head(100, 32769)), 431);
 }
 
-/* The end of a head is found wherever it is cut, and no byte is searched many times. */
+/* The end of a head is found in any two pieces, and no byte is searched twice. */
 static void test_end_in_pieces(void **state)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\nA: \r\r\n\n\r\n\r\nrest";
@@ -240,7 +241,8 @@ static void test_end_in_pieces(void **state)
 
 static char body[256];
 
-/* Decodes in pieces of `size` bytes; returns the last outcome, *used the bytes taken. */
+/* Decodes in pieces of `size` bytes. Returns the last outcome; *taken is the number of bytes
+ * consumed. */
 static int dechunk(const char *text, size_t size, size_t *taken)
 {
 	struct wr_http1_chunks chunks = {0};
@@ -264,7 +266,7 @@ static int dechunk(const char *text, size_t size, size_t *taken)
 	return what;
 }
 
-/* Heads that are not complete, and cannot become valid. */
+/* Incomplete heads that cannot become valid. */
 static void test_parts(void **state)
 {
 	static const struct {
@@ -300,7 +302,7 @@ static void test_parts(void **state)
 			 431);
 }
 
-/* The interim answer is unknown to HTTP/1.0. */
+/* HTTP/1.0 has no interim responses. */
 static void test_expectations(void **state)
 {
 	struct wr_http1 head;
@@ -335,7 +337,7 @@ static void test_chunks(void **state)
 static void test_bad_chunks(void **state)
 {
 	static const char *const cases[] = {
-		"1 2\r\nx\r\n0\r\n\r\n", /* blanks end a size; another number is none of it */
+		"1 2\r\nx\r\n0\r\n\r\n", /* a blank ends the size; a second number is an error */
 		"\r\n",
 		"x\r\n",
 		"-1\r\n",

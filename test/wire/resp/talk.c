@@ -1,3 +1,4 @@
+/* The session of talk.h, and the rules of its engine. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -5,6 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "wire/resp/decider.h"
 
 static const char rules[] = "domain: api\n"
 			    "descriptors:\n"
@@ -29,8 +31,8 @@ struct talk *talk_open(const char *users)
 	struct weir_error error;
 
 	rig_open(&talk->rig, rules, "api");
-	talk->host = aligned_alloc(_Alignof(struct wr_resp_host), sizeof *talk->host);
-	memset(talk->host, 0, sizeof *talk->host);
+	talk->host = calloc(1, sizeof *talk->host);
+	talk->host->decider = &standin_decider;
 	talk->host->engine = talk->rig.engine;
 	talk->host->table = talk->rig.table;
 	talk->host->started_ns = NOW_NS - 5 * SECOND_NS;
@@ -45,7 +47,7 @@ struct talk *talk_open(const char *users)
 	return talk;
 }
 
-void talk_with_store(struct talk *talk, const struct wr_resp_store *store)
+void talk_with_central(struct talk *talk, const struct wr_resp_central *central)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
 	struct weir_engine_opts opts = {.size = sizeof opts,
@@ -57,7 +59,7 @@ void talk_with_store(struct talk *talk, const struct wr_resp_store *store)
 	assert_int_equal(
 		weir_engine_new(talk->rig.table, rig_rules(rules), &opts, &talk->rig.engine), 0);
 	talk->host->engine = talk->rig.engine;
-	talk->host->store = store;
+	talk->host->central = central;
 	talk->host->waits_max = 1000;
 }
 
@@ -66,7 +68,7 @@ void talk_again(struct talk *talk)
 	static uint64_t id;
 
 	if (talk->session.host)
-		wr_resp_session_end(&talk->session, talk->rig.now_ns);
+		wr_resp_session_end(&talk->session);
 	memset(&talk->session, 0, sizeof talk->session);
 	talk->session.id = ++id;
 	snprintf(talk->session.address, sizeof talk->session.address, "192.0.2.1");
@@ -76,8 +78,9 @@ void talk_again(struct talk *talk)
 
 void talk_close(struct talk *talk)
 {
-	wr_resp_session_end(&talk->session, talk->rig.now_ns);
+	wr_resp_session_end(&talk->session);
 	assert_int_equal(talk->host->tally.connected, 0);
+	assert_int_equal(decider_open, 0);
 	rig_close(&talk->rig);
 	free(talk->host);
 	free(talk);

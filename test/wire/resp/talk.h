@@ -1,4 +1,4 @@
-/* A conversation with a session that has a table, rules and a clock of its own. */
+/* A RESP session for tests, with a table, rules and a clock of its own. */
 #ifndef TEST_WIRE_RESP_TALK_H
 #define TEST_WIRE_RESP_TALK_H
 
@@ -14,8 +14,8 @@ struct talk {
 	struct wr_resp_host *host;
 	struct wr_resp_session session;
 	size_t budget; /* of replies to one input */
-	size_t room;   /* handed out at a time; small ones make `more` work */
-	size_t len;    /* of what was said since the last say() */
+	size_t room;   /* bytes of room at a time; a small number makes `more` work */
+	size_t len;    /* of the replies since the last say() */
 	char said[SAID_BYTES + 1];
 	uint8_t slab[SAID_BYTES];
 };
@@ -25,22 +25,22 @@ struct talk *talk_open(const char *users);
 void talk_close(struct talk *talk);
 
 /* From here on rules are decided by a central store. */
-void talk_with_store(struct talk *talk, const struct wr_resp_store *store);
+void talk_with_central(struct talk *talk, const struct wr_resp_central *central);
 
 /* Another connection to the same host. */
 void talk_again(struct talk *talk);
 
-/* Sends bytes, returns the replies to them; what was said before is forgotten. */
+/* Sends bytes and returns the replies. Earlier replies are dropped. */
 const char *say(struct talk *talk, const char *bytes);
 const char *say_bytes(struct talk *talk, const void *bytes, size_t len);
 
-/* The same without forgetting. */
+/* The same; replies are appended. */
 void add_bytes(struct talk *talk, const void *bytes, size_t len);
 
 /* "A B C" as an array of bulk strings. */
 const char *say_array(struct talk *talk, const char *words);
 
-/* Puts `more` behind a text, so many times. */
+/* Appends `more` to a text, `times` times. */
 void append(char *text, size_t size, const char *more, int times);
 
 /* Replies to `bytes` are exactly `expected`. */

@@ -1,10 +1,10 @@
-/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET. Times are of 2026-11-16 00:00:00 UTC: windows begin then.
- */
+/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET. The time is 2026-11-16 00:00:00 UTC, where windows
+ * begin. */
 #include "wire/resp/talk.h"
 
 #include <string.h>
 
-/* Parts of answers. */
+/* Parts of replies. */
 #define TEXT(len, text) "$" len "\r\n" text
 #define LIMIT(limit, remaining, reset, rule)                                                       \
 	"$5\r\nlimit\r\n" limit "\r\n$9\r\nremaining\r\n" remaining                                \
@@ -48,7 +48,7 @@ static void test_check(void **state)
 	talk_close(talk);
 }
 
-/* Without a limit there is nothing to count down from. */
+/* Without a limit the numbers are null. */
 static void test_no_limit(void **state)
 {
 	static const char free_two[] = "*16\r\n" HEAD("$5\r\nadmit", "$-1", "$-1", "$-1", "$-1")
@@ -65,7 +65,7 @@ static void test_no_limit(void **state)
 	talk_close(talk);
 }
 
-/* A limit of 0 never admits; a queue lets wait: 2 per second are half a second apart. */
+/* A limit of 0 never admits. A leaky bucket of 2 per second delays by half a second. */
 static void test_never_and_later(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -82,7 +82,7 @@ static void test_never_and_later(void **state)
 	talk_close(talk);
 }
 
-/* All or none, each descriptor's share told. */
+/* All descriptors take or none does; the reply lists each. */
 static void test_descriptors(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -103,8 +103,8 @@ static void test_descriptors(void **state)
 	talk_close(talk);
 }
 
-/* HITS holds for the descriptors behind it until another one. 7 an hour: 2 and 3 and 3 do not fit
- * together, 2 and 2 and 3 do. */
+/* HITS counts for the descriptors behind it until the next HITS. Of 7 an hour, 2 + 3 + 3 do not
+ * fit, and 2 + 2 + 3 do. */
 static void test_hits(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -133,7 +133,7 @@ static void test_escapes(void **state)
 	/* values are never words */
 	say_array(talk, "WEIR.CHECK api user |");
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
-	/* one and the same value from two places is two counters */
+	/* the same value from two sources has two counters */
 	say_array(talk, "WEIR.CHECK api FROM header.x-user user |");
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
 	say_array(talk, "WEIR.CHECK api user |");
@@ -206,16 +206,16 @@ static void test_shadow(void **state)
 	talk_close(talk);
 }
 
-/* The answer is how many counters there were to reset; only for those who may. */
+/* The reply is the number of counters that were reset. Only some clients may reset. */
 static void test_reset(void **state)
 {
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;
-	expect_array(
-		talk, "WEIR.RESET api user 7",
-		"-NOPERM 'weir.reset' is for root and the service's user on a Unix socket, those "
-		"that --refunds names, and those that know a password (--resp-password-file)\r\n");
+	expect_array(talk, "WEIR.RESET api user 7",
+		     "-NOPERM 'weir.reset' is for root and the service's user on a Unix socket, "
+		     "clients of "
+		     "--refunds, and clients with a password (--resp-password-file)\r\n");
 	talk->session.operates = true;
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
 	say_array(talk, "WEIR.CHECK api HITS 2 user 8");
@@ -233,12 +233,12 @@ static void test_reset(void **state)
 	talk_close(talk);
 }
 
-/* Hits below 0 need a right of their own: of the address, or by a password. */
+/* Negative hits need a right: by --refunds or by a password. */
 static void test_giving_back_needs_a_right(void **state)
 {
-	static const char no[] =
-		"-NOPERM what is below 0 gives back what was counted, and this client may not; "
-		"--refunds or a password gives the right\r\n";
+	static const char no[] = "-NOPERM a negative number gives back what was counted, and this "
+				 "client may not do that; "
+				 "--refunds or a password grants it\r\n";
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;

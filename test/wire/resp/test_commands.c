@@ -1,4 +1,4 @@
-/* Commands about the connection and the server, byte by byte. */
+/* Commands about the connection and the server: exact replies. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void test_unknown(void **state)
 	talk_close(talk);
 }
 
-/* What a client sent is shown up to a bound. */
+/* Errors show arguments up to a limit. */
 static void test_unknown_long(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -126,7 +126,7 @@ static void test_hello(void **state)
 		     "-ERR Protocol version is not an integer or out of range\r\n");
 	expect_array(talk, "HELLO 2 NAME x", "-ERR Syntax error in HELLO option 'NAME'\r\n");
 	expect_array(talk, "HELLO 2 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'\r\n");
-	expect_array(talk, "CLIENT GETNAME", "_\r\n"); /* nothing of it was done */
+	expect_array(talk, "CLIENT GETNAME", "_\r\n"); /* the failed HELLO changed nothing */
 	expect_array(talk, "HELLO 3 AUTH default any SETNAME bob", three);
 	expect_array(talk, "CLIENT GETNAME", "$3\r\nbob\r\n");
 	expect_array(talk, "HELLO 2", two);
@@ -161,7 +161,7 @@ static void test_command(void **state)
 	talk_close(talk);
 }
 
-/* No reply is longer than is promised, whatever is asked for. */
+/* No reply is longer than WR_RESP_REPLY_BYTES_MAX. */
 static void test_longest_replies(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -254,8 +254,8 @@ static void test_no_passwords(void **state)
 	talk_close(talk);
 }
 
-/* 60 wrong ones in a minute, over any number of connections; then not even the right one is
- * looked at, for a second. Right ones count nothing. */
+/* 60 wrong passwords a minute, over all connections. Then the right password is refused, too, for a
+ * second. Right passwords do not count. */
 static void test_guessing(void **state)
 {
 	struct talk *talk = talk_open("secret");
@@ -283,8 +283,7 @@ static void come_from(struct talk *talk, const char *address)
 	snprintf(talk->session.address, sizeof talk->session.address, "%s", address);
 }
 
-/* A client has a whole /64 of IPv6: other addresses of it share its attempts, also those of an IPv4
- * address in either spelling. */
+/* All addresses of a /64 of IPv6 share the count, and so do both spellings of an IPv4 address. */
 static void test_guessing_from_a_prefix(void **state)
 {
 	static const struct {

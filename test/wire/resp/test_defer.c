@@ -1,5 +1,4 @@
-/* WEIR.DEFER and WEIR.TICKET, with a queue that answers when the test says so; and the JSON of a
- * ticket. */
+/* WEIR.DEFER and WEIR.TICKET with a queue whose answers the test controls; the JSON of a ticket. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #define WAITS 300
 
 static struct {
-	struct wr_resp_wait *waits[WAITS]; /* in the order they came; NULL: answered or gone */
+	struct wr_resp_wait *waits[WAITS]; /* in order; NULL: answered or left */
 	struct wr_defer_request last;
 	char uri[64], body_first, body_last;
 	struct weir_str ticket;
@@ -94,10 +93,10 @@ static bool answer(int at, const struct wr_defer_answer *said)
 	struct wr_resp_wait *wait = fake.waits[at];
 
 	fake.waits[at] = NULL;
-	return wr_resp_heard(wait, said, sizeof *said, NOW_NS);
+	return wr_resp_answered(wait, said, sizeof *said, NOW_NS);
 }
 
-/* A command of these arguments, and a body of so many x between < and >. */
+/* A command of these arguments; BODY becomes so many x between < and >. */
 static char *make(const char *const *args, size_t count, size_t body, size_t *len)
 {
 	char *bytes = malloc(32768 + body);
@@ -165,7 +164,7 @@ static void test_stored(void **state)
 	close_talk(talk);
 }
 
-/* A body as large as there may be comes in pieces; one byte more is not read. */
+/* A body of the maximum size arrives in pieces. One byte more is refused. */
 static void test_large_body(void **state)
 {
 	static const char *const args[] = GOOD;
@@ -189,8 +188,8 @@ static void test_large_body(void **state)
 	close_talk(talk);
 }
 
-/* Other commands, and other clients, have the bounds they had. */
-static void test_large_for_few(void **state)
+/* The larger limit is not for other commands and other clients. */
+static void test_large_only_for_defer(void **state)
 {
 	static const char *const args[] = GOOD;
 	static const char echo[] = "*2\r\n$4\r\nECHO\r\n$65537\r\n";
@@ -209,7 +208,7 @@ static void test_large_for_few(void **state)
 	close_talk(talk);
 }
 
-/* All half-read commands of a host together have a bound. */
+/* The memory of all half-read commands of a host is limited. */
 static void test_memory_of_all(void **state)
 {
 	static const char *const args[] = GOOD;
@@ -245,7 +244,7 @@ static void test_refused(void **state)
 	expect(talk, "", "-DEFER away nobody is there\r\n");
 	fake.no_memory = true;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
-			    "-DEFER busy too many requests are on their way to the queue\r\n");
+			    "-DEFER busy too many requests are in flight to the queue\r\n");
 	talk->host->queue = NULL;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
 			    "-DEFER off there is no queue: start weir with --queue\r\n");
@@ -264,8 +263,8 @@ static void test_refused(void **state)
 
 #define KEY "0123456789abcdef0123456789abcdef"
 
-/* A worker does not wait for the answer to the key before it hands over a large request. */
-static void test_key_before_a_large_one(void **state)
+/* A worker may send a large request directly behind WEIR.LINK, without waiting for its reply. */
+static void test_large_request_behind_link(void **state)
 {
 	static const char *const args[] = GOOD;
 	static const struct wr_secret key = {sizeof KEY - 1, KEY};
@@ -290,8 +289,8 @@ static void test_key_before_a_large_one(void **state)
 	close_talk(talk);
 }
 
-/* Who may use the socket, and even knows the password, is not one of nginx's workers yet: fields
- * that say who a user is are believed of those alone. */
+/* A process on the socket is not trusted as an nginx worker, even with the password, before it has
+ * shown the link key. */
 static void test_key(void **state)
 {
 	static const char *const forged[] = {
@@ -328,7 +327,7 @@ static void test_key(void **state)
 	close_talk(talk);
 }
 
-/* Each argument has its bounds; what is wrong is said, and nothing is handed over. */
+/* Each argument is checked. An error names the argument, and the queue gets nothing. */
 static void test_arguments(void **state)
 {
 	static char descriptors[16385 + 1];
@@ -370,14 +369,14 @@ static void test_arguments(void **state)
 	assert_string_equal(defer_args(talk, args, COUNT(args) - 1, 5),
 			    "-DEFER bad a header field has a name and a value\r\n");
 	assert_int_equal(fake.count, 0);
-	descriptors[16384] = '\0'; /* no longer than they may be */
+	descriptors[16384] = '\0'; /* the maximum */
 	args[7] = descriptors;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5), "");
 	assert_int_equal(fake.count, 1);
 	close_talk(talk);
 }
 
-/* Tickets, and replies in the order of the commands whatever the order of answers. */
+/* WEIR.TICKET. Replies are in the order of the commands, answers in any order. */
 static void test_tickets(void **state)
 {
 	struct talk *talk = open_talk(true);
@@ -394,8 +393,8 @@ static void test_tickets(void **state)
 	close_talk(talk);
 }
 
-/* So many may wait of one connection; the rest is run when they have been answered. A client that
- * leaves is let go of. */
+/* 256 commands of a connection may wait; the rest runs when answers have come. A client that
+ * disconnects leaves the queue. */
 static void test_many(void **state)
 {
 	struct talk *talk = open_talk(true);
@@ -434,10 +433,10 @@ static void test_secrets(void **state)
 static void expect_json(const struct wr_ticket_view *view, const char *expected)
 {
 	char text[512];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_buf out;
 
+	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_ticket_json(view, &out);
-	text[out.len] = '\0';
 	assert_string_equal(text, expected);
 }
 
@@ -476,11 +475,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stored),
 		cmocka_unit_test(test_large_body),
-		cmocka_unit_test(test_large_for_few),
+		cmocka_unit_test(test_large_only_for_defer),
 		cmocka_unit_test(test_memory_of_all),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_key),
-		cmocka_unit_test(test_key_before_a_large_one),
+		cmocka_unit_test(test_large_request_behind_link),
 		cmocka_unit_test(test_arguments),
 		cmocka_unit_test(test_tickets),
 		cmocka_unit_test(test_many),

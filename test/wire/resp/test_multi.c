@@ -1,4 +1,4 @@
-/* MULTI, EXEC and DISCARD: a batch that runs when EXEC comes, as clients' pipelines send it. */
+/* MULTI, EXEC and DISCARD, as the pipelines of client libraries send them. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void test_split(void **state)
 	talk_close(talk);
 }
 
-/* Kept commands take nothing, and nothing of a discarded transaction is run. */
+/* Queued commands take nothing, and a discarded transaction does not run. */
 static void test_discard(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -79,7 +79,7 @@ static void test_empty_and_nested(void **state)
 	talk_close(talk);
 }
 
-/* A command that cannot run makes EXEC refuse all: nothing is taken. */
+/* An invalid command makes EXEC refuse the transaction: nothing is taken. */
 static void test_abort(void **state)
 {
 	static const char *const wrong[] = {"NOSUCH", "ECHO",    "CLIENT NOSUCH",  "SELECT",
@@ -100,7 +100,7 @@ static void test_abort(void **state)
 	talk_close(talk);
 }
 
-/* An error of a command that was run is its reply; the others run all the same. */
+/* The error of a command is its reply; the other commands run. */
 static void test_error_inside(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -136,8 +136,8 @@ static void test_needs_password(void **state)
 	talk_close(talk);
 }
 
-/* Replies that are not read stop a transaction in the middle; it goes on where it stopped, and
- * commands behind it wait for it. */
+/* Replies that the client does not read stop a transaction. It goes on where it stopped, and
+ * commands behind it wait. */
 static void test_budget(void **state)
 {
 	enum { COUNT = 100 };
@@ -165,7 +165,7 @@ static void test_budget(void **state)
 	talk_close(talk);
 }
 
-/* A transaction of more than 1 MiB is refused, and so is more than 16 MiB of a host's. */
+/* A transaction may have 1 MiB, and all of a host 16 MiB. */
 static void test_bounds(void **state)
 {
 	struct talk *talk = talk_open(NULL);

@@ -1,4 +1,4 @@
-/* Commands out of bytes: whole, in pieces, and wrong ones. */
+/* The parser of commands: complete, in pieces, and invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void arg_is(size_t at, const char *expected)
 static void bad_is(const char *text, const char *error)
 {
 	assert_int_equal(read_text(text), WR_RESP_BAD);
-	assert_string_equal(reader.error, error);
+	assert_string_equal(reader.error.text, error);
 }
 
 static void test_array(void **state)
@@ -45,7 +45,7 @@ static void test_array(void **state)
 	arg_is(1, "");
 }
 
-/* An argument holds any byte, and points into the input. */
+/* An argument may have any byte, and points into the input. */
 static void test_binary(void **state)
 {
 	static const uint8_t bytes[] = "*1\r\n$5\r\n\0\r\n*\xff\r\n";
@@ -122,7 +122,7 @@ static void test_wrong(void **state)
 	bad_is("*1\r\n$111111111111111111111111", "Protocol error: too big bulk count string");
 }
 
-/* Five arguments of 64 KiB are more than a command may have. */
+/* Five arguments of 64 KiB exceed the limit of a command. */
 static void test_too_much(void **state)
 {
 	size_t size = 5 * 65600, len;
@@ -131,7 +131,7 @@ static void test_too_much(void **state)
 
 	(void)state;
 	len = (size_t)sprintf(bytes, "*5\r\n");
-	for (int i = 0; i < 3; i++) { /* the third ends within the bound, the fourth would not */
+	for (int i = 0; i < 3; i++) { /* the third is within the limit, the fourth is not */
 		len += (size_t)sprintf(bytes + len, "$65536\r\n");
 		memset(bytes + len, 'x', 65536);
 		len += 65536;
@@ -142,7 +142,7 @@ static void test_too_much(void **state)
 	len += (size_t)sprintf(bytes + len, "$65536\r\n");
 	assert_int_equal(wr_resp_read(&parser, true, (uint8_t *)bytes, len, &reader, &command),
 			 WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: invalid bulk length");
+	assert_string_equal(reader.error.text, "Protocol error: invalid bulk length");
 	free(bytes);
 }
 
@@ -165,7 +165,7 @@ static void test_long_line(void **state)
 	assert_int_equal(
 		wr_resp_read(&parser, true, (uint8_t *)line, sizeof line, &reader, &command),
 		WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: too big inline request");
+	assert_string_equal(reader.error.text, "Protocol error: too big inline request");
 }
 
 static void test_strangers(void **state)
@@ -176,11 +176,11 @@ static void test_strangers(void **state)
 	(void)state;
 	assert_int_equal(wr_resp_read(&parser, false, (const uint8_t *)many, 5, &reader, &command),
 			 WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: unauthenticated multibulk length");
+	assert_string_equal(reader.error.text, "Protocol error: unauthenticated multibulk length");
 	assert_int_equal(
 		wr_resp_read(&parser, false, (const uint8_t *)large, 12, &reader, &command),
 		WR_RESP_BAD);
-	assert_string_equal(reader.error, "Protocol error: unauthenticated bulk length");
+	assert_string_equal(reader.error.text, "Protocol error: unauthenticated bulk length");
 	parser = (struct wr_resp_parser){0};
 	assert_int_equal(wr_resp_read(&parser, false, (const uint8_t *)fine, 5, &reader, &command),
 			 WR_RESP_PARTIAL);
@@ -195,7 +195,7 @@ static void test_byte_by_byte(void **state)
 
 	(void)state;
 	for (size_t len = 1; len <= size; len++) {
-		uint8_t *moved = malloc(len); /* of this size, for the sanitizer's sake */
+		uint8_t *moved = malloc(len); /* of the exact size, for the sanitizer */
 		int rc;
 
 		memcpy(moved, text, len);

@@ -1,11 +1,11 @@
-/* Conversations: pipelines, pieces, replies nobody reads, endings. */
+/* Sessions: pipelines, input in pieces, unread replies, and the end. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Seven commands, one of them empty, by both ways of writing them. */
+/* Seven commands, one of them empty, as arrays and as lines. */
 static const char pipeline[] =
 	"PING\r\n"
 	"*1\r\n$4\r\nPING\r\n"
@@ -31,7 +31,7 @@ static void test_pipeline(void **state)
 	talk_close(talk);
 }
 
-/* In two pieces, parted anywhere. */
+/* In two pieces, split at every byte. */
 static void test_split_anywhere(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -66,7 +66,7 @@ static void test_split_everywhere(void **state)
 	talk_close(talk);
 }
 
-/* Large arguments come in pieces, with a command behind them; the memory goes back. */
+/* Large arguments arrive in pieces, followed by a command. Their memory is freed. */
 static void test_large_argument(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -89,8 +89,8 @@ static void test_large_argument(void **state)
 	talk_close(talk);
 }
 
-/* Replies to one input go up to the budget and one over it; the rest waits its turn, in order. */
-static void test_replies_nobody_reads(void **state)
+/* Replies stop after the first that exceeds the budget. The other commands run later, in order. */
+static void test_unread_replies(void **state)
 {
 	struct talk *talk = talk_open(NULL);
 	char bytes[1000], expected[2000];
@@ -102,10 +102,12 @@ static void test_replies_nobody_reads(void **state)
 		len += (size_t)sprintf(bytes + len, "*2\r\n$4\r\nECHO\r\n$3\r\n%d\r\n", 100 + i);
 		expected_len += (size_t)sprintf(expected + expected_len, "$3\r\n%d\r\n", 100 + i);
 	}
-	say_bytes(talk, bytes, 5 * 23 + 20); /* five and most of a sixth: read ahead, and not run */
+	say_bytes(
+		talk, bytes,
+		5 * 23 + 20); /* five commands and most of a sixth, which are read but do not run */
 	assert_int_equal(talk->len, 27);
 	assert_true(talk->session.stopped);
-	add_bytes(talk, bytes + 5 * 23 + 20, len - (5 * 23 + 20)); /* had been read already */
+	add_bytes(talk, bytes + 5 * 23 + 20, len - (5 * 23 + 20)); /* the rest of the input */
 	assert_int_equal(talk->len, 54);
 	for (int i = 0; i < 20 && talk->session.stopped; i++)
 		add_bytes(talk, NULL, 0);
@@ -116,7 +118,7 @@ static void test_replies_nobody_reads(void **state)
 	talk_close(talk);
 }
 
-/* Half a command that was read ahead is read anew when those before it have been run. */
+/* Half a command behind commands that wait is read again after they have run. */
 static void test_half_read_ahead(void **state)
 {
 	static const char two[] = "*2\r\n$4\r\nECHO\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n"
@@ -135,8 +137,8 @@ static void test_half_read_ahead(void **state)
 	talk_close(talk);
 }
 
-/* … and there is an end to what waits. */
-static void test_input_nobody_wants(void **state)
+/* Input behind commands that wait is limited. */
+static void test_input_limit(void **state)
 {
 	struct talk *talk = talk_open(NULL);
 	static const char ping[] = {'P', 'I', 'N', 'G', '\r', '\n'};
@@ -157,8 +159,8 @@ static void test_input_nobody_wants(void **state)
 	talk_close(talk);
 }
 
-/* Three commands with more arguments than are noted at a time. */
-static void test_arguments_by_the_hundred(void **state)
+/* Three commands that have more arguments together than the reader holds. */
+static void test_many_arguments(void **state)
 {
 	struct talk *talk = talk_open(NULL);
 	char *bytes = calloc(1, 3 * 5000);
@@ -176,7 +178,7 @@ static void test_arguments_by_the_hundred(void **state)
 	talk_close(talk);
 }
 
-/* What a password allows holds from the next command on, in the same input. */
+/* The limits after AUTH count from the next command of the same input. */
 static void test_password_ahead(void **state)
 {
 	struct talk *talk = talk_open("secret");
@@ -202,7 +204,7 @@ static void test_endings(void **state)
 	assert_true(talk->session.ended);
 	assert_int_equal(talk->host->tally.bad, 1);
 	talk_again(talk);
-	/* a browser talking to the wrong port is not answered at all */
+	/* a browser on the wrong port gets no reply */
 	expect(talk, "POST / HTTP/1.1\r\nHost: x\r\nCL.THROTTLE k 1 1 1\r\n", "");
 	assert_true(talk->session.ended);
 	talk_close(talk);
@@ -215,7 +217,7 @@ static bool no_more(struct wr_resp_out *out, size_t need)
 	return false;
 }
 
-/* A reply that cannot be written ends the session: the client would take the next for it. */
+/* A reply that cannot be written ends the session: the client would misread the next one. */
 static void test_no_room(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -236,16 +238,11 @@ static void test_no_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pipeline),
-		cmocka_unit_test(test_split_anywhere),
-		cmocka_unit_test(test_split_everywhere),
-		cmocka_unit_test(test_large_argument),
-		cmocka_unit_test(test_replies_nobody_reads),
-		cmocka_unit_test(test_half_read_ahead),
-		cmocka_unit_test(test_input_nobody_wants),
-		cmocka_unit_test(test_arguments_by_the_hundred),
-		cmocka_unit_test(test_password_ahead),
-		cmocka_unit_test(test_endings),
+		cmocka_unit_test(test_pipeline),         cmocka_unit_test(test_split_anywhere),
+		cmocka_unit_test(test_split_everywhere), cmocka_unit_test(test_large_argument),
+		cmocka_unit_test(test_unread_replies),   cmocka_unit_test(test_half_read_ahead),
+		cmocka_unit_test(test_input_limit),      cmocka_unit_test(test_many_arguments),
+		cmocka_unit_test(test_password_ahead),   cmocka_unit_test(test_endings),
 		cmocka_unit_test(test_no_room),
 	};
 

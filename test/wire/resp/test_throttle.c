@@ -1,5 +1,5 @@
-/* CL.THROTTLE and THROTTLE in worked numbers. A bucket that lacks n tokens is as good as new after
- * n times period / count. */
+/* CL.THROTTLE and THROTTLE in exact numbers. A bucket that lacks n tokens is full after n × period
+ * ÷ count. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #define MS_NS 1000000ull
 
 /* 30 per minute, 16 at once: a token comes back every 2 s. */
-static void test_as_its_manual_says(void **state)
+static void test_example_of_redis_cell(void **state)
 {
 	struct talk *talk = talk_open(NULL);
 
@@ -41,7 +41,7 @@ static void play(struct talk *talk, const char *limit, const struct step *steps,
 static void test_a_busy_key(void **state)
 {
 	static const struct step steps[] = {
-		/* more than there ever is: no wait will do */
+		/* more than the bucket holds: no wait suffices */
 		{0, 6, "*5\r\n:1\r\n:5\r\n:5\r\n:-1\r\n:0\r\n"},
 		{0, 1, "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:1\r\n"},
 		{0, 3, "*5\r\n:0\r\n:5\r\n:1\r\n:-1\r\n:4\r\n"},
@@ -54,10 +54,10 @@ static void test_a_busy_key(void **state)
 		{100, 1, "*5\r\n:1\r\n:5\r\n:0\r\n:1\r\n:5\r\n"},
 		{999, 1, "*5\r\n:1\r\n:5\r\n:0\r\n:1\r\n:5\r\n"},
 		{1000, 1, "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:5\r\n"},
-		/* two and a half have come back */
+		/* two and a half tokens have refilled */
 		{3500, 1, "*5\r\n:0\r\n:5\r\n:1\r\n:-1\r\n:4\r\n"},
 		{3500, 3, "*5\r\n:1\r\n:5\r\n:1\r\n:2\r\n:4\r\n"},
-		/* what is given back is there again, up to full */
+		/* tokens given back are available again, up to a full bucket */
 		{3500, -2, "*5\r\n:0\r\n:5\r\n:3\r\n:-1\r\n:2\r\n"},
 		{3500, -9, "*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:0\r\n"},
 		{9000, 0, "*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:0\r\n"},
@@ -86,7 +86,7 @@ static void test_no_burst(void **state)
 }
 
 /* The limit may change with every call; the count goes on. Lowered from 10 to 3 with 9 taken, the
- * bucket lacks 6 more than it holds: a look says so, and for how long. */
+ * bucket is overdrawn by 6, and a quantity of 0 is refused with the time until it is not. */
 static void test_another_limit(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -119,7 +119,7 @@ static void test_throttlecrab(void **state)
 	talk_close(talk);
 }
 
-/* A key is one counter, whichever command means it. */
+/* Both commands share the counter of a key. */
 static void test_one_key(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -164,7 +164,7 @@ static void test_wrong_numbers(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		expect_array(talk, cases[i].words, cases[i].reply);
-	/* A limit that failed is not the next one's. */
+	/* An invalid limit is not remembered for the next command. */
 	expect_array(talk, "CL.THROTTLE k 1 1 1", "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n");
 	expect_array(talk, "CL.THROTTLE large 4294967294 4294967295 1",
 		     "*5\r\n:0\r\n:4294967295\r\n:4294967294\r\n:-1\r\n:1\r\n");
@@ -191,10 +191,10 @@ static void test_giving_back_needs_a_right(void **state)
 
 	(void)state;
 	expect_array(talk, "CL.THROTTLE k 4 1 60 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
-	expect_array(
-		talk, "CL.THROTTLE k 4 1 60 -5",
-		"-NOPERM what is below 0 gives back what was counted, and this client may not; "
-		"--refunds or a password gives the right\r\n");
+	expect_array(talk, "CL.THROTTLE k 4 1 60 -5",
+		     "-NOPERM a negative number gives back what was counted, and this client may "
+		     "not do that; "
+		     "--refunds or a password grants it\r\n");
 	expect_array(talk, "CL.THROTTLE k 4 1 60 0", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
 	talk_close(talk);
 }
@@ -202,7 +202,7 @@ static void test_giving_back_needs_a_right(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_as_its_manual_says),
+		cmocka_unit_test(test_example_of_redis_cell),
 		cmocka_unit_test(test_a_busy_key),
 		cmocka_unit_test(test_giving_back_needs_a_right),
 		cmocka_unit_test(test_no_burst),

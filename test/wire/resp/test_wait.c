@@ -1,5 +1,5 @@
-/* Commands that wait for the central store: they overlap, and their replies stay in order. The
- * store is a stand-in that answers when the test says so, in any order. */
+/* Commands that wait for the central store overlap, and their replies stay in order. The store is a
+ * stand-in; the test decides when and in which order it answers. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -8,65 +8,63 @@
 
 #include "base/str.h"
 #include "limiter/standin.h"
+#include "wire/resp/decider.h"
 
 #define WAITS 300
 
 static struct {
 	struct store store;
-	struct wr_resp_wait
-		*asked[WAITS]; /* in the order they were asked; NULL: answered or gone */
+	struct wr_resp_wait *asked[WAITS]; /* in order; NULL: answered or left */
 	struct {
 		uint8_t bytes[512];
 		size_t len;
 	} questions[WAITS];
 	int count; /* asked so far */
 	int open;  /* begun and not ended */
-	int left, resets;
+	int left;
 	bool at_once; /* answers come before `take` returns */
-	bool no_secret, no_memory;
+	bool no_secret;
 	struct talk *talk;
 } fake;
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+static struct wr_resp_wait *begin(struct wr_resp_host *host)
 {
-	struct wr_resp_wait *wait = fake.no_memory ? NULL : calloc(1, sizeof *wait);
-
 	(void)host;
-	if (!wait)
-		return NULL;
-	if (with_ask)
-		wait->ask = malloc(weir_ask_size());
 	fake.open++;
-	return wait;
+	return calloc(1, sizeof(struct wr_resp_wait));
 }
 
 static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
-	free(wait->ask);
 	free(wait);
 	fake.open--;
 }
 
-static bool answer(int at)
+/* Delivers the answer to question `at`; len 0: none came. */
+static bool deliver(int at, const void *bytes, size_t len)
 {
 	struct wr_resp_wait *wait = fake.asked[at];
-	struct store *store = &fake.store;
 
 	assert_non_null(wait);
 	fake.asked[at] = NULL;
+	return wait->ask ? decider_answered(wait, bytes, len, fake.talk->rig.now_ns)
+			 : wr_resp_answered(wait, bytes, len, fake.talk->rig.now_ns);
+}
+
+static bool answer(int at)
+{
+	struct store *store = &fake.store;
+
 	memcpy(store->bytes, fake.questions[at].bytes, fake.questions[at].len);
 	store->len = (int)fake.questions[at].len;
 	store_serve(store, fake.talk->rig.now_ns);
-	return wr_resp_heard(wait, store->answer, store->answer_len, fake.talk->rig.now_ns);
+	return deliver(at, store->answer, store->answer_len);
 }
 
 static bool fail_to_answer(int at)
 {
-	struct wr_resp_wait *wait = fake.asked[at];
-
-	fake.asked[at] = NULL;
-	return wr_resp_heard(wait, NULL, 0, fake.talk->rig.now_ns);
+	return deliver(at, NULL, 0);
 }
 
 static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
@@ -80,32 +78,25 @@ static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const voi
 	fake.questions[fake.count].len = len;
 	fake.count++;
 	if (fake.at_once)
-		assert_false(answer(fake.count - 1)); /* the session will say it by itself */
+		assert_false(answer(fake.count - 1)); /* the session writes the reply itself */
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
-	(void)now_ns;
 	for (int i = 0; i < fake.count; i++)
 		if (fake.asked[i] == wait)
 			fake.asked[i] = NULL;
 	fake.left++;
 }
 
-static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+static void send_message(struct wr_resp_host *host, const void *message, size_t len,
+			 uint64_t now_ns)
 {
 	(void)host;
 	memcpy(fake.store.bytes, message, len);
 	fake.store.len = (int)len;
 	store_serve(&fake.store, now_ns);
-}
-
-static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
-		 struct weir_error *error)
-{
-	fake.resets++;
-	return weir_control_reset(host->engine, target, now_ns, error);
 }
 
 static const uint8_t *secret(struct wr_resp_host *host)
@@ -116,13 +107,16 @@ static const uint8_t *secret(struct wr_resp_host *host)
 	return fake.no_secret ? NULL : bytes;
 }
 
-static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+static const struct wr_resp_central central = {begin, end, take, leave, send_message, secret};
 
 static struct talk *open_talk(void)
 {
 	memset(&fake, 0, sizeof fake);
 	fake.talk = talk_open(NULL);
-	talk_with_store(fake.talk, &store);
+	talk_with_central(fake.talk, &central);
+	fake.talk->host->decider = &standin_decider;
+	decider_resets = 0;
+	decider_no_memory = false;
 	return fake.talk;
 }
 
@@ -130,9 +124,10 @@ static void close_talk(struct talk *talk)
 {
 	talk_close(talk);
 	assert_int_equal(fake.open, 0);
+	assert_int_equal(decider_open, 0);
 }
 
-/* What the session says without being spoken to. */
+/* The replies without new input. */
 static const char *listen(struct talk *talk)
 {
 	return say_bytes(talk, NULL, 0);
@@ -140,7 +135,7 @@ static const char *listen(struct talk *talk)
 
 #define CHECK(user) "WEIR.CHECK api user " user "\r\n"
 
-/* The verdicts and numbers left of all answers, as "admit 2, refuse 0". */
+/* The verdicts and remaining numbers of all replies, as "admit 2, refuse 0". */
 static const char *verdicts(const char *said)
 {
 	static char text[4096];
@@ -161,7 +156,7 @@ static const char *verdicts(const char *said)
 	return text;
 }
 
-/* Three are asked before the first is answered; the last answer is kept until its turn. */
+/* Three questions are sent before the first answer. The reply to the last waits for its turn. */
 static void test_overlap_in_order(void **state)
 {
 	struct talk *talk = open_talk();
@@ -183,9 +178,8 @@ static void test_overlap_in_order(void **state)
 	close_talk(talk);
 }
 
-/* Remembered refusals and open breakers answer before they have been asked. */
-/* Commands of a transaction ask the store one behind the other; its replies stay in order, and the
- * command behind EXEC waits for them. */
+/* Commands of a transaction overlap, too. Replies stay in order, and the command behind EXEC comes
+ * last. */
 static void test_transaction(void **state)
 {
 	struct talk *talk = open_talk();
@@ -197,7 +191,8 @@ static void test_transaction(void **state)
 	assert_int_equal(fake.count, 2);
 	assert_false(answer(1));
 	assert_true(answer(0));
-	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2"); /* the second took first */
+	assert_string_equal(verdicts(listen(talk)),
+			    "admit 1, admit 2"); /* the second was answered first */
 	pong = strstr(talk->said, "+PONG\r\n");
 	assert_non_null(pong);
 	assert_true(strstr(talk->said, "verdict") < pong);
@@ -207,6 +202,7 @@ static void test_transaction(void **state)
 	close_talk(talk);
 }
 
+/* Remembered refusals and open breakers answer before the question is sent. */
 static void test_answered_at_once(void **state)
 {
 	struct talk *talk = open_talk();
@@ -219,14 +215,14 @@ static void test_answered_at_once(void **state)
 	fake.at_once = false;
 	say(talk, CHECK("2"));
 	fake.at_once = true;
-	say(talk, CHECK("2")); /* the first is still out */
+	say(talk, CHECK("2")); /* the first question is in flight */
 	assert_string_equal(talk->said, "");
 	answer(4);
 	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2");
 	close_talk(talk);
 }
 
-/* What is not answered is decided here: this rule's share is all of it, for there is one node. */
+/* Without an answer this node's share decides, which is the whole limit: there is one node. */
 static void test_store_fails(void **state)
 {
 	struct talk *talk = open_talk();
@@ -240,11 +236,11 @@ static void test_store_fails(void **state)
 									      : "admit 0")
 								  : "refuse 0");
 	}
-	assert_int_equal(fake.store.reports, 3); /* for when it is back */
+	assert_int_equal(fake.store.reports, 3); /* units taken without the store */
 	close_talk(talk);
 }
 
-/* A rule that is local does not ask, wherever it stands in the pipeline; nor does what is wrong. */
+/* Replies of local rules and errors keep their position behind a command that waits. */
 static void test_errors_keep_their_place(void **state)
 {
 	struct talk *talk = open_talk();
@@ -261,7 +257,7 @@ static void test_errors_keep_their_place(void **state)
 	close_talk(talk);
 }
 
-/* QUIT ends it when all before it has been said; so does what cannot be read. */
+/* QUIT, and a protocol error, end the session after all replies before them. */
 static void test_ends_in_its_turn(void **state)
 {
 	struct talk *talk = open_talk();
@@ -284,7 +280,7 @@ static void test_ends_in_its_turn(void **state)
 	close_talk(talk);
 }
 
-/* A protocol changed in between counts from there on. */
+/* HELLO changes the protocol of the commands behind it only. */
 static void test_protocol_of_each(void **state)
 {
 	struct talk *talk = open_talk();
@@ -300,7 +296,7 @@ static void test_protocol_of_each(void **state)
 	close_talk(talk);
 }
 
-/* No more than 256 of a session, nor more than the host says; the rest is kept and goes on. */
+/* 256 commands of a session may wait, and waits_max of the host. The rest runs later. */
 static void test_bounds(void **state)
 {
 	static char many[WAITS * 40];
@@ -331,11 +327,11 @@ static void test_bounds(void **state)
 	answer(260);
 	listen(talk);
 	assert_int_equal(fake.count, 263);
-	close_talk(talk); /* with two out */
+	close_talk(talk); /* two questions are in flight */
 	assert_int_equal(fake.left, 2);
 }
 
-/* Replies that have to wait are held against the budget too. */
+/* Replies behind a wait count towards the budget. */
 static void test_kept_replies_are_bounded(void **state)
 {
 	struct talk *talk = open_talk();
@@ -353,8 +349,9 @@ static void test_kept_replies_are_bounded(void **state)
 	close_talk(talk);
 }
 
-/* The client leaves: what is still asked is left, what was answered and not said is given back. */
-static void test_leaves(void **state)
+/* The client disconnects: questions in flight are left, and units granted without a reply are given
+ * back. */
+static void test_client_disconnects(void **state)
 {
 	struct talk *talk = open_talk();
 
@@ -380,8 +377,8 @@ static void test_reset_and_peek(void **state)
 	say(talk, CHECK("1"));
 	assert_string_equal(verdicts(say(talk, "WEIR.PEEK api user 1\r\n")), "admit 2");
 	expect(talk, "WEIR.RESET api user 1\r\n", ":1\r\n");
-	assert_int_equal(fake.resets, 1);
-	fake.no_memory = true;
+	assert_int_equal(decider_resets, 1);
+	decider_no_memory = true;
 	expect(talk, CHECK("1"), "-ERR out of memory\r\n");
 	close_talk(talk);
 }
@@ -407,7 +404,7 @@ static void test_throttle(void **state)
 	close_talk(talk);
 }
 
-/* Two nodes: each has half of the bucket. What it admits is told to the store later. */
+/* Two nodes: each has half of the bucket. The store gets reports of the units taken. */
 static void test_throttle_without_answer(void **state)
 {
 	struct talk *talk = open_talk();
@@ -427,8 +424,8 @@ static void test_throttle_without_answer(void **state)
 	close_talk(talk);
 }
 
-/* What the store admitted counts here too: half of it is gone when the store is. */
-static void test_throttle_is_known_here(void **state)
+/* Units granted by the store are charged to this node's share, too. */
+static void test_throttle_charges_share(void **state)
 {
 	struct talk *talk = open_talk();
 
@@ -487,15 +484,15 @@ static void test_ask_and_tell(void **state)
 	assert_string_equal(talk->said, "+OK\r\n");
 	assert_int_equal(fake.store.returns, 1);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
-	assert_memory_equal(talk->said, "-ERR ", 5); /* a message is no question */
+	assert_memory_equal(talk->said, "-ERR ", 5); /* a message is not a question */
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", "x", 1));
 	assert_memory_equal(talk->said, "-ERR ", 5);
 	weir_ask_done(node.ask);
 	close_talk(talk);
 }
 
-/* A worker that has ended its connection: nothing is taken for it, and what it told counts. */
-static void test_ask_of_one_who_has_gone(void **state)
+/* A worker that has closed its connection: questions are not sent, and messages still are. */
+static void test_ask_of_closed_connection(void **state)
 {
 	struct talk *talk = open_talk();
 	struct rig node;
@@ -520,7 +517,7 @@ static void test_ask_of_one_who_has_gone(void **state)
 	close_talk(talk);
 }
 
-static void test_who_may_ask(void **state)
+static void test_link_key_needed(void **state)
 {
 	struct talk *talk = open_talk();
 
@@ -536,7 +533,7 @@ static void test_who_may_ask(void **state)
 	fake.no_secret = true;
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "-NOTYET ", 8);
-	talk->host->store = NULL;
+	talk->host->central = NULL;
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "-NOSTORE ", 9);
 	close_talk(talk);
@@ -554,14 +551,14 @@ int main(void)
 		cmocka_unit_test(test_protocol_of_each),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_kept_replies_are_bounded),
-		cmocka_unit_test(test_leaves),
+		cmocka_unit_test(test_client_disconnects),
 		cmocka_unit_test(test_reset_and_peek),
 		cmocka_unit_test(test_throttle),
 		cmocka_unit_test(test_throttle_without_answer),
-		cmocka_unit_test(test_throttle_is_known_here),
+		cmocka_unit_test(test_throttle_charges_share),
 		cmocka_unit_test(test_ask_and_tell),
-		cmocka_unit_test(test_ask_of_one_who_has_gone),
-		cmocka_unit_test(test_who_may_ask),
+		cmocka_unit_test(test_ask_of_closed_connection),
+		cmocka_unit_test(test_link_key_needed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* The requests of talk.h. */
 #include "wire/rls/talk.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* RLS messages as protojson: what is read, and what is written. */
+/* RLS messages as protojson: reading and writing. */
 #include "limiter/helper.h"
 
 #include <string.h>
@@ -20,10 +20,13 @@ static Pb__RateLimitRequest *read(const char *body)
 static const char *write_message(const ProtobufCMessage *message)
 {
 	static char text[4096];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_json_out json;
+	struct wr_buf buf;
 
-	wr_rls_json_write(message, &out);
-	text[out.len] = '\0';
+	wr_buf_init_fixed(&buf, text, sizeof text);
+	wr_json_begin(&json, &buf);
+	wr_rls_json_write(message, &json);
+	assert_false(wr_buf_failed(&buf));
 	return text;
 }
 
@@ -47,8 +50,8 @@ static void test_reads(void **state)
 	assert_int_equal(r->descriptors[0]->limit->unit, 4);
 }
 
-/* null is the same as nothing; nothing is what is there by default. */
-static void test_null_is_nothing(void **state)
+/* null and a missing member are the default. */
+static void test_null_is_default(void **state)
 {
 	const Pb__RateLimitRequest *r =
 		read("{\"domain\":null,\"descriptors\":[{\"limit\":null,\"hitsAddend\":null}]}");
@@ -91,7 +94,7 @@ static void test_refuses(void **state)
 	}
 }
 
-static void test_more_than_there_is_memory_for(void **state)
+static void test_memory_limit(void **state)
 {
 	struct wr_rls_memory small;
 
@@ -182,9 +185,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),
-		cmocka_unit_test(test_null_is_nothing),
+		cmocka_unit_test(test_null_is_default),
 		cmocka_unit_test(test_refuses),
-		cmocka_unit_test(test_more_than_there_is_memory_for),
+		cmocka_unit_test(test_memory_limit),
 		cmocka_unit_test(test_writes),
 		cmocka_unit_test(test_base64),
 		cmocka_unit_test(test_durations_and_wrappers),

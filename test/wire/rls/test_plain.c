@@ -1,5 +1,4 @@
-/* The hand-written coder against protobuf-c: whatever it takes it reads alike, and it writes the
- * same bytes. */
+/* The fast codec against protobuf-c: both read the same messages and write the same bytes. */
 #include "wire/rls/talk.h"
 
 #include <string.h>
@@ -67,7 +66,7 @@ static void make_request(void)
 		random_descriptor();
 }
 
-/* Two messages are alike if their bytes are. */
+/* Two messages are equal if their packed bytes are. */
 static void expect_alike(const Pb__RateLimitRequest *a, const Pb__RateLimitRequest *b)
 {
 	static uint8_t x[TALK_BYTES], y[TALK_BYTES];
@@ -97,8 +96,8 @@ static void reads_alike(void **state)
 	wr_rls_memory_free(&talk.memory);
 }
 
-/* Bytes that were changed somewhere: what protobuf-c refuses is never plain, and what is plain is
- * what protobuf-c reads. */
+/* Messages with changed bytes: a message that protobuf-c refuses is not plain, and a plain one
+ * reads the same. */
 static void changed_bytes(void **state)
 {
 	static uint8_t bytes[TALK_BYTES];
@@ -130,7 +129,7 @@ static void changed_bytes(void **state)
 	wr_rls_memory_free(&talk.memory);
 }
 
-/* What a field means that is there twice is protobuf-c's to say. */
+/* A message with a repeated field is not plain. */
 static void fields_twice(void **state)
 {
 	static const struct weir_str cases[] = {

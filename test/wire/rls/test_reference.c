@@ -1,6 +1,5 @@
-/* Faults that envoyproxy/ratelimit is known for, each with its number in our list, and what its
- * matching promises. What concerns rule files, health and ports is in test/e2e/test_serve_grpc.py.
- */
+/* Known faults of envoyproxy/ratelimit, which weir does not have, by their number in our list; and
+ * the promises of its matching. test/e2e/test_serve_grpc.py has rule files, health and ports. */
 #include "wire/rls/talk.h"
 
 #include <stdio.h>
@@ -103,7 +102,8 @@ static void raise_limit(struct talk *talk, const char *from, const char *to)
 			 0);
 }
 
-/* 3: what was over once stayed over until the window's end, whatever the limit had become. */
+/* 3: a key over its limit stayed over until the end of the window, even after the limit was
+ * raised. */
 static void fault_3(void **state)
 {
 	struct talk *talk = *state;
@@ -142,7 +142,7 @@ static void fault_4(void **state)
 	assert_int_equal(talk_ask(talk, "joined=key"), OK); /* not the rule for joined_key */
 	assert_null(talk->answer->statuses[0]->current_limit);
 	assert_int_equal(talk_ask(talk, "joined_key=x"), OVER);
-	talk_begin(talk, "rl"); /* the same with overrides, which have no rule to tell them apart */
+	talk_begin(talk, "rl"); /* the same with overrides, which have no rule */
 	talk_override(talk, talk_descriptor(talk, "p=q|r=s"), 1, 3);
 	assert_int_equal(talk_send(talk), OK);
 	talk_begin(talk, "rl");
@@ -169,7 +169,7 @@ static void fault_5(void **state)
 	assert_int_equal(remaining(talk, 0), 999999999);
 }
 
-/* 8: looking and taking were two steps; and what one descriptor refused, its neighbours paid. */
+/* 8: checking and taking were two steps, and a refused request took from its other descriptors. */
 static void fault_8(void **state)
 {
 	struct talk *talk = *state;
@@ -188,8 +188,8 @@ static void fault_8(void **state)
 	assert_int_equal(remaining(talk, 0), 4);
 }
 
-/* 9: counters of a second stayed for five minutes. Here they make room for others when they are as
- * good as new: many times more of them than the table holds take nothing from a key that counts. */
+/* 9: counters of one second stayed for five minutes. Here expired counters are evicted: many times
+ * more than the table holds do not displace a live key. */
 static void fault_9(void **state)
 {
 	struct talk *talk = *state;
@@ -215,7 +215,7 @@ static void fault_11(void **state)
 	assert_int_equal(rig_stat(&talk->rig, "rl/one/two=x/three/1h").refused, 1);
 }
 
-/* Once `two: x` was taken there is no way back to `two`. Depth has to fit. */
+/* Matching never backtracks from `two: x` to `two`. The depth has to be the same. */
 static void matching(void **state)
 {
 	struct talk *talk = *state;
@@ -229,7 +229,7 @@ static void matching(void **state)
 	assert_null(talk->answer->statuses[0]->current_limit);
 	assert_int_equal(talk_ask(talk, "two=y|one=1"), OK);
 	assert_null(talk->answer->statuses[0]->current_limit);
-	assert_int_equal(talk_ask(talk, "a="), OK); /* an empty value is one */
+	assert_int_equal(talk_ask(talk, "a="), OK); /* an empty value is a value */
 	assert_int_equal(remaining(talk, 0), 1);
 }
 

@@ -80,7 +80,7 @@ static void golden_bytes(void **state)
 	expect_bytes(talk, ASK_FOO_BAR, "08 01 12 0e 08 01 12 04 08 0a 10 02 18 09 22 02 08 3a");
 }
 
-/* Fields of other versions are read over: unit_multiplier in an override, an unknown group. */
+/* Unknown fields are ignored: unit_multiplier in an override, an unknown group. */
 static void unknown_fields(void **state)
 {
 	struct talk *talk = *state;
@@ -118,7 +118,7 @@ static void bad_requests(void **state)
 	assert_int_equal(talk->code, WR_GRPC_INVALID_ARGUMENT);
 }
 
-/* Nothing of it was counted. */
+/* A request that is refused for its size counts nothing. */
 static void many_parts(void **state)
 {
 	static uint8_t bytes[128 << 10];
@@ -145,7 +145,7 @@ static void all_descriptors(void **state)
 	assert_null(status(talk, 31)->current_limit);
 }
 
-/* An error would let the request pass, by Envoy's default. */
+/* By default Envoy lets a request pass on an error. */
 static void more_descriptors(void **state)
 {
 	struct talk *talk = *state;
@@ -226,7 +226,7 @@ static void hits(void **state)
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(status(talk, 0)->limit_remaining, 7);
 	assert_int_equal(status(talk, 1)->limit_remaining, 3);
-	talk->request.hits_addend = 8; /* more than is left of the first: nobody pays */
+	talk->request.hits_addend = 8; /* more than the first has left: nothing is taken */
 	assert_int_equal(talk_send(talk), OVER);
 	assert_int_equal(status(talk, 0)->code, OVER);
 	assert_int_equal(status(talk, 0)->limit_remaining, 0);
@@ -254,7 +254,7 @@ static void peeking(void **state)
 	assert_int_equal(talk_send(talk), OK);
 	talk_hits(talk, look, 0);
 	assert_int_equal(talk_send(talk), OVER);
-	talk->request.hits_addend = 5; /* the descriptor's own wins */
+	talk->request.hits_addend = 5; /* the number of the descriptor counts */
 	talk->rig.now_ns += HOUR_NS;
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(status(talk, 0)->limit_remaining, 3);
@@ -271,7 +271,7 @@ static void giving_back(void **state)
 	talk_begin(talk, "rl");
 	refund = talk_descriptor(talk, "named=x");
 	refund->is_negative_hits = true;
-	assert_int_equal(talk_send(talk), OK); /* the request's 1 */
+	assert_int_equal(talk_send(talk), OK); /* the 1 of the request */
 	assert_int_equal(status(talk, 0)->limit_remaining, 1);
 	talk_hits(talk, refund, 100); /* never above full */
 	assert_int_equal(talk_send(talk), OK);
@@ -295,7 +295,7 @@ static void overrides(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 1);
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(talk_send(talk), OVER);
-	assert_int_equal(talk_ask(talk, "foo=bar"), OK); /* the rule's counter is another */
+	assert_int_equal(talk_ask(talk, "foo=bar"), OK); /* the rule has another counter */
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);
 	talk_begin(talk, "rl");
 	descriptor = talk_descriptor(talk, "no=rule");
@@ -340,7 +340,7 @@ static void shadow_and_quota(void **state)
 	assert_int_equal(talk_send(talk), OVER);
 }
 
-/* The service's shadow mode turns the whole, and leaves the statuses. */
+/* Shadow mode of the service changes the overall code and not the statuses. */
 static void global_shadow(void **state)
 {
 	struct talk *talk = *state;
@@ -365,11 +365,11 @@ static void too_long_a_wait(void **state)
 	assert_int_equal(status(talk, 0)->code, OK);
 	assert_int_equal(status(talk, 1)->code, OVER);
 	assert_int_equal(status(talk, 1)->limit_remaining, 0);
-	assert_int_equal(talk_ask(talk, "foo=bar"), OK); /* and nobody paid */
+	assert_int_equal(talk_ask(talk, "foo=bar"), OK); /* nothing was taken */
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);
 }
 
-/* A look tells what is left, however many wait. */
+/* A cost of 0 shows the remaining number, even if requests wait. */
 static void looking_does_not_wait(void **state)
 {
 	struct talk *talk = *state;
@@ -492,7 +492,7 @@ static void metadata_of_request(void **state)
 	assert_true(field(descriptor_at(talk, 1), "hitsAddend")->number_value == 4);
 }
 
-/* Of rules that let it pass; the first who says something wins, maps are merged. */
+/* Metadata of the rules that admitted the request. The first value wins; maps are merged. */
 static void metadata_of_rules(void **state)
 {
 	struct talk *talk = *state;
@@ -515,7 +515,7 @@ static void metadata_of_rules(void **state)
 	assert_null(field(talk->answer->dynamic_metadata, "metadata"));
 }
 
-/* Values of any bytes have counters of their own, and answers are UTF-8. */
+/* Values of any bytes have counters of their own, and responses are UTF-8. */
 static void any_bytes(void **state)
 {
 	struct talk *talk = *state;

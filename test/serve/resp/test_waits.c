@@ -1,9 +1,10 @@
-/* RESP connections that wait for the central store: whose turn it is, and how many at a time. */
+/* RESP connections that wait for the central store: turns, bounds, and decisions. */
 #include "serve/helper.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,11 +14,11 @@
 #include "serve/fake_central.h"
 #include "serve/fleet/redis.h"
 #include "serve/resp/resp.h"
-#include "serve/resp/store.h"
+#include "serve/resp/waits.h"
 
 #define PEERS 3
 #define ASK "CL.THROTTLE k 9 1 60\r\n"
-#define ANSWER "*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* as the fake central has it */
+#define ANSWER "*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* of the fake central */
 
 static const char RULES[] = "domain: rl\n"
 			    "descriptors:\n"
@@ -99,14 +100,14 @@ static void test_answered_in_order(void **state)
 	assert_int_equal(host->waits, 0);
 }
 
-/* Quick answers would let more out. */
+/* Quick answers raise waits_max; this sets it back. */
 static void admit_of_two(int question)
 {
 	admit(question);
 	host->waits_max = 2;
 }
 
-/* One with a long pipeline does not keep the others out: each has its turn when a place is free. */
+/* A long pipeline does not block other connections: each has its turn when a place is free. */
 static void test_turns(void **state)
 {
 	(void)state;
@@ -136,7 +137,7 @@ static void test_turns(void **state)
 	assert_false(host->line);
 }
 
-/* Who leaves the line, or leaves with questions out, makes room. */
+/* A connection that closes frees its place in line and its questions in flight. */
 static void test_leaving(void **state)
 {
 	(void)state;
@@ -154,7 +155,7 @@ static void test_leaving(void **state)
 	assert_int_equal(fake->count, 1);
 }
 
-/* It has said all it has to say, and still gets its answers. */
+/* A client that has closed its side still gets its replies. */
 static void test_half_closed(void **state)
 {
 	(void)state;
@@ -169,7 +170,7 @@ static void test_half_closed(void **state)
 	assert_int_equal(recv(peers[0], said, 1, 0), 0);
 }
 
-/* Draining waits for what is under way. */
+/* Draining waits for commands in progress. */
 static void test_drained(void **state)
 {
 	(void)state;
@@ -183,9 +184,8 @@ static void test_drained(void **state)
 	assert_int_equal(recv(peers[0], said, 1, 0), 0);
 }
 
-/* More are let out while answers are quick; fewer once they are slow. Quick is meant by the
- * timeout: first it is an hour, so that no pause of the machine makes an answer slow, then 20 ms.
- */
+/* waits_max grows while answers are quick and shrinks when they are slow, relative to the timeout.
+ * The timeout is an hour first, so that a pause of the machine makes no answer slow, then 20 ms. */
 static void test_adapts(void **state)
 {
 	uint64_t begun_ns = wr_loop_mono_ns(&bench.loop), best_ns;
@@ -193,7 +193,7 @@ static void test_adapts(void **state)
 	(void)state;
 	bench.service.settings.redis.timeout_ns = 3600000000000;
 	host->waits_max = 2;
-	say(0, ASK ASK ASK); /* it was full */
+	say(0, ASK ASK ASK); /* waits_max is reached */
 	admit(0);
 	admit(1);
 	bench_turn(&bench);
@@ -202,20 +202,101 @@ static void test_adapts(void **state)
 	bench_turn(&bench);
 	host->waits_max = 100;
 	bench.service.settings.redis.timeout_ns = 20000000;
-	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* at most, however slow we were */
+	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* an upper bound of the best time */
 	say(0, ASK ASK);
-	/* Later than the best one by more than a quarter of the timeout. */
+	/* Slower than the best by more than a quarter of the timeout. */
 	usleep((useconds_t)(best_ns / 1000) + 10000);
 	admit(3);
 	admit(4);
-	assert_int_equal(host->waits_max, 75); /* once, for they were out together */
+	assert_int_equal(host->waits_max, 75); /* once for both, which were in flight together */
 	hear(0);
 }
 
-/* The nginx module's way. */
+/* ---- WEIR.CHECK: decisions of serve/decide ---- */
+
+#define CHECK "WEIR.CHECK rl user a\r\n"
+
+/* The verdicts of all replies, as "admit,refuse,". */
+static const char *verdicts(const char *replies)
+{
+	static char text[256];
+	char word[16];
+
+	text[0] = '\0';
+	while ((replies = strstr(replies, "$7\r\nverdict\r\n"))) {
+		assert_int_equal(sscanf(replies, "$7 verdict $%*d %15[a-z]", word), 1);
+		strcat(strcat(text, word), ",");
+		replies++;
+	}
+	return text;
+}
+
+static void test_decisions_in_order(void **state)
+{
+	(void)state;
+	say(0, CHECK CHECK "PING\r\n");
+	assert_int_equal(fake->count, 2);
+	fake_answer(1, 0, 0);
+	assert_string_equal(hear(0), "");
+	admit(0);
+	assert_string_equal(verdicts(hear(0)), "admit,refuse,");
+	assert_non_null(strstr(said, "+PONG\r\n"));
+	assert_int_equal(host->waits, 0);
+	assert_int_equal(bench.loop.refs.current->asks, 0);
+}
+
+/* This node's share decides, and the store gets a report of it. */
+static void test_decision_without_answer(void **state)
+{
+	(void)state;
+	say(0, CHECK);
+	fake_fail(0);
+	assert_string_equal(verdicts(hear(0)), "admit,");
+	assert_int_equal(fake->told[WR_QUESTION_REPORT], 1);
+}
+
+/* An answer before the question is sent: the reply waits only for the reply before it. */
+static void test_decision_at_once(void **state)
+{
+	(void)state;
+	say(0, CHECK);
+	fake->at_once = true;
+	fake->flags = 0;
+	say(0, CHECK);
+	assert_int_equal(host->waits, 1);
+	assert_string_equal(hear(0), "");
+	admit(0);
+	assert_string_equal(verdicts(hear(0)), "admit,refuse,");
+}
+
+/* A client that disconnects before its reply: the granted unit is given back, and the question in
+ * flight is left to central. */
+static void test_decision_of_closed_connection(void **state)
+{
+	(void)state;
+	say(0, CHECK CHECK);
+	admit(1);
+	wr_streams_cut(&bench.loop.net);
+	bench_turn(&bench);
+	assert_int_equal(fake->left, 1);
+	assert_int_equal(fake->told[WR_QUESTION_RETURN], 1);
+	assert_int_equal(bench.loop.refs.current->asks, 0);
+}
+
+static void test_decision_in_shadow_mode(void **state)
+{
+	(void)state;
+	bench.service.settings.shadow = true;
+	say(0, CHECK);
+	fake_answer(0, 0, 0);
+	assert_string_equal(verdicts(hear(0)), "admit,");
+	assert_int_equal(host->tally.limited, 1);
+}
+
+/* WEIR.FLEET of the nginx module. */
 static void test_fleet(void **state)
 {
-	const int last = PEERS - 1; /* the loop's first stream is its newest */
+	const int last = PEERS - 1; /* the first stream in the list is the newest */
 
 	(void)state;
 	say(last, "WEIR.FLEET\r\n");
@@ -235,6 +316,11 @@ int main(void)
 		TEST(test_half_closed),
 		TEST(test_drained),
 		TEST(test_adapts),
+		TEST(test_decisions_in_order),
+		TEST(test_decision_without_answer),
+		TEST(test_decision_at_once),
+		TEST(test_decision_of_closed_connection),
+		TEST(test_decision_in_shadow_mode),
 		TEST(test_fleet),
 	};
 #undef TEST

@@ -1,7 +1,7 @@
-/* WEIR.LINK, by which a worker of nginx shows that it is one, and WEIR.ASK, WEIR.TELL and
- * WEIR.FLEET: how it speaks with the central store. Questions and answers are passed on as they are
- * (limiter/question.h). The secret names every counter, and a question may give back what nobody
- * took: other processes that may use the socket have no key, and get none of it. */
+/* The commands of nginx's workers: WEIR.LINK authenticates one with the key of --link-key,
+ * WEIR.ASK, WEIR.TELL and WEIR.FLEET reach the central store. Questions and answers are passed on
+ * unchanged (limiter/question.h). Other processes on the socket are refused: the fleet's secret
+ * names every counter, and a message can give back units that were never taken. */
 #include <stdlib.h>
 
 #include "limiter/question.h"
@@ -28,16 +28,17 @@ void wr_command_link(const struct wr_resp_call *call)
 	}
 }
 
-/* False: the client has been told why not. */
-static bool may_speak(const struct wr_resp_call *call)
+/* Returns false after writing an error. */
+static bool has_central(const struct wr_resp_call *call)
 {
-	if (!call->host->store)
+	if (!call->host->central)
 		wr_reply_error(call->out,
 			       "NOSTORE there is no central store: start weir with --redis");
-	return call->host->store != NULL;
+	return call->host->central != NULL;
 }
 
-/* Whether the bytes say they are of this kind; the store looks closer. */
+/* Whether the bytes claim to be of this kind; central checks the rest. Returns false after writing
+ * an error. */
 static bool is_kind(const struct wr_resp_call *call, bool (*wanted)(uint8_t kind))
 {
 	struct weir_str bytes = call->argv[1];
@@ -56,18 +57,18 @@ static bool is_kind(const struct wr_resp_call *call, bool (*wanted)(uint8_t kind
 
 /* ---- WEIR.ASK ---- */
 
-static void hear(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
 	(void)now_ns;
 	wait->answer.bytes = len <= sizeof wait->answer.few ? wait->answer.few : malloc(len);
 	if (!wait->answer.bytes)
-		return; /* as if nobody had answered */
+		return; /* no memory: the same as no answer */
 	wait->answer.len = len;
 	if (len)
 		memcpy(wait->answer.bytes, answer, len);
 }
 
-static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
+static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	if (wait->answer.len)
 		wr_reply_bulk(
@@ -76,15 +77,13 @@ static void tell(struct wr_resp_wait *wait, struct wr_resp_out *out)
 		wr_reply_null(out);
 }
 
-static void end(struct wr_resp_wait *wait, bool told, uint64_t now_ns)
+static void free_answer(struct wr_resp_wait *wait)
 {
-	(void)told;
-	(void)now_ns;
 	if (wait->answer.bytes != wait->answer.few)
 		free(wait->answer.bytes);
 }
 
-static const struct wr_resp_wait_kind ask_kind = {hear, tell, end};
+static const struct wr_resp_wait_kind ask_kind = {copy_answer, write_answer, free_answer};
 
 static bool is_question(uint8_t kind)
 {
@@ -95,17 +94,21 @@ void wr_command_ask(const struct wr_resp_call *call)
 {
 	struct wr_resp_wait *wait;
 
-	if (!may_speak(call) || !is_kind(call, is_question))
+	if (!has_central(call) || !is_kind(call, is_question))
 		return;
-	if (call->session->gone) { /* nothing is taken for nobody */
+	if (call->session->gone) { /* the worker would not read the answer */
 		wr_reply_null(call->out);
 		return;
 	}
-	wait = wr_resp_wait_begin(call->session, &ask_kind, false);
-	if (wait)
-		wr_resp_wait_ask(wait, call->argv[1].ptr, call->argv[1].len, call->now_ns);
-	else
+	wait = call->host->central->begin(call->host);
+	if (!wait) {
 		wr_reply_null(call->out);
+		return;
+	}
+	wr_resp_wait_init(wait, call->session, WR_RESP_CENTRAL, &ask_kind);
+	call->host->central->ask(call->host, wait, call->argv[1].ptr, call->argv[1].len,
+				 call->now_ns);
+	wr_resp_wait_reply(wait, call->out);
 }
 
 /* ---- the others ---- */
@@ -117,9 +120,9 @@ static bool is_message(uint8_t kind)
 
 void wr_command_tell(const struct wr_resp_call *call)
 {
-	if (!may_speak(call) || !is_kind(call, is_message))
+	if (!has_central(call) || !is_kind(call, is_message))
 		return;
-	call->host->store->tell(call->host, call->argv[1].ptr, call->argv[1].len, call->now_ns);
+	call->host->central->send(call->host, call->argv[1].ptr, call->argv[1].len, call->now_ns);
 	wr_reply_simple(call->out, "OK");
 }
 
@@ -127,9 +130,9 @@ void wr_command_fleet(const struct wr_resp_call *call)
 {
 	const uint8_t *secret;
 
-	if (!may_speak(call))
+	if (!has_central(call))
 		return;
-	secret = call->host->store->secret(call->host);
+	secret = call->host->central->secret(call->host);
 	if (secret)
 		wr_reply_bulk(call->out,
 			      (struct weir_str){(const char *)secret, WEIR_SECRET_BYTES});

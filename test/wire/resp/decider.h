@@ -1,0 +1,97 @@
+/* A stand-in for serve/decide: decides asks in the table, and through host->central if a rule wants
+ * that. For talk.c and fuzz_resp.c. */
+#ifndef TEST_WIRE_RESP_DECIDER_H
+#define TEST_WIRE_RESP_DECIDER_H
+
+#include <stdlib.h>
+
+#include "wire/resp/wait.h"
+
+static int decider_open;        /* decisions begun and not ended */
+static int decider_resets;      /* of counters */
+static uint64_t decider_now_ns; /* of the last decision */
+static bool decider_no_memory;
+
+static int decider_begin(struct wr_resp_host *host, struct weir_str domain,
+			 struct wr_resp_wait **wait)
+{
+	if (decider_no_memory)
+		return WEIR_EMEMORY;
+	*wait = calloc(1, sizeof **wait);
+	decider_open++;
+	return weir_ask_init(malloc(weir_ask_size()), weir_ask_size(), host->engine, domain,
+			     &(*wait)->ask);
+}
+
+static void decider_end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	weir_ask_done(wait->ask);
+	free(wait->ask);
+	free(wait);
+	decider_open--;
+}
+
+/* Sends the messages of the ask to the central store, and reports the verdict to the session. */
+static bool decider_conclude(struct wr_resp_wait *wait, int verdict, uint64_t now_ns)
+{
+	struct wr_resp_host *host = wait->session->host;
+	uint8_t message[WEIR_QUESTION_MAX];
+	int len;
+
+	while (host->central && (len = weir_ask_question(wait->ask, message, sizeof message)) > 0)
+		host->central->send(host, message, (size_t)len, now_ns);
+	return wr_resp_decided(wait, host->shadow && verdict > 0 ? WEIR_ADMIT : verdict);
+}
+
+/* The central store's answer to the ask's question; len 0: none. */
+static bool decider_answered(struct wr_resp_wait *wait, const void *answer, size_t len,
+			     uint64_t now_ns)
+{
+	return decider_conclude(wait,
+				len ? weir_ask_answer(wait->ask, answer, len, now_ns)
+				    : weir_ask_store_failed(wait->ask, now_ns),
+				now_ns);
+}
+
+static void decider_decide(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+{
+	int verdict = weir_ask_decide(wait->ask, now_ns);
+	uint8_t question[WEIR_QUESTION_MAX];
+
+	decider_now_ns = now_ns;
+	if (verdict != WEIR_WAIT)
+		decider_conclude(wait, verdict, now_ns);
+	else if (host->central)
+		host->central->ask(host, wait, question,
+				   (size_t)weir_ask_question(wait->ask, question, sizeof question),
+				   now_ns);
+	else
+		decider_answered(wait, NULL, 0, now_ns);
+}
+
+static void decider_cancel(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	uint8_t message[WEIR_QUESTION_MAX];
+	int len;
+
+	if (!wait->heard) {
+		host->central->leave(host, wait);
+		return;
+	}
+	weir_ask_cancel(wait->ask, decider_now_ns);
+	while (host->central && (len = weir_ask_question(wait->ask, message, sizeof message)) > 0)
+		host->central->send(host, message, (size_t)len, decider_now_ns);
+}
+
+static int decider_reset(struct wr_resp_host *host, const struct weir_target *target,
+			 uint64_t now_ns, struct weir_error *error)
+{
+	decider_resets++;
+	return weir_control_reset(host->engine, target, now_ns, error);
+}
+
+static const struct wr_resp_decider standin_decider = {decider_begin, decider_decide,
+						       decider_cancel, decider_end, decider_reset};
+
+#endif

@@ -1,3 +1,5 @@
+/* Growable buffers and memory of the simulator. Every file of the simulator calls these functions.
+ */
 #include "sim/bytes.h"
 
 #include <assert.h>
@@ -6,34 +8,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST 64u
+#define FIRST_BYTES 64u
+#define FIRST_ELEMENTS 8u
 
-_Noreturn static void stop(void)
+void wr_sim_no_memory(void)
 {
 	fputs("sim: no memory\n", stderr);
 	abort();
 }
 
-void *wr_lab_alloc(size_t count, size_t size)
+void *wr_sim_alloc(size_t count, size_t size)
 {
 	void *memory = calloc(count, size);
 
 	if (!memory)
-		stop();
+		wr_sim_no_memory();
 	return memory;
+}
+
+void *wr_sim_grow(void *array, size_t count, size_t *cap, size_t size)
+{
+	if (count < *cap)
+		return array;
+	*cap = *cap ? 2 * *cap : FIRST_ELEMENTS;
+	array = realloc(array, *cap * size);
+	if (!array)
+		wr_sim_no_memory();
+	return array;
 }
 
 uint8_t *wr_bytes_more(struct wr_bytes *bytes, size_t len)
 {
 	if (bytes->len + len > bytes->cap) {
-		size_t cap = bytes->cap ? bytes->cap : FIRST;
+		size_t cap = bytes->cap ? bytes->cap : FIRST_BYTES;
 		uint8_t *at;
 
 		while (cap < bytes->len + len)
 			cap *= 2;
 		at = realloc(bytes->at, cap);
 		if (!at)
-			stop();
+			wr_sim_no_memory();
 		bytes->at = at;
 		bytes->cap = cap;
 	}

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "sim/lua_libs.h"
-#include "sim/mini.h"
+#include "sim/redis.h"
 #include "redis/script.h"
 
 static const struct wr_script *const scripts[] = {
@@ -17,18 +17,18 @@ enum { SCRIPTS = 5 };
 
 _Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "all of them");
 
-_Static_assert(SCRIPTS <= (int)WR_MINI_SCRIPTS, "each has its place in a server's cache");
+_Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "each has its place in a server's cache");
 
 #define LEASE_ARGS 12u /* of the shortest call that has a holder */
 
-struct wr_lua {
+struct wr_sim_lua {
 	lua_State *state;
-	struct wr_mini *mini;           /* that the script runs in */
-	struct wr_bytes reply;          /* of the command it called */
-	int compiled[WR_LUA_OTHER + 1]; /* references; 0: not yet */
+	struct wr_sim_redis *redis;         /* that the script runs in */
+	struct wr_bytes reply;              /* of the command it called */
+	int compiled[WR_SIM_LUA_OTHER + 1]; /* references; 0: not yet */
 };
 
-int wr_lua_by_text(struct weir_str text)
+int wr_sim_lua_script_by_text(struct weir_str text)
 {
 	for (int i = 0; i < SCRIPTS; i++)
 		if (wr_str_equal(text, (struct weir_str){scripts[i]->text, scripts[i]->len}))
@@ -36,7 +36,7 @@ int wr_lua_by_text(struct weir_str text)
 	return -1;
 }
 
-int wr_lua_by_sha1(struct weir_str sha1)
+int wr_sim_lua_script_by_sha1(struct weir_str sha1)
 {
 	for (int i = 0; i < SCRIPTS; i++)
 		if (wr_str_equal_nocase(sha1, wr_str(scripts[i]->sha1)))
@@ -50,10 +50,10 @@ static bool is_report(struct weir_str first)
 	enum { REPORT = 512 };
 	int64_t flags;
 
-	return wr_mini_number(first, &flags) && flags & REPORT;
+	return wr_sim_redis_parse_int(first, &flags) && flags & REPORT;
 }
 
-bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count)
+bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count)
 {
 	if (number < 0)
 		return false;
@@ -123,22 +123,22 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 
 	switch (lua_type(state, -1)) {
 	case LUA_TNUMBER:
-		wr_mini_int(out, (int64_t)lua_tonumber(state, -1));
+		wr_sim_reply_int(out, (int64_t)lua_tonumber(state, -1));
 		return;
 	case LUA_TSTRING:
 		text.ptr = lua_tolstring(state, -1, &text.len);
-		wr_mini_bulk(out, text);
+		wr_sim_reply_bulk(out, text);
 		return;
 	case LUA_TBOOLEAN:
 		if (lua_toboolean(state, -1))
-			wr_mini_int(out, 1);
+			wr_sim_reply_int(out, 1);
 		else
-			wr_mini_nil(out);
+			wr_sim_reply_nil(out);
 		return;
 	case LUA_TTABLE:
 		break;
 	default:
-		wr_mini_nil(out);
+		wr_sim_reply_nil(out);
 		return;
 	}
 	if (put_word(state, "err", '-', out) || put_word(state, "ok", '+', out))
@@ -152,7 +152,7 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 		if (last)
 			break;
 	}
-	wr_mini_array(out, count);
+	wr_sim_reply_array(out, count);
 	for (size_t i = 1; i <= count; i++) {
 		lua_rawgeti(state, -1, (int)i);
 		put_value(state, out);
@@ -167,7 +167,7 @@ static int read_args(lua_State *state, struct weir_str *argv)
 {
 	int argc = lua_gettop(state);
 
-	if (argc == 0 || argc > (int)WR_MINI_ARGS)
+	if (argc == 0 || argc > (int)WR_SIM_REDIS_ARGS)
 		return luaL_error(state, "redis.call with %d arguments", argc);
 	for (int i = 1; i <= argc; i++) {
 		if (lua_type(state, i) == LUA_TNUMBER) {
@@ -187,12 +187,12 @@ static int read_args(lua_State *state, struct weir_str *argv)
 
 static int redis_call(lua_State *state)
 {
-	struct wr_lua *lua = lua_touserdata(state, lua_upvalueindex(1));
-	struct weir_str argv[WR_MINI_ARGS];
+	struct wr_sim_lua *lua = lua_touserdata(state, lua_upvalueindex(1));
+	struct weir_str argv[WR_SIM_REDIS_ARGS];
 	int argc = read_args(state, argv);
 
 	lua->reply.len = 0;
-	wr_mini_command(lua->mini, argv, (size_t)argc, &lua->reply);
+	wr_sim_redis_command(lua->redis, argv, (size_t)argc, &lua->reply);
 	wr_bytes_add(&lua->reply, "", 1);
 	push_reply(state, (const char *)lua->reply.at);
 	if (lua->reply.at[0] != '-')
@@ -227,9 +227,9 @@ static void open_library(lua_State *state, lua_CFunction open, const char *name)
 	lua_call(state, 1, 0);
 }
 
-struct wr_lua *wr_lua_new(void)
+struct wr_sim_lua *wr_sim_lua_new(void)
 {
-	struct wr_lua *lua = wr_lab_alloc(1, sizeof *lua);
+	struct wr_sim_lua *lua = wr_sim_alloc(1, sizeof *lua);
 
 	lua->state = luaL_newstate();
 	if (!lua->state) {
@@ -240,7 +240,7 @@ struct wr_lua *wr_lua_new(void)
 	open_library(lua->state, luaopen_string, LUA_STRLIBNAME);
 	open_library(lua->state, luaopen_table, LUA_TABLIBNAME);
 	open_library(lua->state, luaopen_math, LUA_MATHLIBNAME);
-	wr_lua_libs(lua->state);
+	wr_sim_lua_open_libs(lua->state);
 	lua_createtable(lua->state, 0, 1);
 	lua_pushlightuserdata(lua->state, lua);
 	lua_pushcclosure(lua->state, redis_call, 1);
@@ -250,7 +250,7 @@ struct wr_lua *wr_lua_new(void)
 	return lua;
 }
 
-void wr_lua_free(struct wr_lua *lua)
+void wr_sim_lua_free(struct wr_sim_lua *lua)
 {
 	if (!lua)
 		return;
@@ -260,7 +260,7 @@ void wr_lua_free(struct wr_lua *lua)
 }
 
 /* Pushes the script as a function; false: an error is on top instead. */
-static bool push_script(struct wr_lua *lua, int number, struct weir_str text)
+static bool push_script(struct wr_sim_lua *lua, int number, struct weir_str text)
 {
 	if (number >= 0 && lua->compiled[number]) {
 		lua_rawgeti(lua->state, LUA_REGISTRYINDEX, lua->compiled[number]);
@@ -290,29 +290,29 @@ static void set_list(lua_State *state, const char *name, const struct weir_str *
 
 /* A script fails at its first write on a replica, in the words of Redis 7. Whatever else a script
  * of weir fails of is a fault. */
-static void put_failure(struct wr_mini *mini, const char *why, struct wr_bytes *out)
+static void put_failure(struct wr_sim_redis *redis, const char *why, struct wr_bytes *out)
 {
-	if (why && mini->replica && strcmp(why, WR_MINI_READONLY) == 0) {
-		wr_mini_error(out, WR_MINI_READONLY " script: weir, on @user_script:1.");
+	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {
+		wr_sim_reply_error(out, WR_SIM_REDIS_READONLY " script: weir, on @user_script:1.");
 		return;
 	}
-	wr_mini_fault(mini, "script: %s", why ? why : "error");
-	wr_mini_error(out, "ERR Error running script");
+	wr_sim_redis_unexpected(redis, "script: %s", why ? why : "error");
+	wr_sim_reply_error(out, "ERR Error running script");
 }
 
-void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct weir_str text,
-		const struct weir_str *keys, size_t key_count, const struct weir_str *args,
-		size_t arg_count, struct wr_bytes *out)
+void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int number,
+		    struct weir_str text, const struct weir_str *keys, size_t key_count,
+		    const struct weir_str *args, size_t arg_count, struct wr_bytes *out)
 {
 	lua_State *state = lua->state;
 
-	lua->mini = mini;
+	lua->redis = redis;
 	set_list(state, "KEYS", keys, key_count);
 	set_list(state, "ARGV", args, arg_count);
 	if (push_script(lua, number, text) && lua_pcall(state, 0, 1, 0) == 0) {
 		put_value(state, out);
 	} else {
-		put_failure(mini, lua_tostring(state, -1), out);
+		put_failure(redis, lua_tostring(state, -1), out);
 	}
 	lua_settop(state, 0);
 }

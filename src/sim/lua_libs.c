@@ -139,7 +139,7 @@ static const luaL_Reg struct_functions[] = {
 	{NULL, NULL},
 };
 
-void wr_lua_libs(lua_State *state)
+void wr_sim_lua_open_libs(lua_State *state)
 {
 	luaL_register(state, "bit", bit_functions);
 	luaL_register(state, "struct", struct_functions);

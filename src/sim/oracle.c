@@ -33,17 +33,19 @@ static void check_fixed(const struct wr_sim_list *list)
 	uint64_t allowed;
 
 	for (size_t i = 0; i < list->count;) {
-		struct window window = {.number = wr_sim_window(plan, list->at[i].at_us),
+		struct window window = {.number = wr_sim_window_of(plan, list->at[i].at_us),
 					.first_ns = UINT64_MAX};
 
-		for (; i < list->count && wr_sim_window(plan, list->at[i].at_us) == window.number;
+		for (;
+		     i < list->count && wr_sim_window_of(plan, list->at[i].at_us) == window.number;
 		     i++)
 			window_add(&window, &list->at[i]);
-		allowed = (wr_sim_most(list->sim) +
-			   wr_sim_granted(list->sim, list->key, window.first_ns, window.last_ns)) *
-			  (1 + wr_sim_losses(list->sim, window.first_ns, window.last_ns));
+		allowed =
+			(wr_sim_limit_max(list->sim) +
+			 wr_sim_grant_max(list->sim, list->key, window.first_ns, window.last_ns)) *
+			(1 + wr_sim_count_losses(list->sim, window.first_ns, window.last_ns));
 		if (window.sum > allowed)
-			wr_sim_too_many(list, window.sum, allowed, window.last_ns);
+			wr_sim_fail_excess(list, window.sum, allowed, window.last_ns);
 	}
 }
 
@@ -58,11 +60,11 @@ static void check_log(const struct wr_sim_list *list)
 		sum += list->at[i].cost;
 		while (list->at[first].at_ns + period_ns <= now_ns)
 			sum -= list->at[first++].cost;
-		allowed = (wr_sim_most(list->sim) +
-			   wr_sim_granted(list->sim, list->key, list->at[first].at_ns, now_ns)) *
-			  (1 + wr_sim_losses(list->sim, list->at[first].at_ns, now_ns));
+		allowed = (wr_sim_limit_max(list->sim) +
+			   wr_sim_grant_max(list->sim, list->key, list->at[first].at_ns, now_ns)) *
+			  (1 + wr_sim_count_losses(list->sim, list->at[first].at_ns, now_ns));
 		if (sum > allowed)
-			wr_sim_too_many(list, sum, allowed, now_ns);
+			wr_sim_fail_excess(list, sum, allowed, now_ns);
 	}
 }
 
@@ -89,28 +91,29 @@ static void check_counter(const struct wr_sim_list *list)
 		estimate = now.sum + before.sum * left / period_us;
 		first_ns = before.first_ns < now.first_ns ? before.first_ns : now.first_ns;
 		last_ns = before.last_ns > now.last_ns ? before.last_ns : now.last_ns;
-		losses = wr_sim_losses(list->sim, first_ns, last_ns);
-		allowed = (wr_sim_most(list->sim) +
-			   wr_sim_granted(list->sim, list->key, one->at_ns, one->at_ns)) *
+		losses = wr_sim_count_losses(list->sim, first_ns, last_ns);
+		allowed = (wr_sim_limit_max(list->sim) +
+			   wr_sim_grant_max(list->sim, list->key, one->at_ns, one->at_ns)) *
 				  (1 + losses) +
 			  losses;
 		if (estimate > allowed)
-			wr_sim_too_many(list, estimate, allowed, one->at_ns);
+			wr_sim_fail_excess(list, estimate, allowed, one->at_ns);
 	}
 }
 
 /* Spans that meet a loss may have a burst more; while there are two masters they have two rates. A
  * new limit acts as if it had been in force since the bucket was last full, which may have been as
  * long ago as the lower one takes to fill it (algo/bucket.h). */
-static __int128 extra(const struct wr_sim *sim, unsigned key, const struct wr_sim_loss *loss)
+static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
+			       const struct wr_sim_loss *loss)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t burst = (plan->burst ? plan->burst : wr_sim_most(sim)) +
-			 wr_sim_granted(sim, key, loss->from_ns, loss->felt_ns);
+	uint64_t burst = (plan->burst ? plan->burst : wr_sim_limit_max(sim)) +
+			 wr_sim_grant_max(sim, key, loss->from_ns, loss->lease_end_ns);
 	uint64_t low = plan->limit < plan->limit_after ? plan->limit : plan->limit_after;
-	uint64_t jump = (wr_sim_most(sim) - low) * (burst / low + 1);
+	uint64_t jump = (wr_sim_limit_max(sim) - low) * (burst / low + 1);
 
-	if (loss->changed && jump < burst)
+	if (loss->limit_changed && jump < burst)
 		return (__int128)jump * plan->period_ns;
 	return (__int128)burst * plan->period_ns;
 }
@@ -122,7 +125,7 @@ static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
 	uint64_t period_ns = sim->plan->period_ns, last_ns = 0, slack_ns = 0;
-	uint64_t most = wr_sim_most(sim), tokens = sim->plan->burst;
+	uint64_t most = wr_sim_limit_max(sim), tokens = sim->plan->burst;
 	__int128 rate = (__int128)most, level = 0;
 	__int128 burst = tokens ? (__int128)(tokens + (tokens * sim->plan->soft_percent + 99) / 100)
 				: (__int128)most;
@@ -136,7 +139,7 @@ static void check_token(const struct wr_sim_list *list)
 		/* The clock of Redis counts µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
-		bound += (__int128)wr_sim_granted(sim, list->key, now->at_ns, now->at_ns) *
+		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
 			 period_ns;
 		level -= rate * (now->at_ns - last_ns);
 		for (unsigned j = 0; j < sim->loss_count; j++) {
@@ -144,18 +147,18 @@ static void check_token(const struct wr_sim_list *list)
 			uint64_t from_ns = loss->from_ns > last_ns ? loss->from_ns : last_ns;
 			uint64_t to_ns = loss->to_ns < now->at_ns ? loss->to_ns : now->at_ns;
 
-			if (!loss->changed && to_ns > from_ns)
+			if (!loss->limit_changed && to_ns > from_ns)
 				level -= rate * (to_ns - from_ns);
-			if (loss->felt_ns >= last_ns && loss->felt_ns < now->at_ns)
-				level -= extra(sim, list->key, loss);
-			else if (loss->from_ns <= now->at_ns && loss->felt_ns >= now->at_ns)
-				bound += extra(sim, list->key, loss);
+			if (loss->lease_end_ns >= last_ns && loss->lease_end_ns < now->at_ns)
+				level -= loss_allowance(sim, list->key, loss);
+			else if (loss->from_ns <= now->at_ns && loss->lease_end_ns >= now->at_ns)
+				bound += loss_allowance(sim, list->key, loss);
 		}
 		level = (level > 0 ? level : 0) + (__int128)now->cost * period_ns;
 		last_ns = now->at_ns;
 		if (level > bound)
-			wr_sim_too_many(list, (uint64_t)((level + period_ns - 1) / period_ns),
-					(uint64_t)(bound / period_ns), now->at_ns);
+			wr_sim_fail_excess(list, (uint64_t)((level + period_ns - 1) / period_ns),
+					   (uint64_t)(bound / period_ns), now->at_ns);
 	}
 }
 
@@ -176,7 +179,7 @@ static void check_leaky(const struct wr_sim_list *list)
 	}
 }
 
-static int by_departure(const void *a, const void *b)
+static int compare_departures(const void *a, const void *b)
 {
 	const struct wr_sim_admission *x = a, *y = b;
 	uint64_t x_ns = x->at_ns + x->delay_ns, y_ns = y->at_ns + y->delay_ns;
@@ -185,10 +188,10 @@ static int by_departure(const void *a, const void *b)
 }
 
 /* A place that was given back may be taken again, and a queue that was lost begins anew. */
-static bool is_queue_known(const struct wr_sim *sim)
+static bool is_queue_exact(const struct wr_sim *sim)
 {
-	return !sim->loss_count && !wr_sim_may(sim, WR_SIM_LEAVE) &&
-	       !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_RULES) &&
+	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
+	       !wr_sim_has_fault(sim, WR_SIM_SKEW) && !wr_sim_has_fault(sim, WR_SIM_RULES) &&
 	       !sim->plan->second_limit;
 }
 
@@ -197,7 +200,7 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	bool windows = sim->plan->algorithm == WEIR_FIXED_WINDOW ||
 		       sim->plan->algorithm == WEIR_SLIDING_COUNTER;
 	struct wr_sim_list list =
-		wr_sim_list(sim, key, true, windows ? wr_sim_by_window : wr_sim_by_time);
+		wr_sim_list_admissions(sim, key, true, windows ? wr_sim_by_window : wr_sim_by_time);
 
 	switch (sim->plan->algorithm) {
 	case WEIR_FIXED_WINDOW:
@@ -210,8 +213,8 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 		check_counter(&list);
 		break;
 	case WEIR_LEAKY_BUCKET:
-		qsort(list.at, list.count, sizeof *list.at, by_departure);
-		if (is_queue_known(sim))
+		qsort(list.at, list.count, sizeof *list.at, compare_departures);
+		if (is_queue_exact(sim))
 			check_leaky(&list);
 		break;
 	default:
@@ -252,8 +255,8 @@ void wr_sim_check(struct wr_sim *sim)
 {
 	if (sim->plan->shards)
 		check_cluster(sim);
-	if (sim->watch)
-		wr_sim_check_lives(sim);
+	if (sim->sentinels)
+		wr_sim_check_terms(sim);
 	for (unsigned key = 0; key < sim->plan->keys; key++)
 		if (sim->plan->consistency == WR_EVENTUAL)
 			wr_sim_check_eventual(sim, key);

@@ -8,7 +8,8 @@
 
 /* ---- nothing is refused that need not be ---- */
 
-static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
+static uint64_t cost_arrived(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
+			     uint64_t to_ns)
 {
 	uint64_t sum = 0;
 
@@ -19,8 +20,8 @@ static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns
 	return sum;
 }
 
-static uint64_t admitted_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
-			    uint64_t to_ns)
+static uint64_t cost_admitted(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
+			      uint64_t to_ns)
 {
 	uint64_t sum = 0;
 
@@ -34,18 +35,18 @@ static uint64_t admitted_in(const struct wr_sim *sim, unsigned key, uint64_t fro
 /* A calm run of single requests in fixed windows: each whole window admits all there is, or the
  * limit. Who comes too late in a window to be heard in it does not count, nor who comes so early
  * that a refusal of the last one is still remembered. */
-static void check_all_used(struct wr_sim *sim, unsigned key)
+static void check_windows_used(struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t late_ns = wr_sim_late_ns(plan);
+	uint64_t late_ns = wr_sim_max_reply_ns(plan);
 	uint64_t start_ns = (plan->period_ns - WR_SIM_EPOCH_NS % plan->period_ns) % plan->period_ns;
 
 	if (2 * late_ns >= plan->period_ns)
 		return;
 	for (; start_ns + plan->period_ns <= plan->length_ns; start_ns += plan->period_ns) {
 		uint64_t end_ns = start_ns + plan->period_ns;
-		uint64_t came = came_in(sim, key, start_ns + late_ns, end_ns - late_ns);
-		uint64_t admitted = admitted_in(sim, key, start_ns, end_ns);
+		uint64_t came = cost_arrived(sim, key, start_ns + late_ns, end_ns - late_ns);
+		uint64_t admitted = cost_admitted(sim, key, start_ns, end_ns);
 		uint64_t least = came < plan->limit ? came : plan->limit;
 
 		/* What one node has borrowed another one can not have; and if a lease hardly lasts
@@ -67,12 +68,12 @@ static void check_all_used(struct wr_sim *sim, unsigned key)
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t late_ns = wr_sim_late_ns(plan), came, admitted, least;
+	uint64_t late_ns = wr_sim_max_reply_ns(plan), came, admitted, least;
 
 	if (from_ns + 2 * late_ns >= to_ns)
 		return;
-	came = came_in(sim, key, from_ns + late_ns, to_ns - late_ns);
-	admitted = admitted_in(sim, key, from_ns, to_ns);
+	came = cost_arrived(sim, key, from_ns + late_ns, to_ns - late_ns);
+	admitted = cost_admitted(sim, key, from_ns, to_ns);
 	least = came < plan->limit ? came : plan->limit;
 	if (plan->consistency == WR_LEASE) /* as above */
 		least = least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
@@ -102,7 +103,7 @@ static void check_calendar(struct wr_sim *sim)
 		wr_sim_fail(sim, "%llu requests were decided without Redis at an edge",
 			    (unsigned long long)sim->report->failed);
 	for (unsigned key = 0; key < plan->keys; key++)
-		if (!plan->pairs_percent && plan->costs == 1 && !plan->count_rejected)
+		if (!plan->pairs_percent && plan->cost_max == 1 && !plan->count_rejected)
 			check_edges(sim, key);
 }
 
@@ -110,25 +111,25 @@ static void check_calendar(struct wr_sim *sim)
 
 /* Fixed windows, and Redis lost nothing: it has counted all that was admitted, and no more, where
  * nothing happened, than what was burnt. */
-static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
+static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 {
-	const struct wr_sim_sight *sight = &sim->sights[node][key];
+	const struct wr_sim_reading *reading = &sim->readings[node][key];
 	uint64_t counted = 0, used, window;
 
-	if (!sight->seen) {
-		if (sim->plan->timeout_ns > wr_sim_late_ns(sim->plan))
+	if (!reading->valid) {
+		if (sim->plan->timeout_ns > wr_sim_max_reply_ns(sim->plan))
 			wr_sim_fail(sim, "node %u gets no answer at the end", node);
 		return;
 	}
-	used = sight->limit - sight->remaining;
-	window = wr_sim_window(sim->plan, sight->redis_us);
+	used = reading->limit - reading->remaining;
+	window = wr_sim_window_of(sim->plan, reading->redis_us);
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
-		    wr_sim_window(sim->plan, sim->admissions[i].at_us) == window)
+		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
 	/* What was granted is lifted by then: Redis shows no more than the limit. */
-	if (sim->plan->order_gap_ns && counted > sight->limit)
-		counted = sight->limit;
+	if (sim->plan->order_gap_ns && counted > reading->limit)
+		counted = reading->limit;
 	if (counted > used ||
 	    (!sim->plan->faults && !sim->plan->count_rejected && used - counted > sim->burnt))
 		wr_sim_fail(sim, "key %u: %llu admitted in the last window, and Redis has %llu",
@@ -137,9 +138,9 @@ static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
 
 /* Answers came late at worst, none was lost, and all that nodes admitted without Redis was told to
  * it: then a request is counted there once, or not at all if it was refused. */
-static bool all_was_heard(const struct wr_sim *sim)
+static bool all_reported(const struct wr_sim *sim)
 {
-	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 	unsigned others =
 		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
@@ -161,16 +162,17 @@ static bool all_was_heard(const struct wr_sim *sim)
 
 /* In the last window, and as long before and after it as a clock may be wrong that is told by a
  * reply. */
-static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t window)
+static uint64_t cost_admitted_near(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
-	uint64_t slack_us = (wr_sim_late_ns(sim->plan) + sim->plan->timeout_ns) / US;
+	uint64_t slack_us = (wr_sim_max_reply_ns(sim->plan) + sim->plan->timeout_ns) / US;
 
 	for (size_t i = 0; i < sim->admission_count; i++) {
 		const struct wr_sim_admission *one = &sim->admissions[i];
 
-		if (one->key == key && wr_sim_window(sim->plan, one->at_us + slack_us) >= window &&
-		    wr_sim_window(sim->plan, one->at_us - slack_us) <= window)
+		if (one->key == key &&
+		    wr_sim_window_of(sim->plan, one->at_us + slack_us) >= window &&
+		    wr_sim_window_of(sim->plan, one->at_us - slack_us) <= window)
 			sum += one->cost;
 	}
 	return sum;
@@ -178,13 +180,13 @@ static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t 
 
 static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 {
-	const struct wr_sim_sight *sight = &sim->sights[node][key];
-	uint64_t window = wr_sim_window(sim->plan, sight->redis_us);
-	uint64_t used = sight->limit - sight->remaining, admitted;
+	const struct wr_sim_reading *reading = &sim->readings[node][key];
+	uint64_t window = wr_sim_window_of(sim->plan, reading->redis_us);
+	uint64_t used = reading->limit - reading->remaining, admitted;
 
-	if (!sight->seen)
+	if (!reading->valid)
 		return;
-	admitted = admitted_about(sim, key, window);
+	admitted = cost_admitted_near(sim, key, window);
 	if (used > admitted + sim->burnt)
 		wr_sim_fail(sim, "key %u: Redis has counted %llu, and %llu were admitted", key,
 			    (unsigned long long)used, (unsigned long long)admitted);
@@ -198,14 +200,15 @@ static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];
 	uint64_t epoch_ns = wr_sim_epoch_ns(sim->plan), sum = 0;
-	uint64_t window = wr_sim_window(sim->plan, (epoch_ns + now->told_ns) / US);
-	uint64_t most = wr_sim_most(sim) + wr_sim_granted(sim, now->key, now->at_ns, now->told_ns);
+	uint64_t window = wr_sim_window_of(sim->plan, (epoch_ns + now->decided_ns) / US);
+	uint64_t most = wr_sim_limit_max(sim) +
+			wr_sim_grant_max(sim, now->key, now->at_ns, now->decided_ns);
 	uint64_t share = most / now->nodes ? most / now->nodes : 1;
 
 	for (size_t i = at + 1; i > 0; i--) {
 		const struct wr_sim_admission *other = &sim->admissions[i - 1];
 
-		if (wr_sim_window(sim->plan, (epoch_ns + other->told_ns) / US) != window)
+		if (wr_sim_window_of(sim->plan, (epoch_ns + other->decided_ns) / US) != window)
 			break;
 		if (other->key == now->key && other->node == now->node)
 			sum += other->cost;
@@ -224,7 +227,7 @@ static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {
 	const struct wr_central_counts *counts = &info->counts;
-	bool exact = !wr_sim_may(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent &&
+	bool exact = !wr_sim_has_fault(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent &&
 		     !sim->plan->second_limit;
 
 	if (info->leases)
@@ -238,7 +241,7 @@ static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			    (unsigned long long)counts->units_spent,
 			    (unsigned long long)counts->units_returned,
 			    (unsigned long long)counts->units_burnt);
-	if (wr_sim_may(sim, WR_SIM_KILL) || wr_sim_may(sim, WR_SIM_CRASH))
+	if (wr_sim_has_fault(sim, WR_SIM_KILL) || wr_sim_has_fault(sim, WR_SIM_CRASH))
 		return;
 	if (exact ? node->spent != counts->units_spent : node->spent > counts->units_spent)
 		wr_sim_fail(sim, "node %u: %llu units spent, and %llu reported", node->number,
@@ -248,7 +251,7 @@ static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 
 static void check_leases(struct wr_sim *sim)
 {
-	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		if (!sim->nodes[i].home.central)
@@ -271,18 +274,19 @@ void wr_sim_check_end(struct wr_sim *sim)
 	if (plan->calendar && !(plan->faults & ~(1u << WR_SIM_SKEW)))
 		check_calendar(sim);
 	for (unsigned key = 0; !plan->calendar && key < plan->keys; key++) {
-		if (fixed && !plan->faults && !plan->pairs_percent && plan->costs == 1 &&
+		if (fixed && !plan->faults && !plan->pairs_percent && plan->cost_max == 1 &&
 		    !plan->second_limit && !plan->order_gap_ns && !sim->report->failed)
-			check_all_used(sim, key);
+			check_windows_used(sim, key);
 	}
-	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES) && !plan->soft_percent)
+	if (fixed && !sim->report->losses && !wr_sim_has_fault(sim, WR_SIM_RULES) &&
+	    !plan->soft_percent)
 		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
-			check_sight(sim, i / plan->keys, i % plan->keys);
-	if (fixed && all_was_heard(sim))
+			check_reading(sim, i / plan->keys, i % plan->keys);
+	if (fixed && all_reported(sim))
 		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
 			check_charged(sim, i / plan->keys, i % plan->keys);
-	if (fixed && !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_CRASH) &&
-	    !wr_sim_may(sim, WR_SIM_LEAVE))
+	if (fixed && !wr_sim_has_fault(sim, WR_SIM_SKEW) && !wr_sim_has_fault(sim, WR_SIM_CRASH) &&
+	    !wr_sim_has_fault(sim, WR_SIM_LEAVE))
 		for (size_t i = 0; i < sim->admission_count; i++)
 			if (sim->admissions[i].how == WR_SIM_BY_SHARE &&
 			    sim->admissions[i].key < plan->keys)

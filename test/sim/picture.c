@@ -38,8 +38,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned node_count, uint6
 				    .regions = 1,
 				    .length_ns = 3 * period_ns,
 				    .gap_ns = period_ns * node_count / limit / demand,
-				    .crowd = 1,
-				    .costs = 1,
+				    .batch_max = 1,
+				    .cost_max = 1,
 				    .delay_ns = MS,
 				    .jitter_ns = MS / 50,
 				    .timeout_ns = 1000 * MS,
@@ -53,7 +53,7 @@ struct point {
 	double worst, bound, gauge;
 };
 
-static struct point measure(struct wr_lua *lua, uint32_t algorithm, unsigned node_count,
+static struct point measure(struct wr_sim_lua *lua, uint32_t algorithm, unsigned node_count,
 			    unsigned ms)
 {
 	struct point point = {0};
@@ -143,7 +143,7 @@ static void draw_curve(FILE *out, int curve, const struct point *points)
 		RIGHT + 12, TOP + 20.0 * (CURVES - curve), nodes[curve]);
 }
 
-static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, const char *path)
+static bool draw(struct wr_sim_lua *lua, uint32_t algorithm, const char *title, const char *path)
 {
 	FILE *out = fopen(path, "w");
 
@@ -169,7 +169,7 @@ static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, cons
 
 /* What each consistency costs: calls of scripts for 1,000 requests, four nodes, half of what the
  * limit allows and four times as much. */
-static void print_costs(struct wr_lua *lua)
+static void print_costs(struct wr_sim_lua *lua)
 {
 	static const struct {
 		const char *name;
@@ -192,7 +192,7 @@ static void print_costs(struct wr_lua *lua)
 
 int main(int argc, char **argv)
 {
-	struct wr_lua *lua = wr_lua_new();
+	struct wr_sim_lua *lua = wr_sim_lua_new();
 	const char *folder = argc > 1 ? argv[1] : ".";
 	char path[512];
 	bool fine;
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 	fine &= draw(lua, WEIR_TOKEN_BUCKET,
 		     "Token bucket, 1,000 per 10 s: beyond burst + rate · t", path);
 	print_costs(lua);
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 	if (!fine)
 		perror(path);
 	return fine ? 0 : 1;

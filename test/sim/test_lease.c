@@ -21,19 +21,19 @@
 #define BEGIN_NS (5000 * MS) /* all nodes are connected and know how many they are */
 #define SEEDS 2u
 
-static struct wr_lua *lua;
+static struct wr_sim_lua *lua;
 
 static int setup(void **state)
 {
 	(void)state;
-	lua = wr_lua_new();
+	lua = wr_sim_lua_new();
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 	return 0;
 }
 
@@ -55,8 +55,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t s
 		.begin_ns = BEGIN_NS,
 		.length_ns = BEGIN_NS + span_ns,
 		.gap_ns = span_ns * nodes * 10 / (REQUESTS * 11),
-		.crowd = 1,
-		.costs = 1,
+		.batch_max = 1,
+		.cost_max = 1,
 		.delay_ns = delay_ns,
 		.jitter_ns = delay_ns / 2,
 		.timeout_ns = 10000 * MS,
@@ -66,7 +66,7 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t s
 }
 
 /* The limit, and the tokens that a bucket gains during the requests. */
-static uint64_t most_of(const struct wr_sim_plan *plan)
+static uint64_t max_admitted(const struct wr_sim_plan *plan)
 {
 	uint64_t span_ns = plan->length_ns - plan->begin_ns;
 
@@ -74,7 +74,7 @@ static uint64_t most_of(const struct wr_sim_plan *plan)
 	       (plan->algorithm == WEIR_TOKEN_BUCKET ? LIMIT * span_ns / plan->period_ns + 1 : 0);
 }
 
-static struct wr_sim_report run(const struct wr_sim_plan *plan)
+static struct wr_sim_report run_plan(const struct wr_sim_plan *plan)
 {
 	struct wr_sim_report report;
 	char text[256];
@@ -83,7 +83,7 @@ static struct wr_sim_report run(const struct wr_sim_plan *plan)
 	wr_sim_plan_text(plan, text, sizeof text);
 	if (report.failure[0])
 		fail_msg("%s: %s", text, report.failure);
-	if (report.requests < REQUESTS || report.admitted > most_of(plan))
+	if (report.requests < REQUESTS || report.admitted > max_admitted(plan))
 		fail_msg("%s: %llu of %llu admitted", text, (unsigned long long)report.admitted,
 			 (unsigned long long)report.requests);
 	return report;
@@ -92,7 +92,7 @@ static struct wr_sim_report run(const struct wr_sim_plan *plan)
 /* Redis decides only a part of the requests: the others are paid for from leases. */
 static void check_used_up(const struct wr_sim_plan *plan)
 {
-	struct wr_sim_report report = run(plan);
+	struct wr_sim_report report = run_plan(plan);
 	char text[256];
 
 	wr_sim_plan_text(plan, text, sizeof text);
@@ -154,7 +154,7 @@ static void test_missing_units_are_burnt(void **state)
 
 		plan.faults = 1u << WR_SIM_PAUSE;
 		plan.gap_ns /= 3; /* no requests come to a node that stands still */
-		report = run(&plan);
+		report = run_plan(&plan);
 		assert_true(report.admitted + report.burnt >= LEAST);
 		short_of += report.admitted < LEAST;
 	}

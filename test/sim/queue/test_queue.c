@@ -10,8 +10,8 @@
 
 #define SEEDS_MAX 400u
 
-static void run(uint64_t seed, struct wr_lua *lua, const struct qs_mutation *mutation,
-		struct qs_report *report)
+static void run_seed(uint64_t seed, struct wr_sim_lua *lua, const struct qs_mutation *mutation,
+		     struct qs_report *report)
 {
 	struct qs_plan plan;
 
@@ -19,33 +19,33 @@ static void run(uint64_t seed, struct wr_lua *lua, const struct qs_mutation *mut
 	qs_run(&plan, lua, mutation, NULL, report);
 }
 
-static void test_the_same_again(void **state)
+static void test_same_seed_same_trace(void **state)
 {
-	struct wr_lua *lua = wr_lua_new();
+	struct wr_sim_lua *lua = wr_sim_lua_new();
 	struct qs_report report;
 	uint64_t first[8];
 
 	(void)state;
 	for (uint64_t i = 0; i < 8; i++) {
-		run(i + 1, lua, NULL, &report);
+		run_seed(i + 1, lua, NULL, &report);
 		first[i] = report.trace;
 	}
 	for (uint64_t i = 8; i > 0; i--) {
-		run(i, lua, NULL, &report);
+		run_seed(i, lua, NULL, &report);
 		assert_int_equal(report.trace, first[i - 1]);
 	}
 	assert_int_not_equal(first[0], first[1]);
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 }
 
-static void test_all_sorts_of_things_happen(void **state)
+static void test_plans_cover_all_faults(void **state)
 {
-	struct wr_lua *lua = wr_lua_new();
+	struct wr_sim_lua *lua = wr_sim_lua_new();
 	struct qs_report report, sum = {0};
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 25; seed++) {
-		run(seed, lua, NULL, &report);
+		run_seed(seed, lua, NULL, &report);
 		assert_string_equal(report.failure, "");
 		sum.seen |= report.seen;
 		sum.delivered += report.delivered;
@@ -58,7 +58,7 @@ static void test_all_sorts_of_things_happen(void **state)
 	assert_int_equal(sum.seen, (1u << QS_FAULT_COUNT) - 1);
 	assert_true(sum.delivered > 100 && sum.refused && sum.dead && sum.takeover && sum.stale &&
 		    sum.again);
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 }
 
 /* The script with one thing wrong, and the first seed that is tried: it was found there. */
@@ -120,18 +120,18 @@ static const struct {
 	{{"call('ZCARD', key('dead')) > max_dead or", ""}, 287},
 };
 
-static void test_finds_what_is_wrong(void **state)
+static void test_oracle_finds_each_mutation(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
-		struct wr_lua *lua = wr_lua_new();
+		struct wr_sim_lua *lua = wr_sim_lua_new();
 		struct qs_report report = {0};
 		uint64_t seed = mutations[i].first;
 
-		run(seed, lua, &mutations[i].change, &report);
+		run_seed(seed, lua, &mutations[i].change, &report);
 		while (!report.failure[0] && seed < mutations[i].first + SEEDS_MAX)
-			run(++seed, lua, &mutations[i].change, &report);
-		wr_lua_free(lua);
+			run_seed(++seed, lua, &mutations[i].change, &report);
+		wr_sim_lua_free(lua);
 		if (!report.failure[0])
 			fail_msg("%u seeds do not notice: %s", SEEDS_MAX, mutations[i].change.to);
 		print_message("seed %3u: %s (%s)\n", (unsigned)seed, report.failure,
@@ -142,9 +142,9 @@ static void test_finds_what_is_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_same_again),
-		cmocka_unit_test(test_all_sorts_of_things_happen),
-		cmocka_unit_test(test_finds_what_is_wrong),
+		cmocka_unit_test(test_same_seed_same_trace),
+		cmocka_unit_test(test_plans_cover_all_faults),
+		cmocka_unit_test(test_oracle_finds_each_mutation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

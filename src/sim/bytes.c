@@ -1,5 +1,5 @@
-/* Growable buffers and memory of the simulator. Every file of the simulator calls these functions.
- */
+/* Growable buffers and memory of the simulator. Every file of the simulator calls these
+ * functions. */
 #include "sim/bytes.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
-/* A buffer that grows without a maximum; a zeroed struct is an empty buffer. Unlike base/buffer.h it
- * needs no check of failures: the simulator runs on a developer's machine and aborts without memory.
- */
+/* A buffer that grows without a maximum; a zeroed struct is an empty buffer. Unlike base/buffer.h
+ * it needs no check of failures: the simulator runs on a developer's machine and aborts without
+ * memory. */
 #ifndef WR_SIM_BYTES_H
 #define WR_SIM_BYTES_H
 

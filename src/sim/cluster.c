@@ -1,10 +1,11 @@
-/* A cluster of masters: which of them serves a slot, as each of them sees it, and slots that move
- * from one to another while they are in use.
+/* A cluster: the owner of each slot, as each master knows it, and slots that move while they are in
+ * use. The network (net.c) and the faults (fault.c) call it.
  *
- * As in Redis 7.0: a key that the old owner of a moving slot does not have is asked of the new one
- * (ASK), which takes single keys after ASKING and answers TRYAGAIN to several of which it lacks
- * one. When all keys have moved, the new owner serves the slot, and the others hear of it some time
- * later; until then they send clients to the old one, which sends them on (MOVED). */
+ * As in Redis 7.0: if the old owner of a moving slot does not have a key, it redirects the client
+ * to the new owner (ASK). The new owner accepts a command after ASKING. It replies TRYAGAIN if the
+ * command has several keys and one of them is missing. When all keys have moved, the new owner
+ * serves the slot. The other masters learn that later. Until then they redirect clients to the old
+ * owner, which redirects them to the new one (MOVED). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +26,9 @@ unsigned wr_sim_server_count(const struct wr_sim_plan *plan)
 	return plan->shards ? plan->shards : plan->regions;
 }
 
-/* ---- what clients are told ---- */
+/* ---- replies to clients ---- */
 
-/* Keys of a command: where they begin, and how many. */
+/* Returns the number of keys of a command, and sets the index of the first one. */
 static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 {
 	int64_t count;
@@ -67,7 +68,7 @@ static struct wr_sim_move *find_move(struct wr_sim *sim, uint16_t slot)
 	return NULL;
 }
 
-/* [first, last, [host, port]] for each range. */
+/* CLUSTER SLOTS: [first, last, [host, port]] for each range. */
 static void reply_slots(const uint8_t *view, struct wr_bytes *out)
 {
 	size_t ranges = 1;
@@ -87,7 +88,8 @@ static void reply_slots(const uint8_t *view, struct wr_bytes *out)
 	}
 }
 
-/* False: the command is to be carried out here. */
+/* Replies with an error or a redirection and returns true, or returns false if this master is to
+ * run the command. */
 static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *keys, size_t count,
 			bool asking, struct wr_bytes *out)
 {
@@ -123,7 +125,7 @@ static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *key
 	return false;
 }
 
-/* What a client sends before it is carried out; true: it has its answer. */
+/* See struct wr_sim_redis: returns true if it has replied. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
 			      struct wr_bytes *out)
 {
@@ -164,7 +166,7 @@ void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *maste
 
 /* ---- slots that move ---- */
 
-/* One key of the slot that the old owner has; false: there is none. */
+/* Moves one key of the slot. Returns false if the old owner has none. */
 static bool move_key(struct wr_sim *sim, const struct wr_sim_move *move)
 {
 	struct wr_sim_redis *from = redis_of(sim, move->from), *to = redis_of(sim, move->to);
@@ -229,7 +231,7 @@ static void step_move(struct wr_sim *sim, void *object, uint64_t number)
 			NULL, step_move, move, number);
 }
 
-/* The slot of some key that a server has; false: it has none. */
+/* Picks the slot of a random key of the server. Returns false if the server has no keys. */
 static bool pick_slot(struct wr_sim *sim, unsigned server, uint16_t *slot)
 {
 	const struct wr_sim_redis *redis = redis_of(sim, server);
@@ -282,7 +284,7 @@ void wr_sim_cluster_down(struct wr_sim *sim, unsigned server)
 	wr_sim_trace(sim, NULL, "%u says CLUSTERDOWN", server);
 }
 
-/* ---- a master that takes over ---- */
+/* ---- failover ---- */
 
 bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server)
 {
@@ -293,7 +295,6 @@ bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server)
 	return false;
 }
 
-/* Keys of slots that others serve now are dropped. */
 void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server)
 {
 	struct wr_sim_redis *redis = redis_of(sim, server);
@@ -309,7 +310,7 @@ void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server)
 		}
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 void wr_sim_cluster_start(struct wr_sim *sim)
 {

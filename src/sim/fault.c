@@ -1,4 +1,4 @@
-/* What happens to the fleet besides requests. */
+/* Faults: picks them by the seed, injects them, and ends them. sim.c starts this. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void change_rules(struct wr_sim *sim, void *object, uint64_t limit)
 	wr_sim_node_rules(object, (uint32_t)limit);
 }
 
-/* Node after node, within half a second. */
+/* The nodes change their limit one after the other, within half a second. */
 static void change_limit(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -71,7 +71,7 @@ static void change_limit(struct wr_sim *sim)
 
 /* ---- Redis ---- */
 
-/* How long units are good for that were granted before. */
+/* The longest time for which a lease is valid. */
 static uint64_t lease_ns(const struct wr_sim_plan *plan)
 {
 	if (plan->consistency != WR_LEASE)
@@ -144,7 +144,7 @@ static void flush_master(struct wr_sim *sim, unsigned server)
 	wr_sim_loss_add(sim, sim->now_ns, false);
 }
 
-/* Its nodes do not reach the other servers, nor others its server. */
+/* Nodes of the region do not reach the other servers, and other nodes do not reach its server. */
 static void isolate_region(struct wr_sim *sim, unsigned region)
 {
 	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
@@ -155,8 +155,8 @@ static void isolate_region(struct wr_sim *sim, unsigned region)
 				sim->nodes[i].cut_until_ns[server] = until_ns;
 }
 
-/* All nodes or one: answers take longer than anybody waits, and less long than a connection may be
- * silent. */
+/* For all nodes or one, replies take longer than the timeout of a call, and less than the time
+ * after which a silent connection is closed. */
 static void slow_down(struct wr_sim *sim)
 {
 	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
@@ -213,7 +213,7 @@ static void set_error_reply(struct wr_sim *sim, unsigned server)
 			clear_error_reply, master, ++redis->error_number);
 }
 
-/* ---- one of them ---- */
+/* ---- injection ---- */
 
 static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsigned shard)
 {
@@ -243,8 +243,8 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* Which window a request was counted in is not known if a clock that tells it is
-		 * set back behind an edge. */
+		/* The oracle cannot tell the window of a request if the node's clock steps back
+		 * across an edge. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=
@@ -283,10 +283,10 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_trace(sim, NULL, "region %u is cut off", server);
 		isolate_region(sim, server);
 		break;
-	case WR_SIM_TWICE: /* for a while, and from the next such fault on no more */
+	case WR_SIM_TWICE: /* the next fault of this kind ends it */
 		sim->servers[server].master->redis->repeats_calls ^= true;
 		break;
-	case WR_SIM_LEAVE: /* requests see to that */
+	case WR_SIM_LEAVE: /* request.c injects it */
 		break;
 	case WR_SIM_SLOW:
 		slow_down(sim);
@@ -325,7 +325,8 @@ static void inject_next_fault(struct wr_sim *sim, void *object, uint64_t arg)
 		NULL, inject_next_fault, NULL, 0);
 }
 
-/* What nodes say of how far a limit may be exceeded; they forget it after ten seconds. */
+/* Records the overshoot that the nodes report. A node reports the maximum of the last ten
+ * seconds. */
 static void note_gauge(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
@@ -345,7 +346,6 @@ static void note_gauge(struct wr_sim *sim, void *object, uint64_t arg)
 				note_gauge, NULL, 0);
 }
 
-/* All is well again. */
 static void end_faults(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	(void)object;

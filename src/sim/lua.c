@@ -1,4 +1,4 @@
-/* Scripts, run as Redis runs them. */
+/* Runs scripts in Lua 5.1 by the rules of Redis. EVAL and EVALSHA (redis_server.c) call it. */
 #include <lua5.1/lauxlib.h>
 #include <lua5.1/lualib.h>
 #include <stdio.h>
@@ -15,17 +15,17 @@ static const struct wr_script *const scripts[] = {
 
 enum { SCRIPTS = 5 };
 
-_Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "all of them");
+_Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "SCRIPTS is the number of scripts");
 
-_Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "each has its place in a server's cache");
+_Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scripts");
 
-#define LEASE_ARGS 12u /* of the shortest call that has a holder */
+#define LEASE_ARGS 12u /* arguments of the shortest lease call that names a holder */
 
 struct wr_sim_lua {
 	lua_State *state;
-	struct wr_sim_redis *redis;         /* that the script runs in */
-	struct wr_bytes reply;              /* of the command it called */
-	int compiled[WR_SIM_LUA_OTHER + 1]; /* references; 0: not yet */
+	struct wr_sim_redis *redis;         /* the server of the running script */
+	struct wr_bytes reply;              /* to the command that the script called */
+	int compiled[WR_SIM_LUA_OTHER + 1]; /* references; 0: not compiled */
 };
 
 int wr_sim_lua_script_by_text(struct weir_str text)
@@ -44,7 +44,7 @@ int wr_sim_lua_script_by_sha1(struct weir_str sha1)
 	return -1;
 }
 
-/* A take's first argument says whether it is a report: script_args.c. */
+/* The flags are the first argument of a take (script_args.c). */
 static bool is_report(struct weir_str first)
 {
 	enum { REPORT = 512 };
@@ -62,9 +62,9 @@ bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t ar
 	return scripts[number] != &wr_script_lease || arg_count >= LEASE_ARGS;
 }
 
-/* ---- replies as values, values as replies ---- */
+/* ---- conversion between replies and Lua values ---- */
 
-/* Pushes the reply at `at`; returns what is behind it. */
+/* Pushes the reply at `at` as a Lua value. Returns the end of the reply. */
 static const char *push_reply(lua_State *state, const char *at)
 {
 	const char *line = at + 1, *end = strstr(line, "\r\n");
@@ -101,8 +101,9 @@ static const char *push_reply(lua_State *state, const char *at)
 	}
 }
 
-/* A field of the table on top as a reply of this kind; false: it has none. */
-static bool put_word(lua_State *state, const char *field, char kind, struct wr_bytes *out)
+/* Appends a text field of the table on top as a reply of this kind. Returns false if the table has
+ * no such field. */
+static bool reply_text_field(lua_State *state, const char *field, char kind, struct wr_bytes *out)
 {
 	bool is = false;
 
@@ -115,8 +116,9 @@ static bool put_word(lua_State *state, const char *field, char kind, struct wr_b
 	return is;
 }
 
-/* The value on top, which stays: numbers lose their fraction, a list ends at its first nil. */
-static void put_value(lua_State *state, struct wr_bytes *out)
+/* Appends the value on top as a reply; the value stays. Numbers lose their fraction. A list ends at
+ * its first nil. */
+static void reply_value(lua_State *state, struct wr_bytes *out)
 {
 	struct weir_str text;
 	size_t count = 0;
@@ -141,7 +143,7 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 		wr_sim_reply_nil(out);
 		return;
 	}
-	if (put_word(state, "err", '-', out) || put_word(state, "ok", '+', out))
+	if (reply_text_field(state, "err", '-', out) || reply_text_field(state, "ok", '+', out))
 		return;
 	for (;; count++) {
 		bool last;
@@ -155,14 +157,14 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 	wr_sim_reply_array(out, count);
 	for (size_t i = 1; i <= count; i++) {
 		lua_rawgeti(state, -1, (int)i);
-		put_value(state, out);
+		reply_value(state, out);
 		lua_pop(state, 1);
 	}
 }
 
 /* ---- redis.call ---- */
 
-/* Its arguments as text; numbers with all their digits, as Redis writes them. */
+/* Reads the arguments as text. Numbers have 17 digits, as Redis writes them. */
 static int read_args(lua_State *state, struct weir_str *argv)
 {
 	int argc = lua_gettop(state);
@@ -177,8 +179,9 @@ static int read_args(lua_State *state, struct weir_str *argv)
 			lua_pushstring(state, text);
 			lua_replace(state, i);
 		} else if (lua_type(state, i) != LUA_TSTRING) {
-			return luaL_error(state, "redis.call: argument %d is no text and no number",
-					  i);
+			return luaL_error(
+				state, "redis.call: argument %d is neither a string nor a number",
+				i);
 		}
 		argv[i - 1].ptr = lua_tolstring(state, i, &argv[i - 1].len);
 	}
@@ -203,19 +206,19 @@ static int redis_call(lua_State *state)
 
 /* ---- the interpreter ---- */
 
-static int no_global(lua_State *state)
+static int refuse_global(lua_State *state)
 {
-	return luaL_error(state, "the script uses the global variable '%s'",
+	return luaL_error(state, "the script accesses the undefined global variable '%s'",
 			  lua_tostring(state, 2));
 }
 
-/* Scripts may not leave anything behind, and a name that is missing is a mistake. */
+/* Makes reading an undefined global and setting any global an error, as Redis does. */
 static void close_globals(lua_State *state)
 {
 	lua_createtable(state, 0, 2);
-	lua_pushcfunction(state, no_global);
+	lua_pushcfunction(state, refuse_global);
 	lua_setfield(state, -2, "__newindex");
-	lua_pushcfunction(state, no_global);
+	lua_pushcfunction(state, refuse_global);
 	lua_setfield(state, -2, "__index");
 	lua_setmetatable(state, LUA_GLOBALSINDEX);
 }
@@ -259,7 +262,7 @@ void wr_sim_lua_free(struct wr_sim_lua *lua)
 	free(lua);
 }
 
-/* Pushes the script as a function; false: an error is on top instead. */
+/* Pushes the script as a function. On failure pushes the error and returns false. */
 static bool push_script(struct wr_sim_lua *lua, int number, struct weir_str text)
 {
 	if (number >= 0 && lua->compiled[number]) {
@@ -277,7 +280,8 @@ static bool push_script(struct wr_sim_lua *lua, int number, struct weir_str text
 	return true;
 }
 
-static void set_list(lua_State *state, const char *name, const struct weir_str *texts, size_t count)
+static void set_global_list(lua_State *state, const char *name, const struct weir_str *texts,
+			    size_t count)
 {
 	lua_pushstring(state, name);
 	lua_createtable(state, (int)count, 0);
@@ -288,9 +292,9 @@ static void set_list(lua_State *state, const char *name, const struct weir_str *
 	lua_rawset(state, LUA_GLOBALSINDEX);
 }
 
-/* A script fails at its first write on a replica, in the words of Redis 7. Whatever else a script
- * of weir fails of is a fault. */
-static void put_failure(struct wr_sim_redis *redis, const char *why, struct wr_bytes *out)
+/* On a replica a script fails at its first write, with the text of Redis 7. Any other failure is
+ * unexpected. */
+static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_bytes *out)
 {
 	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {
 		wr_sim_reply_error(out, WR_SIM_REDIS_READONLY " script: weir, on @user_script:1.");
@@ -307,12 +311,12 @@ void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int numb
 	lua_State *state = lua->state;
 
 	lua->redis = redis;
-	set_list(state, "KEYS", keys, key_count);
-	set_list(state, "ARGV", args, arg_count);
+	set_global_list(state, "KEYS", keys, key_count);
+	set_global_list(state, "ARGV", args, arg_count);
 	if (push_script(lua, number, text) && lua_pcall(state, 0, 1, 0) == 0) {
-		put_value(state, out);
+		reply_value(state, out);
 	} else {
-		put_failure(redis, lua_tostring(state, -1), out);
+		reply_failure(redis, lua_tostring(state, -1), out);
 	}
 	lua_settop(state, 0);
 }

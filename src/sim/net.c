@@ -1,29 +1,30 @@
-/* Connections between nodes and servers. Each direction keeps its order; connections overtake each
- * other. A message is what one write took along, and now and then two. */
+/* The simulated network between nodes and servers, and the host functions of central. Each
+ * direction of a connection keeps its order; different connections do not. A write is delivered as
+ * one message, and sometimes as two. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim_inner.h"
 
 struct wr_sim_conn {
-	struct wr_sim_conn *next; /* of all there were */
+	struct wr_sim_conn *next; /* all connections of the run */
 	struct wr_sim_conn *dirty_next;
 	struct wr_sim_node *node;
 	struct wr_sim_master *master;
-	struct wr_link *link; /* NULL: the node has closed it, or was told that it is lost */
+	struct wr_link *link; /* NULL: the node has closed it or knows that it is lost */
 	unsigned server, number;
 	bool up, dirty;
-	bool asking;            /* its last command was ASKING */
-	bool deaf;              /* nothing reaches the server any more */
-	bool lost;              /* nothing comes from it any more */
-	uint64_t out_ns, in_ns; /* when the last message arrives there, and here */
-	struct wr_bytes in;     /* what has arrived there, less than a command */
+	bool asking;            /* the last command on it was ASKING */
+	bool deaf;              /* bytes to the server are lost */
+	bool lost;              /* bytes from the server are lost */
+	uint64_t out_ns, in_ns; /* arrival of the last message at the server, and at the node */
+	struct wr_bytes in;     /* at the server: an incomplete command */
 };
 
 struct message {
 	struct wr_sim_conn *conn;
-	uint64_t sent_ns, sent_us; /* by the server's clock */
-	uint32_t term;             /* of the server */
+	uint64_t sent_ns, sent_us; /* true time; the server's clock */
+	uint32_t term;             /* of the server as primary */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -65,11 +66,11 @@ void wr_sim_servers_start(struct wr_sim *sim)
 	wr_sim_sentinel_start(sim);
 }
 
-/* ---- on the way ---- */
+/* ---- messages ---- */
 
-#define TRACE_BYTES_MAX 4096u /* not the text of scripts */
+#define TRACE_BYTES_MAX 4096u /* longer messages contain the text of scripts */
 
-/* How long one takes; one in fifty much longer. */
+/* Returns the delay of a message. One in fifty has 20 times the jitter. */
 static uint64_t message_delay(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -80,7 +81,7 @@ static uint64_t message_delay(struct wr_sim *sim)
 	return plan->delay_ns + (jitter_ns ? wr_rng_below(&sim->net_rng, jitter_ns) : 0);
 }
 
-/* When something sent now arrives, behind what was sent before. */
+/* Returns when a message that is sent now arrives. It arrives after *last_ns, which is updated. */
 static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
@@ -140,7 +141,7 @@ static void send_bytes(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_even
 				message_new(conn, bytes->at + first, bytes->len - first), 0);
 }
 
-/* Bytes as a line of the trace, for those who read it: it is no part of the hash. */
+/* Writes bytes to the trace for human readers. They are not part of its hash. */
 static void trace_bytes(const struct wr_sim *sim, const struct wr_sim_conn *conn, const char *what,
 			const uint8_t *bytes, size_t len)
 {
@@ -166,7 +167,7 @@ static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 
 	(void)arg;
 	if (sim->servers[conn->server].down_until_ns > sim->now_ns)
-		conn->deaf = true; /* a stream has no holes: what follows is lost as well */
+		conn->deaf = true; /* a stream has no gaps: later bytes are lost too */
 	if (!conn->deaf) {
 		wr_bytes_add(&conn->in, message->bytes, message->len);
 		if (sim->trace && message->len < TRACE_BYTES_MAX)
@@ -184,7 +185,7 @@ static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 	free(message);
 }
 
-/* ---- connecting and breaking ---- */
+/* ---- opening and breaking connections ---- */
 
 static void lose_connection(struct wr_sim *sim, void *object, uint64_t arg)
 {
@@ -216,7 +217,7 @@ static void finish_connect(struct wr_sim *sim, void *object, uint64_t arg)
 	wr_link_up(conn->link, wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
 }
 
-/* What is under way to the server arrives or not; what comes from it does not. */
+/* Breaks a connection. Bytes in flight to the server arrive or not; bytes from it are lost. */
 static void break_conn(struct wr_sim *sim, struct wr_sim_conn *conn)
 {
 	conn->deaf = conn->deaf || wr_rng_percent(&sim->fault_rng, 50);
@@ -242,7 +243,7 @@ void wr_sim_disconnect_old_master(struct wr_sim *sim, unsigned server)
 			break_conn(sim, conn);
 }
 
-/* ---- what central asks of its host ---- */
+/* ---- host functions of central ---- */
 
 static void host_open(void *context, struct wr_link *link)
 {
@@ -262,7 +263,7 @@ static void host_open(void *context, struct wr_link *link)
 	wr_sim_schedule(sim, arrival_ns(sim, conn, &conn->out_ns), node, finish_connect, conn, 0);
 }
 
-/* What was written before arrives all the same. */
+/* Bytes that were written before still arrive. */
 static void host_close(void *context, struct wr_link *link)
 {
 	struct wr_sim_conn *conn = link->data;
@@ -313,7 +314,7 @@ static void tick_central(struct wr_sim *sim, void *object, uint64_t arg)
 				wr_sim_node_mono(client->node));
 }
 
-/* A timer is never early, and up to a millisecond late. */
+/* A timer fires up to a millisecond late, never early. */
 static void host_wake_at(void *context, uint64_t mono_ns)
 {
 	struct wr_sim_client *client = context;
@@ -391,7 +392,7 @@ void wr_sim_net_free(struct wr_sim *sim)
 		sim->report->commands += master->redis->commands;
 		sim->report->calls += master->redis->calls;
 		if (master->redis->errors)
-			wr_sim_fail(sim, "Redis answered with an error: %s", master->redis->error);
+			wr_sim_fail(sim, "Redis replied with an error: %s", master->redis->error);
 		sim->masters = master->next;
 		wr_sim_redis_free(master->redis);
 		free(master);

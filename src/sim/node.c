@@ -1,4 +1,5 @@
-/* A machine: its clocks, its table, its rules, its serve. */
+/* A node of the fleet: its clocks, its table, its rules, and its serve. sim.c, fault.c and renew.c
+ * start and stop nodes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,11 +55,11 @@ static struct weir_rules *load_rules(const char *text, size_t len)
 	int fd = memfd_create("rules", MFD_CLOEXEC);
 
 	if (fd < 0 || write(fd, text, len) != (ssize_t)len)
-		stop_simulator("rules", "no file in memory");
+		stop_simulator("rules", "cannot write a file in memory");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (weir_rules_load(path, &rules, &errors) != 0) {
 		print_errors(&errors);
-		stop_simulator("rules", "they have errors");
+		stop_simulator("rules", "the generated rules have errors");
 	}
 	weir_errors_free(&errors);
 	close(fd);
@@ -122,7 +123,7 @@ static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t li
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 {
 	node->limit = limit;
-	/* What it has asked for already by the old one is settled a second later at the latest. */
+	/* Requests in flight with the old limit are decided within a second. */
 	wr_sim_loss_add(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
 	if (!node->engine)
 		return;
@@ -157,7 +158,7 @@ static void client_start(struct wr_sim_client *client, struct wr_sim_node *node,
 	char url[64];
 
 	client->node = node;
-	if (node->sim->sentinels) /* of the Sentinels one is told by another */
+	if (node->sim->sentinels) /* the first Sentinel names the others */
 		snprintf(url, sizeof url, "redis+sentinel://10.0.0.1:%u/" WR_SIM_MASTER,
 			 WR_SIM_PORT + WR_SIM_SERVERS);
 	else
@@ -183,7 +184,7 @@ void wr_sim_serve_start(struct wr_sim_node *node)
 {
 	wr_sim_trace(node->sim, node, "serve starts");
 	node->started_ns = node->sim->now_ns;
-	node->timeouts = 0; /* its breaker is a new one */
+	node->timeouts = 0; /* serve starts with a closed breaker */
 	client_start(&node->home, node, node->server);
 	for (unsigned i = 0, other = 0; i < node->sim->plan->regions; i++) {
 		if (i == node->server)
@@ -206,9 +207,9 @@ void wr_sim_serve_stop(struct wr_sim_node *node)
 	node->freeing = false;
 }
 
-/* ---- the machine ---- */
+/* ---- machines ---- */
 
-/* Its secrets are as chance would have them, but the seed's. */
+/* Creates a table. Its random ids and secrets come from the seed. */
 static struct weir_table *table_new(struct wr_sim_node *node)
 {
 	static unsigned number;
@@ -251,7 +252,7 @@ static void engine_new(struct wr_sim_node *node)
 	node->engine->mono_context = node;
 }
 
-/* One write a moment, and the first in the midst of one. */
+/* The first batch of requests arrives at a random time within one gap. */
 static uint64_t first_arrival_ns(struct wr_sim_node *node)
 {
 	const struct wr_sim *sim = node->sim;
@@ -272,7 +273,7 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 	node->drift_ppm = (int64_t)wr_rng_below(&node->rng, 81) - 40;
 	if (wr_sim_has_fault(sim, WR_SIM_SKEW))
 		node->skew_ns = (int64_t)wr_rng_below(&node->rng, 4000000000u) - 2000000000;
-	/* Windows ahead: what others have in theirs is not to be taken for old. */
+	/* A clock several windows ahead must not make the counts of other nodes look old. */
 	if (wr_sim_has_fault(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
 	    !sim->plan->calendar &&
 	    (sim->plan->ahead ? number < sim->plan->ahead : wr_rng_percent(&node->rng, 25)))

@@ -1,10 +1,10 @@
-/* An operator who bans keys and grants more to them, on any node; the node tells the others by way
- * of Redis (limiter/order.h).
+/* An operator bans keys and grants more to them on random nodes. The node publishes the order to
+ * the others through Redis (limiter/order.h).
  *
- * A node that has heard of a ban admits nothing from then on until its end, or until it hears
- * another word. A grant is in force somewhere from when it was given until its end, and the limit
- * is larger by as much meanwhile. Where nothing happens but orders each of them is in force
- * everywhere a second later, and a message takes its time; at the end all nodes say the same. */
+ * A node that knows of a ban admits no requests of the key until the ban ends or is lifted. A grant
+ * may be in force on some node from the order until its end, and raises the limit meanwhile.
+ * Without faults every order is in force on all nodes one second plus the delay of messages later.
+ * At the end all nodes have the same orders in force. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 #define MS 1000000ull
 #define SECOND_NS (1000 * MS)
-#define SETTLE_NS (1000 * MS) /* from the last check to the last looks */
+#define SETTLE_NS (1000 * MS) /* from the last check to the last probes */
 
 static void make_target(unsigned key, char value[8], struct weir_entry *entry,
 			struct weir_target *target)
@@ -28,7 +28,7 @@ static void make_target(unsigned key, char value[8], struct weir_entry *entry,
 				       .count = 1};
 }
 
-/* ---- on a node ---- */
+/* ---- orders on a node ---- */
 
 static void apply_order(struct wr_sim_node *node, const struct wr_order *order)
 {
@@ -39,8 +39,7 @@ static void apply_order(struct wr_sim_node *node, const struct wr_order *order)
 	if (!node->engine)
 		return;
 	if (wr_order_carry_out(node->engine, order, wr_sim_node_now(node), &error) < 0)
-		wr_sim_fail(node->sim, "node %u: an order was not carried out: %s", node->number,
-			    error.text);
+		wr_sim_fail(node->sim, "node %u: an order failed: %s", node->number, error.text);
 	if (order->verb == WR_ORDER_BAN)
 		node->banned_until_ns[key] = order->until_ns;
 	if (node->home.central)
@@ -52,7 +51,7 @@ void wr_sim_order_heard(struct wr_sim_node *node, const void *bytes, size_t len,
 	struct wr_order_text text;
 
 	if (!wr_order_read(bytes, len, &text)) {
-		wr_sim_fail(node->sim, "node %u does not understand an order", node->number);
+		wr_sim_fail(node->sim, "node %u cannot parse an order", node->number);
 		return;
 	}
 	if (!wr_order_end(&text, age_ns, wr_sim_node_now(node)))
@@ -68,7 +67,7 @@ bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key)
 	return node->banned_until_ns[key] > wr_sim_node_now(node);
 }
 
-/* ---- what is in force ---- */
+/* ---- checks ---- */
 
 struct override_state {
 	bool banned;
@@ -76,7 +75,7 @@ struct override_state {
 };
 
 struct override_search {
-	char key[32]; /* as overrides name it */
+	char key[32]; /* in the form of struct weir_override */
 	struct override_state found;
 };
 
@@ -90,7 +89,7 @@ static int match_override(void *context, const struct weir_override *override)
 	return 1;
 }
 
-/* What was ordered. A counter shows no more of it than the node's table has room for. */
+/* Returns the ban and the grant that are in force on the node. */
 static struct override_state node_state(const struct wr_sim_node *node, unsigned key)
 {
 	struct override_search search = {.found = {0}};
@@ -100,7 +99,7 @@ static struct override_state node_state(const struct wr_sim_node *node, unsigned
 	return search.found;
 }
 
-/* The last order of its verb for the key, or NULL. */
+/* Returns the last order with this verb for the key, or NULL. */
 static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned key, unsigned verb)
 {
 	for (unsigned i = sim->order_count; i > 0; i--)
@@ -109,13 +108,14 @@ static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned 
 	return NULL;
 }
 
-static uint64_t arrival_ns(const struct wr_sim *sim)
+/* The time after which an order has arrived at all nodes. */
+static uint64_t max_arrival_ns(const struct wr_sim *sim)
 {
 	return SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 }
 
-/* Whether some order for the key may just arrive, or ends about now: ends are whole seconds of a
- * node's clock, and told by how old a message is. */
+/* Whether an order for the key may still be on its way, or ends about now. The end is rounded to a
+ * second of the node's clock and computed from the age of the message. */
 static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival_ns)
 {
 	for (unsigned i = 0; i < sim->order_count; i++) {
@@ -133,15 +133,16 @@ static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival
 static void check_node(struct wr_sim *sim, unsigned node, unsigned key,
 		       struct override_state wanted)
 {
-	struct override_state force = node_state(&sim->nodes[node], key);
+	struct override_state state = node_state(&sim->nodes[node], key);
 
-	if (force.banned != wanted.banned || force.granted != wanted.granted)
-		wr_sim_fail(sim, "key %u: node %u has banned %d, granted %u, not %d, %u at %llu ms",
-			    key, node, force.banned, force.granted, wanted.banned, wanted.granted,
+	if (state.banned != wanted.banned || state.granted != wanted.granted)
+		wr_sim_fail(sim,
+			    "key %u: node %u has banned %d, granted %u; expected %d, %u at %llu ms",
+			    key, node, state.banned, state.granted, wanted.banned, wanted.granted,
 			    (unsigned long long)(sim->now_ns / MS));
 }
 
-static struct override_state ordered(const struct wr_sim *sim, unsigned key)
+static struct override_state expected_state(const struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_order *ban = last_order(sim, key, WR_ORDER_BAN);
 	const struct wr_sim_order *grant = last_order(sim, key, WR_ORDER_GRANT);
@@ -150,25 +151,26 @@ static struct override_state ordered(const struct wr_sim *sim, unsigned key)
 				       grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
 }
 
-/* Nothing happens but orders: the last ones are in force. */
+/* Event of runs without faults: the last orders for the key are in force on all nodes. */
 static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 {
 	(void)object;
-	if (is_changing(sim, (unsigned)key, arrival_ns(sim)))
+	if (is_changing(sim, (unsigned)key, max_arrival_ns(sim)))
 		return;
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		if (sim->nodes[i].table)
-			check_node(sim, i, (unsigned)key, ordered(sim, (unsigned)key));
+			check_node(sim, i, (unsigned)key, expected_state(sim, (unsigned)key));
 }
 
-/* Whether an answer can come in time. Else Redis is never up, and no order gets further than the
- * node it was given on. */
+/* Whether replies can arrive within the timeout. Otherwise central never reaches Redis, and an
+ * order stays on its node. */
 static bool is_reachable(const struct wr_sim_plan *plan)
 {
 	return plan->timeout_ns > 2 * plan->delay_ns;
 }
 
-/* All have heard of all that is in Redis; then everything is lifted, for the last looks. */
+/* Event: checks that all nodes know all orders, then lifts all bans and grants for the last
+ * probes. */
 static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
@@ -197,8 +199,8 @@ static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 
 uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
-	/* An end is a whole second, a message may be on its way for as long as a fault lasts, and
-	 * units of a lease are spent later. */
+	/* The end of a grant is rounded to a second, a fault may delay the message, and units of a
+	 * lease are spent later. */
 	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 	uint64_t most = 0;
 
@@ -214,7 +216,7 @@ uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_
 	return most;
 }
 
-/* ---- giving ---- */
+/* ---- issuing orders ---- */
 
 static void give_order(struct wr_sim *sim, struct wr_sim_node *node,
 		       const struct wr_sim_order *given)
@@ -237,7 +239,7 @@ static void give_order(struct wr_sim *sim, struct wr_sim_node *node,
 	apply_order(node, &order);
 	len = wr_order_write(&order, now_ns, bytes, sizeof bytes);
 	if (wr_central_publish(node->home.central, bytes, len, wr_sim_node_mono(node)) < 0)
-		wr_sim_fail(sim, "node %u can not tell an order", node->number);
+		wr_sim_fail(sim, "node %u cannot publish an order", node->number);
 }
 
 static void issue_order(struct wr_sim *sim, void *object, uint64_t arg)
@@ -271,7 +273,7 @@ static void issue_order(struct wr_sim *sim, void *object, uint64_t arg)
 		sim->order_count++;
 		give_order(sim, node, one);
 		if (!plan->faults)
-			wr_sim_schedule(sim, sim->now_ns + arrival_ns(sim), NULL, check_arrived,
+			wr_sim_schedule(sim, sim->now_ns + max_arrival_ns(sim), NULL, check_arrived,
 					NULL, one->key);
 	}
 	wr_sim_schedule(sim,

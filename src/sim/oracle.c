@@ -1,8 +1,9 @@
-/* What must hold, whatever happened: what was admitted, held against the limit by dull arithmetic.
+/* The oracle: compares the admissions of a run with the limit, by simple arithmetic that shares no
+ * code with the algorithms. wr_sim_run() calls wr_sim_check().
  *
- * Admissions stand at the time Redis took them, or at which they were spent. Each loss of data may
- * admit one limit more, where it lies between admissions that share a window. What a client that
- * left gave back does not count; if the give-back was lost, all the better. */
+ * The time of an admission is the time at which Redis took the units or the lease was spent. Each
+ * loss of data allows one more limit if it lies between admissions of the same window. Cancelled
+ * admissions do not count. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -12,7 +13,7 @@
 
 /* ---- the algorithms ---- */
 
-/* True times of the admissions of a window, and what they sum up to. */
+/* The admissions of a window: their sum, and the true times of the first and the last. */
 struct window {
 	uint64_t number, sum, first_ns, last_ns;
 };
@@ -26,7 +27,7 @@ static void window_add(struct window *window, const struct wr_sim_admission *adm
 		window->last_ns = admission->at_ns;
 }
 
-/* At most the limit in each window of the master's clock. */
+/* Admits at most the limit in each window of the master's clock. */
 static void check_fixed(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -49,7 +50,7 @@ static void check_fixed(const struct wr_sim_list *list)
 	}
 }
 
-/* At most the limit in any span of a period. */
+/* Admits at most the limit in any span of one period. */
 static void check_log(const struct wr_sim_list *list)
 {
 	uint64_t period_ns = list->sim->plan->period_ns, sum = 0;
@@ -68,8 +69,8 @@ static void check_log(const struct wr_sim_list *list)
 	}
 }
 
-/* At admission the estimate is at most the limit: this window's count, and of the one before as
- * much as it still overlaps. Each of two masters rounds down for itself. */
+/* At each admission the estimate is at most the limit. The estimate is the count of this window
+ * plus the overlapping share of the window before. Each of two masters rounds down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
 	uint64_t period_us = list->sim->plan->period_ns / US;
@@ -101,9 +102,9 @@ static void check_counter(const struct wr_sim_list *list)
 	}
 }
 
-/* Spans that meet a loss may have a burst more; while there are two masters they have two rates. A
- * new limit acts as if it had been in force since the bucket was last full, which may have been as
- * long ago as the lower one takes to fill it (algo/bucket.h). */
+/* Returns the tokens that a loss allows beyond the burst, in 1/period of a token. A loss allows one
+ * more burst. A new limit acts as if it had been in force since the bucket was last full
+ * (algo/bucket.h). That may be as long ago as the lower limit takes to fill the bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {
@@ -118,9 +119,10 @@ static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 	return (__int128)burst * plan->period_ns;
 }
 
-/* At most burst + rate · t in any span t: a bucket that is filled by what is admitted and drains at
- * the rate never holds more than the burst. What a loss allows beyond that it may hold while the
- * loss lasts, and it is gone at its end. Kept in 1/period of a token. */
+/* Admits at most burst + rate · t in any span t. The check fills a bucket with the admitted costs
+ * and empties it at the rate: it never holds more than the burst. During a loss it may hold
+ * loss_allowance() more, which is removed at the end of the loss. While two masters exist the rate
+ * is doubled. Levels are in 1/period of a token. */
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
@@ -136,7 +138,7 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* The clock of Redis counts µs. */
+		/* The clock of Redis has a resolution of 1 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
@@ -162,7 +164,7 @@ static void check_token(const struct wr_sim_list *list)
 	}
 }
 
-/* Those who are let go on are as far apart as the rate says, each by what it costs. */
+/* Requests proceed at intervals of period · cost / limit. */
 static void check_leaky(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -173,9 +175,11 @@ static void check_leaky(const struct wr_sim_list *list)
 		uint64_t apart_ns = now->at_ns + now->delay_ns - last->at_ns - last->delay_ns;
 
 		if (apart_ns + 3 * US < least_ns)
-			wr_sim_fail(list->sim, "key %u: two go on within %llu ns, not %llu",
-				    list->key, (unsigned long long)apart_ns,
-				    (unsigned long long)least_ns);
+			wr_sim_fail(
+				list->sim,
+				"key %u: two requests proceed within %llu ns; the minimum is %llu",
+				list->key, (unsigned long long)apart_ns,
+				(unsigned long long)least_ns);
 	}
 }
 
@@ -187,7 +191,8 @@ static int compare_departures(const void *a, const void *b)
 	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
 }
 
-/* A place that was given back may be taken again, and a queue that was lost begins anew. */
+/* Whether the times in the leaky bucket's queue are exact. A cancelled position is given again, and
+ * a queue that was lost starts empty. */
 static bool is_queue_exact(const struct wr_sim *sim)
 {
 	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
@@ -223,7 +228,7 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	free(list.at);
 }
 
-/* The second limit of each key, by its own numbers. */
+/* Checks the second limit of each key with a plan that has its numbers. */
 static void check_second(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -240,8 +245,8 @@ static void check_second(struct wr_sim *sim)
 	sim->plan = plan;
 }
 
-/* A cluster whose slots move answers each request that needs one key at a time, if only it waits
- * long enough. */
+/* With moving slots as the only fault, Redis decides every strict request within the long
+ * timeout. */
 static void check_cluster(struct wr_sim *sim)
 {
 	if (sim->plan->faults & ~(1u << WR_SIM_MOVE) || sim->plan->consistency != WR_STRICT)
@@ -268,6 +273,7 @@ void wr_sim_check(struct wr_sim *sim)
 		wr_sim_check_end(sim);
 	else if (!sim->plan->faults && sim->plan->algorithm == WEIR_FIXED_WINDOW &&
 		 sim->report->overshoot_ppm > sim->report->gauge_ppm)
-		wr_sim_fail(sim, "%u ppm beyond the limit, and nodes say at most %u",
+		wr_sim_fail(sim,
+			    "the limit was exceeded by %u ppm, and nodes reported at most %u ppm",
 			    sim->report->overshoot_ppm, sim->report->gauge_ppm);
 }

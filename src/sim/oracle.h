@@ -12,8 +12,8 @@ struct wr_sim_list {
 	unsigned key;
 };
 
-/* Returns the admissions of a key that were not cancelled. `hard`: only those by Redis or a lease.
- */
+/* Returns the admissions of a key that were not cancelled. `hard`: only those by Redis or a
+ * lease. */
 struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool hard,
 					  int (*order)(const void *, const void *));
 int wr_sim_by_time(const void *a, const void *b);   /* by true time */

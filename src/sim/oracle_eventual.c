@@ -1,15 +1,15 @@
-/* Limits that nodes count for themselves and tell each other about: how far beyond they may go, and
- * that all come to know the sum.
+/* Checks of eventual limits, which nodes count separately and exchange: how far the limit may be
+ * exceeded, and that all nodes learn the sum. oracle.c calls wr_sim_check_eventual().
  *
- * A unit that one node admits is known to another one D later at the latest: after the first one's
- * next turn, its way to Redis, the other one's next turn, and the way there and back. So when a
- * node admits the last unit there is, all it may not know of is what others admitted within D:
+ * Another node knows of an admission after at most D: the first node's next exchange, the message
+ * to Redis, the other node's next exchange, and its round trip to Redis. So when a node admits the
+ * last unit, it may not know the admissions of the others within D:
  *
- *   admitted <= limit + sum over the others of what they admitted within D
+ *   admitted <= limit + sum of the others' admissions within D
  *
- * A node that had nothing to do for a while has not asked for others' numbers either, and learns
- * them D after it begins: then its own part is hidden as well. Where things go wrong a node goes on
- * for three intervals, and then by its share; each loss of data may cost one limit more. */
+ * An idle node does not ask for the counts of the others. It learns them D after its first request,
+ * so its own admissions within D are added too. With faults a node continues for three intervals,
+ * and then admits by its share. Each loss of data may add one limit. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -19,7 +19,7 @@
 #define US 1000u
 #define MS 1000000ull
 #define STALE 3u                 /* WR_SYNC_STALE */
-#define SILENCE_NS 1000000000ull /* until a connection that says nothing is given up */
+#define SILENCE_NS 1000000000ull /* until a connection without replies is closed */
 
 static uint64_t unseen_span_ns(const struct wr_sim *sim)
 {
@@ -32,7 +32,7 @@ static uint64_t unseen_span_ns(const struct wr_sim *sim)
 	       SILENCE_NS;
 }
 
-/* The most that a node admitted within the span; `at` is by time. */
+/* Returns the largest cost that a node admitted within any span; `at` is sorted by time. */
 static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsigned node,
 			   uint64_t span_ns)
 {
@@ -50,8 +50,8 @@ static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsi
 	return most;
 }
 
-/* What the last one to admit may not have known of: of the others, and of itself where it was idle
- * before. */
+/* Returns the largest cost that was unknown to the node that admitted last. Also updates
+ * bound_ppm. */
 static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			   uint64_t limit)
 {
@@ -68,8 +68,9 @@ static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at
 	return sum;
 }
 
-/* Nodes on their own admit by their share; what a machine that died had not told yet is never
- * known; a region that is cut off goes on by itself. */
+/* Returns the largest sum of these admissions that is valid. A node without Redis admits by its
+ * share. Unreported admissions of a machine that died are never known. A region that is
+ * disconnected counts alone. */
 static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			    uint64_t limit)
 {
@@ -87,7 +88,7 @@ static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *a
 
 /* ---- the algorithms ---- */
 
-/* How often a node came into the window from a later one: its clock was set back. */
+/* Returns how often a node entered the window from a later one because its clock stepped back. */
 static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_admission *by_time,
 			   size_t count, uint64_t window)
 {
@@ -102,10 +103,9 @@ static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_a
 	return returns;
 }
 
-/* Each window for itself; the list is by window, and so within a window not by time if clocks
- * disagree. A node whose clock is set back into a window has its counts of the later one there, and
- * of the window itself a part or nothing (algo/counter.h, algo/fixed.h): it may admit the limit
- * again. */
+/* Checks each window separately. The list is sorted by window; within a window its order is not
+ * that of time if clocks disagree. A node whose clock stepped back into a window has lost some or
+ * all of its counts there (algo/counter.h, algo/fixed.h) and may admit the limit again. */
 static void check_windows(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -132,7 +132,7 @@ static void check_windows(const struct wr_sim_list *list)
 	free(by_time.at);
 }
 
-/* A bucket in 1/period of a token. */
+/* Checks the bucket of the whole fleet. Levels are in 1/period of a token. */
 static void check_fleet_bucket(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -166,7 +166,8 @@ static struct wr_exchange_name exchange_name(const struct wr_sim_plan *plan)
 					 .period_ns = plan->period_ns};
 }
 
-/* A node that admits nothing for so long, since the key is banned, forgets others' numbers. */
+/* A node that admits no requests for this long, because the key is banned, forgets the others'
+ * counts. */
 static uint64_t forget_ns(const struct wr_sim_plan *plan)
 {
 	struct wr_exchange_name name = exchange_name(plan);
@@ -174,7 +175,8 @@ static uint64_t forget_ns(const struct wr_sim_plan *plan)
 	return 2 * wr_exchange_span_ns(&name);
 }
 
-/* Whether a node that asks then is not told any more: numbers are those of two spans. */
+/* Whether an admission at at_ns is too old for an exchange at asked_ns, which has the counts of two
+ * spans. */
 static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
 {
 	struct wr_exchange_name name = exchange_name(plan);
@@ -184,9 +186,10 @@ static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t 
 	       wr_exchange_start_ns(&name, epoch_ns + at_ns) + wr_exchange_span_ns(&name);
 }
 
-/* When node knows of what was admitted at at_ns at the latest. It asks for others' numbers in the
- * turn after it has admitted something itself; what it finds the first time, or the first time
- * after it has forgotten them, it takes for granted. */
+/* Returns the latest time at which the node knows of an admission at at_ns, or UINT64_MAX if it may
+ * never know. A node asks for the others' counts in the exchange after an admission of its own. The
+ * counts of its first exchange, or of the first one after it has forgotten them, are only a
+ * baseline. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
 	uint64_t half_ns = unseen_span_ns(list->sim) / 2, idle_ns = forget_ns(list->sim->plan);
@@ -209,8 +212,8 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 	return UINT64_MAX;
 }
 
-/* What is missing in a node's bucket when it admits the one at `now`: its own, and those of others
- * that it must know of by then. */
+/* Returns the level of a node's bucket at its admission `now`: its own admissions, and those of
+ * others that it must know by then. */
 static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, size_t now)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -229,7 +232,7 @@ static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, 
 	return level;
 }
 
-/* Each node for itself. */
+/* Checks the bucket of one node. */
 static void check_node_bucket(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -248,15 +251,15 @@ static void check_node_bucket(const struct wr_sim_list *list, unsigned node)
 	free(known);
 }
 
-/* ---- all come to know the sum ---- */
+/* ---- all nodes learn the sum ---- */
 
 static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 {
 	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
-/* Whether the clock by which it was admitted was less than a period from that of the node that
- * looks. Further away a node has left a window, and forgotten it, when another one comes there. */
+/* Whether the clock of the admission and the clock of the reading node differ by less than a
+ * period. With a larger difference one node has forgotten a window before the other enters it. */
 static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admission *one,
 			    const struct wr_sim_reading *reading)
 {
@@ -266,8 +269,8 @@ static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admiss
 	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
 }
 
-/* What clients that left had in a window. A node that was told of it before it was given back keeps
- * it until the window ends. */
+/* Returns the cancelled cost of a window. A node that learned of an admission before it was
+ * cancelled counts it until the window ends. */
 static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -279,8 +282,8 @@ static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t win
 	return sum;
 }
 
-/* Whether a node is without Redis at the end, since most answers take longer than the timeout
- * though nothing is in their way. It can not tell others what it admitted, nor hear of it. */
+/* Whether a node cannot reach Redis at the end, because most replies take longer than the timeout
+ * even without faults. Such a node neither reports its admissions nor learns those of others. */
 static bool is_cut_off(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -300,8 +303,8 @@ static bool is_cut_off(const struct wr_sim *sim)
 	return unheard;
 }
 
-/* In the last fixed window: all that was admitted before the last requests, one for each node, is
- * known to each of them when it is looked at, and its own of those. */
+/* In the last fixed window each node knows all admissions before the last requests, and its own
+ * later ones. */
 static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim *sim = list->sim;
@@ -309,7 +312,7 @@ static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 	uint64_t window = wr_sim_window_of(sim->plan, reading->at_us);
 	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
 
-	/* What the dead had not told nobody knows. */
+	/* Unreported admissions of a machine that died are lost. */
 	if (!reading->valid || sim->crashes || is_cut_off(sim))
 		return;
 	for (size_t i = 0; i < list->count; i++) {
@@ -326,14 +329,13 @@ static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 	used = reading->limit - reading->remaining;
 	least = before + own < reading->limit ? before + own : reading->limit;
 	if (used < least || used > all)
-		wr_sim_fail(list->sim, "key %u: node %u knows of %llu, and %llu to %llu are true",
+		wr_sim_fail(list->sim, "key %u: node %u counts %llu; expected %llu to %llu",
 			    list->key, node, (unsigned long long)used, (unsigned long long)least,
 			    (unsigned long long)all);
 }
 
-/* Redis lost nothing, and no node went without a word: what was admitted before the faults ended is
- * known to a node of any region that asks some seconds later, though the others have had no request
- * since. */
+/* Without loss of data and crashes, a node of any region that gets a request some seconds after the
+ * last fault knows all admissions before, even if the other nodes have had no request since. */
 static void check_early_reading(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
@@ -349,7 +351,8 @@ static void check_early_reading(const struct wr_sim_list *list)
 			before += list->at[i].cost;
 	used = reading->limit - reading->remaining;
 	if (used < before && used < reading->limit)
-		wr_sim_fail(list->sim, "key %u: the node that asks first knows of %llu of %llu",
+		wr_sim_fail(list->sim,
+			    "key %u: the node that gets the first request knows %llu of %llu",
 			    list->key, (unsigned long long)used, (unsigned long long)before);
 }
 

@@ -1,20 +1,20 @@
-/* Failovers that lose writes: what is lost may be admitted once more, and nothing else.
+/* Checks of failovers that lose writes: only the lost units may be admitted again. oracle.c calls
+ * wr_sim_check_terms().
  *
- * A primary that is promoted begins with the counts that it had copied. So what was admitted by
- * those before it and copied, and what it admits itself, is within the limit together:
+ * A promoted replica begins with the counts that it had copied. So these two bounds hold:
  *
- *   copied + own <= limit        all admitted <= limit + what the primaries before had not passed
- * on
+ *   copied + own admissions <= limit
+ *   all admissions <= limit + units that earlier primaries counted and no replica copied
  *
- * and that is at most one limit for each of them. This holds for what Redis takes; units of leases
- * are held against the second bound. */
+ * Each earlier primary adds at most one limit to the second bound. The first bound is checked for
+ * units that Redis took; units of leases are checked by the second (oracle.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/oracle.h"
 #include "rules/rules.h"
 
-/* Whether the life began with what was taken then. */
+/* Whether the counts of a term contain the admission. */
 static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t term,
 		     const struct wr_sim_admission *admission)
 {
@@ -30,8 +30,8 @@ static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t ter
 	return false;
 }
 
-/* Admissions that are in the counts of this life take the place of all, and no loss but changes of
- * the limit is allowed for. */
+/* Checks only the admissions in the counts of this term, and allows for changes of the limit only.
+ * The lists of the run are replaced meanwhile. */
 static void check_term(struct wr_sim *sim, uint32_t term)
 {
 	struct wr_sim_admission *all = sim->admissions;
@@ -59,17 +59,18 @@ static void check_term(struct wr_sim *sim, uint32_t term)
 	free(losses);
 }
 
-/* All is well again for some seconds: each node has found the primary. */
+/* Seconds after the last fault each node has found the primary. */
 static void check_primary_found(struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		for (unsigned key = 0; key < sim->plan->keys; key++)
 			if (!sim->readings[i][key].valid &&
 			    sim->plan->timeout_ns > wr_sim_max_reply_ns(sim->plan))
-				wr_sim_fail(sim, "node %u gets no answer at the end", i);
+				wr_sim_fail(sim, "node %u gets no reply at the end", i);
 }
 
-/* A give-back of what was lost lowers what others took. */
+/* Whether a call in these terms gave units back. If Redis had lost the units, that call lowers the
+ * count of other requests. */
 static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {
 	for (; term != WR_SIM_TERMS; term = sentinels->terms[term].parent)

@@ -1,4 +1,4 @@
-/* What a seed stands for. */
+/* The plan of a seed: limits, traffic and faults of a run, by kind. */
 #include <string.h>
 
 #include "sim/sim_inner.h"
@@ -6,7 +6,7 @@
 
 #define MS 1000000ull
 
-/* Algorithms that a consistency can be had with; eventual is not for logs. */
+/* An eventual limit cannot have the sliding log. */
 static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
 {
 	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
@@ -15,7 +15,7 @@ static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
 	return algorithms[wr_rng_below(rng, consistency == WR_EVENTUAL ? 3 : 4)];
 }
 
-/* Exchanges are much more often than windows, and clocks agree better than windows are long. */
+/* Exchanges are much shorter than windows, and clocks differ by less than a window. */
 static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	if (plan->consistency != WR_EVENTUAL)
@@ -34,7 +34,7 @@ static uint8_t pick_consistency(struct wr_rng *rng)
 	return all[wr_rng_below(rng, sizeof all)];
 }
 
-/* One run in five is calm; else up to four kinds of faults. */
+/* One run in five has no faults. The others have up to four kinds. */
 static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 {
 	unsigned faults = 0;
@@ -46,27 +46,27 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 	return faults;
 }
 
-/* About as many requests in each run, and sometimes more than the limit, sometimes less. */
+/* Runs have a similar number of requests. The limit admits 20 % to 120 % of them. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
-	bool hot = plan->consistency != WR_STRICT; /* or nothing would be worth a lease */
+	bool hot = plan->consistency != WR_STRICT; /* leases need frequent requests */
 	uint64_t turns = wr_rng_between(rng, 100, 300) * (hot ? 4 : 1), total;
 
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
-	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* an answer does not say when it was taken */
+	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* its reply lacks the time of the decision */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
-	/* What comes in a period to a key. */
+	/* The cost of a key's requests in a period. */
 	total = turns * (1 + plan->batch_max) / 2 * (1 + plan->cost_max) / 2 * plan->period_ns /
 		plan->length_ns / plan->keys;
 	plan->limit = (uint32_t)(total * wr_rng_between(rng, 20, 120) / 100 + 1);
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* What few rules have, one or two at a time. */
+/* Adds settings that few rules have, one or two at a time. */
 static void pick_variant(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;
@@ -125,15 +125,15 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 2, 10);
 	if (plan->consistency != WR_EVENTUAL)
 		pick_variant(plan, &rng);
-	/* Late is not lost: a connection that says nothing for a second is given up. */
+	/* A slow reply must arrive before the connection is closed, after a second of silence. */
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
-	if (!plan->faults) /* nobody is to lose patience */
+	if (!plan->faults) /* no request may time out */
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* Clocks of masters agree, for the time of a counter is that of whoever has it. Two masters of a
- * slot are a split, which is tried without a cluster. */
+/* Clocks of masters agree, because a counter that moves is continued by the clock of its new owner.
+ * Two masters of a slot are a split, which plans without a cluster cover. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x636c757374657231u};
@@ -158,8 +158,8 @@ void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* Clocks of all instances agree; a failover to another clock is tried without Sentinels. Long
- * enough for elections. */
+/* Clocks of all instances agree; plans without Sentinels cover a failover to another clock. The run
+ * is long enough for elections. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x73656e74696e656cu};
@@ -189,7 +189,7 @@ void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 		plan->quiet_ns = 8000 * MS;
 }
 
-/* One window, in which nothing is refused, and nothing that Redis would forget. */
+/* The run is in one window, no request is refused, and Redis expires no key. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x726567696f6e7331u};
@@ -225,8 +225,8 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_KILL;
 }
 
-/* Nodes that were replaced tell nobody again what they admitted: what is deleted in Redis is lost.
- */
+/* Nodes that were replaced tell nobody again what they admitted: what is deleted in Redis is
+ * lost. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x6168656164303031u};
@@ -234,7 +234,7 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 	wr_sim_plan_regions(plan, seed);
 	plan->regions = 1;
 	plan->ahead = 1;
-	plan->begin_ns = 20000 * MS; /* far from the window's edges, though clocks step */
+	plan->begin_ns = 20000 * MS; /* far from the edges of the window, as clocks step */
 	plan->gap_ns /= 3;
 	plan->renew_gap_ns = wr_rng_between(&rng, 100, 400) * MS;
 	plan->faults = 1u << WR_SIM_SKEW;
@@ -242,7 +242,7 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_TWICE;
 }
 
-/* Ends of orders are told by clocks that agree. */
+/* Clocks agree, because the end of an order is given by a clock. */
 void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x6f72646572733031u};
@@ -252,7 +252,7 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
-	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* none is left to lose patience with */
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no fault is left that can cause a timeout */
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;

@@ -1,3 +1,5 @@
+/* The simulated Redis server: parses input, finds the command, writes replies. net.c and the tests
+ * feed it. */
 #include "sim/redis.h"
 
 #include <stdarg.h>
@@ -103,7 +105,8 @@ static const struct wr_sim_redis_op *find_op(struct weir_str name)
 	return NULL;
 }
 
-/* A cluster would refuse a script that touches a key it has not declared. */
+/* Outside of scripts every key counts as declared. A cluster refuses scripts that use other
+ * keys. */
 static bool is_declared(const struct wr_sim_redis *redis, struct weir_str key)
 {
 	for (size_t i = 0; i < redis->key_count; i++)
@@ -121,8 +124,8 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 	char text[160];
 
 	if (!op) {
-		wr_sim_redis_unexpected(redis, "the simulated Redis has no %.*s", (int)argv[0].len,
-					argv[0].ptr);
+		wr_sim_redis_unexpected(redis, "the simulated Redis does not know the command %.*s",
+					(int)argv[0].len, argv[0].ptr);
 		snprintf(text, sizeof text, "ERR unknown command '%.*s'", (int)argv[0].len,
 			 argv[0].ptr);
 		wr_sim_reply_error(out, text);
@@ -140,7 +143,7 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 		return;
 	}
 	if (op->keyed && !is_declared(redis, argv[1])) {
-		wr_sim_redis_unexpected(redis, "%s of a key that is not in KEYS: %.*s", op->name,
+		wr_sim_redis_unexpected(redis, "%s uses a key that is not in KEYS: %.*s", op->name,
 					(int)argv[1].len, argv[1].ptr);
 		wr_sim_reply_error(out, "ERR Script attempted to access a non local key");
 		return;
@@ -148,9 +151,10 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 	op->run(&call);
 }
 
-/* ---- what clients send ---- */
+/* ---- input ---- */
 
-/* "*3\r\n" or "$5\r\n" at `at`: the number, and where the line ends; false: not all there. */
+/* Reads a line such as "*3\r\n" or "$5\r\n" at *at and moves *at behind it. Returns false if the
+ * line is incomplete. */
 static bool read_header(const struct wr_bytes *in, size_t *at, char kind, size_t *number)
 {
 	const uint8_t *end;
@@ -161,7 +165,7 @@ static bool read_header(const struct wr_bytes *in, size_t *at, char kind, size_t
 	if (!end)
 		return false;
 	if (in->at[*at] != (uint8_t)kind) {
-		fprintf(stderr, "sim: what a client sent is no command\n");
+		fprintf(stderr, "sim: a client sent bytes that are not a command\n");
 		abort();
 	}
 	*number = 0;
@@ -171,7 +175,7 @@ static bool read_header(const struct wr_bytes *in, size_t *at, char kind, size_t
 	return true;
 }
 
-/* The command at the front of `in`: how many bytes it has, or 0. */
+/* Parses the command at the front of `in`. Returns its length, or 0 if it is incomplete. */
 static size_t parse_command(const struct wr_bytes *in, struct weir_str *argv, size_t *argc)
 {
 	size_t at = 0, len;
@@ -179,7 +183,7 @@ static size_t parse_command(const struct wr_bytes *in, struct weir_str *argv, si
 	if (!read_header(in, &at, '*', argc))
 		return 0;
 	if (*argc == 0 || *argc > WR_SIM_REDIS_ARGS) {
-		fprintf(stderr, "sim: a command of %zu arguments\n", *argc);
+		fprintf(stderr, "sim: a command has %zu arguments; the maximum is 512\n", *argc);
 		abort();
 	}
 	for (size_t i = 0; i < *argc; i++) {

@@ -1,13 +1,13 @@
-/* A Redis server in memory and in virtual time, without sockets. It knows the commands that central,
- * the queue and their scripts use.
+/* A Redis server in memory and in virtual time, without sockets. It knows the commands that
+ * central, the queue and their scripts use.
  *
  *   redis = wr_sim_redis_new(lua);
  *   wr_sim_redis_input(redis, &in, now_us, &out);     // runs the complete commands of `in`
  *
  * Scripts run in Lua 5.1, as in Redis, from the text that central sends. The rules of Redis apply:
- * a script sets no globals, uses only the keys that it declares, and its reply has integers only.
- * A command or option that this server does not know gets an error reply and is counted in
- * `errors`. A simulation with such an error fails.
+ * a script sets no globals, uses only the keys that it declares, and its reply has integers only. A
+ * command or option that this server does not know gets an error reply and is counted in `errors`.
+ * A simulation with such an error fails.
  *
  * test/sim/test_redis.c compares this server with a real redis-server, reply by reply. */
 #ifndef WR_SIM_REDIS_H

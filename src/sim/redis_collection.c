@@ -1,4 +1,4 @@
-/* Hashes and sorted sets. */
+/* Commands of hashes and sorted sets. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ struct wr_sim_redis_value *wr_sim_redis_collection(const struct wr_sim_redis_cal
 	*wrong = value && value->type != type;
 	if (!*wrong)
 		return value;
-	wr_sim_redis_unexpected(call->redis, "%.*s is of another type", (int)call->argv[1].len,
-				call->argv[1].ptr);
+	wr_sim_redis_unexpected(call->redis, "the value of %.*s has another type",
+				(int)call->argv[1].len, call->argv[1].ptr);
 	wr_sim_reply_error(call->out,
 			   "WRONGTYPE Operation against a key holding the wrong kind of value");
 	return NULL;
@@ -41,7 +41,7 @@ static void set_fields(const struct wr_sim_redis_call *call, bool status)
 	int64_t added = 0;
 
 	if (call->argc % 2) {
-		wr_sim_redis_unexpected(call->redis, "HSET of a field without a value");
+		wr_sim_redis_unexpected(call->redis, "HSET got a field without a value");
 		wr_sim_reply_error(call->out, "ERR wrong number of arguments for 'hset' command");
 		return;
 	}
@@ -167,7 +167,7 @@ static void cmd_hincrby(const struct wr_sim_redis_call *call)
 	entry = wr_sim_redis_entry_find(hash, call->argv[2]);
 	if (!wr_sim_redis_parse_int(call->argv[3], &by) ||
 	    (entry && !wr_sim_redis_parse_int(wr_bytes_str(&entry->text), &number))) {
-		wr_sim_redis_unexpected(call->redis, "HINCRBY of what is no number");
+		wr_sim_redis_unexpected(call->redis, "HINCRBY of a value that is not a number");
 		wr_sim_reply_error(call->out, "ERR value is not an integer or out of range");
 		return;
 	}
@@ -195,7 +195,7 @@ static bool parse_score(struct weir_str text, double *score)
 
 static void refuse_score(const struct wr_sim_redis_call *call)
 {
-	wr_sim_redis_unexpected(call->redis, "a score that is no number");
+	wr_sim_redis_unexpected(call->redis, "a score is not a number");
 	wr_sim_reply_error(call->out, "ERR value is not a valid float");
 }
 

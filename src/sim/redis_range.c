@@ -1,4 +1,4 @@
-/* Sorted sets in their order, and what else the queue's script asks of collections. */
+/* Commands that read sorted sets in their order, and HEXISTS. The queue's script uses them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void cmd_hexists(const struct wr_sim_redis_call *call)
 		wr_sim_reply_int(call->out, wr_sim_redis_entry_find(hash, call->argv[2]) != NULL);
 }
 
-/* By score, then by the bytes of the member. */
+/* For qsort(): by score, then by the bytes of the member. */
 static int compare_entries(const void *a, const void *b)
 {
 	const struct wr_sim_redis_entry *one = *(const struct wr_sim_redis_entry *const *)a;
@@ -46,7 +46,7 @@ static int compare_entries(const void *a, const void *b)
 	return one->name.len < two->name.len ? -1 : one->name.len > two->name.len;
 }
 
-/* The entries in their order; the caller frees the list. */
+/* Returns the sorted entries. The caller frees the list. */
 static const struct wr_sim_redis_entry **sort_entries(const struct wr_sim_redis_value *set)
 {
 	size_t count = set ? set->count : 0;

@@ -1,4 +1,4 @@
-/* What is about the server or the connection, and scripts. */
+/* Commands about the server and the connection, streams, and scripts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void cmd_info(const struct wr_sim_redis_call *call)
 					    "# Persistence\r\naof_enabled:0\r\n"));
 }
 
-/* "1700000040000-3" */
+/* Parses the id of a stream entry: "1700000040000-3". */
 static void parse_stream_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
 {
 	char copy[48] = "", *end;
@@ -45,7 +45,8 @@ static void parse_stream_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
 	*seq = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
 }
 
-/* XADD key MAXLEN ~ n * name value …: an entry is its id, and its fields as they are replied. */
+/* XADD key MAXLEN ~ n * name value … An entry's name is its id, its text is the reply with its
+ * fields. */
 static void cmd_xadd(const struct wr_sim_redis_call *call)
 {
 	struct wr_sim_redis_value *value =
@@ -58,7 +59,7 @@ static void cmd_xadd(const struct wr_sim_redis_call *call)
 	if (call->argc < 8 || !wr_sim_redis_word_is(call->argv[2], "MAXLEN") ||
 	    !wr_sim_redis_word_is(call->argv[5], "*")) {
 		wr_sim_redis_unexpected(call->redis,
-					"XADD with words the simulated Redis does not know");
+					"XADD with options that the simulated Redis does not know");
 		wr_sim_reply_error(call->out, "ERR syntax error");
 		return;
 	}
@@ -116,7 +117,8 @@ static void cmd_flushall(const struct wr_sim_redis_call *call)
 	wr_sim_reply_status(call->out, "OK");
 }
 
-/* Once more, which has to be answered as it was the first time. */
+/* Runs the script again. Its reply must be equal to the first one, at offset `from` of the
+ * output. */
 static void repeat_script(const struct wr_sim_redis_call *call, int number,
 			  const struct weir_str *keys, size_t count, size_t from)
 {
@@ -127,7 +129,7 @@ static void repeat_script(const struct wr_sim_redis_call *call, int number,
 		       keys + count, call->argc - 3 - count, &out);
 	if (!wr_str_equal(first, wr_bytes_str(&out)))
 		wr_sim_redis_unexpected(
-			call->redis, "a call that came twice was answered %.*s and %.*s",
+			call->redis, "a repeated call got the replies %.*s and %.*s",
 			(int)first.len, first.ptr, (int)out.len, (const char *)out.at);
 	wr_bytes_free(&out);
 }
@@ -141,7 +143,7 @@ static void run_script(const struct wr_sim_redis_call *call, int number)
 
 	if (!wr_sim_redis_parse_int(call->argv[2], &count) || count < 0 ||
 	    (size_t)count > call->argc - 3) {
-		wr_sim_redis_unexpected(redis, "a script with a wrong number of keys");
+		wr_sim_redis_unexpected(redis, "a script is called with a wrong number of keys");
 		wr_sim_reply_error(call->out,
 				   "ERR Number of keys can't be greater than number of args");
 		return;

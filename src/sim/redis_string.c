@@ -1,4 +1,4 @@
-/* Strings and the life of keys. */
+/* Commands of strings, and the expiry and removal of keys. */
 #include <string.h>
 
 #include "base/str.h"
@@ -6,12 +6,13 @@
 
 static void refuse_number(const struct wr_sim_redis_call *call)
 {
-	wr_sim_redis_unexpected(call->redis, "not a number in %.*s", (int)call->argv[0].len,
-				call->argv[0].ptr);
+	wr_sim_redis_unexpected(call->redis, "%.*s with an argument or value that is not a number",
+				(int)call->argv[0].len, call->argv[0].ptr);
 	wr_sim_reply_error(call->out, "ERR value is not an integer or out of range");
 }
 
-/* The string of a key; NULL: none, or another type, which was answered then. */
+/* Returns the string under argv[1], or NULL. For a key of another type it replies WRONGTYPE, sets
+ * *wrong and returns NULL. */
 static struct wr_sim_redis_value *find_string(const struct wr_sim_redis_call *call, bool *wrong)
 {
 	struct wr_sim_redis_value *value = wr_sim_redis_find(call->redis, call->argv[1]);
@@ -19,8 +20,8 @@ static struct wr_sim_redis_value *find_string(const struct wr_sim_redis_call *ca
 	*wrong = value && value->type != WR_SIM_REDIS_STRING;
 	if (!*wrong)
 		return value;
-	wr_sim_redis_unexpected(call->redis, "%.*s is no string", (int)call->argv[1].len,
-				call->argv[1].ptr);
+	wr_sim_redis_unexpected(call->redis, "the value of %.*s is not a string",
+				(int)call->argv[1].len, call->argv[1].ptr);
 	wr_sim_reply_error(call->out,
 			   "WRONGTYPE Operation against a key holding the wrong kind of value");
 	return NULL;
@@ -74,7 +75,7 @@ static void cmd_set(const struct wr_sim_redis_call *call)
 
 	if (!read_set_options(call, &options)) {
 		wr_sim_redis_unexpected(call->redis,
-					"SET with words the simulated Redis does not know");
+					"SET with options that the simulated Redis does not know");
 		wr_sim_reply_error(call->out, "ERR syntax error");
 		return;
 	}
@@ -104,7 +105,7 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 		refuse_number(call);
 		return;
 	}
-	if (from < 0 && to < 0 && from > to) /* else the next lines would make it the first byte */
+	if (from < 0 && to < 0 && from > to) /* the clamping below would return the first byte */
 		len = 0;
 	from = from < 0 ? from + len : from;
 	to = to < 0 ? to + len : to;
@@ -178,7 +179,7 @@ static void cmd_incrby(const struct wr_sim_redis_call *call)
 		refuse_number(call);
 }
 
-/* ---- the life of keys ---- */
+/* ---- expiry and removal ---- */
 
 static void cmd_del(const struct wr_sim_redis_call *call)
 {

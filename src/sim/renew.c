@@ -1,11 +1,11 @@
-/* Nodes that are replaced one after the other. Each ends as a service does that is asked to: it has
- * no more requests and tells what it admitted. Then it comes back with an empty table, under
- * another name. */
+/* Replaces nodes one after the other. A node shuts down as the service does: it ends its requests
+ * and reports its admissions. Then it starts with an empty table and a new id. sim.c starts
+ * this. */
 #include "sim/sim_inner.h"
 
 #define MS 1000000ull
 #define POLL_NS (5 * MS)
-#define STOP_BEFORE_NS (4000 * MS) /* the last ones get requests before these end */
+#define STOP_BEFORE_NS (4000 * MS) /* the last replacement, so that the new node gets requests */
 
 static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnation)
 {
@@ -24,7 +24,8 @@ static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnatio
 	node->leaving = false;
 }
 
-/* It has had the time to tell Redis something: the slowest message takes 20 times the jitter. */
+/* Whether the node has run long enough to report to Redis. The slowest message has 20 times the
+ * jitter. */
 static bool is_settled(const struct wr_sim *sim, const struct wr_sim_node *node)
 {
 	const struct wr_sim_plan *plan = sim->plan;

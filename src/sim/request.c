@@ -1,4 +1,5 @@
-/* Requests that come to a node, and what becomes of them. */
+/* Requests: their arrival at a node, the questions to Redis, and the record of their decisions.
+ * Events of node.c and sim.c start requests. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +64,10 @@ void wr_sim_requests_free(struct wr_sim_node *node)
 	}
 }
 
-/* ---- what was admitted ---- */
+/* ---- the record of decisions ---- */
 
-/* As true time, by the clock of a master for whom it lies between question and answer. */
+/* Converts at_us of a master's clock to true time. The master is the one for which the result lies
+ * between the question and the reply. */
 static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
 			  uint64_t at_us)
 {
@@ -79,9 +81,9 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 	return request->node->reply_ns;
 }
 
-/* When Redis took it. decided_us is that very time for a log and a counter, and a time in the same
- * window for a fixed one (redis/script.c); for a bucket it is something else, but what the node
- * hears now was said then. */
+/* Sets the time at which Redis took the units. For a log and a counter it is decided_us. For a
+ * fixed window decided_us is a time in the same window (redis/script.c). For a bucket it is the
+ * time at which Redis sent the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -112,7 +114,7 @@ static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 	return need->part == WR_HERE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
-/* The counter of a need: that of its key, or of the key's second limit. */
+/* Returns the key number of a need: its key, or key + plan->keys for the key's second limit. */
 static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	const struct weir_ask *ask = request->ask;
@@ -122,8 +124,8 @@ static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_
 	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
 }
 
-/* How much earlier than the last answer came a part of the request may have been taken: another key
- * is another call; and while a slot moves one limit of a key is taken, and the other one is asked
+/* Returns how much earlier than the last reply a part of the request may have been taken. Each key
+ * is a separate call. While a slot moves, one limit of a key may be taken and the other one asked
  * for again. */
 static uint64_t take_slack_ns(const struct wr_sim_request *request)
 {
@@ -162,9 +164,9 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	}
 	if (how == WR_SIM_BY_SHARE)
 		wr_sim_check_known_share(request, &admission);
-	if (sim->plan->consistency == WR_EVENTUAL) /* its own clock tells the window */
+	if (sim->plan->consistency == WR_EVENTUAL) /* the node's clock selects the window */
 		admission.at_us = wr_sim_node_now(node) / 1000;
-	if (how == WR_SIM_BY_LEASE) { /* before another limit was asked for */
+	if (how == WR_SIM_BY_LEASE) { /* spent before Redis was asked for another limit */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
 		admission.at_ns = request->begun_ns;
 		node->spent += request->cost;
@@ -185,7 +187,7 @@ static void note_reading(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	if (sim->plan->second_limit) { /* the status is of the one that has less left */
+	if (sim->plan->second_limit) { /* the status shows the limit with less remaining */
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;
 	}
@@ -199,7 +201,7 @@ static void note_reading(struct wr_sim_request *request)
 		     reading->limit, request->keys[0]);
 }
 
-/* What Redis said of the request's limits, whatever became of it. */
+/* Records the replies of Redis about the request's limits, for any verdict. */
 static void note_answers(struct wr_sim_request *request)
 {
 	const struct weir_ask *ask = request->ask;
@@ -233,16 +235,16 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 	}
 	sim->report->admitted++;
 	if (request->banned)
-		wr_sim_fail(sim, "node %u admits request %llu, though its key is banned",
+		wr_sim_fail(sim, "node %u admits request %llu of a banned key",
 			    request->node->number, (unsigned long long)request->number);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i)
 			note_admission(request, &ask->needs[i]);
 }
 
-/* ---- on the way ---- */
+/* ---- questions to Redis ---- */
 
-/* What Redis is to be told after the verdict. */
+/* Sends the messages that follow the verdict, such as reports. */
 static void send_messages(struct wr_sim_request *request)
 {
 	struct wr_sim_node *node = request->node;
@@ -299,7 +301,7 @@ static void ask_redis(struct wr_sim_request *request)
 			wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
-/* The client goes away. */
+/* Event: the client disconnects. */
 static void client_leave(struct wr_sim *sim, void *object, uint64_t number)
 {
 	struct wr_sim_request *request = object;
@@ -317,7 +319,7 @@ static void client_leave(struct wr_sim *sim, void *object, uint64_t number)
 	request_end(request);
 }
 
-/* ---- coming ---- */
+/* ---- arrival ---- */
 
 static void start_decision(struct wr_sim_request *request)
 {
@@ -339,7 +341,7 @@ static void add_key(struct wr_sim_request *request, uint8_t key)
 	request->keys[request->key_count++] = key;
 	request->banned |= wr_sim_is_banned(request->node, key);
 	if (weir_ask_add(request->ask, &entry, 1, NULL, (int64_t)request->cost) != 0)
-		wr_sim_fail(sim, "a descriptor is not taken");
+		wr_sim_fail(sim, "the limiter refused a descriptor");
 	wr_sim_arrival_add(sim, key, request->cost);
 }
 

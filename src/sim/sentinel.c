@@ -1,13 +1,13 @@
-/* A primary with replicas, and Sentinels that say who it is.
+/* A primary with replicas, and Sentinels that name the primary. net.c and fault.c call it.
  *
- * Replicas copy the primary some moments later, so one that is promoted lacks the last writes. As
- * in Redis 7.0: a primary that was away while another one was elected comes back as what it was,
- * and takes writes until a Sentinel makes it a replica; then it refuses writes with READONLY, its
- * connections are closed or stay. A Sentinel that is cut off from the others names the primary it
- * knew.
+ * Replicas copy the primary with a delay, so a promoted replica lacks the last writes. As in Redis
+ * 7.0: a primary that was down during an election restarts as a primary and accepts writes until a
+ * Sentinel makes it a replica. Then it refuses writes with READONLY; its connections are closed or
+ * stay open. A Sentinel that is disconnected from the others names the primary that it knew.
  *
- * A life is what one primary counted: it begins when an instance is promoted, with what that one
- * had copied of an earlier life, and ends when it is made a replica. */
+ * A term is the time in which one instance is primary. It begins when the instance is promoted,
+ * with the counts that it had copied of an earlier term. It ends when the instance becomes a
+ * replica. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static uint64_t random_ns(struct wr_sim *sim, uint64_t low_ns, uint64_t high_ns)
 	return wr_rng_scale(&sim->fault_rng, low_ns, high_ns);
 }
 
-/* ---- what clients are told ---- */
+/* ---- replies to clients ---- */
 
 static void reply_role(const struct wr_sim_master *master, struct wr_bytes *out)
 {
@@ -51,7 +51,8 @@ static void reply_role(const struct wr_sim_master *master, struct wr_bytes *out)
 	wr_sim_reply_array(out, 0);
 }
 
-/* A give-back lowers a count. If what it gives back was lost, it lowers what others took. */
+/* Notes a call that gives units back. If Redis had lost the units, the call lowers the count of
+ * other requests. */
 static void note_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
 {
 	int64_t keys, cost;
@@ -85,7 +86,7 @@ static void reply_address(struct wr_bytes *out, unsigned endpoint)
 	wr_sim_reply_bulk(out, wr_str(port));
 }
 
-/* SENTINEL sentinels: all but the one that is asked. */
+/* SENTINEL sentinels: all Sentinels except the one that replies. */
 static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_bytes *out)
 {
 	wr_sim_reply_array(out, sim->plan->sentinels - 1);
@@ -115,7 +116,8 @@ static bool intercept_sentinel(void *context, const struct weir_str *argv, size_
 	if (!wr_sim_redis_word_is(argv[0], "SENTINEL"))
 		return false;
 	if (argc != 3 || !wr_str_equal(argv[2], WR_STR(WR_SIM_MASTER))) {
-		wr_sim_redis_unexpected(master->redis, "a Sentinel is asked for another master");
+		wr_sim_redis_unexpected(master->redis,
+					"a Sentinel got a question about an unknown master");
 		wr_sim_reply_error(out, "ERR No such master with that name");
 	} else if (wr_sim_redis_word_is(argv[1], "get-master-addr-by-name")) {
 		wr_sim_reply_array(out, 2);
@@ -153,8 +155,8 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 
 /* ---- elections ---- */
 
-/* Whether the fleet can find the primary: it is there, nothing is about to happen to it, and some
- * Sentinel names it. */
+/* Whether nodes can find the primary: it is up, no change of it is scheduled, and a Sentinel names
+ * it. */
 static bool is_findable(const struct wr_sim *sim)
 {
 	const struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -166,7 +168,7 @@ static bool is_findable(const struct wr_sim *sim)
 	return named && !sentinels->pending && !is_down(sim, sentinels->primary);
 }
 
-/* Whether all say so. */
+/* Whether all Sentinels are up and name the primary. */
 static bool is_agreed(const struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->sentinels; i++)
@@ -189,7 +191,7 @@ static void watch_primary(struct wr_sim *sim, void *object, uint64_t arg)
 	wr_sim_schedule(sim, sim->now_ns + WATCH_NS, NULL, watch_primary, NULL, 0);
 }
 
-/* A Sentinel hears of the last election, unless it is cut off. */
+/* Event: a Sentinel learns of the last election, once it is not stale. */
 static void learn_primary(struct wr_sim *sim, void *object, uint64_t sentinel)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -206,7 +208,7 @@ static void learn_primary(struct wr_sim *sim, void *object, uint64_t sentinel)
 	sentinels->view[sentinel] = sentinels->primary;
 }
 
-/* It is a replica from now on. Its clients are disconnected by the Sentinel, or not. */
+/* Makes an old primary a replica. The Sentinel disconnects its clients, or not. */
 static void make_replica(struct wr_sim *sim, unsigned server)
 {
 	struct wr_sim_master *master = instance_of(sim, server);
@@ -242,7 +244,7 @@ static void begin_term(struct wr_sim *sim, struct wr_sim_master *master, uint32_
 	sentinels->terms[sentinels->term_count++] = (struct wr_sim_term){parent, until_ns, false};
 }
 
-/* One of the replicas that are there; the primary itself if there is none. */
+/* Returns a random replica that is up, or the primary if there is none. */
 static unsigned pick_replica(struct wr_sim *sim)
 {
 	unsigned first = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->instances);
@@ -257,8 +259,9 @@ static unsigned pick_replica(struct wr_sim *sim)
 	return sim->sentinels->primary;
 }
 
-/* The old primary takes writes until old_until_ns. False: there is no replica to promote. */
-static bool elect(struct wr_sim *sim, uint64_t old_until_ns)
+/* Promotes a replica. The old primary accepts writes until old_until_ns. Returns false if there is no
+ * replica to promote. */
+static bool promote_replica(struct wr_sim *sim, uint64_t old_until_ns)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
 	unsigned server = pick_replica(sim);
@@ -284,10 +287,10 @@ static bool elect(struct wr_sim *sim, uint64_t old_until_ns)
 	return true;
 }
 
-/* ---- what happens ---- */
+/* ---- faults ---- */
 
-/* A primary that was away comes back while another one is elected: as a primary, until a Sentinel
- * notices, with its data or without. */
+/* Event: an old primary restarts after another one was elected. It is a primary, with its data or
+ * without, until a Sentinel notices. */
 static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server)
 {
 	struct wr_sim_master *master = instance_of(sim, (unsigned)server);
@@ -309,14 +312,14 @@ static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server
 	wr_sim_schedule(sim, until_ns, NULL, end_old_primary, NULL, server);
 }
 
-/* The Sentinels agree that the primary is away, if it still is. */
+/* Event: the Sentinels agree that the primary is down, and elect another one if it still is. */
 static void agree_on_failure(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
 	sim->sentinels->pending--;
 	if (server == sim->sentinels->primary && is_down(sim, (unsigned)server) &&
 	    sim->now_ns < sim->plan->length_ns)
-		elect(sim, sim->now_ns);
+		promote_replica(sim, sim->now_ns);
 }
 
 static void crash_primary(struct wr_sim *sim)
@@ -333,19 +336,20 @@ static void crash_primary(struct wr_sim *sim)
 	wr_sim_schedule(sim, back_ns, NULL, return_old_primary, NULL, server);
 }
 
-/* An operator's SENTINEL FAILOVER: the old primary hears of it a moment later. */
+/* An operator's SENTINEL FAILOVER. The old primary learns of it later. */
 static void start_failover(struct wr_sim *sim, uint64_t most_ns)
 {
 	unsigned server = sim->sentinels->primary;
 	uint64_t until_ns = sim->now_ns + random_ns(sim, MS, most_ns);
 
-	if (elect(sim, until_ns)) {
+	if (promote_replica(sim, until_ns)) {
 		sim->sentinels->pending++;
 		wr_sim_schedule(sim, until_ns, NULL, end_old_primary, NULL, server);
 	}
 }
 
-/* The primary does not reach the Sentinels and its replicas any more, but its clients do. */
+/* Event: the Sentinels replace a primary that they and its replicas cannot reach. Its clients still
+ * can. */
 static void replace_isolated(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
@@ -366,7 +370,7 @@ static void isolate_primary(struct wr_sim *sim)
 			replace_isolated, NULL, server);
 }
 
-/* Whether a Sentinel that answers names another instance than the primary. */
+/* Whether a Sentinel that is up names another instance than the primary. */
 static bool is_misleading(const struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->sentinels; i++)
@@ -376,8 +380,8 @@ static bool is_misleading(const struct wr_sim *sim)
 	return false;
 }
 
-/* A Sentinel is away, or knows only what it knew, or what it knew long ago; or a node reaches none
- * of them. */
+/* A Sentinel is down, learns of no elections, or names an old primary; or a node reaches no
+ * Sentinel. */
 static void disturb_sentinel(struct wr_sim *sim)
 {
 	unsigned sentinel = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->sentinels);
@@ -391,7 +395,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 	case 0:
 		sim->servers[WR_SIM_SERVERS + sentinel].down_until_ns = until_ns;
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
-		if (is_misleading(sim)) /* nodes that asked this one may ask that one next */
+		if (is_misleading(sim)) /* nodes may ask the misleading Sentinel next */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:
@@ -426,16 +430,17 @@ void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		start_failover(sim, 500 * MS);
 }
 
-/* ---- what must hold of a request ---- */
+/* ---- checks of requests ---- */
 
-/* Nothing happens to the fleet but to the Sentinels and to what they watch over. */
+/* Whether the plan has no faults except those of Sentinels and instances. */
 static bool has_only_sentinel_faults(const struct wr_sim *sim)
 {
 	return !(sim->plan->faults &
 		 ~(1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT | 1u << WR_SIM_WATCH));
 }
 
-/* docs/redis.md: 2 s, and what Sentinels that do not answer cost: each of them so long. */
+/* Nodes find a new primary within 2 s (docs/redis.md), plus a timeout for each Sentinel that does
+ * not reply. */
 static uint64_t grace_ns(const struct wr_sim_plan *plan)
 {
 	uint64_t answer_ns = plan->timeout_ns > 250 * MS ? plan->timeout_ns : 250 * MS;
@@ -443,7 +448,7 @@ static uint64_t grace_ns(const struct wr_sim_plan *plan)
 	return 2000 * MS + (plan->sentinels - 1) * answer_ns + wr_sim_max_reply_ns(plan) + WATCH_NS;
 }
 
-/* The node has had the time to follow. */
+/* Whether the node has had time to find the primary since since_ns. */
 static bool had_time(const struct wr_sim_request *request, uint64_t since_ns)
 {
 	const struct wr_sim *sim = request->node->sim;
@@ -462,7 +467,7 @@ void wr_sim_sentinel_check_failure(const struct wr_sim_request *request)
 
 	if (sim->sentinels && had_time(request, sim->sentinels->unfindable_ns))
 		wr_sim_fail(sim,
-			    "node %u decides without Redis at %llu ms, though a Sentinel names the "
+			    "node %u decides without Redis at %llu ms; a Sentinel has named the "
 			    "primary since %llu ms",
 			    request->node->number, (unsigned long long)(sim->now_ns / MS),
 			    (unsigned long long)(sim->sentinels->unfindable_ns / MS));
@@ -475,13 +480,13 @@ void wr_sim_sentinel_check_admission(const struct wr_sim_request *request)
 	if (sim->sentinels && had_time(request, sim->sentinels->disagreed_ns) &&
 	    request->node->reply_term != instance_of(sim, sim->sentinels->primary)->term)
 		wr_sim_fail(sim,
-			    "node %u asks an old primary at %llu ms, though all Sentinels name the "
+			    "node %u asks an old primary at %llu ms; all Sentinels have named the "
 			    "new one since %llu ms",
 			    request->node->number, (unsigned long long)(sim->now_ns / MS),
 			    (unsigned long long)(sim->sentinels->disagreed_ns / MS));
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 void wr_sim_sentinel_add_instance(struct wr_sim *sim, struct wr_sim_master *master)
 {

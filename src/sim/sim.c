@@ -1,5 +1,5 @@
-/* A run of a plan: starts all parts, runs the events, checks the invariants. Tests and test/sim/sim.c
- * call it. */
+/* A run of a plan: starts all parts, runs the events, checks the invariants. Tests and
+ * test/sim/sim.c call it. */
 #include "sim/sim.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-/* How requests fare that wait for Redis: what they hear, and how long they wait in vain. */
+/* Checks of requests that wait for Redis: the circuit breaker opens after timeouts, and a node
+ * without Redis divides the remaining amount that Redis last replied. request.c calls it. */
 #include <stdlib.h>
 
 #include "central/breaker.h"
 #include "sim/sim_inner.h"
 
-/* ---- waiting ---- */
+/* ---- the circuit breaker ---- */
 
 static uint64_t breakers_opened(const struct wr_sim_node *node)
 {
@@ -17,7 +18,8 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 	return opened;
 }
 
-/* So many calls in vain, and some breaker is open: each shard of a cluster has one of its own. */
+/* Returns the number of timeouts after which a breaker is open. Each shard of a cluster has a
+ * breaker. */
 static uint32_t timeouts_to_open(const struct wr_sim_plan *plan)
 {
 	return (plan->shards ? plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
@@ -34,14 +36,14 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 		node->timeouts_since_ns = sim->now_ns;
 	if (node->timeouts > expected && request->begun_ns > node->timeouts_since_ns &&
 	    breakers_opened(node) == node->opened_before)
-		wr_sim_fail(
-			sim,
-			"node %u: %u requests in a row waited in vain, and the breaker is closed",
-			node->number, node->timeouts);
+		wr_sim_fail(sim,
+			    "node %u: %u requests in a row timed out, and the breaker is closed",
+			    node->number, node->timeouts);
 }
 
-/* While no answer can come in time, five calls in vain of a server are enough: those who come later
- * do not wait. Several requests may be one call, so they are counted where each comes alone. */
+/* While replies are slower than the timeout, five timeouts of a server open its breaker, and later
+ * requests do not wait. A batch of requests may be one call, so only runs without batches are
+ * checked. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;
@@ -55,11 +57,11 @@ void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 		count_timeout(node, request);
 }
 
-/* ---- what is known of a counter ---- */
+/* ---- the last reply about a key ---- */
 
-/* An answer to a request of an earlier window may be about that window: it was counted there, and
- * came late. The node does not heed it. */
-void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *said,
+/* Ignores a reply to a request of an earlier window, as the node does: the reply may be about that
+ * window. */
+void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key)
 {
 	struct wr_sim_node *node = request->node;
@@ -70,13 +72,13 @@ void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decis
 	    wr_sim_window_of(plan, (epoch_ns + node->sim->now_ns) / 1000))
 		return;
 	node->known[key].known = true;
-	node->known[key].remaining = said->remaining;
+	node->known[key].remaining = decision->remaining;
 	node->known[key].nodes = weir_fleet_nodes(node->table, NULL);
 	node->known[key].at_us = node->reply_us;
 	node->known[key].since = 0;
 }
 
-/* A node that has heard of the counter in this window divides what was left then, not the limit. */
+/* A node with a reply of this window divides the remaining amount of that reply, not the limit. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission)
 {

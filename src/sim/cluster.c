@@ -191,16 +191,6 @@ static void learn_owner(struct wr_sim *sim, void *object, uint64_t arg)
 		sim->cluster->view[server][slot] = (uint8_t)owner;
 }
 
-static void announce_owner(struct wr_sim *sim, unsigned server, const struct wr_sim_move *move,
-			   uint64_t delay_ns)
-{
-	uint64_t number = sim->cluster->number[move->slot];
-
-	wr_sim_schedule(sim, sim->now_ns + delay_ns, NULL, learn_owner, NULL,
-			(uint64_t)server << 48 | (uint64_t)move->to << 32 | number << 16 |
-				move->slot);
-}
-
 static void finish_move(struct wr_sim *sim, struct wr_sim_move *move)
 {
 	while (move_key(sim, move)) {
@@ -211,7 +201,13 @@ static void finish_move(struct wr_sim *sim, struct wr_sim_move *move)
 		if (i == move->to || i == move->from)
 			sim->cluster->view[i][move->slot] = move->to;
 		else
-			announce_owner(sim, i, move, wr_rng_scale(&sim->fault_rng, MS, 500 * MS));
+			/* The other masters learn the new owner later. */
+			wr_sim_schedule(sim,
+					sim->now_ns + wr_rng_scale(&sim->fault_rng, MS, 500 * MS),
+					NULL, learn_owner, NULL,
+					(uint64_t)i << 48 | (uint64_t)move->to << 32 |
+						(uint64_t)sim->cluster->number[move->slot] << 16 |
+						move->slot);
 	move->active = false;
 }
 

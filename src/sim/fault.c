@@ -138,12 +138,6 @@ static void restart_master(struct wr_sim *sim, unsigned server)
 		sim->servers[server].master->redis->cached[i] = false;
 }
 
-static void flush_master(struct wr_sim *sim, unsigned server)
-{
-	wr_sim_redis_flush(sim->servers[server].master->redis, wr_rng_percent(&sim->fault_rng, 50));
-	wr_sim_loss_add(sim, sim->now_ns, false);
-}
-
 /* Nodes of the region do not reach the other servers, and other nodes do not reach its server. */
 static void isolate_region(struct wr_sim *sim, unsigned region)
 {
@@ -269,12 +263,15 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 	case WR_SIM_FAILOVER:
 	case WR_SIM_SPLIT:
 		wr_sim_trace(sim, NULL, "%s of %u", wr_sim_fault_name(fault), server);
-		if (fault == WR_SIM_FLUSH)
-			flush_master(sim, server);
-		else if (fault == WR_SIM_RESTART)
+		if (fault == WR_SIM_FLUSH) {
+			wr_sim_redis_flush(sim->servers[server].master->redis,
+					   wr_rng_percent(&sim->fault_rng, 50));
+			wr_sim_loss_add(sim, sim->now_ns, false);
+		} else if (fault == WR_SIM_RESTART) {
 			restart_master(sim, server);
-		else if (!wr_sim_cluster_is_moving(sim, server))
+		} else if (!wr_sim_cluster_is_moving(sim, server)) {
 			fail_over(sim, server, fault == WR_SIM_SPLIT);
+		}
 		break;
 	case WR_SIM_RULES:
 		change_limit(sim);

@@ -15,7 +15,7 @@ struct wr_sim_conn {
 	unsigned server, number;
 	bool up, dirty;
 	bool asking;            /* the last command on it was ASKING */
-	bool deaf;              /* bytes to the server are lost */
+	bool input_lost;        /* bytes to the server are lost */
 	bool lost;              /* bytes from the server are lost */
 	uint64_t out_ns, in_ns; /* arrival of the last message at the server, and at the node */
 	struct wr_bytes in;     /* at the server: an incomplete command */
@@ -167,8 +167,8 @@ static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 
 	(void)arg;
 	if (sim->servers[conn->server].down_until_ns > sim->now_ns)
-		conn->deaf = true; /* a stream has no gaps: later bytes are lost too */
-	if (!conn->deaf) {
+		conn->input_lost = true; /* a stream has no gaps: later bytes are lost too */
+	if (!conn->input_lost) {
 		wr_bytes_add(&conn->in, message->bytes, message->len);
 		if (sim->trace && message->len < TRACE_BYTES_MAX)
 			trace_bytes(sim, conn, "to redis:", message->bytes, message->len);
@@ -220,7 +220,7 @@ static void finish_connect(struct wr_sim *sim, void *object, uint64_t arg)
 /* Breaks a connection. Bytes in flight to the server arrive or not; bytes from it are lost. */
 static void break_conn(struct wr_sim *sim, struct wr_sim_conn *conn)
 {
-	conn->deaf = conn->deaf || wr_rng_percent(&sim->fault_rng, 50);
+	conn->input_lost = conn->input_lost || wr_rng_percent(&sim->fault_rng, 50);
 	conn->lost = true;
 	wr_sim_schedule(sim, sim->now_ns + message_delay(sim), conn->node, lose_connection, conn,
 			0);

@@ -252,15 +252,6 @@ static void engine_new(struct wr_sim_node *node)
 	node->engine->mono_context = node;
 }
 
-/* The first batch of requests arrives at a random time within one gap. */
-static uint64_t first_arrival_ns(struct wr_sim_node *node)
-{
-	const struct wr_sim *sim = node->sim;
-	uint64_t from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
-
-	return from_ns + wr_rng_below(&node->sim->traffic_rng, sim->plan->gap_ns + 1);
-}
-
 void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
@@ -284,13 +275,16 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
+	uint64_t from_ns;
 
 	wr_sim_trace(sim, node, "starts");
 	node->table = table_new(node);
 	engine_new(node);
 	wr_sim_serve_start(node);
-	wr_sim_schedule(sim, first_arrival_ns(node), node, wr_sim_requests_arrive, node,
-			node->incarnation);
+	/* The first batch of requests arrives at a random time within one gap. */
+	from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
+	wr_sim_schedule(sim, from_ns + wr_rng_below(&sim->traffic_rng, sim->plan->gap_ns + 1), node,
+			wr_sim_requests_arrive, node, node->incarnation);
 }
 
 void wr_sim_node_stop(struct wr_sim_node *node)

@@ -162,23 +162,19 @@ static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 			check_node(sim, i, (unsigned)key, expected_state(sim, (unsigned)key));
 }
 
-/* Whether replies can arrive within the timeout. Otherwise central never reaches Redis, and an
- * order stays on its node. */
-static bool is_reachable(const struct wr_sim_plan *plan)
-{
-	return plan->timeout_ns > 2 * plan->delay_ns;
-}
-
 /* Event: checks that all nodes know all orders, then lifts all bans and grants for the last
  * probes. */
 static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
+	/* Without replies within the timeout central never reaches Redis, and an order stays on its
+	 * node. */
+	bool reachable = sim->plan->timeout_ns > 2 * sim->plan->delay_ns;
 
 	(void)object;
 	(void)arg;
 	for (unsigned key = 0; key < sim->plan->keys; key++) {
-		if (sim->loss_count || sim->plan->faults & gone || !is_reachable(sim->plan) ||
+		if (sim->loss_count || sim->plan->faults & gone || !reachable ||
 		    is_changing(sim, key, 5 * SECOND_NS))
 			continue;
 		for (unsigned i = 1; i < sim->plan->nodes; i++)

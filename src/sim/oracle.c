@@ -27,7 +27,7 @@ static void window_add(struct window *window, const struct wr_sim_admission *adm
 		window->last_ns = admission->at_ns;
 }
 
-/* Admits at most the limit in each window of the master's clock. */
+/* Checks that each window of the master's clock admits at most the limit. */
 static void check_fixed(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -50,7 +50,7 @@ static void check_fixed(const struct wr_sim_list *list)
 	}
 }
 
-/* Admits at most the limit in any span of one period. */
+/* Checks that any span of one period admits at most the limit. */
 static void check_log(const struct wr_sim_list *list)
 {
 	uint64_t period_ns = list->sim->plan->period_ns, sum = 0;
@@ -69,7 +69,7 @@ static void check_log(const struct wr_sim_list *list)
 	}
 }
 
-/* At each admission the estimate is at most the limit. The estimate is the count of this window
+/* Checks that the estimate is at most the limit at each admission. It is the count of this window
  * plus the overlapping share of the window before. Each of two masters rounds down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
@@ -119,10 +119,10 @@ static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 	return (__int128)burst * plan->period_ns;
 }
 
-/* Admits at most burst + rate · t in any span t. The check fills a bucket with the admitted costs
- * and empties it at the rate: it never holds more than the burst. During a loss it may hold
- * loss_allowance() more, which is removed at the end of the loss. While two masters exist the rate
- * is doubled. Levels are in 1/period of a token. */
+/* Checks that any span t admits at most burst + rate · t. The check fills a bucket with the
+ * admitted costs and empties it at the rate: it never holds more than the burst. During a loss it
+ * may hold loss_allowance() more, which is removed at the end of the loss. While two masters exist
+ * the rate is doubled. Levels are in 1/period of a token. */
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
@@ -164,7 +164,7 @@ static void check_token(const struct wr_sim_list *list)
 	}
 }
 
-/* Requests proceed at intervals of period · cost / limit. */
+/* Checks that requests proceed at intervals of period · cost / limit. */
 static void check_leaky(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;

@@ -166,15 +166,6 @@ static struct wr_exchange_name exchange_name(const struct wr_sim_plan *plan)
 					 .period_ns = plan->period_ns};
 }
 
-/* A node that admits no requests for this long, because the key is banned, forgets the others'
- * counts. */
-static uint64_t forget_ns(const struct wr_sim_plan *plan)
-{
-	struct wr_exchange_name name = exchange_name(plan);
-
-	return 2 * wr_exchange_span_ns(&name);
-}
-
 /* Whether an admission at at_ns is too old for an exchange at asked_ns, which has the counts of two
  * spans. */
 static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
@@ -192,7 +183,11 @@ static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t 
  * baseline. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
-	uint64_t half_ns = unseen_span_ns(list->sim) / 2, idle_ns = forget_ns(list->sim->plan);
+	struct wr_exchange_name name = exchange_name(list->sim->plan);
+	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
+	/* A node without admissions for this long, because the key is banned, forgets the others'
+	 * counts. */
+	uint64_t idle_ns = 2 * wr_exchange_span_ns(&name);
 	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 
 	for (size_t i = 0; i < list->count; i++) {

@@ -15,7 +15,8 @@ static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
 	return algorithms[wr_rng_below(rng, consistency == WR_EVENTUAL ? 3 : 4)];
 }
 
-/* Exchanges are much shorter than windows, and clocks differ by less than a window. */
+/* The interval of exchanges is much shorter than a window, and clocks differ by less than a
+ * window. */
 static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	if (plan->consistency != WR_EVENTUAL)
@@ -49,8 +50,8 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 /* Runs have a similar number of requests. The limit admits 20 % to 120 % of them. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
-	bool hot = plan->consistency != WR_STRICT; /* leases need frequent requests */
-	uint64_t turns = wr_rng_between(rng, 100, 300) * (hot ? 4 : 1), total;
+	bool frequent = plan->consistency != WR_STRICT; /* leases need frequent requests */
+	uint64_t turns = wr_rng_between(rng, 100, 300) * (frequent ? 4 : 1), total;
 
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
@@ -225,8 +226,8 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_KILL;
 }
 
-/* Nodes that were replaced tell nobody again what they admitted: what is deleted in Redis is
- * lost. */
+/* A node that was replaced does not report its admissions again, so the counts that Redis deletes
+ * are lost. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x6168656164303031u};

@@ -201,23 +201,15 @@ static void note_reading(struct wr_sim_request *request)
 		     reading->limit, request->keys[0]);
 }
 
-/* Records the replies of Redis about the request's limits, for any verdict. */
-static void note_answers(struct wr_sim_request *request)
+static void note_verdict(struct wr_sim_request *request, int verdict)
 {
+	struct wr_sim *sim = request->node->sim;
 	const struct weir_ask *ask = request->ask;
 
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].part == WR_THERE)
 			wr_sim_known_update(request, &ask->needs[i].need.decision,
 					    counter_of(request, &ask->needs[i]));
-}
-
-static void note_verdict(struct wr_sim_request *request, int verdict)
-{
-	struct wr_sim *sim = request->node->sim;
-	const struct weir_ask *ask = request->ask;
-
-	note_answers(request);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].failed) {
 			sim->report->failed++;

@@ -77,15 +77,6 @@ static bool intercept_data(void *context, const struct weir_str *argv, size_t ar
 	return false;
 }
 
-static void reply_address(struct wr_bytes *out, unsigned endpoint)
-{
-	char port[8];
-
-	snprintf(port, sizeof port, "%u", WR_SIM_PORT + endpoint);
-	wr_sim_reply_bulk(out, WR_STR("10.0.0.1"));
-	wr_sim_reply_bulk(out, wr_str(port));
-}
-
 /* SENTINEL sentinels: all Sentinels except the one that replies. */
 static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_bytes *out)
 {
@@ -120,8 +111,12 @@ static bool intercept_sentinel(void *context, const struct weir_str *argv, size_
 					"a Sentinel got a question about an unknown master");
 		wr_sim_reply_error(out, "ERR No such master with that name");
 	} else if (wr_sim_redis_word_is(argv[1], "get-master-addr-by-name")) {
+		char port[8];
+
+		snprintf(port, sizeof port, "%u", WR_SIM_PORT + named);
 		wr_sim_reply_array(out, 2);
-		reply_address(out, named);
+		wr_sim_reply_bulk(out, WR_STR("10.0.0.1"));
+		wr_sim_reply_bulk(out, wr_str(port));
 	} else {
 		reply_sentinels(sim, master->server, out);
 	}
@@ -130,24 +125,20 @@ static bool intercept_sentinel(void *context, const struct weir_str *argv, size_
 
 /* ---- copies ---- */
 
-static void copy_primary(struct wr_sim *sim, unsigned server)
-{
-	struct wr_sim_master *to = instance_of(sim, server);
-	const struct wr_sim_master *from = instance_of(sim, sim->sentinels->primary);
-
-	wr_sim_redis_copy(to->redis, from->redis);
-	to->copied_term = from->term;
-	to->copied_ns = sim->now_ns;
-}
-
+/* Event: a replica copies the primary, unless one of them is down or disconnected. */
 static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 {
 	unsigned primary = sim->sentinels->primary;
+	struct wr_sim_master *to = instance_of(sim, (unsigned)server);
+	const struct wr_sim_master *from = instance_of(sim, primary);
 
 	(void)object;
-	if (instance_of(sim, (unsigned)server)->redis->replica && !is_down(sim, (unsigned)server) &&
-	    !is_down(sim, primary) && !sim->sentinels->isolated[primary])
-		copy_primary(sim, (unsigned)server);
+	if (to->redis->replica && !is_down(sim, (unsigned)server) && !is_down(sim, primary) &&
+	    !sim->sentinels->isolated[primary]) {
+		wr_sim_redis_copy(to->redis, from->redis);
+		to->copied_term = from->term;
+		to->copied_ns = sim->now_ns;
+	}
 	if (sim->now_ns < sim->plan->length_ns)
 		wr_sim_schedule(sim, sim->now_ns + random_ns(sim, MS, 300 * MS), NULL, replicate,
 				NULL, server);
@@ -259,8 +250,8 @@ static unsigned pick_replica(struct wr_sim *sim)
 	return sim->sentinels->primary;
 }
 
-/* Promotes a replica. The old primary accepts writes until old_until_ns. Returns false if there is no
- * replica to promote. */
+/* Promotes a replica. The old primary accepts writes until old_until_ns. Returns false if there is
+ * no replica to promote. */
 static bool promote_replica(struct wr_sim *sim, uint64_t old_until_ns)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -432,33 +423,22 @@ void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 
 /* ---- checks of requests ---- */
 
-/* Whether the plan has no faults except those of Sentinels and instances. */
-static bool has_only_sentinel_faults(const struct wr_sim *sim)
-{
-	return !(sim->plan->faults &
-		 ~(1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT | 1u << WR_SIM_WATCH));
-}
-
-/* Nodes find a new primary within 2 s (docs/redis.md), plus a timeout for each Sentinel that does
- * not reply. */
-static uint64_t grace_ns(const struct wr_sim_plan *plan)
-{
-	uint64_t answer_ns = plan->timeout_ns > 250 * MS ? plan->timeout_ns : 250 * MS;
-
-	return 2000 * MS + (plan->sentinels - 1) * answer_ns + wr_sim_max_reply_ns(plan) + WATCH_NS;
-}
-
 /* Whether the node has had time to find the primary since since_ns. */
 static bool had_time(const struct wr_sim_request *request, uint64_t since_ns)
 {
 	const struct wr_sim *sim = request->node->sim;
-	uint64_t grace = grace_ns(sim->plan);
+	const struct wr_sim_plan *plan = sim->plan;
+	unsigned expected = 1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT | 1u << WR_SIM_WATCH;
+	uint64_t reply_ns = plan->timeout_ns > 250 * MS ? plan->timeout_ns : 250 * MS;
+	/* Nodes find a new primary within 2 s (docs/redis.md), plus a timeout for each Sentinel
+	 * that does not reply. */
+	uint64_t grace_ns =
+		2000 * MS + (plan->sentinels - 1) * reply_ns + wr_sim_max_reply_ns(plan) + WATCH_NS;
 
-	return has_only_sentinel_faults(sim) &&
-	       sim->plan->timeout_ns > wr_sim_max_reply_ns(sim->plan) &&
-	       request->begun_ns > request->node->started_ns + grace &&
-	       request->begun_ns > sim->sentinels->unreachable_until_ns + grace &&
-	       request->begun_ns > since_ns + grace;
+	return !(plan->faults & ~expected) && plan->timeout_ns > wr_sim_max_reply_ns(plan) &&
+	       request->begun_ns > request->node->started_ns + grace_ns &&
+	       request->begun_ns > sim->sentinels->unreachable_until_ns + grace_ns &&
+	       request->begun_ns > since_ns + grace_ns;
 }
 
 void wr_sim_sentinel_check_failure(const struct wr_sim_request *request)

@@ -18,17 +18,12 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 	return opened;
 }
 
-/* Returns the number of timeouts after which a breaker is open. Each shard of a cluster has a
- * breaker. */
-static uint32_t timeouts_to_open(const struct wr_sim_plan *plan)
-{
-	return (plan->shards ? plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
-}
-
 static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
-	uint32_t expected = timeouts_to_open(sim->plan);
+	/* Each shard of a cluster has a breaker. After this many timeouts one of them is open. */
+	uint32_t expected =
+		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
 
 	if (node->timeouts == 0)
 		node->opened_before = breakers_opened(node);

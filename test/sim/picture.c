@@ -1,4 +1,4 @@
-/* Draws how far eventual limits are exceeded against the interval of exchanges:
+/* Draws the overshoot of eventual limits against the interval of exchanges:
  *
  *   build/test/sim/sim_picture docs
  *
@@ -18,7 +18,8 @@
 static const unsigned sync_ms[POINTS] = {10, 20, 50, 100, 200, 500, 1000};
 static const unsigned nodes[CURVES] = {2, 4, 8};
 
-/* 1,000 per 10 s, and four times as much comes, to all nodes alike; 1 ms to Redis. */
+/* The limit is 1,000 per 10 s. Requests for four times the limit arrive, evenly at all nodes. A
+ * message to Redis takes 1 ms. */
 static const uint32_t limit = 1000;
 static const uint64_t period_ns = 10000 * MS;
 static const unsigned demand = 4;
@@ -48,7 +49,7 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned node_count, uint6
 				    .fault_gap_ns = 1};
 }
 
-/* In percent of the limit: the worst of all runs, and what may be at most. */
+/* In percent of the limit: the largest overshoot of all runs, its bound, and the nodes' gauge. */
 struct point {
 	double worst, bound, gauge;
 };
@@ -167,8 +168,8 @@ static bool draw(struct wr_sim_lua *lua, uint32_t algorithm, const char *title, 
 	return fclose(out) == 0;
 }
 
-/* What each consistency costs: calls of scripts for 1,000 requests, four nodes, half of what the
- * limit allows and four times as much. */
+/* Prints the cost of each consistency: calls of scripts for 1,000 requests on four nodes, with half
+ * of the limit requested and with four times the limit. */
 static void print_costs(struct wr_sim_lua *lua)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* Runs seeds of the simulated fleet: sim [--first N] [--seeds N] [--mode strict] [--seed N]
- * [--verbose]. Modes are those of limits, and kinds of runs (wr_sim_kinds).
+ * [--verbose]. A mode is a consistency of limits or a kind of runs (wr_sim_kinds).
  *
- * Each failing seed is printed with what did not hold and how to see it again. */
+ * Prints each failing seed with the violated invariant and the command that repeats the run. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +14,7 @@ struct options {
 	uint8_t consistency;
 	const struct wr_sim_kind *kind; /* NULL: the plans of a consistency */
 	bool verbose;
-	bool json; /* one line of figures, for benchmarks */
+	bool json; /* print one line of figures, for benchmarks */
 };
 
 static int usage(void)

@@ -1,4 +1,4 @@
-/* The simulated Redis says what Redis says. */
+/* Compares the replies of the simulated Redis with those of a real redis-server. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static redisReply *ask_simulated(struct wr_sim_redis *redis, int argc, const cha
 	return reply;
 }
 
-/* Of errors only that they are some: texts differ from version to version. */
+/* Compares types and values. The texts of errors are not compared: they differ between versions. */
 static void assert_same_reply(const redisReply *redis, const redisReply *real, const char *command)
 {
 	if (redis->type != real->type)
@@ -119,8 +119,8 @@ static void compare_script(struct pair *pair, const char *text)
 
 /* ---- commands ---- */
 
-/* K a string's key, H a hash's, Z a sorted set's; F a field; N a number; T a text; M a long life.
- */
+/* Single letters are replaced: K, H, Z by a key of a string, a hash, a sorted set; F by a field; N
+ * by a number; T by a text; M by a long time to live. */
 static const char *const forms[] = {
 	"GET K",
 	"SET K T",
@@ -138,7 +138,7 @@ static const char *const forms[] = {
 	"EXISTS K",
 	"EXISTS H",
 	"PEXPIRE K M",
-	"PEXPIRE K -1", /* a short life would end on the real server alone */
+	"PEXPIRE K -1", /* a short time to live would end only on the real server */
 	"HSET H F T",
 	"HSET H F N F T",
 	"HMSET H F T",
@@ -245,7 +245,7 @@ static void test_expiry(void **state)
 	reply = ask_simulated(redis, 2, get, NULL);
 	assert_string_equal(reply->str, "1");
 	freeReplyObject(reply);
-	/* Redis keeps it up to the millisecond it expires in, that one included. */
+	/* The key exists until the end of the millisecond in which it expires. */
 	wr_bytes_print(&in, "*2\r\n$3\r\nGET\r\n$5\r\nshort\r\n");
 	wr_sim_redis_input(redis, &in, 1700000000005999, &out);
 	assert_memory_equal(out.at, "$1\r\n1\r\n", 7);
@@ -318,7 +318,7 @@ static void test_script_errors(void **state)
 	assert_int_equal(pair->redis->errors - errors, 5);
 }
 
-/* Only the simulator is as strict as a cluster is. */
+/* The simulated server refuses undeclared keys, as a cluster does. A single Redis does not. */
 static void test_undeclared_keys_are_refused(void **state)
 {
 	struct pair *pair = *state;
@@ -331,8 +331,8 @@ static void test_undeclared_keys_are_refused(void **state)
 			    "script: ERR Script attempted to access a non local key");
 }
 
-/* The real one follows a master that is not there, which makes it a replica as well. Scripts read,
- * and fail at their first write with READONLY. */
+/* The real server becomes a replica of a master that does not exist. Scripts can read, and fail at
+ * their first write with READONLY. */
 static void test_a_replica_only_reads(void **state)
 {
 	static const char *const writes[] = {

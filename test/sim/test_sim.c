@@ -1,4 +1,4 @@
-/* The simulator itself: it repeats itself, and it notices what it is there for. */
+/* Tests of the simulator: a seed gives the same run again, and the oracle finds violations. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -52,7 +52,8 @@ static void test_same_seed_same_trace(void **state)
 	assert_int_not_equal(first[0], first[1]);
 }
 
-/* In another process, with other addresses. */
+/* Runs the simulator in another process, which has other memory addresses, and returns its
+ * trace. */
 static uint64_t trace_of_process(const char *program, const char *arguments)
 {
 	char command[512], line[512];
@@ -110,7 +111,7 @@ static void test_plans_cover_all_faults(void **state)
 
 /* ---- the oracle ---- */
 
-/* A run that has ended, with these admissions of key 0, all in ms. */
+/* Returns a finished run with these admissions of key 0. */
 static struct wr_sim *record_run(struct wr_sim_plan *plan, struct wr_sim_report *report,
 				 uint32_t algorithm, const uint64_t *at_ms, size_t count)
 {
@@ -161,7 +162,7 @@ static bool held(uint32_t algorithm, const uint64_t *at_ms, size_t count)
 	held(algorithm, (const uint64_t[]){__VA_ARGS__},                                           \
 	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* 3 a second. */
+/* The limit is 3 per second. */
 static void test_oracle_bounds_of_algorithms(void **state)
 {
 	(void)state;
@@ -169,10 +170,11 @@ static void test_oracle_bounds_of_algorithms(void **state)
 	assert_false(HELD(WEIR_FIXED_WINDOW, 10, 500, 600, 999));
 	assert_true(HELD(WEIR_SLIDING_LOG, 10, 500, 999, 1010, 1500));
 	assert_false(HELD(WEIR_SLIDING_LOG, 10, 500, 999, 1009));
-	/* 3 in the window before weigh 3 · 0.66 in 0.34 of this one: 1, so two fit; at 0.3, 2. */
+	/* At 0.34 of this window the 3 of the window before count 3 · 0.66, rounded down to 1, so 2
+	 * fit. At 0.3 they count 2. */
 	assert_true(HELD(WEIR_SLIDING_COUNTER, 10, 500, 999, 1340, 1350));
 	assert_false(HELD(WEIR_SLIDING_COUNTER, 10, 500, 999, 1300, 1310));
-	/* A token each 333.4 ms. */
+	/* One token per 333.4 ms. */
 	assert_true(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
 	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
 	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
@@ -206,7 +208,7 @@ static void test_loss_allows_one_more_limit(void **state)
 	assert_false(is_valid_run(sim));
 }
 
-/* 3 a second, and 4 in two. */
+/* The limits are 3 per second and 4 per two seconds. */
 static void test_second_limit_is_checked(void **state)
 {
 	static const uint64_t five[] = {10, 20, 30, 1010, 1020};
@@ -242,7 +244,8 @@ static void test_cancelled_admission_does_not_count(void **state)
 	assert_true(is_valid_run(sim));
 }
 
-/* 3 a second. The first primary takes 3, of which the second has copied 2 when it is promoted. */
+/* The limit is 3 per second. The second primary is promoted at 500 ms with the admissions up to
+ * copied_ms. */
 static struct wr_sim *record_failover(struct wr_sim_plan *plan, struct wr_sim_report *report,
 				      const uint64_t *at_ms, size_t count, uint64_t copied_ms)
 {
@@ -288,7 +291,8 @@ static void test_failover_readmits_only_lost_writes(void **state)
 	assert_false(failed_over(at_ms, 4, 30));
 }
 
-/* 3 a day in Berlin, on the day of 23 hours: the run begins 5 s before it, and ends 5 s behind. */
+/* The limit is 3 per day in Berlin, on the day of 23 hours. The run begins 5 s before the day and
+ * ends 5 s after it. */
 static void test_calendar_days_are_separate_windows(void **state)
 {
 	const uint64_t day_ms = 23 * 3600 * 1000;
@@ -305,7 +309,7 @@ static void test_calendar_days_are_separate_windows(void **state)
 		size_t count = i == 0 ? 9 : 4;
 		struct wr_sim *sim = record_run(&plan, &report, WEIR_FIXED_WINDOW, at_ms, count);
 
-		plan.calendar = 4; /* the first with summer time */
+		plan.calendar = 4; /* the first calendar with a change to summer time */
 		plan.first_edge = 1;
 		plan.sessions = 2;
 		plan.half_ns = 5000 * MS;
@@ -315,9 +319,9 @@ static void test_calendar_days_are_separate_windows(void **state)
 	}
 }
 
-/* ---- what it is there for ---- */
+/* ---- the oracle finds violations ---- */
 
-/* Redis forgets, and nobody is told: in most runs more is admitted than may be. */
+/* Redis loses data, and the oracle does not allow for it. It must report most runs. */
 static void test_oracle_finds_hidden_loss(void **state)
 {
 	unsigned found = 0;
@@ -337,7 +341,7 @@ static void test_oracle_finds_hidden_loss(void **state)
 	assert_true(found > 20);
 }
 
-/* A replica that is promoted has nothing of what it had copied. */
+/* A promoted replica has lost its data. The oracle must report most runs. */
 static void test_oracle_finds_hidden_failover(void **state)
 {
 	unsigned found = 0;
@@ -388,7 +392,8 @@ static void run_slow_redis(uint8_t consistency, uint8_t on_store_failure, unsign
 		plan.faults = faults;
 		plan.fault_gap_ns = 500 * MS;
 		plan.quiet_ns =
-			6000 * MS; /* a breaker pauses for 2 s, a beat closes it after 2 s */
+			6000 *
+			MS; /* a breaker stays open for 2 s; a heartbeat closes it after 2 s */
 		wr_sim_run(&plan, lua, NULL, &report);
 		if (report.failure[0])
 			fail_msg("consistency %u, failure %u, seed %llu: %s", consistency,

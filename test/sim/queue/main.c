@@ -1,6 +1,6 @@
 /* Runs seeds of the simulated queue: sim_queue [--first N] [--seeds N] [--seed N] [--verbose].
  *
- * Each failing seed is printed with what did not hold and how to see it again. */
+ * Prints each failing seed with the violated invariant and the command that repeats the run. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The oracle: a queue without tricks. Each call that Redis carried out is made here as well, and
- * the answer has to be the one that comes out here. */
+/* The oracle: a simple queue in C. It repeats each call of the script that Redis has run and
+ * compares the replies. server.c calls qs_model_call(). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "base/str.h"
 #include "sim.h"
 
-/* A call of the script and its answer. */
+/* A call of the script and its reply. */
 struct call {
 	struct qs_world *world;
 	struct qs_model *model;
-	const struct weir_str *args; /* behind the verb */
+	const struct weir_str *args; /* without the verb */
 	size_t count;
 	const redisReply *reply;
-	uint64_t now_us; /* as the script says */
+	uint64_t now_us; /* the time in the reply */
 };
 
 static uint64_t arg_number(const struct call *call, size_t at)
@@ -52,7 +52,7 @@ static void expect_text(const struct call *call, const char *what, struct weir_s
 			expected);
 }
 
-/* ---- what waits ---- */
+/* ---- waiting requests ---- */
 
 static struct qs_row *find_row(struct qs_model *model, uint64_t id)
 {
@@ -107,7 +107,7 @@ size_t qs_model_waiting(const struct qs_model *model, unsigned line)
 	return count_line(model, line, &bytes);
 }
 
-/* The oldest that waits in a line, or NULL. Rows are in the order of their ids. */
+/* Returns the oldest waiting row of a line, or NULL. Rows are sorted by id. */
 static struct qs_row *line_head(struct qs_model *model, unsigned line)
 {
 	for (size_t i = 0; i < model->count; i++)
@@ -132,7 +132,7 @@ static bool is_taken(const struct qs_model *model, const struct qs_row *row)
 	       model->lines[row->line].id == row->id;
 }
 
-/* Why a request of this size has no room; "" if it has. */
+/* Returns the reason why a request of this size is refused, or "". */
 static const char *no_room(const struct call *call, unsigned line, uint64_t bytes,
 			   uint64_t max_waiting)
 {
@@ -178,7 +178,7 @@ static unsigned read_order(const struct call *call, struct weir_str body)
 
 	memcpy(text, body.ptr, body.len < 15 ? body.len : 15);
 	if (strtoul(text, NULL, 10) >= call->world->plan->orders) {
-		qs_fail(call->world, "a body that no client sent");
+		qs_fail(call->world, "a body is not of any order");
 		return 0;
 	}
 	return (unsigned)strtoul(text, NULL, 10);
@@ -195,7 +195,7 @@ static void add_row(const struct call *call, unsigned line)
 		qs_fail(call->world, "order %u is stored twice", order);
 		return;
 	}
-	if (known) { /* only tickets tell the script that a call is a copy */
+	if (known) { /* without its ticket the script cannot detect a repeated call */
 		call->world->report->copies++;
 		call->world->orders[order].copied = true;
 		known->order = QS_ORDERS;
@@ -244,7 +244,8 @@ static void model_put(const struct call *call)
 
 /* ---- take ---- */
 
-/* A lease has ended, or the owner asks with the highest fence that he knows of. */
+/* Takes lines from owners whose lease has expired, and lines of the caller whose fence is higher
+ * than the highest one that it knows. */
 static void reclaim_lines(const struct call *call)
 {
 	bool asks = call->args[4].ptr[0] != '-';
@@ -283,11 +284,11 @@ static void expire_head(const struct call *call, unsigned line, uint64_t waiting
 	struct qs_row *row = line < QS_LINES ? line_head(call->model, line) : NULL;
 
 	if (!row || call->model->lines[line].fence || row->expires_us > call->now_us) {
-		qs_fail(call->world, "line %u lost its head, which is not too old", line);
+		qs_fail(call->world, "line %u lost its head, which has not expired", line);
 		return;
 	}
 	finish_row(call, row, QS_DEAD, arg_number(call, 2));
-	expect(call, "waiting behind one that is too old", waiting,
+	expect(call, "waiting after an expired request", waiting,
 	       qs_model_waiting(call->model, line));
 }
 
@@ -300,7 +301,7 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 	struct qs_line *line = row ? &model->lines[row->line] : NULL;
 
 	if (!row || row->state != QS_WAITING) {
-		qs_fail(call->world, "%" PRIu64 " is given out, and does not wait", id);
+		qs_fail(call->world, "%" PRIu64 " is given out and is not waiting", id);
 		return;
 	}
 	if (line->fence)
@@ -308,7 +309,7 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 	if (first != row)
 		qs_fail(call->world, "%" PRIu64 " is given out before %" PRIu64, id, first->id);
 	if (row->due_us > call->now_us || row->expires_us <= call->now_us)
-		qs_fail(call->world, "%" PRIu64 " is given out and not due, or too old", id);
+		qs_fail(call->world, "%" PRIu64 " is given out and is not due or has expired", id);
 	expect(call, "fence", fence, ++model->fences);
 	expect(call, "tries", (uint64_t)wr_remote_number(given, 5), row->tries);
 	expect(call, "body", read_order(call, wr_remote_text(given, 16)), row->order);
@@ -320,7 +321,8 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 		 row->line, line->owner, fence);
 }
 
-/* A take of a connection that its owner has replaced since is refused. */
+/* Whether the take comes from a connection that its owner has replaced. Checks that it is
+ * refused. */
 static bool is_stale(const struct call *call)
 {
 	struct qs_owner *owner = call->model->owners;
@@ -354,7 +356,7 @@ static void model_take(const struct call *call)
 	expect(call, "expired", reply_number(call, 1), (at - 3) / 2);
 	given = (reply->elements - at - 1) / 2;
 	if (given > arg_number(call, 0))
-		qs_fail(call->world, "%zu are given out", given);
+		qs_fail(call->world, "%zu requests are given out", given);
 	for (at++; at + 1 < reply->elements; at += 2)
 		hand_out(call, reply_number(call, at), reply->element[at + 1]);
 	if (reply->elements > 4)
@@ -363,7 +365,7 @@ static void model_take(const struct call *call)
 
 /* ---- settle ---- */
 
-/* The API has to have said so to the owner. */
+/* Checks that the outcome matches the API's answer to the owner. */
 static void check_answer(const struct call *call, const struct qs_row *row, uint64_t fence,
 			 const char *outcome)
 {
@@ -372,7 +374,7 @@ static void check_answer(const struct call *call, const struct qs_row *row, uint
 	bool sent = send && !send->unsent;
 	bool fine = strcmp(outcome, "release") == 0 ? !sent : sent;
 
-	/* A Redis that lost data gives fences twice. */
+	/* After a loss of data Redis issues the same fences again. */
 	if (call->world->plan->faults & 1u << QS_LOSS)
 		return;
 	if (strcmp(outcome, "delivered") == 0)
@@ -421,12 +423,12 @@ static void model_settle(const struct call *call)
 	if (owned && row && row->state == QS_WAITING) {
 		settle_row(call, row);
 	} else if (!row || row->fence != fence) {
-		expect_text(call, "settle by who has it no more", wr_remote_text(call->reply, 1),
+		expect_text(call, "settle by a former owner", wr_remote_text(call->reply, 1),
 			    "lost");
 		return;
 	}
 	expect_text(call, "settle", wr_remote_text(call->reply, 1), "");
-	expect(call, "state of what was settled", reply_number(call, 2), row->state);
+	expect(call, "state after a settle", reply_number(call, 2), row->state);
 	expect(call, "waiting after a settle", reply_number(call, 3),
 	       qs_model_waiting(model, number_of_line));
 }
@@ -517,7 +519,7 @@ static bool is_stored(const struct call *call, const struct qs_row *row)
 	return wr_sim_redis_find(call->world->server.redis, wr_str(key)) != NULL;
 }
 
-/* Which of several that are over a bound go is the script's choice: the oldest. */
+/* Rows over a bound may be removed; the script chooses which. */
 static void model_tidy(const struct call *call)
 {
 	struct qs_model *model = call->model;

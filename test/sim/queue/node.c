@@ -1,5 +1,5 @@
-/* A node: the loop of the queue's thread around the real store, and a deliverer. Both do what
- * queue/thread.c and src/serve/deliver do. */
+/* A node: the loop of the queue's thread around the real backend, and a deliverer. They make the
+ * calls of queue/thread.c and serve/deliver. Events of world.c drive them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 #define STACK ((size_t)1 << 20)
 #define EPOCH_US 1700000000000000ull
 #define REOPEN_US SECOND
-#define LOOK_US SECOND      /* others may have put something */
-#define FAILED_US SECOND    /* the queue: tried again */
-#define HOLD_MOST_US SECOND /* a wait of the limiter that is waited out here */
+#define LOOK_US SECOND      /* other nodes may have stored requests */
+#define FAILED_US SECOND    /* until a failed job of the queue is retried */
+#define HOLD_MOST_US SECOND /* longest wait for the limiter without a release */
 #define RELEASE_MOST_US (60 * SECOND)
 #define REST_MOST_US (30 * SECOND)
 #define BATCH 64u
@@ -194,7 +194,7 @@ static bool is_resting(const struct qs_node *node)
 	return node->down && node->world->now_us < node->rest_until_us;
 }
 
-/* The lease is longer than what a delivery may take; so it begins in time, or not at all. */
+/* Whether it is too late to begin a delivery that must end within the lease. */
 static bool is_late(const struct qs_slot *slot)
 {
 	return slot->node->world->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
@@ -543,7 +543,7 @@ void qs_node_operate(struct qs_node *node)
 	qs_node_submit(node, &node->page);
 }
 
-/* ---- life and death ---- */
+/* ---- start and death ---- */
 
 static void start_delivery(struct qs_world *world, void *object, uint64_t arg)
 {
@@ -593,7 +593,7 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	qs_schedule(world, world->now_us + 1, node, start_delivery, node, 0);
 }
 
-/* Calls of the wire fail from here on, so what the thread still does reaches nobody. */
+/* Calls of the wire fail from now on, so that the rest of the thread's work has no effect. */
 void qs_node_kill(struct qs_node *node)
 {
 	if (!node->running)

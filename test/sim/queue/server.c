@@ -1,4 +1,4 @@
-/* Redis, and the connections of nodes to it. */
+/* The simulated Redis of the queue, and the connections of nodes to it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void answer_info(struct qs_world *world, struct wr_bytes *out)
 	wr_sim_reply_bulk(out, wr_str(text));
 }
 
-/* Runs the queue's script, and shows call and answer to the oracle. */
+/* Runs the queue's script and passes the call and its reply to the oracle. */
 static void run_script(struct qs_world *world, const struct weir_str *argv, size_t argc,
 		       struct wr_bytes *out)
 {
@@ -74,7 +74,7 @@ static void run_script(struct qs_world *world, const struct weir_str *argv, size
 	redisReaderFree(reader);
 }
 
-/* True: the command was answered here. */
+/* See struct wr_sim_redis. Replies to every command, so it always returns true. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
 			      struct wr_bytes *out)
 {
@@ -94,13 +94,14 @@ static bool intercept_command(void *context, const struct weir_str *argv, size_t
 		else
 			wr_sim_reply_error(out, "NOSCRIPT No matching script. Please use EVAL.");
 	} else {
-		qs_fail(world, "Redis was sent %.*s", (int)argv[0].len, argv[0].ptr);
+		qs_fail(world, "Redis received the unknown command %.*s", (int)argv[0].len,
+			argv[0].ptr);
 		wr_sim_reply_error(out, "ERR unknown command");
 	}
 	return true;
 }
 
-/* ---- starting and stopping ---- */
+/* ---- start and stop ---- */
 
 static void set_script(struct qs_server *server, const struct qs_mutation *mutation)
 {
@@ -212,7 +213,7 @@ static bool fault_happens(struct qs_world *world, enum qs_fault fault)
 	return does;
 }
 
-/* The node hears that the connection is gone, now or at its timeout. */
+/* The node learns that the connection is broken, now or at its timeout. */
 static void maybe_break(struct qs_world *world, struct qs_connection *connection)
 {
 	if (wr_rng_percent(&world->net_rng, 30))
@@ -237,8 +238,8 @@ static void deliver_to_node(struct qs_world *world, void *object, uint64_t arg)
 		qs_node_wake(connection->node);
 }
 
-/* Bytes that a node has sent are there: `arg` of them, and the answer is lost if its top bit is
- * set. */
+/* Event: bytes of a node arrive. `arg` is their number. If its top bit is set, the reply is
+ * lost. */
 static void deliver_to_server(struct qs_world *world, void *object, uint64_t arg)
 {
 	struct qs_connection *connection = object;
@@ -255,7 +256,7 @@ static void deliver_to_server(struct qs_world *world, void *object, uint64_t arg
 		maybe_break(world, connection);
 		return;
 	}
-	/* Part of a command stays; as nothing follows a part, it may go. */
+	/* An incomplete command is dropped, because no bytes follow it. */
 	wr_bytes_set(&in, connection->to_server.at, len);
 	wr_bytes_drop(&connection->to_server, len);
 	wr_sim_redis_input(server->redis, &in, qs_server_time(world), &out);
@@ -307,7 +308,7 @@ static ssize_t wire_send(void *context, const void *bytes, size_t len)
 	if (connection->dead)
 		return (ssize_t)len;
 	if (fault_happens(world, QS_CALL)) {
-		/* Of several calls the first few may arrive, and a part of the next. */
+		/* The first calls may arrive, and a part of the next one. */
 		arg = wr_rng_percent(&world->net_rng, 50) ? wr_rng_below(&world->net_rng, len) : 0;
 		connection->dead = true;
 	} else if (fault_happens(world, QS_REPLY)) {
@@ -346,7 +347,7 @@ static ssize_t wire_receive(void *context, void *bytes, size_t cap)
 	return (ssize_t)len;
 }
 
-/* What it has sent may still be carried out. */
+/* Redis may still run the calls that were sent. */
 static void wire_close(void *context)
 {
 	struct qs_node *node = context;

@@ -6,16 +6,16 @@
  *   qs_run(&plan, lua, NULL, NULL, &report);
  *   if (report.failure[0]) … run the plan again with a FILE to see the events before the failure
  *
- * Real code: the Redis backend of src/queue (remote*.c with its calls, replies, retries and checks of
- * Redis' settings), the scripts, and the delivery policy (serve/deliver/policy.c,
+ * Real code: the Redis backend of src/queue (remote*.c with its calls, replies, retries and checks
+ * of Redis' settings), the scripts, and the delivery policy (serve/deliver/policy.c,
  * serve/deliver/absent.c). Simulated: time, the network (link->wire), the commands of Redis
  * (sim/redis.h), and the API server.
  *
- * Two parts of weir wait for real clocks and sockets. node.c replaces them by a driver that makes the
- * same calls in the same order. The queue's thread (queue/thread.c) is a loop on its own stack; the
- * simulator switches to another stack where the real thread would block. The deliverer
- * (serve/deliver/deliver.c, deliver/attempt.c) is written anew. A limit is a pace for each line that
- * all nodes share. The simulation of the fleet (sim/sim.h) checks that limits hold.
+ * Two parts of weir wait for real clocks and sockets. node.c replaces them by a driver that makes
+ * the same calls in the same order. The queue's thread (queue/thread.c) is a loop on its own stack;
+ * the simulator switches to another stack where the real thread would block. The deliverer
+ * (serve/deliver/deliver.c, deliver/attempt.c) is written anew. A limit is a pace for each line
+ * that all nodes share. The simulation of the fleet (sim/sim.h) checks that limits hold.
  *
  * The oracle (model.c) is a second queue in plain C. It sees every call of the script that Redis
  * runs and checks the reply. It knows at any time the owner and the requests of each line. world.c
@@ -279,7 +279,8 @@ struct qs_node {
 
 void qs_node_start(struct qs_world *world, unsigned number, bool new_name);
 void qs_node_kill(struct qs_node *node);
-/* Blocks the queue's thread until this time or until qs_node_wake(). Called on the thread's stack. */
+/* Blocks the queue's thread until this time or until qs_node_wake(). Called on the thread's
+ * stack. */
 void qs_node_block(struct qs_node *node, uint64_t until_us);
 void qs_node_wake(struct qs_node *node);
 void qs_node_submit(struct qs_node *node, struct wr_queue_job *job);

@@ -1,4 +1,5 @@
-/* The simulation of the queue: it repeats itself, and it finds what it is there for. */
+/* Tests of the queue's simulation: a seed gives the same run again, and the oracle finds mutations
+ * of the script. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -61,20 +62,20 @@ static void test_plans_cover_all_faults(void **state)
 	wr_sim_lua_free(lua);
 }
 
-/* The script with one thing wrong, and the first seed that is tried: it was found there. */
+/* Mutations of the script, and the first seed to try for each. */
 static const struct {
 	struct qs_mutation change;
 	unsigned first;
 } mutations[] = {
 	/* a settle by a former owner is accepted */
 	{{"if holder(line) ~= fence .. ':' .. id then", "if false then"}, 5},
-	/* … where the id alone is compared */
+	/* only the id of the request is compared, not the fence */
 	{{"if holder(line) ~= fence .. ':' .. id then",
 	  "if not holder(line) or string.match(holder(line), ':(%d+)$') ~= id then"},
 	 5},
-	/* a settle that is said again is carried out again, or is lost */
+	/* a repeated settle is refused */
 	{{"if call('HGET', r, 'f') ~= fence then", "if true then"}, 3},
-	/* what is taken may be taken by others */
+	/* a line that has an owner can be taken */
 	{{"call('ZREM', key('due'), line)\n  call('ZADD', key('taken')",
 	  "call('ZADD', key('taken')"},
 	 1},
@@ -82,41 +83,41 @@ static const struct {
 	{{"call('ZADD', line_key(line), id, id)\n    changed(line)",
 	  "call('ZADD', line_key(line), id + 1000, id)\n    changed(line)"},
 	 8},
-	/* a lease never ends */
+	/* a lease never expires */
 	{{"call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)", "{}"}, 5},
-	/* a lease ends early */
+	/* a lease expires early */
 	{{"int(now + lease)", "int(now + lease / 8)"}, 3},
-	/* a new connection takes back what was heard of, or nothing */
+	/* a new connection reclaims lines with known fences, or no lines */
 	{{"tonumber(string.match(what, '^%d+')) > heard", "true"}, 3},
 	{{"tonumber(string.match(what, '^%d+')) > heard", "false"}, 3},
-	/* … of others, too */
+	/* it reclaims lines of other owners too */
 	{{"if who == owner and", "if"}, 2},
-	/* takes of a connection before are carried out */
+	/* takes of an earlier connection are run */
 	{{"if link < last then return last end", ""}, 3},
-	/* a put that is said again is stored again */
+	/* a repeated put is stored again */
 	{{"if known then\n    return {now, ''", "if false then\n    return {now, ''"}, 3},
-	/* a failed try is not counted, one without the API is */
+	/* a failed attempt is not counted; an attempt while the API is absent is counted */
 	{{"call('HINCRBY', r, 'n', 1)", ""}, 3},
 	{{"if outcome == 'again' or outcome == 'dead' then", "if outcome ~= 'release' then"}, 1},
-	/* one try more than there may be */
+	/* one attempt more than the maximum */
 	{{"tonumber(at[1]) + 1 >= tonumber(at[2])", "tonumber(at[1]) >= tonumber(at[2])"}, 3},
-	/* bounds */
+	/* bounds are exceeded */
 	{{"if call('ZCARD', key('waiting')) >=", "if call('ZCARD', key('waiting')) >"}, 24},
 	{{"held(line) + bytes > tonumber(max_line_bytes)", "held(line) > tonumber(max_line_bytes)"},
 	 15},
 	{{"if not why then retry(id, line, state) end", "retry(id, line, state)"}, 271},
-	/* bytes of a line are not given back */
+	/* bytes of a line are not released */
 	{{"hold(line, id, '-')", ""}, 15},
-	/* what is too old is delivered */
+	/* an expired request is delivered */
 	{{"tonumber(call('HGET', row(id), 'exp')) <= now", "false"}, 8},
-	/* a line is not looked at again after a settle */
+	/* a line is not due again after a settle */
 	{{"  set_due(line)\nend\n\n-- Bytes", "end\n\n-- Bytes"}, 1},
-	/* changes are not told */
+	/* changes are not reported to nodes */
 	{{"call('ZREM', key('waiting'), id)\n  changed(line)", "call('ZREM', key('waiting'), id)"},
 	 7},
 	/* time goes back */
 	{{"if kept[1] and now + ahead < tonumber(kept[1]) then", "if false then"}, 73},
-	/* more dead letters than may be */
+	/* more dead letters than the maximum */
 	{{"call('ZCARD', key('dead')) > max_dead or", ""}, 287},
 };
 

@@ -1,4 +1,5 @@
-/* What happens when, by the seed; the API server; and what has to hold between all of them. */
+/* A run of a plan: events, clients, the API server, faults, and the checks at the end. main.c and
+ * the tests call qs_run(). */
 #include "sim.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 #include "base/str.h"
 #include "serve/deliver/deliver.h"
 
-#define SETTLE_US (3600 * SECOND) /* virtual, for all to be over when faults have ended */
+#define SETTLE_US                                                                                  \
+	(3600 * SECOND) /* virtual time after the last fault until all requests must be done */
 
 /* ---- the plan ---- */
 
@@ -171,7 +173,7 @@ const struct qs_send *qs_api_by_fence(const struct qs_world *world, unsigned ord
 	return NULL;
 }
 
-/* What it answers; 0: nothing. */
+/* Returns the status of the API's answer, or 0 for none. */
 static unsigned status_of(struct qs_world *world, unsigned order, bool *unsent)
 {
 	static const unsigned mixed[] = {200, 201, 302, 404, 422, 500, 503, 429, 408, 0, 200, 200};
@@ -179,7 +181,7 @@ static unsigned status_of(struct qs_world *world, unsigned order, bool *unsent)
 	*unsent = world->api_mode == QS_API_DOWN;
 	switch (world->api_mode) {
 	case QS_API_FINE:
-		/* Some requests kill their backend each time. */
+		/* Some requests always crash the API. */
 		return world->quiet || order % 16 != 15 || !(world->plan->faults & 1u << QS_API)
 			       ? 200
 			       : 502;
@@ -202,8 +204,8 @@ static void answer_send(struct qs_world *world, void *object, uint64_t arg)
 	qs_node_answered(send->node, arg, send->status, send->unsent);
 }
 
-/* The owner of a line begins to deliver only while the line is its own. Only a clock of Redis that
- * was set, or lost data, takes it away without his knowledge. */
+/* Checks that a node begins a delivery only while it owns the line. A step of Redis' clock or a
+ * loss of data may end the ownership without the node's knowledge. */
 static void check_owner(struct qs_world *world, const struct wr_deferred *request, uint64_t stepped)
 {
 	const struct qs_line *line = &world->model.lines[request->key[0]];
@@ -212,7 +214,7 @@ static void check_owner(struct qs_world *world, const struct wr_deferred *reques
 	    (line->fence == request->fence && line->id == request->id))
 		return;
 	qs_fail(world,
-		"request %" PRIu64 " is sent with fence %" PRIu64 "; its line is of %" PRIu64,
+		"request %" PRIu64 " is sent with fence %" PRIu64 "; its line has fence %" PRIu64,
 		request->id, request->fence, line->fence);
 }
 
@@ -224,8 +226,7 @@ uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, ui
 	struct qs_send *send;
 	bool unsent;
 
-	world->sends =
-		wr_sim_grow(world->sends, world->send_count, &world->send_cap, sizeof *send);
+	world->sends = wr_sim_grow(world->sends, world->send_count, &world->send_cap, sizeof *send);
 	if (qs_api_by_fence(world, order, request->fence) && world->server.stepped == stepped &&
 	    !(world->plan->faults & 1u << QS_LOSS))
 		qs_fail(world, "order %u is sent twice by one owner", order);
@@ -355,7 +356,7 @@ static void begin_fault(struct qs_world *world, enum qs_fault fault)
 	case QS_LATE:
 		world->faults |= 1u << fault;
 		qs_schedule(world, world->now_us + for_us, NULL, end_network, NULL, 1u << fault);
-		return; /* it is seen when something is lost */
+		return; /* fault_happens() notes it */
 	case QS_STALL:
 		world->server.paused_until_us = world->now_us + for_us;
 		break;
@@ -421,7 +422,7 @@ static void end_faults(struct qs_world *world, void *object, uint64_t arg)
 	qs_trace(world, "all is well from here on");
 }
 
-/* ---- what has to hold in the end ---- */
+/* ---- checks at the end ---- */
 
 /* Whether the node's count of a line is right. After Redis has lost data, the count may be too high
  * until the next request of that key. */
@@ -466,14 +467,14 @@ static void check_order(struct qs_world *world, unsigned number)
 		qs_fail(world, "order %u was refused (%s) and is stored", number,
 			wr_queue_reason_name(order->reason));
 	if (row && row->state == QS_DELIVERED && order->answers == 0)
-		qs_fail(world, "order %u is delivered, and the API has not answered it", number);
+		qs_fail(world, "order %u is delivered without an answer of the API", number);
 	if (row && row->state == QS_WAITING)
-		qs_fail(world, "order %u waits for ever", number);
+		qs_fail(world, "order %u still waits", number);
 	if (order->answers > 1)
 		world->report->again += order->answers - 1;
 }
 
-/* One whose client had its answer before another began is before it in their line. */
+/* An order that was accepted before another one began is before it in their line. */
 static void check_sequence(struct qs_world *world)
 {
 	for (unsigned a = 0; a < world->plan->orders; a++) {
@@ -519,17 +520,17 @@ static void check_run(struct qs_world *world, bool over)
 	for (unsigned i = 0; i < world->plan->nodes && !over; i++)
 		for (unsigned line = 0; line < QS_LINES; line++)
 			if (!knows_line(world, &world->nodes[i], line))
-				qs_fail(world, "node%u takes line %u to have %" PRIu64, i, line,
+				qs_fail(world, "node%u counts in line %u %" PRIu64, i, line,
 					world->nodes[i].known_waiting[line]);
 	for (unsigned i = 0; i < world->plan->orders; i++)
 		check_order(world, i);
 	check_sequence(world);
 	if (!over)
-		qs_fail(world, "an hour after the last fault it is not over");
+		qs_fail(world, "requests still wait an hour after the last fault");
 	count_results(world);
 }
 
-/* Asks for all tickets, one after the other, by way of a node. */
+/* Asks node 0 for all tickets, one after the other. */
 static void ask_tickets(struct qs_world *world)
 {
 	struct qs_node *node = &world->nodes[0];

@@ -1,6 +1,6 @@
-/* Any bytes as what is stored of a request, and as what Redis answers about it. The first byte says
- * which: a record, or an answer to one of the jobs. Whatever it is, nothing beyond it is read, and
- * all that was made of it is freed. */
+/* Fuzzes the stored record of a deferred request and the replies of Redis to the queue's jobs. The
+ * first byte selects the record or the job. No byte beyond the input is read, and all results are
+ * freed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

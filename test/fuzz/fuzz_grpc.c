@@ -1,6 +1,7 @@
-/* Any bytes as what an HTTP/2 client sends after its preface: a real stream on a real loop, over a
- * pair of sockets. The first byte chooses how the input is cut up, the second whether the client
- * reads what it is sent and how it ends; what is left when it has gone is a finding. */
+/* Fuzzes the bytes that an HTTP/2 client sends after its preface, on a real stream and loop over a
+ * pair of sockets. The first byte selects the size of the pieces. The second selects whether the
+ * client reads the responses and how it ends. Streams, buffers or requests that remain after the
+ * client has closed are a failure. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static const char yaml[] =
 	"  - {key: d, rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, "
 	"queue_size: 3}}\n";
 
-static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 static struct wr_service service;
 static struct wr_loop loop;
@@ -66,13 +67,13 @@ static void open_all(void)
 	require(wr_loop_init(&loop, &service, 0) == 0);
 }
 
-static void turn(void)
+static void run_loop(void)
 {
 	for (int i = 0; i < 2; i++)
 		uv_run(&loop.uv, UV_RUN_NOWAIT);
 }
 
-static void read_over(int peer)
+static void discard_output(int peer)
 {
 	static uint8_t bytes[1 << 16];
 
@@ -80,7 +81,7 @@ static void read_over(int peer)
 		;
 }
 
-/* False: the server has closed, or does not take any more. */
+/* Returns 0 if the server has closed the connection or accepts no more bytes. */
 static int send_all(int peer, const uint8_t *data, size_t len, int reading)
 {
 	for (int tries = 0; len && tries < 64; tries++) {
@@ -90,18 +91,18 @@ static int send_all(int peer, const uint8_t *data, size_t len, int reading)
 			return 0;
 		data += sent > 0 ? sent : 0;
 		len -= sent > 0 ? (size_t)sent : 0;
-		turn();
+		run_loop();
 		if (reading)
-			read_over(peer);
+			discard_output(peer);
 	}
 	return len == 0;
 }
 
-static void talk(int peer, const uint8_t *data, size_t size, uint8_t cut, int reading)
+static void send_input(int peer, const uint8_t *data, size_t size, uint8_t piece_root, int reading)
 {
-	size_t piece = cut == 0 ? size : (size_t)cut * cut;
+	size_t piece = piece_root == 0 ? size : (size_t)piece_root * piece_root;
 
-	send_all(peer, (const uint8_t *)hello, sizeof hello - 1, reading);
+	send_all(peer, (const uint8_t *)preface, sizeof preface - 1, reading);
 	while (size) {
 		size_t len = piece < size ? piece : size;
 
@@ -123,16 +124,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	quota.used++;
 	wr_stream_accept(&loop.net, &listener, NULL, ends[0], NULL);
-	talk(ends[1], data + 2, size - 2, data[0], data[1] & 1);
+	send_input(ends[1], data + 2, size - 2, data[0], data[1] & 1);
 	if (data[1] & 2)
 		wr_streams_drain(&loop.net);
 	if (data[1] & 4)
 		shutdown(ends[1], SHUT_WR);
-	turn();
+	run_loop();
 	close(ends[1]);
-	turn();
+	run_loop();
 	wr_streams_cut(&loop.net);
-	turn();
+	run_loop();
 	require(loop.net.stream_count == 0 && loop.net.buffered == 0 && quota.used == 0);
 	require(loop.waiting.count == 0 && !loop.health_watches);
 	return 0;

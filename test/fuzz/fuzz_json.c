@@ -1,6 +1,6 @@
-/* Any bytes as what HTTP clients send. The first byte chooses: a question of /v1/check, a message
- * of /json, or lines of header fields of /check/DOMAIN. What is read is decided, and the answer has
- * to be JSON. The quick reader of /v1/check reads what the thorough one does, or leaves it. */
+/* Fuzzes the bodies of HTTP clients. The first byte selects a body of /v1/check, a message of
+ * /json, or header fields of /check/DOMAIN. A parsed request is decided, and the response must be
+ * JSON. The quick reader of /v1/check gives the same result as the full one, or declines. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void check_problem(const struct wr_problem *problem)
 
 /* ---- /v1/check ---- */
 
-static struct weir_ask *begin(int which, struct weir_str domain)
+static struct weir_ask *init_ask(int which, struct weir_str domain)
 {
 	struct weir_ask *ask;
 
@@ -96,7 +96,7 @@ static struct weir_ask *begin(int which, struct weir_str domain)
 	return ask;
 }
 
-/* The same question, looked at both ways, has the same statuses. Both are cancelled. */
+/* Both readers give the same number of descriptors. Both asks are cancelled. */
 static void compare_quick(struct weir_str body, const struct wr_check *check)
 {
 	struct weir_result slow_result = {.size = sizeof slow_result}, quick_result = slow_result;
@@ -107,8 +107,8 @@ static void compare_quick(struct weir_str body, const struct wr_check *check)
 	if (!wr_check_quick(body, &quick))
 		return;
 	require(check && !check->many && wr_str_equal(quick.domain, wr_check_domain(check, 0)));
-	slow = begin(0, quick.domain);
-	quick_ask = begin(1, quick.domain);
+	slow = init_ask(0, quick.domain);
+	quick_ask = init_ask(1, quick.domain);
 	require((wr_check_add(check, 0, slow, &problem) == 0) ==
 		wr_check_quick_add(&quick, quick_ask));
 	require(weir_ask_decide(slow, NOW_NS) > 0);
@@ -124,7 +124,7 @@ static void compare_quick(struct weir_str body, const struct wr_check *check)
 
 static void answer_one(const struct wr_check *check, size_t i)
 {
-	struct weir_ask *ask = begin(0, wr_check_domain(check, i));
+	struct weir_ask *ask = init_ask(0, wr_check_domain(check, i));
 	struct wr_problem problem;
 	struct wr_text out = {answer, sizeof answer, 0};
 	int verdict;
@@ -175,7 +175,7 @@ static void fuzz_rls(struct weir_str body)
 		check_problem(&problem);
 		return;
 	}
-	/* what was read can be written, and read again */
+	/* a parsed message can be written and parsed again */
 	wr_rls_json_write(&request->base, &out);
 	require_json(&out);
 	require(wr_rls_json_read(&pb__rate_limit_request__descriptor,
@@ -183,7 +183,7 @@ static void fuzz_rls(struct weir_str body)
 		memory.full);
 	if (wr_rls_check(request, &error) != 0)
 		return;
-	ask = begin(0, wr_rls_domain(request));
+	ask = init_ask(0, wr_rls_domain(request));
 	if (wr_rls_ask(request, ask, &memory, &error) == 0) {
 		int verdict = weir_ask_decide(ask, NOW_NS);
 
@@ -206,7 +206,7 @@ struct lines {
 	size_t count;
 };
 
-static size_t find(void *context, struct weir_str name, struct weir_str *values, size_t max)
+static size_t find_header(void *context, struct weir_str name, struct weir_str *values, size_t max)
 {
 	const struct lines *lines = context;
 	size_t count = 0;
@@ -224,7 +224,7 @@ static size_t find(void *context, struct weir_str name, struct weir_str *values,
 static void fuzz_forward(struct weir_str text, uint8_t how)
 {
 	struct lines lines = {.count = 0};
-	struct wr_forward forward = {.header = find,
+	struct wr_forward forward = {.header = find_header,
 				     .context = &lines,
 				     .host = WR_STR("h"),
 				     .identity = how & 64 ? WR_STR("x") : WR_STR(""),
@@ -249,7 +249,7 @@ static void fuzz_forward(struct weir_str text, uint8_t how)
 	}
 	require(view.method.len && view.target.len);
 	require(view.peer_len == 0 || view.peer_len == 16);
-	ask = begin(0, WR_STR("d"));
+	ask = init_ask(0, WR_STR("d"));
 	require(weir_ask_http(ask, &view) != WEIR_EINVAL);
 	require(weir_ask_decide(ask, NOW_NS) > 0);
 	weir_ask_done(ask);

@@ -1,5 +1,5 @@
-/* Any bytes as the descriptors of a request that was kept: they come from a disk. What is taken for
- * descriptors, recorded again, gives the same bytes, and is decided. */
+/* Fuzzes the stored descriptors of a deferred request. Descriptors that are accepted give the same
+ * bytes when they are recorded again, and are decided. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

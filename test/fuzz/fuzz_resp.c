@@ -1,9 +1,6 @@
-/* Any bytes as a conversation in the Redis protocol. The first byte says whether passwords are
- * asked for and whether the client may reset counters, is on a Unix socket, and has a central store
- * to wait for; the second how the input is cut up, the third how many bytes of replies are taken at
- * a time. All at once or in pieces, the replies are the same, they are RESP, and there is one to
- * each command.
- */
+/* Fuzzes a session of the RESP protocol. The first byte is enum how. The second selects the size of
+ * the pieces, the third the number of bytes of replies that are read at a time. The replies are the
+ * same for input at once and in pieces. They are valid RESP, and each command has one reply. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +28,10 @@ enum how {
 	OPERATES = 2,
 	STORE = 4,
 	UNIX_SOCKET = 8,
-	FAILURES = 16,     /* some questions are not answered */
-	NEWEST_FIRST = 32, /* answers come the other way round */
-	AT_ONCE = 64,      /* … or before the asking is done */
-	FEW = 128,         /* hardly anybody may wait */
+	FAILURES = 16,     /* some questions get no answer */
+	NEWEST_FIRST = 32, /* the newest question is answered first */
+	AT_ONCE = 64,      /* questions are answered before take returns */
+	FEW = 128,         /* at most two commands may wait */
 };
 
 static const char yaml[] =
@@ -45,22 +42,22 @@ static const char yaml[] =
 	"  - {key: q, rate_limit: {unit: second, requests_per_unit: 2, algorithm: "
 	"leaky_bucket, queue_size: 4}}\n";
 
-/* A question that is out, and what will be said to it. */
+/* A pending question and its future answer. */
 struct asked {
 	struct wr_resp_wait *wait;
 	size_t len;
 	uint8_t answer[sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * sizeof(struct wr_answer)];
 };
 
-/* One side: a table, an engine, a session, and what it said. */
+/* One side of the comparison: a table, an engine, a session, and its replies. */
 struct side {
-	struct wr_resp_host host; /* first: a host is of a side */
+	struct wr_resp_host host; /* first, so that a host can be cast to its side */
 	struct weir_table *table;
 	struct weir_engine *engine, *central;
 	uint8_t how;
 	struct asked asked[WAITS_MAX];
 	size_t waiting, questions;
-	uint8_t *fresh; /* the table as it was made */
+	uint8_t *fresh; /* a copy of the new table */
 	struct wr_resp_session session;
 	size_t len;
 	uint8_t said[SAID_BYTES];
@@ -93,7 +90,7 @@ static struct weir_rules *load_rules(void)
 
 static const uint8_t secret_bytes[WEIR_SECRET_BYTES] = "the fleet's";
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
+static struct wr_resp_wait *store_begin(struct wr_resp_host *host, bool with_ask)
 {
 	struct wr_resp_wait *wait = calloc(1, sizeof *wait);
 
@@ -103,14 +100,14 @@ static struct wr_resp_wait *begin(struct wr_resp_host *host, bool with_ask)
 	return wait;
 }
 
-static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+static void store_end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
 	free(wait->ask);
 	free(wait);
 }
 
-/* By the number of the question alone, so that both sides are told the same. */
+/* The answer depends only on the number of the question, so that both sides get the same. */
 static size_t write_answer(const struct side *side, const void *question, size_t len,
 			   uint8_t *bytes)
 {
@@ -137,8 +134,8 @@ static size_t write_answer(const struct side *side, const void *question, size_t
 	return head.bytes;
 }
 
-static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
-		 size_t len, uint64_t now_ns)
+static void store_take(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
+		       size_t len, uint64_t now_ns)
 {
 	struct side *side = (struct side *)host;
 	struct asked *asked = &side->asked[side->waiting];
@@ -153,13 +150,13 @@ static void take(struct wr_resp_host *host, struct wr_resp_wait *wait, const voi
 		side->waiting++;
 }
 
-static void take_out(struct side *side, size_t at)
+static void remove_question(struct side *side, size_t at)
 {
 	memmove(&side->asked[at], &side->asked[at + 1],
 		(--side->waiting - at) * sizeof *side->asked);
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+static void store_leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
 {
 	struct side *side = (struct side *)host;
 	size_t at = 0;
@@ -168,31 +165,32 @@ static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t
 	while (at < side->waiting && side->asked[at].wait != wait)
 		at++;
 	require(at < side->waiting);
-	take_out(side, at);
+	remove_question(side, at);
 }
 
-static void tell(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
+static void store_send(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns)
 {
 	(void)host, (void)now_ns;
 	require(len <= WEIR_QUESTION_MAX && message);
 }
 
-static int reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
-		 struct weir_error *error)
+static int store_reset(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
+		       struct weir_error *error)
 {
 	(void)host, (void)now_ns, (void)error;
 	return (int)target->count;
 }
 
-static const uint8_t *secret(struct wr_resp_host *host)
+static const uint8_t *store_secret(struct wr_resp_host *host)
 {
 	(void)host;
 	return secret_bytes;
 }
 
-static const struct wr_resp_store store = {begin, end, take, leave, tell, reset, secret};
+static const struct wr_resp_store store = {store_begin, store_end,   store_take,  store_leave,
+					   store_send,  store_reset, store_secret};
 
-/* ---- a queue that answers at once ---- */
+/* ---- a queue that replies at once ---- */
 
 static struct wr_resp_wait *queue_begin(struct wr_resp_host *host)
 {
@@ -241,20 +239,20 @@ static void queue_leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 static const struct wr_resp_queue queue = {queue_begin, queue_end, queue_defer, queue_ticket,
 					   queue_leave};
 
-/* Without an answer the table decides, so these keep their order. */
+/* Questions without an answer are decided by the table, so runs with failures keep their order. */
 static void answer_one(struct side *side)
 {
 	bool newest = side->how & NEWEST_FIRST && !(side->how & FAILURES);
 	size_t at = newest ? side->waiting - 1 : 0;
 	struct asked asked = side->asked[at];
 
-	take_out(side, at);
+	remove_question(side, at);
 	wr_resp_heard(asked.wait, asked.answer, asked.len, NOW_NS);
 }
 
 /* ---- sides ---- */
 
-/* Making a table and loading rules takes far longer than most conversations do. */
+/* Makes the table and the engines once: that takes far longer than most sessions. */
 static void make_table(struct side *side)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
@@ -298,7 +296,7 @@ static void open_side(struct side *side, uint8_t how)
 	side->session.linked = side->session.unix_socket;
 }
 
-static void keep(struct side *side, const struct wr_resp_out *out)
+static void append_replies(struct side *side, const struct wr_resp_out *out)
 {
 	size_t len = (size_t)(out->at - out->begin);
 
@@ -307,26 +305,26 @@ static void keep(struct side *side, const struct wr_resp_out *out)
 	side->len += len;
 }
 
-static bool more(struct wr_resp_out *out, size_t need)
+static bool next_room(struct wr_resp_out *out, size_t need)
 {
 	struct side *side = out->context;
 
 	require(need <= sizeof side->room);
 	if (out->begin)
-		keep(side, out);
+		append_replies(side, out);
 	out->taken += (size_t)(out->at - out->begin);
 	out->begin = out->at = side->room;
 	out->end = side->room + need;
 	return true;
 }
 
-static void feed(struct side *side, const uint8_t *data, size_t len, size_t budget)
+static void feed_session(struct side *side, const uint8_t *data, size_t len, size_t budget)
 {
-	struct wr_resp_out out = {.more = more, .context = side};
+	struct wr_resp_out out = {.more = next_room, .context = side};
 
 	wr_resp_session_input(&side->session, data, len, NOW_NS, budget, &out);
 	if (out.begin)
-		keep(side, &out);
+		append_replies(side, &out);
 	require(!out.failed);
 	require(side->session.held_cap <= 2 * WR_RESP_HELD_MAX);
 	require(side->session.wait_count <= WR_RESP_WAITS_MAX);
@@ -334,30 +332,31 @@ static void feed(struct side *side, const uint8_t *data, size_t len, size_t budg
 	require(side->host.waits <= side->session.wait_count);
 }
 
-/* Pieces in memory of their own size, so that the sanitizer sees every byte read too far. */
+/* Copies a piece to memory of its size, so that the sanitizer detects a read beyond it. */
 static void feed_piece(struct side *side, const uint8_t *data, size_t len, size_t budget)
 {
 	uint8_t *copy = malloc(len ? len : 1);
 
 	memcpy(copy, data, len);
-	feed(side, copy, len, budget);
+	feed_session(side, copy, len, budget);
 	free(copy);
 	while (side->session.stopped && !side->session.ended) {
 		if (side->waiting)
 			answer_one(side);
-		feed(side, NULL, 0, budget);
+		feed_session(side, NULL, 0, budget);
 	}
 }
 
 static void answer_all(struct side *side)
 {
-	for (feed(side, NULL, 0, SAID_BYTES); side->waiting; feed(side, NULL, 0, SAID_BYTES))
+	for (feed_session(side, NULL, 0, SAID_BYTES); side->waiting;
+	     feed_session(side, NULL, 0, SAID_BYTES))
 		answer_one(side);
 	require(!side->session.waits && side->session.kept_bytes == 0);
 }
 
-/* What INFO tells depends on what has been answered by then. */
-static bool tells_counts(const uint8_t *data, size_t size)
+/* Whether the input contains INFO, whose reply depends on the questions answered so far. */
+static bool contains_info(const uint8_t *data, size_t size)
 {
 	for (size_t i = 0; i + 4 <= size; i++)
 		if (strncasecmp((const char *)data + i, "info", 4) == 0)
@@ -375,8 +374,8 @@ static size_t line_end(const struct side *side, size_t at)
 	return (size_t)(end - side->said) + 1;
 }
 
-/* Behind the reply at `at`. */
-static size_t pass_reply(const struct side *side, size_t at, int depth)
+/* Returns the end of the reply at `at`. */
+static size_t skip_reply(const struct side *side, size_t at, int depth)
 {
 	char mark = (char)side->said[at];
 	size_t next = line_end(side, at);
@@ -393,22 +392,22 @@ static size_t pass_reply(const struct side *side, size_t at, int depth)
 	if (mark != '*' && mark != '%' && mark != '~')
 		return next;
 	for (long i = 0; i < (mark == '%' ? 2 * count : count); i++)
-		next = pass_reply(side, next, depth + 1);
+		next = skip_reply(side, next, depth + 1);
 	return next;
 }
 
-/* One that is no command of ours but a browser's has no answer. */
+/* Each command has one reply, except a command of HTTP, which ends the session. */
 static void check_replies(const struct side *side)
 {
 	uint64_t replies = 0;
 
 	for (size_t at = 0; at < side->len; replies++)
-		at = pass_reply(side, at, 0);
+		at = skip_reply(side, at, 0);
 	require(replies == side->host.tally.commands + side->host.tally.bad ||
 		(side->session.ended && replies + 1 == side->host.tally.commands));
 }
 
-static void compare(void)
+static void compare_sides(void)
 {
 	require(whole.len == pieces.len && memcmp(whole.said, pieces.said, whole.len) == 0);
 	require(whole.session.ended == pieces.session.ended);
@@ -434,12 +433,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (pieces.waiting && at % 3)
 			answer_one(&pieces);
 	}
-	if (!(data[0] & STORE) || (size % 2 && !tells_counts(data + 3, size - 3))) {
+	if (!(data[0] & STORE) || (size % 2 && !contains_info(data + 3, size - 3))) {
 		answer_all(&pieces);
-		compare();
+		compare_sides();
 	}
 	wr_resp_session_end(&whole.session, NOW_NS);
-	wr_resp_session_end(&pieces.session, NOW_NS); /* perhaps with questions out */
+	wr_resp_session_end(&pieces.session, NOW_NS); /* questions may be pending */
 	require(pieces.waiting == 0);
 	return 0;
 }

@@ -1,7 +1,7 @@
-/* Any bytes as a RateLimitRequest: read, checked, decided and answered. The first byte chooses what
- * answers have in them and what becomes of a wait, the second how much memory there is. What the
- * hand-written reader takes, protobuf-c reads alike; an answer is one that it can read, with a
- * status for each descriptor. */
+/* Fuzzes a RateLimitRequest, which is parsed, decided and answered. The first byte selects the
+ * content of responses and the result of a wait, the second the amount of memory. protobuf-c gives
+ * the same result as the hand-written reader, and can parse the response, which has a status for
+ * each descriptor. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void open_all(void)
 	require(wr_rls_memory_init(&memory, 768 << 10) == 0);
 }
 
-/* Both readers, one result. */
+/* Both readers give the same result. */
 static void compare_readers(struct weir_str bytes)
 {
 	Pb__RateLimitRequest *oracle =
@@ -135,7 +135,7 @@ static void decide(const Pb__RateLimitRequest *request, uint8_t how)
 	weir_ask_done(ask);
 }
 
-/* With little memory reading fails in good order. */
+/* With little memory the reader returns an error. */
 static void read_small(struct weir_str bytes, size_t size)
 {
 	struct weir_error error = {0};

@@ -55,9 +55,9 @@ static size_t count_missing(struct wr_sim_redis *redis, const struct weir_str *k
 	return missing;
 }
 
-static void reply_redirect(struct wr_bytes *out, const char *word, uint16_t slot, unsigned server)
+static void reply_redirect(struct wr_buf *out, const char *word, uint16_t slot, unsigned server)
 {
-	wr_bytes_print(out, "-%s %u 10.0.0.1:%u\r\n", word, slot, WR_SIM_PORT + server);
+	wr_buf_printf(out, "-%s %u 10.0.0.1:%u\r\n", word, slot, WR_SIM_PORT + server);
 }
 
 static struct wr_sim_move *find_move(struct wr_sim *sim, uint16_t slot)
@@ -69,7 +69,7 @@ static struct wr_sim_move *find_move(struct wr_sim *sim, uint16_t slot)
 }
 
 /* CLUSTER SLOTS: [first, last, [host, port]] for each range. */
-static void reply_slots(const uint8_t *view, struct wr_bytes *out)
+static void reply_slots(const uint8_t *view, struct wr_buf *out)
 {
 	size_t ranges = 1;
 
@@ -91,7 +91,7 @@ static void reply_slots(const uint8_t *view, struct wr_bytes *out)
 /* Replies with an error or a redirection and returns true, or returns false if this master is to
  * run the command. */
 static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *keys, size_t count,
-			bool asking, struct wr_bytes *out)
+			bool asking, struct wr_buf *out)
 {
 	struct wr_sim *sim = master->sim;
 	uint16_t slot = wr_slot_of(keys[0].ptr, keys[0].len);
@@ -127,7 +127,7 @@ static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *key
 
 /* See struct wr_sim_redis: returns true if it has replied. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
-			      struct wr_bytes *out)
+			      struct wr_buf *out)
 {
 	struct wr_sim_master *master = context;
 	struct wr_sim *sim = master->sim;
@@ -174,7 +174,7 @@ static bool move_key(struct wr_sim *sim, const struct wr_sim_move *move)
 	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
 		for (const struct wr_sim_redis_value *value = from->buckets[i]; value;
 		     value = value->next)
-			if (wr_slot_of(value->key.at, value->key.len) == move->slot) {
+			if (wr_slot_of(value->key.ptr, value->key.len) == move->slot) {
 				wr_sim_redis_move_value(to, from, value);
 				return true;
 			}
@@ -237,7 +237,7 @@ static bool pick_slot(struct wr_sim *sim, unsigned server, uint16_t *slot)
 		for (const struct wr_sim_redis_value *value = redis->buckets[i]; value;
 		     value = value->next)
 			if (wr_rng_below(&sim->fault_rng, ++count) == 0)
-				*slot = wr_slot_of(value->key.at, value->key.len);
+				*slot = wr_slot_of(value->key.ptr, value->key.len);
 	return count > 0;
 }
 
@@ -298,7 +298,7 @@ void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server)
 	for (size_t i = 0; sim->cluster && i < WR_SIM_REDIS_BUCKETS; i++)
 		for (struct wr_sim_redis_value *value = redis->buckets[i], *next; value;
 		     value = next) {
-			uint16_t slot = wr_slot_of(value->key.at, value->key.len);
+			uint16_t slot = wr_slot_of(value->key.ptr, value->key.len);
 
 			next = value->next;
 			if (sim->cluster->view[server][slot] != server)

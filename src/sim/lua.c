@@ -24,7 +24,7 @@ _Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scr
 struct wr_sim_lua {
 	lua_State *state;
 	struct wr_sim_redis *redis;         /* the server of the running script */
-	struct wr_bytes reply;              /* to the command that the script called */
+	struct wr_buf reply;                /* to the command that the script called */
 	int compiled[WR_SIM_LUA_OTHER + 1]; /* references; 0: not compiled */
 };
 
@@ -103,13 +103,13 @@ static const char *push_reply(lua_State *state, const char *at)
 
 /* Appends a text field of the table on top as a reply of this kind. Returns false if the table has
  * no such field. */
-static bool reply_text_field(lua_State *state, const char *field, char kind, struct wr_bytes *out)
+static bool reply_text_field(lua_State *state, const char *field, char kind, struct wr_buf *out)
 {
 	bool is = false;
 
 	lua_getfield(state, -1, field);
 	if (lua_type(state, -1) == LUA_TSTRING) {
-		wr_bytes_print(out, "%c%.900s\r\n", kind, lua_tostring(state, -1));
+		wr_buf_printf(out, "%c%.900s\r\n", kind, lua_tostring(state, -1));
 		is = true;
 	}
 	lua_pop(state, 1);
@@ -118,7 +118,7 @@ static bool reply_text_field(lua_State *state, const char *field, char kind, str
 
 /* Appends the value on top as a reply; the value stays. Numbers lose their fraction. A list ends at
  * its first nil. */
-static void reply_value(lua_State *state, struct wr_bytes *out)
+static void reply_value(lua_State *state, struct wr_buf *out)
 {
 	struct weir_str text;
 	size_t count = 0;
@@ -194,11 +194,10 @@ static int redis_call(lua_State *state)
 	struct weir_str argv[WR_SIM_REDIS_ARGS];
 	int argc = read_args(state, argv);
 
-	lua->reply.len = 0;
+	wr_buf_clear(&lua->reply);
 	wr_sim_redis_command(lua->redis, argv, (size_t)argc, &lua->reply);
-	wr_bytes_add(&lua->reply, "", 1);
-	push_reply(state, (const char *)lua->reply.at);
-	if (lua->reply.at[0] != '-')
+	push_reply(state, lua->reply.ptr);
+	if (lua->reply.ptr[0] != '-')
 		return 1;
 	lua_getfield(state, -1, "err");
 	return lua_error(state);
@@ -234,11 +233,10 @@ struct wr_sim_lua *wr_sim_lua_new(void)
 {
 	struct wr_sim_lua *lua = wr_sim_alloc(1, sizeof *lua);
 
+	lua->reply = WR_SIM_BUF;
 	lua->state = luaL_newstate();
-	if (!lua->state) {
-		fputs("sim: no memory for Lua\n", stderr);
-		abort();
-	}
+	if (!lua->state)
+		wr_sim_no_memory();
 	open_library(lua->state, luaopen_base, "");
 	open_library(lua->state, luaopen_string, LUA_STRLIBNAME);
 	open_library(lua->state, luaopen_table, LUA_TABLIBNAME);
@@ -258,7 +256,7 @@ void wr_sim_lua_free(struct wr_sim_lua *lua)
 	if (!lua)
 		return;
 	lua_close(lua->state);
-	wr_bytes_free(&lua->reply);
+	wr_buf_free(&lua->reply);
 	free(lua);
 }
 
@@ -294,7 +292,7 @@ static void set_global_list(lua_State *state, const char *name, const struct wei
 
 /* On a replica a script fails at its first write, with the text of Redis 7. Any other failure is
  * unexpected. */
-static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_bytes *out)
+static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_buf *out)
 {
 	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {
 		wr_sim_reply_error(out, WR_SIM_REDIS_READONLY " script: weir, on @user_script:1.");
@@ -306,7 +304,7 @@ static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr
 
 void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int number,
 		    struct weir_str text, const struct weir_str *keys, size_t key_count,
-		    const struct weir_str *args, size_t arg_count, struct wr_bytes *out)
+		    const struct weir_str *args, size_t arg_count, struct wr_buf *out)
 {
 	lua_State *state = lua->state;
 

@@ -18,7 +18,7 @@ struct wr_sim_conn {
 	bool input_lost;        /* bytes to the server are lost */
 	bool lost;              /* bytes from the server are lost */
 	uint64_t out_ns, in_ns; /* arrival of the last message at the server, and at the node */
-	struct wr_bytes in;     /* at the server: an incomplete command */
+	struct wr_buf in;       /* at the server: an incomplete command */
 };
 
 struct message {
@@ -96,12 +96,10 @@ static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, u
 	return at_ns;
 }
 
-static struct message *message_new(struct wr_sim_conn *conn, const uint8_t *bytes, size_t len)
+static struct message *message_new(struct wr_sim_conn *conn, const char *bytes, size_t len)
 {
-	struct message *message = malloc(sizeof *message + len);
+	struct message *message = wr_sim_alloc(1, sizeof *message + len);
 
-	if (!message)
-		abort();
 	message->conn = conn;
 	message->sent_ns = conn->node->sim->now_ns;
 	message->sent_us = wr_sim_master_us(conn->node->sim, conn->master);
@@ -128,17 +126,17 @@ static void deliver_to_node(struct wr_sim *sim, void *object, uint64_t arg)
 }
 
 static void send_bytes(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_event_fn *run,
-		       const struct wr_bytes *bytes, uint64_t *last_ns, struct wr_sim_node *node)
+		       const struct wr_buf *bytes, uint64_t *last_ns, struct wr_sim_node *node)
 {
 	size_t first = bytes->len;
 
 	if (bytes->len > 1 && wr_rng_percent(&sim->net_rng, 3))
 		first = wr_rng_between(&sim->net_rng, 1, bytes->len - 1);
 	wr_sim_schedule(sim, arrival_ns(sim, conn, last_ns), node, run,
-			message_new(conn, bytes->at, first), 0);
+			message_new(conn, bytes->ptr, first), 0);
 	if (first < bytes->len)
 		wr_sim_schedule(sim, arrival_ns(sim, conn, last_ns), node, run,
-				message_new(conn, bytes->at + first, bytes->len - first), 0);
+				message_new(conn, bytes->ptr + first, bytes->len - first), 0);
 }
 
 /* Writes bytes to the trace for human readers. They are not part of its hash. */
@@ -163,13 +161,13 @@ static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct message *message = object;
 	struct wr_sim_conn *conn = message->conn;
-	struct wr_bytes out = {0};
+	struct wr_buf out = WR_SIM_BUF;
 
 	(void)arg;
 	if (sim->servers[conn->server].down_until_ns > sim->now_ns)
 		conn->input_lost = true; /* a stream has no gaps: later bytes are lost too */
 	if (!conn->input_lost) {
-		wr_bytes_add(&conn->in, message->bytes, message->len);
+		wr_buf_add(&conn->in, message->bytes, message->len);
 		if (sim->trace && message->len < TRACE_BYTES_MAX)
 			trace_bytes(sim, conn, "to redis:", message->bytes, message->len);
 		conn->master->redis->asking = conn->asking;
@@ -177,11 +175,11 @@ static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 				   wr_sim_master_us(sim, conn->master), &out);
 		conn->asking = conn->master->redis->asking;
 		if (sim->trace && out.len)
-			trace_bytes(sim, conn, "from redis:", out.at, out.len);
+			trace_bytes(sim, conn, "from redis:", (const uint8_t *)out.ptr, out.len);
 		if (out.len && !conn->lost && conn->link)
 			send_bytes(sim, conn, deliver_to_node, &out, &conn->in_ns, conn->node);
 	}
-	wr_bytes_free(&out);
+	wr_buf_free(&out);
 	free(message);
 }
 
@@ -253,6 +251,7 @@ static void host_open(void *context, struct wr_link *link)
 
 	conn->node = node;
 	conn->link = link;
+	conn->in = WR_SIM_BUF;
 	conn->server = link->at.port - WR_SIM_PORT;
 	conn->number = sim->conns ? sim->conns->number + 1 : 1;
 	conn->next = sim->conns;
@@ -288,19 +287,19 @@ void wr_sim_node_send(struct wr_sim_node *node)
 {
 	while (node->dirty) {
 		struct wr_sim_conn *conn = node->dirty;
-		struct wr_bytes bytes = {0};
+		struct wr_buf bytes = WR_SIM_BUF;
 		const uint8_t *at;
 		size_t len;
 
 		node->dirty = conn->dirty_next;
 		conn->dirty = false;
 		while (conn->link && wr_link_output(conn->link, &at, &len)) {
-			wr_bytes_add(&bytes, at, len);
+			wr_buf_add(&bytes, at, len);
 			wr_link_sent(conn->link, len);
 		}
 		if (bytes.len && conn->up && !node->freeing)
 			send_bytes(node->sim, conn, deliver_to_server, &bytes, &conn->out_ns, NULL);
-		wr_bytes_free(&bytes);
+		wr_buf_free(&bytes);
 	}
 }
 
@@ -383,7 +382,7 @@ void wr_sim_net_free(struct wr_sim *sim)
 		struct wr_sim_conn *conn = sim->conns;
 
 		sim->conns = conn->next;
-		wr_bytes_free(&conn->in);
+		wr_buf_free(&conn->in);
 		free(conn);
 	}
 	while (sim->masters) {

@@ -37,36 +37,36 @@ void wr_sim_redis_unexpected(struct wr_sim_redis *redis, const char *format, ...
 
 /* ---- replies ---- */
 
-void wr_sim_reply_status(struct wr_bytes *out, const char *text)
+void wr_sim_reply_status(struct wr_buf *out, const char *text)
 {
-	wr_bytes_print(out, "+%s\r\n", text);
+	wr_buf_printf(out, "+%s\r\n", text);
 }
 
-void wr_sim_reply_error(struct wr_bytes *out, const char *text)
+void wr_sim_reply_error(struct wr_buf *out, const char *text)
 {
-	wr_bytes_print(out, "-%.900s\r\n", text);
+	wr_buf_printf(out, "-%.900s\r\n", text);
 }
 
-void wr_sim_reply_int(struct wr_bytes *out, int64_t number)
+void wr_sim_reply_int(struct wr_buf *out, int64_t number)
 {
-	wr_bytes_print(out, ":%lld\r\n", (long long)number);
+	wr_buf_printf(out, ":%lld\r\n", (long long)number);
 }
 
-void wr_sim_reply_bulk(struct wr_bytes *out, struct weir_str text)
+void wr_sim_reply_bulk(struct wr_buf *out, struct weir_str text)
 {
-	wr_bytes_print(out, "$%zu\r\n", text.len);
-	wr_bytes_add(out, text.ptr, text.len);
-	wr_bytes_add(out, "\r\n", 2);
+	wr_buf_printf(out, "$%zu\r\n", text.len);
+	wr_buf_add_str(out, text);
+	wr_buf_add(out, "\r\n", 2);
 }
 
-void wr_sim_reply_nil(struct wr_bytes *out)
+void wr_sim_reply_nil(struct wr_buf *out)
 {
-	wr_bytes_add(out, "$-1\r\n", 5);
+	wr_buf_add(out, "$-1\r\n", 5);
 }
 
-void wr_sim_reply_array(struct wr_bytes *out, size_t count)
+void wr_sim_reply_array(struct wr_buf *out, size_t count)
 {
-	wr_bytes_print(out, "*%zu\r\n", count);
+	wr_buf_printf(out, "*%zu\r\n", count);
 }
 
 /* ---- one command ---- */
@@ -117,7 +117,7 @@ static bool is_declared(const struct wr_sim_redis *redis, struct weir_str key)
 }
 
 void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *argv, size_t argc,
-			  struct wr_bytes *out)
+			  struct wr_buf *out)
 {
 	const struct wr_sim_redis_op *op = find_op(argv[0]);
 	struct wr_sim_redis_call call = {redis, argv, argc, out};
@@ -155,28 +155,28 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 
 /* Reads a line such as "*3\r\n" or "$5\r\n" at *at and moves *at behind it. Returns false if the
  * line is incomplete. */
-static bool read_header(const struct wr_bytes *in, size_t *at, char kind, size_t *number)
+static bool read_header(const struct wr_buf *in, size_t *at, char kind, size_t *number)
 {
-	const uint8_t *end;
+	const char *end;
 
 	if (*at >= in->len)
 		return false;
-	end = memchr(in->at + *at, '\n', in->len - *at);
+	end = memchr(in->ptr + *at, '\n', in->len - *at);
 	if (!end)
 		return false;
-	if (in->at[*at] != (uint8_t)kind) {
+	if (in->ptr[*at] != kind) {
 		fprintf(stderr, "sim: a client sent bytes that are not a command\n");
 		abort();
 	}
 	*number = 0;
-	for (const uint8_t *digit = in->at + *at + 1; *digit >= '0' && *digit <= '9'; digit++)
+	for (const char *digit = in->ptr + *at + 1; *digit >= '0' && *digit <= '9'; digit++)
 		*number = *number * 10 + (size_t)(*digit - '0');
-	*at = (size_t)(end - in->at) + 1;
+	*at = (size_t)(end - in->ptr) + 1;
 	return true;
 }
 
 /* Parses the command at the front of `in`. Returns its length, or 0 if it is incomplete. */
-static size_t parse_command(const struct wr_bytes *in, struct weir_str *argv, size_t *argc)
+static size_t parse_command(const struct wr_buf *in, struct weir_str *argv, size_t *argc)
 {
 	size_t at = 0, len;
 
@@ -189,7 +189,7 @@ static size_t parse_command(const struct wr_bytes *in, struct weir_str *argv, si
 	for (size_t i = 0; i < *argc; i++) {
 		if (!read_header(in, &at, '$', &len) || at + len + 2 > in->len)
 			return 0;
-		argv[i] = (struct weir_str){(const char *)in->at + at, len};
+		argv[i] = (struct weir_str){in->ptr + at, len};
 		at += len + 2;
 	}
 	return at;
@@ -202,8 +202,8 @@ static bool is_write(struct weir_str name)
 	       wr_sim_redis_word_is(name, "DEL");
 }
 
-void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_bytes *in, uint64_t now_us,
-			struct wr_bytes *out)
+void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_buf *in, uint64_t now_us,
+			struct wr_buf *out)
 {
 	struct weir_str argv[WR_SIM_REDIS_ARGS] = {{0}};
 	size_t argc = 0, len;
@@ -216,6 +216,8 @@ void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_bytes *in, uint64_
 		else if (!redis->intercept ||
 			 !redis->intercept(redis->intercept_context, argv, argc, out))
 			wr_sim_redis_command(redis, argv, argc, out);
-		wr_bytes_drop(in, len);
+		wr_buf_drop(in, len);
 	}
+	if (wr_buf_failed(in) || wr_buf_failed(out))
+		wr_sim_no_memory();
 }

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/bytes.h"
+#include "sim/memory.h"
 
 #define WR_SIM_REDIS_ARGS 512u
 #define WR_SIM_REDIS_BUCKETS 64u
@@ -44,7 +44,7 @@ struct wr_sim_redis {
 	/* Called with each command of a client before it runs. Returns true if it has replied; the
 	 * command does not run then. May be NULL. */
 	bool (*intercept)(void *context, const struct weir_str *argv, size_t argc,
-			  struct wr_bytes *out);
+			  struct wr_buf *out);
 	void *intercept_context;
 	bool asking;              /* the client's last command was ASKING */
 	uint64_t commands, calls; /* of clients; `calls` are those of scripts */
@@ -57,12 +57,12 @@ void wr_sim_redis_free(struct wr_sim_redis *redis);
 
 /* Runs and drops the complete commands at the front of `in` and appends their replies to `out`. An
  * incomplete command stays in `in`. */
-void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_bytes *in, uint64_t now_us,
-			struct wr_bytes *out);
+void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_buf *in, uint64_t now_us,
+			struct wr_buf *out);
 
 /* Runs one command and appends its reply. */
 void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *argv, size_t argc,
-			  struct wr_bytes *out);
+			  struct wr_buf *out);
 
 /* Removes all keys, and the cached scripts too if `scripts` is set. */
 void wr_sim_redis_flush(struct wr_sim_redis *redis, bool scripts);
@@ -92,18 +92,18 @@ enum wr_sim_redis_type {
 
 /* A field of a hash, a member of a sorted set, or an entry of a stream. */
 struct wr_sim_redis_entry {
-	struct wr_bytes name;
-	struct wr_bytes text;
+	struct wr_buf name;
+	struct wr_buf text;
 	double score;
 };
 
 struct wr_sim_redis_value {
 	struct wr_sim_redis_value *next;
 	uint64_t hash;
-	struct wr_bytes key;
+	struct wr_buf key;
 	enum wr_sim_redis_type type;
 	uint64_t expires_ms; /* 0: never */
-	struct wr_bytes string;
+	struct wr_buf string;
 	struct wr_sim_redis_entry *entries; /* in the order in which they were added */
 	size_t count, cap;
 };
@@ -126,12 +126,12 @@ void wr_sim_redis_entry_remove(struct wr_sim_redis_value *value, struct wr_sim_r
 
 /* ---- replies: each function appends one ---- */
 
-void wr_sim_reply_status(struct wr_bytes *out, const char *text);
-void wr_sim_reply_error(struct wr_bytes *out, const char *text);
-void wr_sim_reply_int(struct wr_bytes *out, int64_t number);
-void wr_sim_reply_bulk(struct wr_bytes *out, struct weir_str text);
-void wr_sim_reply_nil(struct wr_bytes *out);
-void wr_sim_reply_array(struct wr_bytes *out, size_t count); /* the elements follow */
+void wr_sim_reply_status(struct wr_buf *out, const char *text);
+void wr_sim_reply_error(struct wr_buf *out, const char *text);
+void wr_sim_reply_int(struct wr_buf *out, int64_t number);
+void wr_sim_reply_bulk(struct wr_buf *out, struct weir_str text);
+void wr_sim_reply_nil(struct wr_buf *out);
+void wr_sim_reply_array(struct wr_buf *out, size_t count); /* the elements follow */
 
 /* ---- commands ---- */
 
@@ -139,7 +139,7 @@ struct wr_sim_redis_call {
 	struct wr_sim_redis *redis;
 	const struct weir_str *argv;
 	size_t argc;
-	struct wr_bytes *out;
+	struct wr_buf *out;
 };
 
 struct wr_sim_redis_op {
@@ -185,6 +185,6 @@ bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t ar
 /* Runs the script with this number, or `text` if the number is negative, and appends its reply. */
 void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int number,
 		    struct weir_str text, const struct weir_str *keys, size_t key_count,
-		    const struct weir_str *args, size_t arg_count, struct wr_bytes *out);
+		    const struct weir_str *args, size_t arg_count, struct wr_buf *out);
 
 #endif

@@ -50,8 +50,8 @@ static void set_fields(const struct wr_sim_redis_call *call, bool status)
 		return;
 	for (size_t i = 2; i < call->argc; i += 2) {
 		added += wr_sim_redis_entry_find(hash, call->argv[i]) == NULL;
-		wr_bytes_set(&wr_sim_redis_entry_add(hash, call->argv[i])->text,
-			     call->argv[i + 1].ptr, call->argv[i + 1].len);
+		wr_sim_buf_set(&wr_sim_redis_entry_add(hash, call->argv[i])->text,
+			       call->argv[i + 1]);
 	}
 	if (status)
 		wr_sim_reply_status(call->out, "OK");
@@ -73,7 +73,7 @@ static void reply_field(const struct wr_sim_redis_call *call,
 			const struct wr_sim_redis_entry *entry)
 {
 	if (entry)
-		wr_sim_reply_bulk(call->out, wr_bytes_str(&entry->text));
+		wr_sim_reply_bulk(call->out, wr_buf_str(&entry->text));
 	else
 		wr_sim_reply_nil(call->out);
 }
@@ -111,8 +111,8 @@ static void cmd_hgetall(const struct wr_sim_redis_call *call)
 		return;
 	wr_sim_reply_array(call->out, hash ? 2 * hash->count : 0);
 	for (size_t i = 0; hash && i < hash->count; i++) {
-		wr_sim_reply_bulk(call->out, wr_bytes_str(&hash->entries[i].name));
-		wr_sim_reply_bulk(call->out, wr_bytes_str(&hash->entries[i].text));
+		wr_sim_reply_bulk(call->out, wr_buf_str(&hash->entries[i].name));
+		wr_sim_reply_bulk(call->out, wr_buf_str(&hash->entries[i].text));
 	}
 }
 
@@ -166,15 +166,15 @@ static void cmd_hincrby(const struct wr_sim_redis_call *call)
 		return;
 	entry = wr_sim_redis_entry_find(hash, call->argv[2]);
 	if (!wr_sim_redis_parse_int(call->argv[3], &by) ||
-	    (entry && !wr_sim_redis_parse_int(wr_bytes_str(&entry->text), &number))) {
+	    (entry && !wr_sim_redis_parse_int(wr_buf_str(&entry->text), &number))) {
 		wr_sim_redis_unexpected(call->redis, "HINCRBY of a value that is not a number");
 		wr_sim_reply_error(call->out, "ERR value is not an integer or out of range");
 		return;
 	}
 	entry = wr_sim_redis_entry_add(hash, call->argv[2]);
-	entry->text.len = 0;
+	wr_buf_clear(&entry->text);
 	number += by;
-	wr_bytes_print(&entry->text, "%lld", (long long)number);
+	wr_buf_printf(&entry->text, "%lld", (long long)number);
 	wr_sim_reply_int(call->out, number);
 }
 

@@ -40,7 +40,7 @@ static int compare_entries(const void *a, const void *b)
 
 	if (one->score != two->score)
 		return one->score < two->score ? -1 : 1;
-	order = len ? memcmp(one->name.at, two->name.at, len) : 0;
+	order = len ? memcmp(one->name.ptr, two->name.ptr, len) : 0;
 	if (order != 0)
 		return order;
 	return one->name.len < two->name.len ? -1 : one->name.len > two->name.len;
@@ -89,7 +89,7 @@ static void reply_entries(const struct wr_sim_redis_call *call,
 
 	wr_sim_reply_array(call->out, scores ? 2 * count : count);
 	for (size_t i = 0; i < count; i++) {
-		wr_sim_reply_bulk(call->out, wr_bytes_str(&list[i]->name));
+		wr_sim_reply_bulk(call->out, wr_buf_str(&list[i]->name));
 		if (!scores)
 			continue;
 		snprintf(text, sizeof text, "%.17g", list[i]->score);

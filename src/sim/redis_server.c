@@ -64,7 +64,7 @@ static void cmd_xadd(const struct wr_sim_redis_call *call)
 		return;
 	}
 	if (value->count)
-		parse_stream_id(wr_bytes_str(&value->entries[value->count - 1].name), &ms, &seq);
+		parse_stream_id(wr_buf_str(&value->entries[value->count - 1].name), &ms, &seq);
 	seq = now_ms > ms ? 0 : seq + 1;
 	len = snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)(now_ms > ms ? now_ms : ms),
 		       (unsigned long long)seq);
@@ -79,7 +79,7 @@ static bool is_after(const struct wr_sim_redis_entry *entry, uint64_t ms, uint64
 {
 	uint64_t its_ms, its_seq;
 
-	parse_stream_id(wr_bytes_str(&entry->name), &its_ms, &its_seq);
+	parse_stream_id(wr_buf_str(&entry->name), &its_ms, &its_seq);
 	return its_ms > ms || (its_ms == ms && its_seq > seq);
 }
 
@@ -96,7 +96,7 @@ static void cmd_xread(const struct wr_sim_redis_call *call)
 	while (value && first < value->count && !is_after(&value->entries[first], ms, seq))
 		first++;
 	if (!value || first == value->count || !wr_sim_redis_parse_int(call->argv[2], &most)) {
-		wr_bytes_add(call->out, "*-1\r\n", 5);
+		wr_buf_add(call->out, "*-1\r\n", 5);
 		return;
 	}
 	count = value->count - first < (size_t)most ? value->count - first : (size_t)most;
@@ -106,8 +106,8 @@ static void cmd_xread(const struct wr_sim_redis_call *call)
 	wr_sim_reply_array(call->out, count);
 	for (size_t i = first; i < first + count; i++) {
 		wr_sim_reply_array(call->out, 2);
-		wr_sim_reply_bulk(call->out, wr_bytes_str(&value->entries[i].name));
-		wr_bytes_add(call->out, value->entries[i].text.at, value->entries[i].text.len);
+		wr_sim_reply_bulk(call->out, wr_buf_str(&value->entries[i].name));
+		wr_buf_add(call->out, value->entries[i].text.ptr, value->entries[i].text.len);
 	}
 }
 
@@ -122,16 +122,16 @@ static void cmd_flushall(const struct wr_sim_redis_call *call)
 static void repeat_script(const struct wr_sim_redis_call *call, int number,
 			  const struct weir_str *keys, size_t count, size_t from)
 {
-	struct weir_str first = {(const char *)call->out->at + from, call->out->len - from};
-	struct wr_bytes out = {0};
+	struct weir_str first = {call->out->ptr + from, call->out->len - from};
+	struct wr_buf out = WR_SIM_BUF;
 
 	wr_sim_lua_run(call->redis->lua, call->redis, number, call->argv[1], keys, count,
 		       keys + count, call->argc - 3 - count, &out);
-	if (!wr_str_equal(first, wr_bytes_str(&out)))
-		wr_sim_redis_unexpected(
-			call->redis, "a repeated call got the replies %.*s and %.*s",
-			(int)first.len, first.ptr, (int)out.len, (const char *)out.at);
-	wr_bytes_free(&out);
+	if (!wr_str_equal(first, wr_buf_str(&out)))
+		wr_sim_redis_unexpected(call->redis,
+					"a repeated call got the replies %.*s and %.*s",
+					(int)first.len, first.ptr, (int)out.len, out.ptr);
+	wr_buf_free(&out);
 }
 
 static void run_script(const struct wr_sim_redis_call *call, int number)

@@ -33,7 +33,7 @@ static void cmd_get(const struct wr_sim_redis_call *call)
 	const struct wr_sim_redis_value *value = find_string(call, &wrong);
 
 	if (value)
-		wr_sim_reply_bulk(call->out, wr_bytes_str(&value->string));
+		wr_sim_reply_bulk(call->out, wr_buf_str(&value->string));
 	else if (!wrong)
 		wr_sim_reply_nil(call->out);
 }
@@ -86,7 +86,7 @@ static void cmd_set(const struct wr_sim_redis_call *call)
 	old_expires_ms = value && options.keep_ttl ? value->expires_ms : 0;
 	wr_sim_redis_remove(call->redis, call->argv[1]);
 	value = wr_sim_redis_find_or_add(call->redis, call->argv[1], WR_SIM_REDIS_STRING);
-	wr_bytes_set(&value->string, call->argv[2].ptr, call->argv[2].len);
+	wr_sim_buf_set(&value->string, call->argv[2]);
 	value->expires_ms = options.ttl_ms ? call->redis->now_us / 1000 + (uint64_t)options.ttl_ms
 					   : old_expires_ms;
 	wr_sim_reply_status(call->out, "OK");
@@ -116,8 +116,8 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 		wr_sim_reply_bulk(call->out, WR_STR(""));
 		return;
 	}
-	wr_sim_reply_bulk(call->out, (struct weir_str){(const char *)value->string.at + from,
-						       (size_t)(to - from + 1)});
+	wr_sim_reply_bulk(call->out,
+			  (struct weir_str){value->string.ptr + from, (size_t)(to - from + 1)});
 }
 
 static void cmd_setrange(const struct wr_sim_redis_call *call)
@@ -138,9 +138,14 @@ static void cmd_setrange(const struct wr_sim_redis_call *call)
 		if (value->string.len < (size_t)at + text.len) {
 			size_t more = (size_t)at + text.len - value->string.len;
 
-			memset(wr_bytes_more(&value->string, more), 0, more);
+			char *room = wr_buf_reserve(&value->string, more);
+
+			if (!room)
+				wr_sim_no_memory();
+			memset(room, 0, more);
+			wr_buf_commit(&value->string, more);
 		}
-		memcpy(value->string.at + at, text.ptr, text.len);
+		memcpy(value->string.ptr + at, text.ptr, text.len);
 	}
 	wr_sim_reply_int(call->out, value ? (int64_t)value->string.len : 0);
 }
@@ -153,14 +158,14 @@ static void add_to_number(const struct wr_sim_redis_call *call, int64_t by)
 
 	if (wrong)
 		return;
-	if (value && !wr_sim_redis_parse_int(wr_bytes_str(&value->string), &number)) {
+	if (value && !wr_sim_redis_parse_int(wr_buf_str(&value->string), &number)) {
 		refuse_number(call);
 		return;
 	}
 	value = wr_sim_redis_find_or_add(call->redis, call->argv[1], WR_SIM_REDIS_STRING);
 	number += by;
-	value->string.len = 0;
-	wr_bytes_print(&value->string, "%lld", (long long)number);
+	wr_buf_clear(&value->string);
+	wr_buf_printf(&value->string, "%lld", (long long)number);
 	wr_sim_reply_int(call->out, number);
 }
 

@@ -14,8 +14,8 @@ static struct wr_sim_redis_value **bucket_of(struct wr_sim_redis *redis, uint64_
 
 static void entry_free(struct wr_sim_redis_entry *entry)
 {
-	wr_bytes_free(&entry->name);
-	wr_bytes_free(&entry->text);
+	wr_buf_free(&entry->name);
+	wr_buf_free(&entry->text);
 }
 
 static void value_free(struct wr_sim_redis_value *value)
@@ -23,8 +23,8 @@ static void value_free(struct wr_sim_redis_value *value)
 	for (size_t i = 0; i < value->count; i++)
 		entry_free(&value->entries[i]);
 	free(value->entries);
-	wr_bytes_free(&value->string);
-	wr_bytes_free(&value->key);
+	wr_buf_free(&value->string);
+	wr_buf_free(&value->key);
 	free(value);
 }
 
@@ -45,7 +45,7 @@ static struct wr_sim_redis_value **find_link(struct wr_sim_redis *redis, struct 
 	while (*at) {
 		struct wr_sim_redis_value *value = *at;
 
-		if (value->hash != hash || !wr_str_equal(wr_bytes_str(&value->key), key)) {
+		if (value->hash != hash || !wr_str_equal(wr_buf_str(&value->key), key)) {
 			at = &value->next;
 			continue;
 		}
@@ -75,7 +75,8 @@ struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, 
 	value = wr_sim_alloc(1, sizeof *value);
 	value->hash = XXH3_64bits(key.ptr, key.len);
 	value->type = type;
-	wr_bytes_set(&value->key, key.ptr, key.len);
+	value->key = value->string = WR_SIM_BUF;
+	wr_sim_buf_set(&value->key, key);
 	bucket = bucket_of(redis, value->hash);
 	value->next = *bucket;
 	*bucket = value;
@@ -95,7 +96,7 @@ struct wr_sim_redis_entry *wr_sim_redis_entry_find(const struct wr_sim_redis_val
 						   struct weir_str name)
 {
 	for (size_t i = 0; value && i < value->count; i++)
-		if (wr_str_equal(wr_bytes_str(&value->entries[i].name), name))
+		if (wr_str_equal(wr_buf_str(&value->entries[i].name), name))
 			return &value->entries[i];
 	return NULL;
 }
@@ -109,8 +110,8 @@ struct wr_sim_redis_entry *wr_sim_redis_entry_add(struct wr_sim_redis_value *val
 		return entry;
 	value->entries = wr_sim_grow(value->entries, value->count, &value->cap, sizeof *entry);
 	entry = &value->entries[value->count++];
-	*entry = (struct wr_sim_redis_entry){0};
-	wr_bytes_set(&entry->name, name.ptr, name.len);
+	*entry = (struct wr_sim_redis_entry){.name = WR_SIM_BUF, .text = WR_SIM_BUF};
+	wr_sim_buf_set(&entry->name, name);
 	return entry;
 }
 
@@ -135,16 +136,16 @@ void wr_sim_redis_flush(struct wr_sim_redis *redis, bool scripts)
 static void copy_value(struct wr_sim_redis *to, const struct wr_sim_redis_value *from)
 {
 	struct wr_sim_redis_value *value =
-		wr_sim_redis_find_or_add(to, wr_bytes_str(&from->key), from->type);
+		wr_sim_redis_find_or_add(to, wr_buf_str(&from->key), from->type);
 
 	value->expires_ms = from->expires_ms;
-	wr_bytes_set(&value->string, from->string.at, from->string.len);
+	wr_sim_buf_set(&value->string, wr_buf_str(&from->string));
 	for (size_t i = 0; i < from->count; i++) {
 		const struct wr_sim_redis_entry *entry = &from->entries[i];
 		struct wr_sim_redis_entry *copy =
-			wr_sim_redis_entry_add(value, wr_bytes_str(&entry->name));
+			wr_sim_redis_entry_add(value, wr_buf_str(&entry->name));
 
-		wr_bytes_set(&copy->text, entry->text.at, entry->text.len);
+		wr_sim_buf_set(&copy->text, wr_buf_str(&entry->text));
 		copy->score = entry->score;
 	}
 }
@@ -170,7 +171,7 @@ void wr_sim_redis_drop_value(struct wr_sim_redis *redis, const struct wr_sim_red
 void wr_sim_redis_move_value(struct wr_sim_redis *to, struct wr_sim_redis *from,
 			     const struct wr_sim_redis_value *value)
 {
-	wr_sim_redis_remove(to, wr_bytes_str(&value->key));
+	wr_sim_redis_remove(to, wr_buf_str(&value->key));
 	copy_value(to, value);
 	wr_sim_redis_drop_value(from, value);
 }

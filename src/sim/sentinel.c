@@ -34,7 +34,7 @@ static uint64_t random_ns(struct wr_sim *sim, uint64_t low_ns, uint64_t high_ns)
 
 /* ---- replies to clients ---- */
 
-static void reply_role(const struct wr_sim_master *master, struct wr_bytes *out)
+static void reply_role(const struct wr_sim_master *master, struct wr_buf *out)
 {
 	if (master->redis->replica) {
 		wr_sim_reply_array(out, 5);
@@ -65,7 +65,7 @@ static void note_return(struct wr_sim_master *master, const struct weir_str *arg
 }
 
 static bool intercept_data(void *context, const struct weir_str *argv, size_t argc,
-			   struct wr_bytes *out)
+			   struct wr_buf *out)
 {
 	struct wr_sim_master *master = context;
 
@@ -78,7 +78,7 @@ static bool intercept_data(void *context, const struct weir_str *argv, size_t ar
 }
 
 /* SENTINEL sentinels: all Sentinels except the one that replies. */
-static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_bytes *out)
+static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_buf *out)
 {
 	wr_sim_reply_array(out, sim->plan->sentinels - 1);
 	for (unsigned i = 0; i < sim->plan->sentinels; i++) {
@@ -98,7 +98,7 @@ static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_
 }
 
 static bool intercept_sentinel(void *context, const struct weir_str *argv, size_t argc,
-			       struct wr_bytes *out)
+			       struct wr_buf *out)
 {
 	const struct wr_sim_master *master = context;
 	const struct wr_sim *sim = master->sim;

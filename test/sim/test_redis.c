@@ -48,22 +48,22 @@ static int teardown(void **state)
 static redisReply *ask_simulated(struct wr_sim_redis *redis, int argc, const char **argv,
 				 const size_t *lens)
 {
-	struct wr_bytes in = {0}, out = {0};
+	struct wr_buf in = WR_SIM_BUF, out = WR_SIM_BUF;
 	redisReader *reader = redisReaderCreate();
 	void *reply = NULL;
 	char *bytes;
 	long long len = redisFormatCommandArgv(&bytes, argc, argv, lens);
 
-	wr_bytes_add(&in, bytes, (size_t)len);
+	wr_buf_add(&in, bytes, (size_t)len);
 	wr_sim_redis_input(redis, &in, 1700000000000000, &out);
 	assert_int_equal(in.len, 0);
-	redisReaderFeed(reader, (const char *)out.at, out.len);
+	redisReaderFeed(reader, out.ptr, out.len);
 	assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
 	assert_non_null(reply);
 	redisReaderFree(reader);
 	redisFreeCommand(bytes);
-	wr_bytes_free(&in);
-	wr_bytes_free(&out);
+	wr_buf_free(&in);
+	wr_buf_free(&out);
 	return reply;
 }
 
@@ -239,22 +239,22 @@ static void test_expiry(void **state)
 	const char *set[] = {"SET", "short", "1", "PX", "5"}, *get[] = {"GET", "short"};
 	struct wr_sim_redis *redis = wr_sim_redis_new(pair->lua);
 	redisReply *reply;
-	struct wr_bytes in = {0}, out = {0};
+	struct wr_buf in = WR_SIM_BUF, out = WR_SIM_BUF;
 
 	freeReplyObject(ask_simulated(redis, 5, set, NULL));
 	reply = ask_simulated(redis, 2, get, NULL);
 	assert_string_equal(reply->str, "1");
 	freeReplyObject(reply);
 	/* The key exists until the end of the millisecond in which it expires. */
-	wr_bytes_print(&in, "*2\r\n$3\r\nGET\r\n$5\r\nshort\r\n");
+	wr_buf_printf(&in, "*2\r\n$3\r\nGET\r\n$5\r\nshort\r\n");
 	wr_sim_redis_input(redis, &in, 1700000000005999, &out);
-	assert_memory_equal(out.at, "$1\r\n1\r\n", 7);
-	out.len = 0;
-	wr_bytes_print(&in, "*2\r\n$3\r\nGET\r\n$5\r\nshort\r\n");
+	assert_memory_equal(out.ptr, "$1\r\n1\r\n", 7);
+	wr_buf_clear(&out);
+	wr_buf_printf(&in, "*2\r\n$3\r\nGET\r\n$5\r\nshort\r\n");
 	wr_sim_redis_input(redis, &in, 1700000000006000, &out);
-	assert_memory_equal(out.at, "$-1\r\n", 5);
-	wr_bytes_free(&in);
-	wr_bytes_free(&out);
+	assert_memory_equal(out.ptr, "$-1\r\n", 5);
+	wr_buf_free(&in);
+	wr_buf_free(&out);
 	wr_sim_redis_free(redis);
 }
 

@@ -15,7 +15,7 @@ uint64_t qs_server_time(const struct qs_world *world)
 
 /* ---- commands that are not in the simulated Redis ---- */
 
-static void answer_settings(struct qs_world *world, struct weir_str which, struct wr_bytes *out)
+static void answer_settings(struct qs_world *world, struct weir_str which, struct wr_buf *out)
 {
 	static const char *const append[] = {
 		"appendonly", "yes", "appendfsync", "always", "no-appendfsync-on-rewrite", "no"};
@@ -35,7 +35,7 @@ static void answer_settings(struct qs_world *world, struct weir_str which, struc
 	wr_sim_reply_bulk(out, WR_STR("noeviction"));
 }
 
-static void answer_info(struct qs_world *world, struct wr_bytes *out)
+static void answer_info(struct qs_world *world, struct wr_buf *out)
 {
 	char text[200];
 
@@ -49,7 +49,7 @@ static void answer_info(struct qs_world *world, struct wr_bytes *out)
 
 /* Runs the queue's script and passes the call and its reply to the oracle. */
 static void run_script(struct qs_world *world, const struct weir_str *argv, size_t argc,
-		       struct wr_bytes *out)
+		       struct wr_buf *out)
 {
 	struct wr_sim_redis *redis = world->server.redis;
 	size_t from = out->len;
@@ -59,14 +59,14 @@ static void run_script(struct qs_world *world, const struct weir_str *argv, size
 	redis->keys = argv + 3;
 	redis->key_count = 1;
 	redis->keys_are_prefixes = redis->in_script = true;
-	wr_sim_lua_run(world->lua, redis, WR_SIM_LUA_OTHER, wr_bytes_str(&world->server.script),
+	wr_sim_lua_run(world->lua, redis, WR_SIM_LUA_OTHER, wr_buf_str(&world->server.script),
 		       argv + 3, 1, argv + 4, argc - 4, out);
 	redis->in_script = false;
 	redis->key_count = 0;
 	world->report->calls++;
 	if (redis->errors)
 		qs_fail(world, "%s", redis->error);
-	if (redisReaderFeed(reader, (const char *)out->at + from, out->len - from) != REDIS_OK ||
+	if (redisReaderFeed(reader, out->ptr + from, out->len - from) != REDIS_OK ||
 	    redisReaderGetReply(reader, &reply) != REDIS_OK || !reply)
 		abort();
 	qs_model_call(world, argv + 4, argc - 4, reply);
@@ -76,7 +76,7 @@ static void run_script(struct qs_world *world, const struct weir_str *argv, size
 
 /* See struct wr_sim_redis. Replies to every command, so it always returns true. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
-			      struct wr_bytes *out)
+			      struct wr_buf *out)
 {
 	struct qs_world *world = context;
 	struct qs_server *server = &world->server;
@@ -108,19 +108,19 @@ static void set_script(struct qs_server *server, const struct qs_mutation *mutat
 	const char *at = mutation ? strstr(wr_script_lines.text, mutation->from) : NULL;
 	size_t before = at ? (size_t)(at - wr_script_lines.text) : 0;
 
+	server->script = WR_SIM_BUF;
 	if (!mutation) {
-		wr_bytes_set(&server->script, wr_script_lines.text, wr_script_lines.len);
+		wr_buf_add(&server->script, wr_script_lines.text, wr_script_lines.len);
 		return;
 	}
 	if (!at) {
 		fprintf(stderr, "the script has no '%s'\n", mutation->from);
 		abort();
 	}
-	wr_bytes_add(&server->script, wr_script_lines.text, before);
-	wr_bytes_add(&server->script, mutation->to, strlen(mutation->to));
+	wr_buf_add(&server->script, wr_script_lines.text, before);
+	wr_buf_add(&server->script, mutation->to, strlen(mutation->to));
 	at += strlen(mutation->from);
-	wr_bytes_add(&server->script, at,
-		     wr_script_lines.len - (size_t)(at - wr_script_lines.text));
+	wr_buf_add(&server->script, at, wr_script_lines.len - (size_t)(at - wr_script_lines.text));
 }
 
 void qs_server_start(struct qs_world *world, const struct qs_mutation *mutation)
@@ -145,13 +145,13 @@ void qs_server_free(struct qs_world *world)
 		struct qs_connection *connection = server->connections;
 
 		server->connections = connection->next;
-		wr_bytes_free(&connection->to_server);
-		wr_bytes_free(&connection->to_node);
+		wr_buf_free(&connection->to_server);
+		wr_buf_free(&connection->to_node);
 		free(connection);
 	}
 	wr_sim_redis_free(server->redis);
 	wr_sim_redis_free(server->saved);
-	wr_bytes_free(&server->script);
+	wr_buf_free(&server->script);
 }
 
 void qs_server_save(struct qs_world *world)
@@ -192,7 +192,7 @@ void qs_server_stop(struct qs_world *world, bool loses)
 	server->up = false;
 	for (struct qs_connection *each = server->connections; each; each = each->next) {
 		each->broken = each->dead = true;
-		each->to_server.len = 0;
+		wr_buf_clear(&each->to_server);
 		if (each->node)
 			qs_node_wake(each->node);
 	}
@@ -246,7 +246,7 @@ static void deliver_to_server(struct qs_world *world, void *object, uint64_t arg
 	struct qs_server *server = &world->server;
 	bool silent = arg >> 63;
 	size_t len = (size_t)(arg & UINT32_MAX);
-	struct wr_bytes in = {0}, out = {0};
+	struct wr_buf in = WR_SIM_BUF, out = WR_SIM_BUF;
 
 	if (server->paused_until_us > world->now_us) {
 		qs_schedule(world, server->paused_until_us, NULL, deliver_to_server, object, arg);
@@ -257,18 +257,18 @@ static void deliver_to_server(struct qs_world *world, void *object, uint64_t arg
 		return;
 	}
 	/* An incomplete command is dropped, because no bytes follow it. */
-	wr_bytes_set(&in, connection->to_server.at, len);
-	wr_bytes_drop(&connection->to_server, len);
+	wr_buf_add(&in, connection->to_server.ptr, len);
+	wr_buf_drop(&connection->to_server, len);
 	wr_sim_redis_input(server->redis, &in, qs_server_time(world), &out);
 	if (connection->dead || silent || !connection->node) {
 		maybe_break(world, connection);
 	} else {
-		wr_bytes_add(&connection->to_node, out.at, out.len);
+		wr_buf_add(&connection->to_node, out.ptr, out.len);
 		qs_schedule(world, world->now_us + message_delay(world), NULL, deliver_to_node,
 			    connection, 0);
 	}
-	wr_bytes_free(&in);
-	wr_bytes_free(&out);
+	wr_buf_free(&in);
+	wr_buf_free(&out);
 }
 
 static bool wire_connect(void *context)
@@ -288,6 +288,7 @@ static bool wire_connect(void *context)
 	}
 	connection = wr_sim_alloc(1, sizeof *connection);
 	connection->node = node;
+	connection->to_server = connection->to_node = WR_SIM_BUF;
 	connection->next = world->server.connections;
 	world->server.connections = connection;
 	node->connection = connection;
@@ -322,7 +323,7 @@ static ssize_t wire_send(void *context, const void *bytes, size_t len)
 	if (at_us < connection->last_us)
 		at_us = connection->last_us;
 	connection->last_us = at_us;
-	wr_bytes_add(&connection->to_server, bytes, len);
+	wr_buf_add(&connection->to_server, bytes, len);
 	qs_schedule(world, at_us, NULL, deliver_to_server, connection, arg);
 	return (ssize_t)len;
 }
@@ -342,8 +343,8 @@ static ssize_t wire_receive(void *context, void *bytes, size_t cap)
 	if (node->dead || connection->to_node.len == 0)
 		return -1;
 	len = connection->to_node.len < cap ? connection->to_node.len : cap;
-	memcpy(bytes, connection->to_node.at, len);
-	wr_bytes_drop(&connection->to_node, len);
+	memcpy(bytes, connection->to_node.ptr, len);
+	wr_buf_drop(&connection->to_node, len);
 	return (ssize_t)len;
 }
 

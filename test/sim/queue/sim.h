@@ -186,7 +186,7 @@ __attribute__((format(printf, 2, 3))) void qs_fail(struct qs_world *world, const
 struct qs_connection {
 	struct qs_connection *next;
 	struct qs_node *node; /* NULL: the node has closed it */
-	struct wr_bytes to_server, to_node;
+	struct wr_buf to_server, to_node;
 	uint64_t last_us; /* when the last bytes in flight arrive */
 	bool broken;      /* the node knows that it is broken */
 	bool dead;        /* bytes sent from now on are lost */
@@ -195,7 +195,7 @@ struct qs_connection {
 struct qs_server {
 	struct wr_sim_redis *redis, *saved; /* saved: the data after a loss of the last seconds */
 	struct qs_model saved_model;
-	struct wr_bytes script;
+	struct wr_buf script;
 	bool script_loaded;
 	bool up;
 	bool shows_config; /* CONFIG GET is permitted */

@@ -77,10 +77,10 @@ uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session)
 	       wr_sim_epoch_ns(plan);
 }
 
-int wr_sim_calendar_text(const struct wr_sim_plan *plan, char *text, size_t cap)
+void wr_sim_calendar_text(const struct wr_sim_plan *plan, struct wr_buf *out)
 {
-	return snprintf(text, cap, "calendar: %s, timezone: %s", calendar_of(plan)->unit,
-			calendar_of(plan)->zone);
+	wr_buf_printf(out, "calendar: %s, timezone: %s", calendar_of(plan)->unit,
+		      calendar_of(plan)->zone);
 }
 
 /* ---- pauses between sessions ---- */

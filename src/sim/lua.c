@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "sim/lua_libs.h"
 #include "sim/redis.h"
@@ -308,6 +309,7 @@ void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int numb
 {
 	lua_State *state = lua->state;
 
+	wr_assert(number <= WR_SIM_LUA_OTHER);
 	lua->redis = redis;
 	set_global_list(state, "KEYS", keys, key_count);
 	set_global_list(state, "ARGV", args, arg_count);

@@ -47,14 +47,14 @@ static void print_errors(const struct weir_errors *errors)
 	}
 }
 
-static struct weir_rules *load_rules(const char *text, size_t len)
+static struct weir_rules *load_rules(const struct wr_buf *text)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_rules *rules;
 	char path[64];
 	int fd = memfd_create("rules", MFD_CLOEXEC);
 
-	if (fd < 0 || write(fd, text, len) != (ssize_t)len)
+	if (fd < 0 || write(fd, text->ptr, text->len) != (ssize_t)text->len)
 		stop_simulator("rules", "cannot write a file in memory");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (weir_rules_load(path, &rules, &errors) != 0) {
@@ -66,23 +66,9 @@ static struct weir_rules *load_rules(const char *text, size_t len)
 	return rules;
 }
 
-static void append_limit(char *text, size_t cap, size_t *len, uint32_t limit, const char *period,
-			 uint32_t algorithm, const char *more, const char *consistency,
-			 const char *failure)
-{
-	*len += (size_t)snprintf(text + *len, cap - *len,
-				 "      - {requests_per_unit: %u, %s, algorithm: %s, "
-				 "consistency: %s, on_store_failure: %s%s}\n",
-				 limit, period, weir_algorithm_name((int)algorithm), consistency,
-				 failure, more);
-}
-
-static void format_period(char *text, size_t cap, uint64_t period_ns)
-{
-	snprintf(text, cap, "period: %llums", (unsigned long long)(period_ns / 1000000));
-}
-
-static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t limit)
+/* Appends the settings that both limits of the descriptor share. */
+static void append_limit(struct wr_buf *text, const struct wr_sim_plan *plan, uint32_t limit,
+			 uint32_t algorithm)
 {
 	static const char *const consistencies[] = {
 #define NAME(enum, number, name) [enum] = (name),
@@ -90,34 +76,47 @@ static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t li
 	static const char *const failures[] = {WR_STORE_FAILURES(NAME)
 #undef NAME
 	};
-	char text[1024], more[160] = "", period[80];
-	size_t len = 0;
 
-	if (plan->burst)
-		snprintf(more, sizeof more, ", burst: %u", plan->burst);
-	if (plan->queue_size)
-		snprintf(more, sizeof more, ", queue_size: %u", plan->queue_size);
-	if (plan->soft_percent)
-		snprintf(more + strlen(more), sizeof more - strlen(more),
-			 ", mode: soft, soft: {overshoot: %u%%, for: %llums}", plan->soft_percent,
-			 (unsigned long long)(plan->period_ns / 2000000));
-	if (plan->count_rejected)
-		snprintf(more + strlen(more), sizeof more - strlen(more), ", count_rejected: true");
-	len = (size_t)snprintf(text, sizeof text,
-			       "domain: " WR_SIM_DOMAIN
-			       "\ndescriptors:\n  - key: user\n    rate_limits:\n");
+	wr_buf_printf(text,
+		      "      - {requests_per_unit: %u, algorithm: %s, consistency: %s, "
+		      "on_store_failure: %s, ",
+		      limit, weir_algorithm_name((int)algorithm), consistencies[plan->consistency],
+		      failures[plan->on_store_failure]);
+}
+
+static void append_period(struct wr_buf *text, uint64_t period_ns)
+{
+	wr_buf_printf(text, "period: %llums", (unsigned long long)(period_ns / 1000000));
+}
+
+static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t limit)
+{
+	char memory[1024];
+	struct wr_buf text;
+
+	wr_buf_init_fixed(&text, memory, sizeof memory);
+	wr_buf_add_str(&text, WR_STR("domain: " WR_SIM_DOMAIN
+				     "\ndescriptors:\n  - key: user\n    rate_limits:\n"));
+	append_limit(&text, plan, limit, plan->algorithm);
 	if (plan->calendar)
-		wr_sim_calendar_text(plan, period, sizeof period);
+		wr_sim_calendar_text(plan, &text);
 	else
-		format_period(period, sizeof period, plan->period_ns);
-	append_limit(text, sizeof text, &len, limit, period, plan->algorithm, more,
-		     consistencies[plan->consistency], failures[plan->on_store_failure]);
-	format_period(period, sizeof period, plan->second_period_ns);
-	if (plan->second_limit)
-		append_limit(text, sizeof text, &len, plan->second_limit, period,
-			     plan->second_algorithm, "", consistencies[plan->consistency],
-			     failures[plan->on_store_failure]);
-	return load_rules(text, len);
+		append_period(&text, plan->period_ns);
+	if (plan->queue_size)
+		wr_buf_printf(&text, ", queue_size: %u", plan->queue_size);
+	else if (plan->burst)
+		wr_buf_printf(&text, ", burst: %u", plan->burst);
+	if (plan->soft_percent)
+		wr_buf_printf(&text, ", mode: soft, soft: {overshoot: %u%%, for: %llums}",
+			      plan->soft_percent, (unsigned long long)(plan->period_ns / 2000000));
+	wr_buf_printf(&text, "%s}\n", plan->count_rejected ? ", count_rejected: true" : "");
+	if (plan->second_limit) {
+		append_limit(&text, plan, plan->second_limit, plan->second_algorithm);
+		append_period(&text, plan->second_period_ns);
+		wr_buf_add_str(&text, WR_STR("}\n"));
+	}
+	wr_assert(!wr_buf_failed(&text));
+	return load_rules(&text);
 }
 
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)

@@ -32,6 +32,17 @@ static uint64_t cost_admitted(const struct wr_sim *sim, unsigned key, uint64_t f
 	return sum;
 }
 
+/* Returns the minimum that must be admitted if requests for `came` arrived. Units in the lease of
+ * one node are not available to another, so leases may leave some units unused. */
+static uint64_t least_admitted(const struct wr_sim_plan *plan, uint64_t came)
+{
+	uint64_t least = came < plan->limit ? came : plan->limit;
+
+	if (plan->consistency != WR_LEASE)
+		return least;
+	return least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
+}
+
 /* Without faults each whole fixed window admits all requests, or the limit. Requests near the end
  * of a window do not count, because the reply may come in the next one. Requests at its start do
  * not count, because the node may still remember a refusal of the window before. */
@@ -43,20 +54,15 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 
 	if (2 * late_ns >= plan->period_ns)
 		return;
+	/* A lease that expires shortly after its reply arrives is mostly burnt. */
+	if (plan->consistency == WR_LEASE && late_ns > plan->period_ns / 10)
+		return;
 	for (; start_ns + plan->period_ns <= plan->length_ns; start_ns += plan->period_ns) {
 		uint64_t end_ns = start_ns + plan->period_ns;
 		uint64_t came = cost_arrived(sim, key, start_ns + late_ns, end_ns - late_ns);
 		uint64_t admitted = cost_admitted(sim, key, start_ns, end_ns);
-		uint64_t least = came < plan->limit ? came : plan->limit;
+		uint64_t least = least_admitted(plan, came);
 
-		/* Units in the lease of one node are not available to another. A lease that expires
-		 * shortly after its reply arrives is mostly burnt. */
-		if (plan->consistency == WR_LEASE && late_ns > plan->period_ns / 10)
-			continue;
-		if (plan->consistency == WR_LEASE)
-			least = least * 9 / 10 > 2ul * plan->nodes
-					? least * 9 / 10 - 2ul * plan->nodes
-					: 0;
 		if (admitted < least)
 			wr_sim_fail(sim,
 				    "key %u: %llu admitted in a window without faults, at least "
@@ -76,9 +82,7 @@ static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint6
 		return;
 	came = cost_arrived(sim, key, from_ns + late_ns, to_ns - late_ns);
 	admitted = cost_admitted(sim, key, from_ns, to_ns);
-	least = came < plan->limit ? came : plan->limit;
-	if (plan->consistency == WR_LEASE) /* see check_windows_used() */
-		least = least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
+	least = least_admitted(plan, came);
 	if (admitted < least)
 		wr_sim_fail(sim,
 			    "key %u: %llu admitted in the %llu ms next to the edge, at least %llu "

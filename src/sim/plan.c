@@ -281,44 +281,37 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		WR_CONSISTENCIES(NAME)
 #undef NAME
 	};
-	size_t len = (size_t)snprintf(
-		text, cap, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
-		(unsigned long long)plan->seed, consistencies[plan->consistency],
-		weir_algorithm_name((int)plan->algorithm), plan->limit,
-		(unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
-		plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));
+	struct wr_buf out;
 
-	if (plan->second_limit && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " and %s %u per %llu ms,",
-					weir_algorithm_name((int)plan->second_algorithm),
-					plan->second_limit,
-					(unsigned long long)(plan->second_period_ns / MS));
-	if (plan->soft_percent && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " soft,");
-	if (plan->count_rejected && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
-	if (plan->shards && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " cluster of %u,", plan->shards);
-	if (plan->calendar && len < cap)
-		text[len++] = ' ';
-	if (plan->calendar && len < cap)
-		len += (size_t)wr_sim_calendar_text(plan, text + len, cap - len);
-	if (plan->calendar && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " edge %u, %u sessions,",
-					plan->first_edge, plan->sessions);
-	if (plan->sentinels && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " %u instances, %u sentinels,",
-					plan->instances, plan->sentinels);
-	if (plan->order_gap_ns && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " orders,");
-	if (plan->ahead && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " %u ahead,", plan->ahead);
-	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)
+	wr_buf_init_fixed(&out, text, cap);
+	wr_buf_printf(&out, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
+		      (unsigned long long)plan->seed, consistencies[plan->consistency],
+		      weir_algorithm_name((int)plan->algorithm), plan->limit,
+		      (unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
+		      plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));
+	if (plan->second_limit)
+		wr_buf_printf(&out, " and %s %u per %llu ms,",
+			      weir_algorithm_name((int)plan->second_algorithm), plan->second_limit,
+			      (unsigned long long)(plan->second_period_ns / MS));
+	wr_buf_printf(&out, "%s%s", plan->soft_percent ? " soft," : "",
+		      plan->count_rejected ? " rejected count," : "");
+	if (plan->shards)
+		wr_buf_printf(&out, " cluster of %u,", plan->shards);
+	if (plan->calendar) {
+		wr_buf_add_char(&out, ' ');
+		wr_sim_calendar_text(plan, &out);
+		wr_buf_printf(&out, " edge %u, %u sessions,", plan->first_edge, plan->sessions);
+	}
+	if (plan->sentinels)
+		wr_buf_printf(&out, " %u instances, %u sentinels,", plan->instances,
+			      plan->sentinels);
+	if (plan->order_gap_ns)
+		wr_buf_add_str(&out, WR_STR(" orders,"));
+	if (plan->ahead)
+		wr_buf_printf(&out, " %u ahead,", plan->ahead);
+	for (int i = 0; i < WR_SIM_FAULT_COUNT; i++)
 		if (plan->faults >> i & 1)
-			len += (size_t)snprintf(text + len, cap - len, " %s",
-						wr_sim_fault_name((enum wr_sim_fault)i));
-	if (plan->renew_gap_ns && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " renew");
-	if (!plan->faults && len < cap)
-		snprintf(text + len, cap - len, " calm");
+			wr_buf_printf(&out, " %s", wr_sim_fault_name((enum wr_sim_fault)i));
+	wr_buf_printf(&out, "%s%s", plan->renew_gap_ns ? " renew" : "",
+		      plan->faults ? "" : " calm");
 }

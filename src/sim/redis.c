@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua)
 {
 	struct wr_sim_redis *redis = wr_sim_alloc(1, sizeof *redis);
 
+	wr_assert(lua);
 	redis->lua = lua;
 	return redis;
 }
@@ -208,6 +210,7 @@ void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_buf *in, uint64_t 
 	struct weir_str argv[WR_SIM_REDIS_ARGS] = {{0}};
 	size_t argc = 0, len;
 
+	wr_assert(redis && in != out);
 	redis->now_us = now_us;
 	while ((len = parse_command(in, argv, &argc)) > 0) {
 		redis->commands++;

@@ -92,6 +92,7 @@ void wr_sim_run(const struct wr_sim_plan *plan, struct wr_sim_lua *lua, FILE *tr
 	struct wr_sim *sim = wr_sim_alloc(1, sizeof *sim);
 	struct wr_sim_event *event;
 
+	wr_assert(plan && lua && report && plan->nodes >= 1 && plan->nodes <= WR_SIM_NODES);
 	*report = (struct wr_sim_report){0};
 	sim->plan = plan;
 	sim->report = report;

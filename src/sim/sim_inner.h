@@ -351,7 +351,8 @@ uint64_t wr_sim_epoch_ns(const struct wr_sim_plan *plan);
 uint64_t wr_sim_window_of(const struct wr_sim_plan *plan, uint64_t at_us);
 /* The true time of a session's window edge. */
 uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session);
-int wr_sim_calendar_text(const struct wr_sim_plan *plan, char *text, size_t cap);
+/* Appends the calendar window in the form of a rule file. */
+void wr_sim_calendar_text(const struct wr_sim_plan *plan, struct wr_buf *out);
 /* Returns at_ns, or a time shortly after the pause if all machines are paused at at_ns. */
 uint64_t wr_sim_active_ns(const struct wr_sim_plan *plan, uint64_t at_ns);
 void wr_sim_calendar_start(struct wr_sim *sim);

@@ -237,8 +237,8 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* The oracle cannot tell the window of a request if the node's clock steps back
-		 * across an edge. */
+		/* The oracle cannot determine the window of a request if the node's clock steps
+		 * back across an edge. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=

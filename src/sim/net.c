@@ -355,7 +355,7 @@ static void host_nodes(void *context, uint32_t nodes)
 static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	(void)own;
-	wr_sim_order_heard(((struct wr_sim_client *)context)->node, bytes, len, age_ns);
+	wr_sim_order_received(((struct wr_sim_client *)context)->node, bytes, len, age_ns);
 }
 
 const struct wr_central_host wr_sim_host = {.open = host_open,

@@ -46,7 +46,7 @@ static void apply_order(struct wr_sim_node *node, const struct wr_order *order)
 		wr_central_forget(node->home.central, NULL);
 }
 
-void wr_sim_order_heard(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns)
+void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns)
 {
 	struct wr_order_text text;
 

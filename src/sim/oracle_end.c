@@ -72,7 +72,7 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 }
 
 /* With clock skew as the only fault: after an edge by the clock of Redis the whole limit is
- * available, whatever the date of a node's clock is. */
+ * available, for any date of a node's clock. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;

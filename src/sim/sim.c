@@ -18,8 +18,8 @@ static void start_node(struct wr_sim *sim, void *object, uint64_t number)
 }
 
 /* At the end one node alone gets a request, and is probed for the sum that the others have reported
- * by then. Later all nodes get two requests: with the first they report again what Redis may have
- * lost, with the second they learn it. */
+ * by then. Later all nodes get two requests: with the first they report again the counts that Redis
+ * may have lost, with the second they learn it. */
 static void schedule_final_requests(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;

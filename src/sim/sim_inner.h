@@ -323,7 +323,7 @@ void wr_sim_requests_free(struct wr_sim_node *node);
 
 /* Checks that the breaker opens. Called when Redis has decided the request or failed to. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed);
-/* Records what Redis replied about a key. */
+/* Records a reply of Redis about a key. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key);
 /* Checks an admission without Redis against the last reply about the key. */
@@ -373,7 +373,8 @@ void wr_sim_sentinel_check_admission(const struct wr_sim_request *request);
 
 void wr_sim_orders_start(struct wr_sim *sim);
 /* The node received an order that another node published. */
-void wr_sim_order_heard(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns);
+void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t len,
+			   uint64_t age_ns);
 bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key);
 /* Returns the largest grant to the key that may be in force on some node between these times. */
 uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns);

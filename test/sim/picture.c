@@ -54,8 +54,8 @@ struct point {
 	double worst, bound, gauge;
 };
 
-static struct point measure(struct wr_sim_lua *lua, uint32_t algorithm, unsigned node_count,
-			    unsigned ms)
+static struct point measure_point(struct wr_sim_lua *lua, uint32_t algorithm, unsigned node_count,
+				  unsigned ms)
 {
 	struct point point = {0};
 
@@ -144,7 +144,8 @@ static void draw_curve(FILE *out, int curve, const struct point *points)
 		RIGHT + 12, TOP + 20.0 * (CURVES - curve), nodes[curve]);
 }
 
-static bool draw(struct wr_sim_lua *lua, uint32_t algorithm, const char *title, const char *path)
+static bool draw_picture(struct wr_sim_lua *lua, uint32_t algorithm, const char *title,
+			 const char *path)
 {
 	FILE *out = fopen(path, "w");
 
@@ -157,7 +158,7 @@ static bool draw(struct wr_sim_lua *lua, uint32_t algorithm, const char *title, 
 
 		printf("%u nodes:", nodes[curve]);
 		for (int i = 0; i < POINTS; i++) {
-			points[i] = measure(lua, algorithm, nodes[curve], sync_ms[i]);
+			points[i] = measure_point(lua, algorithm, nodes[curve], sync_ms[i]);
 			printf("  %u ms %.1f %% (bound %.1f, gauge %.1f)", sync_ms[i],
 			       points[i].worst, points[i].bound, points[i].gauge);
 		}
@@ -199,10 +200,11 @@ int main(int argc, char **argv)
 	bool fine;
 
 	snprintf(path, sizeof path, "%s/consistency-window.svg", folder);
-	fine = draw(lua, WEIR_FIXED_WINDOW, "Fixed window, 1,000 per 10 s: beyond the limit", path);
+	fine = draw_picture(lua, WEIR_FIXED_WINDOW,
+			    "Fixed window, 1,000 per 10 s: beyond the limit", path);
 	snprintf(path, sizeof path, "%s/consistency-bucket.svg", folder);
-	fine &= draw(lua, WEIR_TOKEN_BUCKET,
-		     "Token bucket, 1,000 per 10 s: beyond burst + rate · t", path);
+	fine &= draw_picture(lua, WEIR_TOKEN_BUCKET,
+			     "Token bucket, 1,000 per 10 s: beyond burst + rate · t", path);
 	print_costs(lua);
 	wr_sim_lua_free(lua);
 	if (!fine)

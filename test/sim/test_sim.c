@@ -30,7 +30,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint64_t trace_of(uint64_t seed, struct wr_sim_report *report)
+static uint64_t run_and_trace(uint64_t seed, struct wr_sim_report *report)
 {
 	struct wr_sim_plan plan;
 
@@ -46,9 +46,9 @@ static void test_same_seed_same_trace(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 20; i++)
-		first[i] = trace_of(i + 1, &report);
+		first[i] = run_and_trace(i + 1, &report);
 	for (uint64_t i = 20; i > 0; i--)
-		assert_int_equal(trace_of(i, &report), first[i - 1]);
+		assert_int_equal(run_and_trace(i, &report), first[i - 1]);
 	assert_int_not_equal(first[0], first[1]);
 }
 
@@ -83,7 +83,7 @@ static void test_same_trace_in_another_process(void **state)
 	(void)state;
 	assert_non_null(program);
 	for (uint64_t seed = 1; seed <= 20; seed++)
-		sum = sum * 31 + trace_of(seed, &report);
+		sum = sum * 31 + run_and_trace(seed, &report);
 	assert_int_equal(trace_of_process(program, "--seeds 20"), sum);
 }
 
@@ -105,7 +105,7 @@ static void test_plans_cover_all_faults(void **state)
 		faults |= plan.faults & 1u << WR_SIM_WATCH;
 	}
 	assert_int_equal(faults, (1u << WR_SIM_FAULT_COUNT) - 1);
-	trace_of(1, &report);
+	run_and_trace(1, &report);
 	assert_true(report.requests > 100 && report.admitted > 0 && report.calls > 0);
 }
 
@@ -150,7 +150,7 @@ static bool is_valid_run(struct wr_sim *sim)
 	return fine;
 }
 
-static bool held(uint32_t algorithm, const uint64_t *at_ms, size_t count)
+static bool is_valid(uint32_t algorithm, const uint64_t *at_ms, size_t count)
 {
 	struct wr_sim_plan plan;
 	struct wr_sim_report report;
@@ -158,28 +158,28 @@ static bool held(uint32_t algorithm, const uint64_t *at_ms, size_t count)
 	return is_valid_run(record_run(&plan, &report, algorithm, at_ms, count));
 }
 
-#define HELD(algorithm, ...)                                                                       \
-	held(algorithm, (const uint64_t[]){__VA_ARGS__},                                           \
-	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+#define IS_VALID(algorithm, ...)                                                                   \
+	is_valid(algorithm, (const uint64_t[]){__VA_ARGS__},                                       \
+		 sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 /* The limit is 3 per second. */
 static void test_oracle_bounds_of_algorithms(void **state)
 {
 	(void)state;
-	assert_true(HELD(WEIR_FIXED_WINDOW, 10, 500, 999, 1000, 1001, 1002));
-	assert_false(HELD(WEIR_FIXED_WINDOW, 10, 500, 600, 999));
-	assert_true(HELD(WEIR_SLIDING_LOG, 10, 500, 999, 1010, 1500));
-	assert_false(HELD(WEIR_SLIDING_LOG, 10, 500, 999, 1009));
+	assert_true(IS_VALID(WEIR_FIXED_WINDOW, 10, 500, 999, 1000, 1001, 1002));
+	assert_false(IS_VALID(WEIR_FIXED_WINDOW, 10, 500, 600, 999));
+	assert_true(IS_VALID(WEIR_SLIDING_LOG, 10, 500, 999, 1010, 1500));
+	assert_false(IS_VALID(WEIR_SLIDING_LOG, 10, 500, 999, 1009));
 	/* At 0.34 of this window the 3 of the window before count 3 · 0.66, rounded down to 1, so 2
 	 * fit. At 0.3 they count 2. */
-	assert_true(HELD(WEIR_SLIDING_COUNTER, 10, 500, 999, 1340, 1350));
-	assert_false(HELD(WEIR_SLIDING_COUNTER, 10, 500, 999, 1300, 1310));
+	assert_true(IS_VALID(WEIR_SLIDING_COUNTER, 10, 500, 999, 1340, 1350));
+	assert_false(IS_VALID(WEIR_SLIDING_COUNTER, 10, 500, 999, 1300, 1310));
 	/* One token per 333.4 ms. */
-	assert_true(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
-	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
-	assert_false(HELD(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
-	assert_true(HELD(WEIR_LEAKY_BUCKET, 0, 334, 668, 1002));
-	assert_false(HELD(WEIR_LEAKY_BUCKET, 0, 334, 667));
+	assert_true(IS_VALID(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
+	assert_false(IS_VALID(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
+	assert_false(IS_VALID(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
+	assert_true(IS_VALID(WEIR_LEAKY_BUCKET, 0, 334, 668, 1002));
+	assert_false(IS_VALID(WEIR_LEAKY_BUCKET, 0, 334, 667));
 }
 
 static void test_loss_allows_one_more_limit(void **state)
@@ -264,7 +264,7 @@ static struct wr_sim *record_failover(struct wr_sim_plan *plan, struct wr_sim_re
 	return sim;
 }
 
-static bool failed_over(const uint64_t *at_ms, size_t count, uint64_t copied_ms)
+static bool is_valid_failover(const uint64_t *at_ms, size_t count, uint64_t copied_ms)
 {
 	struct wr_sim_plan plan;
 	struct wr_sim_report report;
@@ -283,12 +283,12 @@ static void test_failover_readmits_only_lost_writes(void **state)
 	static const uint64_t at_ms[] = {10, 20, 30, 510, 520, 530};
 
 	(void)state;
-	assert_true(failed_over(at_ms, 4, 20));
-	assert_false(failed_over(at_ms, 5, 20));
-	assert_true(failed_over(at_ms, 5, 10));
-	assert_true(failed_over(at_ms, 6, 9));
-	assert_false(failed_over(at_ms, 6, 10));
-	assert_false(failed_over(at_ms, 4, 30));
+	assert_true(is_valid_failover(at_ms, 4, 20));
+	assert_false(is_valid_failover(at_ms, 5, 20));
+	assert_true(is_valid_failover(at_ms, 5, 10));
+	assert_true(is_valid_failover(at_ms, 6, 9));
+	assert_false(is_valid_failover(at_ms, 6, 10));
+	assert_false(is_valid_failover(at_ms, 4, 30));
 }
 
 /* The limit is 3 per day in Berlin, on the day of 23 hours. The run begins 5 s before the day and

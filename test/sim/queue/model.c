@@ -38,18 +38,19 @@ static uint64_t reply_number(const struct call *call, size_t at)
 	return (uint64_t)wr_remote_number(call->reply, at);
 }
 
-static void expect(const struct call *call, const char *what, uint64_t said, uint64_t expected)
+static void expect(const struct call *call, const char *what, uint64_t actual, uint64_t expected)
 {
-	if (said != expected)
-		qs_fail(call->world, "%s: %" PRIu64 ", not %" PRIu64, what, said, expected);
+	if (actual != expected)
+		qs_fail(call->world, "%s is %" PRIu64 "; expected %" PRIu64, what, actual,
+			expected);
 }
 
-static void expect_text(const struct call *call, const char *what, struct weir_str said,
+static void expect_text(const struct call *call, const char *what, struct weir_str actual,
 			const char *expected)
 {
-	if (!wr_str_equal(said, wr_str(expected)))
-		qs_fail(call->world, "%s: '%.*s', not '%s'", what, (int)said.len, said.ptr,
-			expected);
+	if (!wr_str_equal(actual, wr_str(expected)))
+		qs_fail(call->world, "%s is '%.*s'; expected '%s'", what, (int)actual.len,
+			actual.ptr, expected);
 }
 
 /* ---- waiting requests ---- */

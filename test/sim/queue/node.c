@@ -498,7 +498,7 @@ static void on_ticket(struct wr_queue_job *job)
 	node->asking = false;
 	if (world->over && job->reason == WR_QUEUE_OK &&
 	    (!row || (unsigned)job->ticket.found->state != (unsigned)row->state))
-		qs_fail(world, "the ticket of order %u says %s", node->asked_order,
+		qs_fail(world, "the ticket of order %u has the state %s", node->asked_order,
 			wr_deferred_state_name(job->ticket.found->state));
 	wr_deferred_free(job->ticket.found);
 	job->ticket.found = NULL;

@@ -14,7 +14,7 @@
  * Two parts of weir wait for real clocks and sockets. node.c replaces them by a driver that makes
  * the same calls in the same order. The queue's thread (queue/thread.c) is a loop on its own stack;
  * the simulator switches to another stack where the real thread would block. The deliverer
- * (serve/deliver/deliver.c, deliver/attempt.c) is written anew. A limit is a pace for each line
+ * (serve/deliver/deliver.c, deliver/attempt.c) is rewritten. A limit is a pace for each line
  * that all nodes share. The simulation of the fleet (sim/sim.h) checks that limits hold.
  *
  * The oracle (model.c) is a second queue in plain C. It sees every call of the script that Redis

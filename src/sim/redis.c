@@ -37,6 +37,13 @@ void wr_sim_redis_unexpected(struct wr_sim_redis *redis, const char *format, ...
 	va_end(args);
 }
 
+void wr_sim_redis_refuse(const struct wr_sim_redis_call *call, const char *text)
+{
+	wr_sim_redis_unexpected(call->redis, "%.*s: %s", (int)call->argv[0].len, call->argv[0].ptr,
+				text);
+	wr_sim_reply_error(call->out, text);
+}
+
 /* ---- replies ---- */
 
 void wr_sim_reply_status(struct wr_buf *out, const char *text)

@@ -18,10 +18,8 @@ struct wr_sim_redis_value *wr_sim_redis_collection(const struct wr_sim_redis_cal
 	*wrong = value && value->type != type;
 	if (!*wrong)
 		return value;
-	wr_sim_redis_unexpected(call->redis, "the value of %.*s has another type",
-				(int)call->argv[1].len, call->argv[1].ptr);
-	wr_sim_reply_error(call->out,
-			   "WRONGTYPE Operation against a key holding the wrong kind of value");
+	wr_sim_redis_refuse(call,
+			    "WRONGTYPE Operation against a key holding the wrong kind of value");
 	return NULL;
 }
 
@@ -41,8 +39,7 @@ static void set_fields(const struct wr_sim_redis_call *call, bool status)
 	int64_t added = 0;
 
 	if (call->argc % 2) {
-		wr_sim_redis_unexpected(call->redis, "HSET got a field without a value");
-		wr_sim_reply_error(call->out, "ERR wrong number of arguments for 'hset' command");
+		wr_sim_redis_refuse(call, "ERR wrong number of arguments for 'hset' command");
 		return;
 	}
 	hash = wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, true, &wrong);
@@ -167,8 +164,7 @@ static void cmd_hincrby(const struct wr_sim_redis_call *call)
 	entry = wr_sim_redis_entry_find(hash, call->argv[2]);
 	if (!wr_sim_redis_parse_int(call->argv[3], &by) ||
 	    (entry && !wr_sim_redis_parse_int(wr_buf_str(&entry->text), &number))) {
-		wr_sim_redis_unexpected(call->redis, "HINCRBY of a value that is not a number");
-		wr_sim_reply_error(call->out, "ERR value is not an integer or out of range");
+		wr_sim_redis_refuse(call, "ERR value is not an integer or out of range");
 		return;
 	}
 	entry = wr_sim_redis_entry_add(hash, call->argv[2]);
@@ -193,12 +189,6 @@ static bool parse_score(struct weir_str text, double *score)
 	return *end == '\0' && !isnan(*score);
 }
 
-static void refuse_score(const struct wr_sim_redis_call *call)
-{
-	wr_sim_redis_unexpected(call->redis, "a score is not a number");
-	wr_sim_reply_error(call->out, "ERR value is not a valid float");
-}
-
 static void cmd_zadd(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
@@ -208,7 +198,7 @@ static void cmd_zadd(const struct wr_sim_redis_call *call)
 
 	for (size_t i = 2; i < call->argc; i += 2)
 		if (i + 1 >= call->argc || !parse_score(call->argv[i], &score)) {
-			refuse_score(call);
+			wr_sim_redis_refuse(call, "ERR value is not a valid float");
 			return;
 		}
 	set = wr_sim_redis_collection(call, WR_SIM_REDIS_ZSET, true, &wrong);
@@ -243,7 +233,7 @@ static void cmd_zremrangebyscore(const struct wr_sim_redis_call *call)
 	if (wrong)
 		return;
 	if (!parse_score(call->argv[2], &low) || !parse_score(call->argv[3], &high)) {
-		refuse_score(call);
+		wr_sim_redis_refuse(call, "ERR value is not a valid float");
 		return;
 	}
 	for (size_t i = 0; set && i < set->count;) {

@@ -13,13 +13,6 @@ struct score_bound {
 	bool open; /* the score itself is not in the range */
 };
 
-static void refuse_call(const struct wr_sim_redis_call *call, const char *text)
-{
-	wr_sim_redis_unexpected(call->redis, "%.*s: %s", (int)call->argv[0].len, call->argv[0].ptr,
-				text);
-	wr_sim_reply_error(call->out, text);
-}
-
 static void cmd_hexists(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
@@ -112,7 +105,7 @@ static void cmd_zrange(const struct wr_sim_redis_call *call)
 	    !wr_sim_redis_parse_int(call->argv[3], &stop) ||
 	    (call->argc == 5 && !wr_sim_redis_word_is(call->argv[4], "WITHSCORES")) ||
 	    call->argc > 5) {
-		refuse_call(call, "ERR syntax error");
+		wr_sim_redis_refuse(call, "ERR syntax error");
 		return;
 	}
 	start = start < 0 ? start + count : start;
@@ -181,7 +174,7 @@ static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 		return;
 	if (!read_bound(call->argv[2], &low) || !read_bound(call->argv[3], &high) ||
 	    !read_range_options(call, &scores, &offset, &most)) {
-		refuse_call(call, "ERR syntax error");
+		wr_sim_redis_refuse(call, "ERR syntax error");
 		return;
 	}
 	list = sort_entries(set);

@@ -58,9 +58,7 @@ static void cmd_xadd(const struct wr_sim_redis_call *call)
 
 	if (call->argc < 8 || !wr_sim_redis_word_is(call->argv[2], "MAXLEN") ||
 	    !wr_sim_redis_word_is(call->argv[5], "*")) {
-		wr_sim_redis_unexpected(call->redis,
-					"XADD with options that the simulated Redis does not know");
-		wr_sim_reply_error(call->out, "ERR syntax error");
+		wr_sim_redis_refuse(call, "ERR syntax error");
 		return;
 	}
 	if (value->count)
@@ -143,9 +141,8 @@ static void run_script(const struct wr_sim_redis_call *call, int number)
 
 	if (!wr_sim_redis_parse_int(call->argv[2], &count) || count < 0 ||
 	    (size_t)count > call->argc - 3) {
-		wr_sim_redis_unexpected(redis, "a script is called with a wrong number of keys");
-		wr_sim_reply_error(call->out,
-				   "ERR Number of keys can't be greater than number of args");
+		wr_sim_redis_refuse(call,
+				    "ERR Number of keys can't be greater than number of args");
 		return;
 	}
 	redis->calls++;

@@ -4,12 +4,7 @@
 #include "base/str.h"
 #include "sim/redis.h"
 
-static void refuse_number(const struct wr_sim_redis_call *call)
-{
-	wr_sim_redis_unexpected(call->redis, "%.*s with an argument or value that is not a number",
-				(int)call->argv[0].len, call->argv[0].ptr);
-	wr_sim_reply_error(call->out, "ERR value is not an integer or out of range");
-}
+#define NOT_AN_INTEGER "ERR value is not an integer or out of range"
 
 /* Returns the string under argv[1], or NULL. For a key of another type it replies WRONGTYPE, sets
  * *wrong and returns NULL. */
@@ -20,10 +15,8 @@ static struct wr_sim_redis_value *find_string(const struct wr_sim_redis_call *ca
 	*wrong = value && value->type != WR_SIM_REDIS_STRING;
 	if (!*wrong)
 		return value;
-	wr_sim_redis_unexpected(call->redis, "the value of %.*s is not a string",
-				(int)call->argv[1].len, call->argv[1].ptr);
-	wr_sim_reply_error(call->out,
-			   "WRONGTYPE Operation against a key holding the wrong kind of value");
+	wr_sim_redis_refuse(call,
+			    "WRONGTYPE Operation against a key holding the wrong kind of value");
 	return NULL;
 }
 
@@ -74,9 +67,7 @@ static void cmd_set(const struct wr_sim_redis_call *call)
 	uint64_t old_expires_ms;
 
 	if (!read_set_options(call, &options)) {
-		wr_sim_redis_unexpected(call->redis,
-					"SET with options that the simulated Redis does not know");
-		wr_sim_reply_error(call->out, "ERR syntax error");
+		wr_sim_redis_refuse(call, "ERR syntax error");
 		return;
 	}
 	if ((options.nx && value) || (options.xx && !value)) {
@@ -102,7 +93,7 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 		return;
 	if (!wr_sim_redis_parse_int(call->argv[2], &from) ||
 	    !wr_sim_redis_parse_int(call->argv[3], &to)) {
-		refuse_number(call);
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
 	if (from < 0 && to < 0 && from > to) /* the clamping below would return the first byte */
@@ -130,7 +121,7 @@ static void cmd_setrange(const struct wr_sim_redis_call *call)
 	if (wrong)
 		return;
 	if (!wr_sim_redis_parse_int(call->argv[2], &at) || at < 0 || at > 1 << 20) {
-		refuse_number(call);
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
 	if (text.len) {
@@ -159,7 +150,7 @@ static void add_to_number(const struct wr_sim_redis_call *call, int64_t by)
 	if (wrong)
 		return;
 	if (value && !wr_sim_redis_parse_int(wr_buf_str(&value->string), &number)) {
-		refuse_number(call);
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
 	value = wr_sim_redis_find_or_add(call->redis, call->argv[1], WR_SIM_REDIS_STRING);
@@ -181,7 +172,7 @@ static void cmd_incrby(const struct wr_sim_redis_call *call)
 	if (wr_sim_redis_parse_int(call->argv[2], &by))
 		add_to_number(call, by);
 	else
-		refuse_number(call);
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 }
 
 /* ---- expiry and removal ---- */
@@ -233,7 +224,7 @@ static void cmd_pexpire(const struct wr_sim_redis_call *call)
 	if (wr_sim_redis_parse_int(call->argv[2], &ms))
 		expire_at(call, (int64_t)(call->redis->now_us / 1000) + ms);
 	else
-		refuse_number(call);
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 }
 
 static void cmd_pexpireat(const struct wr_sim_redis_call *call)
@@ -243,7 +234,7 @@ static void cmd_pexpireat(const struct wr_sim_redis_call *call)
 	if (wr_sim_redis_parse_int(call->argv[2], &ms))
 		expire_at(call, ms);
 	else
-		refuse_number(call);
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 }
 
 const struct wr_sim_redis_op wr_sim_redis_string_ops[] = {

@@ -153,9 +153,9 @@ struct wr_sim_redis_op {
 /* Replies with an error that must not happen in a simulation, and counts it. */
 void wr_sim_redis_refuse(const struct wr_sim_redis_call *call, const char *text);
 
-/* Returns the collection under argv[1], a new one if there is none and `make` is set, else NULL.
+/* Returns the value under argv[1], a new one if there is none and `make` is set, else NULL.
  * For a key of another type it replies WRONGTYPE, sets *wrong and returns NULL. */
-struct wr_sim_redis_value *wr_sim_redis_collection(const struct wr_sim_redis_call *call,
+struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
 						   enum wr_sim_redis_type type, bool make,
 						   bool *wrong);
 

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "sim/redis.h"
 
-struct wr_sim_redis_value *wr_sim_redis_collection(const struct wr_sim_redis_call *call,
+struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
 						   enum wr_sim_redis_type type, bool make,
 						   bool *wrong)
 {
@@ -42,7 +42,7 @@ static void set_fields(const struct wr_sim_redis_call *call, bool status)
 		wr_sim_redis_refuse(call, "ERR wrong number of arguments for 'hset' command");
 		return;
 	}
-	hash = wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, true, &wrong);
+	hash = wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, true, &wrong);
 	if (wrong)
 		return;
 	for (size_t i = 2; i < call->argc; i += 2) {
@@ -79,7 +79,7 @@ static void cmd_hget(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
 
 	if (!wrong)
 		reply_field(call, wr_sim_redis_entry_find(hash, call->argv[2]));
@@ -89,7 +89,7 @@ static void cmd_hmget(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
 
 	if (wrong)
 		return;
@@ -102,7 +102,7 @@ static void cmd_hgetall(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
 
 	if (wrong)
 		return;
@@ -116,7 +116,7 @@ static void cmd_hgetall(const struct wr_sim_redis_call *call)
 static void remove_entries(const struct wr_sim_redis_call *call, enum wr_sim_redis_type type)
 {
 	bool wrong;
-	struct wr_sim_redis_value *set = wr_sim_redis_collection(call, type, false, &wrong);
+	struct wr_sim_redis_value *set = wr_sim_redis_find_typed(call, type, false, &wrong);
 	int64_t removed = 0;
 
 	if (wrong)
@@ -140,7 +140,7 @@ static void cmd_hdel(const struct wr_sim_redis_call *call)
 static void count_entries(const struct wr_sim_redis_call *call, enum wr_sim_redis_type type)
 {
 	bool wrong;
-	const struct wr_sim_redis_value *set = wr_sim_redis_collection(call, type, false, &wrong);
+	const struct wr_sim_redis_value *set = wr_sim_redis_find_typed(call, type, false, &wrong);
 
 	if (!wrong)
 		wr_sim_reply_int(call->out, set ? (int64_t)set->count : 0);
@@ -155,7 +155,7 @@ static void cmd_hincrby(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	struct wr_sim_redis_value *hash =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, true, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, true, &wrong);
 	struct wr_sim_redis_entry *entry;
 	int64_t number = 0, by = 0;
 
@@ -201,7 +201,7 @@ static void cmd_zadd(const struct wr_sim_redis_call *call)
 			wr_sim_redis_refuse(call, "ERR value is not a valid float");
 			return;
 		}
-	set = wr_sim_redis_collection(call, WR_SIM_REDIS_ZSET, true, &wrong);
+	set = wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, true, &wrong);
 	if (wrong)
 		return;
 	for (size_t i = 2; i < call->argc; i += 2) {
@@ -226,7 +226,7 @@ static void cmd_zremrangebyscore(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	struct wr_sim_redis_value *set =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_ZSET, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
 	int64_t removed = 0;
 	double low, high;
 

@@ -17,7 +17,7 @@ static void cmd_hexists(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_HASH, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
 
 	if (!wrong)
 		wr_sim_reply_int(call->out, wr_sim_redis_entry_find(hash, call->argv[2]) != NULL);
@@ -57,7 +57,7 @@ static void cmd_zrank(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	const struct wr_sim_redis_value *set =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_ZSET, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
 	const struct wr_sim_redis_entry *entry = wr_sim_redis_entry_find(set, call->argv[2]);
 	int64_t rank = 0;
 
@@ -95,7 +95,7 @@ static void cmd_zrange(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
 	const struct wr_sim_redis_value *set =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_ZSET, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
 	const struct wr_sim_redis_entry **list;
 	int64_t start, stop, count = set ? (int64_t)set->count : 0;
 
@@ -164,7 +164,7 @@ static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 {
 	bool wrong, scores;
 	const struct wr_sim_redis_value *set =
-		wr_sim_redis_collection(call, WR_SIM_REDIS_ZSET, false, &wrong);
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
 	const struct wr_sim_redis_entry **list;
 	int64_t offset, most;
 	size_t found = 0, count;

@@ -6,24 +6,11 @@
 
 #define NOT_AN_INTEGER "ERR value is not an integer or out of range"
 
-/* Returns the string under argv[1], or NULL. For a key of another type it replies WRONGTYPE, sets
- * *wrong and returns NULL. */
-static struct wr_sim_redis_value *find_string(const struct wr_sim_redis_call *call, bool *wrong)
-{
-	struct wr_sim_redis_value *value = wr_sim_redis_find(call->redis, call->argv[1]);
-
-	*wrong = value && value->type != WR_SIM_REDIS_STRING;
-	if (!*wrong)
-		return value;
-	wr_sim_redis_refuse(call,
-			    "WRONGTYPE Operation against a key holding the wrong kind of value");
-	return NULL;
-}
-
 static void cmd_get(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
-	const struct wr_sim_redis_value *value = find_string(call, &wrong);
+	const struct wr_sim_redis_value *value =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
 
 	if (value)
 		wr_sim_reply_bulk(call->out, wr_buf_str(&value->string));
@@ -86,7 +73,8 @@ static void cmd_set(const struct wr_sim_redis_call *call)
 static void cmd_getrange(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
-	const struct wr_sim_redis_value *value = find_string(call, &wrong);
+	const struct wr_sim_redis_value *value =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
 	int64_t from, to, len = value ? (int64_t)value->string.len : 0;
 
 	if (wrong)
@@ -114,7 +102,8 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 static void cmd_setrange(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
-	struct wr_sim_redis_value *value = find_string(call, &wrong);
+	struct wr_sim_redis_value *value =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
 	struct weir_str text = call->argv[3];
 	int64_t at;
 
@@ -144,7 +133,8 @@ static void cmd_setrange(const struct wr_sim_redis_call *call)
 static void add_to_number(const struct wr_sim_redis_call *call, int64_t by)
 {
 	bool wrong;
-	struct wr_sim_redis_value *value = find_string(call, &wrong);
+	struct wr_sim_redis_value *value =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
 	int64_t number = 0;
 
 	if (wrong)

@@ -1,3 +1,4 @@
+/* Probes the machine for the capabilities that tests need. The macro needs() calls it. */
 #include "needs.h"
 
 #include <arpa/inet.h>
@@ -52,7 +53,7 @@ int test_own_mounts(void)
 	return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 
-/* A child tries, because the process cannot go back to the mounts it came from. */
+/* Tries it in a child, because a process cannot return to its former mounts. */
 static bool lacks_mounts(void)
 {
 	int status = 0;
@@ -92,12 +93,12 @@ static const struct capability {
 	{"shm", "less than 256 MiB of /dev/shm", lacks_shm},
 };
 
-static const struct capability *find(const char *name)
+static const struct capability *find_capability(const char *name)
 {
 	for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
 		if (strcmp(capabilities[i].name, name) == 0)
 			return &capabilities[i];
-	fprintf(stderr, "needs: there is no capability %s\n", name);
+	fprintf(stderr, "needs: unknown capability %s\n", name);
 	abort();
 }
 
@@ -117,14 +118,14 @@ static bool is_listed(const char *words, const char *name)
 
 bool test_lacks(const char *name)
 {
-	const struct capability *capability = find(name);
-	const char *told = getenv("WEIR_LACKS");
+	const struct capability *capability = find_capability(name);
+	const char *missing = getenv("WEIR_LACKS");
 
-	return (told && is_listed(told, name)) || capability->lacks();
+	return (missing && is_listed(missing, name)) || capability->lacks();
 }
 
-void test_say_skipped(const char *name)
+void test_report_skipped(const char *name)
 {
-	printf("skipped: %s\n", find(name)->reason);
+	printf("skipped: %s\n", find_capability(name)->reason);
 	fflush(stdout);
 }

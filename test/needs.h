@@ -1,5 +1,5 @@
-/* Capabilities of the machine that a test may need. A test that lacks one is skipped and says so;
- * tools/test counts the skipped tests and prints the reasons. */
+/* Capabilities of the machine that a test may need. Without the capability the test is skipped and
+ * prints the reason. tools/test counts the skipped tests and prints the reasons. */
 #ifndef TEST_NEEDS_H
 #define TEST_NEEDS_H
 
@@ -17,7 +17,7 @@
 #define needs(capability)                                                                          \
 	do {                                                                                       \
 		if (test_lacks(capability)) {                                                      \
-			test_say_skipped(capability);                                              \
+			test_report_skipped(capability);                                           \
 			skip();                                                                    \
 		}                                                                                  \
 	} while (0)
@@ -26,12 +26,12 @@
  * spaces; otherwise the machine is probed. Knows root, mounts, ipv6 and shm. */
 bool test_lacks(const char *name);
 
-/* Puts this process into mounts of its own; an ordinary user gets a user namespace as well, in
- * which his number stays what it is. Returns 0, or -1 with errno. Call it before any thread starts.
- */
+/* Moves this process to a new mount namespace. A process without root gets a user namespace as
+ * well, in which its uid and gid stay the same. Returns 0, or -1 with errno. Call it before any
+ * thread starts. */
 int test_own_mounts(void);
 
-/* Prints "skipped: REASON". cmocka has printed the name of the test in a line before. */
-void test_say_skipped(const char *name);
+/* Prints "skipped: REASON" after cmocka's line with the name of the test. */
+void test_report_skipped(const char *name);
 
 #endif

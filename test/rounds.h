@@ -1,4 +1,4 @@
-/* How often a random test repeats itself. Seeds are fixed, so each tier always tries the same
+/* The number of rounds of a random test. Seeds are fixed, so each tier always runs the same
  * cases. */
 #ifndef TEST_ROUNDS_H
 #define TEST_ROUNDS_H

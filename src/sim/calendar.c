@@ -1,8 +1,8 @@
-/* Windows of a calendar. A run meets the edges of one to three of them, some seconds before and
- * behind each; between those times all machines stand still.
+/* Calendar windows. A run covers the edges of one to three windows, some seconds before and after
+ * each edge. All machines are paused between these sessions.
  *
- * The edges are written down here, from another implementation of time zones (Python's zoneinfo),
- * as true times: what the rules make of a zone is held against them. */
+ * The edges come from another implementation of time zones (Python's zoneinfo), as true times. The
+ * oracle compares the windows of the rules with them. */
 #include "sim/sim_inner.h"
 #include "rules/rules.h"
 
@@ -10,16 +10,16 @@
 #define S_NS 1000000000ull
 #define EDGES 4u
 
-struct row {
+struct calendar {
 	const char *zone, *unit;
-	uint64_t edges_s[EDGES]; /* where a window ends and the next one begins */
+	uint64_t edges_s[EDGES]; /* the ends of consecutive windows */
 };
 
-static const struct row rows[] = {
+static const struct calendar calendars[] = {
 	{"UTC", "day", {1772150400, 1772236800, 1772323200, 1772409600}},
 	{"UTC", "month", {1827619200, 1830297600, 1832976000, 1835481600}},
 	{"UTC", "year", {1798761600, 1830297600, 1861920000, 1893456000}},
-	/* 23 hours, 25 hours, and what they do to weeks and months. */
+	/* Days of 23 and 25 hours, and the weeks and months that contain them. */
 	{"Europe/Berlin", "day", {1774652400, 1774738800, 1774821600, 1774908000}},
 	{"Europe/Berlin", "day", {1792792800, 1792879200, 1792969200, 1793055600}},
 	{"Europe/Berlin", "week", {1774220400, 1774821600, 1775426400, 1776031200}},
@@ -30,7 +30,7 @@ static const struct row rows[] = {
 	{"America/New_York", "year", {1767243600, 1798779600, 1830315600, 1861938000}},
 	{"Asia/Seoul", "day", {1772204400, 1772290800, 1772377200, 1772463600}},
 	{"Asia/Seoul", "month", {1830265200, 1832943600, 1835449200, 1838127600}},
-	/* Clocks are set at midnight: it is skipped, or comes twice. */
+	/* Clocks step at midnight: midnight is skipped, or comes twice. */
 	{"Asia/Beirut", "day", {1774648800, 1774735200, 1774818000, 1774904400}},
 	{"Asia/Beirut", "day", {1792789200, 1792879200, 1792965600, 1793052000}},
 	{"Asia/Beirut", "week", {1792357200, 1792965600, 1793570400, 1794175200}},
@@ -38,53 +38,54 @@ static const struct row rows[] = {
 	{"America/Havana", "day", {1793419200, 1793505600, 1793595600, 1793682000}},
 	{"Africa/Cairo", "day", {1793221200, 1793311200, 1793397600, 1793484000}},
 	{"America/Sao_Paulo", "day", {1518832800, 1518922800, 1519009200, 1519095600}},
-	/* By half an hour, by a quarter, and a day that was left out (30 December 2011). */
+	/* A step of half an hour, an offset of 5:45, and a skipped day (30 December 2011). */
 	{"Australia/Lord_Howe", "day", {1775221200, 1775307600, 1775395800, 1775482200}},
 	{"Australia/Lord_Howe", "day", {1790947800, 1791034200, 1791118800, 1791205200}},
 	{"Asia/Kathmandu", "week", {1797790500, 1798395300, 1799000100, 1799604900}},
 	{"Pacific/Apia", "day", {1325066400, 1325152800, 1325239200, 1325325600}},
 };
 
-#define ROWS (sizeof rows / sizeof *rows)
+#define CALENDARS (sizeof calendars / sizeof *calendars)
 
-static const struct row *row_of(const struct wr_sim_plan *plan)
+static const struct calendar *calendar_of(const struct wr_sim_plan *plan)
 {
-	return &rows[plan->calendar - 1];
+	return &calendars[plan->calendar - 1];
 }
 
 /* ---- windows ---- */
 
 uint64_t wr_sim_epoch_ns(const struct wr_sim_plan *plan)
 {
-	return plan->calendar ? row_of(plan)->edges_s[plan->first_edge] * S_NS - plan->half_ns
+	return plan->calendar ? calendar_of(plan)->edges_s[plan->first_edge] * S_NS - plan->half_ns
 			      : WR_SIM_EPOCH_NS;
 }
 
-uint64_t wr_sim_window(const struct wr_sim_plan *plan, uint64_t at_us)
+uint64_t wr_sim_window_of(const struct wr_sim_plan *plan, uint64_t at_us)
 {
 	uint64_t number = 0;
 
 	if (!plan->calendar)
 		return at_us / (plan->period_ns / 1000);
-	while (number < EDGES && at_us / 1000000 >= row_of(plan)->edges_s[number])
+	while (number < EDGES && at_us / 1000000 >= calendar_of(plan)->edges_s[number])
 		number++;
 	return number;
 }
 
 uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session)
 {
-	return row_of(plan)->edges_s[plan->first_edge + session] * S_NS - wr_sim_epoch_ns(plan);
+	return calendar_of(plan)->edges_s[plan->first_edge + session] * S_NS -
+	       wr_sim_epoch_ns(plan);
 }
 
-int wr_sim_calendar_text(const struct wr_sim_plan *plan, char *text, size_t cap)
+void wr_sim_calendar_text(const struct wr_sim_plan *plan, struct wr_buf *out)
 {
-	return snprintf(text, cap, "calendar: %s, timezone: %s", row_of(plan)->unit,
-			row_of(plan)->zone);
+	wr_buf_printf(out, "calendar: %s, timezone: %s", calendar_of(plan)->unit,
+		      calendar_of(plan)->zone);
 }
 
-/* ---- nights ---- */
+/* ---- pauses between sessions ---- */
 
-uint64_t wr_sim_awake_ns(const struct wr_sim_plan *plan, uint64_t at_ns)
+uint64_t wr_sim_active_ns(const struct wr_sim_plan *plan, uint64_t at_ns)
 {
 	for (unsigned i = 0; plan->calendar && i + 1 < plan->sessions; i++) {
 		uint64_t from_ns = wr_sim_edge_ns(plan, i) + plan->half_ns;
@@ -96,12 +97,12 @@ uint64_t wr_sim_awake_ns(const struct wr_sim_plan *plan, uint64_t at_ns)
 	return at_ns;
 }
 
-static void sleep_until(struct wr_sim *sim, void *object, uint64_t until_ns)
+static void pause_all(struct wr_sim *sim, void *object, uint64_t until_ns)
 {
 	(void)object;
-	wr_sim_note(sim, NULL, "all stand still until %llu ms", (unsigned long long)until_ns / MS);
+	wr_sim_trace(sim, NULL, "all stand still until %llu ms", (unsigned long long)until_ns / MS);
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		sim->nodes[i].still_until_ns = until_ns;
+		sim->nodes[i].paused_until_ns = until_ns;
 }
 
 void wr_sim_calendar_start(struct wr_sim *sim)
@@ -109,53 +110,54 @@ void wr_sim_calendar_start(struct wr_sim *sim)
 	const struct wr_sim_plan *plan = sim->plan;
 
 	for (unsigned i = 0; plan->calendar && i + 1 < plan->sessions; i++)
-		wr_sim_at(sim, wr_sim_edge_ns(plan, i) + plan->half_ns, NULL, sleep_until, NULL,
-			  wr_sim_edge_ns(plan, i + 1) - plan->half_ns);
+		wr_sim_schedule(sim, wr_sim_edge_ns(plan, i) + plan->half_ns, NULL, pause_all, NULL,
+				wr_sim_edge_ns(plan, i + 1) - plan->half_ns);
 }
 
 /* ---- plans ---- */
 
-/* In a window comes what comes behind its beginning and before its end. */
-static void pick_traffic(struct wr_sim_plan *plan, struct wr_dice *dice)
+/* Derives the limit from the requests of one window: those after its first edge and before its
+ * last. */
+static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
-	uint64_t turns = wr_dice_between(dice, 100, 300), total;
+	uint64_t turns = wr_rng_between(rng, 100, 300), total;
 
 	plan->gap_ns = 2 * plan->half_ns * plan->nodes / turns;
-	total = turns * (1 + plan->crowd) / 2 * (1 + plan->costs) / 2 / plan->keys;
-	plan->limit = (uint32_t)(total * wr_dice_between(dice, 10, 120) / 100 + 1);
-	plan->limit_after = (uint32_t)wr_dice_between(dice, 1, 2ul * plan->limit);
+	total = turns * (1 + plan->batch_max) / 2 * (1 + plan->cost_max) / 2 / plan->keys;
+	plan->limit = (uint32_t)(total * wr_rng_between(rng, 10, 120) / 100 + 1);
+	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* Clocks of nodes disagree with that of Redis in most runs. A new master with another clock is
- * tried elsewhere. */
+/* In most runs the clocks of nodes disagree with the clock of Redis. Plans of other kinds cover a
+ * new master with another clock. */
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed ^ 0x63616c656e646172u};
+	struct wr_rng rng = {seed ^ 0x63616c656e646172u};
 	unsigned never = 1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT | 1u << WR_SIM_CRASH;
 
 	wr_sim_plan_make(plan, seed, WR_SIM_ANY);
-	plan->calendar = 1 + (unsigned)wr_dice_below(&dice, ROWS);
-	plan->first_edge = (unsigned)wr_dice_below(&dice, 3);
-	plan->sessions = (unsigned)wr_dice_between(&dice, 1, EDGES - plan->first_edge);
+	plan->calendar = 1 + (unsigned)wr_rng_below(&rng, CALENDARS);
+	plan->first_edge = (unsigned)wr_rng_below(&rng, 3);
+	plan->sessions = (unsigned)wr_rng_between(&rng, 1, EDGES - plan->first_edge);
 	if (plan->sessions > 3)
 		plan->sessions = 3;
-	plan->half_ns = wr_dice_between(&dice, 4000, 8000) * MS;
+	plan->half_ns = wr_rng_between(&rng, 4000, 8000) * MS;
 	plan->algorithm = WEIR_FIXED_WINDOW;
-	plan->period_ns = (row_of(plan)->edges_s[1] - row_of(plan)->edges_s[0]) * S_NS;
+	plan->period_ns = (calendar_of(plan)->edges_s[1] - calendar_of(plan)->edges_s[0]) * S_NS;
 	plan->burst = plan->queue_size = plan->second_limit = plan->soft_percent = 0;
-	pick_traffic(plan, &dice);
+	pick_traffic(plan, &rng);
 	plan->length_ns = wr_sim_edge_ns(plan, plan->sessions - 1) + plan->half_ns;
 	plan->faults &= ~never;
-	if (wr_dice_percent(&dice, 40))
+	if (wr_rng_percent(&rng, 40))
 		plan->faults = 0;
-	if (wr_dice_percent(&dice, 80))
+	if (wr_rng_percent(&rng, 80))
 		plan->faults |= 1u << WR_SIM_SKEW;
 	if (plan->sessions > 1)
 		plan->faults |= 1u << WR_SIM_PAUSE;
-	plan->fault_gap_ns = 2 * plan->half_ns / wr_dice_between(&dice, 1, 8);
+	plan->fault_gap_ns = 2 * plan->half_ns / wr_rng_between(&rng, 1, 8);
 	if (plan->faults & ~(1u << WR_SIM_SKEW)) {
 		if (plan->timeout_ns > 1000 * MS)
-			plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);
+			plan->timeout_ns = wr_rng_scale(&rng, 20 * MS, 1000 * MS);
 	} else {
 		plan->timeout_ns = 10000 * MS;
 	}

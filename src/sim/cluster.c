@@ -1,10 +1,11 @@
-/* A cluster of masters: which of them serves a slot, as each of them sees it, and slots that move
- * from one to another while they are in use.
+/* A cluster: the owner of each slot, as each master knows it, and slots that move while they are in
+ * use. The network (net.c) and the faults (fault.c) call it.
  *
- * As in Redis 7.0: a key that the old owner of a moving slot does not have is asked of the new one
- * (ASK), which takes single keys after ASKING and answers TRYAGAIN to several of which it lacks
- * one. When all keys have moved, the new owner serves the slot, and the others hear of it some time
- * later; until then they send clients to the old one, which sends them on (MOVED). */
+ * As in Redis 7.0: if the old owner of a moving slot does not have a key, it redirects the client
+ * to the new owner (ASK). The new owner accepts a command after ASKING. It replies TRYAGAIN if the
+ * command has several keys and one of them is missing. When all keys have moved, the new owner
+ * serves the slot. The other masters learn that later. Until then they redirect clients to the old
+ * owner, which redirects them to the new one (MOVED). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +14,9 @@
 
 #define MS 1000000ull
 
-static struct wr_mini *mini_of(const struct wr_sim *sim, unsigned server)
+static struct wr_sim_redis *redis_of(const struct wr_sim *sim, unsigned server)
 {
-	return sim->servers[server].master->mini;
+	return sim->servers[server].master->redis;
 }
 
 unsigned wr_sim_server_count(const struct wr_sim_plan *plan)
@@ -25,41 +26,41 @@ unsigned wr_sim_server_count(const struct wr_sim_plan *plan)
 	return plan->shards ? plan->shards : plan->regions;
 }
 
-/* ---- what clients are told ---- */
+/* ---- replies to clients ---- */
 
-/* Keys of a command: where they begin, and how many. */
-static size_t keys_of(const struct weir_str *argv, size_t argc, size_t *first)
+/* Returns the number of keys of a command, and sets the index of the first one. */
+static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 {
 	int64_t count;
 
 	*first = 1;
-	if (wr_mini_is(argv[0], "EVAL") || wr_mini_is(argv[0], "EVALSHA")) {
+	if (wr_sim_redis_word_is(argv[0], "EVAL") || wr_sim_redis_word_is(argv[0], "EVALSHA")) {
 		*first = 3;
-		return argc > 3 && wr_mini_number(argv[2], &count) ? (size_t)count : 0;
+		return argc > 3 && wr_sim_redis_parse_int(argv[2], &count) ? (size_t)count : 0;
 	}
-	if (wr_mini_is(argv[0], "XREAD")) { /* COUNT n STREAMS key id */
+	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* COUNT n STREAMS key id */
 		*first = argc - 2;
 		return 1;
 	}
-	return wr_mini_is(argv[0], "GET") || wr_mini_is(argv[0], "SET") ||
-	       wr_mini_is(argv[0], "DEL") || wr_mini_is(argv[0], "XADD");
+	return wr_sim_redis_word_is(argv[0], "GET") || wr_sim_redis_word_is(argv[0], "SET") ||
+	       wr_sim_redis_word_is(argv[0], "DEL") || wr_sim_redis_word_is(argv[0], "XADD");
 }
 
-static size_t missing_of(struct wr_mini *mini, const struct weir_str *keys, size_t count)
+static size_t count_missing(struct wr_sim_redis *redis, const struct weir_str *keys, size_t count)
 {
 	size_t missing = 0;
 
 	for (size_t i = 0; i < count; i++)
-		missing += !wr_mini_find(mini, keys[i]);
+		missing += !wr_sim_redis_find(redis, keys[i]);
 	return missing;
 }
 
-static void redirect(struct wr_bytes *out, const char *word, uint16_t slot, unsigned server)
+static void reply_redirect(struct wr_buf *out, const char *word, uint16_t slot, unsigned server)
 {
-	wr_bytes_print(out, "-%s %u 10.0.0.1:%u\r\n", word, slot, WR_SIM_PORT + server);
+	wr_buf_printf(out, "-%s %u 10.0.0.1:%u\r\n", word, slot, WR_SIM_PORT + server);
 }
 
-static struct wr_sim_move *move_of(struct wr_sim *sim, uint16_t slot)
+static struct wr_sim_move *find_move(struct wr_sim *sim, uint16_t slot)
 {
 	for (unsigned i = 0; i < WR_SIM_MOVES; i++)
 		if (sim->cluster->moves[i].active && sim->cluster->moves[i].slot == slot)
@@ -67,44 +68,46 @@ static struct wr_sim_move *move_of(struct wr_sim *sim, uint16_t slot)
 	return NULL;
 }
 
-/* [first, last, [host, port]] for each range. */
-static void tell_slots(const uint8_t *view, struct wr_bytes *out)
+/* CLUSTER SLOTS: [first, last, [host, port]] for each range. */
+static void reply_slots(const uint8_t *view, struct wr_buf *out)
 {
 	size_t ranges = 1;
 
 	for (unsigned slot = 1; slot < WR_REDIS_SLOTS; slot++)
 		ranges += view[slot] != view[slot - 1];
-	wr_mini_array(out, ranges);
+	wr_sim_reply_array(out, ranges);
 	for (unsigned slot = 0, last; slot < WR_REDIS_SLOTS; slot = last + 1) {
 		for (last = slot; last + 1 < WR_REDIS_SLOTS && view[last + 1] == view[slot];)
 			last++;
-		wr_mini_array(out, 3);
-		wr_mini_int(out, slot);
-		wr_mini_int(out, last);
-		wr_mini_array(out, 2);
-		wr_mini_bulk(out, WR_STR("10.0.0.1"));
-		wr_mini_int(out, WR_SIM_PORT + view[slot]);
+		wr_sim_reply_array(out, 3);
+		wr_sim_reply_int(out, slot);
+		wr_sim_reply_int(out, last);
+		wr_sim_reply_array(out, 2);
+		wr_sim_reply_bulk(out, WR_STR("10.0.0.1"));
+		wr_sim_reply_int(out, WR_SIM_PORT + view[slot]);
 	}
 }
 
-/* False: the command is to be carried out here. */
-static bool turn_away(struct wr_sim_master *master, const struct weir_str *keys, size_t count,
-		      bool asking, struct wr_bytes *out)
+/* Replies with an error or a redirection and returns true, or returns false if this master is to
+ * run the command. */
+static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *keys, size_t count,
+			bool asking, struct wr_buf *out)
 {
 	struct wr_sim *sim = master->sim;
 	uint16_t slot = wr_redis_slot_of(keys[0].ptr, keys[0].len);
 	unsigned owner = sim->cluster->view[master->server][slot];
-	const struct wr_sim_move *move = move_of(sim, slot);
+	const struct wr_sim_move *move = find_move(sim, slot);
 
 	for (size_t i = 1; i < count; i++)
 		if (wr_redis_slot_of(keys[i].ptr, keys[i].len) != slot) {
-			wr_mini_fault(master->mini, "a call for keys of several slots");
-			wr_mini_error(out, "CROSSSLOT Keys in request don't hash to the same slot");
+			wr_sim_redis_unexpected(master->redis, "a call for keys of several slots");
+			wr_sim_reply_error(out,
+					   "CROSSSLOT Keys in request don't hash to the same slot");
 			return true;
 		}
 	if (owner == master->server && move && move->from == master->server &&
-	    missing_of(master->mini, keys, count)) {
-		redirect(out, "ASK", slot, move->to);
+	    count_missing(master->redis, keys, count)) {
+		reply_redirect(out, "ASK", slot, move->to);
 		sim->report->redirected++;
 		return true;
 	}
@@ -112,143 +115,144 @@ static bool turn_away(struct wr_sim_master *master, const struct weir_str *keys,
 		return false;
 	sim->report->redirected++;
 	if (!move || move->to != master->server || !asking) {
-		redirect(out, "MOVED", slot, owner);
+		reply_redirect(out, "MOVED", slot, owner);
 		return true;
 	}
-	if (count > 1 && missing_of(master->mini, keys, count)) {
-		wr_mini_error(out, "TRYAGAIN Multiple keys request during rehashing of slot");
+	if (count > 1 && count_missing(master->redis, keys, count)) {
+		wr_sim_reply_error(out, "TRYAGAIN Multiple keys request during rehashing of slot");
 		return true;
 	}
 	return false;
 }
 
-/* What a client sends before it is carried out; true: it has its answer. */
-static bool gate(void *context, const struct weir_str *argv, size_t argc, struct wr_bytes *out)
+/* See struct wr_sim_redis: returns true if it has replied. */
+static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
+			      struct wr_buf *out)
 {
 	struct wr_sim_master *master = context;
 	struct wr_sim *sim = master->sim;
-	bool asking = master->mini->asking;
+	bool asking = master->redis->asking;
 	size_t first, count;
 
-	master->mini->asking = false;
-	if (wr_mini_is(argv[0], "ASKING")) {
-		master->mini->asking = true;
-		wr_mini_status(out, "OK");
+	master->redis->asking = false;
+	if (wr_sim_redis_word_is(argv[0], "ASKING")) {
+		master->redis->asking = true;
+		wr_sim_reply_status(out, "OK");
 		return true;
 	}
-	if (wr_mini_is(argv[0], "CLUSTER")) {
-		tell_slots(sim->cluster->view[master->server], out);
+	if (wr_sim_redis_word_is(argv[0], "CLUSTER")) {
+		reply_slots(sim->cluster->view[master->server], out);
 		return true;
 	}
-	count = keys_of(argv, argc, &first);
+	count = find_keys(argv, argc, &first);
 	if (count == 0)
 		return false;
-	if (sim->cluster->down_until_ns[master->server] > sim->now_ns) {
-		wr_mini_error(out, "CLUSTERDOWN The cluster is down");
+	if (sim->cluster->clusterdown_until_ns[master->server] > sim->now_ns) {
+		wr_sim_reply_error(out, "CLUSTERDOWN The cluster is down");
 		return true;
 	}
-	return turn_away(master, argv + first, count, asking, out);
+	return refuse_keys(master, argv + first, count, asking, out);
 }
 
-void wr_sim_cluster_join(struct wr_sim *sim, struct wr_sim_master *master, unsigned server)
+void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master, unsigned server)
 {
 	master->sim = sim;
 	master->server = server;
 	if (!sim->plan->shards)
 		return;
-	master->mini->gate = gate;
-	master->mini->gate_context = master;
+	master->redis->intercept = intercept_command;
+	master->redis->intercept_context = master;
 }
 
 /* ---- slots that move ---- */
 
-/* One key of the slot that the old owner has; false: there is none. */
+/* Moves one key of the slot. Returns false if the old owner has none. */
 static bool move_key(struct wr_sim *sim, const struct wr_sim_move *move)
 {
-	struct wr_mini *from = mini_of(sim, move->from), *to = mini_of(sim, move->to);
+	struct wr_sim_redis *from = redis_of(sim, move->from), *to = redis_of(sim, move->to);
 
-	for (size_t i = 0; i < WR_MINI_ROWS; i++)
-		for (const struct wr_mini_value *value = from->rows[i]; value; value = value->next)
-			if (wr_redis_slot_of(value->key.at, value->key.len) == move->slot) {
-				wr_mini_move(to, from, value);
+	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
+		for (const struct wr_sim_redis_value *value = from->buckets[i]; value;
+		     value = value->next)
+			if (wr_redis_slot_of(value->key.ptr, value->key.len) == move->slot) {
+				wr_sim_redis_move_value(to, from, value);
 				return true;
 			}
 	return false;
 }
 
-static void hear_of_owner(struct wr_sim *sim, void *object, uint64_t word)
+static void learn_owner(struct wr_sim *sim, void *object, uint64_t arg)
 {
-	unsigned server = word >> 48, owner = word >> 32 & 0xffff;
-	uint16_t slot = (uint16_t)word;
+	unsigned server = arg >> 48, owner = arg >> 32 & 0xffff;
+	uint16_t slot = (uint16_t)arg;
 
 	(void)object;
-	if (sim->cluster->number[slot] == (word >> 16 & 0xffff))
+	if (sim->cluster->number[slot] == (arg >> 16 & 0xffff))
 		sim->cluster->view[server][slot] = (uint8_t)owner;
 }
 
-static void tell_owner(struct wr_sim *sim, unsigned server, const struct wr_sim_move *move,
-		       uint64_t late_ns)
-{
-	uint64_t number = sim->cluster->number[move->slot];
-
-	wr_sim_at(sim, sim->now_ns + late_ns, NULL, hear_of_owner, NULL,
-		  (uint64_t)server << 48 | (uint64_t)move->to << 32 | number << 16 | move->slot);
-}
-
-static void finish(struct wr_sim *sim, struct wr_sim_move *move)
+static void finish_move(struct wr_sim *sim, struct wr_sim_move *move)
 {
 	while (move_key(sim, move)) {
 	}
-	wr_sim_note(sim, NULL, "slot %u is served by %u", move->slot, move->to);
+	wr_sim_trace(sim, NULL, "slot %u is served by %u", move->slot, move->to);
 	sim->cluster->number[move->slot]++;
 	for (unsigned i = 0; i < sim->plan->shards; i++)
 		if (i == move->to || i == move->from)
 			sim->cluster->view[i][move->slot] = move->to;
 		else
-			tell_owner(sim, i, move, wr_dice_scale(&sim->fate, MS, 500 * MS));
+			/* The other masters learn the new owner later. */
+			wr_sim_schedule(sim,
+					sim->now_ns + wr_rng_scale(&sim->fault_rng, MS, 500 * MS),
+					NULL, learn_owner, NULL,
+					(uint64_t)i << 48 | (uint64_t)move->to << 32 |
+						(uint64_t)sim->cluster->number[move->slot] << 16 |
+						move->slot);
 	move->active = false;
 }
 
-static void step(struct wr_sim *sim, void *object, uint64_t number)
+static void step_move(struct wr_sim *sim, void *object, uint64_t number)
 {
 	struct wr_sim_move *move = object;
 
 	if (!move->active || move->number != number)
 		return;
 	if (sim->now_ns >= move->end_ns) {
-		finish(sim, move);
+		finish_move(sim, move);
 		return;
 	}
 	move_key(sim, move);
-	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->fate, move->end_ns - sim->now_ns),
-		  NULL, step, move, number);
+	wr_sim_schedule(sim,
+			sim->now_ns + 1 + wr_rng_below(&sim->fault_rng, move->end_ns - sim->now_ns),
+			NULL, step_move, move, number);
 }
 
-/* The slot of some key that a server has; false: it has none. */
+/* Picks the slot of a random key of the server. Returns false if the server has no keys. */
 static bool pick_slot(struct wr_sim *sim, unsigned server, uint16_t *slot)
 {
-	const struct wr_mini *mini = mini_of(sim, server);
+	const struct wr_sim_redis *redis = redis_of(sim, server);
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < WR_MINI_ROWS; i++)
-		for (const struct wr_mini_value *value = mini->rows[i]; value; value = value->next)
-			if (wr_dice_below(&sim->fate, ++count) == 0)
-				*slot = wr_redis_slot_of(value->key.at, value->key.len);
+	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
+		for (const struct wr_sim_redis_value *value = redis->buckets[i]; value;
+		     value = value->next)
+			if (wr_rng_below(&sim->fault_rng, ++count) == 0)
+				*slot = wr_redis_slot_of(value->key.ptr, value->key.len);
 	return count > 0;
 }
 
 static void begin_move(struct wr_sim *sim)
 {
 	struct wr_sim_move *move = sim->cluster->moves;
-	unsigned from = (unsigned)wr_dice_below(&sim->fate, sim->plan->shards);
-	unsigned to = (from + 1 + (unsigned)wr_dice_below(&sim->fate, sim->plan->shards - 1)) %
+	unsigned from = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->shards);
+	unsigned to = (from + 1 + (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->shards - 1)) %
 		      sim->plan->shards;
 	uint16_t slot;
 
 	while (move < sim->cluster->moves + WR_SIM_MOVES && move->active)
 		move++;
 	if (move == sim->cluster->moves + WR_SIM_MOVES || !pick_slot(sim, from, &slot) ||
-	    move_of(sim, slot) || sim->cluster->view[from][slot] != from)
+	    find_move(sim, slot) || sim->cluster->view[from][slot] != from)
 		return;
 	*move = (struct wr_sim_move){
 		.active = true,
@@ -256,27 +260,27 @@ static void begin_move(struct wr_sim *sim)
 		.from = (uint8_t)from,
 		.to = (uint8_t)to,
 		.number = ++sim->cluster->moved,
-		.end_ns = sim->now_ns + wr_dice_scale(&sim->fate, MS, 2000 * MS),
+		.end_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, MS, 2000 * MS),
 	};
-	wr_sim_note(sim, NULL, "slot %u moves from %u to %u until %llu ms", slot, from, to,
-		    (unsigned long long)(move->end_ns / MS));
-	step(sim, move, move->number);
+	wr_sim_trace(sim, NULL, "slot %u moves from %u to %u until %llu ms", slot, from, to,
+		     (unsigned long long)(move->end_ns / MS));
+	step_move(sim, move, move->number);
 }
 
 void wr_sim_cluster_move(struct wr_sim *sim)
 {
-	for (uint64_t i = wr_dice_between(&sim->fate, 1, 3); i > 0; i--)
+	for (uint64_t i = wr_rng_between(&sim->fault_rng, 1, 3); i > 0; i--)
 		begin_move(sim);
 }
 
 void wr_sim_cluster_down(struct wr_sim *sim, unsigned server)
 {
-	sim->cluster->down_until_ns[server] =
-		sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 2000 * MS);
-	wr_sim_note(sim, NULL, "%u says CLUSTERDOWN", server);
+	sim->cluster->clusterdown_until_ns[server] =
+		sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 2000 * MS);
+	wr_sim_trace(sim, NULL, "%u says CLUSTERDOWN", server);
 }
 
-/* ---- a master that takes over ---- */
+/* ---- failover ---- */
 
 bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server)
 {
@@ -287,22 +291,22 @@ bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server)
 	return false;
 }
 
-/* Keys of slots that others serve now are dropped. */
 void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server)
 {
-	struct wr_mini *mini = mini_of(sim, server);
+	struct wr_sim_redis *redis = redis_of(sim, server);
 
-	for (size_t i = 0; sim->cluster && i < WR_MINI_ROWS; i++)
-		for (struct wr_mini_value *value = mini->rows[i], *next; value; value = next) {
-			uint16_t slot = wr_redis_slot_of(value->key.at, value->key.len);
+	for (size_t i = 0; sim->cluster && i < WR_SIM_REDIS_BUCKETS; i++)
+		for (struct wr_sim_redis_value *value = redis->buckets[i], *next; value;
+		     value = next) {
+			uint16_t slot = wr_redis_slot_of(value->key.ptr, value->key.len);
 
 			next = value->next;
 			if (sim->cluster->view[server][slot] != server)
-				wr_mini_drop(mini, value);
+				wr_sim_redis_drop_value(redis, value);
 		}
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 void wr_sim_cluster_start(struct wr_sim *sim)
 {
@@ -310,7 +314,7 @@ void wr_sim_cluster_start(struct wr_sim *sim)
 
 	if (!shards)
 		return;
-	sim->cluster = wr_lab_alloc(1, sizeof *sim->cluster);
+	sim->cluster = wr_sim_alloc(1, sizeof *sim->cluster);
 	for (unsigned i = 0; i < shards; i++)
 		for (unsigned slot = 0; slot < WR_REDIS_SLOTS; slot++)
 			sim->cluster->view[i][slot] = (uint8_t)(slot * shards / WR_REDIS_SLOTS);
@@ -322,8 +326,8 @@ void wr_sim_cluster_heal(struct wr_sim *sim)
 
 	if (!cluster)
 		return;
-	memset(cluster->down_until_ns, 0, sizeof cluster->down_until_ns);
+	memset(cluster->clusterdown_until_ns, 0, sizeof cluster->clusterdown_until_ns);
 	for (unsigned i = 0; i < WR_SIM_MOVES; i++)
 		if (cluster->moves[i].active)
-			finish(sim, &cluster->moves[i]);
+			finish_move(sim, &cluster->moves[i]);
 }

@@ -1,4 +1,5 @@
-/* What happens when, and the record of it. */
+/* The queue of events, the trace, and the report of a failure. Every file of the simulator calls
+ * these functions. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,73 +7,54 @@
 #include "base/hash.h"
 #include "sim/sim_inner.h"
 
-static bool before(const struct wr_sim_event *a, const struct wr_sim_event *b)
+static bool is_event_before(const struct wr_heap_node *a, const struct wr_heap_node *b)
 {
-	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
+	const struct wr_sim_event *x = wr_container_of(a, const struct wr_sim_event, heap);
+	const struct wr_sim_event *y = wr_container_of(b, const struct wr_sim_event, heap);
+
+	return x->at_ns != y->at_ns ? x->at_ns < y->at_ns : x->number < y->number;
 }
 
-static void swap(struct wr_sim_event *a, struct wr_sim_event *b)
+void wr_sim_events_init(struct wr_sim *sim)
 {
-	struct wr_sim_event c = *a;
-
-	*a = *b;
-	*b = c;
+	wr_heap_init(&sim->events, is_event_before, SIZE_MAX);
 }
 
-static void grow(struct wr_sim *sim)
+void wr_sim_events_free(struct wr_sim *sim)
 {
-	size_t cap = sim->event_cap ? 2 * sim->event_cap : 256;
-	struct wr_sim_event *events = wr_lab_alloc(cap, sizeof *events);
-
-	if (sim->event_count)
-		memcpy(events, sim->events, sim->event_count * sizeof *events);
-	free(sim->events);
-	sim->events = events;
-	sim->event_cap = cap;
+	for (size_t i = 0; i < sim->events.count; i++)
+		free(wr_container_of(sim->events.nodes[i], struct wr_sim_event, heap));
+	wr_heap_free(&sim->events);
 }
 
-void wr_sim_at(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node, wr_sim_fn *run,
-	       void *object, uint64_t word)
+void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node,
+		     wr_sim_event_fn *run, void *object, uint64_t arg)
 {
-	size_t at = sim->event_count;
+	struct wr_sim_event *event = wr_sim_alloc(1, sizeof *event);
 
-	if (at == sim->event_cap)
-		grow(sim);
-	sim->events[at] = (struct wr_sim_event){at_ns > sim->now_ns ? at_ns : sim->now_ns,
-						sim->event_number++,
-						node,
-						run,
-						object,
-						word};
-	sim->event_count++;
-	while (at > 0 && before(&sim->events[at], &sim->events[(at - 1) / 2])) {
-		swap(&sim->events[at], &sim->events[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
+	*event = (struct wr_sim_event){.at_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns,
+				       .number = sim->event_number++,
+				       .node = node,
+				       .run = run,
+				       .object = object,
+				       .arg = arg};
+	if (!wr_heap_add(&sim->events, &event->heap))
+		wr_sim_no_memory();
 }
 
-bool wr_sim_next(struct wr_sim *sim, uint64_t end_ns, struct wr_sim_event *event)
+struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns)
 {
-	size_t at = 0;
+	struct wr_heap_node *first = wr_heap_first(&sim->events);
+	struct wr_sim_event *event =
+		first ? wr_container_of(first, struct wr_sim_event, heap) : NULL;
 
-	if (sim->event_count == 0 || sim->events[0].at_ns >= end_ns)
-		return false;
-	*event = sim->events[0];
-	sim->events[0] = sim->events[--sim->event_count];
-	for (;;) {
-		size_t least = at, child = 2 * at + 1;
-
-		for (size_t i = child; i < child + 2 && i < sim->event_count; i++)
-			if (before(&sim->events[i], &sim->events[least]))
-				least = i;
-		if (least == at)
-			return true;
-		swap(&sim->events[at], &sim->events[least]);
-		at = least;
-	}
+	if (!event || event->at_ns >= end_ns)
+		return NULL;
+	wr_heap_remove(&sim->events, first);
+	return event;
 }
 
-void wr_sim_note(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...)
+void wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...)
 {
 	char text[400];
 	int len = snprintf(text, sizeof text, "%llu.%06llu ",

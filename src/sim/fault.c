@@ -1,4 +1,4 @@
-/* What happens to the fleet besides requests. */
+/* Faults: picks them by the seed, injects them, and ends them. sim.c starts this. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,25 +29,25 @@ unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan)
 
 /* ---- nodes ---- */
 
-static struct wr_sim_node *some_node(struct wr_sim *sim)
+static struct wr_sim_node *random_node(struct wr_sim *sim)
 {
-	return &sim->nodes[wr_dice_below(&sim->fate, sim->plan->nodes)];
+	return &sim->nodes[wr_rng_below(&sim->fault_rng, sim->plan->nodes)];
 }
 
-static void serve_again(struct wr_sim *sim, void *object, uint64_t life)
+static void restart_serve(struct wr_sim *sim, void *object, uint64_t incarnation)
 {
 	struct wr_sim_node *node = object;
 
 	(void)sim;
-	if (node->life == life && node->table && !node->home.central)
+	if (node->incarnation == incarnation && node->table && !node->home.central)
 		wr_sim_serve_start(node);
 }
 
-static void node_again(struct wr_sim *sim, void *object, uint64_t word)
+static void restart_node(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	const struct wr_sim_node *node = object;
 
-	(void)word;
+	(void)arg;
 	if (!node->table)
 		wr_sim_node_start(sim, node->number);
 }
@@ -58,20 +58,20 @@ static void change_rules(struct wr_sim *sim, void *object, uint64_t limit)
 	wr_sim_node_rules(object, (uint32_t)limit);
 }
 
-/* Node after node, within half a second. */
+/* The nodes change their limit one after the other, within half a second. */
 static void change_limit(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	uint32_t limit = sim->nodes[0].limit == plan->limit ? plan->limit_after : plan->limit;
 
 	for (unsigned i = 0; i < plan->nodes; i++)
-		wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, 1, 500 * MS), &sim->nodes[i],
-			  change_rules, &sim->nodes[i], limit);
+		wr_sim_schedule(sim, sim->now_ns + wr_rng_scale(&sim->fault_rng, 1, 500 * MS),
+				&sim->nodes[i], change_rules, &sim->nodes[i], limit);
 }
 
 /* ---- Redis ---- */
 
-/* How long units are good for that were granted before. */
+/* The longest time for which a lease is valid. */
 static uint64_t lease_ns(const struct wr_sim_plan *plan)
 {
 	if (plan->consistency != WR_LEASE)
@@ -79,9 +79,9 @@ static uint64_t lease_ns(const struct wr_sim_plan *plan)
 	return plan->period_ns / 10 < 1000 * MS ? plan->period_ns / 10 : 1000 * MS;
 }
 
-void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed)
+void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool changed)
 {
-	if (sim->plan->secretly)
+	if (sim->plan->hide_losses)
 		return;
 	if (sim->loss_count == WR_SIM_LOSSES) {
 		wr_sim_fail(sim, "more losses than the simulator counts");
@@ -92,30 +92,30 @@ void wr_sim_lost(struct wr_sim *sim, uint64_t to_ns, bool changed)
 	sim->report->losses += !changed;
 }
 
-static void demote(struct wr_sim *sim, void *object, uint64_t server)
+static void end_split(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
-	wr_sim_note(sim, NULL, "the old master of %llu is cut off", (unsigned long long)server);
-	wr_sim_demote(sim, (unsigned)server);
+	wr_sim_trace(sim, NULL, "the old master of %llu is cut off", (unsigned long long)server);
+	wr_sim_disconnect_old_master(sim, (unsigned)server);
 }
 
 static void fail_over(struct wr_sim *sim, unsigned server, bool split)
 {
 	struct wr_sim_server *at = &sim->servers[server];
 	int64_t skew_ns = at->master->skew_ns;
-	uint64_t split_ns = split ? wr_dice_scale(&sim->fate, MS, 2000 * MS) : 0;
+	uint64_t split_ns = split ? wr_rng_scale(&sim->fault_rng, MS, 2000 * MS) : 0;
 
-	if (wr_sim_may(sim, WR_SIM_SKEW))
-		skew_ns += (int64_t)wr_dice_below(&sim->fate, 4000 * MS) - (int64_t)(2000 * MS);
+	if (wr_sim_has_fault(sim, WR_SIM_SKEW))
+		skew_ns += (int64_t)wr_rng_below(&sim->fault_rng, 4000 * MS) - (int64_t)(2000 * MS);
 	at->master = wr_sim_master_new(sim, server, skew_ns);
-	wr_mini_copy(at->master->mini, at->replica);
+	wr_sim_redis_copy(at->master->redis, at->replica);
 	wr_sim_cluster_take_over(sim, server);
-	wr_sim_lost(sim, sim->now_ns + split_ns, false);
+	wr_sim_loss_add(sim, sim->now_ns + split_ns, false);
 	if (split)
-		wr_sim_at(sim, sim->now_ns + split_ns, NULL, demote, NULL, server);
-	wr_sim_cut(sim, server, NULL, split ? 50 : 100);
+		wr_sim_schedule(sim, sim->now_ns + split_ns, NULL, end_split, NULL, server);
+	wr_sim_disconnect(sim, server, NULL, split ? 50 : 100);
 	if (!split)
-		wr_sim_demote(sim, server);
+		wr_sim_disconnect_old_master(sim, server);
 }
 
 static void replicate(struct wr_sim *sim, void *object, uint64_t server)
@@ -123,31 +123,25 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 	struct wr_sim_server *at = &sim->servers[server];
 
 	(void)object;
-	wr_mini_copy(at->replica, at->master->mini);
+	wr_sim_redis_copy(at->replica, at->master->redis);
 	if (sim->now_ns < sim->plan->length_ns)
-		wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, MS, 300 * MS), NULL,
-			  replicate, NULL, server);
+		wr_sim_schedule(sim, sim->now_ns + wr_rng_scale(&sim->fault_rng, MS, 300 * MS),
+				NULL, replicate, NULL, server);
 }
 
-static void restart(struct wr_sim *sim, unsigned server)
+static void restart_master(struct wr_sim *sim, unsigned server)
 {
-	sim->servers[server].away_until_ns =
-		sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 2000 * MS);
-	wr_sim_cut(sim, server, NULL, 100);
-	for (size_t i = 0; i < WR_MINI_SCRIPTS; i++)
-		sim->servers[server].master->mini->knows[i] = false;
+	sim->servers[server].down_until_ns =
+		sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 2000 * MS);
+	wr_sim_disconnect(sim, server, NULL, 100);
+	for (size_t i = 0; i < WR_SIM_REDIS_SCRIPTS; i++)
+		sim->servers[server].master->redis->cached[i] = false;
 }
 
-static void flush(struct wr_sim *sim, unsigned server)
+/* Nodes of the region do not reach the other servers, and other nodes do not reach its server. */
+static void isolate_region(struct wr_sim *sim, unsigned region)
 {
-	wr_mini_flush(sim->servers[server].master->mini, wr_dice_percent(&sim->fate, 50));
-	wr_sim_lost(sim, sim->now_ns, false);
-}
-
-/* Its nodes do not reach the other servers, nor others its server. */
-static void cut_off(struct wr_sim *sim, unsigned region)
-{
-	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 50 * MS, 5000 * MS);
+	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
 
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		for (unsigned server = 0; server < sim->plan->regions; server++)
@@ -155,40 +149,41 @@ static void cut_off(struct wr_sim *sim, unsigned region)
 				sim->nodes[i].cut_until_ns[server] = until_ns;
 }
 
-/* All nodes or one: answers take longer than anybody waits, and less long than a connection may be
- * silent. */
+/* For all nodes or one, replies take longer than the timeout of a call, and less than the time
+ * after which a silent connection is closed. */
 static void slow_down(struct wr_sim *sim)
 {
-	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 50 * MS, 5000 * MS);
+	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
 	uint64_t slow_ns =
-		wr_dice_between(&sim->fate, sim->plan->timeout_ns, 2 * sim->plan->timeout_ns);
-	const struct wr_sim_node *only = wr_dice_percent(&sim->fate, 50) ? some_node(sim) : NULL;
+		wr_rng_between(&sim->fault_rng, sim->plan->timeout_ns, 2 * sim->plan->timeout_ns);
+	const struct wr_sim_node *only =
+		wr_rng_percent(&sim->fault_rng, 50) ? random_node(sim) : NULL;
 
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		struct wr_sim_node *node = &sim->nodes[i];
 
 		if (only && node != only)
 			continue;
-		wr_sim_note(sim, node, "answers take %llu ms more until %llu ms",
-			    (unsigned long long)(slow_ns / MS),
-			    (unsigned long long)(until_ns / MS));
+		wr_sim_trace(sim, node, "answers take %llu ms more until %llu ms",
+			     (unsigned long long)(slow_ns / MS),
+			     (unsigned long long)(until_ns / MS));
 		node->slow_from_ns = sim->now_ns;
 		node->slow_until_ns = until_ns;
 		node->slow_ns = slow_ns;
-		node->in_vain = 0;
+		node->timeouts = 0;
 	}
 }
 
-static void answer_again(struct wr_sim *sim, void *object, uint64_t number)
+static void clear_error_reply(struct wr_sim *sim, void *object, uint64_t number)
 {
-	struct wr_mini *mini = ((struct wr_sim_master *)object)->mini;
+	struct wr_sim_redis *redis = ((struct wr_sim_master *)object)->redis;
 
 	(void)sim;
-	if (mini->trouble_number == number)
-		mini->trouble = NULL;
+	if (redis->error_number == number)
+		redis->error_reply = NULL;
 }
 
-static void answer_errors(struct wr_sim *sim, unsigned server)
+static void set_error_reply(struct wr_sim *sim, unsigned server)
 {
 	static const char *const writes[] = {
 		"OOM command not allowed when used memory > 'maxmemory'.",
@@ -202,64 +197,64 @@ static void answer_errors(struct wr_sim *sim, unsigned server)
 		"BUSY Redis is busy running a script.",
 	};
 	struct wr_sim_master *master = sim->servers[server].master;
-	struct wr_mini *mini = master->mini;
+	struct wr_sim_redis *redis = master->redis;
 
-	mini->trouble_of_all = wr_dice_percent(&sim->fate, 33);
-	mini->trouble = mini->trouble_of_all ? all[wr_dice_below(&sim->fate, 2)]
-					     : writes[wr_dice_below(&sim->fate, 5)];
-	wr_sim_note(sim, NULL, "%u answers %s", server, mini->trouble);
-	wr_sim_at(sim, sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS), NULL,
-		  answer_again, master, ++mini->trouble_number);
+	redis->error_for_reads = wr_rng_percent(&sim->fault_rng, 33);
+	redis->error_reply = redis->error_for_reads ? all[wr_rng_below(&sim->fault_rng, 2)]
+						    : writes[wr_rng_below(&sim->fault_rng, 5)];
+	wr_sim_trace(sim, NULL, "%u answers %s", server, redis->error_reply);
+	wr_sim_schedule(sim, sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 3000 * MS), NULL,
+			clear_error_reply, master, ++redis->error_number);
 }
 
-/* ---- one of them ---- */
+/* ---- injection ---- */
 
-static void happen_to_node(struct wr_sim *sim, enum wr_sim_fault fault, unsigned shard)
+static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsigned shard)
 {
-	struct wr_sim_node *node = some_node(sim);
-	unsigned server = sim->cluster || sim->watch ? shard : node->server;
-	uint64_t until_ns = sim->now_ns + wr_dice_scale(&sim->fate, 5 * MS, 3000 * MS);
+	struct wr_sim_node *node = random_node(sim);
+	unsigned server = sim->cluster || sim->sentinels ? shard : node->server;
+	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 3000 * MS);
 
-	wr_sim_note(sim, node, "%s until %llu ms", wr_sim_fault_name(fault),
-		    (unsigned long long)(until_ns / MS));
+	wr_sim_trace(sim, node, "%s until %llu ms", wr_sim_fault_name(fault),
+		     (unsigned long long)(until_ns / MS));
 	switch (fault) {
 	case WR_SIM_CUT:
-		wr_sim_cut(sim, server, node, 100);
+		wr_sim_disconnect(sim, server, node, 100);
 		break;
 	case WR_SIM_STALL:
 		node->cut_until_ns[server] = until_ns;
 		break;
 	case WR_SIM_PAUSE:
-		node->still_until_ns = until_ns;
+		node->paused_until_ns = until_ns;
 		break;
 	case WR_SIM_KILL:
 		wr_sim_serve_stop(node);
-		wr_sim_at(sim, until_ns, node, serve_again, node, node->life);
+		wr_sim_schedule(sim, until_ns, node, restart_serve, node, node->incarnation);
 		break;
 	case WR_SIM_CRASH:
 		sim->crashes += node->table != NULL;
 		wr_sim_node_stop(node);
-		wr_sim_at(sim, until_ns, NULL, node_again, node, 0);
+		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* Which window a request was counted in is not known if a clock that tells it is
-		 * set back behind an edge. */
+		/* The oracle cannot determine the window of a request if the node's clock steps
+		 * back across an edge. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=
-			(int64_t)wr_dice_below(&sim->fate, 6000 * MS) - (int64_t)(3000 * MS);
+			(int64_t)wr_rng_below(&sim->fault_rng, 6000 * MS) - (int64_t)(3000 * MS);
 		break;
 	}
 }
 
-static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
+static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 {
-	unsigned server = (unsigned)wr_dice_below(&sim->fate, wr_sim_server_count(sim->plan));
+	unsigned server = (unsigned)wr_rng_below(&sim->fault_rng, wr_sim_server_count(sim->plan));
 
 	sim->report->faults++;
-	if (sim->watch &&
+	if (sim->sentinels &&
 	    (fault == WR_SIM_FAILOVER || fault == WR_SIM_SPLIT || fault == WR_SIM_WATCH)) {
-		wr_sim_watch_fault(sim, fault);
+		wr_sim_sentinel_fault(sim, fault);
 		return;
 	}
 	switch (fault) {
@@ -267,31 +262,34 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 	case WR_SIM_RESTART:
 	case WR_SIM_FAILOVER:
 	case WR_SIM_SPLIT:
-		wr_sim_note(sim, NULL, "%s of %u", wr_sim_fault_name(fault), server);
-		if (fault == WR_SIM_FLUSH)
-			flush(sim, server);
-		else if (fault == WR_SIM_RESTART)
-			restart(sim, server);
-		else if (!wr_sim_cluster_is_moving(sim, server))
+		wr_sim_trace(sim, NULL, "%s of %u", wr_sim_fault_name(fault), server);
+		if (fault == WR_SIM_FLUSH) {
+			wr_sim_redis_flush(sim->servers[server].master->redis,
+					   wr_rng_percent(&sim->fault_rng, 50));
+			wr_sim_loss_add(sim, sim->now_ns, false);
+		} else if (fault == WR_SIM_RESTART) {
+			restart_master(sim, server);
+		} else if (!wr_sim_cluster_is_moving(sim, server)) {
 			fail_over(sim, server, fault == WR_SIM_SPLIT);
+		}
 		break;
 	case WR_SIM_RULES:
 		change_limit(sim);
 		break;
 	case WR_SIM_REGION:
-		wr_sim_note(sim, NULL, "region %u is cut off", server);
-		cut_off(sim, server);
+		wr_sim_trace(sim, NULL, "region %u is cut off", server);
+		isolate_region(sim, server);
 		break;
-	case WR_SIM_TWICE: /* for a while, and from the next such fault on no more */
-		sim->servers[server].master->mini->twice ^= true;
+	case WR_SIM_TWICE: /* the next fault of this kind ends it */
+		sim->servers[server].master->redis->repeats_calls ^= true;
 		break;
-	case WR_SIM_LEAVE: /* requests see to that */
+	case WR_SIM_LEAVE: /* request.c injects it */
 		break;
 	case WR_SIM_SLOW:
 		slow_down(sim);
 		break;
 	case WR_SIM_ERROR:
-		answer_errors(sim, server);
+		set_error_reply(sim, server);
 		break;
 	case WR_SIM_MOVE:
 		wr_sim_cluster_move(sim);
@@ -300,36 +298,38 @@ static void happen(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_cluster_down(sim, server);
 		break;
 	default:
-		happen_to_node(sim, fault, server);
+		inject_node_fault(sim, fault, server);
 	}
 }
 
-static void strike(struct wr_sim *sim, void *object, uint64_t word)
+static void inject_next_fault(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned kinds = wr_sim_fault_kinds(sim->plan);
-	enum wr_sim_fault fault = (enum wr_sim_fault)wr_dice_below(&sim->fate, kinds);
+	enum wr_sim_fault fault = (enum wr_sim_fault)wr_rng_below(&sim->fault_rng, kinds);
 
 	(void)object;
-	(void)word;
+	(void)arg;
 	if (sim->now_ns >= sim->plan->length_ns)
 		return;
-	while (!wr_sim_may(sim, fault))
+	while (!wr_sim_has_fault(sim, fault))
 		fault = (enum wr_sim_fault)((fault + 1) % kinds);
-	happen(sim, fault);
-	wr_sim_at(sim,
-		  wr_sim_awake_ns(sim->plan,
-				  sim->now_ns + 1 +
-					  wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns)),
-		  NULL, strike, NULL, 0);
+	inject_fault(sim, fault);
+	wr_sim_schedule(
+		sim,
+		wr_sim_active_ns(sim->plan, sim->now_ns + 1 +
+						    wr_rng_below(&sim->fault_rng,
+								 2 * sim->plan->fault_gap_ns)),
+		NULL, inject_next_fault, NULL, 0);
 }
 
-/* What nodes say of how far a limit may be exceeded; they forget it after ten seconds. */
-static void note_gauge(struct wr_sim *sim, void *object, uint64_t word)
+/* Records the overshoot that the nodes report. A node reports the maximum of the last ten
+ * seconds. */
+static void note_gauge(struct wr_sim *sim, void *object, uint64_t arg)
 {
-	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 
 	(void)object;
-	(void)word;
+	(void)arg;
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		if (!sim->nodes[i].home.central)
 			continue;
@@ -339,27 +339,26 @@ static void note_gauge(struct wr_sim *sim, void *object, uint64_t word)
 	}
 	free(info);
 	if (sim->now_ns < sim->plan->length_ns)
-		wr_sim_at(sim, wr_sim_awake_ns(sim->plan, sim->now_ns + 5000 * MS), NULL,
-			  note_gauge, NULL, 0);
+		wr_sim_schedule(sim, wr_sim_active_ns(sim->plan, sim->now_ns + 5000 * MS), NULL,
+				note_gauge, NULL, 0);
 }
 
-/* All is well again. */
-static void heal(struct wr_sim *sim, void *object, uint64_t word)
+static void end_faults(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
-	wr_sim_note(sim, NULL, "all is well again");
+	(void)arg;
+	wr_sim_trace(sim, NULL, "all is well again");
 	wr_sim_cluster_heal(sim);
-	wr_sim_watch_heal(sim);
-	for (unsigned i = 0; i < WR_SIM_PLACES; i++)
-		sim->servers[i].away_until_ns = 0;
+	wr_sim_sentinel_heal(sim);
+	for (unsigned i = 0; i < WR_SIM_ENDPOINTS; i++)
+		sim->servers[i].down_until_ns = 0;
 	for (struct wr_sim_master *master = sim->masters; master; master = master->next)
-		master->mini->trouble = NULL;
+		master->redis->error_reply = NULL;
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		struct wr_sim_node *node = &sim->nodes[i];
 
 		memset(node->cut_until_ns, 0, sizeof node->cut_until_ns);
-		node->still_until_ns = node->slow_until_ns = 0;
+		node->paused_until_ns = node->slow_until_ns = 0;
 		if (!node->table)
 			wr_sim_node_start(sim, i);
 		else if (!node->home.central)
@@ -369,13 +368,14 @@ static void heal(struct wr_sim *sim, void *object, uint64_t word)
 
 void wr_sim_faults_start(struct wr_sim *sim)
 {
-	if (!sim->watch && (wr_sim_may(sim, WR_SIM_FAILOVER) || wr_sim_may(sim, WR_SIM_SPLIT)))
+	if (!sim->sentinels &&
+	    (wr_sim_has_fault(sim, WR_SIM_FAILOVER) || wr_sim_has_fault(sim, WR_SIM_SPLIT)))
 		for (unsigned i = 0; i < wr_sim_server_count(sim->plan); i++)
 			replicate(sim, NULL, i);
-	wr_sim_at(sim, sim->plan->length_ns, NULL, heal, NULL, 0);
+	wr_sim_schedule(sim, sim->plan->length_ns, NULL, end_faults, NULL, 0);
 	if (sim->plan->consistency == WR_EVENTUAL)
-		wr_sim_at(sim, 5000 * MS, NULL, note_gauge, NULL, 0);
+		wr_sim_schedule(sim, 5000 * MS, NULL, note_gauge, NULL, 0);
 	if (sim->plan->faults)
-		wr_sim_at(sim, wr_dice_below(&sim->fate, 2 * sim->plan->fault_gap_ns), NULL, strike,
-			  NULL, 0);
+		wr_sim_schedule(sim, wr_rng_below(&sim->fault_rng, 2 * sim->plan->fault_gap_ns),
+				NULL, inject_next_fault, NULL, 0);
 }

@@ -1,13 +1,14 @@
-/* Scripts, run as Redis runs them. */
+/* Runs scripts in Lua 5.1 by the rules of Redis. EVAL and EVALSHA (redis_server.c) call it. */
 #include <lua5.1/lauxlib.h>
 #include <lua5.1/lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "sim/lua_libs.h"
-#include "sim/mini.h"
+#include "sim/redis.h"
 #include "redis/script.h"
 
 static const struct wr_script *const scripts[] = {
@@ -15,20 +16,20 @@ static const struct wr_script *const scripts[] = {
 
 enum { SCRIPTS = 5 };
 
-_Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "all of them");
+_Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "SCRIPTS is the number of scripts");
 
-_Static_assert(SCRIPTS <= (int)WR_MINI_SCRIPTS, "each has its place in a server's cache");
+_Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scripts");
 
-#define LEASE_ARGS 12u /* of the shortest call that has a holder */
+#define LEASE_ARGS 12u /* arguments of the shortest lease call that names a holder */
 
-struct wr_lua {
+struct wr_sim_lua {
 	lua_State *state;
-	struct wr_mini *mini;           /* that the script runs in */
-	struct wr_bytes reply;          /* of the command it called */
-	int compiled[WR_LUA_OTHER + 1]; /* references; 0: not yet */
+	struct wr_sim_redis *redis;         /* the server of the running script */
+	struct wr_buf reply;                /* to the command that the script called */
+	int compiled[WR_SIM_LUA_OTHER + 1]; /* references; 0: not compiled */
 };
 
-int wr_lua_by_text(struct weir_str text)
+int wr_sim_lua_script_by_text(struct weir_str text)
 {
 	for (int i = 0; i < SCRIPTS; i++)
 		if (wr_str_equal(text, (struct weir_str){scripts[i]->text, scripts[i]->len}))
@@ -36,7 +37,7 @@ int wr_lua_by_text(struct weir_str text)
 	return -1;
 }
 
-int wr_lua_by_sha1(struct weir_str sha1)
+int wr_sim_lua_script_by_sha1(struct weir_str sha1)
 {
 	for (int i = 0; i < SCRIPTS; i++)
 		if (wr_str_equal_nocase(sha1, wr_str(scripts[i]->sha1)))
@@ -44,16 +45,16 @@ int wr_lua_by_sha1(struct weir_str sha1)
 	return -1;
 }
 
-/* A take's first argument says whether it is a report: script_args.c. */
+/* The flags are the first argument of a take (script_args.c). */
 static bool is_report(struct weir_str first)
 {
 	enum { REPORT = 512 };
 	int64_t flags;
 
-	return wr_mini_number(first, &flags) && flags & REPORT;
+	return wr_sim_redis_parse_int(first, &flags) && flags & REPORT;
 }
 
-bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count)
+bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count)
 {
 	if (number < 0)
 		return false;
@@ -62,9 +63,9 @@ bool wr_lua_repeats(int number, const struct weir_str *args, size_t arg_count)
 	return scripts[number] != &wr_script_lease || arg_count >= LEASE_ARGS;
 }
 
-/* ---- replies as values, values as replies ---- */
+/* ---- conversion between replies and Lua values ---- */
 
-/* Pushes the reply at `at`; returns what is behind it. */
+/* Pushes the reply at `at` as a Lua value. Returns the end of the reply. */
 static const char *push_reply(lua_State *state, const char *at)
 {
 	const char *line = at + 1, *end = strstr(line, "\r\n");
@@ -101,47 +102,49 @@ static const char *push_reply(lua_State *state, const char *at)
 	}
 }
 
-/* A field of the table on top as a reply of this kind; false: it has none. */
-static bool put_word(lua_State *state, const char *field, char kind, struct wr_bytes *out)
+/* Appends a text field of the table on top as a reply of this kind. Returns false if the table has
+ * no such field. */
+static bool reply_text_field(lua_State *state, const char *field, char kind, struct wr_buf *out)
 {
 	bool is = false;
 
 	lua_getfield(state, -1, field);
 	if (lua_type(state, -1) == LUA_TSTRING) {
-		wr_bytes_print(out, "%c%.900s\r\n", kind, lua_tostring(state, -1));
+		wr_buf_printf(out, "%c%.900s\r\n", kind, lua_tostring(state, -1));
 		is = true;
 	}
 	lua_pop(state, 1);
 	return is;
 }
 
-/* The value on top, which stays: numbers lose their fraction, a list ends at its first nil. */
-static void put_value(lua_State *state, struct wr_bytes *out)
+/* Appends the value on top as a reply; the value stays. Numbers lose their fraction. A list ends at
+ * its first nil. */
+static void reply_value(lua_State *state, struct wr_buf *out)
 {
 	struct weir_str text;
 	size_t count = 0;
 
 	switch (lua_type(state, -1)) {
 	case LUA_TNUMBER:
-		wr_mini_int(out, (int64_t)lua_tonumber(state, -1));
+		wr_sim_reply_int(out, (int64_t)lua_tonumber(state, -1));
 		return;
 	case LUA_TSTRING:
 		text.ptr = lua_tolstring(state, -1, &text.len);
-		wr_mini_bulk(out, text);
+		wr_sim_reply_bulk(out, text);
 		return;
 	case LUA_TBOOLEAN:
 		if (lua_toboolean(state, -1))
-			wr_mini_int(out, 1);
+			wr_sim_reply_int(out, 1);
 		else
-			wr_mini_nil(out);
+			wr_sim_reply_nil(out);
 		return;
 	case LUA_TTABLE:
 		break;
 	default:
-		wr_mini_nil(out);
+		wr_sim_reply_nil(out);
 		return;
 	}
-	if (put_word(state, "err", '-', out) || put_word(state, "ok", '+', out))
+	if (reply_text_field(state, "err", '-', out) || reply_text_field(state, "ok", '+', out))
 		return;
 	for (;; count++) {
 		bool last;
@@ -152,22 +155,22 @@ static void put_value(lua_State *state, struct wr_bytes *out)
 		if (last)
 			break;
 	}
-	wr_mini_array(out, count);
+	wr_sim_reply_array(out, count);
 	for (size_t i = 1; i <= count; i++) {
 		lua_rawgeti(state, -1, (int)i);
-		put_value(state, out);
+		reply_value(state, out);
 		lua_pop(state, 1);
 	}
 }
 
 /* ---- redis.call ---- */
 
-/* Its arguments as text; numbers with all their digits, as Redis writes them. */
+/* Reads the arguments as text. Numbers have 17 digits, as Redis writes them. */
 static int read_args(lua_State *state, struct weir_str *argv)
 {
 	int argc = lua_gettop(state);
 
-	if (argc == 0 || argc > (int)WR_MINI_ARGS)
+	if (argc == 0 || argc > (int)WR_SIM_REDIS_ARGS)
 		return luaL_error(state, "redis.call with %d arguments", argc);
 	for (int i = 1; i <= argc; i++) {
 		if (lua_type(state, i) == LUA_TNUMBER) {
@@ -177,8 +180,9 @@ static int read_args(lua_State *state, struct weir_str *argv)
 			lua_pushstring(state, text);
 			lua_replace(state, i);
 		} else if (lua_type(state, i) != LUA_TSTRING) {
-			return luaL_error(state, "redis.call: argument %d is no text and no number",
-					  i);
+			return luaL_error(
+				state, "redis.call: argument %d is neither a string nor a number",
+				i);
 		}
 		argv[i - 1].ptr = lua_tolstring(state, i, &argv[i - 1].len);
 	}
@@ -187,15 +191,14 @@ static int read_args(lua_State *state, struct weir_str *argv)
 
 static int redis_call(lua_State *state)
 {
-	struct wr_lua *lua = lua_touserdata(state, lua_upvalueindex(1));
-	struct weir_str argv[WR_MINI_ARGS];
+	struct wr_sim_lua *lua = lua_touserdata(state, lua_upvalueindex(1));
+	struct weir_str argv[WR_SIM_REDIS_ARGS];
 	int argc = read_args(state, argv);
 
-	lua->reply.len = 0;
-	wr_mini_command(lua->mini, argv, (size_t)argc, &lua->reply);
-	wr_bytes_add(&lua->reply, "", 1);
-	push_reply(state, (const char *)lua->reply.at);
-	if (lua->reply.at[0] != '-')
+	wr_buf_clear(&lua->reply);
+	wr_sim_redis_command(lua->redis, argv, (size_t)argc, &lua->reply);
+	push_reply(state, lua->reply.ptr);
+	if (lua->reply.ptr[0] != '-')
 		return 1;
 	lua_getfield(state, -1, "err");
 	return lua_error(state);
@@ -203,19 +206,19 @@ static int redis_call(lua_State *state)
 
 /* ---- the interpreter ---- */
 
-static int no_global(lua_State *state)
+static int refuse_global(lua_State *state)
 {
-	return luaL_error(state, "the script uses the global variable '%s'",
+	return luaL_error(state, "the script accesses the undefined global variable '%s'",
 			  lua_tostring(state, 2));
 }
 
-/* Scripts may not leave anything behind, and a name that is missing is a mistake. */
+/* Makes reading an undefined global and setting any global an error, as Redis does. */
 static void close_globals(lua_State *state)
 {
 	lua_createtable(state, 0, 2);
-	lua_pushcfunction(state, no_global);
+	lua_pushcfunction(state, refuse_global);
 	lua_setfield(state, -2, "__newindex");
-	lua_pushcfunction(state, no_global);
+	lua_pushcfunction(state, refuse_global);
 	lua_setfield(state, -2, "__index");
 	lua_setmetatable(state, LUA_GLOBALSINDEX);
 }
@@ -227,20 +230,19 @@ static void open_library(lua_State *state, lua_CFunction open, const char *name)
 	lua_call(state, 1, 0);
 }
 
-struct wr_lua *wr_lua_new(void)
+struct wr_sim_lua *wr_sim_lua_new(void)
 {
-	struct wr_lua *lua = wr_lab_alloc(1, sizeof *lua);
+	struct wr_sim_lua *lua = wr_sim_alloc(1, sizeof *lua);
 
+	lua->reply = WR_SIM_BUF;
 	lua->state = luaL_newstate();
-	if (!lua->state) {
-		fputs("sim: no memory for Lua\n", stderr);
-		abort();
-	}
+	if (!lua->state)
+		wr_sim_no_memory();
 	open_library(lua->state, luaopen_base, "");
 	open_library(lua->state, luaopen_string, LUA_STRLIBNAME);
 	open_library(lua->state, luaopen_table, LUA_TABLIBNAME);
 	open_library(lua->state, luaopen_math, LUA_MATHLIBNAME);
-	wr_lua_libs(lua->state);
+	wr_sim_lua_open_libs(lua->state);
 	lua_createtable(lua->state, 0, 1);
 	lua_pushlightuserdata(lua->state, lua);
 	lua_pushcclosure(lua->state, redis_call, 1);
@@ -250,17 +252,17 @@ struct wr_lua *wr_lua_new(void)
 	return lua;
 }
 
-void wr_lua_free(struct wr_lua *lua)
+void wr_sim_lua_free(struct wr_sim_lua *lua)
 {
 	if (!lua)
 		return;
 	lua_close(lua->state);
-	wr_bytes_free(&lua->reply);
+	wr_buf_free(&lua->reply);
 	free(lua);
 }
 
-/* Pushes the script as a function; false: an error is on top instead. */
-static bool push_script(struct wr_lua *lua, int number, struct weir_str text)
+/* Pushes the script as a function. On failure pushes the error and returns false. */
+static bool push_script(struct wr_sim_lua *lua, int number, struct weir_str text)
 {
 	if (number >= 0 && lua->compiled[number]) {
 		lua_rawgeti(lua->state, LUA_REGISTRYINDEX, lua->compiled[number]);
@@ -277,7 +279,8 @@ static bool push_script(struct wr_lua *lua, int number, struct weir_str text)
 	return true;
 }
 
-static void set_list(lua_State *state, const char *name, const struct weir_str *texts, size_t count)
+static void set_global_list(lua_State *state, const char *name, const struct weir_str *texts,
+			    size_t count)
 {
 	lua_pushstring(state, name);
 	lua_createtable(state, (int)count, 0);
@@ -288,31 +291,32 @@ static void set_list(lua_State *state, const char *name, const struct weir_str *
 	lua_rawset(state, LUA_GLOBALSINDEX);
 }
 
-/* A script fails at its first write on a replica, in the words of Redis 7. Whatever else a script
- * of weir fails of is a fault. */
-static void put_failure(struct wr_mini *mini, const char *why, struct wr_bytes *out)
+/* On a replica a script fails at its first write, with the text of Redis 7. Any other failure is
+ * unexpected. */
+static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_buf *out)
 {
-	if (why && mini->replica && strcmp(why, WR_MINI_READONLY) == 0) {
-		wr_mini_error(out, WR_MINI_READONLY " script: weir, on @user_script:1.");
+	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {
+		wr_sim_reply_error(out, WR_SIM_REDIS_READONLY " script: weir, on @user_script:1.");
 		return;
 	}
-	wr_mini_fault(mini, "script: %s", why ? why : "error");
-	wr_mini_error(out, "ERR Error running script");
+	wr_sim_redis_unexpected(redis, "script: %s", why ? why : "error");
+	wr_sim_reply_error(out, "ERR Error running script");
 }
 
-void wr_lua_run(struct wr_lua *lua, struct wr_mini *mini, int number, struct weir_str text,
-		const struct weir_str *keys, size_t key_count, const struct weir_str *args,
-		size_t arg_count, struct wr_bytes *out)
+void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int number,
+		    struct weir_str text, const struct weir_str *keys, size_t key_count,
+		    const struct weir_str *args, size_t arg_count, struct wr_buf *out)
 {
 	lua_State *state = lua->state;
 
-	lua->mini = mini;
-	set_list(state, "KEYS", keys, key_count);
-	set_list(state, "ARGV", args, arg_count);
+	wr_assert(number <= WR_SIM_LUA_OTHER);
+	lua->redis = redis;
+	set_global_list(state, "KEYS", keys, key_count);
+	set_global_list(state, "ARGV", args, arg_count);
 	if (push_script(lua, number, text) && lua_pcall(state, 0, 1, 0) == 0) {
-		put_value(state, out);
+		reply_value(state, out);
 	} else {
-		put_failure(mini, lua_tostring(state, -1), out);
+		reply_failure(redis, lua_tostring(state, -1), out);
 	}
 	lua_settop(state, 0);
 }

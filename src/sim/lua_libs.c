@@ -1,12 +1,14 @@
+/* The libraries bit and struct for Lua scripts, as far as weir's scripts use them. lua.c opens
+ * them. */
 #include "sim/lua_libs.h"
 
 #include <lua5.1/lauxlib.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- bit: numbers of 32 bits ---- */
+/* ---- bit: operations on 32 bits ---- */
 
-static uint32_t bits_of(lua_State *state, int at)
+static uint32_t read_bits(lua_State *state, int at)
 {
 	return (uint32_t)(int64_t)luaL_checknumber(state, at);
 }
@@ -19,46 +21,46 @@ static int push_bits(lua_State *state, uint32_t bits)
 
 static int bit_and(lua_State *state)
 {
-	uint32_t bits = bits_of(state, 1);
+	uint32_t bits = read_bits(state, 1);
 
 	for (int i = lua_gettop(state); i > 1; i--)
-		bits &= bits_of(state, i);
+		bits &= read_bits(state, i);
 	return push_bits(state, bits);
 }
 
 static int bit_or(lua_State *state)
 {
-	uint32_t bits = bits_of(state, 1);
+	uint32_t bits = read_bits(state, 1);
 
 	for (int i = lua_gettop(state); i > 1; i--)
-		bits |= bits_of(state, i);
+		bits |= read_bits(state, i);
 	return push_bits(state, bits);
 }
 
 static int bit_xor(lua_State *state)
 {
-	uint32_t bits = bits_of(state, 1);
+	uint32_t bits = read_bits(state, 1);
 
 	for (int i = lua_gettop(state); i > 1; i--)
-		bits ^= bits_of(state, i);
+		bits ^= read_bits(state, i);
 	return push_bits(state, bits);
 }
 
 static int bit_left(lua_State *state)
 {
-	return push_bits(state, bits_of(state, 1) << (bits_of(state, 2) & 31));
+	return push_bits(state, read_bits(state, 1) << (read_bits(state, 2) & 31));
 }
 
 static int bit_right(lua_State *state)
 {
-	return push_bits(state, bits_of(state, 1) >> (bits_of(state, 2) & 31));
+	return push_bits(state, read_bits(state, 1) >> (read_bits(state, 2) & 31));
 }
 
 /* ---- struct: unsigned numbers of 1 to 8 bytes ---- */
 
-/* The next part of a format, as ">I7I4B": how many bytes a number has; 0: the end. Any other letter
- * of the real library is an error here. */
-static int next_size(lua_State *state, const char **format, bool *big)
+/* Returns the number of bytes of the next element of a format such as ">I7I4B", or 0 at its end.
+ * Only the letters B, H and I are known. */
+static int next_element_size(lua_State *state, const char **format, bool *big)
 {
 	int size = 0;
 
@@ -77,12 +79,12 @@ static int next_size(lua_State *state, const char **format, bool *big)
 	case 'I':
 		break;
 	default:
-		return luaL_error(state, "struct: the simulator knows B, H and I only");
+		return luaL_error(state, "struct: the simulator supports only B, H and I");
 	}
 	while (**format >= '0' && **format <= '9')
 		size = size * 10 + *(*format)++ - '0';
 	if (size > 8)
-		return luaL_error(state, "struct: %d bytes are too many", size);
+		return luaL_error(state, "struct: an integer of %d bytes exceeds 8 bytes", size);
 	return size ? size : 4;
 }
 
@@ -94,7 +96,7 @@ static int struct_pack(lua_State *state)
 	int size, at = 2;
 
 	luaL_buffinit(state, &out);
-	while ((size = next_size(state, &format, &big)) > 0) {
+	while ((size = next_element_size(state, &format, &big)) > 0) {
 		uint64_t number = (uint64_t)(int64_t)luaL_checknumber(state, at++);
 
 		for (int i = 0; i < size; i++)
@@ -112,7 +114,7 @@ static int struct_unpack(lua_State *state)
 	bool big = false;
 	int size, count = 0;
 
-	while ((size = next_size(state, &format, &big)) > 0) {
+	while ((size = next_element_size(state, &format, &big)) > 0) {
 		uint64_t number = 0;
 
 		if (at + (size_t)size > len)
@@ -139,7 +141,7 @@ static const luaL_Reg struct_functions[] = {
 	{NULL, NULL},
 };
 
-void wr_lua_libs(lua_State *state)
+void wr_sim_lua_open_libs(lua_State *state)
 {
 	luaL_register(state, "bit", bit_functions);
 	luaL_register(state, "struct", struct_functions);

@@ -1,10 +1,10 @@
-/* The libraries that Redis adds to Lua and that weir's scripts use: bit, struct. */
+/* The libraries bit and struct, which Redis adds to Lua and which weir's scripts use. */
 #ifndef WR_SIM_LUA_LIBS_H
 #define WR_SIM_LUA_LIBS_H
 
 #include <lua5.1/lua.h>
 
-/* Sets the globals. */
-void wr_lua_libs(lua_State *state);
+/* Sets the globals `bit` and `struct`. */
+void wr_sim_lua_open_libs(lua_State *state);
 
 #endif

@@ -1,30 +1,30 @@
-/* Connections between nodes and servers. Each direction keeps its order; connections overtake each
- * other. A message is what one write took along, and now and then two. */
+/* The simulated network between nodes and servers, and the host functions of central. Each
+ * direction of a connection keeps its order; different connections do not. A write is delivered as
+ * one message, and sometimes as two. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim_inner.h"
 
 struct wr_sim_conn {
-	struct wr_sim_conn *next; /* of all there were */
+	struct wr_sim_conn *next; /* all connections of the run */
 	struct wr_sim_conn *dirty_next;
 	struct wr_sim_node *node;
 	struct wr_sim_master *master;
-	struct wr_central_link
-		*link; /* NULL: the node has closed it, or was told that it is lost */
+	struct wr_central_link *link; /* NULL: the node has closed it or knows that it is lost */
 	unsigned server, number;
 	bool up, dirty;
-	bool asking;            /* its last command was ASKING */
-	bool deaf;              /* nothing reaches the server any more */
-	bool lost;              /* nothing comes from it any more */
-	uint64_t out_ns, in_ns; /* when the last message arrives there, and here */
-	struct wr_bytes in;     /* what has arrived there, less than a command */
+	bool asking;            /* the last command on it was ASKING */
+	bool input_lost;        /* bytes to the server are lost */
+	bool lost;              /* bytes from the server are lost */
+	uint64_t out_ns, in_ns; /* arrival of the last message at the server, and at the node */
+	struct wr_buf in;       /* at the server: an incomplete command */
 };
 
 struct message {
 	struct wr_sim_conn *conn;
-	uint64_t sent_ns, sent_us; /* by the server's clock */
-	uint32_t life;             /* of the server */
+	uint64_t sent_ns, sent_us; /* true time; the server's clock */
+	uint32_t term;             /* of the server as primary */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -39,111 +39,109 @@ uint64_t wr_sim_master_us(const struct wr_sim *sim, const struct wr_sim_master *
 
 struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int64_t skew_ns)
 {
-	struct wr_sim_master *master = wr_lab_alloc(1, sizeof *master);
+	struct wr_sim_master *master = wr_sim_alloc(1, sizeof *master);
 
-	master->mini = wr_mini_new(sim->lua);
+	master->redis = wr_sim_redis_new(sim->lua);
 	master->skew_ns = skew_ns;
 	master->next = sim->masters;
 	sim->masters = master;
-	wr_sim_cluster_join(sim, master, server);
-	wr_sim_watch_join(sim, master);
+	wr_sim_cluster_add_instance(sim, master, server);
+	wr_sim_sentinel_add_instance(sim, master);
 	return master;
 }
 
 void wr_sim_servers_start(struct wr_sim *sim)
 {
 	wr_sim_cluster_start(sim);
-	wr_sim_watch_start(sim);
+	wr_sim_sentinel_init(sim);
 	for (unsigned i = 0; i < wr_sim_server_count(sim->plan); i++) {
 		int64_t skew_ns =
-			wr_sim_may(sim, WR_SIM_SKEW)
-				? (int64_t)wr_dice_below(&sim->fate, 4000000000u) - 2000000000
+			wr_sim_has_fault(sim, WR_SIM_SKEW)
+				? (int64_t)wr_rng_below(&sim->fault_rng, 4000000000u) - 2000000000
 				: 0;
 
 		sim->servers[i].master = wr_sim_master_new(sim, i, skew_ns);
-		sim->servers[i].replica = wr_mini_new(sim->lua);
+		sim->servers[i].replica = wr_sim_redis_new(sim->lua);
 	}
-	wr_sim_watch_go(sim);
+	wr_sim_sentinel_start(sim);
 }
 
-/* ---- on the way ---- */
+/* ---- messages ---- */
 
-#define SHOWN 4096u /* not the text of scripts */
+#define TRACE_BYTES_MAX 4096u /* longer messages contain the text of scripts */
 
-/* How long one takes; one in fifty much longer. */
-static uint64_t delay(struct wr_sim *sim)
+/* Returns the delay of a message. One in fifty has 20 times the jitter. */
+static uint64_t message_delay(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	uint64_t jitter_ns = plan->jitter_ns;
 
-	if (wr_dice_percent(&sim->net, 2))
+	if (wr_rng_percent(&sim->net_rng, 2))
 		jitter_ns *= 20;
-	return plan->delay_ns + (jitter_ns ? wr_dice_below(&sim->net, jitter_ns) : 0);
+	return plan->delay_ns + (jitter_ns ? wr_rng_below(&sim->net_rng, jitter_ns) : 0);
 }
 
-/* When something sent now arrives, behind what was sent before. */
-static uint64_t arrival(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
+/* Returns when a message that is sent now arrives. It arrives after *last_ns, which is updated. */
+static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
-	uint64_t at_ns = sim->now_ns + delay(sim) + (slow ? conn->node->slow_ns : 0);
+	uint64_t at_ns = sim->now_ns + message_delay(sim) + (slow ? conn->node->slow_ns : 0);
 	uint64_t cut_until_ns = conn->node->cut_until_ns[conn->server];
 
 	if (at_ns < cut_until_ns)
-		at_ns = cut_until_ns + delay(sim);
+		at_ns = cut_until_ns + message_delay(sim);
 	if (at_ns <= *last_ns)
 		at_ns = *last_ns + 1;
 	*last_ns = at_ns;
 	return at_ns;
 }
 
-static struct message *message_new(struct wr_sim_conn *conn, const uint8_t *bytes, size_t len)
+static struct message *message_new(struct wr_sim_conn *conn, const char *bytes, size_t len)
 {
-	struct message *message = malloc(sizeof *message + len);
+	struct message *message = wr_sim_alloc(1, sizeof *message + len);
 
-	if (!message)
-		abort();
 	message->conn = conn;
 	message->sent_ns = conn->node->sim->now_ns;
 	message->sent_us = wr_sim_master_us(conn->node->sim, conn->master);
-	message->life = conn->master->life;
+	message->term = conn->master->term;
 	message->len = len;
 	memcpy(message->bytes, bytes, len);
 	return message;
 }
 
-static void to_node(struct wr_sim *sim, void *object, uint64_t word)
+static void deliver_to_node(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct message *message = object;
 	struct wr_sim_conn *conn = message->conn;
 
 	(void)sim;
-	(void)word;
-	conn->node->heard_ns = message->sent_ns;
-	conn->node->heard_us = message->sent_us;
-	conn->node->heard_life = message->life;
+	(void)arg;
+	conn->node->reply_ns = message->sent_ns;
+	conn->node->reply_us = message->sent_us;
+	conn->node->reply_term = message->term;
 	if (!conn->lost && conn->link)
 		wr_central_link_input(conn->link, message->bytes, message->len,
 				      wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
 	free(message);
 }
 
-static void send(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_fn *run,
-		 const struct wr_bytes *bytes, uint64_t *last_ns, struct wr_sim_node *node)
+static void send_bytes(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_event_fn *run,
+		       const struct wr_buf *bytes, uint64_t *last_ns, struct wr_sim_node *node)
 {
 	size_t first = bytes->len;
 
-	if (bytes->len > 1 && wr_dice_percent(&sim->net, 3))
-		first = wr_dice_between(&sim->net, 1, bytes->len - 1);
-	wr_sim_at(sim, arrival(sim, conn, last_ns), node, run, message_new(conn, bytes->at, first),
-		  0);
+	if (bytes->len > 1 && wr_rng_percent(&sim->net_rng, 3))
+		first = wr_rng_between(&sim->net_rng, 1, bytes->len - 1);
+	wr_sim_schedule(sim, arrival_ns(sim, conn, last_ns), node, run,
+			message_new(conn, bytes->ptr, first), 0);
 	if (first < bytes->len)
-		wr_sim_at(sim, arrival(sim, conn, last_ns), node, run,
-			  message_new(conn, bytes->at + first, bytes->len - first), 0);
+		wr_sim_schedule(sim, arrival_ns(sim, conn, last_ns), node, run,
+				message_new(conn, bytes->ptr + first, bytes->len - first), 0);
 }
 
-/* Bytes as a line of the trace, for those who read it: it is no part of the hash. */
-static void show(const struct wr_sim *sim, const struct wr_sim_conn *conn, const char *what,
-		 const uint8_t *bytes, size_t len)
+/* Writes bytes to the trace for human readers. They are not part of its hash. */
+static void trace_bytes(const struct wr_sim *sim, const struct wr_sim_conn *conn, const char *what,
+			const uint8_t *bytes, size_t len)
 {
 	fprintf(sim->trace, "%llu.%06llu node%u %s ", (unsigned long long)(sim->now_ns / 1000000),
 		(unsigned long long)(sim->now_ns % 1000000), conn->node->number, what);
@@ -159,58 +157,58 @@ static void show(const struct wr_sim *sim, const struct wr_sim_conn *conn, const
 	fputc('\n', sim->trace);
 }
 
-static void to_server(struct wr_sim *sim, void *object, uint64_t word)
+static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct message *message = object;
 	struct wr_sim_conn *conn = message->conn;
-	struct wr_bytes out = {0};
+	struct wr_buf out = WR_SIM_BUF;
 
-	(void)word;
-	if (sim->servers[conn->server].away_until_ns > sim->now_ns)
-		conn->deaf = true; /* a stream has no holes: what follows is lost as well */
-	if (!conn->deaf) {
-		wr_bytes_add(&conn->in, message->bytes, message->len);
-		if (sim->trace && message->len < SHOWN)
-			show(sim, conn, "to redis:", message->bytes, message->len);
-		conn->master->mini->asking = conn->asking;
-		wr_mini_talk(conn->master->mini, &conn->in, wr_sim_master_us(sim, conn->master),
-			     &out);
-		conn->asking = conn->master->mini->asking;
+	(void)arg;
+	if (sim->servers[conn->server].down_until_ns > sim->now_ns)
+		conn->input_lost = true; /* a stream has no gaps: later bytes are lost too */
+	if (!conn->input_lost) {
+		wr_buf_add(&conn->in, message->bytes, message->len);
+		if (sim->trace && message->len < TRACE_BYTES_MAX)
+			trace_bytes(sim, conn, "to redis:", message->bytes, message->len);
+		conn->master->redis->asking = conn->asking;
+		wr_sim_redis_input(conn->master->redis, &conn->in,
+				   wr_sim_master_us(sim, conn->master), &out);
+		conn->asking = conn->master->redis->asking;
 		if (sim->trace && out.len)
-			show(sim, conn, "from redis:", out.at, out.len);
+			trace_bytes(sim, conn, "from redis:", (const uint8_t *)out.ptr, out.len);
 		if (out.len && !conn->lost && conn->link)
-			send(sim, conn, to_node, &out, &conn->in_ns, conn->node);
+			send_bytes(sim, conn, deliver_to_node, &out, &conn->in_ns, conn->node);
 	}
-	wr_bytes_free(&out);
+	wr_buf_free(&out);
 	free(message);
 }
 
-/* ---- connecting and breaking ---- */
+/* ---- opening and breaking connections ---- */
 
-static void lose(struct wr_sim *sim, void *object, uint64_t word)
+static void lose_connection(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_sim_conn *conn = object;
 	struct wr_central_link *link = conn->link;
 
-	(void)word;
+	(void)arg;
 	conn->lost = true;
 	conn->link = NULL;
 	if (!link)
 		return;
-	wr_sim_note(sim, conn->node, "connection %u is lost", conn->number);
+	wr_sim_trace(sim, conn->node, "connection %u is lost", conn->number);
 	wr_central_link_down(link, "lost", wr_sim_node_now(conn->node),
 			     wr_sim_node_mono(conn->node));
 }
 
-static void connected(struct wr_sim *sim, void *object, uint64_t word)
+static void finish_connect(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_sim_conn *conn = object;
 
-	(void)word;
+	(void)arg;
 	if (!conn->link || conn->lost)
 		return;
-	if (sim->servers[conn->server].away_until_ns > sim->now_ns) {
-		lose(sim, conn, 0);
+	if (sim->servers[conn->server].down_until_ns > sim->now_ns) {
+		lose_connection(sim, conn, 0);
 		return;
 	}
 	conn->up = true;
@@ -218,23 +216,25 @@ static void connected(struct wr_sim *sim, void *object, uint64_t word)
 	wr_central_link_up(conn->link, wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
 }
 
-/* What is under way to the server arrives or not; what comes from it does not. */
+/* Breaks a connection. Bytes in flight to the server arrive or not; bytes from it are lost. */
 static void break_conn(struct wr_sim *sim, struct wr_sim_conn *conn)
 {
-	conn->deaf = conn->deaf || wr_dice_percent(&sim->fate, 50);
+	conn->input_lost = conn->input_lost || wr_rng_percent(&sim->fault_rng, 50);
 	conn->lost = true;
-	wr_sim_at(sim, sim->now_ns + delay(sim), conn->node, lose, conn, 0);
+	wr_sim_schedule(sim, sim->now_ns + message_delay(sim), conn->node, lose_connection, conn,
+			0);
 }
 
-void wr_sim_cut(struct wr_sim *sim, unsigned server, struct wr_sim_node *only, unsigned percent)
+void wr_sim_disconnect(struct wr_sim *sim, unsigned server, struct wr_sim_node *only,
+		       unsigned percent)
 {
 	for (struct wr_sim_conn *conn = sim->conns; conn; conn = conn->next)
 		if (conn->link && !conn->lost && conn->server == server &&
-		    (!only || conn->node == only) && wr_dice_percent(&sim->fate, percent))
+		    (!only || conn->node == only) && wr_rng_percent(&sim->fault_rng, percent))
 			break_conn(sim, conn);
 }
 
-void wr_sim_demote(struct wr_sim *sim, unsigned server)
+void wr_sim_disconnect_old_master(struct wr_sim *sim, unsigned server)
 {
 	for (struct wr_sim_conn *conn = sim->conns; conn; conn = conn->next)
 		if (conn->link && !conn->lost && conn->up && conn->server == server &&
@@ -242,27 +242,28 @@ void wr_sim_demote(struct wr_sim *sim, unsigned server)
 			break_conn(sim, conn);
 }
 
-/* ---- what central asks of its host ---- */
+/* ---- host functions of central ---- */
 
 static void host_open(void *context, struct wr_central_link *link)
 {
-	struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
+	struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 	struct wr_sim *sim = node->sim;
-	struct wr_sim_conn *conn = wr_lab_alloc(1, sizeof *conn);
+	struct wr_sim_conn *conn = wr_sim_alloc(1, sizeof *conn);
 
 	conn->node = node;
 	conn->link = link;
+	conn->in = WR_SIM_BUF;
 	conn->server = link->at.port - WR_SIM_PORT;
 	conn->number = sim->conns ? sim->conns->number + 1 : 1;
 	conn->next = sim->conns;
 	sim->conns = conn;
 	link->data = conn;
-	wr_sim_note(sim, node, "connects (%u)", conn->number);
-	arrival(sim, conn, &conn->out_ns);
-	wr_sim_at(sim, arrival(sim, conn, &conn->out_ns), node, connected, conn, 0);
+	wr_sim_trace(sim, node, "connects (%u)", conn->number);
+	arrival_ns(sim, conn, &conn->out_ns);
+	wr_sim_schedule(sim, arrival_ns(sim, conn, &conn->out_ns), node, finish_connect, conn, 0);
 }
 
-/* What was written before arrives all the same. */
+/* Bytes that were written before still arrive. */
 static void host_close(void *context, struct wr_central_link *link)
 {
 	struct wr_sim_conn *conn = link->data;
@@ -273,7 +274,7 @@ static void host_close(void *context, struct wr_central_link *link)
 
 static void host_dirty(void *context, struct wr_central_link *link)
 {
-	struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
+	struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 	struct wr_sim_conn *conn = link->data;
 
 	if (conn->dirty)
@@ -283,78 +284,79 @@ static void host_dirty(void *context, struct wr_central_link *link)
 	node->dirty = conn;
 }
 
-void wr_sim_flush(struct wr_sim_node *node)
+void wr_sim_node_send(struct wr_sim_node *node)
 {
 	while (node->dirty) {
 		struct wr_sim_conn *conn = node->dirty;
-		struct wr_bytes bytes = {0};
+		struct wr_buf bytes = WR_SIM_BUF;
 		const uint8_t *at;
 		size_t len;
 
 		node->dirty = conn->dirty_next;
 		conn->dirty = false;
 		while (conn->link && wr_central_link_output(conn->link, &at, &len)) {
-			wr_bytes_add(&bytes, at, len);
+			wr_buf_add(&bytes, at, len);
 			wr_central_link_sent(conn->link, len);
 		}
 		if (bytes.len && conn->up && !node->freeing)
-			send(node->sim, conn, to_server, &bytes, &conn->out_ns, NULL);
-		wr_bytes_free(&bytes);
+			send_bytes(node->sim, conn, deliver_to_server, &bytes, &conn->out_ns, NULL);
+		wr_buf_free(&bytes);
 	}
 }
 
-static void tick(struct wr_sim *sim, void *object, uint64_t word)
+static void tick_central(struct wr_sim *sim, void *object, uint64_t arg)
 {
-	const struct wr_sim_seat *seat = object;
+	const struct wr_sim_client *client = object;
 
 	(void)sim;
-	if (seat->central && seat->wake_number == word)
-		wr_central_tick(seat->central, wr_sim_node_now(seat->node),
-				wr_sim_node_mono(seat->node));
+	if (client->central && client->wake_number == arg)
+		wr_central_tick(client->central, wr_sim_node_now(client->node),
+				wr_sim_node_mono(client->node));
 }
 
-/* A timer is never early, and up to a millisecond late. */
+/* A timer fires up to a millisecond late, never early. */
 static void host_wake_at(void *context, uint64_t mono_ns)
 {
-	struct wr_sim_seat *seat = context;
-	struct wr_sim_node *node = seat->node;
+	struct wr_sim_client *client = context;
+	struct wr_sim_node *node = client->node;
 	struct wr_sim *sim = node->sim;
 	uint64_t now_ns = wr_sim_node_mono(node);
 	uint64_t wait_ns = mono_ns > now_ns ? mono_ns - now_ns : 0;
 
-	seat->wake_number++;
-	wr_sim_at(sim, sim->now_ns + wait_ns + wait_ns / 1000 + wr_dice_below(&sim->net, 1000000),
-		  node, tick, seat, seat->wake_number);
+	client->wake_number++;
+	wr_sim_schedule(
+		sim, sim->now_ns + wait_ns + wait_ns / 1000 + wr_rng_below(&sim->net_rng, 1000000),
+		node, tick_central, client, client->wake_number);
 }
 
 static void host_say(void *context, enum wr_central_log_level level, const char *text)
 {
-	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
+	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
 	(void)level;
 	if (!node->freeing)
-		wr_sim_note(node->sim, node, "says: %s", text);
+		wr_sim_trace(node->sim, node, "says: %s", text);
 }
 
 static void host_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
-	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
+	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
 	weir_engine_fleet(node->engine, secret);
 }
 
 static void host_nodes(void *context, uint32_t nodes)
 {
-	const struct wr_sim_node *node = ((struct wr_sim_seat *)context)->node;
+	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
-	wr_sim_note(node->sim, node, "hears from %u", nodes);
+	wr_sim_trace(node->sim, node, "hears from %u", nodes);
 	weir_fleet_note(node->table, nodes, wr_sim_node_now(node));
 }
 
 static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	(void)own;
-	wr_sim_order_heard(((struct wr_sim_seat *)context)->node, bytes, len, age_ns);
+	wr_sim_order_received(((struct wr_sim_client *)context)->node, bytes, len, age_ns);
 }
 
 const struct wr_central_host wr_sim_host = {.open = host_open,
@@ -370,29 +372,33 @@ const struct wr_central_host wr_sim_host = {.open = host_open,
 
 void wr_sim_net_free(struct wr_sim *sim)
 {
-	for (size_t i = 0; i < sim->event_count; i++)
-		if (sim->events[i].run == to_node || sim->events[i].run == to_server)
-			free(sim->events[i].object);
+	for (size_t i = 0; i < sim->events.count; i++) {
+		const struct wr_sim_event *event =
+			wr_container_of(sim->events.nodes[i], struct wr_sim_event, heap);
+
+		if (event->run == deliver_to_node || event->run == deliver_to_server)
+			free(event->object);
+	}
 	while (sim->conns) {
 		struct wr_sim_conn *conn = sim->conns;
 
 		sim->conns = conn->next;
-		wr_bytes_free(&conn->in);
+		wr_buf_free(&conn->in);
 		free(conn);
 	}
 	while (sim->masters) {
 		struct wr_sim_master *master = sim->masters;
 
-		sim->report->commands += master->mini->commands;
-		sim->report->calls += master->mini->calls;
-		if (master->mini->errors)
-			wr_sim_fail(sim, "Redis answered with an error: %s", master->mini->error);
+		sim->report->commands += master->redis->commands;
+		sim->report->calls += master->redis->calls;
+		if (master->redis->errors)
+			wr_sim_fail(sim, "Redis replied with an error: %s", master->redis->error);
 		sim->masters = master->next;
-		wr_mini_free(master->mini);
+		wr_sim_redis_free(master->redis);
 		free(master);
 	}
 	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
-		wr_mini_free(sim->servers[i].replica);
+		wr_sim_redis_free(sim->servers[i].replica);
 	free(sim->cluster);
-	free(sim->watch);
+	free(sim->sentinels);
 }

@@ -1,4 +1,5 @@
-/* A machine: its clocks, its table, its rules, its serve. */
+/* A node of the fleet: its clocks, its table, its rules, and its serve. sim.c, fault.c and renew.c
+ * start and stop nodes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,13 +31,13 @@ uint64_t wr_sim_node_mono(const struct wr_sim_node *node)
 
 /* ---- rules ---- */
 
-_Noreturn static void stop(const char *what, const char *why)
+_Noreturn static void stop_simulator(const char *what, const char *why)
 {
 	fprintf(stderr, "sim: %s: %s\n", what, why);
 	abort();
 }
 
-static void say_errors(const struct weir_errors *errors)
+static void print_errors(const struct weir_errors *errors)
 {
 	char text[1024];
 
@@ -46,42 +47,28 @@ static void say_errors(const struct weir_errors *errors)
 	}
 }
 
-static struct weir_rules *load(const char *text, size_t len)
+static struct weir_rules *load_rules(const struct wr_buf *text)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_rules *rules;
 	char path[64];
 	int fd = memfd_create("rules", MFD_CLOEXEC);
 
-	if (fd < 0 || write(fd, text, len) != (ssize_t)len)
-		stop("rules", "no file in memory");
+	if (fd < 0 || write(fd, text->ptr, text->len) != (ssize_t)text->len)
+		stop_simulator("rules", "cannot write a file in memory");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (weir_rules_load(path, &rules, &errors) != 0) {
-		say_errors(&errors);
-		stop("rules", "they have errors");
+		print_errors(&errors);
+		stop_simulator("rules", "the generated rules have errors");
 	}
 	weir_errors_free(&errors);
 	close(fd);
 	return rules;
 }
 
-static void put_limit(char *text, size_t cap, size_t *len, uint32_t limit, const char *period,
-		      uint32_t algorithm, const char *more, const char *consistency,
-		      const char *failure)
-{
-	*len += (size_t)snprintf(text + *len, cap - *len,
-				 "      - {requests_per_unit: %u, %s, algorithm: %s, "
-				 "consistency: %s, on_store_failure: %s%s}\n",
-				 limit, period, weir_algorithm_name((int)algorithm), consistency,
-				 failure, more);
-}
-
-static void put_period(char *text, size_t cap, uint64_t period_ns)
-{
-	snprintf(text, cap, "period: %llums", (unsigned long long)(period_ns / 1000000));
-}
-
-static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limit)
+/* Appends the settings that both limits of the descriptor share. */
+static void append_limit(struct wr_buf *text, const struct wr_sim_plan *plan, uint32_t limit,
+			 uint32_t algorithm)
 {
 	static const char *const consistencies[] = {
 #define NAME(enum, number, name) [enum] = (name),
@@ -89,66 +76,79 @@ static struct weir_rules *rules_of(const struct wr_sim_plan *plan, uint32_t limi
 	static const char *const failures[] = {WR_STORE_FAILURES(NAME)
 #undef NAME
 	};
-	char text[1024], more[160] = "", period[80];
-	size_t len = 0;
 
-	if (plan->burst)
-		snprintf(more, sizeof more, ", burst: %u", plan->burst);
-	if (plan->queue_size)
-		snprintf(more, sizeof more, ", queue_size: %u", plan->queue_size);
-	if (plan->soft_percent)
-		snprintf(more + strlen(more), sizeof more - strlen(more),
-			 ", mode: soft, soft: {overshoot: %u%%, for: %llums}", plan->soft_percent,
-			 (unsigned long long)(plan->period_ns / 2000000));
-	if (plan->count_rejected)
-		snprintf(more + strlen(more), sizeof more - strlen(more), ", count_rejected: true");
-	len = (size_t)snprintf(text, sizeof text,
-			       "domain: " WR_SIM_DOMAIN
-			       "\ndescriptors:\n  - key: user\n    rate_limits:\n");
+	wr_buf_printf(text,
+		      "      - {requests_per_unit: %u, algorithm: %s, consistency: %s, "
+		      "on_store_failure: %s, ",
+		      limit, weir_algorithm_name((int)algorithm), consistencies[plan->consistency],
+		      failures[plan->on_store_failure]);
+}
+
+static void append_period(struct wr_buf *text, uint64_t period_ns)
+{
+	wr_buf_printf(text, "period: %llums", (unsigned long long)(period_ns / 1000000));
+}
+
+static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t limit)
+{
+	char memory[1024];
+	struct wr_buf text;
+
+	wr_buf_init_fixed(&text, memory, sizeof memory);
+	wr_buf_add_str(&text, WR_STR("domain: " WR_SIM_DOMAIN
+				     "\ndescriptors:\n  - key: user\n    rate_limits:\n"));
+	append_limit(&text, plan, limit, plan->algorithm);
 	if (plan->calendar)
-		wr_sim_calendar_text(plan, period, sizeof period);
+		wr_sim_calendar_text(plan, &text);
 	else
-		put_period(period, sizeof period, plan->period_ns);
-	put_limit(text, sizeof text, &len, limit, period, plan->algorithm, more,
-		  consistencies[plan->consistency], failures[plan->on_store_failure]);
-	put_period(period, sizeof period, plan->second_period_ns);
-	if (plan->second_limit)
-		put_limit(text, sizeof text, &len, plan->second_limit, period,
-			  plan->second_algorithm, "", consistencies[plan->consistency],
-			  failures[plan->on_store_failure]);
-	return load(text, len);
+		append_period(&text, plan->period_ns);
+	if (plan->queue_size)
+		wr_buf_printf(&text, ", queue_size: %u", plan->queue_size);
+	else if (plan->burst)
+		wr_buf_printf(&text, ", burst: %u", plan->burst);
+	if (plan->soft_percent)
+		wr_buf_printf(&text, ", mode: soft, soft: {overshoot: %u%%, for: %llums}",
+			      plan->soft_percent, (unsigned long long)(plan->period_ns / 2000000));
+	wr_buf_printf(&text, "%s}\n", plan->count_rejected ? ", count_rejected: true" : "");
+	if (plan->second_limit) {
+		append_limit(&text, plan, plan->second_limit, plan->second_algorithm);
+		append_period(&text, plan->second_period_ns);
+		wr_buf_add_str(&text, WR_STR("}\n"));
+	}
+	wr_assert(!wr_buf_failed(&text));
+	return load_rules(&text);
 }
 
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 {
 	node->limit = limit;
-	/* What it has asked for already by the old one is settled a second later at the latest. */
-	wr_sim_lost(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
+	/* Requests in flight with the old limit are decided within a second. */
+	wr_sim_loss_add(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
 	if (!node->engine)
 		return;
-	wr_sim_note(node->sim, node, "limit %u", limit);
-	if (weir_engine_swap(node->engine, rules_of(node->sim->plan, limit),
+	wr_sim_trace(node->sim, node, "limit %u", limit);
+	if (weir_engine_swap(node->engine, make_rules(node->sim->plan, limit),
 			     wr_sim_node_now(node)) != 0)
-		stop("rules", "no memory");
+		stop_simulator("rules", "no memory");
 }
 
 /* ---- serve ---- */
 
 static const char *const regions[WR_SIM_SERVERS] = {"eu", "us", "asia"};
 
-static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsigned server)
+static void client_start(struct wr_sim_client *client, struct wr_sim_node *node, unsigned server)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = "the fleet's";
-	bool home = seat == &node->home;
+	bool home = client == &node->home;
 	struct wr_central_opts opts = {
-		.target = &seat->target,
+		.target = &client->target,
 		.secret = secret,
 		.timeout_ns = node->sim->plan->timeout_ns,
 		.holder = {node->table->header.table_id[0], node->table->header.table_id[1]},
 		.chief = home,
-		.seed = wr_dice_roll(&node->dice),
+		.seed = wr_rng_next(&node->rng),
 		.table = home ? node->table : NULL,
-		.owner = wr_dice_roll(&node->dice) | 1,
+		.owner = wr_rng_next(&node->rng) | 1,
 		.fleet_size = node->sim->plan->nodes,
 		.sync_ns = home ? node->sim->plan->sync_ns : 0,
 		.region = regions[node->server],
@@ -156,40 +156,40 @@ static void seat_start(struct wr_sim_seat *seat, struct wr_sim_node *node, unsig
 	struct weir_error error;
 	char url[64];
 
-	seat->node = node;
-	if (node->sim->watch) /* of the Sentinels one is told by another */
+	client->node = node;
+	if (node->sim->sentinels) /* the first Sentinel names the others */
 		snprintf(url, sizeof url, "redis+sentinel://10.0.0.1:%u/" WR_SIM_MASTER,
 			 WR_SIM_PORT + WR_SIM_SERVERS);
 	else
 		snprintf(url, sizeof url, "redis%s://10.0.0.1:%u",
 			 node->sim->cluster ? "+cluster" : "", WR_SIM_PORT + server);
-	if (wr_redis_target_parse(wr_str(url), &seat->target, &error) != 0)
-		stop("url", error.text);
-	if (wr_central_new(&opts, &wr_sim_host, seat, wr_sim_node_now(node), wr_sim_node_mono(node),
-			   &seat->central, &error) != 0)
-		stop("central", error.text);
+	if (wr_redis_target_parse(wr_str(url), &client->target, &error) != 0)
+		stop_simulator("url", error.text);
+	if (wr_central_new(&opts, &wr_sim_host, client, wr_sim_node_now(node),
+			   wr_sim_node_mono(node), &client->central, &error) != 0)
+		stop_simulator("central", error.text);
 }
 
-static void seat_stop(struct wr_sim_seat *seat)
+static void client_stop(struct wr_sim_client *client)
 {
-	if (!seat->central)
+	if (!client->central)
 		return;
-	wr_central_free(seat->central);
-	seat->central = NULL;
-	seat->wake_number++;
+	wr_central_free(client->central);
+	client->central = NULL;
+	client->wake_number++;
 }
 
 void wr_sim_serve_start(struct wr_sim_node *node)
 {
-	wr_sim_note(node->sim, node, "serve starts");
+	wr_sim_trace(node->sim, node, "serve starts");
 	node->started_ns = node->sim->now_ns;
-	node->in_vain = 0; /* its breaker is a new one */
-	seat_start(&node->home, node, node->server);
+	node->timeouts = 0; /* serve starts with a closed breaker */
+	client_start(&node->home, node, node->server);
 	for (unsigned i = 0, other = 0; i < node->sim->plan->regions; i++) {
 		if (i == node->server)
 			continue;
-		seat_start(&node->others[other], node, i);
-		wr_central_add_region(node->home.central, node->others[other++].central);
+		client_start(&node->peers[other], node, i);
+		wr_central_add_region(node->home.central, node->peers[other++].central);
 	}
 }
 
@@ -197,18 +197,18 @@ void wr_sim_serve_stop(struct wr_sim_node *node)
 {
 	if (!node->home.central)
 		return;
-	wr_sim_note(node->sim, node, "serve dies");
+	wr_sim_trace(node->sim, node, "serve dies");
 	node->freeing = true;
 	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
-		seat_stop(&node->others[i]);
-	seat_stop(&node->home);
-	wr_sim_flush(node);
+		client_stop(&node->peers[i]);
+	client_stop(&node->home);
+	wr_sim_node_send(node);
 	node->freeing = false;
 }
 
-/* ---- the machine ---- */
+/* ---- machines ---- */
 
-/* Its secrets are as chance would have them, but the seed's. */
+/* Creates a table. Its random ids and secrets come from the seed. */
 static struct weir_table *table_new(struct wr_sim_node *node)
 {
 	static unsigned number;
@@ -221,16 +221,16 @@ static struct weir_table *table_new(struct wr_sim_node *node)
 	snprintf(name, sizeof name, "weir-sim-%d-%u", (int)getpid(), number++);
 	opts.name = name;
 	if (weir_open(&opts, &table, &error) != 0)
-		stop("table", error.text);
+		stop_simulator("table", error.text);
 	weir_remove(name, opts.dir, NULL);
-	table->header.table_id[0] = wr_dice_roll(&node->dice);
-	table->header.table_id[1] = wr_dice_roll(&node->dice);
+	table->header.table_id[0] = wr_rng_next(&node->rng);
+	table->header.table_id[1] = wr_rng_next(&node->rng);
 	for (size_t i = 0; i < sizeof table->header.secret; i++)
-		table->header.secret[i] = (uint8_t)wr_dice_roll(&node->dice);
+		table->header.secret[i] = (uint8_t)wr_rng_next(&node->rng);
 	return table;
 }
 
-static uint64_t mono_of(void *context)
+static uint64_t read_mono(void *context)
 {
 	return wr_sim_node_mono(context);
 }
@@ -244,20 +244,11 @@ static void engine_new(struct wr_sim_node *node)
 					.fleet_size = node->sim->plan->nodes,
 					.now_ns = wr_sim_node_now(node)};
 
-	if (weir_engine_new(node->table, rules_of(node->sim->plan, node->limit), &opts,
+	if (weir_engine_new(node->table, make_rules(node->sim->plan, node->limit), &opts,
 			    &node->engine) != 0)
-		stop("engine", "no memory");
-	node->engine->mono = mono_of;
+		stop_simulator("engine", "no memory");
+	node->engine->mono = read_mono;
 	node->engine->mono_context = node;
-}
-
-/* One write a moment, and the first in the midst of one. */
-static uint64_t first_turn(struct wr_sim_node *node)
-{
-	const struct wr_sim *sim = node->sim;
-	uint64_t from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
-
-	return from_ns + wr_dice_below(&node->sim->traffic, sim->plan->gap_ns + 1);
 }
 
 void wr_sim_node_init(struct wr_sim *sim, unsigned number)
@@ -267,36 +258,40 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 	node->sim = sim;
 	node->number = number;
 	node->server = number % sim->plan->regions;
-	node->dice = wr_dice_part(&sim->fate);
+	node->rng = wr_rng_fork(&sim->fault_rng);
 	node->limit = sim->plan->limit;
-	node->drift_ppm = (int64_t)wr_dice_below(&node->dice, 81) - 40;
-	if (wr_sim_may(sim, WR_SIM_SKEW))
-		node->skew_ns = (int64_t)wr_dice_below(&node->dice, 4000000000u) - 2000000000;
-	/* Windows ahead: what others have in theirs is not to be taken for old. */
-	if (wr_sim_may(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
+	node->drift_ppm = (int64_t)wr_rng_below(&node->rng, 81) - 40;
+	if (wr_sim_has_fault(sim, WR_SIM_SKEW))
+		node->skew_ns = (int64_t)wr_rng_below(&node->rng, 4000000000u) - 2000000000;
+	/* A clock several windows ahead must not make the counts of other nodes look old. */
+	if (wr_sim_has_fault(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
 	    !sim->plan->calendar &&
-	    (sim->plan->ahead ? number < sim->plan->ahead : wr_dice_percent(&node->dice, 25)))
+	    (sim->plan->ahead ? number < sim->plan->ahead : wr_rng_percent(&node->rng, 25)))
 		node->skew_ns +=
-			(int64_t)(sim->plan->period_ns * wr_dice_between(&node->dice, 3, 10));
+			(int64_t)(sim->plan->period_ns * wr_rng_between(&node->rng, 3, 10));
 }
 
 void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
+	uint64_t from_ns;
 
-	wr_sim_note(sim, node, "starts");
+	wr_sim_trace(sim, node, "starts");
 	node->table = table_new(node);
 	engine_new(node);
 	wr_sim_serve_start(node);
-	wr_sim_at(sim, first_turn(node), node, wr_sim_arrive, node, node->life);
+	/* The first batch of requests arrives at a random time within one gap. */
+	from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
+	wr_sim_schedule(sim, from_ns + wr_rng_below(&sim->traffic_rng, sim->plan->gap_ns + 1), node,
+			wr_sim_requests_arrive, node, node->incarnation);
 }
 
 void wr_sim_node_stop(struct wr_sim_node *node)
 {
 	if (!node->table)
 		return;
-	wr_sim_note(node->sim, node, "dies");
-	node->life++;
+	wr_sim_trace(node->sim, node, "dies");
+	node->incarnation++;
 	wr_sim_requests_end(node);
 	wr_sim_serve_stop(node);
 	weir_engine_free(node->engine);

@@ -1,10 +1,10 @@
-/* An operator who bans keys and grants more to them, on any node; the node tells the others by way
- * of Redis (limiter/order.h).
+/* An operator bans keys and grants more to them on random nodes. The node publishes the order to
+ * the others through Redis (limiter/order.h).
  *
- * A node that has heard of a ban admits nothing from then on until its end, or until it hears
- * another word. A grant is in force somewhere from when it was given until its end, and the limit
- * is larger by as much meanwhile. Where nothing happens but orders each of them is in force
- * everywhere a second later, and a message takes its time; at the end all nodes say the same. */
+ * A node that knows of a ban admits no requests of the key until the ban ends or is lifted. A grant
+ * may be in force on some node from the order until its end, and raises the limit meanwhile.
+ * Without faults every order is in force on all nodes one second plus the delay of messages later.
+ * At the end all nodes have the same orders in force. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@
 
 #define MS 1000000ull
 #define SECOND_NS (1000 * MS)
-#define SETTLE_NS (1000 * MS) /* from the last check to the last looks */
+#define SETTLE_NS (1000 * MS) /* from the last check to the last probes */
 
-static void target_of(unsigned key, char value[8], struct weir_entry *entry,
-		      struct weir_target *target)
+static void make_target(unsigned key, char value[8], struct weir_entry *entry,
+			struct weir_target *target)
 {
 	*entry = (struct weir_entry){.key = WR_STR("user"), .value = {value, 0}};
 	entry->value.len = (size_t)snprintf(value, 8, "u%u", key);
@@ -28,9 +28,9 @@ static void target_of(unsigned key, char value[8], struct weir_entry *entry,
 				       .count = 1};
 }
 
-/* ---- on a node ---- */
+/* ---- orders on a node ---- */
 
-static void carry_out(struct wr_sim_node *node, const struct wr_order *order)
+static void apply_order(struct wr_sim_node *node, const struct wr_order *order)
 {
 	struct weir_str user = order->target->entries[0].value;
 	unsigned key = (unsigned)(user.ptr[1] - '0');
@@ -39,28 +39,27 @@ static void carry_out(struct wr_sim_node *node, const struct wr_order *order)
 	if (!node->engine)
 		return;
 	if (wr_order_apply(node->engine, order, wr_sim_node_now(node), &error) < 0)
-		wr_sim_fail(node->sim, "node %u: an order was not carried out: %s", node->number,
-			    error.text);
+		wr_sim_fail(node->sim, "node %u: an order failed: %s", node->number, error.text);
 	if (order->verb == WR_ORDER_BAN)
 		node->banned_until_ns[key] = order->until_ns;
 	if (node->home.central)
 		wr_central_forget(node->home.central, NULL);
 }
 
-void wr_sim_order_heard(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns)
+void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t len, uint64_t age_ns)
 {
 	struct wr_order_text text;
 
 	if (!wr_order_read(bytes, len, &text)) {
-		wr_sim_fail(node->sim, "node %u does not understand an order", node->number);
+		wr_sim_fail(node->sim, "node %u cannot parse an order", node->number);
 		return;
 	}
 	if (!wr_order_end(&text, age_ns, wr_sim_node_now(node)))
 		return;
-	wr_sim_note(node->sim, node, "hears an order: %u, %u for %.*s, until %llu", text.order.verb,
-		    text.order.extra, (int)text.entries[0].value.len, text.entries[0].value.ptr,
-		    (unsigned long long)text.order.until_ns);
-	carry_out(node, &text.order);
+	wr_sim_trace(node->sim, node, "hears an order: %u, %u for %.*s, until %llu",
+		     text.order.verb, text.order.extra, (int)text.entries[0].value.len,
+		     text.entries[0].value.ptr, (unsigned long long)text.order.until_ns);
+	apply_order(node, &text.order);
 }
 
 bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key)
@@ -68,39 +67,39 @@ bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key)
 	return node->banned_until_ns[key] > wr_sim_node_now(node);
 }
 
-/* ---- what is in force ---- */
+/* ---- checks ---- */
 
-struct in_force {
+struct override_state {
 	bool banned;
 	uint32_t granted;
 };
 
-struct force_search {
-	char key[32]; /* as overrides name it */
-	struct in_force found;
+struct override_search {
+	char key[32]; /* in the form of struct weir_override */
+	struct override_state found;
 };
 
-static int note_force(void *context, const struct weir_override *override)
+static int match_override(void *context, const struct weir_override *override)
 {
-	struct force_search *search = context;
+	struct override_search *search = context;
 
 	if (!wr_str_equal(override->key, wr_str(search->key)))
 		return 0;
-	search->found = (struct in_force){override->banned_until_ns != 0, override->granted};
+	search->found = (struct override_state){override->banned_until_ns != 0, override->granted};
 	return 1;
 }
 
-/* What was ordered. A counter shows no more of it than the node's table has room for. */
-static struct in_force force_of(const struct wr_sim_node *node, unsigned key)
+/* Returns the ban and the grant that are in force on the node. */
+static struct override_state node_state(const struct wr_sim_node *node, unsigned key)
 {
-	struct force_search search = {.found = {0}};
+	struct override_search search = {.found = {0}};
 
 	snprintf(search.key, sizeof search.key, WR_SIM_DOMAIN "|user=u%u", key);
-	weir_control_overrides(node->engine, wr_sim_node_now(node), note_force, &search);
+	weir_control_overrides(node->engine, wr_sim_node_now(node), match_override, &search);
 	return search.found;
 }
 
-/* The last order of its verb for the key, or NULL. */
+/* Returns the last order with this verb for the key, or NULL. */
 static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned key, unsigned verb)
 {
 	for (unsigned i = sim->order_count; i > 0; i--)
@@ -109,13 +108,14 @@ static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned 
 	return NULL;
 }
 
-static uint64_t arrival_ns(const struct wr_sim *sim)
+/* The time after which an order has arrived at all nodes. */
+static uint64_t max_arrival_ns(const struct wr_sim *sim)
 {
-	return SECOND_NS + wr_sim_late_ns(sim->plan);
+	return SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 }
 
-/* Whether some order for the key may just arrive, or ends about now: ends are whole seconds of a
- * node's clock, and told by how old a message is. */
+/* Whether an order for the key may still be on its way, or ends about now. The end is rounded to a
+ * second of the node's clock and computed from the age of the message. */
 static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival_ns)
 {
 	for (unsigned i = 0; i < sim->order_count; i++) {
@@ -130,75 +130,74 @@ static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival
 	return false;
 }
 
-static void check_node(struct wr_sim *sim, unsigned node, unsigned key, struct in_force wanted)
+static void check_node(struct wr_sim *sim, unsigned node, unsigned key,
+		       struct override_state wanted)
 {
-	struct in_force force = force_of(&sim->nodes[node], key);
+	struct override_state state = node_state(&sim->nodes[node], key);
 
-	if (force.banned != wanted.banned || force.granted != wanted.granted)
-		wr_sim_fail(sim, "key %u: node %u has banned %d, granted %u, not %d, %u at %llu ms",
-			    key, node, force.banned, force.granted, wanted.banned, wanted.granted,
+	if (state.banned != wanted.banned || state.granted != wanted.granted)
+		wr_sim_fail(sim,
+			    "key %u: node %u has banned %d, granted %u; expected %d, %u at %llu ms",
+			    key, node, state.banned, state.granted, wanted.banned, wanted.granted,
 			    (unsigned long long)(sim->now_ns / MS));
 }
 
-static struct in_force ordered(const struct wr_sim *sim, unsigned key)
+static struct override_state expected_state(const struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_order *ban = last_order(sim, key, WR_ORDER_BAN);
 	const struct wr_sim_order *grant = last_order(sim, key, WR_ORDER_GRANT);
 
-	return (struct in_force){ban && ban->end_ns > sim->now_ns,
-				 grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
+	return (struct override_state){ban && ban->end_ns > sim->now_ns,
+				       grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
 }
 
-/* Nothing happens but orders: the last ones are in force. */
+/* Event of runs without faults: the last orders for the key are in force on all nodes. */
 static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 {
 	(void)object;
-	if (is_changing(sim, (unsigned)key, arrival_ns(sim)))
+	if (is_changing(sim, (unsigned)key, max_arrival_ns(sim)))
 		return;
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		if (sim->nodes[i].table)
-			check_node(sim, i, (unsigned)key, ordered(sim, (unsigned)key));
+			check_node(sim, i, (unsigned)key, expected_state(sim, (unsigned)key));
 }
 
-/* Whether an answer can come in time. Else Redis is never up, and no order gets further than the
- * node it was given on. */
-static bool is_reachable(const struct wr_sim_plan *plan)
-{
-	return plan->timeout_ns > 2 * plan->delay_ns;
-}
-
-/* All have heard of all that is in Redis; then everything is lifted, for the last looks. */
-static void check_same(struct wr_sim *sim, void *object, uint64_t word)
+/* Event: checks that all nodes know all orders, then lifts all bans and grants for the last
+ * probes. */
+static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
+	/* Without replies within the timeout central never reaches Redis, and an order stays on its
+	 * node. */
+	bool reachable = sim->plan->timeout_ns > 2 * sim->plan->delay_ns;
 
 	(void)object;
-	(void)word;
+	(void)arg;
 	for (unsigned key = 0; key < sim->plan->keys; key++) {
-		if (sim->loss_count || sim->plan->faults & gone || !is_reachable(sim->plan) ||
+		if (sim->loss_count || sim->plan->faults & gone || !reachable ||
 		    is_changing(sim, key, 5 * SECOND_NS))
 			continue;
 		for (unsigned i = 1; i < sim->plan->nodes; i++)
-			check_node(sim, i, key, force_of(&sim->nodes[0], key));
+			check_node(sim, i, key, node_state(&sim->nodes[0], key));
 	}
 	for (unsigned i = 0; i < sim->plan->nodes * sim->plan->keys; i++) {
 		struct weir_entry entry;
 		struct weir_target target;
 		char value[8];
 
-		target_of(i % sim->plan->keys, value, &entry, &target);
-		carry_out(&sim->nodes[i / sim->plan->keys],
-			  &(struct wr_order){.verb = WR_ORDER_BAN, .target = &target});
-		carry_out(&sim->nodes[i / sim->plan->keys],
-			  &(struct wr_order){.verb = WR_ORDER_GRANT, .target = &target});
+		make_target(i % sim->plan->keys, value, &entry, &target);
+		apply_order(&sim->nodes[i / sim->plan->keys],
+			    &(struct wr_order){.verb = WR_ORDER_BAN, .target = &target});
+		apply_order(&sim->nodes[i / sim->plan->keys],
+			    &(struct wr_order){.verb = WR_ORDER_GRANT, .target = &target});
 	}
 }
 
-uint64_t wr_sim_granted(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
+uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
-	/* An end is a whole second, a message may be on its way for as long as a fault lasts, and
-	 * units of a lease are spent later. */
-	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_late_ns(sim->plan);
+	/* The end of a grant is rounded to a second, a fault may delay the message, and units of a
+	 * lease are spent later. */
+	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 	uint64_t most = 0;
 
 	for (unsigned i = 0; i < sim->order_count; i++) {
@@ -213,9 +212,10 @@ uint64_t wr_sim_granted(const struct wr_sim *sim, unsigned key, uint64_t from_ns
 	return most;
 }
 
-/* ---- giving ---- */
+/* ---- issuing orders ---- */
 
-static void give(struct wr_sim *sim, struct wr_sim_node *node, const struct wr_sim_order *given)
+static void give_order(struct wr_sim *sim, struct wr_sim_node *node,
+		       const struct wr_sim_order *given)
 {
 	struct weir_entry entry;
 	struct weir_target target;
@@ -225,55 +225,56 @@ static void give(struct wr_sim *sim, struct wr_sim_node *node, const struct wr_s
 	char value[8];
 	size_t len;
 
-	target_of(given->key, value, &entry, &target);
+	make_target(given->key, value, &entry, &target);
 	if (given->end_ns == WEIR_NEVER)
 		order.until_ns = WEIR_NEVER;
 	else if (given->end_ns > sim->now_ns)
 		order.until_ns = now_ns + (given->end_ns - sim->now_ns);
-	wr_sim_note(sim, node, "is ordered: %u, %u for key %u until %llu ms", given->verb,
-		    given->extra, given->key, (unsigned long long)(given->end_ns / MS));
-	carry_out(node, &order);
+	wr_sim_trace(sim, node, "is ordered: %u, %u for key %u until %llu ms", given->verb,
+		     given->extra, given->key, (unsigned long long)(given->end_ns / MS));
+	apply_order(node, &order);
 	len = wr_order_write(&order, now_ns, bytes, sizeof bytes);
 	if (wr_central_publish(node->home.central, bytes, len, wr_sim_node_mono(node)) < 0)
-		wr_sim_fail(sim, "node %u can not tell an order", node->number);
+		wr_sim_fail(sim, "node %u cannot publish an order", node->number);
 }
 
-static void order(struct wr_sim *sim, void *object, uint64_t word)
+static void issue_order(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	struct wr_sim_node *node = &sim->nodes[wr_dice_below(&sim->orderly, plan->nodes)];
+	struct wr_sim_node *node = &sim->nodes[wr_rng_below(&sim->order_rng, plan->nodes)];
 	struct wr_sim_order *one = &sim->orders[sim->order_count];
-	bool lifts = wr_dice_percent(&sim->orderly, 25);
+	bool lifts = wr_rng_percent(&sim->order_rng, 25);
 
 	(void)object;
-	(void)word;
+	(void)arg;
 	if (sim->now_ns >= plan->length_ns || sim->order_count == WR_SIM_ORDERS)
 		return;
 	*one = (struct wr_sim_order){
 		.at_ns = sim->now_ns,
-		.end_ns = sim->now_ns + wr_dice_scale(&sim->orderly, 500 * MS, plan->length_ns),
-		.key = (uint8_t)wr_dice_below(&sim->orderly, plan->keys),
+		.end_ns = sim->now_ns + wr_rng_scale(&sim->order_rng, 500 * MS, plan->length_ns),
+		.key = (uint8_t)wr_rng_below(&sim->order_rng, plan->keys),
 		.verb = WR_ORDER_BAN,
 	};
-	if (plan->consistency != WR_EVENTUAL && wr_dice_percent(&sim->orderly, 50))
+	if (plan->consistency != WR_EVENTUAL && wr_rng_percent(&sim->order_rng, 50))
 		one->verb = WR_ORDER_GRANT;
 	if (one->verb == WR_ORDER_GRANT)
-		one->extra = (uint32_t)wr_dice_between(&sim->orderly, 1, plan->limit);
-	if (wr_dice_percent(&sim->orderly, 20))
+		one->extra = (uint32_t)wr_rng_between(&sim->order_rng, 1, plan->limit);
+	if (wr_rng_percent(&sim->order_rng, 20))
 		one->end_ns = WEIR_NEVER;
 	if (lifts) {
 		one->extra = 0;
 		one->end_ns = 0;
 	}
-	if (node->table && node->home.central && node->still_until_ns <= sim->now_ns) {
+	if (node->table && node->home.central && node->paused_until_ns <= sim->now_ns) {
 		sim->order_count++;
-		give(sim, node, one);
+		give_order(sim, node, one);
 		if (!plan->faults)
-			wr_sim_at(sim, sim->now_ns + arrival_ns(sim), NULL, check_arrived, NULL,
-				  one->key);
+			wr_sim_schedule(sim, sim->now_ns + max_arrival_ns(sim), NULL, check_arrived,
+					NULL, one->key);
 	}
-	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->orderly, 2 * plan->order_gap_ns), NULL,
-		  order, NULL, 0);
+	wr_sim_schedule(sim,
+			sim->now_ns + 1 + wr_rng_below(&sim->order_rng, 2 * plan->order_gap_ns),
+			NULL, issue_order, NULL, 0);
 }
 
 void wr_sim_orders_start(struct wr_sim *sim)
@@ -282,7 +283,8 @@ void wr_sim_orders_start(struct wr_sim *sim)
 
 	if (!plan->order_gap_ns)
 		return;
-	sim->orderly = (struct wr_dice){plan->seed ^ 0x6f70657261746f72u};
-	wr_sim_at(sim, SECOND_NS / 2, NULL, order, NULL, 0);
-	wr_sim_at(sim, plan->length_ns + plan->quiet_ns - SETTLE_NS, NULL, check_same, NULL, 0);
+	sim->order_rng = (struct wr_rng){plan->seed ^ 0x6f70657261746f72u};
+	wr_sim_schedule(sim, SECOND_NS / 2, NULL, issue_order, NULL, 0);
+	wr_sim_schedule(sim, plan->length_ns + plan->quiet_ns - SETTLE_NS, NULL, check_same, NULL,
+			0);
 }

@@ -1,8 +1,9 @@
-/* What must hold, whatever happened: what was admitted, held against the limit by dull arithmetic.
+/* The oracle: compares the admissions of a run with the limit, by simple arithmetic that shares no
+ * code with the algorithms. wr_sim_run() calls wr_sim_check().
  *
- * Admissions stand at the time Redis took them, or at which they were spent. Each loss of data may
- * admit one limit more, where it lies between admissions that share a window. What a client that
- * left gave back does not count; if the give-back was lost, all the better. */
+ * The time of an admission is the time at which Redis took the units or the lease was spent. Each
+ * loss of data allows one more limit if it lies between admissions of the same window. Cancelled
+ * admissions do not count. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -12,7 +13,7 @@
 
 /* ---- the algorithms ---- */
 
-/* True times of the admissions of a window, and what they sum up to. */
+/* The admissions of a window: their sum, and the true times of the first and the last. */
 struct window {
 	uint64_t number, sum, first_ns, last_ns;
 };
@@ -26,28 +27,30 @@ static void window_add(struct window *window, const struct wr_sim_admission *adm
 		window->last_ns = admission->at_ns;
 }
 
-/* At most the limit in each window of the master's clock. */
+/* Checks that each window of the master's clock admits at most the limit. */
 static void check_fixed(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
 	uint64_t allowed;
 
 	for (size_t i = 0; i < list->count;) {
-		struct window window = {.number = wr_sim_window(plan, list->at[i].at_us),
+		struct window window = {.number = wr_sim_window_of(plan, list->at[i].at_us),
 					.first_ns = UINT64_MAX};
 
-		for (; i < list->count && wr_sim_window(plan, list->at[i].at_us) == window.number;
+		for (;
+		     i < list->count && wr_sim_window_of(plan, list->at[i].at_us) == window.number;
 		     i++)
 			window_add(&window, &list->at[i]);
-		allowed = (wr_sim_most(list->sim) +
-			   wr_sim_granted(list->sim, list->key, window.first_ns, window.last_ns)) *
-			  (1 + wr_sim_losses(list->sim, window.first_ns, window.last_ns));
+		allowed =
+			(wr_sim_limit_max(list->sim) +
+			 wr_sim_grant_max(list->sim, list->key, window.first_ns, window.last_ns)) *
+			(1 + wr_sim_count_losses(list->sim, window.first_ns, window.last_ns));
 		if (window.sum > allowed)
-			wr_sim_too_many(list, window.sum, allowed, window.last_ns);
+			wr_sim_fail_excess(list, window.sum, allowed, window.last_ns);
 	}
 }
 
-/* At most the limit in any span of a period. */
+/* Checks that any span of one period admits at most the limit. */
 static void check_log(const struct wr_sim_list *list)
 {
 	uint64_t period_ns = list->sim->plan->period_ns, sum = 0;
@@ -58,16 +61,16 @@ static void check_log(const struct wr_sim_list *list)
 		sum += list->at[i].cost;
 		while (list->at[first].at_ns + period_ns <= now_ns)
 			sum -= list->at[first++].cost;
-		allowed = (wr_sim_most(list->sim) +
-			   wr_sim_granted(list->sim, list->key, list->at[first].at_ns, now_ns)) *
-			  (1 + wr_sim_losses(list->sim, list->at[first].at_ns, now_ns));
+		allowed = (wr_sim_limit_max(list->sim) +
+			   wr_sim_grant_max(list->sim, list->key, list->at[first].at_ns, now_ns)) *
+			  (1 + wr_sim_count_losses(list->sim, list->at[first].at_ns, now_ns));
 		if (sum > allowed)
-			wr_sim_too_many(list, sum, allowed, now_ns);
+			wr_sim_fail_excess(list, sum, allowed, now_ns);
 	}
 }
 
-/* At admission the estimate is at most the limit: this window's count, and of the one before as
- * much as it still overlaps. Each of two masters rounds down for itself. */
+/* Checks that the estimate is at most the limit at each admission. It is the count of this window
+ * plus the overlapping share of the window before. Each of two masters rounds down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
 	uint64_t period_us = list->sim->plan->period_ns / US;
@@ -89,40 +92,42 @@ static void check_counter(const struct wr_sim_list *list)
 		estimate = now.sum + before.sum * left / period_us;
 		first_ns = before.first_ns < now.first_ns ? before.first_ns : now.first_ns;
 		last_ns = before.last_ns > now.last_ns ? before.last_ns : now.last_ns;
-		losses = wr_sim_losses(list->sim, first_ns, last_ns);
-		allowed = (wr_sim_most(list->sim) +
-			   wr_sim_granted(list->sim, list->key, one->at_ns, one->at_ns)) *
+		losses = wr_sim_count_losses(list->sim, first_ns, last_ns);
+		allowed = (wr_sim_limit_max(list->sim) +
+			   wr_sim_grant_max(list->sim, list->key, one->at_ns, one->at_ns)) *
 				  (1 + losses) +
 			  losses;
 		if (estimate > allowed)
-			wr_sim_too_many(list, estimate, allowed, one->at_ns);
+			wr_sim_fail_excess(list, estimate, allowed, one->at_ns);
 	}
 }
 
-/* Spans that meet a loss may have a burst more; while there are two masters they have two rates. A
- * new limit acts as if it had been in force since the bucket was last full, which may have been as
- * long ago as the lower one takes to fill it (algo/bucket.h). */
-static __int128 extra(const struct wr_sim *sim, unsigned key, const struct wr_sim_loss *loss)
+/* Returns the tokens that a loss allows beyond the burst, in 1/period of a token. A loss allows one
+ * more burst. A new limit acts as if it had been in force since the bucket was last full
+ * (algo/bucket.h). That may be as long ago as the lower limit takes to fill the bucket. */
+static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
+			       const struct wr_sim_loss *loss)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t burst = (plan->burst ? plan->burst : wr_sim_most(sim)) +
-			 wr_sim_granted(sim, key, loss->from_ns, loss->felt_ns);
+	uint64_t burst = (plan->burst ? plan->burst : wr_sim_limit_max(sim)) +
+			 wr_sim_grant_max(sim, key, loss->from_ns, loss->lease_end_ns);
 	uint64_t low = plan->limit < plan->limit_after ? plan->limit : plan->limit_after;
-	uint64_t jump = (wr_sim_most(sim) - low) * (burst / low + 1);
+	uint64_t jump = (wr_sim_limit_max(sim) - low) * (burst / low + 1);
 
-	if (loss->changed && jump < burst)
+	if (loss->limit_changed && jump < burst)
 		return (__int128)jump * plan->period_ns;
 	return (__int128)burst * plan->period_ns;
 }
 
-/* At most burst + rate · t in any span t: a bucket that is filled by what is admitted and drains at
- * the rate never holds more than the burst. What a loss allows beyond that it may hold while the
- * loss lasts, and it is gone at its end. Kept in 1/period of a token. */
+/* Checks that any span t admits at most burst + rate · t. The check fills a bucket with the
+ * admitted costs and empties it at the rate: it never holds more than the burst. During a loss it
+ * may hold loss_allowance() more, which is removed at the end of the loss. While two masters exist
+ * the rate is doubled. Levels are in 1/period of a token. */
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
 	uint64_t period_ns = sim->plan->period_ns, last_ns = 0, slack_ns = 0;
-	uint64_t most = wr_sim_most(sim), tokens = sim->plan->burst;
+	uint64_t most = wr_sim_limit_max(sim), tokens = sim->plan->burst;
 	__int128 rate = (__int128)most, level = 0;
 	__int128 burst = tokens ? (__int128)(tokens + (tokens * sim->plan->soft_percent + 99) / 100)
 				: (__int128)most;
@@ -133,10 +138,10 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* The clock of Redis counts µs. */
+		/* The clock of Redis has a resolution of 1 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
-		bound += (__int128)wr_sim_granted(sim, list->key, now->at_ns, now->at_ns) *
+		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
 			 period_ns;
 		level -= rate * (now->at_ns - last_ns);
 		for (unsigned j = 0; j < sim->loss_count; j++) {
@@ -144,22 +149,22 @@ static void check_token(const struct wr_sim_list *list)
 			uint64_t from_ns = loss->from_ns > last_ns ? loss->from_ns : last_ns;
 			uint64_t to_ns = loss->to_ns < now->at_ns ? loss->to_ns : now->at_ns;
 
-			if (!loss->changed && to_ns > from_ns)
+			if (!loss->limit_changed && to_ns > from_ns)
 				level -= rate * (to_ns - from_ns);
-			if (loss->felt_ns >= last_ns && loss->felt_ns < now->at_ns)
-				level -= extra(sim, list->key, loss);
-			else if (loss->from_ns <= now->at_ns && loss->felt_ns >= now->at_ns)
-				bound += extra(sim, list->key, loss);
+			if (loss->lease_end_ns >= last_ns && loss->lease_end_ns < now->at_ns)
+				level -= loss_allowance(sim, list->key, loss);
+			else if (loss->from_ns <= now->at_ns && loss->lease_end_ns >= now->at_ns)
+				bound += loss_allowance(sim, list->key, loss);
 		}
 		level = (level > 0 ? level : 0) + (__int128)now->cost * period_ns;
 		last_ns = now->at_ns;
 		if (level > bound)
-			wr_sim_too_many(list, (uint64_t)((level + period_ns - 1) / period_ns),
-					(uint64_t)(bound / period_ns), now->at_ns);
+			wr_sim_fail_excess(list, (uint64_t)((level + period_ns - 1) / period_ns),
+					   (uint64_t)(bound / period_ns), now->at_ns);
 	}
 }
 
-/* Those who are let go on are as far apart as the rate says, each by what it costs. */
+/* Checks that requests proceed at intervals of period · cost / limit. */
 static void check_leaky(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -170,13 +175,15 @@ static void check_leaky(const struct wr_sim_list *list)
 		uint64_t apart_ns = now->at_ns + now->delay_ns - last->at_ns - last->delay_ns;
 
 		if (apart_ns + 3 * US < least_ns)
-			wr_sim_fail(list->sim, "key %u: two go on within %llu ns, not %llu",
-				    list->key, (unsigned long long)apart_ns,
-				    (unsigned long long)least_ns);
+			wr_sim_fail(
+				list->sim,
+				"key %u: two requests proceed within %llu ns; the minimum is %llu",
+				list->key, (unsigned long long)apart_ns,
+				(unsigned long long)least_ns);
 	}
 }
 
-static int by_departure(const void *a, const void *b)
+static int compare_departures(const void *a, const void *b)
 {
 	const struct wr_sim_admission *x = a, *y = b;
 	uint64_t x_ns = x->at_ns + x->delay_ns, y_ns = y->at_ns + y->delay_ns;
@@ -184,11 +191,12 @@ static int by_departure(const void *a, const void *b)
 	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
 }
 
-/* A place that was given back may be taken again, and a queue that was lost begins anew. */
-static bool is_queue_known(const struct wr_sim *sim)
+/* Whether the times in the leaky bucket's queue are exact. A cancelled position is given again, and
+ * a queue that was lost starts empty. */
+static bool is_queue_exact(const struct wr_sim *sim)
 {
-	return !sim->loss_count && !wr_sim_may(sim, WR_SIM_LEAVE) &&
-	       !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_RULES) &&
+	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
+	       !wr_sim_has_fault(sim, WR_SIM_SKEW) && !wr_sim_has_fault(sim, WR_SIM_RULES) &&
 	       !sim->plan->second_limit;
 }
 
@@ -197,7 +205,7 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	bool windows = sim->plan->algorithm == WEIR_FIXED_WINDOW ||
 		       sim->plan->algorithm == WEIR_SLIDING_COUNTER;
 	struct wr_sim_list list =
-		wr_sim_list(sim, key, true, windows ? wr_sim_by_window : wr_sim_by_time);
+		wr_sim_list_admissions(sim, key, true, windows ? wr_sim_by_window : wr_sim_by_time);
 
 	switch (sim->plan->algorithm) {
 	case WEIR_FIXED_WINDOW:
@@ -210,8 +218,8 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 		check_counter(&list);
 		break;
 	case WEIR_LEAKY_BUCKET:
-		qsort(list.at, list.count, sizeof *list.at, by_departure);
-		if (is_queue_known(sim))
+		qsort(list.at, list.count, sizeof *list.at, compare_departures);
+		if (is_queue_exact(sim))
 			check_leaky(&list);
 		break;
 	default:
@@ -220,7 +228,7 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	free(list.at);
 }
 
-/* The second limit of each key, by its own numbers. */
+/* Checks the second limit of each key with a plan that has its numbers. */
 static void check_second(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -237,8 +245,8 @@ static void check_second(struct wr_sim *sim)
 	sim->plan = plan;
 }
 
-/* A cluster whose slots move answers each request that needs one key at a time, if only it waits
- * long enough. */
+/* With moving slots as the only fault, Redis decides every strict request within the long
+ * timeout. */
 static void check_cluster(struct wr_sim *sim)
 {
 	if (sim->plan->faults & ~(1u << WR_SIM_MOVE) || sim->plan->consistency != WR_STRICT)
@@ -252,8 +260,8 @@ void wr_sim_check(struct wr_sim *sim)
 {
 	if (sim->plan->shards)
 		check_cluster(sim);
-	if (sim->watch)
-		wr_sim_check_lives(sim);
+	if (sim->sentinels)
+		wr_sim_check_terms(sim);
 	for (unsigned key = 0; key < sim->plan->keys; key++)
 		if (sim->plan->consistency == WR_EVENTUAL)
 			wr_sim_check_eventual(sim, key);
@@ -265,6 +273,7 @@ void wr_sim_check(struct wr_sim *sim)
 		wr_sim_check_end(sim);
 	else if (!sim->plan->faults && sim->plan->algorithm == WEIR_FIXED_WINDOW &&
 		 sim->report->overshoot_ppm > sim->report->gauge_ppm)
-		wr_sim_fail(sim, "%u ppm beyond the limit, and nodes say at most %u",
+		wr_sim_fail(sim,
+			    "the limit was exceeded by %u ppm, and nodes reported at most %u ppm",
 			    sim->report->overshoot_ppm, sim->report->gauge_ppm);
 }

@@ -1,4 +1,4 @@
-/* Strict limits and leases, as they stand when all is over. */
+/* Checks of strict limits and leases at the end of a run. oracle.c calls wr_sim_check_end(). */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -6,9 +6,10 @@
 
 #define US 1000u
 
-/* ---- nothing is refused that need not be ---- */
+/* ---- no request is refused without need ---- */
 
-static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
+static uint64_t cost_arrived(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
+			     uint64_t to_ns)
 {
 	uint64_t sum = 0;
 
@@ -19,8 +20,8 @@ static uint64_t came_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns
 	return sum;
 }
 
-static uint64_t admitted_in(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
-			    uint64_t to_ns)
+static uint64_t cost_admitted(const struct wr_sim *sim, unsigned key, uint64_t from_ns,
+			      uint64_t to_ns)
 {
 	uint64_t sum = 0;
 
@@ -31,55 +32,64 @@ static uint64_t admitted_in(const struct wr_sim *sim, unsigned key, uint64_t fro
 	return sum;
 }
 
-/* A calm run of single requests in fixed windows: each whole window admits all there is, or the
- * limit. Who comes too late in a window to be heard in it does not count, nor who comes so early
- * that a refusal of the last one is still remembered. */
-static void check_all_used(struct wr_sim *sim, unsigned key)
+/* Returns the minimum that must be admitted if requests for `came` arrived. Units in the lease of
+ * one node are not available to another, so leases may leave some units unused. */
+static uint64_t least_admitted(const struct wr_sim_plan *plan, uint64_t came)
+{
+	uint64_t least = came < plan->limit ? came : plan->limit;
+
+	if (plan->consistency != WR_LEASE)
+		return least;
+	return least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
+}
+
+/* Without faults each whole fixed window admits all requests, or the limit. Requests near the end
+ * of a window do not count, because the reply may come in the next one. Requests at its start do
+ * not count, because the node may still remember a refusal of the window before. */
+static void check_windows_used(struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t late_ns = wr_sim_late_ns(plan);
+	uint64_t late_ns = wr_sim_max_reply_ns(plan);
 	uint64_t start_ns = (plan->period_ns - WR_SIM_EPOCH_NS % plan->period_ns) % plan->period_ns;
 
 	if (2 * late_ns >= plan->period_ns)
 		return;
+	/* A lease that expires shortly after its reply arrives is mostly burnt. */
+	if (plan->consistency == WR_LEASE && late_ns > plan->period_ns / 10)
+		return;
 	for (; start_ns + plan->period_ns <= plan->length_ns; start_ns += plan->period_ns) {
 		uint64_t end_ns = start_ns + plan->period_ns;
-		uint64_t came = came_in(sim, key, start_ns + late_ns, end_ns - late_ns);
-		uint64_t admitted = admitted_in(sim, key, start_ns, end_ns);
-		uint64_t least = came < plan->limit ? came : plan->limit;
+		uint64_t came = cost_arrived(sim, key, start_ns + late_ns, end_ns - late_ns);
+		uint64_t admitted = cost_admitted(sim, key, start_ns, end_ns);
+		uint64_t least = least_admitted(plan, came);
 
-		/* What one node has borrowed another one can not have; and if a lease hardly lasts
-		 * until the next call, much of it is burnt. */
-		if (plan->consistency == WR_LEASE && late_ns > plan->period_ns / 10)
-			continue;
-		if (plan->consistency == WR_LEASE)
-			least = least * 9 / 10 > 2ul * plan->nodes
-					? least * 9 / 10 - 2ul * plan->nodes
-					: 0;
 		if (admitted < least)
-			wr_sim_fail(sim, "key %u: %llu admitted in a calm window of %llu", key,
-				    (unsigned long long)admitted, (unsigned long long)least);
+			wr_sim_fail(sim,
+				    "key %u: %llu admitted in a window without faults, at least "
+				    "%llu expected",
+				    key, (unsigned long long)admitted, (unsigned long long)least);
 	}
 }
 
-/* Clocks of nodes disagree with that of Redis, and nothing else happens: behind an edge by the
- * clock of Redis there is all of the limit, whatever day it is for a node. */
+/* With clock skew as the only fault: after an edge by the clock of Redis the whole limit is
+ * available, for any date of a node's clock. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t late_ns = wr_sim_late_ns(plan), came, admitted, least;
+	uint64_t late_ns = wr_sim_max_reply_ns(plan), came, admitted, least;
 
 	if (from_ns + 2 * late_ns >= to_ns)
 		return;
-	came = came_in(sim, key, from_ns + late_ns, to_ns - late_ns);
-	admitted = admitted_in(sim, key, from_ns, to_ns);
-	least = came < plan->limit ? came : plan->limit;
-	if (plan->consistency == WR_LEASE) /* as above */
-		least = least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
+	came = cost_arrived(sim, key, from_ns + late_ns, to_ns - late_ns);
+	admitted = cost_admitted(sim, key, from_ns, to_ns);
+	least = least_admitted(plan, came);
 	if (admitted < least)
-		wr_sim_fail(sim, "key %u: %llu of %llu admitted, %llu ms from the edge on", key,
-			    (unsigned long long)admitted, (unsigned long long)least,
-			    (unsigned long long)((to_ns - from_ns) / 1000000));
+		wr_sim_fail(sim,
+			    "key %u: %llu admitted in the %llu ms next to the edge, at least %llu "
+			    "expected",
+			    key, (unsigned long long)admitted,
+			    (unsigned long long)((to_ns - from_ns) / 1000000),
+			    (unsigned long long)least);
 }
 
 static void check_edges(struct wr_sim *sim, unsigned key)
@@ -93,7 +103,7 @@ static void check_edges(struct wr_sim *sim, unsigned key)
 	check_edge(sim, key, (uint64_t)edge_ns, plan->length_ns);
 }
 
-/* Redis decides each request, since clocks are seconds apart and windows are longer. */
+/* Redis decides each request: clocks differ by seconds, and windows are longer than that. */
 static void check_calendar(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -102,49 +112,49 @@ static void check_calendar(struct wr_sim *sim)
 		wr_sim_fail(sim, "%llu requests were decided without Redis at an edge",
 			    (unsigned long long)sim->report->failed);
 	for (unsigned key = 0; key < plan->keys; key++)
-		if (!plan->pairs_percent && plan->costs == 1 && !plan->count_rejected)
+		if (!plan->pairs_percent && plan->cost_max == 1 && !plan->count_rejected)
 			check_edges(sim, key);
 }
 
-/* ---- what is counted at the end ---- */
+/* ---- counters at the end ---- */
 
-/* Fixed windows, and Redis lost nothing: it has counted all that was admitted, and no more, where
- * nothing happened, than what was burnt. */
-static void check_sight(struct wr_sim *sim, unsigned node, unsigned key)
+/* In fixed windows without loss of data, Redis has counted at least the admitted cost. Without
+ * faults it has counted at most the burnt units beyond that. */
+static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 {
-	const struct wr_sim_sight *sight = &sim->sights[node][key];
+	const struct wr_sim_reading *reading = &sim->readings[node][key];
 	uint64_t counted = 0, used, window;
 
-	if (!sight->seen) {
-		if (sim->plan->timeout_ns > wr_sim_late_ns(sim->plan))
-			wr_sim_fail(sim, "node %u gets no answer at the end", node);
+	if (!reading->valid) {
+		if (sim->plan->timeout_ns > wr_sim_max_reply_ns(sim->plan))
+			wr_sim_fail(sim, "node %u gets no reply at the end", node);
 		return;
 	}
-	used = sight->limit - sight->remaining;
-	window = wr_sim_window(sim->plan, sight->redis_us);
+	used = reading->limit - reading->remaining;
+	window = wr_sim_window_of(sim->plan, reading->redis_us);
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
-		    wr_sim_window(sim->plan, sim->admissions[i].at_us) == window)
+		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
-	/* What was granted is lifted by then: Redis shows no more than the limit. */
-	if (sim->plan->order_gap_ns && counted > sight->limit)
-		counted = sight->limit;
+	/* All grants are lifted by then, so Redis shows no more than the limit. */
+	if (sim->plan->order_gap_ns && counted > reading->limit)
+		counted = reading->limit;
 	if (counted > used ||
 	    (!sim->plan->faults && !sim->plan->count_rejected && used - counted > sim->burnt))
-		wr_sim_fail(sim, "key %u: %llu admitted in the last window, and Redis has %llu",
+		wr_sim_fail(sim, "key %u: %llu admitted in the last window, and Redis counted %llu",
 			    key, (unsigned long long)counted, (unsigned long long)used);
 }
 
-/* Answers came late at worst, none was lost, and all that nodes admitted without Redis was told to
- * it: then a request is counted there once, or not at all if it was refused. */
-static bool all_was_heard(const struct wr_sim *sim)
+/* Whether no reply was lost and nodes reported all their admissions to Redis. Then Redis counts an
+ * admitted request once, and a refused one not at all. */
+static bool all_reported(const struct wr_sim *sim)
 {
-	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 	unsigned others =
 		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
-	/* A unit that was spent for a request that another limit refused, and reported before that,
-	 * stays spent. */
+	/* A unit that was spent and reported before another limit refused the request stays
+	 * spent. */
 	bool heard = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
 		     (sim->plan->consistency == WR_STRICT ||
 		      (!sim->plan->pairs_percent && !sim->plan->second_limit));
@@ -159,18 +169,19 @@ static bool all_was_heard(const struct wr_sim *sim)
 	return heard;
 }
 
-/* In the last window, and as long before and after it as a clock may be wrong that is told by a
- * reply. */
-static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t window)
+/* Returns the cost admitted in the window, and before and after it within the error of a clock that
+ * is set by a reply. */
+static uint64_t cost_admitted_near(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
-	uint64_t slack_us = (wr_sim_late_ns(sim->plan) + sim->plan->timeout_ns) / US;
+	uint64_t slack_us = (wr_sim_max_reply_ns(sim->plan) + sim->plan->timeout_ns) / US;
 
 	for (size_t i = 0; i < sim->admission_count; i++) {
 		const struct wr_sim_admission *one = &sim->admissions[i];
 
-		if (one->key == key && wr_sim_window(sim->plan, one->at_us + slack_us) >= window &&
-		    wr_sim_window(sim->plan, one->at_us - slack_us) <= window)
+		if (one->key == key &&
+		    wr_sim_window_of(sim->plan, one->at_us + slack_us) >= window &&
+		    wr_sim_window_of(sim->plan, one->at_us - slack_us) <= window)
 			sum += one->cost;
 	}
 	return sum;
@@ -178,58 +189,58 @@ static uint64_t admitted_about(const struct wr_sim *sim, unsigned key, uint64_t 
 
 static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 {
-	const struct wr_sim_sight *sight = &sim->sights[node][key];
-	uint64_t window = wr_sim_window(sim->plan, sight->redis_us);
-	uint64_t used = sight->limit - sight->remaining, admitted;
+	const struct wr_sim_reading *reading = &sim->readings[node][key];
+	uint64_t window = wr_sim_window_of(sim->plan, reading->redis_us);
+	uint64_t used = reading->limit - reading->remaining, admitted;
 
-	if (!sight->seen)
+	if (!reading->valid)
 		return;
-	admitted = admitted_about(sim, key, window);
+	admitted = cost_admitted_near(sim, key, window);
 	if (used > admitted + sim->burnt)
-		wr_sim_fail(sim, "key %u: Redis has counted %llu, and %llu were admitted", key,
+		wr_sim_fail(sim, "key %u: Redis counted %llu, and %llu were admitted", key,
 			    (unsigned long long)used, (unsigned long long)admitted);
 }
 
-/* ---- the share ---- */
+/* ---- shares ---- */
 
-/* Without the store a node admits as long as what it had in this window, all told, is within its
- * share. Windows are those of its own clock; a table that is lost forgets. */
+/* Without Redis a node admits while all its admissions of the window are within its share. Windows
+ * are those of its own clock. */
 static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];
 	uint64_t epoch_ns = wr_sim_epoch_ns(sim->plan), sum = 0;
-	uint64_t window = wr_sim_window(sim->plan, (epoch_ns + now->told_ns) / US);
-	uint64_t most = wr_sim_most(sim) + wr_sim_granted(sim, now->key, now->at_ns, now->told_ns);
+	uint64_t window = wr_sim_window_of(sim->plan, (epoch_ns + now->decided_ns) / US);
+	uint64_t most = wr_sim_limit_max(sim) +
+			wr_sim_grant_max(sim, now->key, now->at_ns, now->decided_ns);
 	uint64_t share = most / now->nodes ? most / now->nodes : 1;
 
 	for (size_t i = at + 1; i > 0; i--) {
 		const struct wr_sim_admission *other = &sim->admissions[i - 1];
 
-		if (wr_sim_window(sim->plan, (epoch_ns + other->told_ns) / US) != window)
+		if (wr_sim_window_of(sim->plan, (epoch_ns + other->decided_ns) / US) != window)
 			break;
 		if (other->key == now->key && other->node == now->node)
 			sum += other->cost;
 	}
 	if (sum > share)
-		wr_sim_fail(sim, "key %u: node %u has %llu, its share is %llu", now->key, now->node,
-			    (unsigned long long)sum, (unsigned long long)share);
+		wr_sim_fail(sim, "key %u: node %u admitted %llu, its share is %llu", now->key,
+			    now->node, (unsigned long long)sum, (unsigned long long)share);
 }
 
 /* ---- units of leases ---- */
 
-/* A node that has been idle for longer than leases last has none, and knows what became of each
- * unit; and what it calls spent is what was admitted. A client that leaves late gives back what was
- * reported as spent already. */
+/* A node that was idle for longer than a lease lasts holds no leases and has accounted for each
+ * unit. The units it reports as spent are those of its admissions. A client that leaves late gives
+ * back units that were already reported as spent. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {
 	const struct wr_central_counts *counts = &info->counts;
-	bool exact = !wr_sim_may(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent &&
+	bool exact = !wr_sim_has_fault(sim, WR_SIM_LEAVE) && !sim->plan->pairs_percent &&
 		     !sim->plan->second_limit;
 
 	if (info->leases)
-		wr_sim_fail(sim, "node %u: %u leases are held by nobody's wish", node->number,
-			    info->leases);
+		wr_sim_fail(sim, "node %u: still holds %u leases", node->number, info->leases);
 	if (counts->units_granted !=
 	    counts->units_spent + counts->units_returned + counts->units_burnt)
 		wr_sim_fail(sim,
@@ -238,7 +249,7 @@ static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			    (unsigned long long)counts->units_spent,
 			    (unsigned long long)counts->units_returned,
 			    (unsigned long long)counts->units_burnt);
-	if (wr_sim_may(sim, WR_SIM_KILL) || wr_sim_may(sim, WR_SIM_CRASH))
+	if (wr_sim_has_fault(sim, WR_SIM_KILL) || wr_sim_has_fault(sim, WR_SIM_CRASH))
 		return;
 	if (exact ? node->spent != counts->units_spent : node->spent > counts->units_spent)
 		wr_sim_fail(sim, "node %u: %llu units spent, and %llu reported", node->number,
@@ -248,7 +259,7 @@ static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 
 static void check_leases(struct wr_sim *sim)
 {
-	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		if (!sim->nodes[i].home.central)
@@ -271,18 +282,19 @@ void wr_sim_check_end(struct wr_sim *sim)
 	if (plan->calendar && !(plan->faults & ~(1u << WR_SIM_SKEW)))
 		check_calendar(sim);
 	for (unsigned key = 0; !plan->calendar && key < plan->keys; key++) {
-		if (fixed && !plan->faults && !plan->pairs_percent && plan->costs == 1 &&
+		if (fixed && !plan->faults && !plan->pairs_percent && plan->cost_max == 1 &&
 		    !plan->second_limit && !plan->order_gap_ns && !sim->report->failed)
-			check_all_used(sim, key);
+			check_windows_used(sim, key);
 	}
-	if (fixed && !sim->report->losses && !wr_sim_may(sim, WR_SIM_RULES) && !plan->soft_percent)
+	if (fixed && !sim->report->losses && !wr_sim_has_fault(sim, WR_SIM_RULES) &&
+	    !plan->soft_percent)
 		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
-			check_sight(sim, i / plan->keys, i % plan->keys);
-	if (fixed && all_was_heard(sim))
+			check_reading(sim, i / plan->keys, i % plan->keys);
+	if (fixed && all_reported(sim))
 		for (unsigned i = 0; i < plan->nodes * plan->keys; i++)
 			check_charged(sim, i / plan->keys, i % plan->keys);
-	if (fixed && !wr_sim_may(sim, WR_SIM_SKEW) && !wr_sim_may(sim, WR_SIM_CRASH) &&
-	    !wr_sim_may(sim, WR_SIM_LEAVE))
+	if (fixed && !wr_sim_has_fault(sim, WR_SIM_SKEW) && !wr_sim_has_fault(sim, WR_SIM_CRASH) &&
+	    !wr_sim_has_fault(sim, WR_SIM_LEAVE))
 		for (size_t i = 0; i < sim->admission_count; i++)
 			if (sim->admissions[i].how == WR_SIM_BY_SHARE &&
 			    sim->admissions[i].key < plan->keys)

@@ -1,15 +1,15 @@
-/* Limits that nodes count for themselves and tell each other about: how far beyond they may go, and
- * that all come to know the sum.
+/* Checks of eventual limits, which nodes count separately and exchange: how far the limit may be
+ * exceeded, and that all nodes learn the sum. oracle.c calls wr_sim_check_eventual().
  *
- * A unit that one node admits is known to another one D later at the latest: after the first one's
- * next turn, its way to Redis, the other one's next turn, and the way there and back. So when a
- * node admits the last unit there is, all it may not know of is what others admitted within D:
+ * Another node knows of an admission after at most D: the first node's next exchange, the message
+ * to Redis, the other node's next exchange, and its round trip to Redis. So when a node admits the
+ * last unit, it may not know the admissions of the others within D:
  *
- *   admitted <= limit + sum over the others of what they admitted within D
+ *   admitted <= limit + sum of the others' admissions within D
  *
- * A node that had nothing to do for a while has not asked for others' numbers either, and learns
- * them D after it begins: then its own part is hidden as well. Where things go wrong a node goes on
- * for three intervals, and then by its share; each loss of data may cost one limit more. */
+ * An idle node does not ask for the counts of the others. It learns them D after its first request,
+ * so its own admissions within D are added too. With faults a node continues for three intervals,
+ * and then admits by its share. Each loss of data may add one limit. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -19,21 +19,22 @@
 #define US 1000u
 #define MS 1000000ull
 #define STALE 3u                 /* WR_SYNC_STALE */
-#define SILENCE_NS 1000000000ull /* until a connection that says nothing is given up */
+#define SILENCE_NS 1000000000ull /* until a connection without replies is closed */
 
-static uint64_t hidden_ns(const struct wr_sim *sim)
+static uint64_t unseen_span_ns(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	uint64_t turn_ns = plan->sync_ns + plan->sync_ns / 1000 + MS;
 
 	if (!plan->faults)
-		return 2 * turn_ns + 2 * wr_sim_late_ns(plan);
-	return (2 + STALE) * turn_ns + 2 * wr_sim_late_ns(plan) + 2 * plan->timeout_ns + SILENCE_NS;
+		return 2 * turn_ns + 2 * wr_sim_max_reply_ns(plan);
+	return (2 + STALE) * turn_ns + 2 * wr_sim_max_reply_ns(plan) + 2 * plan->timeout_ns +
+	       SILENCE_NS;
 }
 
-/* The most that a node admitted within the span; `at` is by time. */
-static uint64_t most_within(const struct wr_sim_admission *at, size_t count, unsigned node,
-			    uint64_t span_ns)
+/* Returns the largest cost that a node admitted within any span; `at` is sorted by time. */
+static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsigned node,
+			   uint64_t span_ns)
 {
 	uint64_t sum = 0, most = 0;
 	size_t first = 0;
@@ -49,15 +50,15 @@ static uint64_t most_within(const struct wr_sim_admission *at, size_t count, uns
 	return most;
 }
 
-/* What the last one to admit may not have known of: of the others, and of itself where it was idle
- * before. */
-static uint64_t hidden(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
-		       uint64_t limit)
+/* Returns the largest cost that was unknown to the node that admitted last. Also updates
+ * bound_ppm. */
+static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+			   uint64_t limit)
 {
-	uint64_t span_ns = hidden_ns(sim), sum = 0, least = UINT64_MAX;
+	uint64_t span_ns = unseen_span_ns(sim), sum = 0, least = UINT64_MAX;
 
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
-		uint64_t most = most_within(at, count, i, span_ns);
+		uint64_t most = max_within(at, count, i, span_ns);
 
 		sum += most;
 		least = most < least ? most : least;
@@ -67,12 +68,13 @@ static uint64_t hidden(struct wr_sim *sim, const struct wr_sim_admission *at, si
 	return sum;
 }
 
-/* Nodes on their own admit by their share; what a machine that died had not told yet is never
- * known; a region that is cut off goes on by itself. */
-static uint64_t allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
-			uint64_t limit)
+/* Returns the largest sum of these admissions that is valid. A node without Redis admits by its
+ * share. Unreported admissions of a machine that died are never known. A region that is
+ * disconnected counts alone. */
+static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
+			    uint64_t limit)
 {
-	uint64_t sum = limit + hidden(sim, at, count, limit), share = 0;
+	uint64_t sum = limit + max_unseen(sim, at, count, limit), share = 0;
 
 	if (!sim->plan->faults)
 		return sum;
@@ -80,20 +82,20 @@ static uint64_t allowed(struct wr_sim *sim, const struct wr_sim_admission *at, s
 		if (at[i].how == WR_SIM_BY_SHARE && limit / at[i].nodes > share)
 			share = limit / at[i].nodes;
 	sum += sim->plan->nodes * (share + 1) + limit * sim->report->losses +
-	       hidden(sim, at, count, limit) * sim->crashes;
-	return wr_sim_may(sim, WR_SIM_REGION) ? sum * sim->plan->regions : sum;
+	       max_unseen(sim, at, count, limit) * sim->crashes;
+	return wr_sim_has_fault(sim, WR_SIM_REGION) ? sum * sim->plan->regions : sum;
 }
 
 /* ---- the algorithms ---- */
 
-/* How often a node came into the window from a later one: its clock was set back. */
+/* Returns how often a node entered the window from a later one because its clock stepped back. */
 static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_admission *by_time,
 			   size_t count, uint64_t window)
 {
 	uint64_t last[WR_SIM_NODES] = {0}, returns = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t now = wr_sim_window(plan, by_time[i].at_us);
+		uint64_t now = wr_sim_window_of(plan, by_time[i].at_us);
 
 		returns += now == window && last[by_time[i].node] > window;
 		last[by_time[i].node] = now;
@@ -101,27 +103,28 @@ static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_a
 	return returns;
 }
 
-/* Each window for itself; the list is by window, and so within a window not by time if clocks
- * disagree. A node whose clock is set back into a window has its counts of the later one there, and
- * of the window itself a part or nothing (algo/counter.h, algo/fixed.h): it may admit the limit
- * again. */
+/* Checks each window separately. The list is sorted by window; within a window its order is not
+ * that of time if clocks disagree. A node whose clock stepped back into a window has lost some or
+ * all of its counts there (algo/counter.h, algo/fixed.h) and may admit the limit again. */
 static void check_windows(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
-	uint64_t most = wr_sim_most(list->sim);
-	struct wr_sim_list by_time = wr_sim_list(list->sim, list->key, false, wr_sim_by_time);
+	uint64_t most = wr_sim_limit_max(list->sim);
+	struct wr_sim_list by_time =
+		wr_sim_list_admissions(list->sim, list->key, false, wr_sim_by_time);
 
 	for (size_t i = 0, end; i < list->count; i = end) {
-		uint64_t window = wr_sim_window(plan, list->at[i].at_us), sum = 0, bound;
+		uint64_t window = wr_sim_window_of(plan, list->at[i].at_us), sum = 0, bound;
 
 		for (end = i;
-		     end < list->count && wr_sim_window(plan, list->at[end].at_us) == window; end++)
+		     end < list->count && wr_sim_window_of(plan, list->at[end].at_us) == window;
+		     end++)
 			sum += list->at[end].cost;
 		qsort(list->at + i, end - i, sizeof *list->at, wr_sim_by_time);
-		bound = allowed(list->sim, list->at + i, end - i, most) +
+		bound = max_allowed(list->sim, list->at + i, end - i, most) +
 			most * returns_to(plan, by_time.at, by_time.count, window);
 		if (sum > bound)
-			wr_sim_too_many(list, sum, bound, list->at[end - 1].at_ns);
+			wr_sim_fail_excess(list, sum, bound, list->at[end - 1].at_ns);
 		if (sum > most && (sum - most) * 1000000 / most > list->sim->report->overshoot_ppm)
 			list->sim->report->overshoot_ppm =
 				(uint32_t)((sum - most) * 1000000 / most);
@@ -129,15 +132,15 @@ static void check_windows(const struct wr_sim_list *list)
 	free(by_time.at);
 }
 
-/* A bucket in 1/period of a token. */
-static void note_bucket(const struct wr_sim_list *list)
+/* Checks the bucket of the whole fleet. Levels are in 1/period of a token. */
+static void check_fleet_bucket(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
-	uint64_t burst = plan->burst ? plan->burst : wr_sim_most(list->sim), last_ns = 0;
-	__int128 rate = (__int128)wr_sim_most(list->sim), level = 0, bound;
+	uint64_t burst = plan->burst ? plan->burst : wr_sim_limit_max(list->sim), last_ns = 0;
+	__int128 rate = (__int128)wr_sim_limit_max(list->sim), level = 0, bound;
 
-	bound = (__int128)allowed(list->sim, list->at, list->count, burst) * plan->nodes *
-		plan->period_ns * (wr_sim_may(list->sim, WR_SIM_RULES) ? 2 : 1);
+	bound = (__int128)max_allowed(list->sim, list->at, list->count, burst) * plan->nodes *
+		plan->period_ns * (wr_sim_has_fault(list->sim, WR_SIM_RULES) ? 2 : 1);
 	for (size_t i = 0; i < list->count; i++) {
 		uint64_t tokens;
 
@@ -146,7 +149,8 @@ static void note_bucket(const struct wr_sim_list *list)
 		last_ns = list->at[i].at_ns;
 		tokens = (uint64_t)(level / plan->period_ns);
 		if (level > bound)
-			wr_sim_too_many(list, tokens, (uint64_t)(bound / plan->period_ns), last_ns);
+			wr_sim_fail_excess(list, tokens, (uint64_t)(bound / plan->period_ns),
+					   last_ns);
 		if (tokens > burst &&
 		    (tokens - burst) * 1000000 / burst > list->sim->report->overshoot_ppm)
 			list->sim->report->overshoot_ppm =
@@ -154,7 +158,7 @@ static void note_bucket(const struct wr_sim_list *list)
 	}
 }
 
-static struct wr_exchange_name name_of(const struct wr_sim_plan *plan)
+static struct wr_exchange_name exchange_name(const struct wr_sim_plan *plan)
 {
 	return (struct wr_exchange_name){.algorithm = plan->algorithm,
 					 .limit = plan->limit,
@@ -162,30 +166,28 @@ static struct wr_exchange_name name_of(const struct wr_sim_plan *plan)
 					 .period_ns = plan->period_ns};
 }
 
-/* A node that admits nothing for so long, since the key is banned, forgets others' numbers. */
-static uint64_t forgotten_ns(const struct wr_sim_plan *plan)
+/* Whether an admission at at_ns is too old for an exchange at asked_ns, which has the counts of two
+ * spans. */
+static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
 {
-	struct wr_exchange_name name = name_of(plan);
-
-	return 2 * wr_exchange_span_ns(&name);
-}
-
-/* Whether a node that asks then is not told any more: numbers are those of two spans. */
-static bool is_untold(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
-{
-	struct wr_exchange_name name = name_of(plan);
+	struct wr_exchange_name name = exchange_name(plan);
 	uint64_t epoch_ns = wr_sim_epoch_ns(plan);
 
 	return wr_exchange_start_ns(&name, epoch_ns + asked_ns) >
 	       wr_exchange_start_ns(&name, epoch_ns + at_ns) + wr_exchange_span_ns(&name);
 }
 
-/* When node knows of what was admitted at at_ns at the latest. It asks for others' numbers in the
- * turn after it has admitted something itself; what it finds the first time, or the first time
- * after it has forgotten them, it takes for granted. */
+/* Returns the latest time at which the node knows of an admission at at_ns, or UINT64_MAX if it may
+ * never know. A node asks for the others' counts in the exchange after an admission of its own. The
+ * counts of its first exchange, or of the first one after it has forgotten them, are only a
+ * baseline. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
-	uint64_t half_ns = hidden_ns(list->sim) / 2, idle_ns = forgotten_ns(list->sim->plan);
+	struct wr_exchange_name name = exchange_name(list->sim->plan);
+	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
+	/* A node without admissions for this long, because the key is banned, forgets the others'
+	 * counts. */
+	uint64_t idle_ns = 2 * wr_exchange_span_ns(&name);
 	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
@@ -198,15 +200,15 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 			return UINT64_MAX;
 		if (list->at[i].at_ns < at_ns + half_ns)
 			continue;
-		return is_untold(list->sim->plan, at_ns, list->at[i].at_ns + half_ns)
+		return is_expired(list->sim->plan, at_ns, list->at[i].at_ns + half_ns)
 			       ? UINT64_MAX
 			       : list->at[i].at_ns + half_ns;
 	}
 	return UINT64_MAX;
 }
 
-/* What is missing in a node's bucket when it admits the one at `now`: its own, and those of others
- * that it must know of by then. */
+/* Returns the level of a node's bucket at its admission `now`: its own admissions, and those of
+ * others that it must know by then. */
 static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, size_t now)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -225,11 +227,11 @@ static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, 
 	return level;
 }
 
-/* Each node for itself. */
-static void check_bucket(const struct wr_sim_list *list, unsigned node)
+/* Checks the bucket of one node. */
+static void check_node_bucket(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
-	uint64_t *known = wr_lab_alloc(list->count + 1, sizeof *known);
+	uint64_t *known = wr_sim_alloc(list->count + 1, sizeof *known);
 	__int128 burst = (__int128)(plan->burst ? plan->burst : plan->limit) * plan->period_ns;
 
 	for (size_t i = 0; i < list->count; i++)
@@ -238,46 +240,46 @@ static void check_bucket(const struct wr_sim_list *list, unsigned node)
 		__int128 level = list->at[i].node == node ? level_at(list, known, i) : 0;
 
 		if (level > burst + (__int128)plan->limit * US)
-			wr_sim_too_many(list, (uint64_t)(level / plan->period_ns),
-					(uint64_t)(burst / plan->period_ns), list->at[i].at_ns);
+			wr_sim_fail_excess(list, (uint64_t)(level / plan->period_ns),
+					   (uint64_t)(burst / plan->period_ns), list->at[i].at_ns);
 	}
 	free(known);
 }
 
-/* ---- all come to know the sum ---- */
+/* ---- all nodes learn the sum ---- */
 
 static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 {
 	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
-/* Whether the clock by which it was admitted was less than a period from that of the node that
- * looks. Further away a node has left a window, and forgotten it, when another one comes there. */
-static bool is_near(const struct wr_sim *sim, const struct wr_sim_admission *one,
-		    const struct wr_sim_sight *sight)
+/* Whether the clock of the admission and the clock of the reading node differ by less than a
+ * period. With a larger difference one node has forgotten a window before the other enters it. */
+static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admission *one,
+			    const struct wr_sim_reading *reading)
 {
 	int64_t apart_us =
-		skew_us(sim, one->at_us, one->at_ns) - skew_us(sim, sight->at_us, sight->at_ns);
+		skew_us(sim, one->at_us, one->at_ns) - skew_us(sim, reading->at_us, reading->at_ns);
 
 	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
 }
 
-/* What clients that left had in a window. A node that was told of it before it was given back keeps
- * it until the window ends. */
+/* Returns the cancelled cost of a window. A node that learned of an admission before it was
+ * cancelled counts it until the window ends. */
 static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key &&
-		    wr_sim_window(sim->plan, sim->admissions[i].at_us) == window)
+		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			sum += sim->admissions[i].returned;
 	return sum;
 }
 
-/* Whether a node is without Redis at the end, since most answers take longer than the timeout
- * though nothing is in their way. It can not tell others what it admitted, nor hear of it. */
-static bool is_unheard(const struct wr_sim *sim)
+/* Whether a node cannot reach Redis at the end, because most replies take longer than the timeout
+ * even without faults. Such a node neither reports its admissions nor learns those of others. */
+static bool is_cut_off(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	struct wr_central_info *info;
@@ -285,7 +287,7 @@ static bool is_unheard(const struct wr_sim *sim)
 
 	if (plan->timeout_ns > 2 * (plan->delay_ns + plan->jitter_ns))
 		return false;
-	info = wr_lab_alloc(1, sizeof *info);
+	info = wr_sim_alloc(1, sizeof *info);
 	for (unsigned i = 0; i < plan->nodes; i++) {
 		if (!sim->nodes[i].home.central)
 			continue;
@@ -296,74 +298,75 @@ static bool is_unheard(const struct wr_sim *sim)
 	return unheard;
 }
 
-/* In the last fixed window: all that was admitted before the last requests, one for each node, is
- * known to each of them when it is looked at, and its own of those. */
-static void check_known(const struct wr_sim_list *list, unsigned node)
+/* In the last fixed window each node knows all admissions before the last requests, and its own
+ * later ones. */
+static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim *sim = list->sim;
-	const struct wr_sim_sight *sight = &sim->sights[node][list->key];
-	uint64_t window = wr_sim_window(sim->plan, sight->at_us);
+	const struct wr_sim_reading *reading = &sim->readings[node][list->key];
+	uint64_t window = wr_sim_window_of(sim->plan, reading->at_us);
 	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
 
-	/* What the dead had not told nobody knows. */
-	if (!sight->seen || sim->crashes || is_unheard(sim))
+	/* Unreported admissions of a machine that died are lost. */
+	if (!reading->valid || sim->crashes || is_cut_off(sim))
 		return;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *one = &list->at[i];
 
-		if (wr_sim_window(sim->plan, one->at_us) != window)
+		if (wr_sim_window_of(sim->plan, one->at_us) != window)
 			continue;
 		all += one->cost;
-		if (!is_near(sim, one, sight))
+		if (!has_close_clock(sim, one, reading))
 			continue;
-		before += one->at_ns < sim->poked_ns ? one->cost : 0;
-		own += one->at_ns >= sim->poked_ns && one->node == node ? one->cost : 0;
+		before += one->at_ns < sim->last_request_ns ? one->cost : 0;
+		own += one->at_ns >= sim->last_request_ns && one->node == node ? one->cost : 0;
 	}
-	used = sight->limit - sight->remaining;
-	least = before + own < sight->limit ? before + own : sight->limit;
+	used = reading->limit - reading->remaining;
+	least = before + own < reading->limit ? before + own : reading->limit;
 	if (used < least || used > all)
-		wr_sim_fail(list->sim, "key %u: node %u knows of %llu, and %llu to %llu are true",
+		wr_sim_fail(list->sim, "key %u: node %u counts %llu; expected %llu to %llu",
 			    list->key, node, (unsigned long long)used, (unsigned long long)least,
 			    (unsigned long long)all);
 }
 
-/* Redis lost nothing, and no node went without a word: what was admitted before the faults ended is
- * known to a node of any region that asks some seconds later, though the others have had no request
- * since. */
-static void check_told(const struct wr_sim_list *list)
+/* Without loss of data and crashes, a node of any region that gets a request some seconds after the
+ * last fault knows all admissions before, even if the other nodes have had no request since. */
+static void check_early_reading(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
-	const struct wr_sim_sight *sight = &sim->early[list->key];
-	uint64_t window = wr_sim_window(sim->plan, sight->at_us), before = 0, used;
+	const struct wr_sim_reading *reading = &sim->early[list->key];
+	uint64_t window = wr_sim_window_of(sim->plan, reading->at_us), before = 0, used;
 
-	if (!sight->seen || sim->crashes || sim->report->losses || is_unheard(sim))
+	if (!reading->valid || sim->crashes || sim->report->losses || is_cut_off(sim))
 		return;
 	for (size_t i = 0; i < list->count; i++)
-		if (wr_sim_window(sim->plan, list->at[i].at_us) == window &&
-		    list->at[i].at_ns < sim->plan->length_ns && is_near(sim, &list->at[i], sight))
+		if (wr_sim_window_of(sim->plan, list->at[i].at_us) == window &&
+		    list->at[i].at_ns < sim->plan->length_ns &&
+		    has_close_clock(sim, &list->at[i], reading))
 			before += list->at[i].cost;
-	used = sight->limit - sight->remaining;
-	if (used < before && used < sight->limit)
-		wr_sim_fail(list->sim, "key %u: the node that asks first knows of %llu of %llu",
+	used = reading->limit - reading->remaining;
+	if (used < before && used < reading->limit)
+		wr_sim_fail(list->sim,
+			    "key %u: the node that gets the first request knows %llu of %llu",
 			    list->key, (unsigned long long)used, (unsigned long long)before);
 }
 
 void wr_sim_check_eventual(struct wr_sim *sim, unsigned key)
 {
 	bool windows = sim->plan->algorithm != WEIR_TOKEN_BUCKET;
-	struct wr_sim_list list =
-		wr_sim_list(sim, key, false, windows ? wr_sim_by_window : wr_sim_by_time);
+	struct wr_sim_list list = wr_sim_list_admissions(
+		sim, key, false, windows ? wr_sim_by_window : wr_sim_by_time);
 
 	if (sim->plan->algorithm == WEIR_FIXED_WINDOW)
-		check_told(&list);
+		check_early_reading(&list);
 	if (sim->plan->algorithm == WEIR_FIXED_WINDOW)
 		for (unsigned i = 0; i < sim->plan->nodes; i++)
-			check_known(&list, i);
+			check_sum_known(&list, i);
 	if (windows)
 		check_windows(&list);
 	else
-		note_bucket(&list);
+		check_fleet_bucket(&list);
 	for (unsigned i = 0; !windows && !sim->plan->faults && i < sim->plan->nodes; i++)
-		check_bucket(&list, i);
+		check_node_bucket(&list, i);
 	free(list.at);
 }

@@ -1,53 +1,53 @@
-/* Failovers that lose writes: what is lost may be admitted once more, and nothing else.
+/* Checks of failovers that lose writes: only the lost units may be admitted again. oracle.c calls
+ * wr_sim_check_terms().
  *
- * A primary that is promoted begins with the counts that it had copied. So what was admitted by
- * those before it and copied, and what it admits itself, is within the limit together:
+ * A promoted replica begins with the counts that it had copied. So these two bounds hold:
  *
- *   copied + own <= limit        all admitted <= limit + what the primaries before had not passed
- * on
+ *   copied + own admissions <= limit
+ *   all admissions <= limit + units that earlier primaries counted and no replica copied
  *
- * and that is at most one limit for each of them. This holds for what Redis takes; units of leases
- * are held against the second bound. */
+ * Each earlier primary adds at most one limit to the second bound. The first bound is checked for
+ * units that Redis took; units of leases are checked by the second (oracle.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/oracle.h"
 #include "rules/rules.h"
 
-/* Whether the life began with what was taken then. */
-static bool is_known(const struct wr_sim_watch *watch, uint32_t life,
+/* Whether the counts of a term contain the admission. */
+static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t term,
 		     const struct wr_sim_admission *admission)
 {
 	uint64_t until_ns = UINT64_MAX;
 
-	while (life != WR_SIM_LIVES) {
-		if (admission->life == life)
+	while (term != WR_SIM_TERMS) {
+		if (admission->term == term)
 			return admission->taken_ns <= until_ns;
-		if (watch->lives[life].until_ns < until_ns)
-			until_ns = watch->lives[life].until_ns;
-		life = watch->lives[life].parent;
+		if (sentinels->terms[term].until_ns < until_ns)
+			until_ns = sentinels->terms[term].until_ns;
+		term = sentinels->terms[term].parent;
 	}
 	return false;
 }
 
-/* Admissions that are in the counts of this life take the place of all, and no loss but changes of
- * the limit is allowed for. */
-static void check_life(struct wr_sim *sim, uint32_t life)
+/* Checks only the admissions in the counts of this term, and allows for changes of the limit only.
+ * The lists of the run are replaced meanwhile. */
+static void check_term(struct wr_sim *sim, uint32_t term)
 {
 	struct wr_sim_admission *all = sim->admissions;
 	size_t all_count = sim->admission_count;
-	struct wr_sim_loss *losses = wr_lab_alloc(WR_SIM_LOSSES, sizeof *losses);
+	struct wr_sim_loss *losses = wr_sim_alloc(WR_SIM_LOSSES, sizeof *losses);
 	unsigned loss_count = sim->loss_count;
 
 	memcpy(losses, sim->losses, sizeof sim->losses);
 	sim->loss_count = 0;
 	for (unsigned i = 0; i < loss_count; i++)
-		if (losses[i].changed)
+		if (losses[i].limit_changed)
 			sim->losses[sim->loss_count++] = losses[i];
-	sim->admissions = wr_lab_alloc(all_count + 1, sizeof *all);
+	sim->admissions = wr_sim_alloc(all_count + 1, sizeof *all);
 	sim->admission_count = 0;
 	for (size_t i = 0; i < all_count; i++)
-		if (all[i].how == WR_SIM_BY_STORE && is_known(sim->watch, life, &all[i]))
+		if (all[i].how == WR_SIM_BY_STORE && is_known(sim->sentinels, term, &all[i]))
 			sim->admissions[sim->admission_count++] = all[i];
 	for (unsigned key = 0; key < sim->plan->keys; key++)
 		wr_sim_check_hard(sim, key);
@@ -59,33 +59,34 @@ static void check_life(struct wr_sim *sim, uint32_t life)
 	free(losses);
 }
 
-/* All is well again for some seconds: each node has found the primary. */
-static void check_found(struct wr_sim *sim)
+/* Seconds after the last fault each node has found the primary. */
+static void check_primary_found(struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		for (unsigned key = 0; key < sim->plan->keys; key++)
-			if (!sim->sights[i][key].seen &&
-			    sim->plan->timeout_ns > wr_sim_late_ns(sim->plan))
-				wr_sim_fail(sim, "node %u gets no answer at the end", i);
+			if (!sim->readings[i][key].valid &&
+			    sim->plan->timeout_ns > wr_sim_max_reply_ns(sim->plan))
+				wr_sim_fail(sim, "node %u gets no reply at the end", i);
 }
 
-/* A give-back of what was lost lowers what others took. */
-static bool has_returns(const struct wr_sim_watch *watch, uint32_t life)
+/* Whether a call in these terms gave units back. If Redis had lost the units, that call lowers the
+ * count of other requests. */
+static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {
-	for (; life != WR_SIM_LIVES; life = watch->lives[life].parent)
-		if (watch->lives[life].returned)
+	for (; term != WR_SIM_TERMS; term = sentinels->terms[term].parent)
+		if (sentinels->terms[term].returned)
 			return true;
 	return false;
 }
 
-void wr_sim_check_lives(struct wr_sim *sim)
+void wr_sim_check_terms(struct wr_sim *sim)
 {
 	if (sim->plan->consistency == WR_EVENTUAL)
 		return;
-	check_found(sim);
+	check_primary_found(sim);
 	if (sim->plan->consistency != WR_STRICT)
 		return;
-	for (uint32_t life = 0; life < sim->watch->life_count; life++)
-		if (!has_returns(sim->watch, life))
-			check_life(sim, life);
+	for (uint32_t term = 0; term < sim->sentinels->term_count; term++)
+		if (!has_returns(sim->sentinels, term))
+			check_term(sim, term);
 }

@@ -1,4 +1,4 @@
-/* What a seed stands for. */
+/* The plan of a seed: limits, traffic and faults of a run, by kind. */
 #include <string.h>
 
 #include "sim/sim_inner.h"
@@ -6,84 +6,85 @@
 
 #define MS 1000000ull
 
-/* Algorithms that a consistency can be had with; eventual is not for logs. */
-static uint32_t pick_algorithm(struct wr_dice *dice, uint8_t consistency)
+/* An eventual limit cannot have the sliding log. */
+static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
 {
 	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
 					     WEIR_TOKEN_BUCKET, WEIR_SLIDING_LOG};
 
-	return algorithms[wr_dice_below(dice, consistency == WR_EVENTUAL ? 3 : 4)];
+	return algorithms[wr_rng_below(rng, consistency == WR_EVENTUAL ? 3 : 4)];
 }
 
-/* Exchanges are much more often than windows, and clocks agree better than windows are long. */
-static void pick_exchanges(struct wr_sim_plan *plan, struct wr_dice *dice)
+/* The interval of exchanges is much shorter than a window, and clocks differ by less than a
+ * window. */
+static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	if (plan->consistency != WR_EVENTUAL)
 		return;
-	plan->regions = (unsigned)wr_dice_between(dice, 1, 3);
+	plan->regions = (unsigned)wr_rng_between(rng, 1, 3);
 	plan->period_ns += 2000 * MS;
-	plan->sync_ns = wr_dice_scale(dice, 20, 500) * MS;
+	plan->sync_ns = wr_rng_scale(rng, 20, 500) * MS;
 	plan->on_store_failure = WR_FAIL_LOCAL;
 	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
 }
 
-static uint8_t pick_consistency(struct wr_dice *dice)
+static uint8_t pick_consistency(struct wr_rng *rng)
 {
 	static const uint8_t all[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
 
-	return all[wr_dice_below(dice, sizeof all)];
+	return all[wr_rng_below(rng, sizeof all)];
 }
 
-/* One run in five is calm; else up to four kinds of faults. */
-static unsigned pick_faults(struct wr_dice *dice, unsigned kinds)
+/* One run in five has no faults. The others have up to four kinds. */
+static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 {
 	unsigned faults = 0;
 
-	if (wr_dice_percent(dice, 20))
+	if (wr_rng_percent(rng, 20))
 		return 0;
-	for (uint64_t i = wr_dice_between(dice, 1, 4); i > 0; i--)
-		faults |= 1u << wr_dice_below(dice, kinds);
+	for (uint64_t i = wr_rng_between(rng, 1, 4); i > 0; i--)
+		faults |= 1u << wr_rng_below(rng, kinds);
 	return faults;
 }
 
-/* About as many requests in each run, and sometimes more than the limit, sometimes less. */
-static void pick_traffic(struct wr_sim_plan *plan, struct wr_dice *dice)
+/* Runs have a similar number of requests. The limit admits 20 % to 120 % of them. */
+static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
-	bool hot = plan->consistency != WR_STRICT; /* or nothing would be worth a lease */
-	uint64_t turns = wr_dice_between(dice, 100, 300) * (hot ? 4 : 1), total;
+	bool frequent = plan->consistency != WR_STRICT; /* leases need frequent requests */
+	uint64_t turns = wr_rng_between(rng, 100, 300) * (frequent ? 4 : 1), total;
 
-	plan->crowd = (unsigned)wr_dice_scale(dice, 1, 8);
-	plan->costs = wr_dice_percent(dice, 70) ? 1 : (unsigned)wr_dice_between(dice, 2, 5);
-	plan->pairs_percent = wr_dice_percent(dice, 70) ? 0 : 20;
-	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* an answer does not say when it was taken */
+	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
+	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
+	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
+	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* its reply lacks the time of the decision */
 		plan->pairs_percent = 0;
-	plan->length_ns = plan->period_ns * wr_dice_between(dice, 3, 5);
+	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
-	/* What comes in a period to a key. */
-	total = turns * (1 + plan->crowd) / 2 * (1 + plan->costs) / 2 * plan->period_ns /
+	/* The cost of a key's requests in a period. */
+	total = turns * (1 + plan->batch_max) / 2 * (1 + plan->cost_max) / 2 * plan->period_ns /
 		plan->length_ns / plan->keys;
-	plan->limit = (uint32_t)(total * wr_dice_between(dice, 20, 120) / 100 + 1);
-	plan->limit_after = (uint32_t)wr_dice_between(dice, 1, 2ul * plan->limit);
+	plan->limit = (uint32_t)(total * wr_rng_between(rng, 20, 120) / 100 + 1);
+	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* What few rules have, one or two at a time. */
-static void pick_variant(struct wr_sim_plan *plan, struct wr_dice *dice)
+/* Adds settings that few rules have, one or two at a time. */
+static void pick_variant(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;
 
-	if (wr_dice_percent(dice, 15))
-		plan->nodes = (unsigned)wr_dice_between(dice, 6, WR_SIM_NODES);
-	if (wr_dice_percent(dice, 10))
+	if (wr_rng_percent(rng, 15))
+		plan->nodes = (unsigned)wr_rng_between(rng, 6, WR_SIM_NODES);
+	if (wr_rng_percent(rng, 10))
 		plan->on_store_failure = WR_FAIL_ALLOW;
-	if (bucket && plan->keys > 1 && wr_dice_percent(dice, 20))
+	if (bucket && plan->keys > 1 && wr_rng_percent(rng, 20))
 		plan->pairs_percent = 20;
-	if (wr_dice_percent(dice, 20)) {
+	if (wr_rng_percent(rng, 20)) {
 		plan->second_algorithm =
-			wr_dice_percent(dice, 50) ? WEIR_FIXED_WINDOW : WEIR_SLIDING_LOG;
-		plan->second_period_ns = plan->period_ns * wr_dice_between(dice, 1, 2) + 7 * MS;
-		plan->second_limit = (uint32_t)wr_dice_between(dice, 1, 3ul * plan->limit);
+			wr_rng_percent(rng, 50) ? WEIR_FIXED_WINDOW : WEIR_SLIDING_LOG;
+		plan->second_period_ns = plan->period_ns * wr_rng_between(rng, 1, 2) + 7 * MS;
+		plan->second_limit = (uint32_t)wr_rng_between(rng, 1, 3ul * plan->limit);
 	}
-	switch (wr_dice_below(dice, 8)) {
+	switch (wr_rng_below(rng, 8)) {
 	case 0:
 		plan->soft_percent = 30;
 		break;
@@ -94,7 +95,7 @@ static void pick_variant(struct wr_sim_plan *plan, struct wr_dice *dice)
 		if (plan->consistency != WR_STRICT)
 			break;
 		plan->algorithm = WEIR_LEAKY_BUCKET;
-		plan->queue_size = (uint32_t)wr_dice_between(dice, 1, plan->limit);
+		plan->queue_size = (uint32_t)wr_rng_between(rng, 1, plan->limit);
 		plan->burst = plan->pairs_percent = 0;
 		break;
 	}
@@ -102,98 +103,98 @@ static void pick_variant(struct wr_sim_plan *plan, struct wr_dice *dice)
 
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency)
 {
-	struct wr_dice dice = {seed ^ 0x7765697273696d31u};
+	struct wr_rng rng = {seed ^ 0x7765697273696d31u};
 
-	*plan = (struct wr_sim_plan){.seed = seed, .consistency = pick_consistency(&dice)};
+	*plan = (struct wr_sim_plan){.seed = seed, .consistency = pick_consistency(&rng)};
 	if (consistency != WR_SIM_ANY)
 		plan->consistency = consistency;
-	plan->algorithm = pick_algorithm(&dice, plan->consistency);
-	plan->on_store_failure = wr_dice_percent(&dice, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
-	plan->period_ns = wr_dice_scale(&dice, 200, 20000) * MS;
+	plan->algorithm = pick_algorithm(&rng, plan->consistency);
+	plan->on_store_failure = wr_rng_percent(&rng, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
+	plan->period_ns = wr_rng_scale(&rng, 200, 20000) * MS;
 	plan->regions = 1;
-	plan->nodes = (unsigned)wr_dice_between(&dice, 1, 5);
-	plan->keys = (unsigned)wr_dice_between(&dice, 1, plan->consistency == WR_STRICT ? 3 : 2);
-	plan->delay_ns = wr_dice_scale(&dice, 50000, 20 * MS);
-	plan->jitter_ns = wr_dice_scale(&dice, 10000, plan->delay_ns + 10000);
-	plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);
+	plan->nodes = (unsigned)wr_rng_between(&rng, 1, 5);
+	plan->keys = (unsigned)wr_rng_between(&rng, 1, plan->consistency == WR_STRICT ? 3 : 2);
+	plan->delay_ns = wr_rng_scale(&rng, 50000, 20 * MS);
+	plan->jitter_ns = wr_rng_scale(&rng, 10000, plan->delay_ns + 10000);
+	plan->timeout_ns = wr_rng_scale(&rng, 20 * MS, 1000 * MS);
 	plan->quiet_ns = 3000 * MS;
-	pick_exchanges(plan, &dice);
-	pick_traffic(plan, &dice);
-	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_dice_percent(&dice, 50))
-		plan->burst = (uint32_t)wr_dice_between(&dice, 1, 2ul * plan->limit);
-	plan->faults = pick_faults(&dice, wr_sim_fault_kinds(plan));
-	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 2, 10);
+	pick_exchanges(plan, &rng);
+	pick_traffic(plan, &rng);
+	if (plan->algorithm == WEIR_TOKEN_BUCKET && wr_rng_percent(&rng, 50))
+		plan->burst = (uint32_t)wr_rng_between(&rng, 1, 2ul * plan->limit);
+	plan->faults = pick_faults(&rng, wr_sim_fault_kinds(plan));
+	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 2, 10);
 	if (plan->consistency != WR_EVENTUAL)
-		pick_variant(plan, &dice);
-	/* Late is not lost: a connection that says nothing for a second is given up. */
+		pick_variant(plan, &rng);
+	/* A slow reply must arrive before the connection is closed, after a second of silence. */
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
-	if (!plan->faults) /* nobody is to lose patience */
+	if (!plan->faults) /* no request may time out */
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* Clocks of masters agree, for the time of a counter is that of whoever has it. Two masters of a
- * slot are a split, which is tried without a cluster. */
+/* Clocks of masters agree, because a counter that moves is continued by the clock of its new owner.
+ * Two masters of a slot are a split, which plans without a cluster cover. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed ^ 0x636c757374657231u};
+	struct wr_rng rng = {seed ^ 0x636c757374657231u};
 
 	wr_sim_plan_make(plan, seed, WR_SIM_ANY);
-	plan->shards = (unsigned)wr_dice_between(&dice, 2, WR_SIM_SERVERS);
+	plan->shards = (unsigned)wr_rng_between(&rng, 2, WR_SIM_SERVERS);
 	plan->regions = 1;
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_SPLIT | 1u << WR_SIM_REGION);
-	if (wr_dice_percent(&dice, 40))
+	if (wr_rng_percent(&rng, 40))
 		plan->faults = 0;
-	if (wr_dice_percent(&dice, 90))
+	if (wr_rng_percent(&rng, 90))
 		plan->faults |= 1u << WR_SIM_MOVE;
-	if (plan->faults & ~(1u << WR_SIM_MOVE) && wr_dice_percent(&dice, 40))
+	if (plan->faults & ~(1u << WR_SIM_MOVE) && wr_rng_percent(&rng, 40))
 		plan->faults |= 1u << WR_SIM_DOWN;
-	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 20);
-	if (!plan->second_limit && plan->consistency != WR_EVENTUAL && wr_dice_percent(&dice, 40)) {
+	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
+	if (!plan->second_limit && plan->consistency != WR_EVENTUAL && wr_rng_percent(&rng, 40)) {
 		plan->second_algorithm = WEIR_FIXED_WINDOW;
 		plan->second_period_ns = plan->period_ns + 7 * MS;
-		plan->second_limit = (uint32_t)wr_dice_between(&dice, 1, 3ul * plan->limit);
+		plan->second_limit = (uint32_t)wr_rng_between(&rng, 1, 3ul * plan->limit);
 	}
 	if (!(plan->faults & ~(1u << WR_SIM_MOVE)))
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* Clocks of all instances agree; a failover to another clock is tried without Sentinels. Long
- * enough for elections. */
+/* Clocks of all instances agree; plans without Sentinels cover a failover to another clock. The run
+ * is long enough for elections. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed ^ 0x73656e74696e656cu};
+	struct wr_rng rng = {seed ^ 0x73656e74696e656cu};
 
 	wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->regions = 1;
-	plan->instances = (unsigned)wr_dice_between(&dice, 2, WR_SIM_SERVERS);
-	plan->sentinels = wr_dice_percent(&dice, 80) ? WR_SIM_SENTINELS : 1;
+	plan->instances = (unsigned)wr_rng_between(&rng, 2, WR_SIM_SERVERS);
+	plan->sentinels = wr_rng_percent(&rng, 80) ? WR_SIM_SENTINELS : 1;
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_REGION | 1u << WR_SIM_FLUSH |
 			  1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT);
-	if (wr_dice_percent(&dice, 60))
+	if (wr_rng_percent(&rng, 60))
 		plan->faults = 0;
-	if (wr_dice_percent(&dice, 70))
+	if (wr_rng_percent(&rng, 70))
 		plan->faults |= 1u << WR_SIM_FAILOVER;
-	if (wr_dice_percent(&dice, 40))
+	if (wr_rng_percent(&rng, 40))
 		plan->faults |= 1u << WR_SIM_SPLIT;
-	if (wr_dice_percent(&dice, 60))
+	if (wr_rng_percent(&rng, 60))
 		plan->faults |= 1u << WR_SIM_WATCH;
 	if (plan->faults && plan->timeout_ns > 1000 * MS)
-		plan->timeout_ns = wr_dice_scale(&dice, 20 * MS, 1000 * MS);
+		plan->timeout_ns = wr_rng_scale(&rng, 20 * MS, 1000 * MS);
 	if (plan->length_ns < 30000 * MS) {
 		plan->gap_ns = plan->gap_ns * 30000 / (plan->length_ns / MS);
 		plan->length_ns = 30000 * MS;
 	}
-	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 20);
+	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
 	if (plan->quiet_ns < 8000 * MS)
 		plan->quiet_ns = 8000 * MS;
 }
 
-/* One window, in which nothing is refused, and nothing that Redis would forget. */
+/* The run is in one window, no request is refused, and Redis expires no key. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed ^ 0x726567696f6e7331u};
-	uint64_t turns = wr_dice_between(&dice, 1000, 2000);
+	struct wr_rng rng = {seed ^ 0x726567696f6e7331u};
+	uint64_t turns = wr_rng_between(&rng, 1000, 2000);
 
 	*plan = (struct wr_sim_plan){
 		.seed = seed,
@@ -201,58 +202,58 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 		.on_store_failure = WR_FAIL_LOCAL,
 		.algorithm = WEIR_FIXED_WINDOW,
 		.period_ns = 120000 * MS,
-		.regions = (unsigned)wr_dice_between(&dice, 2, 3),
-		.nodes = (unsigned)wr_dice_between(&dice, 3, 7),
+		.regions = (unsigned)wr_rng_between(&rng, 2, 3),
+		.nodes = (unsigned)wr_rng_between(&rng, 3, 7),
 		.keys = 1,
 		.limit = 100000,
 		.limit_after = 100000,
-		.crowd = (unsigned)wr_dice_between(&dice, 1, 4),
-		.costs = 1,
-		.delay_ns = wr_dice_scale(&dice, 50000, 3 * MS),
+		.batch_max = (unsigned)wr_rng_between(&rng, 1, 4),
+		.cost_max = 1,
+		.delay_ns = wr_rng_scale(&rng, 50000, 3 * MS),
 		.timeout_ns = 1000 * MS,
-		.sync_ns = wr_dice_scale(&dice, 20, 100) * MS,
+		.sync_ns = wr_rng_scale(&rng, 20, 100) * MS,
 		.length_ns = 30000 * MS,
 		.faults = 1u << WR_SIM_REGION,
 	};
-	plan->jitter_ns = wr_dice_scale(&dice, 10000, plan->delay_ns + 10000);
+	plan->jitter_ns = wr_rng_scale(&rng, 10000, plan->delay_ns + 10000);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
-	plan->renew_gap_ns = wr_dice_between(&dice, 20, 60) * MS;
-	plan->fault_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 10);
+	plan->renew_gap_ns = wr_rng_between(&rng, 20, 60) * MS;
+	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 10);
 	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
-	if (wr_dice_percent(&dice, 30))
+	if (wr_rng_percent(&rng, 30))
 		plan->faults |= 1u << WR_SIM_TWICE;
-	if (wr_dice_percent(&dice, 30))
+	if (wr_rng_percent(&rng, 30))
 		plan->faults |= 1u << WR_SIM_KILL;
 }
 
-/* Nodes that were replaced tell nobody again what they admitted: what is deleted in Redis is lost.
- */
+/* A node that was replaced does not report its admissions again, so the counts that Redis deletes
+ * are lost. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed ^ 0x6168656164303031u};
+	struct wr_rng rng = {seed ^ 0x6168656164303031u};
 
 	wr_sim_plan_regions(plan, seed);
 	plan->regions = 1;
 	plan->ahead = 1;
-	plan->begin_ns = 20000 * MS; /* far from the window's edges, though clocks step */
+	plan->begin_ns = 20000 * MS; /* far from the edges of the window, as clocks step */
 	plan->gap_ns /= 3;
-	plan->renew_gap_ns = wr_dice_between(&dice, 100, 400) * MS;
+	plan->renew_gap_ns = wr_rng_between(&rng, 100, 400) * MS;
 	plan->faults = 1u << WR_SIM_SKEW;
-	if (wr_dice_percent(&dice, 50))
+	if (wr_rng_percent(&rng, 50))
 		plan->faults |= 1u << WR_SIM_TWICE;
 }
 
-/* Ends of orders are told by clocks that agree. */
+/* Clocks agree, because the end of an order is given by a clock. */
 void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed ^ 0x6f72646572733031u};
+	struct wr_rng rng = {seed ^ 0x6f72646572733031u};
 
-	if (wr_dice_percent(&dice, 25))
+	if (wr_rng_percent(&rng, 25))
 		wr_sim_plan_cluster(plan, seed);
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
-	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* none is left to lose patience with */
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no fault is left that can cause a timeout */
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;
@@ -260,7 +261,7 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 		plan->gap_ns = plan->gap_ns * 6000 / (plan->length_ns / MS);
 		plan->length_ns = 6000 * MS;
 	}
-	plan->order_gap_ns = plan->length_ns / wr_dice_between(&dice, 4, 20);
+	plan->order_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
 	if (plan->quiet_ns < 6000 * MS)
 		plan->quiet_ns = 6000 * MS;
 }
@@ -280,44 +281,37 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 		WR_CONSISTENCIES(NAME)
 #undef NAME
 	};
-	size_t len = (size_t)snprintf(
-		text, cap, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
-		(unsigned long long)plan->seed, consistencies[plan->consistency],
-		weir_algorithm_name((int)plan->algorithm), plan->limit,
-		(unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
-		plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));
+	struct wr_buf out;
 
-	if (plan->second_limit && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " and %s %u per %llu ms,",
-					weir_algorithm_name((int)plan->second_algorithm),
-					plan->second_limit,
-					(unsigned long long)(plan->second_period_ns / MS));
-	if (plan->soft_percent && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " soft,");
-	if (plan->count_rejected && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " rejected count,");
-	if (plan->shards && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " cluster of %u,", plan->shards);
-	if (plan->calendar && len < cap)
-		text[len++] = ' ';
-	if (plan->calendar && len < cap)
-		len += (size_t)wr_sim_calendar_text(plan, text + len, cap - len);
-	if (plan->calendar && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " edge %u, %u sessions,",
-					plan->first_edge, plan->sessions);
-	if (plan->sentinels && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " %u instances, %u sentinels,",
-					plan->instances, plan->sentinels);
-	if (plan->order_gap_ns && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " orders,");
-	if (plan->ahead && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " %u ahead,", plan->ahead);
-	for (int i = 0; i < WR_SIM_FAULT_COUNT && len < cap; i++)
+	wr_buf_init_fixed(&out, text, cap);
+	wr_buf_printf(&out, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
+		      (unsigned long long)plan->seed, consistencies[plan->consistency],
+		      weir_algorithm_name((int)plan->algorithm), plan->limit,
+		      (unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
+		      plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));
+	if (plan->second_limit)
+		wr_buf_printf(&out, " and %s %u per %llu ms,",
+			      weir_algorithm_name((int)plan->second_algorithm), plan->second_limit,
+			      (unsigned long long)(plan->second_period_ns / MS));
+	wr_buf_printf(&out, "%s%s", plan->soft_percent ? " soft," : "",
+		      plan->count_rejected ? " rejected count," : "");
+	if (plan->shards)
+		wr_buf_printf(&out, " cluster of %u,", plan->shards);
+	if (plan->calendar) {
+		wr_buf_add_char(&out, ' ');
+		wr_sim_calendar_text(plan, &out);
+		wr_buf_printf(&out, " edge %u, %u sessions,", plan->first_edge, plan->sessions);
+	}
+	if (plan->sentinels)
+		wr_buf_printf(&out, " %u instances, %u sentinels,", plan->instances,
+			      plan->sentinels);
+	if (plan->order_gap_ns)
+		wr_buf_add_str(&out, WR_STR(" orders,"));
+	if (plan->ahead)
+		wr_buf_printf(&out, " %u ahead,", plan->ahead);
+	for (int i = 0; i < WR_SIM_FAULT_COUNT; i++)
 		if (plan->faults >> i & 1)
-			len += (size_t)snprintf(text + len, cap - len, " %s",
-						wr_sim_fault_name((enum wr_sim_fault)i));
-	if (plan->renew_gap_ns && len < cap)
-		len += (size_t)snprintf(text + len, cap - len, " renew");
-	if (!plan->faults && len < cap)
-		snprintf(text + len, cap - len, " calm");
+			wr_buf_printf(&out, " %s", wr_sim_fault_name((enum wr_sim_fault)i));
+	wr_buf_printf(&out, "%s%s", plan->renew_gap_ns ? " renew" : "",
+		      plan->faults ? "" : " calm");
 }

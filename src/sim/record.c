@@ -1,4 +1,4 @@
-/* What was admitted, and how it is looked through. */
+/* The record of admissions and arrivals of a run, and helpers of the oracle that search it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,51 +6,37 @@
 
 /* ---- the record ---- */
 
-void wr_sim_admit(struct wr_sim *sim, struct wr_sim_admission admission)
+void wr_sim_admission_add(struct wr_sim *sim, struct wr_sim_admission admission)
 {
-	if (sim->admission_count == sim->admission_cap) {
-		size_t cap = sim->admission_cap ? 2 * sim->admission_cap : 1024;
-		struct wr_sim_admission *more = wr_lab_alloc(cap, sizeof *more);
-
-		if (sim->admission_count)
-			memcpy(more, sim->admissions, sim->admission_count * sizeof *more);
-		free(sim->admissions);
-		sim->admissions = more;
-		sim->admission_cap = cap;
-	}
+	sim->admissions = wr_sim_grow(sim->admissions, sim->admission_count, &sim->admission_cap,
+				      sizeof admission);
 	sim->admissions[sim->admission_count++] = admission;
 }
 
-void wr_sim_take_back(struct wr_sim *sim, uint64_t request)
+void wr_sim_admission_cancel(struct wr_sim *sim, uint64_t request)
 {
-	for (size_t i = sim->admission_count; i > 0; i--)
-		if (sim->admissions[i - 1].request == request) {
-			if (sim->admissions[i - 1].how == WR_SIM_BY_LEASE)
-				sim->nodes[sim->admissions[i - 1].node].spent -=
-					sim->admissions[i - 1].cost;
-			sim->admissions[i - 1].returned = sim->admissions[i - 1].cost;
-			sim->admissions[i - 1].cost = 0;
-		}
+	for (size_t i = sim->admission_count; i > 0; i--) {
+		struct wr_sim_admission *one = &sim->admissions[i - 1];
+
+		if (one->request != request)
+			continue;
+		if (one->how == WR_SIM_BY_LEASE)
+			sim->nodes[one->node].spent -= one->cost;
+		one->returned = one->cost;
+		one->cost = 0;
+	}
 }
 
-void wr_sim_came(struct wr_sim *sim, uint8_t key, uint32_t cost)
+void wr_sim_arrival_add(struct wr_sim *sim, uint8_t key, uint32_t cost)
 {
 	if (sim->plan->faults && !sim->plan->calendar)
 		return;
-	if (sim->arrival_count == sim->arrival_cap) {
-		size_t cap = sim->arrival_cap ? 2 * sim->arrival_cap : 1024;
-		struct wr_sim_arrival *more = wr_lab_alloc(cap, sizeof *more);
-
-		if (sim->arrival_count)
-			memcpy(more, sim->arrivals, sim->arrival_count * sizeof *more);
-		free(sim->arrivals);
-		sim->arrivals = more;
-		sim->arrival_cap = cap;
-	}
+	sim->arrivals = wr_sim_grow(sim->arrivals, sim->arrival_count, &sim->arrival_cap,
+				    sizeof *sim->arrivals);
 	sim->arrivals[sim->arrival_count++] = (struct wr_sim_arrival){sim->now_ns, cost, key};
 }
 
-/* ---- admissions of a key, in order ---- */
+/* ---- helpers of the oracle ---- */
 
 int wr_sim_by_time(const void *a, const void *b)
 {
@@ -75,12 +61,12 @@ bool wr_sim_is_hard(const struct wr_sim_admission *admission)
 	return admission->how == WR_SIM_BY_STORE || admission->how == WR_SIM_BY_LEASE;
 }
 
-struct wr_sim_list wr_sim_list(struct wr_sim *sim, unsigned key, bool hard,
-			       int (*order)(const void *, const void *))
+struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool hard,
+					  int (*order)(const void *, const void *))
 {
 	struct wr_sim_list list = {.sim = sim, .key = key};
 
-	list.at = wr_lab_alloc(sim->admission_count + 1, sizeof *list.at);
+	list.at = wr_sim_alloc(sim->admission_count + 1, sizeof *list.at);
 	for (size_t i = 0; i < sim->admission_count; i++)
 		if (sim->admissions[i].key == key && sim->admissions[i].cost &&
 		    (!hard || wr_sim_is_hard(&sim->admissions[i])))
@@ -89,35 +75,36 @@ struct wr_sim_list wr_sim_list(struct wr_sim *sim, unsigned key, bool hard,
 	return list;
 }
 
-uint64_t wr_sim_most(const struct wr_sim *sim)
+uint64_t wr_sim_limit_max(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t most = wr_sim_may(sim, WR_SIM_RULES) && plan->limit_after > plan->limit
+	uint64_t most = wr_sim_has_fault(sim, WR_SIM_RULES) && plan->limit_after > plan->limit
 				? plan->limit_after
 				: plan->limit;
 
 	return most + (most * plan->soft_percent + 99) / 100;
 }
 
-uint64_t wr_sim_losses(const struct wr_sim *sim, uint64_t from_ns, uint64_t to_ns)
+uint64_t wr_sim_count_losses(const struct wr_sim *sim, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t count = 0;
 
 	for (unsigned i = 0; i < sim->loss_count; i++)
-		count += !sim->losses[i].changed && sim->losses[i].from_ns <= to_ns &&
-			 sim->losses[i].felt_ns >= from_ns;
+		count += !sim->losses[i].limit_changed && sim->losses[i].from_ns <= to_ns &&
+			 sim->losses[i].lease_end_ns >= from_ns;
 	return count;
 }
 
-void wr_sim_too_many(const struct wr_sim_list *list, uint64_t sum, uint64_t allowed, uint64_t at_ns)
+void wr_sim_fail_excess(const struct wr_sim_list *list, uint64_t sum, uint64_t allowed,
+			uint64_t at_ns)
 {
 	wr_sim_fail(list->sim, "key %u: %llu admitted where %llu are allowed, up to %llu.%06llu ms",
 		    list->key, (unsigned long long)sum, (unsigned long long)allowed,
 		    (unsigned long long)(at_ns / 1000000), (unsigned long long)(at_ns % 1000000));
 }
 
-uint64_t wr_sim_late_ns(const struct wr_sim_plan *plan)
+uint64_t wr_sim_max_reply_ns(const struct wr_sim_plan *plan)
 {
-	/* In a cluster it may be sent on to others, to which a connection has to be made. */
+	/* A cluster may redirect a call to a server that the node must connect to first. */
 	return (plan->shards ? 20 : 5) * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
 }

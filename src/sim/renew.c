@@ -1,21 +1,22 @@
-/* Nodes that are replaced one after the other. Each ends as a service does that is asked to: it has
- * no more requests and tells what it admitted. Then it comes back with an empty table, under
- * another name. */
+/* Replaces nodes one after the other. A node shuts down as the service does: it ends its requests
+ * and reports its admissions. Then it starts with an empty table and a new id. sim.c starts
+ * this. */
 #include "sim/sim_inner.h"
 
 #define MS 1000000ull
-#define LOOK_NS (5 * MS)
-#define LAST_NS (4000 * MS) /* the last ones get requests before these end */
+#define POLL_NS (5 * MS)
+#define STOP_BEFORE_NS (4000 * MS) /* the last replacement, so that the new node gets requests */
 
-static void go_on(struct wr_sim *sim, void *object, uint64_t life)
+static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnation)
 {
 	struct wr_sim_node *node = object;
 
-	if (node->life != life || !node->table)
+	if (node->incarnation != incarnation || !node->table)
 		return;
 	if (node->home.central && wr_central_shut_down(node->home.central, wr_sim_node_now(node),
 						       wr_sim_node_mono(node)) > 0) {
-		wr_sim_at(sim, sim->now_ns + LOOK_NS, node, go_on, node, life);
+		wr_sim_schedule(sim, sim->now_ns + POLL_NS, node, finish_renewal, node,
+				incarnation);
 		return;
 	}
 	wr_sim_node_stop(node);
@@ -23,7 +24,8 @@ static void go_on(struct wr_sim *sim, void *object, uint64_t life)
 	node->leaving = false;
 }
 
-/* It has had the time to tell Redis something: the slowest message takes 20 times the jitter. */
+/* Whether the node has run long enough to report to Redis. The slowest message has 20 times the
+ * jitter. */
 static bool is_settled(const struct wr_sim *sim, const struct wr_sim_node *node)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -33,28 +35,30 @@ static bool is_settled(const struct wr_sim *sim, const struct wr_sim_node *node)
 	       sim->now_ns >= node->started_ns + 8 * way_ns + 2 * plan->sync_ns;
 }
 
-static void renew(struct wr_sim *sim, void *object, uint64_t word)
+static void renew_node(struct wr_sim *sim, void *object, uint64_t arg)
 {
-	struct wr_sim_node *node = &sim->nodes[wr_dice_below(&sim->fate, sim->plan->nodes)];
+	struct wr_sim_node *node = &sim->nodes[wr_rng_below(&sim->fault_rng, sim->plan->nodes)];
 
 	(void)object;
-	(void)word;
-	if (sim->now_ns + LAST_NS >= sim->plan->length_ns)
+	(void)arg;
+	if (sim->now_ns + STOP_BEFORE_NS >= sim->plan->length_ns)
 		return;
 	if (is_settled(sim, node)) {
-		wr_sim_note(sim, node, "is replaced");
+		wr_sim_trace(sim, node, "is replaced");
 		sim->report->renewals++;
 		node->leaving = true;
-		node->life++;
+		node->incarnation++;
 		wr_sim_requests_end(node);
-		go_on(sim, node, node->life);
+		finish_renewal(sim, node, node->incarnation);
 	}
-	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->fate, 2 * sim->plan->renew_gap_ns),
-		  NULL, renew, NULL, 0);
+	wr_sim_schedule(
+		sim, sim->now_ns + 1 + wr_rng_below(&sim->fault_rng, 2 * sim->plan->renew_gap_ns),
+		NULL, renew_node, NULL, 0);
 }
 
 void wr_sim_renewals_start(struct wr_sim *sim)
 {
 	if (sim->plan->renew_gap_ns)
-		wr_sim_at(sim, sim->plan->begin_ns + sim->plan->renew_gap_ns, NULL, renew, NULL, 0);
+		wr_sim_schedule(sim, sim->plan->begin_ns + sim->plan->renew_gap_ns, NULL,
+				renew_node, NULL, 0);
 }

@@ -1,4 +1,5 @@
-/* Requests that come to a node, and what becomes of them. */
+/* Requests: their arrival at a node, the questions to Redis, and the record of their decisions.
+ * Events of node.c and sim.c start requests. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static struct wr_sim_request *request_new(struct wr_sim_node *node)
 	while (request && request->number)
 		request = request->next;
 	if (!request) {
-		request = wr_lab_alloc(1, sizeof *request);
+		request = wr_sim_alloc(1, sizeof *request);
 		request->memory = aligned_alloc(64, WEIR_ASK_BYTES);
 		if (!request->memory)
 			abort();
@@ -38,7 +39,7 @@ static void request_end(struct wr_sim_request *request)
 	weir_ask_done(request->ask);
 	request->ask = NULL;
 	request->number = 0;
-	request->asking = request->lingering = false;
+	request->asking = request->client_leaves = false;
 }
 
 void wr_sim_requests_end(struct wr_sim_node *node)
@@ -63,9 +64,10 @@ void wr_sim_requests_free(struct wr_sim_node *node)
 	}
 }
 
-/* ---- what was admitted ---- */
+/* ---- the record of decisions ---- */
 
-/* As true time, by the clock of a master for whom it lies between question and answer. */
+/* Converts at_us of a master's clock to true time. The master is the one for which the result lies
+ * between the question and the reply. */
 static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
 			  uint64_t at_us)
 {
@@ -76,19 +78,19 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 		if (at_ns + 1000 >= (int64_t)request->begun_ns && at_ns <= (int64_t)sim->now_ns)
 			return at_ns > 0 ? (uint64_t)at_ns : 0;
 	}
-	return request->node->heard_ns;
+	return request->node->reply_ns;
 }
 
-/* When Redis took it. decided_us is that very time for a log and a counter, and a time in the same
- * window for a fixed one (redis/script.c); for a bucket it is something else, but what the node
- * hears now was said then. */
+/* Sets the time at which Redis took the units. For a log and a counter it is decided_us. For a
+ * fixed window decided_us is a time in the same window (redis/script.c). For a bucket it is the
+ * time at which Redis sent the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
 	const struct wr_sim *sim = request->node->sim;
 
 	admission->at_us = need->decided_us;
-	admission->at_ns = request->node->heard_ns;
+	admission->at_ns = request->node->reply_ns;
 	switch (need->need.limit->algorithm) {
 	case WEIR_FIXED_WINDOW:
 		break;
@@ -97,11 +99,11 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 		admission->at_ns = true_time(sim, request, admission->at_us);
 		break;
 	default:
-		admission->at_us = request->node->heard_us;
+		admission->at_us = request->node->reply_us;
 	}
 }
 
-static enum wr_sim_how how_of(const struct wr_ask_need *need)
+static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 {
 	if (need->part == WR_NEED_CENTRAL)
 		return WR_SIM_BY_STORE;
@@ -109,10 +111,10 @@ static enum wr_sim_how how_of(const struct wr_ask_need *need)
 		return WR_SIM_BY_LEASE;
 	if (need->part == WR_NEED_TABLE && need->eventual && !need->failed)
 		return WR_SIM_BY_NODE;
-	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_NOBODY;
+	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
-/* The counter of a need: that of its key, or of the key's second limit. */
+/* Returns the key number of a need: its key, or key + plan->keys for the key's second limit. */
 static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	const struct weir_ask *ask = request->ask;
@@ -122,14 +124,14 @@ static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_
 	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
 }
 
-/* How much earlier than the last answer came a part of the request may have been taken: another key
- * is another call; and while a slot moves one limit of a key is taken, and the other one is asked
+/* Returns how much earlier than the last reply a part of the request may have been taken. Each key
+ * is a separate call. While a slot moves, one limit of a key may be taken and the other one asked
  * for again. */
-static uint64_t slack_of(const struct wr_sim_request *request)
+static uint64_t take_slack_ns(const struct wr_sim_request *request)
 {
 	const struct wr_sim *sim = request->node->sim;
-	bool parts =
-		request->key_count > 1 || (sim->plan->second_limit && wr_sim_may(sim, WR_SIM_MOVE));
+	bool parts = request->key_count > 1 ||
+		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 
 	return parts ? sim->now_ns - request->begun_ns : 0;
 }
@@ -138,76 +140,65 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 {
 	struct wr_sim_node *node = request->node;
 	struct wr_sim *sim = node->sim;
-	enum wr_sim_how how = how_of(need);
+	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
 	struct wr_sim_admission admission = {
 		.at_ns = sim->now_ns,
 		.at_us = wr_sim_master_us(sim, sim->servers[node->server].master),
-		.told_ns = sim->now_ns,
+		.decided_ns = sim->now_ns,
 		.request = request->number,
 		.cost = request->cost,
 		.nodes = nodes ? nodes : sim->plan->nodes,
 		.key = counter_of(request, need),
 		.delay_ns = need->need.decision.delay_ns,
-		.slack_ns = slack_of(request),
-		.taken_ns = node->heard_ns,
-		.life = node->heard_life,
+		.slack_ns = take_slack_ns(request),
+		.taken_ns = node->reply_ns,
+		.term = node->reply_term,
 		.node = (uint8_t)node->number,
 		.how = (uint8_t)how,
 	};
 
 	if (how == WR_SIM_BY_STORE) {
 		set_time(request, need, &admission);
-		wr_sim_watch_admitted(request);
+		wr_sim_sentinel_check_admission(request);
 	}
 	if (how == WR_SIM_BY_SHARE)
-		wr_sim_alone(request, &admission);
-	if (sim->plan->consistency == WR_EVENTUAL) /* its own clock tells the window */
+		wr_sim_check_known_share(request, &admission);
+	if (sim->plan->consistency == WR_EVENTUAL) /* the node's clock selects the window */
 		admission.at_us = wr_sim_node_now(node) / 1000;
-	if (how == WR_SIM_BY_LEASE) { /* before another limit was asked for */
+	if (how == WR_SIM_BY_LEASE) { /* spent before Redis was asked for another limit */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
 		admission.at_ns = request->begun_ns;
 		node->spent += request->cost;
 	}
-	wr_sim_note(sim, node, "admits %llu: key %u, %u, how %u, at %llu",
-		    (unsigned long long)request->number, admission.key, admission.cost, how,
-		    (unsigned long long)admission.at_us);
-	wr_sim_admit(sim, admission);
+	wr_sim_trace(sim, node, "admits %llu: key %u, %u, how %u, at %llu",
+		     (unsigned long long)request->number, admission.key, admission.cost, how,
+		     (unsigned long long)admission.at_us);
+	wr_sim_admission_add(sim, admission);
 }
 
-static void note_sight(struct wr_sim_request *request)
+static void note_reading(struct wr_sim_request *request)
 {
 	struct wr_sim *sim = request->node->sim;
-	struct wr_sim_sight *sight =
+	struct wr_sim_reading *reading =
 		request->early ? &sim->early[request->keys[0]]
-			       : &sim->sights[request->node->number][request->keys[0]];
+			       : &sim->readings[request->node->number][request->keys[0]];
 	struct weir_status status = {.size = sizeof status};
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	if (sim->plan->second_limit) { /* the status is of the one that has less left */
+	if (sim->plan->second_limit) { /* the status shows the limit with less remaining */
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;
 	}
-	*sight = (struct wr_sim_sight){true,
-				       status.limit,
-				       status.remaining,
-				       sim->now_ns,
-				       wr_sim_node_now(request->node) / 1000,
-				       request->node->heard_us};
-	wr_sim_note(sim, request->node, "sees %u of %u left to key %u", sight->remaining,
-		    sight->limit, request->keys[0]);
-}
-
-/* What Redis said of the request's limits, whatever became of it. */
-static void note_answers(struct wr_sim_request *request)
-{
-	const struct weir_ask *ask = request->ask;
-
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].part == WR_NEED_CENTRAL)
-			wr_sim_told(request, &ask->needs[i].need.decision,
-				    counter_of(request, &ask->needs[i]));
+	*reading = (struct wr_sim_reading){true,
+					   status.limit,
+					   status.remaining,
+					   sim->now_ns,
+					   wr_sim_node_now(request->node) / 1000,
+					   request->node->reply_us};
+	wr_sim_trace(sim, request->node, "sees %u of %u left to key %u", reading->remaining,
+		     reading->limit, request->keys[0]);
 }
 
 static void note_verdict(struct wr_sim_request *request, int verdict)
@@ -215,35 +206,38 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 	struct wr_sim *sim = request->node->sim;
 	const struct weir_ask *ask = request->ask;
 
-	note_answers(request);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].part == WR_NEED_CENTRAL)
+			wr_sim_known_update(request, &ask->needs[i].need.decision,
+					    counter_of(request, &ask->needs[i]));
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].failed) {
 			sim->report->failed++;
 			break;
 		}
-	if (request->looking) {
-		note_sight(request);
+	if (request->probe) {
+		note_reading(request);
 		return;
 	}
 	if (verdict != WEIR_ADMIT && verdict != WEIR_DELAY) {
 		sim->report->refused++;
-		wr_sim_note(sim, request->node, "refuses %llu",
-			    (unsigned long long)request->number);
+		wr_sim_trace(sim, request->node, "refuses %llu",
+			     (unsigned long long)request->number);
 		return;
 	}
 	sim->report->admitted++;
 	if (request->banned)
-		wr_sim_fail(sim, "node %u admits request %llu, though its key is banned",
+		wr_sim_fail(sim, "node %u admits request %llu of a banned key",
 			    request->node->number, (unsigned long long)request->number);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i)
 			note_admission(request, &ask->needs[i]);
 }
 
-/* ---- on the way ---- */
+/* ---- questions to Redis ---- */
 
-/* What Redis is to be told after the verdict. */
-static void tell(struct wr_sim_request *request)
+/* Sends the messages that follow the verdict, such as reports. */
+static void send_messages(struct wr_sim_request *request)
 {
 	struct wr_sim_node *node = request->node;
 	uint8_t message[WEIR_QUESTION_MAX];
@@ -255,16 +249,16 @@ static void tell(struct wr_sim_request *request)
 					wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
-static void settle(struct wr_sim_request *request, int verdict)
+static void finish_decision(struct wr_sim_request *request, int verdict)
 {
 	request->asking = false;
 	note_verdict(request, verdict);
-	tell(request);
-	if (!request->lingering)
+	send_messages(request);
+	if (!request->client_leaves)
 		request_end(request);
 }
 
-static void on_answer(struct wr_central_ask *store, const void *answer, size_t len)
+static void on_reply(struct wr_central_ask *store, const void *answer, size_t len)
 {
 	struct wr_sim_request *request =
 		(struct wr_sim_request *)((char *)store - offsetof(struct wr_sim_request, store));
@@ -276,56 +270,57 @@ static void on_answer(struct wr_central_ask *store, const void *answer, size_t l
 		verdict = weir_ask_store_failed(request->ask, now_ns);
 	for (uint8_t i = 0; i < request->ask->need_count; i++)
 		failed |= request->ask->needs[i].failed;
-	wr_sim_waited(request, failed);
+	wr_sim_check_wait(request, failed);
 	if (failed)
-		wr_sim_watch_failed(request);
-	settle(request, verdict);
+		wr_sim_sentinel_check_failure(request);
+	finish_decision(request, verdict);
 }
 
-static void ask_store(struct wr_sim_request *request)
+static void ask_redis(struct wr_sim_request *request)
 {
 	struct wr_sim_node *node = request->node;
 	uint8_t question[WEIR_QUESTION_MAX];
 	int len = weir_ask_question(request->ask, question, sizeof question);
 
 	if (!node->home.central || len <= 0) {
-		settle(request, weir_ask_store_failed(request->ask, wr_sim_node_now(node)));
+		finish_decision(request,
+				weir_ask_store_failed(request->ask, wr_sim_node_now(node)));
 		return;
 	}
 	request->asking = true;
-	request->store = (struct wr_central_ask){.done = on_answer};
+	request->store = (struct wr_central_ask){.done = on_reply};
 	wr_central_take(node->home.central, &request->store, question, (size_t)len,
 			wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
-/* The client goes away. */
-static void leave(struct wr_sim *sim, void *object, uint64_t number)
+/* Event: the client disconnects. */
+static void client_leave(struct wr_sim *sim, void *object, uint64_t number)
 {
 	struct wr_sim_request *request = object;
 	bool asked = request->asking;
 
 	if (request->number != number)
 		return;
-	wr_sim_note(sim, request->node, "client of %llu leaves", (unsigned long long)number);
+	wr_sim_trace(sim, request->node, "client of %llu leaves", (unsigned long long)number);
 	if (asked)
 		wr_central_cancel(request->node->home.central, &request->store);
 	request->asking = false;
 	if (weir_ask_cancel(request->ask, wr_sim_node_now(request->node)) == 0 && !asked)
-		tell(request);
-	wr_sim_take_back(sim, number);
+		send_messages(request);
+	wr_sim_admission_cancel(sim, number);
 	request_end(request);
 }
 
-/* ---- coming ---- */
+/* ---- arrival ---- */
 
-static void decide(struct wr_sim_request *request)
+static void start_decision(struct wr_sim_request *request)
 {
 	int verdict = weir_ask_decide(request->ask, wr_sim_node_now(request->node));
 
 	if (verdict == WEIR_WAIT)
-		ask_store(request);
+		ask_redis(request);
 	else
-		settle(request, verdict);
+		finish_decision(request, verdict);
 }
 
 static void add_key(struct wr_sim_request *request, uint8_t key)
@@ -338,101 +333,104 @@ static void add_key(struct wr_sim_request *request, uint8_t key)
 	request->keys[request->key_count++] = key;
 	request->banned |= wr_sim_is_banned(request->node, key);
 	if (weir_ask_add(request->ask, &entry, 1, NULL, (int64_t)request->cost) != 0)
-		wr_sim_fail(sim, "a descriptor is not taken");
-	wr_sim_came(sim, key, request->cost);
+		wr_sim_fail(sim, "the limiter refused a descriptor");
+	wr_sim_arrival_add(sim, key, request->cost);
 }
 
-static struct wr_sim_request *begin(struct wr_sim_node *node, uint32_t cost)
+static struct wr_sim_request *request_begin(struct wr_sim_node *node, uint32_t cost)
 {
 	struct wr_sim_request *request = request_new(node);
 
 	request->cost = cost;
 	request->key_count = 0;
-	request->looking = request->early = request->banned = false;
+	request->probe = request->early = request->banned = false;
 	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
 			  &request->ask) != 0)
 		abort();
 	return request;
 }
 
-static void come(struct wr_sim_node *node)
+static void request_arrive(struct wr_sim_node *node)
 {
 	struct wr_sim *sim = node->sim;
 	const struct wr_sim_plan *plan = sim->plan;
-	uint8_t key = (uint8_t)wr_dice_below(&sim->traffic, plan->keys);
+	uint8_t key = (uint8_t)wr_rng_below(&sim->traffic_rng, plan->keys);
 	struct wr_sim_request *request =
-		begin(node, (uint32_t)wr_dice_between(&sim->traffic, 1, plan->costs));
+		request_begin(node, (uint32_t)wr_rng_between(&sim->traffic_rng, 1, plan->cost_max));
 
 	sim->report->requests++;
 	add_key(request, key);
-	if (plan->keys > 1 && wr_dice_percent(&sim->traffic, plan->pairs_percent))
+	if (plan->keys > 1 && wr_rng_percent(&sim->traffic_rng, plan->pairs_percent))
 		add_key(request, (uint8_t)((key + 1) % plan->keys));
-	if (wr_sim_may(sim, WR_SIM_LEAVE) && wr_dice_percent(&sim->traffic, LEAVE_PERCENT)) {
+	if (wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
+	    wr_rng_percent(&sim->traffic_rng, LEAVE_PERCENT)) {
 		uint64_t most_ns = plan->calendar ? plan->half_ns : plan->period_ns;
-		uint64_t stay_ns = wr_dice_scale(&sim->traffic, 1000, most_ns / 2);
+		uint64_t stay_ns = wr_rng_scale(&sim->traffic_rng, 1000, most_ns / 2);
 
-		request->lingering = true;
-		wr_sim_at(sim, sim->now_ns + stay_ns, node, leave, request, request->number);
+		request->client_leaves = true;
+		wr_sim_schedule(sim, sim->now_ns + stay_ns, node, client_leave, request,
+				request->number);
 	}
-	decide(request);
+	start_decision(request);
 }
 
-static void ask_one(struct wr_sim *sim, unsigned number, uint32_t cost, bool early)
+static void request_keys(struct wr_sim *sim, unsigned number, uint32_t cost, bool early)
 {
 	for (unsigned key = 0; key < sim->plan->keys; key++) {
-		struct wr_sim_request *request = begin(&sim->nodes[number], cost);
+		struct wr_sim_request *request = request_begin(&sim->nodes[number], cost);
 
 		sim->report->requests += cost > 0;
-		request->looking = cost == 0;
+		request->probe = cost == 0;
 		request->early = early;
 		add_key(request, (uint8_t)key);
-		decide(request);
+		start_decision(request);
 	}
 }
 
 static void ask_each(struct wr_sim *sim, uint32_t cost)
 {
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		ask_one(sim, i, cost, false);
+		request_keys(sim, i, cost, false);
 }
 
-void wr_sim_poke(struct wr_sim *sim, void *object, uint64_t word)
+void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
-	sim->poked_ns = sim->now_ns;
+	(void)arg;
+	sim->last_request_ns = sim->now_ns;
 	ask_each(sim, 1);
 }
 
-void wr_sim_look(struct wr_sim *sim, void *object, uint64_t word)
+void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
+	(void)arg;
 	ask_each(sim, 0);
 }
 
-void wr_sim_poke_one(struct wr_sim *sim, void *object, uint64_t number)
+void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number)
 {
 	(void)object;
-	ask_one(sim, (unsigned)number, 1, false);
+	request_keys(sim, (unsigned)number, 1, false);
 }
 
-void wr_sim_look_one(struct wr_sim *sim, void *object, uint64_t number)
+void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number)
 {
 	(void)object;
-	ask_one(sim, (unsigned)number, 0, true);
+	request_keys(sim, (unsigned)number, 0, true);
 }
 
-void wr_sim_arrive(struct wr_sim *sim, void *at, uint64_t life)
+void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation)
 {
 	struct wr_sim_node *node = at;
-	uint64_t crowd;
+	uint64_t batch;
 
-	if (node->life != life || sim->now_ns >= sim->plan->length_ns)
+	if (node->incarnation != incarnation || sim->now_ns >= sim->plan->length_ns)
 		return;
-	crowd = wr_dice_between(&sim->traffic, 1, sim->plan->crowd);
-	for (uint64_t i = 0; i < crowd; i++)
-		come(node);
-	wr_sim_at(sim, sim->now_ns + 1 + wr_dice_below(&sim->traffic, 2 * sim->plan->gap_ns), node,
-		  wr_sim_arrive, node, life);
+	batch = wr_rng_between(&sim->traffic_rng, 1, sim->plan->batch_max);
+	for (uint64_t i = 0; i < batch; i++)
+		request_arrive(node);
+	wr_sim_schedule(sim,
+			sim->now_ns + 1 + wr_rng_below(&sim->traffic_rng, 2 * sim->plan->gap_ns),
+			node, wr_sim_requests_arrive, node, incarnation);
 }

@@ -1,14 +1,15 @@
-/* How requests fare that wait for Redis: what they hear, and how long they wait in vain. */
+/* Checks of requests that wait for Redis: the circuit breaker opens after timeouts, and a node
+ * without Redis divides the remaining amount that Redis last replied. request.c calls it. */
 #include <stdlib.h>
 
 #include "central/breaker.h"
 #include "sim/sim_inner.h"
 
-/* ---- waiting ---- */
+/* ---- the circuit breaker ---- */
 
 static uint64_t breakers_opened(const struct wr_sim_node *node)
 {
-	struct wr_central_info *info = wr_lab_alloc(1, sizeof *info);
+	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 	uint64_t opened;
 
 	wr_central_info(node->home.central, info);
@@ -17,76 +18,77 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 	return opened;
 }
 
-/* So many calls in vain, and some breaker is open: each shard of a cluster has one of its own. */
-static uint32_t vain_enough(const struct wr_sim_plan *plan)
-{
-	return (plan->shards ? plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
-}
-
-static void note_in_vain(struct wr_sim_node *node, const struct wr_sim_request *request)
+static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
-	uint32_t enough = vain_enough(sim->plan);
+	/* Each shard of a cluster has a breaker. After this many timeouts one of them is open. */
+	uint32_t expected =
+		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
 
-	if (node->in_vain == 0)
-		node->opened = breakers_opened(node);
-	if (++node->in_vain == enough)
-		node->vain_from_ns = sim->now_ns;
-	if (node->in_vain > enough && request->begun_ns > node->vain_from_ns &&
-	    breakers_opened(node) == node->opened)
-		wr_sim_fail(
-			sim,
-			"node %u: %u requests in a row waited in vain, and the breaker is closed",
-			node->number, node->in_vain);
+	if (node->timeouts == 0)
+		node->opened_before = breakers_opened(node);
+	if (++node->timeouts == expected)
+		node->timeouts_since_ns = sim->now_ns;
+	if (node->timeouts > expected && request->begun_ns > node->timeouts_since_ns &&
+	    breakers_opened(node) == node->opened_before)
+		wr_sim_fail(sim,
+			    "node %u: %u requests in a row timed out, and the breaker is closed",
+			    node->number, node->timeouts);
 }
 
-/* While no answer can come in time, five calls in vain of a server are enough: those who come later
- * do not wait. Several requests may be one call, so they are counted where each comes alone. */
-void wr_sim_waited(struct wr_sim_request *request, bool failed)
+/* While replies are slower than the timeout, five timeouts of a server open its breaker, and later
+ * requests do not wait. A batch of requests may be one call, so only runs without batches are
+ * checked. */
+void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;
 	const struct wr_sim *sim = node->sim;
 	bool slow = node->slow_until_ns > sim->now_ns && request->begun_ns > node->slow_from_ns;
 
 	if (!failed || !slow)
-		node->in_vain = 0;
-	else if (sim->plan->crowd == 1 && sim->now_ns - request->begun_ns >= sim->plan->timeout_ns)
-		note_in_vain(node, request);
+		node->timeouts = 0;
+	else if (sim->plan->batch_max == 1 &&
+		 sim->now_ns - request->begun_ns >= sim->plan->timeout_ns)
+		count_timeout(node, request);
 }
 
-/* ---- what is known of a counter ---- */
+/* ---- the last reply about a key ---- */
 
-/* An answer to a request of an earlier window may be about that window: it was counted there, and
- * came late. The node does not heed it. */
-void wr_sim_told(struct wr_sim_request *request, const struct weir_decision *said, uint8_t key)
+/* Ignores a reply to a request of an earlier window, as the node does: the reply may be about that
+ * window. */
+void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
+			 uint8_t key)
 {
 	struct wr_sim_node *node = request->node;
 	const struct wr_sim_plan *plan = node->sim->plan;
 	uint64_t epoch_ns = wr_sim_epoch_ns(plan);
 
-	if (wr_sim_window(plan, (epoch_ns + request->begun_ns) / 1000) !=
-	    wr_sim_window(plan, (epoch_ns + node->sim->now_ns) / 1000))
+	if (wr_sim_window_of(plan, (epoch_ns + request->begun_ns) / 1000) !=
+	    wr_sim_window_of(plan, (epoch_ns + node->sim->now_ns) / 1000))
 		return;
 	node->known[key].known = true;
-	node->known[key].remaining = said->remaining;
+	node->known[key].remaining = decision->remaining;
 	node->known[key].nodes = weir_fleet_nodes(node->table, NULL);
-	node->known[key].at_us = node->heard_us;
+	node->known[key].at_us = node->reply_us;
 	node->known[key].since = 0;
 }
 
-/* A node that has heard of the counter in this window divides what was left then, not the limit. */
-void wr_sim_alone(struct wr_sim_request *request, const struct wr_sim_admission *admission)
+/* A node with a reply of this window divides the remaining amount of that reply, not the limit. */
+void wr_sim_check_known_share(struct wr_sim_request *request,
+			      const struct wr_sim_admission *admission)
 {
 	struct wr_sim_node *node = request->node;
 	const struct wr_sim_plan *plan = node->sim->plan;
 	uint8_t key = admission->key;
 	uint64_t share;
 
-	if (plan->algorithm != WEIR_FIXED_WINDOW || wr_sim_may(node->sim, WR_SIM_SKEW) ||
-	    wr_sim_may(node->sim, WR_SIM_RULES) || wr_sim_may(node->sim, WR_SIM_LEAVE) ||
-	    key >= plan->keys || plan->soft_percent || plan->order_gap_ns ||
-	    !node->known[key].known || node->known[key].nodes != admission->nodes ||
-	    wr_sim_window(plan, node->known[key].at_us) != wr_sim_window(plan, admission->at_us))
+	if (plan->algorithm != WEIR_FIXED_WINDOW || wr_sim_has_fault(node->sim, WR_SIM_SKEW) ||
+	    wr_sim_has_fault(node->sim, WR_SIM_RULES) ||
+	    wr_sim_has_fault(node->sim, WR_SIM_LEAVE) || key >= plan->keys || plan->soft_percent ||
+	    plan->order_gap_ns || !node->known[key].known ||
+	    node->known[key].nodes != admission->nodes ||
+	    wr_sim_window_of(plan, node->known[key].at_us) !=
+		    wr_sim_window_of(plan, admission->at_us))
 		return;
 	share = node->known[key].remaining / node->known[key].nodes;
 	node->known[key].since += admission->cost;

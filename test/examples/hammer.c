@@ -1,5 +1,6 @@
-/* hammer DIR NAME LIMIT NOW_NS: takes one, says "ready", waits for a byte, then takes until it is
- * refused a thousand times. The clock stands still. Prints how many were admitted. */
+/* hammer DIR NAME LIMIT NOW_NS: takes one unit, prints "ready", waits for a byte on stdin, then
+ * takes units at the fixed time NOW_NS until 1,000 takes are refused. Prints the number of admitted
+ * takes. test_python.py runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ static _Noreturn void die(const char *text)
 	exit(1);
 }
 
-static int take(struct weir_table *table, const struct weir_limit *limit, uint64_t now_ns)
+static int take_unit(struct weir_table *table, const struct weir_limit *limit, uint64_t now_ns)
 {
 	struct weir_decision d;
 	int rc = weir_take(table, limit, "key", 3, 1, now_ns, &d);
@@ -34,7 +35,7 @@ int main(int argc, char **argv)
 	uint64_t now_ns;
 
 	if (argc != 5)
-		die("wants a folder, a name, a limit and a time");
+		die("usage: hammer DIR NAME LIMIT NOW_NS");
 	opts.dir = argv[1];
 	opts.name = argv[2];
 	opts.flags = WEIR_OPEN_EXISTING;
@@ -43,12 +44,12 @@ int main(int argc, char **argv)
 	if (weir_limit_check(&limit, &error) < 0 || weir_open(&opts, &table, &error) < 0)
 		die(error.text);
 
-	admitted = take(table, &limit, now_ns);
+	admitted = take_unit(table, &limit, now_ns);
 	puts("ready");
 	fflush(stdout);
 	getchar();
 	while (refused < REFUSALS) {
-		int yes = take(table, &limit, now_ns);
+		int yes = take_unit(table, &limit, now_ns);
 
 		admitted += yes;
 		refused += !yes;

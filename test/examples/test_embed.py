@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_embed.py BUILD: embed-demo, alone and several at once."""
+"""test_embed.py BUILD: runs embed-demo, once and several times in parallel."""
 
 import re
 import subprocess
@@ -32,13 +32,13 @@ class Embed(unittest.TestCase):
         refused = [a for a in answers if a[1] == "refused"]
         self.assertEqual((len(admitted), len(refused)), (10, 6))
         self.assertEqual(len({pid for pid, *_ in answers}), 2)
-        # Two may print in another order than they were answered; each number comes once.
+        # Two processes may print in another order than their decisions. Each number occurs once.
         self.assertEqual(sorted(int(a[2]) for a in admitted), list(range(10)))
         self.assertEqual({a[3] for a in admitted}, {"0"})
         self.assertTrue(all(a[2] == "0" and 300 <= int(a[3]) <= 360 for a in refused), refused)
         self.assertEqual(last, "2 processes asked 16 times, 10 admitted; the limit is 10")
 
-    def test_admits_exactly_the_limit_and_leaves_nothing(self):
+    def test_admits_exactly_the_limit_and_removes_its_table(self):
         demo = self.start()
         self.check(demo)
         self.assertFalse([p for p in tables() if f"-{demo.pid}." in p.name])
@@ -47,7 +47,7 @@ class Embed(unittest.TestCase):
         for demo in [self.start() for _ in range(4)]:
             self.check(demo)
 
-    def test_says_what_is_wrong(self):
+    def test_reports_an_invalid_table_name(self):
         done = subprocess.run([BUILD / "embed-demo", "../x"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r'^embed-demo: "\.\./x": a table name is')

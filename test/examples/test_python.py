@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_python.py BUILD: embed.py and C programs on one table."""
+"""test_python.py BUILD: runs embed.py and C programs on the same table."""
 
 import os
 import re
@@ -34,18 +34,18 @@ def admitted(text):
 
 
 class Shared(unittest.TestCase):
-    """Through the programs, on a table where every program looks for it."""
+    """Runs the example programs on a table in the default folder."""
 
     def setUp(self):
         self.addCleanup(subprocess.run, ["/usr/bin/python3", EMBED / "embed.py", "remove", NAME],
                         capture_output=True, check=False)
 
-    def test_one_after_the_other(self):
+    def test_programs_share_the_limit_in_sequence(self):
         self.assertEqual(admitted(python("ask", NAME)), 8)
         self.assertEqual(admitted(output_of(BUILD / "embed-demo", NAME)), 2)
         self.assertEqual(admitted(python("ask", NAME)), 0)
 
-    def test_at_once(self):
+    def test_programs_share_the_limit_in_parallel(self):
         argvs = [[BUILD / "embed-demo", NAME],
                  ["/usr/bin/python3", EMBED / "embed.py", "ask", NAME]] * 2
         running = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for argv in argvs]
@@ -63,7 +63,7 @@ class Shared(unittest.TestCase):
             python("remove", NAME)
             self.assertEqual(admitted(python("ask", NAME)), 8)
 
-    def test_errors_are_sentences(self):
+    def test_removing_a_missing_table_reports_its_path(self):
         done = subprocess.run(["/usr/bin/python3", EMBED / "embed.py", "remove", NAME],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
@@ -71,7 +71,7 @@ class Shared(unittest.TestCase):
 
 
 class Hammer(unittest.TestCase):
-    """As fast as they can, on one key, at one time."""
+    """C and Python take units of one key in parallel, at a fixed time."""
 
     LIMIT = 200_000
 

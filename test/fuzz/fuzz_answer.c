@@ -1,7 +1,7 @@
-/* Any bytes as the answer of the central store. The first byte selects the question and what
- * happens afterwards. The second byte selects whether the rest is the whole answer, or verdicts
- * behind a valid head. There is always one verdict, and messages are within bounds and sent
- * once. */
+/* Fuzzes the central store's answer to a question. The first byte selects the descriptors. The
+ * second selects whether the ask is cancelled and whether the rest of the input is the whole answer
+ * or the verdicts behind a valid head. For any input there is one verdict, and messages are within
+ * bounds and sent once. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +70,8 @@ static void open_engine(void)
 	close(fd);
 }
 
-/* Adds a descriptor for each bit. Returns how many of them the store decides. */
-static unsigned describe(struct weir_ask *ask, uint8_t which)
+/* Adds a descriptor for each bit. Returns the number of items in the question to the store. */
+static unsigned add_descriptors(struct weir_ask *ask, uint8_t which)
 {
 	unsigned asked = 0;
 
@@ -87,7 +87,7 @@ static unsigned describe(struct weir_ask *ask, uint8_t which)
 	return asked;
 }
 
-static size_t with_head(uint8_t *to, unsigned count, const uint8_t *data, size_t size)
+static size_t write_valid_head(uint8_t *to, unsigned count, const uint8_t *data, size_t size)
 {
 	size_t len = sizeof(struct wr_question_head) + count * sizeof(struct wr_answer);
 	struct wr_question_head head = {.version = WR_QUESTION_VERSION,
@@ -103,8 +103,8 @@ static size_t with_head(uint8_t *to, unsigned count, const uint8_t *data, size_t
 	return len;
 }
 
-/* Messages after a verdict end, and stay within bounds. */
-static void tell(struct weir_ask *ask)
+/* Reads the messages after the verdict. There are at most two. */
+static void read_messages(struct weir_ask *ask)
 {
 	static uint8_t bytes[WEIR_QUESTION_MAX];
 	int messages = 0, len;
@@ -113,7 +113,7 @@ static void tell(struct weir_ask *ask)
 		require(len > 0 && ++messages <= 2);
 }
 
-static void finish(struct weir_ask *ask, bool cancel)
+static void check_result(struct weir_ask *ask, bool cancel)
 {
 	struct weir_result result = {.size = sizeof result};
 	struct weir_queue_position place = {.size = sizeof place};
@@ -125,7 +125,7 @@ static void finish(struct weir_ask *ask, bool cancel)
 	weir_ask_headers(ask, WEIR_PROFILE_X);
 	if (cancel)
 		weir_ask_cancel(ask, NOW_NS + 5);
-	tell(ask);
+	read_messages(ask);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	require(weir_ask_init(memory, sizeof memory, engine, WR_STR("d"), &ask) == 0);
-	asked = describe(ask, data[0]);
+	asked = add_descriptors(ask, data[0]);
 	verdict = weir_ask_decide(ask, NOW_NS);
 	if (verdict == WEIR_WAIT) {
 		const uint8_t *bytes = data + 2;
@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (data[1] & 2)
 			weir_ask_cancel(ask, NOW_NS + 1);
 		if (data[1] & 1) {
-			len = with_head(answer, asked, bytes, len);
+			len = write_valid_head(answer, asked, bytes, len);
 			bytes = answer;
 		}
 		verdict = weir_ask_answer(ask, bytes, len, NOW_NS + 2);
@@ -159,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			verdict = weir_ask_store_failed(ask, NOW_NS + 3);
 	}
 	require(verdict > 0 && verdict != WEIR_WAIT);
-	finish(ask, data[1] & 4);
+	check_result(ask, data[1] & 4);
 	weir_ask_done(ask);
 	return 0;
 }

@@ -1,5 +1,6 @@
-/* Any bytes as a stored request, or as a reply of Redis to a job of the queue; the first byte
- * selects which. No byte beyond the input is read, and all memory is freed. */
+/* Fuzzes the stored record of a deferred request and the replies of Redis to the queue's jobs. The
+ * first byte selects the record or the job. No byte beyond the input is read, and all results are
+ * freed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

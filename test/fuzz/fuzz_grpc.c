@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	turn();
 	wr_streams_cut(&loop.net);
 	turn();
-	require(loop.stream_count == 0 && loop.buffered == 0 && places.used == 0);
+	require(loop.net.stream_count == 0 && loop.net.buffered == 0 && quota.used == 0);
 	require(loop.waiting.heap.count == 0 && !loop.health_watches);
 	return 0;
 }

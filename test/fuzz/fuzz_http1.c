@@ -1,6 +1,6 @@
-/* Any bytes as an HTTP/1.1 request. A valid head has its path and fields within it, ends at the
- * same byte at once or in pieces, and no part of it is refused. A chunked body is the same in
- * pieces of one byte. */
+/* Fuzzes an HTTP/1.1 request. The path and the fields of a parsed head lie within it. The head has
+ * the same end whether it arrives at once or in pieces, and no prefix of it is refused. A chunked
+ * body is the same in pieces of one byte. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

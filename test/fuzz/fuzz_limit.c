@@ -1,5 +1,4 @@
-/* Any bytes as a limit and a list of requests. The limit is refused, or every decision by it is
- * consistent. */
+/* Fuzzes a limit and a list of requests. The limit is refused, or every decision on it is valid. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static void must(int condition)
 		abort();
 }
 
-static int step(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_decision *d)
+static int step_limit(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
 	if (s->limit.algorithm == WEIR_SLIDING_LOG) {
 		s->log.stamps = s->stamps;
@@ -30,16 +29,15 @@ static int step(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_de
 	return weir_step(&s->limit, &s->state, &s->soft, cost, now_ns, d);
 }
 
-/* A counter has the number of its window modulo 2^32; tables evict keys long before that
- * matters. */
-static int too_far(const struct weir_limit *l, uint64_t a_ns, uint64_t b_ns)
+/* A sliding counter stores its window number modulo 2^32. Tables forget keys before it wraps. */
+static int exceeds_window_numbers(const struct weir_limit *l, uint64_t a_ns, uint64_t b_ns)
 {
 	uint64_t apart_ns = a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns;
 
 	return l->algorithm == WEIR_SLIDING_COUNTER && apart_ns / l->period_ns >> 30;
 }
 
-/* The request passes after exactly retry_after, and not 1 ns earlier. */
+/* A request is admitted after exactly retry_after, and not one ns earlier. */
 static void check_retry(const struct subject *after, int64_t cost, uint64_t now_ns,
 			uint64_t wait_ns)
 {
@@ -48,12 +46,12 @@ static void check_retry(const struct subject *after, int64_t cost, uint64_t now_
 
 	must(wait_ns > 0);
 	if (wait_ns == WEIR_NEVER || wait_ns > INT64_MAX - now_ns ||
-	    too_far(&after->limit, now_ns, now_ns + wait_ns))
+	    exceeds_window_numbers(&after->limit, now_ns, now_ns + wait_ns))
 		return;
-	must(step(&copy, cost, now_ns + wait_ns - 1, &d) == 0);
+	must(step_limit(&copy, cost, now_ns + wait_ns - 1, &d) == 0);
 	must(!d.admitted);
 	copy = *after;
-	must(step(&copy, cost, now_ns + wait_ns, &d) == 0);
+	must(step_limit(&copy, cost, now_ns + wait_ns, &d) == 0);
 	must(d.admitted);
 }
 
@@ -62,16 +60,17 @@ static void check_reset(const struct subject *after, uint64_t now_ns, uint64_t r
 	struct subject copy = *after;
 	struct weir_decision d;
 
-	if (reset_ns > INT64_MAX - now_ns || too_far(&after->limit, now_ns, now_ns + reset_ns))
+	if (reset_ns > INT64_MAX - now_ns ||
+	    exceeds_window_numbers(&after->limit, now_ns, now_ns + reset_ns))
 		return;
-	must(step(&copy, 0, now_ns + reset_ns, &d) == 0);
+	must(step_limit(&copy, 0, now_ns + reset_ns, &d) == 0);
 	must(d.remaining == d.limit && d.reset_after_ns == 0);
 }
 
-/* A window given by the caller does not move by itself: waits end when the caller passes the next
- * one. */
-static void check(const struct subject *after, int64_t cost, uint64_t now_ns,
-		  const struct weir_decision *d)
+/* Times of a window that the caller supplies are not checked: the window ends when the caller
+ * supplies the next one. */
+static void check_decision(const struct subject *after, int64_t cost, uint64_t now_ns,
+			   const struct weir_decision *d)
 {
 	int given = after->limit.window_end_ns != 0;
 
@@ -88,8 +87,8 @@ static void check(const struct subject *after, int64_t cost, uint64_t now_ns,
 		check_reset(after, now_ns, d->reset_after_ns);
 }
 
-/* Moves the clock by any step; most are small. */
-static uint64_t move(uint64_t now_ns, uint8_t how, uint64_t by)
+/* Moves the clock forward or back. Most steps are small. */
+static uint64_t move_clock(uint64_t now_ns, uint8_t how, uint64_t by)
 {
 	by >>= how & 63;
 	if (how & 64)
@@ -121,12 +120,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&by, data + at, 8);
 		memcpy(&cost, data + at + 8, 8);
 		cost >>= data[at + 16] & 63;
-		by = move(now_ns, data[at + 17], by);
-		if (too_far(&s.limit, now_ns, by))
+		by = move_clock(now_ns, data[at + 17], by);
+		if (exceeds_window_numbers(&s.limit, now_ns, by))
 			s.state = (struct weir_state){0};
 		now_ns = by;
-		must(step(&s, cost, now_ns, &d) == 0);
-		check(&s, cost, now_ns, &d);
+		must(step_limit(&s, cost, now_ns, &d) == 0);
+		check_decision(&s, cost, now_ns, &d);
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* Any bytes as the stored descriptors of a deferred request. Valid ones give the same bytes when
- * they are recorded again, and can be decided. */
+/* Fuzzes the stored descriptors of a deferred request. Descriptors that are accepted give the same
+ * bytes when they are recorded again, and are decided. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

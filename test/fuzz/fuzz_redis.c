@@ -1,7 +1,7 @@
-/* Any bytes as what servers say, and any order of events: questions, time, connections that come
- * and go. The first byte picks the topology; then each byte is an event, with its arguments behind
- * it. Whatever happens, each question is done with exactly once, nothing is kept of a link that was
- * closed, and nothing is left in the end. */
+/* Fuzzes central with any replies of servers and any order of events: questions, time, connections.
+ * The first byte selects the topology. Each following byte is an event, followed by its arguments.
+ * Each question is completed exactly once, a closed link is not used, and no link or question
+ * remains at the end. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ static const char *const urls[] = {"redis://10.0.0.1", "redis+sentinel://:x@10.0
 				   "redis+cluster://ann:pw@10.0.0.1:7000,10.0.0.2:7001",
 				   "rediss://:pw@10.0.0.1/3"};
 
-/* What servers usually say. */
-static const char *const replies[] = {
+/* Common replies of servers. */
+static const char *const common_replies[] = {
 	"+OK\r\n",
 	"+PONG\r\n",
 	"$-1\r\n",
@@ -56,7 +56,7 @@ static const char *const replies[] = {
 struct asker {
 	struct wr_central_ask ask;
 	bool waiting;
-	bool again; /* asks anew when it is answered */
+	bool again; /* sends another question from its callback */
 };
 
 static struct state {
@@ -74,7 +74,7 @@ static void require(bool condition)
 		abort();
 }
 
-static uint8_t next(void)
+static uint8_t next_byte(void)
 {
 	return s.at < s.end ? *s.at++ : 0;
 }
@@ -100,7 +100,7 @@ static void on_close(void *context, struct wr_central_link *link)
 			s.links[i] = NULL;
 			return;
 		}
-	abort(); /* it was never opened, or is closed twice */
+	abort(); /* the link was never opened, or is closed twice */
 }
 
 static void on_dirty(void *context, struct wr_central_link *link)
@@ -149,15 +149,15 @@ static size_t write_question(uint8_t kind, uint8_t bytes[WEIR_QUESTION_MAX])
 	struct wr_question_head head = {.version = WR_QUESTION_VERSION, .kind = kind};
 	size_t len = sizeof head;
 
-	head.count = 1 + next() % 3;
+	head.count = 1 + next_byte() % 3;
 	for (int i = 0; i < head.count; i++) {
-		uint8_t how = next();
+		uint8_t how = next_byte();
 		struct wr_question_item item = {
 			.bytes = sizeof item + 2,
 			.algorithm = 1 + how % 5,
 			.flags = how >> 7,
 			.id_len = 2,
-			.key = {next() % 4, 7},
+			.key = {next_byte() % 4, 7},
 			.cost = how >> 5 & 3,
 			.limit = 10,
 			.period_ns = 60000 * MS,
@@ -179,7 +179,7 @@ static size_t write_question(uint8_t kind, uint8_t bytes[WEIR_QUESTION_MAX])
 	return len;
 }
 
-static void take(struct asker *asker);
+static void send_question(struct asker *asker);
 
 static void on_done(struct wr_central_ask *ask, const void *answer, size_t len)
 {
@@ -194,21 +194,21 @@ static void on_done(struct wr_central_ask *ask, const void *answer, size_t len)
 			len == sizeof head + head.count * sizeof(struct wr_answer));
 	}
 	if (asker->again && s.at < s.end && s.freed == 0)
-		take(asker);
+		send_question(asker);
 }
 
-static void take(struct asker *asker)
+static void send_question(struct asker *asker)
 {
 	uint8_t bytes[WEIR_QUESTION_MAX];
 	size_t len = write_question(WR_QUESTION_TAKE, bytes);
 
 	asker->ask.done = on_done;
 	asker->waiting = true;
-	asker->again = next() & 1;
+	asker->again = next_byte() & 1;
 	wr_central_take(s.central, &asker->ask, bytes, len, s.now_ns, s.mono_ns);
 }
 
-static void leave(struct asker *asker)
+static void cancel_question(struct asker *asker)
 {
 	wr_central_cancel(s.central, &asker->ask);
 	asker->waiting = false;
@@ -217,14 +217,14 @@ static void leave(struct asker *asker)
 static void send_message(void)
 {
 	uint8_t bytes[WEIR_QUESTION_MAX];
-	size_t len = write_question(next() % 7, bytes);
+	size_t len = write_question(next_byte() % 7, bytes);
 
 	wr_central_send(s.central, bytes, len, s.now_ns, s.mono_ns);
 }
 
 static void send_raw(void)
 {
-	size_t len = next();
+	size_t len = next_byte();
 
 	if (len > (size_t)(s.end - s.at))
 		len = (size_t)(s.end - s.at);
@@ -234,9 +234,9 @@ static void send_raw(void)
 
 /* ---- links ---- */
 
-static struct wr_central_link *pick(void)
+static struct wr_central_link *pick_link(void)
 {
-	int at = next() % LINKS_MAX;
+	int at = next_byte() % LINKS_MAX;
 
 	for (int i = 0; i < LINKS_MAX; i++)
 		if (s.links[(at + i) % LINKS_MAX])
@@ -244,7 +244,7 @@ static struct wr_central_link *pick(void)
 	return NULL;
 }
 
-static void drain(void)
+static void consume_output(void)
 {
 	const uint8_t *bytes;
 	size_t len;
@@ -256,8 +256,8 @@ static void drain(void)
 		}
 }
 
-/* In memory of their own, so that the sanitizer sees every byte read too far. */
-static void feed(struct wr_central_link *link, const void *bytes, size_t len)
+/* Copies the bytes to memory of their size, so that the sanitizer detects a read beyond them. */
+static void feed_link(struct wr_central_link *link, const void *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
 
@@ -267,28 +267,29 @@ static void feed(struct wr_central_link *link, const void *bytes, size_t len)
 	free(copy);
 }
 
-static void feed_raw(void)
+static void feed_input(void)
 {
-	struct wr_central_link *link = pick();
-	size_t len = next();
+	struct wr_central_link *link = pick_link();
+	size_t len = next_byte();
 
 	if (len > (size_t)(s.end - s.at))
 		len = (size_t)(s.end - s.at);
-	feed(link, s.at, len);
+	feed_link(link, s.at, len);
 	s.at += len;
 }
 
-static void feed_usual(void)
+static void feed_common_reply(void)
 {
-	struct wr_central_link *link = pick();
-	const char *reply = replies[next() % (sizeof replies / sizeof *replies)];
+	struct wr_central_link *link = pick_link();
+	const char *reply =
+		common_replies[next_byte() % (sizeof common_replies / sizeof *common_replies)];
 
-	feed(link, reply, strlen(reply));
+	feed_link(link, reply, strlen(reply));
 }
 
-static void cut(void)
+static void break_link(void)
 {
-	struct wr_central_link *link = pick();
+	struct wr_central_link *link = pick_link();
 
 	for (int i = 0; link && i < LINKS_MAX; i++)
 		if (s.links[i] == link)
@@ -297,21 +298,21 @@ static void cut(void)
 		wr_central_link_down(link, "cut", s.now_ns, s.mono_ns);
 }
 
-static void bring_up(void)
+static void connect_link(void)
 {
-	struct wr_central_link *link = pick();
+	struct wr_central_link *link = pick_link();
 
 	if (link)
 		wr_central_link_up(link, s.now_ns, s.mono_ns);
 }
 
-static void pass(uint64_t ns)
+static void advance_time(uint64_t ns)
 {
 	s.now_ns += ns;
 	s.mono_ns += ns;
 	s.wake_ns = UINT64_MAX;
 	wr_central_tick(s.central, s.now_ns, s.mono_ns);
-	/* Whoever wants to be called at once is, a few times; then there must be an end. */
+	/* Central may ask for an immediate tick several times, but not without end. */
 	for (int i = 0; s.wake_ns <= s.mono_ns; i++) {
 		require(i < 100);
 		s.wake_ns = UINT64_MAX;
@@ -319,44 +320,44 @@ static void pass(uint64_t ns)
 	}
 }
 
-static void event(void)
+static void run_event(void)
 {
-	switch (next() % 14) {
+	switch (next_byte() % 14) {
 	case 0:
-		feed_raw();
+		feed_input();
 		break;
 	case 1:
 	case 2:
-		feed_usual();
+		feed_common_reply();
 		break;
 	case 3:
 	case 4: {
-		struct asker *asker = &s.askers[next() % ASKERS];
+		struct asker *asker = &s.askers[next_byte() % ASKERS];
 
 		if (!asker->waiting)
-			take(asker);
+			send_question(asker);
 		break;
 	}
 	case 5:
-		leave(&s.askers[next() % ASKERS]);
+		cancel_question(&s.askers[next_byte() % ASKERS]);
 		break;
 	case 6:
 		send_message();
 		break;
 	case 7:
-		pass(next() * MS);
+		advance_time(next_byte() * MS);
 		break;
 	case 8:
-		pass(next() * 100 * MS);
+		advance_time(next_byte() * 100 * MS);
 		break;
 	case 9:
-		bring_up();
+		connect_link();
 		break;
 	case 10:
-		cut();
+		break_link();
 		break;
 	case 11:
-		drain();
+		consume_output();
 		break;
 	case 12:
 		(void)wr_central_publish(s.central, "order", 5, s.mono_ns);
@@ -381,10 +382,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s.now_ns = 1700000000000000000;
 	s.mono_ns = 1000000000;
 	opts.chief = *s.at & 4;
-	require(wr_redis_target_parse(wr_str(urls[next() & 3]), &target, NULL) == 0);
+	require(wr_redis_target_parse(wr_str(urls[next_byte() & 3]), &target, NULL) == 0);
 	require(wr_central_new(&opts, &host, NULL, s.now_ns, s.mono_ns, &s.central, NULL) == 0);
 	for (int i = 0; i < EVENTS_MAX && s.at < s.end; i++)
-		event();
+		run_event();
 	wr_central_info(s.central, &info);
 	require(info.waiting <= ASKERS);
 	s.freed = 1;

@@ -1,5 +1,5 @@
-/* Any bytes as an HTTP request, with rules that use every source. The first byte selects the
- * memory, the next 17 the peer; lines follow: method, target, host, identity, header fields. */
+/* Fuzzes an HTTP request with rules that use every source. The first byte selects the amount of
+ * memory, the next 17 the peer. Lines follow: method, target, host, identity, header fields. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static struct weir_rules *rules_once(void)
 	return rules;
 }
 
-static struct weir_str line(struct weir_str *rest)
+static struct weir_str next_line(struct weir_str *rest)
 {
 	struct weir_str first = wr_str_first(*rest, wr_str_find(*rest, '\n'));
 
@@ -91,7 +91,7 @@ static void check_path(const struct wr_node *domain, struct weir_http_view view,
 	free(memory);
 }
 
-/* A request that is exempt by its path is exempt by every reading. */
+/* A path that is exempt is exempt in its canonical form too. */
 static void check_exempt(const struct weir_http_view *view, const struct wr_http *http)
 {
 	size_t room = 80 * view->target.len + 16384;
@@ -149,13 +149,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	view.peer_len = data[1] % 3 == 0 ? 0 : data[1] % 3 == 1 ? 4 : 16;
 	memcpy(view.peer, data + 2, 16);
 	rest = (struct weir_str){(const char *)data + 18, size - 18};
-	view.method = line(&rest);
-	view.target = line(&rest);
-	view.host = line(&rest);
-	view.identity = line(&rest);
+	view.method = next_line(&rest);
+	view.target = next_line(&rest);
+	view.host = next_line(&rest);
+	view.identity = next_line(&rest);
 	view.headers = headers;
 	while (rest.len && view.header_count < HEADERS_MAX) {
-		struct weir_str field = line(&rest);
+		struct weir_str field = next_line(&rest);
 		size_t colon = wr_str_find(field, ':');
 
 		headers[view.header_count++] = (struct weir_header){

@@ -1,4 +1,4 @@
-/* Any bytes as a rule file: it is refused with reasons, or its rules can be matched. */
+/* Fuzzes a rule file. It is refused with errors, or loaded, and every node of it can be matched. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void ignore(void *context, const struct wr_rules_step *step)
 	(void)step;
 }
 
-/* A descriptor that matches the node, unless an earlier node matches it. */
+/* Writes a descriptor that matches the node, unless an earlier node matches it. */
 static size_t entries_to(const struct wr_node *node, struct weir_entry entries[WR_DEPTH_MAX])
 {
 	size_t count = node->depth;

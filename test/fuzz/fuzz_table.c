@@ -1,9 +1,9 @@
-/* A table file damaged by bytes of the input. It is refused, or opened, used, saved, changed by an
- * operator and resized. No crash, no endless loop, no decision out of bounds.
+/* Fuzzes a table file: bytes of the input overwrite a valid one. The table is refused, or opened,
+ * used, saved, changed by overrides and resized. There is no crash, no endless loop, and no
+ * decision out of bounds.
  *
  *   input  = patches, then operations: each a byte that selects it, then its arguments
- *   patch  = section · offset · length · bytes
- */
+ *   patch  = section · offset · length · bytes */
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@
 
 static char dir[] = "/dev/shm/weir-fuzz-XXXXXX";
 static struct weir_limit limits[9];
-static uint8_t *image; /* a good table with some keys in it */
+static uint8_t *image; /* a valid table with some keys */
 static size_t image_bytes;
 static struct wr_header good;
 
@@ -48,8 +48,8 @@ static const char *path_of(const char *name)
 	return path;
 }
 
-/* Forks a process that waits for the end of the fuzzer and removes its folder. */
-static void leave_caretaker(void)
+/* Forks a process that removes the folder when the fuzzer ends in any way. */
+static void fork_cleaner(void)
 {
 	int ends[2];
 	char byte;
@@ -101,8 +101,8 @@ static void choose_limits(void)
 	}
 }
 
-static void ask(struct weir_table *table, unsigned limit, unsigned key, int64_t cost,
-		uint64_t now_ns)
+static void take_or_return(struct weir_table *table, unsigned limit, unsigned key, int64_t cost,
+			   uint64_t now_ns)
 {
 	struct weir_decision d = {0};
 
@@ -114,9 +114,9 @@ static void ask(struct weir_table *table, unsigned limit, unsigned key, int64_t 
 	must(d.remaining <= d.limit);
 }
 
-/* An operator bans, grants or resets a key. */
-static void order(struct weir_table *table, unsigned limit, unsigned key, unsigned what,
-		  uint64_t now_ns)
+/* Bans a key, grants more to it, or resets it. */
+static void apply_override(struct weir_table *table, unsigned limit, unsigned key, unsigned what,
+			   uint64_t now_ns)
 {
 	const struct weir_limit *of = &limits[limit % 9];
 	struct wr_key hashed = wr_hash_key(table->secret, &key, sizeof key, of->checked);
@@ -170,13 +170,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	must(mkdtemp(dir) != NULL);
-	leave_caretaker();
+	fork_cleaner();
 	choose_limits();
 	must(weir_open(&opts, &table, NULL) == 0);
 	for (unsigned i = 0; i < 900; i++)
-		ask(table, i, i / 9 % 20, 1, T0);
+		take_or_return(table, i, i / 9 % 20, 1, T0);
 	for (unsigned i = 0; i < 90; i++)
-		order(table, i, i / 9 * 2, i % 8, T0);
+		apply_override(table, i, i / 9 * 2, i % 8, T0);
 	weir_close(table);
 	read_image();
 	return 0;
@@ -187,7 +187,7 @@ struct input {
 	size_t left;
 };
 
-static uint64_t next(struct input *in, size_t bytes)
+static uint64_t next_number(struct input *in, size_t bytes)
 {
 	uint64_t value = 0;
 
@@ -198,13 +198,14 @@ static uint64_t next(struct input *in, size_t bytes)
 	return value;
 }
 
-/* Applies a patch to the header, or near the beginning of a section with state. */
-static void patch(struct input *in, uint8_t *file)
+/* Applies a patch to the header or to a section with state. */
+static void apply_patch(struct input *in, uint8_t *file)
 {
 	static const int sections[] = {WR_SECTION_KEYS, WR_SECTION_KEYS, WR_SECTION_SPANS,
 				       WR_SECTION_SLAB, WR_SECTION_SLAB, WR_SECTION_OVERRIDES};
-	unsigned which = (unsigned)next(in, 1) % 8;
-	uint64_t offset = next(in, 2), len = next(in, 1) % 40, start = 0, room = sizeof good;
+	unsigned which = (unsigned)next_number(in, 1) % 8;
+	uint64_t offset = next_number(in, 2), len = next_number(in, 1) % 40, start = 0,
+		 room = sizeof good;
 
 	if (which == 6) {
 		start = WR_PAGE;
@@ -215,15 +216,15 @@ static void patch(struct input *in, uint8_t *file)
 	}
 	offset %= room;
 	for (uint64_t i = 0; i < len && offset + i < room && in->left; i++)
-		file[start + offset + i] = (uint8_t)next(in, 1);
+		file[start + offset + i] = (uint8_t)next_number(in, 1);
 }
 
-/* Writes the damaged file. */
+/* Writes the patched file, with a valid checksum of the header or without. */
 static void write_file(struct input *in)
 {
 	int fd = open(path_of("t.v2"), O_RDWR | O_CREAT, 0600);
-	unsigned patches = (unsigned)next(in, 1) % PATCHES;
-	int forge = (int)next(in, 1) & 1;
+	unsigned patches = (unsigned)next_number(in, 1) % PATCHES;
+	int forge = (int)next_number(in, 1) & 1;
 	uint8_t *file;
 
 	must(fd >= 0 && ftruncate(fd, (off_t)image_bytes) == 0);
@@ -231,7 +232,7 @@ static void write_file(struct input *in)
 	must(file != MAP_FAILED);
 	memcpy(file, image, image_bytes);
 	while (patches--)
-		patch(in, file);
+		apply_patch(in, file);
 	if (forge) {
 		struct wr_header *header = (struct wr_header *)file;
 
@@ -249,22 +250,22 @@ static void take_all(struct weir_table *table, struct input *in, uint64_t now_ns
 	int admitted;
 
 	for (int i = 0; i < 4; i++) {
-		keys[i] = (unsigned)next(in, 1) % 40;
-		needs[i] = (struct weir_need){&limits[next(in, 1) % 9], &keys[i], sizeof keys[i],
-					      (int64_t)(next(in, 1) % 8)};
+		keys[i] = (unsigned)next_number(in, 1) % 40;
+		needs[i] = (struct weir_need){&limits[next_number(in, 1) % 9], &keys[i],
+					      sizeof keys[i], (int64_t)(next_number(in, 1) % 8)};
 	}
 	must(weir_take_all(table, needs, 4, now_ns, d, &admitted) == 0);
 }
 
-static void operate(struct weir_table *table, struct input *in)
+static void run_operations(struct weir_table *table, struct input *in)
 {
 	uint64_t now_ns = T0;
 	struct weir_info info = {.size = sizeof info};
 
 	for (int i = 0; i < 200 && in->left; i++) {
-		unsigned what = (unsigned)next(in, 1);
+		unsigned what = (unsigned)next_number(in, 1);
 
-		now_ns = T0 + (next(in, 2) << (what >> 4) * 2);
+		now_ns = T0 + (next_number(in, 2) << (what >> 4) * 2);
 		switch (what & 15) {
 		case 0:
 			take_all(table, in, now_ns);
@@ -275,18 +276,19 @@ static void operate(struct weir_table *table, struct input *in)
 			break;
 		case 2:
 		case 3:
-			order(table, (unsigned)next(in, 1), (unsigned)next(in, 1) % 40,
-			      (unsigned)next(in, 1), now_ns);
+			apply_override(table, (unsigned)next_number(in, 1),
+				       (unsigned)next_number(in, 1) % 40,
+				       (unsigned)next_number(in, 1), now_ns);
 			break;
 		default:
-			ask(table, what & 15, (unsigned)next(in, 1) % 40, (int8_t)next(in, 1),
-			    now_ns);
+			take_or_return(table, what & 15, (unsigned)next_number(in, 1) % 40,
+				       (int8_t)next_number(in, 1), now_ns);
 		}
 	}
 }
 
-/* Resizes the table. A forged header may ask for a terabyte. */
-static void carry(struct weir_table *table)
+/* Saves and resizes the table. Limits the size of files: a forged header may ask for a terabyte. */
+static void save_and_resize(struct weir_table *table)
 {
 	struct rlimit files = {64 << 20, 64 << 20};
 	struct weir_opts opts = options(0);
@@ -304,16 +306,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = {data, size};
 	struct weir_error error = {0};
 	struct weir_table *table;
-	int wants_carry = (int)next(&in, 1) % 8 == 0;
+	int wants_carry = (int)next_number(&in, 1) % 8 == 0;
 
 	write_file(&in);
 	if (weir_open(&opts, &table, &error) < 0) {
 		must(error.code < 0 && error.text[0] != 0);
 		return 0;
 	}
-	operate(table, &in);
+	run_operations(table, &in);
 	if (wants_carry)
-		carry(table);
+		save_and_resize(table);
 	weir_close(table);
 	return 0;
 }

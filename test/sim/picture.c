@@ -1,4 +1,4 @@
-/* Draws how far eventual limits are exceeded against the interval of exchanges:
+/* Draws the overshoot of eventual limits against the interval of exchanges:
  *
  *   build/test/sim/sim_picture docs
  *
@@ -18,7 +18,8 @@
 static const unsigned sync_ms[POINTS] = {10, 20, 50, 100, 200, 500, 1000};
 static const unsigned nodes[CURVES] = {2, 4, 8};
 
-/* 1,000 per 10 s, and four times as much comes, to all nodes alike; 1 ms to Redis. */
+/* The limit is 1,000 per 10 s. Requests for four times the limit arrive, evenly at all nodes. A
+ * message to Redis takes 1 ms. */
 static const uint32_t limit = 1000;
 static const uint64_t period_ns = 10000 * MS;
 static const unsigned demand = 4;
@@ -38,8 +39,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned node_count, uint6
 				    .regions = 1,
 				    .length_ns = 3 * period_ns,
 				    .gap_ns = period_ns * node_count / limit / demand,
-				    .crowd = 1,
-				    .costs = 1,
+				    .batch_max = 1,
+				    .cost_max = 1,
 				    .delay_ns = MS,
 				    .jitter_ns = MS / 50,
 				    .timeout_ns = 1000 * MS,
@@ -48,13 +49,13 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned node_count, uint6
 				    .fault_gap_ns = 1};
 }
 
-/* In percent of the limit: the worst of all runs, and what may be at most. */
+/* In percent of the limit: the largest overshoot of all runs, its bound, and the nodes' gauge. */
 struct point {
 	double worst, bound, gauge;
 };
 
-static struct point measure(struct wr_lua *lua, uint32_t algorithm, unsigned node_count,
-			    unsigned ms)
+static struct point measure_point(struct wr_sim_lua *lua, uint32_t algorithm, unsigned node_count,
+				  unsigned ms)
 {
 	struct point point = {0};
 
@@ -143,7 +144,8 @@ static void draw_curve(FILE *out, int curve, const struct point *points)
 		RIGHT + 12, TOP + 20.0 * (CURVES - curve), nodes[curve]);
 }
 
-static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, const char *path)
+static bool draw_picture(struct wr_sim_lua *lua, uint32_t algorithm, const char *title,
+			 const char *path)
 {
 	FILE *out = fopen(path, "w");
 
@@ -156,7 +158,7 @@ static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, cons
 
 		printf("%u nodes:", nodes[curve]);
 		for (int i = 0; i < POINTS; i++) {
-			points[i] = measure(lua, algorithm, nodes[curve], sync_ms[i]);
+			points[i] = measure_point(lua, algorithm, nodes[curve], sync_ms[i]);
 			printf("  %u ms %.1f %% (bound %.1f, gauge %.1f)", sync_ms[i],
 			       points[i].worst, points[i].bound, points[i].gauge);
 		}
@@ -167,9 +169,9 @@ static bool draw(struct wr_lua *lua, uint32_t algorithm, const char *title, cons
 	return fclose(out) == 0;
 }
 
-/* What each consistency costs: calls of scripts for 1,000 requests, four nodes, half of what the
- * limit allows and four times as much. */
-static void print_costs(struct wr_lua *lua)
+/* Prints the cost of each consistency: calls of scripts for 1,000 requests on four nodes, with half
+ * of the limit requested and with four times the limit. */
+static void print_costs(struct wr_sim_lua *lua)
 {
 	static const struct {
 		const char *name;
@@ -192,18 +194,19 @@ static void print_costs(struct wr_lua *lua)
 
 int main(int argc, char **argv)
 {
-	struct wr_lua *lua = wr_lua_new();
+	struct wr_sim_lua *lua = wr_sim_lua_new();
 	const char *folder = argc > 1 ? argv[1] : ".";
 	char path[512];
 	bool fine;
 
 	snprintf(path, sizeof path, "%s/consistency-window.svg", folder);
-	fine = draw(lua, WEIR_FIXED_WINDOW, "Fixed window, 1,000 per 10 s: beyond the limit", path);
+	fine = draw_picture(lua, WEIR_FIXED_WINDOW,
+			    "Fixed window, 1,000 per 10 s: beyond the limit", path);
 	snprintf(path, sizeof path, "%s/consistency-bucket.svg", folder);
-	fine &= draw(lua, WEIR_TOKEN_BUCKET,
-		     "Token bucket, 1,000 per 10 s: beyond burst + rate · t", path);
+	fine &= draw_picture(lua, WEIR_TOKEN_BUCKET,
+			     "Token bucket, 1,000 per 10 s: beyond burst + rate · t", path);
 	print_costs(lua);
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 	if (!fine)
 		perror(path);
 	return fine ? 0 : 1;

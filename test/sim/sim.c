@@ -1,7 +1,7 @@
 /* Runs seeds of the simulated fleet: sim [--first N] [--seeds N] [--mode strict] [--seed N]
- * [--verbose]. Modes are those of limits, and kinds of runs (wr_sim_kinds).
+ * [--verbose]. A mode is a consistency of limits or a kind of runs (wr_sim_kinds).
  *
- * Each failing seed is printed with what did not hold and how to see it again. */
+ * Prints each failing seed with the violated invariant and the command that repeats the run. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +14,7 @@ struct options {
 	uint8_t consistency;
 	const struct wr_sim_kind *kind; /* NULL: the plans of a consistency */
 	bool verbose;
-	bool json; /* one line of figures, for benchmarks */
+	bool json; /* print one line of figures, for benchmarks */
 };
 
 static int usage(void)
@@ -78,7 +78,7 @@ static const char *mode_name(uint8_t consistency)
 	return names[consistency];
 }
 
-static double seconds(void)
+static double now_s(void)
 {
 	struct timespec now;
 
@@ -86,7 +86,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void add(struct wr_sim_report *sum, const struct wr_sim_report *one)
+static void add_report(struct wr_sim_report *sum, const struct wr_sim_report *one)
 {
 	sum->trace = sum->trace * 31 + one->trace;
 	sum->events += one->events;
@@ -100,8 +100,8 @@ static void add(struct wr_sim_report *sum, const struct wr_sim_report *one)
 	sum->losses += one->losses;
 }
 
-static bool run_one(uint64_t seed, const struct options *options, struct wr_lua *lua,
-		    struct wr_sim_report *sum)
+static bool run_seed(uint64_t seed, const struct options *options, struct wr_sim_lua *lua,
+		     struct wr_sim_report *sum)
 {
 	struct wr_sim_plan plan;
 	struct wr_sim_report report;
@@ -115,7 +115,7 @@ static bool run_one(uint64_t seed, const struct options *options, struct wr_lua 
 	if (options->verbose)
 		printf("%s\n", text);
 	wr_sim_run(&plan, lua, options->verbose ? stdout : NULL, &report);
-	add(sum, &report);
+	add_report(sum, &report);
 	if (!report.failure[0])
 		return true;
 	printf("FAILED %s\n  %s\n  again: build/test/sim/sim --mode %s --seed %llu --verbose\n",
@@ -129,19 +129,19 @@ int main(int argc, char **argv)
 {
 	struct options options = {.first = 1, .count = 1000, .consistency = WR_SIM_ANY};
 	struct wr_sim_report sum = {0};
-	struct wr_lua *lua;
+	struct wr_sim_lua *lua;
 	uint64_t failed = 0;
-	double began = seconds(), took;
+	double start_s = now_s(), run_s;
 
 	if (!read_options(argc, argv, &options))
 		return usage();
-	lua = wr_lua_new();
+	lua = wr_sim_lua_new();
 	for (uint64_t i = 0; i < options.count; i++)
-		failed += !run_one(options.first + i, &options, lua, &sum);
-	wr_lua_free(lua);
-	took = seconds() - began;
+		failed += !run_seed(options.first + i, &options, lua, &sum);
+	wr_sim_lua_free(lua);
+	run_s = now_s() - start_s;
 	if (options.json) {
-		printf("{\"sim_requests_per_s\": %.0f}\n", (double)sum.requests / took);
+		printf("{\"sim_requests_per_s\": %.0f}\n", (double)sum.requests / run_s);
 		return failed ? 1 : 0;
 	}
 	printf("%llu seeds, %llu failed: %llu requests (%llu admitted, %llu refused, %llu without "
@@ -151,6 +151,6 @@ int main(int argc, char **argv)
 	       (unsigned long long)sum.refused, (unsigned long long)sum.failed,
 	       (unsigned long long)sum.faults, (unsigned long long)sum.losses,
 	       (unsigned long long)sum.calls, (unsigned long long)sum.trace);
-	printf("%.1f s, %.0f requests/s\n", took, (double)sum.requests / took);
+	printf("%.1f s, %.0f requests/s\n", run_s, (double)sum.requests / run_s);
 	return failed ? 1 : 0;
 }

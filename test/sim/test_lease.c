@@ -1,9 +1,9 @@
-/* A limit by lease is used up: of 1,500 requests for a limit of 1,000 at least 990 are admitted,
- * and never more than 1,000.
+/* A limit with leases is used completely: of 1,500 requests for a limit of 1,000 at least 990 are
+ * admitted, and never more than 1,000.
  *
- * A busy machine can hold up a real node for longer than a lease lasts. The units that the node
- * could not spend by then are burnt, so a test with real nodes cannot ask for 990. Here time is
- * virtual and no node is held up. */
+ * A busy machine can delay a real node for longer than a lease lasts. Units that the node has not
+ * spent by then are burnt, so a test with real nodes cannot require 990. Here time is virtual and
+ * no node is delayed. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -18,26 +18,26 @@
 #define LIMIT 1000u
 #define REQUESTS 1500u
 #define LEAST 990u
-#define BEGIN_NS (5000 * MS) /* all nodes are connected and know how many they are */
+#define BEGIN_NS (5000 * MS) /* all nodes are connected and know the size of the fleet */
 #define SEEDS 2u
 
-static struct wr_lua *lua;
+static struct wr_sim_lua *lua;
 
 static int setup(void **state)
 {
 	(void)state;
-	lua = wr_lua_new();
+	lua = wr_sim_lua_new();
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 	return 0;
 }
 
-/* Requests of one client to all nodes, spread over span_ns: a few more than REQUESTS. */
+/* A plan with a few more than REQUESTS requests of one key to all nodes, spread over span_ns. */
 static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t span_ns,
 				  uint64_t delay_ns, uint64_t seed)
 {
@@ -55,8 +55,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t s
 		.begin_ns = BEGIN_NS,
 		.length_ns = BEGIN_NS + span_ns,
 		.gap_ns = span_ns * nodes * 10 / (REQUESTS * 11),
-		.crowd = 1,
-		.costs = 1,
+		.batch_max = 1,
+		.cost_max = 1,
 		.delay_ns = delay_ns,
 		.jitter_ns = delay_ns / 2,
 		.timeout_ns = 10000 * MS,
@@ -65,8 +65,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t s
 	};
 }
 
-/* The limit, and the tokens that a bucket gains during the requests. */
-static uint64_t most_of(const struct wr_sim_plan *plan)
+/* The limit, plus the tokens that a bucket gains during the requests. */
+static uint64_t max_admitted(const struct wr_sim_plan *plan)
 {
 	uint64_t span_ns = plan->length_ns - plan->begin_ns;
 
@@ -74,7 +74,7 @@ static uint64_t most_of(const struct wr_sim_plan *plan)
 	       (plan->algorithm == WEIR_TOKEN_BUCKET ? LIMIT * span_ns / plan->period_ns + 1 : 0);
 }
 
-static struct wr_sim_report run(const struct wr_sim_plan *plan)
+static struct wr_sim_report run_plan(const struct wr_sim_plan *plan)
 {
 	struct wr_sim_report report;
 	char text[256];
@@ -83,16 +83,16 @@ static struct wr_sim_report run(const struct wr_sim_plan *plan)
 	wr_sim_plan_text(plan, text, sizeof text);
 	if (report.failure[0])
 		fail_msg("%s: %s", text, report.failure);
-	if (report.requests < REQUESTS || report.admitted > most_of(plan))
+	if (report.requests < REQUESTS || report.admitted > max_admitted(plan))
 		fail_msg("%s: %llu of %llu admitted", text, (unsigned long long)report.admitted,
 			 (unsigned long long)report.requests);
 	return report;
 }
 
-/* Redis decides only a part of the requests: the others are paid for from leases. */
+/* The limit is used completely with at most one call of Redis for two requests. */
 static void check_used_up(const struct wr_sim_plan *plan)
 {
-	struct wr_sim_report report = run(plan);
+	struct wr_sim_report report = run_plan(plan);
 	char text[256];
 
 	wr_sim_plan_text(plan, text, sizeof text);
@@ -142,10 +142,10 @@ static void test_token_bucket(void **state)
 	check_algorithm(WEIR_TOKEN_BUCKET);
 }
 
-/* Nodes that stand still while they hold leases: the units that are missing are those burnt. */
+/* Nodes are paused while they hold leases. The units that are not admitted are burnt. */
 static void test_missing_units_are_burnt(void **state)
 {
-	unsigned short_of = 0; /* runs that admit less than LEAST */
+	unsigned short_of = 0; /* runs that admitted less than LEAST */
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -153,8 +153,8 @@ static void test_missing_units_are_burnt(void **state)
 		struct wr_sim_report report;
 
 		plan.faults = 1u << WR_SIM_PAUSE;
-		plan.gap_ns /= 3; /* no requests come to a node that stands still */
-		report = run(&plan);
+		plan.gap_ns /= 3; /* a paused node gets no requests */
+		report = run_plan(&plan);
 		assert_true(report.admitted + report.burnt >= LEAST);
 		short_of += report.admitted < LEAST;
 	}

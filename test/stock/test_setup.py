@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_setup.py: tools/setup, with commands on its PATH that only pretend to install, in a folder that DPKG_ROOT names."""
+"""test_setup.py: runs tools/setup with fake commands on its PATH and a fake system in the folder DPKG_ROOT."""
 
 import os
 import pty
@@ -15,13 +15,13 @@ SETUP = Path(__file__).resolve().parents[2] / "tools/setup"
 DEADLINE_S = 60
 HOUR_S = 3600
 
-# The PATH has these and the fakes, so that no real apt-get or sudo can be called.
+# The PATH has only these tools and the fakes, so that no real apt-get or sudo can be called.
 TOOLS = ("bash sh env find sed sort grep tr cat chmod mv mkdir mktemp rm tail touch setsid flock readlink true head "
          "sleep").split()
 DAEMONS = ("nginx", "redis-server", "redis-sentinel", "prometheus", "caddy", "haproxy")
 EVERYTHING = ("build", "test", "full")
 
-# $FAKE has: calls, the log; installed/, a file per package; and files that tell the fakes how to behave.
+# $FAKE contains the log `calls`, a file per package in installed/, and files that control the fakes.
 FAKES = {
     "dpkg-query": r"""
         format=plain
@@ -68,7 +68,7 @@ FAKES = {
                         kill -0 "$(cat "$FAKE/test")" || exit 9 # the test has ended
                         sleep 0.02
                     done
-                    echo "this goes nowhere once the terminal is closed" || exit 9
+                    echo "output after the terminal may be closed" || exit 9
                     [ -e "$policy" ] && echo "policy still there" >>"$FAKE/calls"
                 fi
                 echo "apt-get has ended" >>"$FAKE/calls"
@@ -95,7 +95,7 @@ FAKES = {
 
 
 class Machine:
-    """A folder with the files of a Debian that tools/setup touches, and commands that pretend."""
+    """A folder with the files of a Debian system that tools/setup uses, and the fake commands."""
 
     def __init__(self, where, uid=0):
         self.root = where / "root"
@@ -130,7 +130,7 @@ class Machine:
         return {"PATH": str(self.bin), "FAKE": str(self.fake), "DPKG_ROOT": str(self.root), "TMPDIR": str(self.fake), **more}
 
     def setup(self, *groups, **environment):
-        """In a session of its own, which has no terminal."""
+        """Runs tools/setup in a new session without a terminal."""
         return subprocess.run([SETUP, *groups], env=self.environment(**environment), stdin=subprocess.DEVNULL, text=True,
                               capture_output=True, start_new_session=True, timeout=DEADLINE_S, check=False)
 
@@ -142,7 +142,7 @@ class Machine:
         return self.calls().count(what)
 
     def hold_apt(self):
-        """apt-get waits in the middle of the installation until let_go, or until this process ends."""
+        """Makes apt-get wait in the middle of the installation until let_go(), or until this process ends."""
         self.write("test", str(os.getpid()))
         self.write("gate")
 
@@ -167,7 +167,7 @@ class Setup(unittest.TestCase):
         return Machine(Path(folder.name), **options)
 
     def begin(self, machine, *groups):
-        """Starts tools/setup, and returns in the middle of its installation."""
+        """Starts tools/setup and returns while apt-get waits in the installation."""
         machine.hold_apt()
         run = subprocess.Popen([SETUP, *groups], env=machine.environment(), stdin=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
@@ -180,7 +180,7 @@ class Setup(unittest.TestCase):
             self.assertIn(f"update-rc.d {daemon} disable", calls)
             self.assertIn(f"deb-systemd-helper disable {daemon}.service", calls)
 
-    def test_nothing_is_missing(self):
+    def test_without_missing_packages_nothing_is_run(self):
         for uid in (0, 1000):
             machine = self.machine(uid=uid)
             machine.write("all")
@@ -194,7 +194,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("no group 'tests'", done.stderr)
 
-    def test_refused_sudo_is_one_sentence(self):
+    def test_refused_sudo_prints_one_line(self):
         machine = self.machine(uid=1000)
         machine.write("refuse")
         done = machine.setup("run")
@@ -203,14 +203,14 @@ class Setup(unittest.TestCase):
                                       "apt-get install --no-install-recommends nginx python3 curl\n")
         self.assertEqual(machine.calls(), [])
 
-    def test_no_sudo_is_one_sentence(self):
+    def test_missing_sudo_prints_one_line(self):
         machine = self.machine(uid=1000)
         (machine.bin / "sudo").unlink()
         done = machine.setup("run")
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
         self.assertIn("apt-get install --no-install-recommends nginx python3 curl", done.stderr)
 
-    def test_a_user_installs_by_sudo_and_through_the_proxy(self):
+    def test_user_installs_with_sudo_and_proxy(self):
         machine = self.machine(uid=1000)
         done = machine.setup("run", http_proxy="http://proxy.test:3128")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -219,7 +219,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(calls[1::2], ["proxy http://proxy.test:3128"] * 3, calls)  # one after each call of apt-get
         self.assertTrue((machine.fake / "installed/curl").exists())
 
-    def test_the_lists_are_updated_once(self):
+    def test_old_package_lists_are_updated_once(self):
         machine = self.machine()
         machine.lists_are_old(2 * HOUR_S)
         for groups in (["run"], ["build"], ["build", "test"], ["build", "test"]):
@@ -228,19 +228,19 @@ class Setup(unittest.TestCase):
         self.assertEqual(machine.count("apt-get update"), 1)
         self.assertEqual(machine.count("apt-get install"), 3)  # nothing was missing in the fourth run
 
-    def test_fresh_lists_without_the_packages_are_updated(self):
+    def test_lists_without_the_packages_are_updated(self):
         machine = self.machine()
         machine.write("no-candidates")
         self.assertEqual(machine.setup("run").returncode, 0)
         self.assertEqual(machine.count("apt-get update"), 1)
 
-    def test_fresh_lists_of_packages_that_are_gone_are_updated(self):
+    def test_lists_with_unavailable_packages_are_updated(self):
         machine = self.machine()
         machine.write("no-archives")
         self.assertEqual(machine.setup("run").returncode, 0)
         self.assertEqual(machine.calls()[:4], ["apt-get simulate", "apt-get download", "apt-get update", "apt-get download"])
 
-    def test_a_failed_download_is_not_tried_again_after_an_update(self):
+    def test_failed_download_after_an_update_is_not_retried(self):
         machine = self.machine()
         machine.lists_are_old(2 * HOUR_S)
         Machine.command(machine.bin / "apt-get", """
@@ -254,7 +254,7 @@ class Setup(unittest.TestCase):
 
     def test_new_services_are_neither_started_nor_enabled(self):
         machine = self.machine()
-        for name in ("cron", "nginx"):  # nginx: a file that stayed when the package was removed
+        for name in ("cron", "nginx"):  # nginx: a file that remained after the package was removed
             Machine.command(machine.root / "etc/init.d" / name, "exit 0")
         machine.write("questions", "nginx start\n--quiet dbus start\ndbus.service restart\nprometheus.service start\n"
                                    "cron restart\n--quiet cron.service restart\ncron '(restart)'\n")
@@ -267,13 +267,13 @@ class Setup(unittest.TestCase):
         self.assert_switched_off(machine)
         self.assertFalse(machine.policy.exists())
 
-    def test_systemd_is_told_to_switch_off(self):
+    def test_systemd_services_are_disabled(self):
         machine = self.machine()
         (machine.root / "run/systemd/system").mkdir(parents=True)
         self.assertEqual(machine.setup("run").returncode, 0)
         self.assertEqual([c for c in machine.calls() if "systemctl" in c], ["systemctl --quiet disable --now nginx"])
 
-    def test_a_service_that_was_here_is_left_alone(self):
+    def test_existing_service_is_not_changed(self):
         machine = self.machine()
         (machine.fake / "installed/nginx").touch()
         Machine.command(machine.root / "etc/init.d/nginx", "exit 0")
@@ -285,7 +285,7 @@ class Setup(unittest.TestCase):
         self.assertIn("update-rc.d redis-server disable", calls)
         self.assertNotIn("update-rc.d nginx disable", calls)
 
-    def test_a_policy_that_was_here_stays(self):
+    def test_existing_policy_is_kept(self):
         machine = self.machine()
         text = "#!/bin/sh\nexit 0\n"
         machine.policy.write_text(text)
@@ -298,7 +298,7 @@ class Setup(unittest.TestCase):
         self.assertIn("policy nginx start: 0", calls)
         self.assertEqual([c for c in calls if "init.d" in c], ["init.d/nginx status", "init.d/nginx stop"])
 
-    def test_our_policy_of_a_killed_run_is_replaced_and_removed(self):
+    def test_policy_of_a_killed_run_is_replaced_and_removed(self):
         machine = self.machine()
         run = self.begin(machine, "run")
         run.kill()
@@ -312,7 +312,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(machine.setup("run").returncode, 0)
         self.assertFalse(machine.policy.exists())
 
-    def test_a_failed_installation_is_cleaned_up_after(self):
+    def test_failed_installation_is_cleaned_up(self):
         machine = self.machine()
         machine.write("broken")
         self.assertEqual(machine.setup(*EVERYTHING).returncode, 100)
@@ -346,7 +346,7 @@ class Setup(unittest.TestCase):
         self.ends_well(machine, run.wait)
 
     def ends_well(self, machine, wait):
-        """apt-get finds the policy until it ends; then tools/setup removes it and switches the services off."""
+        """The policy exists until apt-get ends. Then tools/setup removes it and disables the services."""
         machine.let_go()
         self.assertEqual(wait(DEADLINE_S), 0)
         calls = machine.calls()

@@ -1,6 +1,6 @@
 /* Runs seeds of the simulated queue: sim_queue [--first N] [--seeds N] [--seed N] [--verbose].
  *
- * Each failing seed is printed with what did not hold and how to see it again. */
+ * Prints each failing seed with the violated invariant and the command that repeats the run. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static bool read_options(int argc, char **argv, struct options *options)
 	return true;
 }
 
-static void add(struct qs_report *sum, const struct qs_report *one)
+static void add_report(struct qs_report *sum, const struct qs_report *one)
 {
 	sum->trace = sum->trace * 31 + one->trace;
 	sum->events += one->events;
@@ -55,7 +55,7 @@ static void add(struct qs_report *sum, const struct qs_report *one)
 	sum->lost += one->lost;
 }
 
-static bool run_one(uint64_t seed, bool verbose, struct wr_lua *lua, struct qs_report *sum)
+static bool run_seed(uint64_t seed, bool verbose, struct wr_sim_lua *lua, struct qs_report *sum)
 {
 	struct qs_plan plan;
 	struct qs_report report;
@@ -66,7 +66,7 @@ static bool run_one(uint64_t seed, bool verbose, struct wr_lua *lua, struct qs_r
 	if (verbose)
 		printf("%s\n", text);
 	qs_run(&plan, lua, NULL, verbose ? stdout : NULL, &report);
-	add(sum, &report);
+	add_report(sum, &report);
 	if (!report.failure[0])
 		return true;
 	printf("FAILED %s\n  %s\n  again: build/test/sim/sim_queue --seed %" PRIu64 " --verbose\n",
@@ -78,17 +78,17 @@ int main(int argc, char **argv)
 {
 	struct options options = {.first = 1, .count = 1000};
 	struct qs_report sum = {0};
-	struct wr_lua *lua;
+	struct wr_sim_lua *lua;
 	uint64_t failed = 0;
 
 	if (!read_options(argc, argv, &options)) {
 		fputs("usage: sim_queue [--first N] [--seeds N] [--seed N] [--verbose]\n", stderr);
 		return 2;
 	}
-	lua = wr_lua_new();
+	lua = wr_sim_lua_new();
 	for (uint64_t i = 0; i < options.count; i++)
-		failed += !run_one(options.first + i, options.verbose, lua, &sum);
-	wr_lua_free(lua);
+		failed += !run_seed(options.first + i, options.verbose, lua, &sum);
+	wr_sim_lua_free(lua);
 	printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " orders (%" PRIu64
 	       " accepted, %" PRIu64 " refused, %" PRIu64 " without an answer), %" PRIu64
 	       " sends, %" PRIu64 " delivered, %" PRIu64 " dead, %" PRIu64 " dropped, %" PRIu64

@@ -1,5 +1,5 @@
-/* The oracle: a queue without tricks. Each call that Redis carried out is made here as well, and
- * the answer has to be the one that comes out here. */
+/* The oracle: a simple queue in C. It repeats each call of the script that Redis has run and
+ * compares the replies. server.c calls qs_model_call(). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 #include "base/str.h"
 #include "sim.h"
 
-/* A call of the script and its answer. */
+/* A call of the script and its reply. */
 struct call {
 	struct qs_world *world;
 	struct qs_model *model;
-	const struct weir_str *args; /* behind the verb */
+	const struct weir_str *args; /* without the verb */
 	size_t count;
 	const redisReply *reply;
-	uint64_t now_us; /* as the script says */
+	uint64_t now_us; /* the time in the reply */
 };
 
-static uint64_t number(const struct call *call, size_t at)
+static uint64_t arg_number(const struct call *call, size_t at)
 {
 	char text[32];
 
@@ -33,28 +33,29 @@ static unsigned line_of(struct weir_str key)
 	return key.len == WR_LINE_KEY_BYTES ? (unsigned char)key.ptr[0] : QS_LINES;
 }
 
-static uint64_t replied(const struct call *call, size_t at)
+static uint64_t reply_number(const struct call *call, size_t at)
 {
 	return (uint64_t)wr_queue_redis_number(call->reply, at);
 }
 
-static void expect(const struct call *call, const char *what, uint64_t said, uint64_t expected)
+static void expect(const struct call *call, const char *what, uint64_t actual, uint64_t expected)
 {
-	if (said != expected)
-		qs_fail(call->world, "%s: %" PRIu64 ", not %" PRIu64, what, said, expected);
-}
-
-static void expect_text(const struct call *call, const char *what, struct weir_str said,
-			const char *expected)
-{
-	if (!wr_str_equal(said, wr_str(expected)))
-		qs_fail(call->world, "%s: '%.*s', not '%s'", what, (int)said.len, said.ptr,
+	if (actual != expected)
+		qs_fail(call->world, "%s is %" PRIu64 "; expected %" PRIu64, what, actual,
 			expected);
 }
 
-/* ---- what waits ---- */
+static void expect_text(const struct call *call, const char *what, struct weir_str actual,
+			const char *expected)
+{
+	if (!wr_str_equal(actual, wr_str(expected)))
+		qs_fail(call->world, "%s is '%.*s'; expected '%s'", what, (int)actual.len,
+			actual.ptr, expected);
+}
 
-static struct qs_row *find(struct qs_model *model, uint64_t id)
+/* ---- waiting requests ---- */
+
+static struct qs_row *find_row(struct qs_model *model, uint64_t id)
 {
 	for (size_t i = 0; i < model->count; i++)
 		if (model->rows[i].id == id && model->rows[i].state != QS_FORGOTTEN)
@@ -107,8 +108,8 @@ size_t qs_model_waiting(const struct qs_model *model, unsigned line)
 	return count_line(model, line, &bytes);
 }
 
-/* The oldest that waits in a line, or NULL. Rows are in the order of their ids. */
-static struct qs_row *head(struct qs_model *model, unsigned line)
+/* Returns the oldest waiting row of a line, or NULL. Rows are sorted by id. */
+static struct qs_row *line_head(struct qs_model *model, unsigned line)
 {
 	for (size_t i = 0; i < model->count; i++)
 		if (model->rows[i].state == QS_WAITING && model->rows[i].line == line)
@@ -132,7 +133,7 @@ static bool is_taken(const struct qs_model *model, const struct qs_row *row)
 	       model->lines[row->line].id == row->id;
 }
 
-/* Why a request of this size has no room; "" if it has. */
+/* Returns the reason why a request of this size is refused, or "". */
 static const char *no_room(const struct call *call, unsigned line, uint64_t bytes,
 			   uint64_t max_waiting)
 {
@@ -163,7 +164,7 @@ static void check_bounds(const struct call *call)
 			qs_fail(call->world, "%" PRIu64 " bytes wait in line %u", held, line);
 }
 
-static void noted(const struct call *call)
+static void advance_time(const struct call *call)
 {
 	if (call->now_us < call->model->last_us)
 		qs_fail(call->world, "the queue's time went back");
@@ -178,13 +179,13 @@ static unsigned read_order(const struct call *call, struct weir_str body)
 
 	memcpy(text, body.ptr, body.len < 15 ? body.len : 15);
 	if (strtoul(text, NULL, 10) >= call->world->plan->orders) {
-		qs_fail(call->world, "a body that no client sent");
+		qs_fail(call->world, "a body is not of any order");
 		return 0;
 	}
 	return (unsigned)strtoul(text, NULL, 10);
 }
 
-static void add(const struct call *call, unsigned line)
+static void add_row(const struct call *call, unsigned line)
 {
 	struct qs_model *model = call->model;
 	struct qs_row *row = &model->rows[model->count];
@@ -195,7 +196,7 @@ static void add(const struct call *call, unsigned line)
 		qs_fail(call->world, "order %u is stored twice", order);
 		return;
 	}
-	if (known) { /* only tickets tell the script that a call is a copy */
+	if (known) { /* without its ticket the script cannot detect a repeated call */
 		call->world->report->copies++;
 		call->world->orders[order].copied = true;
 		known->order = QS_ORDERS;
@@ -203,20 +204,20 @@ static void add(const struct call *call, unsigned line)
 	*row = (struct qs_row){.id = ++model->last_id,
 			       .order = order,
 			       .line = line,
-			       .max_tries = number(call, 3),
-			       .age_us = number(call, 4),
+			       .max_tries = arg_number(call, 3),
+			       .age_us = arg_number(call, 4),
 			       .at_us = call->now_us,
-			       .due_us = call->now_us + number(call, 6),
-			       .expires_us = call->now_us + number(call, 4),
-			       .bytes = number(call, 7)};
+			       .due_us = call->now_us + arg_number(call, 6),
+			       .expires_us = call->now_us + arg_number(call, 4),
+			       .bytes = arg_number(call, 7)};
 	memcpy(row->hash, call->args[0].ptr, sizeof row->hash);
 	model->count++;
 	model->put++;
-	noted(call);
-	qs_note(call->world, "stored order %u of line %u as %" PRIu64, order, line, row->id);
+	advance_time(call);
+	qs_trace(call->world, "stored order %u of line %u as %" PRIu64, order, line, row->id);
 }
 
-static void put(const struct call *call)
+static void model_put(const struct call *call)
 {
 	struct qs_model *model = call->model;
 	unsigned line = line_of(call->args[1]);
@@ -228,24 +229,25 @@ static void put(const struct call *call)
 		    memcmp(model->rows[i].hash, call->args[0].ptr, sizeof model->rows[i].hash) == 0)
 			row = &model->rows[i];
 	if (!row) {
-		why = no_room(call, line, number(call, 7), number(call, 11));
+		why = no_room(call, line, arg_number(call, 7), arg_number(call, 11));
 		if (!*why)
-			add(call, line);
+			add_row(call, line);
 		row = &model->rows[model->count - 1];
 	}
 	expect_text(call, "put", wr_queue_redis_text(call->reply, 1), why);
 	if (*why)
 		return;
-	expect(call, "id of a put", replied(call, 2), row->id);
+	expect(call, "id of a put", reply_number(call, 2), row->id);
 	if (row->state == QS_WAITING)
-		expect(call, "position of a put", replied(call, 3), position(model, row));
-	expect(call, "waiting after a put", replied(call, 4), qs_model_waiting(model, line));
+		expect(call, "position of a put", reply_number(call, 3), position(model, row));
+	expect(call, "waiting after a put", reply_number(call, 4), qs_model_waiting(model, line));
 }
 
 /* ---- take ---- */
 
-/* A lease has ended, or the owner asks with the highest fence that he knows of. */
-static void reclaim(const struct call *call)
+/* Takes lines from owners whose lease has expired, and lines of the caller whose fence is higher
+ * than the highest one that it knows. */
+static void reclaim_lines(const struct call *call)
 {
 	bool asks = call->args[4].ptr[0] != '-';
 
@@ -256,14 +258,14 @@ static void reclaim(const struct call *call)
 			call->world->report->takeover++;
 			line->fence = 0;
 		}
-		if (line->fence && asks && line->fence > number(call, 4) &&
+		if (line->fence && asks && line->fence > arg_number(call, 4) &&
 		    wr_str_equal(call->args[3], wr_str(line->owner)))
 			line->fence = 0;
 	}
 }
 
-static void finish(const struct call *call, struct qs_row *row, enum qs_state state,
-		   uint64_t keep_us)
+static void finish_row(const struct call *call, struct qs_row *row, enum qs_state state,
+		       uint64_t keep_us)
 {
 	struct qs_model *model = call->model;
 
@@ -272,22 +274,22 @@ static void finish(const struct call *call, struct qs_row *row, enum qs_state st
 	model->delivered += state == QS_DELIVERED;
 	model->dead += state == QS_DEAD;
 	model->dropped += state == QS_DROPPED;
-	qs_note(call->world, "%" PRIu64 " of line %u is %s", row->id, row->line,
-		state == QS_DELIVERED ? "delivered"
-		: state == QS_DEAD    ? "dead"
-				      : "dropped");
+	qs_trace(call->world, "%" PRIu64 " of line %u is %s", row->id, row->line,
+		 state == QS_DELIVERED ? "delivered"
+		 : state == QS_DEAD    ? "dead"
+				       : "dropped");
 }
 
-static void expire(const struct call *call, unsigned line, uint64_t waiting)
+static void expire_head(const struct call *call, unsigned line, uint64_t waiting)
 {
-	struct qs_row *row = line < QS_LINES ? head(call->model, line) : NULL;
+	struct qs_row *row = line < QS_LINES ? line_head(call->model, line) : NULL;
 
 	if (!row || call->model->lines[line].fence || row->expires_us > call->now_us) {
-		qs_fail(call->world, "line %u lost its head, which is not too old", line);
+		qs_fail(call->world, "line %u lost its head, which has not expired", line);
 		return;
 	}
-	finish(call, row, QS_DEAD, number(call, 2));
-	expect(call, "waiting behind one that is too old", waiting,
+	finish_row(call, row, QS_DEAD, arg_number(call, 2));
+	expect(call, "waiting after an expired request", waiting,
 	       qs_model_waiting(call->model, line));
 }
 
@@ -295,12 +297,12 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 {
 	struct qs_model *model = call->model;
 	uint64_t id = (uint64_t)wr_queue_redis_number(given, 0);
-	struct qs_row *row = find(model, id);
-	const struct qs_row *first = row ? head(model, row->line) : NULL;
+	struct qs_row *row = find_row(model, id);
+	const struct qs_row *first = row ? line_head(model, row->line) : NULL;
 	struct qs_line *line = row ? &model->lines[row->line] : NULL;
 
 	if (!row || row->state != QS_WAITING) {
-		qs_fail(call->world, "%" PRIu64 " is given out, and does not wait", id);
+		qs_fail(call->world, "%" PRIu64 " is given out and is not waiting", id);
 		return;
 	}
 	if (line->fence)
@@ -308,19 +310,20 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 	if (first != row)
 		qs_fail(call->world, "%" PRIu64 " is given out before %" PRIu64, id, first->id);
 	if (row->due_us > call->now_us || row->expires_us <= call->now_us)
-		qs_fail(call->world, "%" PRIu64 " is given out and not due, or too old", id);
+		qs_fail(call->world, "%" PRIu64 " is given out and is not due or has expired", id);
 	expect(call, "fence", fence, ++model->fences);
 	expect(call, "tries", (uint64_t)wr_queue_redis_number(given, 5), row->tries);
 	expect(call, "body", read_order(call, wr_queue_redis_text(given, 16)), row->order);
 	*line = (struct qs_line){
-		.fence = fence, .id = id, .until_us = call->now_us + number(call, 1)};
+		.fence = fence, .id = id, .until_us = call->now_us + arg_number(call, 1)};
 	snprintf(line->owner, sizeof line->owner, "%.*s", (int)call->args[3].len,
 		 call->args[3].ptr);
-	qs_note(call->world, "%" PRIu64 " of line %u is taken by %s, fence %" PRIu64, id, row->line,
-		line->owner, fence);
+	qs_trace(call->world, "%" PRIu64 " of line %u is taken by %s, fence %" PRIu64, id,
+		 row->line, line->owner, fence);
 }
 
-/* A take of a connection that its owner has replaced since is refused. */
+/* Whether the take comes from a connection that its owner has replaced. Checks that it is
+ * refused. */
 static bool is_stale(const struct call *call)
 {
 	struct qs_owner *owner = call->model->owners;
@@ -331,39 +334,40 @@ static bool is_stale(const struct call *call)
 		abort();
 	snprintf(owner->name, sizeof owner->name, "%.*s", (int)call->args[3].len,
 		 call->args[3].ptr);
-	if (number(call, 5) >= owner->link) {
-		owner->link = number(call, 5);
+	if (arg_number(call, 5) >= owner->link) {
+		owner->link = arg_number(call, 5);
 		return false;
 	}
 	expect(call, "elements of a stale take", call->reply->elements, 4);
-	expect(call, "link of a stale take", replied(call, 2), owner->link);
+	expect(call, "link of a stale take", reply_number(call, 2), owner->link);
 	call->world->report->stale++;
 	return true;
 }
 
-static void take(const struct call *call)
+static void model_take(const struct call *call)
 {
 	const redisReply *reply = call->reply;
 	size_t at = 3, given;
 
 	if (is_stale(call))
 		return;
-	reclaim(call);
+	reclaim_lines(call);
 	for (; at + 1 < reply->elements && wr_queue_redis_text(reply, at).len; at += 2)
-		expire(call, line_of(wr_queue_redis_text(reply, at)), replied(call, at + 1));
-	expect(call, "expired", replied(call, 1), (at - 3) / 2);
+		expire_head(call, line_of(wr_queue_redis_text(reply, at)),
+			    reply_number(call, at + 1));
+	expect(call, "expired", reply_number(call, 1), (at - 3) / 2);
 	given = (reply->elements - at - 1) / 2;
-	if (given > number(call, 0))
-		qs_fail(call->world, "%zu are given out", given);
+	if (given > arg_number(call, 0))
+		qs_fail(call->world, "%zu requests are given out", given);
 	for (at++; at + 1 < reply->elements; at += 2)
-		hand_out(call, replied(call, at), reply->element[at + 1]);
+		hand_out(call, reply_number(call, at), reply->element[at + 1]);
 	if (reply->elements > 4)
-		noted(call);
+		advance_time(call);
 }
 
 /* ---- settle ---- */
 
-/* The API has to have said so to the owner. */
+/* Checks that the outcome matches the API's answer to the owner. */
 static void check_answer(const struct call *call, const struct qs_row *row, uint64_t fence,
 			 const char *outcome)
 {
@@ -372,78 +376,78 @@ static void check_answer(const struct call *call, const struct qs_row *row, uint
 	bool sent = send && !send->unsent;
 	bool fine = strcmp(outcome, "release") == 0 ? !sent : sent;
 
-	/* A Redis that lost data gives fences twice. */
+	/* After a loss of data Redis issues the same fences again. */
 	if (call->world->plan->faults & 1u << QS_LOSS)
 		return;
 	if (strcmp(outcome, "delivered") == 0)
 		fine = fine && wr_deliver_is_final(status);
 	if (strcmp(outcome, "again") == 0 || strcmp(outcome, "absent") == 0)
 		fine = fine && !wr_deliver_is_final(status);
-	if (!fine || (sent && number(call, 4) != status))
+	if (!fine || (sent && arg_number(call, 4) != status))
 		qs_fail(call->world, "%" PRIu64 " is settled as %s after status %u", row->id,
 			outcome, status);
 }
 
-static void settle_owned(const struct call *call, struct qs_row *row)
+static void settle_row(const struct call *call, struct qs_row *row)
 {
 	char outcome[16] = "";
-	uint64_t due_us = call->now_us + number(call, 5);
+	uint64_t due_us = call->now_us + arg_number(call, 5);
 
 	memcpy(outcome, call->args[3].ptr, call->args[3].len < 15 ? call->args[3].len : 15);
-	check_answer(call, row, number(call, 2), outcome);
-	row->fence = number(call, 2);
+	check_answer(call, row, arg_number(call, 2), outcome);
+	row->fence = arg_number(call, 2);
 	call->model->lines[row->line].fence = 0;
 	if (strcmp(outcome, "again") == 0 || strcmp(outcome, "dead") == 0)
 		row->tries++;
 	if (strcmp(outcome, "release") != 0)
-		row->status = number(call, 4);
+		row->status = arg_number(call, 4);
 	if (strcmp(outcome, "delivered") == 0) {
-		finish(call, row, QS_DELIVERED, number(call, 7));
+		finish_row(call, row, QS_DELIVERED, arg_number(call, 7));
 	} else if (strcmp(outcome, "dead") == 0 ||
 		   (strcmp(outcome, "again") == 0 && row->tries == row->max_tries)) {
-		finish(call, row, QS_DEAD, number(call, 8));
+		finish_row(call, row, QS_DEAD, arg_number(call, 8));
 	} else {
 		row->due_us = due_us;
 		call->model->retried += strcmp(outcome, "release") != 0;
 	}
-	noted(call);
+	advance_time(call);
 }
 
-static void settle(const struct call *call)
+static void model_settle(const struct call *call)
 {
 	struct qs_model *model = call->model;
 	unsigned number_of_line = line_of(call->args[1]);
 	const struct qs_line *line = &model->lines[number_of_line];
-	uint64_t id = number(call, 0), fence = number(call, 2);
-	struct qs_row *row = find(model, id);
+	uint64_t id = arg_number(call, 0), fence = arg_number(call, 2);
+	struct qs_row *row = find_row(model, id);
 	bool owned = line->fence == fence && line->id == id;
 
 	if (owned && row && row->state == QS_WAITING) {
-		settle_owned(call, row);
+		settle_row(call, row);
 	} else if (!row || row->fence != fence) {
-		expect_text(call, "settle by who has it no more",
-			    wr_queue_redis_text(call->reply, 1), "lost");
+		expect_text(call, "settle by a former owner", wr_queue_redis_text(call->reply, 1),
+			    "lost");
 		return;
 	}
 	expect_text(call, "settle", wr_queue_redis_text(call->reply, 1), "");
-	expect(call, "state of what was settled", replied(call, 2), row->state);
-	expect(call, "waiting after a settle", replied(call, 3),
+	expect(call, "state after a settle", reply_number(call, 2), row->state);
+	expect(call, "waiting after a settle", reply_number(call, 3),
 	       qs_model_waiting(model, number_of_line));
 }
 
 /* ---- operators and tickets ---- */
 
-static bool fits(const struct call *call, const struct qs_row *row)
+static bool matches_filter(const struct call *call, const struct qs_row *row)
 {
-	uint64_t id = number(call, 3);
+	uint64_t id = arg_number(call, 3);
 	char digit = (char)('0' + (int)row->state);
 
-	if (row->state == QS_FORGOTTEN || (id ? row->id != id : row->id <= number(call, 4)))
+	if (row->state == QS_FORGOTTEN || (id ? row->id != id : row->id <= arg_number(call, 4)))
 		return false;
 	return call->args[2].len == 0 || memchr(call->args[2].ptr, digit, call->args[2].len);
 }
 
-static bool retry(const struct call *call, struct qs_row *row, uint64_t *left)
+static bool retry_row(const struct call *call, struct qs_row *row, uint64_t *left)
 {
 	if (row->state == QS_DEAD && *no_room(call, row->line, row->bytes, UINT64_MAX)) {
 		++*left;
@@ -454,37 +458,38 @@ static bool retry(const struct call *call, struct qs_row *row, uint64_t *left)
 		row->tries = 0;
 		row->expires_us = call->now_us + row->age_us;
 		row->state = QS_WAITING;
-		qs_note(call->world, "%" PRIu64 " of line %u waits again", row->id, row->line);
+		qs_trace(call->world, "%" PRIu64 " of line %u waits again", row->id, row->line);
 	}
 	return true;
 }
 
-static void change(const struct call *call, bool drops)
+static void change_rows(const struct call *call, bool drops)
 {
 	uint64_t changed = 0, left = 0, looked = 0;
 
 	for (size_t i = 0; i < call->model->count; i++) {
 		struct qs_row *row = &call->model->rows[i];
 
-		if (!number(call, 3) && row->state != QS_FORGOTTEN && row->id > number(call, 4) &&
-		    ++looked > number(call, 5))
+		if (!arg_number(call, 3) && row->state != QS_FORGOTTEN &&
+		    row->id > arg_number(call, 4) && ++looked > arg_number(call, 5))
 			break;
-		if (!fits(call, row) || (row->state != QS_WAITING && row->state != QS_DEAD) ||
+		if (!matches_filter(call, row) ||
+		    (row->state != QS_WAITING && row->state != QS_DEAD) ||
 		    is_taken(call->model, row))
 			continue;
 		if (drops)
-			finish(call, row, QS_DROPPED, number(call, 6));
-		changed += drops || retry(call, row, &left);
+			finish_row(call, row, QS_DROPPED, arg_number(call, 6));
+		changed += drops || retry_row(call, row, &left);
 		if (drops)
 			row->status = 0;
 	}
-	expect(call, "changed by an operator", replied(call, 3), changed);
-	expect(call, "left by an operator", replied(call, 4), left);
+	expect(call, "changed by an operator", reply_number(call, 3), changed);
+	expect(call, "left by an operator", reply_number(call, 4), left);
 	if (changed)
-		noted(call);
+		advance_time(call);
 }
 
-static void ticket(const struct call *call)
+static void model_ticket(const struct call *call)
 {
 	struct qs_model *model = call->model;
 	const struct qs_row *row = NULL;
@@ -498,8 +503,8 @@ static void ticket(const struct call *call)
 	if (!row || call->reply->elements != 4)
 		return;
 	shown = call->reply->element[3];
-	expect(call, "position", replied(call, 1), position(model, row));
-	expect(call, "taken", replied(call, 2), is_taken(model, row));
+	expect(call, "position", reply_number(call, 1), position(model, row));
+	expect(call, "taken", reply_number(call, 2), is_taken(model, row));
 	expect(call, "id of a ticket", (uint64_t)wr_queue_redis_number(shown, 0), row->id);
 	expect(call, "state of a ticket", (uint64_t)wr_queue_redis_number(shown, 4), row->state);
 	expect(call, "tries of a ticket", (uint64_t)wr_queue_redis_number(shown, 5), row->tries);
@@ -513,17 +518,17 @@ static bool is_stored(const struct call *call, const struct qs_row *row)
 	char key[64];
 
 	snprintf(key, sizeof key, "weir:1:{queue}:r:%" PRIu64, row->id);
-	return wr_mini_find(call->world->server.mini, wr_str(key)) != NULL;
+	return wr_sim_redis_find(call->world->server.redis, wr_str(key)) != NULL;
 }
 
-/* Which of several that are over a bound go is the script's choice: the oldest. */
-static void tidy(const struct call *call)
+/* Rows over a bound may be removed; the script chooses which. */
+static void model_tidy(const struct call *call)
 {
 	struct qs_model *model = call->model;
 	uint64_t gone = 0, bytes, before_bytes;
 	size_t dead = count_state(model, QS_DEAD, &before_bytes);
 	size_t tickets = count_state(model, QS_DELIVERED, &bytes);
-	bool over = dead > number(call, 2) || before_bytes > number(call, 3);
+	bool over = dead > arg_number(call, 2) || before_bytes > arg_number(call, 3);
 
 	tickets += count_state(model, QS_DROPPED, &bytes);
 	for (size_t i = 0; i < model->count; i++) {
@@ -534,20 +539,20 @@ static void tidy(const struct call *call)
 		gone++;
 		if (row->state == QS_WAITING ||
 		    (row->gone_us > call->now_us &&
-		     (row->state == QS_DEAD ? !over : tickets <= number(call, 0))))
+		     (row->state == QS_DEAD ? !over : tickets <= arg_number(call, 0))))
 			qs_fail(call->world, "%" PRIu64 " is forgotten, in state %d", row->id,
 				(int)row->state);
 		row->state = QS_FORGOTTEN;
 	}
-	expect(call, "forgotten", replied(call, 1) + replied(call, 2), gone);
+	expect(call, "forgotten", reply_number(call, 1) + reply_number(call, 2), gone);
 	dead = count_state(model, QS_DEAD, &bytes);
-	if (replied(call, 2) < number(call, 1) &&
-	    (dead > number(call, 2) || bytes > number(call, 3)))
+	if (reply_number(call, 2) < arg_number(call, 1) &&
+	    (dead > arg_number(call, 2) || bytes > arg_number(call, 3)))
 		qs_fail(call->world, "%zu dead letters with %" PRIu64 " bytes are kept", dead,
 			bytes);
 }
 
-static void stats(const struct call *call)
+static void model_stats(const struct call *call)
 {
 	const struct qs_model *model = call->model;
 	uint64_t bytes, dead_bytes, ignored, taken = 0, lines = 0;
@@ -558,37 +563,37 @@ static void stats(const struct call *call)
 		taken += model->lines[i].fence != 0;
 		lines += qs_model_waiting(model, i) > 0;
 	}
-	expect(call, "waiting", replied(call, 1), waiting - taken);
-	expect(call, "delivering", replied(call, 2), taken);
-	expect(call, "dead", replied(call, 3), dead);
-	expect(call, "bytes", replied(call, 4), bytes + dead_bytes);
-	expect(call, "lines", replied(call, 5), lines);
-	expect(call, "tickets", replied(call, 6),
+	expect(call, "waiting", reply_number(call, 1), waiting - taken);
+	expect(call, "delivering", reply_number(call, 2), taken);
+	expect(call, "dead", reply_number(call, 3), dead);
+	expect(call, "bytes", reply_number(call, 4), bytes + dead_bytes);
+	expect(call, "lines", reply_number(call, 5), lines);
+	expect(call, "tickets", reply_number(call, 6),
 	       count_state(model, QS_DELIVERED, &ignored) +
 		       count_state(model, QS_DROPPED, &ignored));
-	expect(call, "put", replied(call, 8), model->put);
-	expect(call, "delivered", replied(call, 9), model->delivered);
-	expect(call, "retried", replied(call, 10), model->retried);
-	expect(call, "dead ever", replied(call, 11), model->dead);
-	expect(call, "dropped", replied(call, 12), model->dropped);
+	expect(call, "put", reply_number(call, 8), model->put);
+	expect(call, "delivered", reply_number(call, 9), model->delivered);
+	expect(call, "retried", reply_number(call, 10), model->retried);
+	expect(call, "dead ever", reply_number(call, 11), model->dead);
+	expect(call, "dropped", reply_number(call, 12), model->dropped);
 }
 
-static void poll(const struct call *call)
+static void model_poll(const struct call *call)
 {
 	for (size_t at = 2; at + 1 < call->reply->elements; at += 2)
-		expect(call, "waiting by a poll", replied(call, at + 1),
+		expect(call, "waiting by a poll", reply_number(call, at + 1),
 		       qs_model_waiting(call->model,
 					line_of(wr_queue_redis_text(call->reply, at))));
 }
 
-static void drop_some(const struct call *call)
+static void model_drop(const struct call *call)
 {
-	change(call, true);
+	change_rows(call, true);
 }
 
-static void retry_some(const struct call *call)
+static void model_retry(const struct call *call)
 {
-	change(call, false);
+	change_rows(call, false);
 }
 
 void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t argc,
@@ -597,9 +602,9 @@ void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t a
 	static const struct {
 		const char *name;
 		void (*run)(const struct call *call);
-	} verbs[] = {{"put", put},       {"take", take},        {"settle", settle},
-		     {"ticket", ticket}, {"retry", retry_some}, {"drop", drop_some},
-		     {"tidy", tidy},     {"stats", stats},      {"poll", poll}};
+	} verbs[] = {{"put", model_put},       {"take", model_take},   {"settle", model_settle},
+		     {"ticket", model_ticket}, {"retry", model_retry}, {"drop", model_drop},
+		     {"tidy", model_tidy},     {"stats", model_stats}, {"poll", model_poll}};
 	struct call call = {world, &world->model, argv + 1, argc - 1, reply, 0};
 
 	if (reply->type != REDIS_REPLY_ARRAY) {
@@ -607,7 +612,7 @@ void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t a
 			argv[0].ptr, reply->str ? reply->str : "");
 		return;
 	}
-	call.now_us = replied(&call, 0);
+	call.now_us = reply_number(&call, 0);
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		if (wr_str_equal(argv[0], wr_str(verbs[i].name))) {
 			verbs[i].run(&call);

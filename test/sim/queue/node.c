@@ -1,5 +1,5 @@
-/* A node: the loop of the queue's thread around the real store, and a deliverer. Both do what
- * queue/thread.c and src/serve/deliver do. */
+/* A node: the loop of the queue's thread around the real backend, and a deliverer. They make the
+ * calls of queue/thread.c and serve/deliver. Events of world.c drive them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,43 +10,43 @@
 #define STACK ((size_t)1 << 20)
 #define EPOCH_US 1700000000000000ull
 #define REOPEN_US SECOND
-#define LOOK_US SECOND      /* others may have put something */
-#define FAILED_US SECOND    /* the queue: tried again */
-#define HOLD_MOST_US SECOND /* a wait of the limiter that is waited out here */
+#define LOOK_US SECOND      /* other nodes may have stored requests */
+#define FAILED_US SECOND    /* until a failed job of the queue is retried */
+#define HOLD_MOST_US SECOND /* longest wait for the limiter without a release */
 #define RELEASE_MOST_US (60 * SECOND)
 #define REST_MOST_US (30 * SECOND)
 #define BATCH 64u
 
 /* ---- the thread: waiting ---- */
 
-static void resume(struct qs_world *world, void *object, uint64_t word)
+static void resume_thread(struct qs_world *world, void *object, uint64_t arg)
 {
 	struct qs_node *node = object;
 
-	if (!node->running || word != node->naps)
+	if (!node->running || arg != node->blocks)
 		return;
-	node->naps++;
+	node->blocks++;
 	swapcontext(&world->main, &node->here);
 }
 
-void qs_node_nap(struct qs_node *node, uint64_t until_us)
+void qs_node_block(struct qs_node *node, uint64_t until_us)
 {
 	if (node->dead)
 		return;
-	qs_at(node->world, until_us, node, resume, node, node->naps);
+	qs_schedule(node->world, until_us, node, resume_thread, node, node->blocks);
 	swapcontext(&node->here, &node->world->main);
 }
 
 void qs_node_wake(struct qs_node *node)
 {
-	qs_at(node->world, node->world->now_us, node, resume, node, node->naps);
+	qs_schedule(node->world, node->world->now_us, node, resume_thread, node, node->blocks);
 }
 
-static struct wr_queue_moment moment(const struct qs_node *node)
+static struct wr_queue_moment node_moment(const struct qs_node *node)
 {
 	uint64_t now_us = node->world->now_us;
 
-	return (struct wr_queue_moment){EPOCH_US + now_us + (uint64_t)node->wall_ahead_us,
+	return (struct wr_queue_moment){EPOCH_US + now_us + (uint64_t)node->wall_skew_us,
 					SECOND + now_us};
 }
 
@@ -60,11 +60,11 @@ static void try_open(struct qs_node *node)
 	if (node->open || (node->tried_us && now_us - node->tried_us < REOPEN_US))
 		return;
 	node->tried_us = now_us | 1;
-	node->reason = node->store->ops->open(node->store, moment(node), &why);
+	node->reason = node->store->ops->open(node->store, node_moment(node), &why);
 	node->open = node->reason == WR_QUEUE_OK;
 }
 
-static void look_at_store(struct qs_node *node)
+static void close_failed_store(struct qs_node *node)
 {
 	if (node->store->failed == WR_QUEUE_OK)
 		return;
@@ -75,7 +75,7 @@ static void look_at_store(struct qs_node *node)
 	node->tried_us = node->world->now_us | 1;
 }
 
-static size_t fetch(struct qs_node *node, struct wr_queue_job **batch)
+static size_t fetch_jobs(struct qs_node *node, struct wr_queue_job **batch)
 {
 	size_t count = 0;
 
@@ -88,10 +88,10 @@ static size_t fetch(struct qs_node *node, struct wr_queue_job **batch)
 	return count;
 }
 
-static void do_batch(struct qs_node *node, struct wr_queue_job **batch, size_t count)
+static void run_batch(struct qs_node *node, struct wr_queue_job **batch, size_t count)
 {
 	if (node->open)
-		node->store->ops->run(node->store, batch, count, moment(node));
+		node->store->ops->run(node->store, batch, count, node_moment(node));
 	else
 		for (size_t i = 0; i < count; i++)
 			batch[i]->reason = node->reason;
@@ -100,12 +100,12 @@ static void do_batch(struct qs_node *node, struct wr_queue_job **batch, size_t c
 			wr_queue_job_reset(batch[i]);
 		return;
 	}
-	look_at_store(node);
+	close_failed_store(node);
 	for (size_t i = 0; i < count; i++)
 		batch[i]->done(batch[i]);
 }
 
-static void turn(struct qs_node *node)
+static void thread_turn(struct qs_node *node)
 {
 	struct wr_queue_job *batch[BATCH];
 	uint64_t tick_us = node->open ? node->store->tick_us : REOPEN_US / 4;
@@ -113,26 +113,26 @@ static void turn(struct qs_node *node)
 
 	try_open(node);
 	if (!node->first)
-		qs_node_nap(node, node->world->now_us + tick_us);
-	count = node->dead ? 0 : fetch(node, batch);
+		qs_node_block(node, node->world->now_us + tick_us);
+	count = node->dead ? 0 : fetch_jobs(node, batch);
 	if (count)
-		do_batch(node, batch, count);
+		run_batch(node, batch, count);
 	if (node->dead || !node->open ||
 	    node->world->now_us - node->ticked_us < node->store->tick_us)
 		return;
 	node->ticked_us = node->world->now_us;
-	node->store->ops->tick(node->store, moment(node));
-	look_at_store(node);
+	node->store->ops->tick(node->store, node_moment(node));
+	close_failed_store(node);
 }
 
-static struct qs_node *beginning;
+static struct qs_node *starting_node;
 
-static void thread(void)
+static void run_thread(void)
 {
-	struct qs_node *node = beginning;
+	struct qs_node *node = starting_node;
 
 	while (!node->dead)
-		turn(node);
+		thread_turn(node);
 	node->running = false;
 	swapcontext(&node->here, &node->world->main);
 }
@@ -145,38 +145,39 @@ void qs_node_submit(struct qs_node *node, struct wr_queue_job *job)
 	qs_node_wake(node);
 }
 
-static void tell(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
+static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	struct qs_node *node = context;
 
 	if (!node->dead && key[0] < QS_LINES)
-		node->told[key[0]] = count;
+		node->known_waiting[key[0]] = count;
 }
 
 /* ---- deliveries: serve/deliver/deliver.c and deliver/attempt.c ---- */
 
-static void take(struct qs_node *node);
-static void ask(struct qs_slot *slot);
+static void take_requests(struct qs_node *node);
+static void ask_limiter(struct qs_slot *slot);
 
-static void on_deadline(struct qs_world *world, void *object, uint64_t word)
+static void on_deadline(struct qs_world *world, void *object, uint64_t arg)
 {
 	struct qs_node *node = object;
 
 	(void)world;
-	if (word != node->deadline_number)
+	if (arg != node->deadline_number)
 		return;
 	node->deadline_us = UINT64_MAX;
-	take(node);
+	take_requests(node);
 }
 
-static void due_in(struct qs_node *node, uint64_t wait_us)
+static void wake_deliverer_in(struct qs_node *node, uint64_t wait_us)
 {
 	uint64_t now_us = node->world->now_us;
 
 	if (wait_us >= UINT64_MAX - now_us || now_us + wait_us >= node->deadline_us)
 		return;
 	node->deadline_us = now_us + wait_us;
-	qs_at(node->world, node->deadline_us, node, on_deadline, node, ++node->deadline_number);
+	qs_schedule(node->world, node->deadline_us, node, on_deadline, node,
+		    ++node->deadline_number);
 }
 
 static unsigned count_stage(const struct qs_node *node, enum qs_stage stage)
@@ -193,7 +194,7 @@ static bool is_resting(const struct qs_node *node)
 	return node->down && node->world->now_us < node->rest_until_us;
 }
 
-/* The lease is longer than what a delivery may take; so it begins in time, or not at all. */
+/* Whether it is too late to begin a delivery that must end within the lease. */
 static bool is_late(const struct qs_slot *slot)
 {
 	return slot->node->world->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
@@ -204,16 +205,16 @@ static void free_slot(struct qs_slot *slot)
 	wr_deferred_free(slot->request);
 	slot->request = NULL;
 	slot->stage = QS_FREE;
-	take(slot->node);
+	take_requests(slot->node);
 }
 
-static void settle(struct qs_slot *slot);
+static void settle_slot(struct qs_slot *slot);
 
-static void settle_again(struct qs_world *world, void *object, uint64_t word)
+static void retry_settle(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)world;
-	(void)word;
-	settle(object);
+	(void)arg;
+	settle_slot(object);
 }
 
 static void on_settled(struct wr_queue_job *job)
@@ -223,13 +224,13 @@ static void on_settled(struct wr_queue_job *job)
 
 	if (job->reason != WR_QUEUE_OK && job->reason != WR_QUEUE_LOST &&
 	    job->reason != WR_QUEUE_UNKNOWN) {
-		qs_at(world, world->now_us + FAILED_US, slot->node, settle_again, slot, 0);
+		qs_schedule(world, world->now_us + FAILED_US, slot->node, retry_settle, slot, 0);
 		return;
 	}
 	free_slot(slot);
 }
 
-static void settle(struct qs_slot *slot)
+static void settle_slot(struct qs_slot *slot)
 {
 	struct wr_queue_job *job = &slot->job;
 
@@ -242,16 +243,16 @@ static void settle(struct qs_slot *slot)
 	job->settle.fence = slot->request->fence;
 	memcpy(job->settle.key, slot->request->key, sizeof job->settle.key);
 	qs_node_submit(slot->node, job);
-	take(slot->node);
+	take_requests(slot->node);
 }
 
-static void release(struct qs_slot *slot, uint64_t wait_us)
+static void release_slot(struct qs_slot *slot, uint64_t wait_us)
 {
 	slot->job.settle.outcome = WR_QUEUE_RELEASE;
 	slot->job.settle.status = 0;
 	slot->job.settle.reason = WR_STR("");
 	slot->job.settle.wait_us = wait_us < RELEASE_MOST_US ? wait_us : RELEASE_MOST_US;
-	settle(slot);
+	settle_slot(slot);
 }
 
 static void send_now(struct qs_slot *slot)
@@ -259,7 +260,7 @@ static void send_now(struct qs_slot *slot)
 	struct qs_node *node = slot->node;
 
 	if (is_late(slot)) {
-		release(slot, 0);
+		release_slot(slot, 0);
 		return;
 	}
 	slot->stage = QS_SENDING;
@@ -272,7 +273,7 @@ static void send_or_wait(struct qs_slot *slot)
 	struct qs_node *node = slot->node;
 
 	if (is_resting(node))
-		release(slot, node->rest_until_us - node->world->now_us);
+		release_slot(slot, node->rest_until_us - node->world->now_us);
 	else if (node->sending < node->world->plan->connections)
 		send_now(slot);
 	else
@@ -287,15 +288,15 @@ static void send_next(struct qs_node *node)
 			send_now(&node->slots[i]);
 }
 
-static void on_hold(struct qs_world *world, void *object, uint64_t word)
+static void on_hold(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)world;
-	(void)word;
-	ask(object);
+	(void)arg;
+	ask_limiter(object);
 }
 
 /* The limiter: one delivery of a line each pace_us. */
-static void ask(struct qs_slot *slot)
+static void ask_limiter(struct qs_slot *slot)
 {
 	struct qs_world *world = slot->node->world;
 	uint64_t *next_us = &world->paced_us[slot->request->key[0]];
@@ -305,14 +306,14 @@ static void ask(struct qs_slot *slot)
 		*next_us = world->now_us + world->plan->pace_us;
 		send_or_wait(slot);
 	} else if (wait_us > HOLD_MOST_US || is_late(slot)) {
-		release(slot, wait_us);
+		release_slot(slot, wait_us);
 	} else {
 		slot->stage = QS_HELD;
-		qs_at(world, world->now_us + wait_us, slot->node, on_hold, slot, 0);
+		qs_schedule(world, world->now_us + wait_us, slot->node, on_hold, slot, 0);
 	}
 }
 
-static void put_in_place(struct qs_node *node, struct wr_deferred *request)
+static void start_slot(struct qs_node *node, struct wr_deferred *request)
 {
 	struct qs_slot *slot = node->slots;
 
@@ -322,7 +323,7 @@ static void put_in_place(struct qs_node *node, struct wr_deferred *request)
 	slot->request = request;
 	slot->asked_us = node->asked_us;
 	slot->stepped = node->asked_stepped;
-	ask(slot);
+	ask_limiter(slot);
 }
 
 static void on_taken(struct wr_queue_job *job)
@@ -333,22 +334,22 @@ static void on_taken(struct wr_queue_job *job)
 	node->taking = false;
 	if (job->reason != WR_QUEUE_OK) {
 		wr_deferred_free(job->take.first);
-		due_in(node, FAILED_US);
+		wake_deliverer_in(node, FAILED_US);
 		return;
 	}
-	due_in(node, job->take.next_us);
-	due_in(node, LOOK_US);
+	wake_deliverer_in(node, job->take.next_us);
+	wake_deliverer_in(node, LOOK_US);
 	node->take_again |= job->take.count == job->take.max;
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
-		put_in_place(node, each);
+		start_slot(node, each);
 	}
 	if (node->take_again)
-		take(node);
+		take_requests(node);
 }
 
-static void take(struct qs_node *node)
+static void take_requests(struct qs_node *node)
 {
 	const struct qs_plan *plan = node->world->plan;
 	unsigned free = count_stage(node, QS_FREE);
@@ -359,7 +360,7 @@ static void take(struct qs_node *node)
 	if (node->taking)
 		return;
 	if (is_resting(node)) {
-		due_in(node, node->rest_until_us - node->world->now_us);
+		wake_deliverer_in(node, node->rest_until_us - node->world->now_us);
 		return;
 	}
 	if (node->down)
@@ -378,28 +379,28 @@ static void take(struct qs_node *node)
 
 /* ---- answers: serve/deliver/send.c ---- */
 
-static void note_down(struct qs_slot *slot)
+static void note_api_down(struct qs_slot *slot)
 {
 	struct qs_node *node = slot->node;
 	uint64_t now_us = node->world->now_us, rest_us;
 
 	if (node->down == 0 || now_us >= node->rest_until_us) {
-		rest_us = wr_deliver_backoff_us(node->down, wr_dice_roll(&node->world->api));
+		rest_us = wr_deliver_backoff_us(node->down, wr_rng_next(&node->world->api_rng));
 		node->down++;
 		node->rest_until_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
 	}
 	rest_us = node->rest_until_us - now_us;
 	for (unsigned i = 0; i < QS_SLOTS; i++)
 		if (node->slots[i].stage == QS_READY)
-			release(&node->slots[i], rest_us);
-	release(slot, rest_us);
+			release_slot(&node->slots[i], rest_us);
+	release_slot(slot, rest_us);
 }
 
-static void judge(struct qs_slot *slot, unsigned status)
+static void set_outcome(struct qs_slot *slot, unsigned status)
 {
 	struct qs_node *node = slot->node;
 	struct wr_queue_job *job = &slot->job;
-	uint64_t now_us = moment(node).wall_us, mono_us = moment(node).mono_us;
+	uint64_t now_us = node_moment(node).wall_us, mono_us = node_moment(node).mono_us;
 	uint64_t left_us =
 		slot->request->expires_us > now_us ? slot->request->expires_us - now_us : 0;
 	uint32_t before = slot->request->tries;
@@ -418,7 +419,7 @@ static void judge(struct qs_slot *slot, unsigned status)
 						 slot->request->rule, mono_us, &counts);
 	job->settle.outcome = counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 	job->settle.wait_us = wr_deliver_wait_us(
-		wr_deliver_backoff_us(before, wr_dice_roll(&node->world->api)), 0, left_us);
+		wr_deliver_backoff_us(before, wr_rng_next(&node->world->api_rng)), 0, left_us);
 }
 
 void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool unsent)
@@ -429,12 +430,12 @@ void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool
 		slot++;
 	node->sending--;
 	if (unsent) {
-		note_down(slot);
+		note_api_down(slot);
 		return;
 	}
 	node->down = 0;
-	judge(slot, status);
-	settle(slot);
+	set_outcome(slot, status);
+	settle_slot(slot);
 	send_next(node);
 }
 
@@ -451,9 +452,9 @@ static void on_put(struct wr_queue_job *job)
 	order->done_us = world->now_us;
 	order->reason = job->reason;
 	memcpy(order->ticket, job->put.ticket, sizeof order->ticket);
-	qs_note(world, "order %u: %s", put->order, wr_queue_reason_name(job->reason));
+	qs_trace(world, "order %u: %s", put->order, wr_queue_reason_name(job->reason));
 	if (job->reason == WR_QUEUE_OK)
-		due_in(put->node, 0);
+		wake_deliverer_in(put->node, 0);
 }
 
 void qs_node_put(struct qs_node *node, unsigned number)
@@ -484,7 +485,7 @@ void qs_node_put(struct qs_node *node, unsigned number)
 		.put = {.request = &put->request,
 			.max_waiting = world->plan->max_waiting,
 			.max_age_us = world->plan->max_age_us,
-			.wait_us = wr_dice_below(&world->traffic, 2 * world->plan->pace_us)}};
+			.wait_us = wr_rng_below(&world->traffic_rng, 2 * world->plan->pace_us)}};
 	qs_node_submit(node, &put->job);
 }
 
@@ -497,7 +498,7 @@ static void on_ticket(struct wr_queue_job *job)
 	node->asking = false;
 	if (world->over && job->reason == WR_QUEUE_OK &&
 	    (!row || (unsigned)job->ticket.found->state != (unsigned)row->state))
-		qs_fail(world, "the ticket of order %u says %s", node->asked_order,
+		qs_fail(world, "the ticket of order %u has the state %s", node->asked_order,
 			wr_deferred_state_name(job->ticket.found->state));
 	wr_deferred_free(job->ticket.found);
 	job->ticket.found = NULL;
@@ -520,13 +521,13 @@ static void on_page(struct wr_queue_job *job)
 	struct qs_node *node = job->context;
 
 	node->paging = false;
-	due_in(node, 0);
+	wake_deliverer_in(node, 0);
 }
 
 void qs_node_operate(struct qs_node *node)
 {
-	struct wr_dice *dice = &node->world->fate;
-	unsigned kind = (unsigned)wr_dice_below(dice, 6);
+	struct wr_rng *rng = &node->world->fault_rng;
+	unsigned kind = (unsigned)wr_rng_below(rng, 6);
 
 	if (!node->running || node->paging)
 		return;
@@ -534,21 +535,21 @@ void qs_node_operate(struct qs_node *node)
 	node->page = (struct wr_queue_job){.done = on_page, .context = node};
 	node->page.verb = kind < 3 ? WR_QUEUE_RETRY : kind < 5 ? WR_QUEUE_DROP : WR_QUEUE_STATS;
 	if (kind < 5)
-		node->page.page.max = 1 + (uint32_t)wr_dice_below(dice, 20);
+		node->page.page.max = 1 + (uint32_t)wr_rng_below(rng, 20);
 	if (kind < 2)
 		node->page.page.filter.states = 1u << WR_DEFERRED_DEAD;
 	else if (kind < 5)
-		node->page.page.filter.id = 1 + wr_dice_below(dice, node->world->model.last_id + 1);
+		node->page.page.filter.id = 1 + wr_rng_below(rng, node->world->model.last_id + 1);
 	qs_node_submit(node, &node->page);
 }
 
-/* ---- life and death ---- */
+/* ---- start and death ---- */
 
-static void start_drain(struct qs_world *world, void *object, uint64_t word)
+static void start_delivery(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)world;
-	(void)word;
-	due_in(object, 0);
+	(void)arg;
+	wake_deliverer_in(object, 0);
 }
 
 void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
@@ -566,9 +567,10 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	node->tried_us = node->ticked_us = 0;
 	node->deadline_us = UINT64_MAX;
 	node->sending = node->down = 0;
-	memset(node->told, 0, sizeof node->told); /* as wr_deferred_sweep() does */
+	memset(node->known_waiting, 0,
+	       sizeof node->known_waiting); /* as wr_deferred_sweep() does */
 	node->opts = world->plan->opts;
-	node->opts.waiting = tell;
+	node->opts.waiting = note_waiting;
 	node->opts.context = node;
 	if (wr_queue_redis_new(&node->opts, NULL, &node->store, &error) < 0) {
 		fprintf(stderr, "%s\n", error.text);
@@ -579,19 +581,19 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	remote->link.wire_context = node;
 	snprintf(remote->owner.name, sizeof remote->owner.name, "node%u-%u", number, node->names);
 	node->running = true;
-	node->stack = wr_lab_alloc(1, STACK);
+	node->stack = wr_sim_alloc(1, STACK);
 	getcontext(&node->here);
 	node->here.uc_stack.ss_sp = node->stack;
 	node->here.uc_stack.ss_size = STACK;
 	node->here.uc_link = &world->main;
-	makecontext(&node->here, thread, 0);
-	beginning = node;
-	node->naps++;
+	makecontext(&node->here, run_thread, 0);
+	starting_node = node;
+	node->blocks++;
 	swapcontext(&world->main, &node->here);
-	qs_at(world, world->now_us + 1, node, start_drain, node, 0);
+	qs_schedule(world, world->now_us + 1, node, start_delivery, node, 0);
 }
 
-/* Calls of the wire fail from here on, so what the thread still does reaches nobody. */
+/* Calls of the wire fail from now on, so that the rest of the thread's work has no effect. */
 void qs_node_kill(struct qs_node *node)
 {
 	if (!node->running)
@@ -599,7 +601,7 @@ void qs_node_kill(struct qs_node *node)
 	node->dead = true;
 	while (node->running)
 		swapcontext(&node->world->main, &node->here);
-	node->life++;
+	node->incarnation++;
 	node->store->ops->free(node->store);
 	node->store = NULL;
 	for (unsigned i = 0; i < QS_SLOTS; i++) {

@@ -1,4 +1,5 @@
-/* The simulation of the queue: it repeats itself, and it finds what it is there for. */
+/* Tests of the queue's simulation: a seed gives the same run again, and the oracle finds mutations
+ * of the script. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -10,8 +11,8 @@
 
 #define SEEDS_MAX 400u
 
-static void run(uint64_t seed, struct wr_lua *lua, const struct qs_mutation *mutation,
-		struct qs_report *report)
+static void run_seed(uint64_t seed, struct wr_sim_lua *lua, const struct qs_mutation *mutation,
+		     struct qs_report *report)
 {
 	struct qs_plan plan;
 
@@ -19,33 +20,33 @@ static void run(uint64_t seed, struct wr_lua *lua, const struct qs_mutation *mut
 	qs_run(&plan, lua, mutation, NULL, report);
 }
 
-static void test_the_same_again(void **state)
+static void test_same_seed_same_trace(void **state)
 {
-	struct wr_lua *lua = wr_lua_new();
+	struct wr_sim_lua *lua = wr_sim_lua_new();
 	struct qs_report report;
 	uint64_t first[8];
 
 	(void)state;
 	for (uint64_t i = 0; i < 8; i++) {
-		run(i + 1, lua, NULL, &report);
+		run_seed(i + 1, lua, NULL, &report);
 		first[i] = report.trace;
 	}
 	for (uint64_t i = 8; i > 0; i--) {
-		run(i, lua, NULL, &report);
+		run_seed(i, lua, NULL, &report);
 		assert_int_equal(report.trace, first[i - 1]);
 	}
 	assert_int_not_equal(first[0], first[1]);
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 }
 
-static void test_all_sorts_of_things_happen(void **state)
+static void test_plans_cover_all_faults(void **state)
 {
-	struct wr_lua *lua = wr_lua_new();
+	struct wr_sim_lua *lua = wr_sim_lua_new();
 	struct qs_report report, sum = {0};
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 25; seed++) {
-		run(seed, lua, NULL, &report);
+		run_seed(seed, lua, NULL, &report);
 		assert_string_equal(report.failure, "");
 		sum.seen |= report.seen;
 		sum.delivered += report.delivered;
@@ -58,23 +59,23 @@ static void test_all_sorts_of_things_happen(void **state)
 	assert_int_equal(sum.seen, (1u << QS_FAULT_COUNT) - 1);
 	assert_true(sum.delivered > 100 && sum.refused && sum.dead && sum.takeover && sum.stale &&
 		    sum.again);
-	wr_lua_free(lua);
+	wr_sim_lua_free(lua);
 }
 
-/* The script with one thing wrong, and the first seed that is tried: it was found there. */
+/* Mutations of the script, and the first seed to try for each. */
 static const struct {
 	struct qs_mutation change;
 	unsigned first;
 } mutations[] = {
 	/* a settle by a former owner is accepted */
 	{{"if holder(line) ~= fence .. ':' .. id then", "if false then"}, 5},
-	/* … where the id alone is compared */
+	/* only the id of the request is compared, not the fence */
 	{{"if holder(line) ~= fence .. ':' .. id then",
 	  "if not holder(line) or string.match(holder(line), ':(%d+)$') ~= id then"},
 	 5},
-	/* a settle that is said again is carried out again, or is lost */
+	/* a repeated settle is refused */
 	{{"if call('HGET', r, 'f') ~= fence then", "if true then"}, 3},
-	/* what is taken may be taken by others */
+	/* a line that has an owner can be taken */
 	{{"call('ZREM', key('due'), line)\n  call('ZADD', key('taken')",
 	  "call('ZADD', key('taken')"},
 	 1},
@@ -82,56 +83,56 @@ static const struct {
 	{{"call('ZADD', line_key(line), id, id)\n    changed(line)",
 	  "call('ZADD', line_key(line), id + 1000, id)\n    changed(line)"},
 	 8},
-	/* a lease never ends */
+	/* a lease never expires */
 	{{"call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)", "{}"}, 5},
-	/* a lease ends early */
+	/* a lease expires early */
 	{{"int(now + lease)", "int(now + lease / 8)"}, 3},
-	/* a new connection takes back what was heard of, or nothing */
+	/* a new connection reclaims lines with known fences, or no lines */
 	{{"tonumber(string.match(what, '^%d+')) > heard", "true"}, 3},
 	{{"tonumber(string.match(what, '^%d+')) > heard", "false"}, 3},
-	/* … of others, too */
+	/* it reclaims lines of other owners too */
 	{{"if who == owner and", "if"}, 2},
-	/* takes of a connection before are carried out */
+	/* takes of an earlier connection are run */
 	{{"if link < last then return last end", ""}, 3},
-	/* a put that is said again is stored again */
+	/* a repeated put is stored again */
 	{{"if known then\n    return {now, ''", "if false then\n    return {now, ''"}, 3},
-	/* a failed try is not counted, one without the API is */
+	/* a failed attempt is not counted; an attempt while the API is absent is counted */
 	{{"call('HINCRBY', r, 'n', 1)", ""}, 3},
 	{{"if outcome == 'again' or outcome == 'dead' then", "if outcome ~= 'release' then"}, 1},
-	/* one try more than there may be */
+	/* one attempt more than the maximum */
 	{{"tonumber(at[1]) + 1 >= tonumber(at[2])", "tonumber(at[1]) >= tonumber(at[2])"}, 3},
-	/* bounds */
+	/* bounds are exceeded */
 	{{"if call('ZCARD', key('waiting')) >=", "if call('ZCARD', key('waiting')) >"}, 24},
 	{{"held(line) + bytes > tonumber(max_line_bytes)", "held(line) > tonumber(max_line_bytes)"},
 	 15},
 	{{"if not why then retry(id, line, state) end", "retry(id, line, state)"}, 271},
-	/* bytes of a line are not given back */
+	/* bytes of a line are not released */
 	{{"hold(line, id, '-')", ""}, 15},
-	/* what is too old is delivered */
+	/* an expired request is delivered */
 	{{"tonumber(call('HGET', row(id), 'exp')) <= now", "false"}, 8},
-	/* a line is not looked at again after a settle */
+	/* a line is not due again after a settle */
 	{{"  set_due(line)\nend\n\n-- Bytes", "end\n\n-- Bytes"}, 1},
-	/* changes are not told */
+	/* changes are not reported to nodes */
 	{{"call('ZREM', key('waiting'), id)\n  changed(line)", "call('ZREM', key('waiting'), id)"},
 	 7},
 	/* time goes back */
 	{{"if kept[1] and now + ahead < tonumber(kept[1]) then", "if false then"}, 73},
-	/* more dead letters than may be */
+	/* more dead letters than the maximum */
 	{{"call('ZCARD', key('dead')) > max_dead or", ""}, 287},
 };
 
-static void test_finds_what_is_wrong(void **state)
+static void test_oracle_finds_each_mutation(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
-		struct wr_lua *lua = wr_lua_new();
+		struct wr_sim_lua *lua = wr_sim_lua_new();
 		struct qs_report report = {0};
 		uint64_t seed = mutations[i].first;
 
-		run(seed, lua, &mutations[i].change, &report);
+		run_seed(seed, lua, &mutations[i].change, &report);
 		while (!report.failure[0] && seed < mutations[i].first + SEEDS_MAX)
-			run(++seed, lua, &mutations[i].change, &report);
-		wr_lua_free(lua);
+			run_seed(++seed, lua, &mutations[i].change, &report);
+		wr_sim_lua_free(lua);
 		if (!report.failure[0])
 			fail_msg("%u seeds do not notice: %s", SEEDS_MAX, mutations[i].change.to);
 		print_message("seed %3u: %s (%s)\n", (unsigned)seed, report.failure,
@@ -142,9 +143,9 @@ static void test_finds_what_is_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_same_again),
-		cmocka_unit_test(test_all_sorts_of_things_happen),
-		cmocka_unit_test(test_finds_what_is_wrong),
+		cmocka_unit_test(test_same_seed_same_trace),
+		cmocka_unit_test(test_plans_cover_all_faults),
+		cmocka_unit_test(test_oracle_finds_each_mutation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* What happens when, by the seed; the API server; and what has to hold between all of them. */
+/* A run of a plan: events, clients, the API server, faults, and the checks at the end. main.c and
+ * the tests call qs_run(). */
 #include "sim.h"
 
 #include <inttypes.h>
@@ -10,60 +11,61 @@
 #include "base/str.h"
 #include "serve/deliver/deliver.h"
 
-#define SETTLE_US (3600 * SECOND) /* virtual, for all to be over when faults have ended */
+#define SETTLE_US                                                                                  \
+	(3600 * SECOND) /* virtual time after the last fault until all requests must be done */
 
 /* ---- the plan ---- */
 
-static void plan_bounds(struct qs_plan *plan, struct wr_dice *dice)
+static void plan_bounds(struct qs_plan *plan, struct wr_rng *rng)
 {
-	bool tight = wr_dice_percent(dice, 40);
+	bool tight = wr_rng_percent(rng, 40);
 	struct wr_queue_opts *opts = &plan->opts;
 
 	*opts = (struct wr_queue_opts){
 		.url = "redis://127.0.0.1:6379",
 		.prefix = "weir",
 		.assume_durable = plan->faults & 1u << QS_LOSS,
-		.max_requests = tight ? wr_dice_between(dice, 3, 20) : 1000,
-		.max_bytes = tight ? wr_dice_between(dice, 4000, 30000) : 1u << 30,
-		.max_line_bytes = tight ? wr_dice_between(dice, 2000, 9000) : 1u << 30,
-		.max_dead = wr_dice_percent(dice, 30) ? 3 : 1000,
-		.max_dead_bytes = wr_dice_percent(dice, 30) ? 4000 : 1u << 30,
-		.max_tickets = wr_dice_percent(dice, 20) ? 10 : 1000000,
+		.max_requests = tight ? wr_rng_between(rng, 3, 20) : 1000,
+		.max_bytes = tight ? wr_rng_between(rng, 4000, 30000) : 1u << 30,
+		.max_line_bytes = tight ? wr_rng_between(rng, 2000, 9000) : 1u << 30,
+		.max_dead = wr_rng_percent(rng, 30) ? 3 : 1000,
+		.max_dead_bytes = wr_rng_percent(rng, 30) ? 4000 : 1u << 30,
+		.max_tickets = wr_rng_percent(rng, 20) ? 10 : 1000000,
 		.keep_us = WR_QUEUE_DAY_US,
 		.keep_dead_us = 30 * WR_QUEUE_DAY_US,
 		.lease_us = plan->deliver_us + WR_DELIVER_LEASE_US,
-		.timeout_us = wr_dice_between(dice, SECOND, 5 * SECOND),
+		.timeout_us = wr_rng_between(rng, SECOND, 5 * SECOND),
 		.free_bytes_min = 1,
 		.max_jobs = 4096,
 		.poll_us = 500 * MS};
-	plan->max_waiting = tight ? (uint32_t)wr_dice_between(dice, 2, 10) : 1000;
+	plan->max_waiting = tight ? (uint32_t)wr_rng_between(rng, 2, 10) : 1000;
 }
 
 void qs_plan_make(struct qs_plan *plan, uint64_t seed)
 {
-	struct wr_dice dice = {seed * 0x9e3779b97f4a7c15u + 1};
+	struct wr_rng rng = {seed * 0x9e3779b97f4a7c15u + 1};
 
 	*plan = (struct qs_plan){.seed = seed};
-	plan->faults = (unsigned)wr_dice_roll(&dice) & ((1u << QS_FAULT_COUNT) - 1);
-	if (wr_dice_percent(&dice, 70))
+	plan->faults = (unsigned)wr_rng_next(&rng) & ((1u << QS_FAULT_COUNT) - 1);
+	if (wr_rng_percent(&rng, 70))
 		plan->faults &= ~(1u << QS_LOSS);
-	if (wr_dice_percent(&dice, 60))
+	if (wr_rng_percent(&rng, 60))
 		plan->faults &= ~(1u << QS_STEP);
-	plan->nodes = (unsigned)wr_dice_between(&dice, 1, QS_NODES);
-	plan->lines = (unsigned)wr_dice_between(&dice, 1, QS_LINES);
-	plan->orders = (unsigned)wr_dice_between(&dice, 20, QS_ORDERS);
-	plan->connections = (unsigned)wr_dice_between(&dice, 1, 4);
-	plan->length_us = wr_dice_between(&dice, 20, 120) * SECOND;
+	plan->nodes = (unsigned)wr_rng_between(&rng, 1, QS_NODES);
+	plan->lines = (unsigned)wr_rng_between(&rng, 1, QS_LINES);
+	plan->orders = (unsigned)wr_rng_between(&rng, 20, QS_ORDERS);
+	plan->connections = (unsigned)wr_rng_between(&rng, 1, 4);
+	plan->length_us = wr_rng_between(&rng, 20, 120) * SECOND;
 	plan->gap_us = plan->length_us / plan->orders;
-	plan->fault_gap_us = wr_dice_scale(&dice, 500 * MS, 20 * SECOND);
-	plan->pace_us = wr_dice_scale(&dice, 10 * MS, 3 * SECOND);
-	plan->answer_us = wr_dice_scale(&dice, MS, 3 * SECOND);
-	plan->deliver_us = wr_dice_between(&dice, 2, 20) * SECOND;
-	plan->delay_us = wr_dice_scale(&dice, 200, 100 * MS);
-	plan->max_tries = (uint32_t)wr_dice_between(&dice, 1, 6);
-	plan->max_age_us = wr_dice_percent(&dice, 25) ? wr_dice_between(&dice, 5, 60) * SECOND
-						      : WR_QUEUE_DAY_US;
-	plan_bounds(plan, &dice);
+	plan->fault_gap_us = wr_rng_scale(&rng, 500 * MS, 20 * SECOND);
+	plan->pace_us = wr_rng_scale(&rng, 10 * MS, 3 * SECOND);
+	plan->answer_us = wr_rng_scale(&rng, MS, 3 * SECOND);
+	plan->deliver_us = wr_rng_between(&rng, 2, 20) * SECOND;
+	plan->delay_us = wr_rng_scale(&rng, 200, 100 * MS);
+	plan->max_tries = (uint32_t)wr_rng_between(&rng, 1, 6);
+	plan->max_age_us =
+		wr_rng_percent(&rng, 25) ? wr_rng_between(&rng, 5, 60) * SECOND : WR_QUEUE_DAY_US;
+	plan_bounds(plan, &rng);
 }
 
 static const char *const fault_names[] = {
@@ -85,81 +87,54 @@ void qs_plan_text(const struct qs_plan *plan, char *text, size_t cap)
 
 /* ---- events ---- */
 
-static bool before(const struct qs_event *a, const struct qs_event *b)
+static bool is_event_before(const struct wr_heap_node *a, const struct wr_heap_node *b)
 {
-	return a->at_us != b->at_us ? a->at_us < b->at_us : a->number < b->number;
+	const struct qs_event *x = wr_container_of(a, const struct qs_event, heap);
+	const struct qs_event *y = wr_container_of(b, const struct qs_event, heap);
+
+	return x->at_us != y->at_us ? x->at_us < y->at_us : x->number < y->number;
 }
 
-static void swap(struct qs_event *a, struct qs_event *b)
+void qs_schedule(struct qs_world *world, uint64_t at_us, struct qs_node *node, qs_event_fn *run,
+		 void *object, uint64_t arg)
 {
-	struct qs_event c = *a;
+	struct qs_event *event = wr_sim_alloc(1, sizeof *event);
 
-	*a = *b;
-	*b = c;
+	*event = (struct qs_event){.at_us = at_us > world->now_us ? at_us : world->now_us,
+				   .number = world->event_number++,
+				   .node = node,
+				   .incarnation = node ? node->incarnation : 0,
+				   .run = run,
+				   .object = object,
+				   .arg = arg};
+	if (!wr_heap_add(&world->events, &event->heap))
+		wr_sim_no_memory();
 }
 
-void qs_at(struct qs_world *world, uint64_t at_us, struct qs_node *node, qs_fn *run, void *object,
-	   uint64_t word)
+/* Runs and frees the next event. Events of a node that has died since are dropped. */
+static void run_next_event(struct qs_world *world)
 {
-	size_t at = world->event_count++;
-
-	if (at == world->event_cap) {
-		size_t cap = at ? 2 * at : 256;
-		struct qs_event *more = wr_lab_alloc(cap, sizeof *more);
-
-		if (at)
-			memcpy(more, world->events, at * sizeof *more);
-		free(world->events);
-		world->events = more;
-		world->event_cap = cap;
-	}
-	world->events[at] = (struct qs_event){at_us > world->now_us ? at_us : world->now_us,
-					      world->event_number++,
-					      node,
-					      node ? node->life : 0,
-					      run,
-					      object,
-					      word};
-	for (; at > 0 && before(&world->events[at], &world->events[(at - 1) / 2]);
-	     at = (at - 1) / 2)
-		swap(&world->events[at], &world->events[(at - 1) / 2]);
-}
-
-static struct qs_event next_event(struct qs_world *world)
-{
-	struct qs_event event = world->events[0];
-	size_t at = 0;
-
-	world->events[0] = world->events[--world->event_count];
-	for (;;) {
-		size_t least = at;
-
-		for (size_t i = 2 * at + 1; i < 2 * at + 3 && i < world->event_count; i++)
-			if (before(&world->events[i], &world->events[least]))
-				least = i;
-		if (least == at)
-			return event;
-		swap(&world->events[at], &world->events[least]);
-		at = least;
-	}
-}
-
-static void happen(struct qs_world *world, const struct qs_event *event)
-{
+	struct qs_event *event =
+		wr_container_of(wr_heap_first(&world->events), struct qs_event, heap);
 	struct qs_node *node = event->node;
 
+	wr_heap_remove(&world->events, &event->heap);
 	world->now_us = event->at_us;
-	if (node && node->life != event->life)
-		return;
-	if (node && node->still_until_us > world->now_us) {
-		qs_at(world, node->still_until_us, node, event->run, event->object, event->word);
+	if (node && node->incarnation != event->incarnation) {
+		free(event);
 		return;
 	}
-	world->report->events++;
-	event->run(world, event->object, event->word);
+	if (node && node->paused_until_us > world->now_us) {
+		qs_schedule(world, node->paused_until_us, node, event->run, event->object,
+			    event->arg);
+	} else {
+		world->report->events++;
+		event->run(world, event->object, event->arg);
+	}
+	free(event);
 }
 
-void qs_note(struct qs_world *world, const char *format, ...)
+void qs_trace(struct qs_world *world, const char *format, ...)
 {
 	char text[300];
 	int len = snprintf(text, sizeof text, "%" PRIu64 ".%06" PRIu64 " ", world->now_us / SECOND,
@@ -198,39 +173,39 @@ const struct qs_send *qs_api_by_fence(const struct qs_world *world, unsigned ord
 	return NULL;
 }
 
-/* What it answers; 0: nothing. */
+/* Returns the status of the API's answer, or 0 for none. */
 static unsigned status_of(struct qs_world *world, unsigned order, bool *unsent)
 {
 	static const unsigned mixed[] = {200, 201, 302, 404, 422, 500, 503, 429, 408, 0, 200, 200};
 
-	*unsent = world->mood == QS_AWAY;
-	switch (world->mood) {
-	case QS_FINE:
-		/* Some requests kill their backend each time. */
+	*unsent = world->api_mode == QS_API_DOWN;
+	switch (world->api_mode) {
+	case QS_API_FINE:
+		/* Some requests always crash the API. */
 		return world->quiet || order % 16 != 15 || !(world->plan->faults & 1u << QS_API)
 			       ? 200
 			       : 502;
-	case QS_MIXED:
-		return mixed[wr_dice_below(&world->api, sizeof mixed / sizeof *mixed)];
-	case QS_ABSENT:
+	case QS_API_MIXED:
+		return mixed[wr_rng_below(&world->api_rng, sizeof mixed / sizeof *mixed)];
+	case QS_API_ABSENT:
 		return 503;
 	default:
 		return 0;
 	}
 }
 
-static void answer(struct qs_world *world, void *object, uint64_t word)
+static void answer_send(struct qs_world *world, void *object, uint64_t arg)
 {
-	const struct qs_send *send = &world->sends[word];
+	const struct qs_send *send = &world->sends[arg];
 
 	(void)object;
-	qs_note(world, "order %u: the API answers %u%s", send->order, send->status,
-		send->unsent ? ", no connection" : "");
-	qs_node_answered(send->node, word, send->status, send->unsent);
+	qs_trace(world, "order %u: the API answers %u%s", send->order, send->status,
+		 send->unsent ? ", no connection" : "");
+	qs_node_answered(send->node, arg, send->status, send->unsent);
 }
 
-/* The owner of a line begins to deliver only while the line is its own. Only a clock of Redis that
- * was set, or lost data, takes it away without his knowledge. */
+/* Checks that a node begins a delivery only while it owns the line. A step of Redis' clock or a
+ * loss of data may end the ownership without the node's knowledge. */
 static void check_owner(struct qs_world *world, const struct wr_deferred *request, uint64_t stepped)
 {
 	const struct qs_line *line = &world->model.lines[request->key[0]];
@@ -239,7 +214,7 @@ static void check_owner(struct qs_world *world, const struct wr_deferred *reques
 	    (line->fence == request->fence && line->id == request->id))
 		return;
 	qs_fail(world,
-		"request %" PRIu64 " is sent with fence %" PRIu64 "; its line is of %" PRIu64,
+		"request %" PRIu64 " is sent with fence %" PRIu64 "; its line has fence %" PRIu64,
 		request->id, request->fence, line->fence);
 }
 
@@ -247,20 +222,11 @@ uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, ui
 {
 	struct qs_world *world = node->world;
 	unsigned order = (unsigned)strtoul(request->body.ptr, NULL, 10);
-	uint64_t wait_us = wr_dice_scale(&world->api, MS, 2 * world->plan->answer_us);
+	uint64_t wait_us = wr_rng_scale(&world->api_rng, MS, 2 * world->plan->answer_us);
 	struct qs_send *send;
 	bool unsent;
 
-	if (world->send_count == world->send_cap) {
-		size_t cap = world->send_cap ? 2 * world->send_cap : 256;
-		struct qs_send *more = wr_lab_alloc(cap, sizeof *more);
-
-		if (world->send_count)
-			memcpy(more, world->sends, world->send_count * sizeof *more);
-		free(world->sends);
-		world->sends = more;
-		world->send_cap = cap;
-	}
+	world->sends = wr_sim_grow(world->sends, world->send_count, &world->send_cap, sizeof *send);
 	if (qs_api_by_fence(world, order, request->fence) && world->server.stepped == stepped &&
 	    !(world->plan->faults & 1u << QS_LOSS))
 		qs_fail(world, "order %u is sent twice by one owner", order);
@@ -270,7 +236,7 @@ uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, ui
 	send->status = status_of(world, order, &unsent);
 	send->unsent = unsent;
 	if (send->status == 0 && !unsent)
-		wait_us = wr_dice_percent(&world->api, 50) ? wait_us : world->plan->deliver_us;
+		wait_us = wr_rng_percent(&world->api_rng, 50) ? wait_us : world->plan->deliver_us;
 	if (wait_us >= world->plan->deliver_us) {
 		wait_us = world->plan->deliver_us;
 		send->status = 0;
@@ -278,62 +244,62 @@ uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, ui
 	world->report->sends += !unsent;
 	if (wr_deliver_is_final(send->status))
 		world->orders[order].answers++;
-	qs_note(world, "node%u sends order %u", node->number, order);
-	qs_at(world, world->now_us + wait_us, node, answer, NULL, world->send_count);
+	qs_trace(world, "node%u sends order %u", node->number, order);
+	qs_schedule(world, world->now_us + wait_us, node, answer_send, NULL, world->send_count);
 	return world->send_count++;
 }
 
 /* ---- clients ---- */
 
-static void come(struct qs_world *world, void *object, uint64_t word)
+static void post_next_order(struct qs_world *world, void *object, uint64_t arg)
 {
 	const struct qs_plan *plan = world->plan;
 
 	(void)object;
-	(void)word;
+	(void)arg;
 	if (world->next_order == plan->orders)
 		return;
-	qs_node_put(&world->nodes[wr_dice_below(&world->traffic, plan->nodes)],
+	qs_node_put(&world->nodes[wr_rng_below(&world->traffic_rng, plan->nodes)],
 		    world->next_order++);
-	if (wr_dice_percent(&world->traffic, 30) && world->next_order > 1) {
-		unsigned order = (unsigned)wr_dice_below(&world->traffic, world->next_order);
+	if (wr_rng_percent(&world->traffic_rng, 30) && world->next_order > 1) {
+		unsigned order = (unsigned)wr_rng_below(&world->traffic_rng, world->next_order);
 
 		if (world->orders[order].done && world->orders[order].reason == WR_QUEUE_OK)
-			qs_node_ask(&world->nodes[wr_dice_below(&world->traffic, plan->nodes)],
+			qs_node_ask(&world->nodes[wr_rng_below(&world->traffic_rng, plan->nodes)],
 				    order);
 	}
-	qs_at(world, world->now_us + wr_dice_below(&world->traffic, 2 * plan->gap_us), NULL, come,
-	      NULL, 0);
+	qs_schedule(world, world->now_us + wr_rng_below(&world->traffic_rng, 2 * plan->gap_us),
+		    NULL, post_next_order, NULL, 0);
 }
 
 /* ---- faults ---- */
 
-static void end_network(struct qs_world *world, void *object, uint64_t word)
+static void end_network(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)object;
-	world->faults &= ~(unsigned)word;
+	world->faults &= ~(unsigned)arg;
 }
 
-static void end_error(struct qs_world *world, void *object, uint64_t word)
+static void end_error(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
-	world->server.mini->trouble = NULL;
+	(void)arg;
+	world->server.redis->error_reply = NULL;
 }
 
-static void end_mood(struct qs_world *world, void *object, uint64_t word)
+static void end_api_mode(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
-	world->mood = QS_FINE;
+	(void)arg;
+	world->api_mode = QS_API_FINE;
 }
 
-static void come_back(struct qs_world *world, void *object, uint64_t word)
+static void restart_node(struct qs_world *world, void *object, uint64_t arg)
 {
 	const struct qs_node *node = object;
 
 	if (!node->running)
-		qs_node_start(world, node->number, word);
+		qs_node_start(world, node->number, arg);
 }
 
 static void begin_error(struct qs_world *world)
@@ -344,76 +310,77 @@ static void begin_error(struct qs_world *world)
 		"READONLY You can't write against a read only replica.",
 		"OOM command not allowed when used memory > 'maxmemory'.",
 		"MISCONF Errors writing to the AOF file"};
-	unsigned which = (unsigned)wr_dice_below(&world->fate, 5);
+	unsigned which = (unsigned)wr_rng_below(&world->fault_rng, 5);
 
-	world->server.mini->trouble = troubles[which];
-	world->server.mini->trouble_of_all = which < 2;
-	qs_at(world, world->now_us + wr_dice_scale(&world->fate, 100 * MS, 30 * SECOND), NULL,
-	      end_error, NULL, 0);
+	world->server.redis->error_reply = troubles[which];
+	world->server.redis->error_for_reads = which < 2;
+	qs_schedule(world, world->now_us + wr_rng_scale(&world->fault_rng, 100 * MS, 30 * SECOND),
+		    NULL, end_error, NULL, 0);
 }
 
 static void begin_api(struct qs_world *world)
 {
-	world->mood = (enum qs_mood)(1 + wr_dice_below(&world->fate, QS_MOODS - 1));
-	qs_at(world, world->now_us + wr_dice_scale(&world->fate, 100 * MS, 60 * SECOND), NULL,
-	      end_mood, NULL, 0);
+	world->api_mode = (enum qs_api_mode)(1 + wr_rng_below(&world->fault_rng, QS_API_MODES - 1));
+	qs_schedule(world, world->now_us + wr_rng_scale(&world->fault_rng, 100 * MS, 60 * SECOND),
+		    NULL, end_api_mode, NULL, 0);
 }
 
-static void save_again(struct qs_world *world, void *object, uint64_t word)
+static void save_data(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
+	(void)arg;
 	if (world->server.up)
 		qs_server_save(world);
-	qs_at(world, world->now_us + 2 * SECOND, NULL, save_again, NULL, 0);
+	qs_schedule(world, world->now_us + 2 * SECOND, NULL, save_data, NULL, 0);
 }
 
-static int64_t some_step(struct qs_world *world)
+static int64_t random_step_us(struct qs_world *world)
 {
-	int64_t step = (int64_t)wr_dice_scale(&world->fate, MS, 90 * SECOND);
+	int64_t step = (int64_t)wr_rng_scale(&world->fault_rng, MS, 90 * SECOND);
 
-	return wr_dice_percent(&world->fate, 50) ? step : -step;
+	return wr_rng_percent(&world->fault_rng, 50) ? step : -step;
 }
 
 static void begin_fault(struct qs_world *world, enum qs_fault fault)
 {
-	struct wr_dice *fate = &world->fate;
-	struct qs_node *node = &world->nodes[wr_dice_below(fate, world->plan->nodes)];
-	uint64_t for_us = wr_dice_scale(fate, 100 * MS, 20 * SECOND);
+	struct wr_rng *fault_rng = &world->fault_rng;
+	struct qs_node *node = &world->nodes[wr_rng_below(fault_rng, world->plan->nodes)];
+	uint64_t for_us = wr_rng_scale(fault_rng, 100 * MS, 20 * SECOND);
 	int64_t step;
 
-	qs_note(world, "fault: %s", fault_names[fault]);
+	qs_trace(world, "fault: %s", fault_names[fault]);
 	world->report->faults++;
 	switch (fault) {
 	case QS_CALL:
 	case QS_REPLY:
 	case QS_LATE:
 		world->faults |= 1u << fault;
-		qs_at(world, world->now_us + for_us, NULL, end_network, NULL, 1u << fault);
-		return; /* it is seen when something is lost */
+		qs_schedule(world, world->now_us + for_us, NULL, end_network, NULL, 1u << fault);
+		return; /* fault_happens() notes it */
 	case QS_STALL:
-		world->server.still_until_us = world->now_us + for_us;
+		world->server.paused_until_us = world->now_us + for_us;
 		break;
 	case QS_RESTART:
 	case QS_LOSS:
 		qs_server_stop(world, fault == QS_LOSS);
 		break;
 	case QS_KILL:
-		qs_note(world, "node%u dies", node->number);
+		qs_trace(world, "node%u dies", node->number);
 		qs_node_kill(node);
-		qs_at(world, world->now_us + for_us, NULL, come_back, node, wr_dice_below(fate, 2));
+		qs_schedule(world, world->now_us + for_us, NULL, restart_node, node,
+			    wr_rng_below(fault_rng, 2));
 		break;
 	case QS_PAUSE:
-		node->still_until_us =
+		node->paused_until_us =
 			world->now_us +
-			wr_dice_scale(fate, 100 * MS, 2 * world->plan->opts.lease_us);
+			wr_rng_scale(fault_rng, 100 * MS, 2 * world->plan->opts.lease_us);
 		break;
 	case QS_SKEW:
-		node->wall_ahead_us += some_step(world);
+		node->wall_skew_us += random_step_us(world);
 		break;
 	case QS_STEP:
-		step = some_step(world);
-		world->server.ahead_us += step;
+		step = random_step_us(world);
+		world->server.skew_us += step;
 		world->server.stepped += step > 0;
 		break;
 	case QS_ERROR:
@@ -428,33 +395,34 @@ static void begin_fault(struct qs_world *world, enum qs_fault fault)
 	world->report->seen |= 1u << fault;
 }
 
-static void strike(struct qs_world *world, void *object, uint64_t word)
+static void inject_next_fault(struct qs_world *world, void *object, uint64_t arg)
 {
-	enum qs_fault fault = (enum qs_fault)wr_dice_below(&world->fate, QS_FAULT_COUNT);
+	enum qs_fault fault = (enum qs_fault)wr_rng_below(&world->fault_rng, QS_FAULT_COUNT);
 
 	(void)object;
-	(void)word;
+	(void)arg;
 	if (world->quiet)
 		return;
 	if (world->plan->faults & 1u << fault)
 		begin_fault(world, fault);
-	qs_at(world, world->now_us + wr_dice_below(&world->fate, world->plan->fault_gap_us), NULL,
-	      strike, NULL, 0);
+	qs_schedule(world,
+		    world->now_us + wr_rng_below(&world->fault_rng, world->plan->fault_gap_us),
+		    NULL, inject_next_fault, NULL, 0);
 }
 
-static void calm(struct qs_world *world, void *object, uint64_t word)
+static void end_faults(struct qs_world *world, void *object, uint64_t arg)
 {
 	(void)object;
-	(void)word;
+	(void)arg;
 	world->quiet = true;
 	world->faults = 0;
-	world->mood = QS_FINE;
-	world->server.mini->trouble = NULL;
+	world->api_mode = QS_API_FINE;
+	world->server.redis->error_reply = NULL;
 	world->next_order = world->plan->orders;
-	qs_note(world, "all is well from here on");
+	qs_trace(world, "all is well from here on");
 }
 
-/* ---- what has to hold in the end ---- */
+/* ---- checks at the end ---- */
 
 /* Whether the node's count of a line is right. After Redis has lost data, the count may be too high
  * until the next request of that key. */
@@ -462,8 +430,8 @@ static bool knows_line(const struct qs_world *world, const struct qs_node *node,
 {
 	uint64_t waiting = qs_model_waiting(&world->model, line);
 
-	return node->told[line] == waiting ||
-	       (world->plan->faults & 1u << QS_LOSS && node->told[line] > waiting);
+	return node->known_waiting[line] == waiting ||
+	       (world->plan->faults & 1u << QS_LOSS && node->known_waiting[line] > waiting);
 }
 
 static bool is_over(const struct qs_world *world)
@@ -499,14 +467,14 @@ static void check_order(struct qs_world *world, unsigned number)
 		qs_fail(world, "order %u was refused (%s) and is stored", number,
 			wr_queue_reason_name(order->reason));
 	if (row && row->state == QS_DELIVERED && order->answers == 0)
-		qs_fail(world, "order %u is delivered, and the API has not answered it", number);
+		qs_fail(world, "order %u is delivered without an answer of the API", number);
 	if (row && row->state == QS_WAITING)
-		qs_fail(world, "order %u waits for ever", number);
+		qs_fail(world, "order %u still waits", number);
 	if (order->answers > 1)
 		world->report->again += order->answers - 1;
 }
 
-/* One whose client had its answer before another began is before it in their line. */
+/* An order that was accepted before another one began is before it in their line. */
 static void check_sequence(struct qs_world *world)
 {
 	for (unsigned a = 0; a < world->plan->orders; a++) {
@@ -525,7 +493,7 @@ static void check_sequence(struct qs_world *world)
 	}
 }
 
-static void count(struct qs_world *world)
+static void count_results(struct qs_world *world)
 {
 	struct qs_report *report = world->report;
 
@@ -547,22 +515,22 @@ static void count(struct qs_world *world)
 	}
 }
 
-static void check(struct qs_world *world, bool over)
+static void check_run(struct qs_world *world, bool over)
 {
 	for (unsigned i = 0; i < world->plan->nodes && !over; i++)
 		for (unsigned line = 0; line < QS_LINES; line++)
 			if (!knows_line(world, &world->nodes[i], line))
-				qs_fail(world, "node%u takes line %u to have %" PRIu64, i, line,
-					world->nodes[i].told[line]);
+				qs_fail(world, "node%u counts in line %u %" PRIu64, i, line,
+					world->nodes[i].known_waiting[line]);
 	for (unsigned i = 0; i < world->plan->orders; i++)
 		check_order(world, i);
 	check_sequence(world);
 	if (!over)
-		qs_fail(world, "an hour after the last fault it is not over");
-	count(world);
+		qs_fail(world, "requests still wait an hour after the last fault");
+	count_results(world);
 }
 
-/* Asks for all tickets, one after the other, by way of a node. */
+/* Asks node 0 for all tickets, one after the other. */
 static void ask_tickets(struct qs_world *world)
 {
 	struct qs_node *node = &world->nodes[0];
@@ -572,52 +540,52 @@ static void ask_tickets(struct qs_world *world)
 		if (!world->orders[i].done || world->orders[i].reason != WR_QUEUE_OK)
 			continue;
 		qs_node_ask(node, i);
-		while (node->asking && world->event_count) {
-			struct qs_event event = next_event(world);
-
-			happen(world, &event);
-		}
+		while (node->asking && world->events.count)
+			run_next_event(world);
 	}
 }
 
 /* ---- a run ---- */
 
-static void start(struct qs_world *world, const struct qs_mutation *mutation)
+static void start_run(struct qs_world *world, const struct qs_mutation *mutation)
 {
 	const struct qs_plan *plan = world->plan;
-	struct wr_dice dice = {plan->seed};
+	struct wr_rng rng = {plan->seed};
 
-	world->traffic = wr_dice_part(&dice);
-	world->net = wr_dice_part(&dice);
-	world->fate = wr_dice_part(&dice);
-	world->api = wr_dice_part(&dice);
+	world->traffic_rng = wr_rng_fork(&rng);
+	world->net_rng = wr_rng_fork(&rng);
+	world->fault_rng = wr_rng_fork(&rng);
+	world->api_rng = wr_rng_fork(&rng);
+	wr_heap_init(&world->events, is_event_before, SIZE_MAX);
 	qs_server_start(world, mutation);
 	for (unsigned i = 0; i < plan->orders; i++) {
-		world->orders[i].line = (unsigned)wr_dice_below(&world->traffic, plan->lines);
-		world->orders[i].body_len = wr_dice_scale(&world->traffic, 8, 1190);
+		world->orders[i].line = (unsigned)wr_rng_below(&world->traffic_rng, plan->lines);
+		world->orders[i].body_len = wr_rng_scale(&world->traffic_rng, 8, 1190);
 	}
 	for (unsigned i = 0; i < plan->nodes; i++)
 		qs_node_start(world, i, true);
-	save_again(world, NULL, 0);
-	qs_at(world, SECOND, NULL, come, NULL, 0);
-	qs_at(world, 2 * SECOND, NULL, strike, NULL, 0);
-	qs_at(world, plan->length_us, NULL, calm, NULL, 0);
+	save_data(world, NULL, 0);
+	qs_schedule(world, SECOND, NULL, post_next_order, NULL, 0);
+	qs_schedule(world, 2 * SECOND, NULL, inject_next_fault, NULL, 0);
+	qs_schedule(world, plan->length_us, NULL, end_faults, NULL, 0);
 }
 
-static void end(struct qs_world *world)
+static void end_run(struct qs_world *world)
 {
 	for (unsigned i = 0; i < world->plan->nodes; i++)
 		qs_node_kill(&world->nodes[i]);
 	qs_server_free(world);
-	free(world->events);
+	for (size_t i = 0; i < world->events.count; i++)
+		free(wr_container_of(world->events.nodes[i], struct qs_event, heap));
+	wr_heap_free(&world->events);
 	free(world->sends);
 	free(world);
 }
 
-void qs_run(const struct qs_plan *plan, struct wr_lua *lua, const struct qs_mutation *mutation,
+void qs_run(const struct qs_plan *plan, struct wr_sim_lua *lua, const struct qs_mutation *mutation,
 	    FILE *trace, struct qs_report *report)
 {
-	struct qs_world *world = wr_lab_alloc(1, sizeof *world);
+	struct qs_world *world = wr_sim_alloc(1, sizeof *world);
 	bool over = false;
 
 	*report = (struct qs_report){0};
@@ -625,16 +593,14 @@ void qs_run(const struct qs_plan *plan, struct wr_lua *lua, const struct qs_muta
 	world->report = report;
 	world->lua = lua;
 	world->trace = trace;
-	start(world, mutation);
+	start_run(world, mutation);
 	while (!report->failure[0] && !over && world->now_us < plan->length_us + SETTLE_US) {
-		struct qs_event event = next_event(world);
-
-		happen(world, &event);
+		run_next_event(world);
 		over = world->quiet && is_over(world);
 	}
 	if (!report->failure[0])
 		ask_tickets(world);
 	if (!report->failure[0])
-		check(world, over);
-	end(world);
+		check_run(world, over);
+	end_run(world);
 }

@@ -1,0 +1,193 @@
+/* A Redis server in memory and in virtual time, without sockets. It knows the commands that
+ * central, the queue and their scripts use.
+ *
+ *   redis = wr_sim_redis_new(lua);
+ *   wr_sim_redis_input(redis, &in, now_us, &out);     // runs the complete commands of `in`
+ *
+ * Scripts run in Lua 5.1, as in Redis, from the text that central sends. The rules of Redis apply:
+ * a script sets no globals, uses only the keys that it declares, and its reply has integers only. A
+ * command or option that this server does not know gets an error reply and is counted in `errors`.
+ * A simulation with such an error fails.
+ *
+ * test/sim/test_redis.c compares this server with a real redis-server, reply by reply. */
+#ifndef WR_SIM_REDIS_H
+#define WR_SIM_REDIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/memory.h"
+
+#define WR_SIM_REDIS_ARGS 512u
+#define WR_SIM_REDIS_BUCKETS 64u
+#define WR_SIM_REDIS_SCRIPTS 16u
+#define WR_SIM_REDIS_READONLY "READONLY You can't write against a read only replica."
+
+struct wr_sim_lua;
+struct wr_sim_redis_value;
+
+struct wr_sim_redis {
+	struct wr_sim_redis_value *buckets[WR_SIM_REDIS_BUCKETS]; /* a hash table of all keys */
+	struct wr_sim_lua *lua;
+	uint64_t now_us;                   /* the server's clock, set by each input */
+	bool cached[WR_SIM_REDIS_SCRIPTS]; /* the script cache, by script number */
+	const struct weir_str *keys;       /* the keys that the running script declared */
+	size_t key_count;
+	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
+	bool in_script;
+	bool repeats_calls;      /* runs each idempotent call twice and compares the replies */
+	const char *error_reply; /* the reply to clients' writes; NULL: they are run */
+	bool error_for_reads;    /* all other commands get error_reply too */
+	bool replica;            /* refuses writes */
+	uint64_t error_number;   /* of the event that ends error_reply */
+	/* Called with each command of a client before it runs. Returns true if it has replied; the
+	 * command does not run then. May be NULL. */
+	bool (*intercept)(void *context, const struct weir_str *argv, size_t argc,
+			  struct wr_buf *out);
+	void *intercept_context;
+	bool asking;              /* the client's last command was ASKING */
+	uint64_t commands, calls; /* of clients; `calls` are those of scripts */
+	uint64_t errors;          /* of scripts, and of commands that this server does not know */
+	char error[256];          /* the last one */
+};
+
+struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua);
+void wr_sim_redis_free(struct wr_sim_redis *redis);
+
+/* Runs and drops the complete commands at the front of `in` and appends their replies to `out`. An
+ * incomplete command stays in `in`. */
+void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_buf *in, uint64_t now_us,
+			struct wr_buf *out);
+
+/* Runs one command and appends its reply. */
+void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *argv, size_t argc,
+			  struct wr_buf *out);
+
+/* Removes all keys, and the cached scripts too if `scripts` is set. */
+void wr_sim_redis_flush(struct wr_sim_redis *redis, bool scripts);
+
+/* Replaces the data of `to` by a copy of the data of `from`. `to` has no cached scripts then, as a
+ * replica that is promoted. */
+void wr_sim_redis_copy(struct wr_sim_redis *to, const struct wr_sim_redis *from);
+
+/* Moves a value of `from` to another server. */
+void wr_sim_redis_move_value(struct wr_sim_redis *to, struct wr_sim_redis *from,
+			     const struct wr_sim_redis_value *value);
+/* Removes a value of this server. */
+void wr_sim_redis_drop_value(struct wr_sim_redis *redis, const struct wr_sim_redis_value *value);
+
+/* Counts an error that must not happen in a simulation, and stores its text. */
+__attribute__((format(printf, 2, 3))) void wr_sim_redis_unexpected(struct wr_sim_redis *redis,
+								   const char *format, ...);
+
+/* ---- values: redis_value.c ---- */
+
+enum wr_sim_redis_type {
+	WR_SIM_REDIS_STRING,
+	WR_SIM_REDIS_HASH,
+	WR_SIM_REDIS_ZSET,
+	WR_SIM_REDIS_STREAM
+};
+
+/* A field of a hash, a member of a sorted set, or an entry of a stream. */
+struct wr_sim_redis_entry {
+	struct wr_buf name;
+	struct wr_buf text;
+	double score;
+};
+
+struct wr_sim_redis_value {
+	struct wr_sim_redis_value *next;
+	uint64_t hash;
+	struct wr_buf key;
+	enum wr_sim_redis_type type;
+	uint64_t expires_ms; /* 0: never */
+	struct wr_buf string;
+	struct wr_sim_redis_entry *entries; /* in the order in which they were added */
+	size_t count, cap;
+};
+
+/* Returns the value of a key, or NULL if it does not exist or has expired. */
+struct wr_sim_redis_value *wr_sim_redis_find(struct wr_sim_redis *redis, struct weir_str key);
+/* Returns the value of a key. Adds an empty one of this type if there is none. */
+struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, struct weir_str key,
+						    enum wr_sim_redis_type type);
+/* Returns whether the key existed. */
+bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key);
+
+/* Returns the entry with this name, or NULL. `value` may be NULL. */
+struct wr_sim_redis_entry *wr_sim_redis_entry_find(const struct wr_sim_redis_value *value,
+						   struct weir_str name);
+/* Returns the entry with this name. Adds an empty one if there is none. */
+struct wr_sim_redis_entry *wr_sim_redis_entry_add(struct wr_sim_redis_value *value,
+						  struct weir_str name);
+void wr_sim_redis_entry_remove(struct wr_sim_redis_value *value, struct wr_sim_redis_entry *entry);
+
+/* ---- replies: each function appends one ---- */
+
+void wr_sim_reply_status(struct wr_buf *out, const char *text);
+void wr_sim_reply_error(struct wr_buf *out, const char *text);
+void wr_sim_reply_int(struct wr_buf *out, int64_t number);
+void wr_sim_reply_bulk(struct wr_buf *out, struct weir_str text);
+void wr_sim_reply_nil(struct wr_buf *out);
+void wr_sim_reply_array(struct wr_buf *out, size_t count); /* the elements follow */
+
+/* ---- commands ---- */
+
+struct wr_sim_redis_call {
+	struct wr_sim_redis *redis;
+	const struct weir_str *argv;
+	size_t argc;
+	struct wr_buf *out;
+};
+
+struct wr_sim_redis_op {
+	const char *name;
+	void (*run)(const struct wr_sim_redis_call *call);
+	int argc;   /* -n: at least n */
+	bool keyed; /* argv[1] is a key */
+	bool writes;
+};
+
+/* Replies with an error that must not happen in a simulation, and counts it. */
+void wr_sim_redis_refuse(const struct wr_sim_redis_call *call, const char *text);
+
+/* Returns the value under argv[1], a new one if there is none and `make` is set, else NULL.
+ * For a key of another type it replies WRONGTYPE, sets *wrong and returns NULL. */
+struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
+						   enum wr_sim_redis_type type, bool make,
+						   bool *wrong);
+
+/* redis_string.c, redis_collection.c, redis_range.c, redis_server.c. Each list ends with an op
+ * without a name. */
+extern const struct wr_sim_redis_op wr_sim_redis_string_ops[], wr_sim_redis_collection_ops[],
+	wr_sim_redis_range_ops[], wr_sim_redis_server_ops[];
+
+/* Parses an integer in the form that Redis accepts. Returns false for any other text. */
+bool wr_sim_redis_parse_int(struct weir_str text, int64_t *number);
+/* Compares without regard to case. */
+bool wr_sim_redis_word_is(struct weir_str text, const char *word);
+
+/* ---- scripts: lua.c ---- */
+
+/* An interpreter. Several servers may use it, one after the other. */
+struct wr_sim_lua *wr_sim_lua_new(void);
+void wr_sim_lua_free(struct wr_sim_lua *lua);
+
+/* Returns the number of one of central's scripts by its text or its SHA1, or -1. */
+int wr_sim_lua_script_by_text(struct weir_str text);
+int wr_sim_lua_script_by_sha1(struct weir_str sha1);
+
+/* Returns whether the script promises that a second call with the same arguments has no effect. */
+bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count);
+
+/* Number of a script that is not one of central's. The first call compiles its text. */
+#define WR_SIM_LUA_OTHER ((int)WR_SIM_REDIS_SCRIPTS)
+
+/* Runs the script with this number, or `text` if the number is negative, and appends its reply. */
+void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int number,
+		    struct weir_str text, const struct weir_str *keys, size_t key_count,
+		    const struct weir_str *args, size_t arg_count, struct wr_buf *out);
+
+#endif

@@ -1,0 +1,196 @@
+/* Commands that read sorted sets in their order, and HEXISTS. The queue's script uses them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "sim/redis.h"
+
+/* One end of a range of scores. */
+struct score_bound {
+	double score;
+	bool open; /* the score itself is not in the range */
+};
+
+static void cmd_hexists(const struct wr_sim_redis_call *call)
+{
+	bool wrong;
+	const struct wr_sim_redis_value *hash =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
+
+	if (!wrong)
+		wr_sim_reply_int(call->out, wr_sim_redis_entry_find(hash, call->argv[2]) != NULL);
+}
+
+/* For qsort(): by score, then by the bytes of the member. */
+static int compare_entries(const void *a, const void *b)
+{
+	const struct wr_sim_redis_entry *one = *(const struct wr_sim_redis_entry *const *)a;
+	const struct wr_sim_redis_entry *two = *(const struct wr_sim_redis_entry *const *)b;
+	size_t len = one->name.len < two->name.len ? one->name.len : two->name.len;
+	int order;
+
+	if (one->score != two->score)
+		return one->score < two->score ? -1 : 1;
+	order = len ? memcmp(one->name.ptr, two->name.ptr, len) : 0;
+	if (order != 0)
+		return order;
+	return one->name.len < two->name.len ? -1 : one->name.len > two->name.len;
+}
+
+/* Returns the sorted entries. The caller frees the list. */
+static const struct wr_sim_redis_entry **sort_entries(const struct wr_sim_redis_value *set)
+{
+	size_t count = set ? set->count : 0;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): a list of pointers */
+	const struct wr_sim_redis_entry **list = wr_sim_alloc(count + 1, sizeof *list);
+
+	for (size_t i = 0; i < count; i++)
+		list[i] = &set->entries[i];
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): a list of pointers */
+	qsort(list, count, sizeof *list, compare_entries);
+	return list;
+}
+
+static void cmd_zrank(const struct wr_sim_redis_call *call)
+{
+	bool wrong;
+	const struct wr_sim_redis_value *set =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	const struct wr_sim_redis_entry *entry = wr_sim_redis_entry_find(set, call->argv[2]);
+	int64_t rank = 0;
+
+	if (wrong)
+		return;
+	if (!entry) {
+		wr_sim_reply_nil(call->out);
+		return;
+	}
+	for (size_t i = 0; i < set->count; i++) {
+		const struct wr_sim_redis_entry *other = &set->entries[i];
+
+		rank += compare_entries(&other, &entry) < 0;
+	}
+	wr_sim_reply_int(call->out, rank);
+}
+
+static void reply_entries(const struct wr_sim_redis_call *call,
+			  const struct wr_sim_redis_entry *const *list, size_t count, bool scores)
+{
+	char text[40];
+
+	wr_sim_reply_array(call->out, scores ? 2 * count : count);
+	for (size_t i = 0; i < count; i++) {
+		wr_sim_reply_bulk(call->out, wr_buf_str(&list[i]->name));
+		if (!scores)
+			continue;
+		snprintf(text, sizeof text, "%.17g", list[i]->score);
+		wr_sim_reply_bulk(call->out, wr_str(text));
+	}
+}
+
+/* ZRANGE key start stop [WITHSCORES] */
+static void cmd_zrange(const struct wr_sim_redis_call *call)
+{
+	bool wrong;
+	const struct wr_sim_redis_value *set =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	const struct wr_sim_redis_entry **list;
+	int64_t start, stop, count = set ? (int64_t)set->count : 0;
+
+	if (wrong)
+		return;
+	if (!wr_sim_redis_parse_int(call->argv[2], &start) ||
+	    !wr_sim_redis_parse_int(call->argv[3], &stop) ||
+	    (call->argc == 5 && !wr_sim_redis_word_is(call->argv[4], "WITHSCORES")) ||
+	    call->argc > 5) {
+		wr_sim_redis_refuse(call, "ERR syntax error");
+		return;
+	}
+	start = start < 0 ? start + count : start;
+	start = start < 0 ? 0 : start;
+	stop = stop < 0 ? stop + count : stop;
+	stop = stop >= count ? count - 1 : stop;
+	list = sort_entries(set);
+	reply_entries(call, list + (start < count ? start : count),
+		      start <= stop ? (size_t)(stop - start + 1) : 0, call->argc == 5);
+	free(list);
+}
+
+static bool read_bound(struct weir_str text, struct score_bound *score_bound)
+{
+	char copy[64], *rest;
+
+	score_bound->open = text.len && text.ptr[0] == '(';
+	if (score_bound->open)
+		text = wr_str_from(text, 1);
+	if (text.len == 0 || text.len >= sizeof copy)
+		return false;
+	memcpy(copy, text.ptr, text.len);
+	copy[text.len] = '\0';
+	score_bound->score = strtod(copy, &rest);
+	return *rest == '\0' && !isnan(score_bound->score);
+}
+
+/* [WITHSCORES] [LIMIT offset count] */
+static bool read_range_options(const struct wr_sim_redis_call *call, bool *scores, int64_t *offset,
+			       int64_t *most)
+{
+	*scores = false;
+	*offset = 0;
+	*most = -1;
+	for (size_t i = 4; i < call->argc; i++) {
+		if (wr_sim_redis_word_is(call->argv[i], "WITHSCORES")) {
+			*scores = true;
+		} else if (wr_sim_redis_word_is(call->argv[i], "LIMIT") && i + 2 < call->argc &&
+			   wr_sim_redis_parse_int(call->argv[i + 1], offset) &&
+			   wr_sim_redis_parse_int(call->argv[i + 2], most)) {
+			i += 2;
+		} else {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool is_in_range(double score, const struct score_bound *low, const struct score_bound *high)
+{
+	return (low->open ? score > low->score : score >= low->score) &&
+	       (high->open ? score < high->score : score <= high->score);
+}
+
+static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
+{
+	bool wrong, scores;
+	const struct wr_sim_redis_value *set =
+		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	const struct wr_sim_redis_entry **list;
+	int64_t offset, most;
+	size_t found = 0, count;
+	struct score_bound low, high;
+
+	if (wrong)
+		return;
+	if (!read_bound(call->argv[2], &low) || !read_bound(call->argv[3], &high) ||
+	    !read_range_options(call, &scores, &offset, &most)) {
+		wr_sim_redis_refuse(call, "ERR syntax error");
+		return;
+	}
+	list = sort_entries(set);
+	for (size_t i = 0; set && i < set->count; i++)
+		if (is_in_range(list[i]->score, &low, &high))
+			list[found++] = list[i];
+	count = offset < 0 || (size_t)offset > found ? 0 : found - (size_t)offset;
+	if (most >= 0 && count > (size_t)most)
+		count = (size_t)most;
+	reply_entries(call, list + (count ? offset : 0), count, scores);
+	free(list);
+}
+
+const struct wr_sim_redis_op wr_sim_redis_range_ops[] = {
+	{"HEXISTS", cmd_hexists, 3, true, false},
+	{"ZRANK", cmd_zrank, 3, true, false},
+	{"ZRANGE", cmd_zrange, -4, true, false},
+	{"ZRANGEBYSCORE", cmd_zrangebyscore, -4, true, false},
+	{0}};

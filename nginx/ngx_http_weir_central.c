@@ -313,11 +313,13 @@ ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
         ngx_http_weir_central_await_late(p, block->ask);
     }
 
-    if (ngx_http_weir_central.exiting && block->ctx) {
-        ngx_http_weir_central_cancel(block->ctx);
+    ctx = block->ctx;
+
+    if (ngx_http_weir_central.exiting && ctx) {
+        ngx_http_weir_central_cancel(ctx);
+        ctx = NULL;
     }
 
-    ctx = block->ctx;
     now_ns = ngx_http_weir_now();
     verdict = WEIR_EFORMAT;
 

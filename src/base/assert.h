@@ -6,8 +6,10 @@
 /* Aborts the process if `condition` is false, after one line on stderr with the location and the
  * text of the condition. Costs a compare and a branch that is predicted not taken. */
 #define wr_assert(condition)                                                                       \
-	(__builtin_expect(!!(condition), 1) ? (void)0                                              \
-					    : wr_assert_failed(__FILE__, __LINE__, #condition))
+	do {                                                                                       \
+		if (__builtin_expect(!(condition), 0))                                             \
+			wr_assert_failed(__FILE__, __LINE__, #condition);                          \
+	} while (0)
 
 /* Asserts that `object` is a pointer to a live object of the type that sets its member `magic` to
  * `number`. The owner of the object sets the member on init and clears it before free. */

@@ -1,8 +1,8 @@
 /* Asks: a question is split into calls, waits for their answers, and ends by answer, timeout or
  * cancellation. Called by the host through wr_central_take and wr_central_cancel. */
-#include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -170,7 +170,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 {
 	struct wr_central_question reader;
 
-	assert(ask->done);
+	wr_assert(ask->done);
 	wr_central_enter(central, now_ns, mono_ns);
 	ask->parts = NULL;
 	ask->count = 0;
@@ -216,7 +216,7 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 {
 	if (!ask->central)
 		return;
-	assert(ask->central == central);
+	wr_assert(ask->central == central);
 	wr_central_enter(central, central->now_ns, central->mono_ns);
 	unlink_ask(central, ask);
 	ask->central = NULL;

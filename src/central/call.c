@@ -1,10 +1,10 @@
 /* The common part of all kinds of calls: keys, scripts, routing to a shard, error replies and
  * retries. Called by the files that define a kind, and by conn.c and shard.c. */
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -162,7 +162,7 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_shard *shard;
 
-	assert(call->magic == WR_CALL_MAGIC);
+	wr_assert(call->magic == WR_CALL_MAGIC);
 	if (central->reports.calls && (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE))
 		wr_central_reports_send_before(central, call);
 	if (wr_call_ops(call)->keyed && (call->first || call->hold || call->job))
@@ -188,7 +188,7 @@ void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_faul
 {
 	const struct wr_call_ops *ops = wr_call_ops(call);
 
-	assert(call->magic == WR_CALL_MAGIC);
+	wr_assert(call->magic == WR_CALL_MAGIC);
 	wr_call_counts(central, call)->faults[fault]++;
 	if (ops->on_failure)
 		ops->on_failure(central, call, fault);
@@ -313,7 +313,7 @@ void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const red
 {
 	const struct wr_call_ops *ops = wr_call_ops(call);
 
-	assert(call->magic == WR_CALL_MAGIC);
+	wr_assert(call->magic == WR_CALL_MAGIC);
 	if (reply->type == REDIS_REPLY_ERROR && !ops->reads_errors)
 		handle_error_reply(conn, call, wr_redis_reply_text(reply));
 	else if (ops->on_reply)

@@ -1,11 +1,11 @@
 /* Creation, destruction and the timer of struct wr_central, and helpers for time and logging.
  * Called by the host. */
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "central/inner.h"
@@ -15,7 +15,7 @@
 
 void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
-	assert(central->magic == WR_CENTRAL_MAGIC);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
 	central->depth++;
 	central->now_ns = now_ns;
 	if (mono_ns > central->mono_ns)
@@ -25,7 +25,7 @@ void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono
 /* Frees closed connections once no public function is running. */
 void wr_central_exit(struct wr_central *central)
 {
-	assert(central->depth > 0);
+	wr_assert(central->depth > 0);
 	if (--central->depth == 0)
 		wr_central_conns_free_closed(central);
 }
@@ -121,7 +121,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 
 	if (rc < 0)
 		return rc;
-	assert(host->open && host->close && host->dirty && host->wake_at && host->log);
+	wr_assert(host->open && host->close && host->dirty && host->wake_at && host->log);
 	central = calloc(1, sizeof *central);
 	if (!central)
 		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
@@ -153,7 +153,7 @@ void wr_central_free(struct wr_central *central)
 {
 	if (!central)
 		return;
-	assert(central->magic == WR_CENTRAL_MAGIC && central->depth == 0);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC && central->depth == 0);
 	central->freeing = true;
 	central->depth++;
 	wr_central_asks_fail(central);

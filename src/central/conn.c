@@ -1,10 +1,10 @@
 /* A connection to Redis: writes calls to its output buffer, and assigns each reply to the call that
  * it answers. The host (wr_link_…) moves the bytes; shard.c, sentinels.c and handshake.c push
  * calls. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "central/inner.h"
 
 /* Bytes per feed: the hiredis parser moves the bytes that it has not read. */
@@ -15,7 +15,7 @@ static struct wr_central_conn *conn_of(struct wr_central_link *link)
 {
 	struct wr_central_conn *conn = (struct wr_central_conn *)link;
 
-	assert(conn->magic == WR_CENTRAL_CONN_MAGIC);
+	wr_assert(conn->magic == WR_CENTRAL_CONN_MAGIC);
 	return conn;
 }
 
@@ -150,7 +150,7 @@ static void write_call(struct wr_central_conn *conn, struct wr_call *call)
 	const struct wr_call_ops *ops = wr_call_ops(call);
 	enum wr_call_written written =
 		ops->write ? ops->write(conn, call)
-			   : wr_call_write_words(conn, ops->words[0], ops->words[1], NULL);
+			   : wr_call_write_words(conn, ops->words[0], ops->words[1], WR_WORDS_END);
 
 	if (written == WR_CALL_WRITTEN) {
 		call->written = true;

@@ -1,11 +1,11 @@
 /* Control messages between nodes: a stream in Redis that each chief loop reads twice a second. It
  * carries an operator's commands (bans, grants, resets) to all nodes. Called by the timer and by
  * wr_central_publish. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -70,7 +70,7 @@ static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_
 	snprintf(count, sizeof count, "%u", READ_AT_ONCE);
 	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->heard_ms,
 		 (unsigned long long)duties->heard_seq);
-	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, NULL);
+	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, WR_WORDS_END);
 }
 
 static struct weir_str field_of(const redisReply *fields, const char *name)
@@ -235,7 +235,7 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	struct wr_central_duties *duties = &central->duties;
 	struct wr_central_message *message;
 
-	assert(central->magic == WR_CENTRAL_MAGIC);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
 	if (len == 0 || len > WR_CENTRAL_MESSAGE_MAX || duties->message_count >= WR_MESSAGES_MAX)
 		return WEIR_EROOM;
 	message = malloc(sizeof *message + len);

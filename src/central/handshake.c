@@ -22,18 +22,19 @@ static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_c
 
 	switch (call->step) {
 	case AUTH:
-		return login->user[0] ? wr_call_write_words(conn, "AUTH", login->user,
-							    login->password, NULL)
-				      : wr_call_write_words(conn, "AUTH", login->password, NULL);
+		return login->user[0]
+			       ? wr_call_write_words(conn, "AUTH", login->user, login->password,
+						     WR_WORDS_END)
+			       : wr_call_write_words(conn, "AUTH", login->password, WR_WORDS_END);
 	case SELECT:
 		snprintf(db, sizeof db, "%u", conn->central->target->db);
-		return wr_call_write_words(conn, "SELECT", db, NULL);
+		return wr_call_write_words(conn, "SELECT", db, WR_WORDS_END);
 	case SETNAME:
-		return wr_call_write_words(conn, "CLIENT", "SETNAME", "weir", NULL);
+		return wr_call_write_words(conn, "CLIENT", "SETNAME", "weir", WR_WORDS_END);
 	case ROLE:
-		return wr_call_write_words(conn, "ROLE", NULL);
+		return wr_call_write_words(conn, "ROLE", WR_WORDS_END);
 	default:
-		return wr_call_write_words(conn, "PING", NULL);
+		return wr_call_write_words(conn, "PING", WR_WORDS_END);
 	}
 }
 

@@ -1,8 +1,8 @@
 /* Fills the structures that describe the state for the admin API, the metrics and the logs. Called
  * by the host through wr_central_info. */
-#include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "central/inner.h"
 
 const char *wr_central_shard_state_name(enum wr_central_shard_state state)
@@ -56,7 +56,7 @@ static void fill_shard(const struct wr_central_shard *shard, struct wr_central_s
 
 void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
 {
-	assert(central->magic == WR_CENTRAL_MAGIC);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
 	*info = (struct wr_central_info){
 		.counts = central->counts,
 		.nodes = central->duties.nodes,

@@ -414,7 +414,8 @@ void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 /* The counters that an event of the call belongs to: those of its shard, if it has one. */
 struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call);
 
-/* Writes a command that consists of these words. The last argument is NULL. */
+/* Writes a command that consists of these words. The last argument is WR_WORDS_END. */
+#define WR_WORDS_END ((const char *)NULL)
 __attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_central_conn *conn,
 								   ...);
 /* Ends a command that the caller wrote to conn->out. */

@@ -1,8 +1,7 @@
 /* The life of a lease: borrowed, topped up, reported, returned, ended. Called by lease_call.c and
  * lease_renew.c. */
+#include "base/assert.h"
 #include "central/inner.h"
-
-#include <assert.h>
 
 #include "store/lease.h"
 
@@ -66,7 +65,7 @@ void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 	uint64_t owner = wr_lease_hold_owner(central, hold);
 	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
-	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	burnt += wr_lease_lapsed(central->table, hold->slot, owner);
 	burnt = burnt < hold->held ? burnt : hold->held;
 	if (hold->held - burnt > hold->noted)
@@ -255,7 +254,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 {
 	uint32_t target;
 
-	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	if (hold->unanswered) { /* repeated unchanged */
 		hold->sent_ns = central->mono_ns;
 		return true;
@@ -326,7 +325,7 @@ static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold
 void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
 			    const struct wr_leased *leased)
 {
-	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	hold->call = NULL;
 	hold->unanswered = false;
 	hold->starved = hold->wanted && !leased->granted;
@@ -351,7 +350,7 @@ void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *ho
 
 void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	hold->call = NULL;
 	wr_lease_hold_check_in(central, hold,
 			       hold->unanswered ? wr_lease_hold_step_ns(hold)

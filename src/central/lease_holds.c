@@ -1,9 +1,9 @@
 /* The collection of leases: a hash table by counter, and a heap by the time of the next check.
  * Called by lease.c and lease_renew.c. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "central/inner.h"
 
@@ -170,7 +170,7 @@ void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *ho
 	struct wr_lease_hold **at = hold_chain(holds, hold->key, hold->id, hold->id_len);
 	struct wr_lease_hold *last = holds->heap[--holds->count];
 
-	assert(hold->magic == WR_LEASE_HOLD_MAGIC);
+	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	while (*at != hold)
 		at = &(*at)->next;
 	*at = hold->next;

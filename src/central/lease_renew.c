@@ -1,8 +1,7 @@
 /* Periodic checks of leases: renews them, returns unused units, drops idle ones. Called by the
  * timer, and at shutdown by wr_central_shut_down. */
+#include "base/assert.h"
 #include "central/inner.h"
-
-#include <assert.h>
 
 #include "store/lease.h"
 
@@ -144,7 +143,7 @@ void wr_lease_holds_drop(struct wr_central *central)
 
 void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner)
 {
-	assert(central->magic == WR_CENTRAL_MAGIC);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_lease_holds_drop(central);
 	central->table = table;
 	central->owner = owner;

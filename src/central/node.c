@@ -100,9 +100,9 @@ static enum wr_call_written write_secret(struct wr_central_conn *conn, struct wr
 
 	wr_central_fleet_key(conn->central, "secret", key);
 	if (call->step != PROPOSE)
-		return wr_call_write_words(conn, "GET", key, NULL);
+		return wr_call_write_words(conn, "GET", key, WR_WORDS_END);
 	to_hex(conn->central->duties.proposed, hex);
-	return wr_call_write_words(conn, "SET", key, hex, "NX", NULL);
+	return wr_call_write_words(conn, "SET", key, hex, "NX", WR_WORDS_END);
 }
 
 static void adopt_secret(struct wr_central *central, const uint8_t *secret)

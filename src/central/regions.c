@@ -1,10 +1,10 @@
 /* Other regions: pushes the units admitted here into their Redis. Each region has a struct
  * wr_central of its own, which has no other task. Called by exchange.c, after each exchange with
  * this region. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -27,7 +27,7 @@ void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 
-	assert(central->magic == WR_CENTRAL_MAGIC && peer->magic == WR_CENTRAL_MAGIC);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC && peer->magic == WR_CENTRAL_MAGIC);
 	if (!x || x->peer_count == WR_EXCHANGE_PEERS)
 		return;
 	peer->home = central;

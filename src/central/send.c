@@ -1,8 +1,8 @@
 /* Questions without an answer: give-backs, reports, late takes and resets. Called by the host
  * through wr_central_send. */
-#include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "central/inner.h"
 
 static enum wr_call_kind call_kind(uint8_t question)
@@ -123,7 +123,7 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 
 void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 {
-	assert(central->magic == WR_CENTRAL_MAGIC);
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_refusals_forget(central->refusals, key);
 	if (key)
 		wr_lease_holds_void(central, key);

@@ -59,7 +59,7 @@ static enum wr_call_written write_master(struct wr_central_conn *conn, struct wr
 {
 	(void)call;
 	return wr_call_write_words(conn, "SENTINEL", "get-master-addr-by-name",
-				   conn->central->target->master, NULL);
+				   conn->central->target->master, WR_WORDS_END);
 }
 
 /* Returns false if the address has not changed. */
@@ -127,7 +127,7 @@ static enum wr_call_written write_sentinels(struct wr_central_conn *conn, struct
 {
 	(void)call;
 	return wr_call_write_words(conn, "SENTINEL", "sentinels", conn->central->target->master,
-				   NULL);
+				   WR_WORDS_END);
 }
 
 static void read_sentinels(struct wr_central_conn *conn, struct wr_call *call,

@@ -197,8 +197,9 @@ static Pb__RateLimitRequest *make_request(const struct ask_arguments *a, json_t 
 	size_t i;
 	char *text;
 
-	json_array_foreach(descriptors, i, each) if (a->has_hits)
-		json_object_set_new(each, "hitsAddend", json_integer(a->hits));
+	json_array_foreach(descriptors, i, each)
+		if (a->has_hits)
+			json_object_set_new(each, "hitsAddend", json_integer(a->hits));
 	text = json_dumps(body, JSON_COMPACT);
 	message = text ? wr_rls_json_read(&pb__rate_limit_request__descriptor, wr_str(text), memory,
 					  &problem)

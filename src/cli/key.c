@@ -97,8 +97,7 @@ static bool set_source(json_t *entries, const char *text)
 	json_t *entry;
 	size_t i;
 
-	json_array_foreach(entries, i, entry)
-	{
+	json_array_foreach(entries, i, entry) {
 		const char *own = json_string_value(json_object_get(entry, "key"));
 
 		if (equals == word.len || !own || !wr_str_equal(wr_str(own), key))
@@ -239,7 +238,9 @@ int wr_cli_key(int argc, char **argv)
 	if (given.json)
 		return wr_json_print(answer, WR_EXIT_YES);
 	counters = json_object_get(answer, "counters");
-	json_array_foreach(counters, i, counter) print_counter(counter);
+	json_array_foreach(counters, i, counter) {
+		print_counter(counter);
+	}
 	print_region(&given, json_object_get(answer, "region"));
 	json_decref(answer);
 	return WR_EXIT_YES;

@@ -55,8 +55,7 @@ static void print_paused(const json_t *paused)
 
 	if (json_array_size(paused) == 0)
 		puts("nothing is paused");
-	json_array_foreach(paused, i, each)
-	{
+	json_array_foreach(paused, i, each) {
 		const char *name = json_string_value(each);
 
 		printf("paused: ");

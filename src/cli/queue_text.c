@@ -33,8 +33,7 @@ static void print_refused(const json_t *refused)
 	json_t *count;
 	bool first = true;
 
-	json_object_foreach((json_t *)refused, reason, count)
-	{
+	json_object_foreach((json_t *)refused, reason, count) {
 		printf("%s%s %lld", first ? "refused     " : ", ", reason,
 		       (long long)json_integer_value(count));
 		first = false;
@@ -123,8 +122,7 @@ int wr_cli_queue_print_list(const json_t *answer)
 		puts("none");
 	else
 		puts("      ID  STATE    TRIES         AGE  REQUEST");
-	json_array_foreach(list, i, each)
-	{
+	json_array_foreach(list, i, each) {
 		print_row(each, now);
 	}
 	if (number(answer, "next"))
@@ -161,8 +159,7 @@ static void print_fields(const json_t *fields)
 	const json_t *field;
 	size_t i;
 
-	json_array_foreach(fields, i, field)
-	{
+	json_array_foreach(fields, i, field) {
 		printf("  ");
 		wr_client_print(text(field, "name"));
 		printf(": ");

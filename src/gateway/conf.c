@@ -2,9 +2,9 @@
  * its start, at every reload and for --print-config. */
 #include "gateway/conf.h"
 
-#include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "gateway/paths.h"
 
 static void put_intro(enum wr_conf_use use, FILE *out)
@@ -197,7 +197,7 @@ static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
-	assert(plan->settings && plan->domain && plan->rules && plan->module);
+	wr_assert(plan->settings && plan->domain && plan->rules && plan->module);
 	put_intro(use, out);
 	put_main(plan, use, out);
 	fputs("http {\n", out);

@@ -1,13 +1,12 @@
 /* Quotes text for nginx's configuration. Called by the other conf_*.c files. */
+#include "base/assert.h"
 #include "gateway/conf.h"
-
-#include <assert.h>
 
 void wr_conf_quote(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
-		assert(*text != '$' && (unsigned char)*text >= 0x20 && *text != 0x7f);
+		wr_assert(*text != '$' && (unsigned char)*text >= 0x20 && *text != 0x7f);
 		if (*text == '"' || *text == '\\')
 			fputc('\\', out);
 		fputc(*text, out);

@@ -2,7 +2,6 @@
  * subcommand `weir gateway`. */
 #include "gateway/paths.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -18,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/secret.h"
 #include "base/uid.h"
 #include "gateway/process.h"
@@ -364,7 +364,7 @@ int wr_gateway_paths_make(const struct wr_gateway_plan *plan, struct weir_error 
 {
 	char folder[PATH_MAX];
 
-	assert(plan->runtime && plan->bodies && plan->deliver);
+	wr_assert(plan->runtime && plan->bodies && plan->deliver);
 	delivery_folder(plan, folder);
 	return make_runtime(plan, error) != 0 ? -1 : make_folder(folder, 0700, error);
 }
@@ -374,7 +374,7 @@ int wr_gateway_write_link_key(const struct wr_gateway_plan *plan, bool running,
 {
 	struct wr_secret key;
 
-	assert(plan->link_key);
+	wr_assert(plan->link_key);
 	if (running && wr_secret_read(plan->link_key, &key, error) == 0)
 		return 0;
 	return wr_secret_make(plan->link_key, error);
@@ -466,7 +466,7 @@ int wr_gateway_paths_lock(const struct wr_gateway_plan *plan, struct weir_error 
 	char path[PATH_MAX + 16];
 	int fd;
 
-	assert(plan->runtime);
+	wr_assert(plan->runtime);
 	snprintf(path, sizeof path, "%s/gateway.lock", plan->runtime);
 	for (;;) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

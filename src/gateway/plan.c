@@ -3,7 +3,6 @@
  */
 #include "gateway/plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "gateway/paths.h"
 #include "limiter/engine.h"
@@ -126,7 +126,7 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 	struct wr_table_paths table;
 	struct weir_error why;
 
-	assert(settings && arena);
+	wr_assert(settings && arena);
 	*plan = (struct wr_gateway_plan){.settings = settings};
 	if (wr_plan_upstreams(plan, error) != 0 || wr_plan_auth(plan, error) != 0 ||
 	    wr_plan_listens(plan, error) != 0 || wr_plan_trust(plan, error) != 0 ||
@@ -193,7 +193,7 @@ int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules
 	char names[512];
 	size_t count = 1;
 
-	assert(rules);
+	wr_assert(rules);
 	domain = asked ? wr_gateway_find_domain(rules, asked) : only_domain(rules, &count);
 	list_domains(rules, !asked, names, sizeof names);
 	if (asked && !domain)

@@ -3,7 +3,6 @@
  */
 #include "gateway/plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "gateway/paths.h"
 #include "rules/rules.h"
@@ -117,7 +117,7 @@ int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules 
 {
 	const char *given = plan->settings->queue;
 
-	assert(plan->domain && plan->socket && plan->deliver);
+	wr_assert(plan->domain && plan->socket && plan->deliver);
 	plan->queue = given && strcmp(given, "off") != 0 ? given : NULL;
 	if (!given &&
 	    plan_default_queue(plan, wr_gateway_defers(rules, plan->domain), arena, error) != 0)

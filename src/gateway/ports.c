@@ -2,7 +2,6 @@
  */
 #include "gateway/ports.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -13,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "gateway/process.h"
 
 /* Returns 0, or the errno of the failed listen. SO_REUSEADDR ignores connections in TIME_WAIT. */
@@ -125,7 +125,7 @@ int wr_gateway_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struc
 {
 	const struct wr_endpoint_list *lists[] = {&plan->settings->listen, &plan->settings->h2c};
 
-	assert(plan->settings);
+	wr_assert(plan->settings);
 	for (size_t l = 0; l < 2; l++)
 		for (size_t i = 0; i < lists[l]->count; i++) {
 			const struct wr_endpoint *at = &lists[l]->items[i];

@@ -2,7 +2,6 @@
  * and by the subcommand `weir gateway`. */
 #include "gateway/process.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
@@ -11,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/assert.h"
 
 #define TCP_LISTEN 0x0a
 #define TCP_LINE " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*d %*d %lu"
@@ -96,7 +97,7 @@ bool wr_process_master(const char *folder, struct wr_process *master, pid_t *lef
 {
 	pid_t pid = read_pid(folder);
 
-	assert(master && left);
+	wr_assert(master && left);
 	*left = 0;
 	if (pid <= 0)
 		return false;

@@ -1,12 +1,12 @@
 /* Describes a running gateway in a few lines. Called by the subcommand `weir gateway`. */
 #include "gateway/summary.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include <weir/host.h>
 #include <weir/weir.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 #include "base/size.h"
 #include "base/str.h"
@@ -156,7 +156,7 @@ void wr_summary_write(const struct wr_gateway_plan *plan, const struct weir_rule
 	struct weir_rules_info info = {.size = sizeof info};
 	const struct wr_node *domain = wr_gateway_find_domain(rules, plan->domain);
 
-	assert(plan->settings && plan->domain);
+	wr_assert(plan->settings && plan->domain);
 	weir_rules_info(rules, &info);
 	put_listens(plan, out);
 	put_table(plan, rules, now_ns, out);

@@ -2,7 +2,6 @@
  * `weir gateway`. */
 #include "gateway/supervisor.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "gateway/process.h"
 
 #define PID_POLL_MS 20  /* interval of looking for nginx.pid during a start */
@@ -376,8 +376,8 @@ int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
 {
 	int rc;
 
-	assert(opts->nginx && opts->folder && opts->configure && opts->accepted && opts->ready &&
-	       opts->say && opts->done);
+	wr_assert(opts->nginx && opts->folder && opts->configure && opts->accepted && opts->ready &&
+		  opts->say && opts->done);
 	memset(s, 0, sizeof *s);
 	s->opts = *opts;
 	s->loop = loop;
@@ -391,7 +391,7 @@ int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
 
 void wr_supervisor_start(struct wr_supervisor *s)
 {
-	assert(s->state == WR_SUPERVISOR_IDLE);
+	wr_assert(s->state == WR_SUPERVISOR_IDLE);
 	s->state = WR_SUPERVISOR_CHECKING;
 	check_conf(s);
 }

@@ -2,11 +2,12 @@
  */
 #include "gateway/worker_view.h"
 
-#include <assert.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/assert.h"
 
 static int try_access(const struct wr_gateway_plan *plan)
 {
@@ -26,7 +27,7 @@ int wr_worker_view(const struct wr_gateway_plan *plan)
 	int status;
 	pid_t child;
 
-	assert(plan->rules && plan->bodies);
+	wr_assert(plan->rules && plan->bodies);
 	if (!user)
 		return WR_WORKER_SEES_ALL;
 	child = fork();

@@ -17,10 +17,10 @@ struct wr_scope {
 typedef int (*wr_scope_fn)(void *context, const struct wr_scope *scope,
 			   const struct wr_ask_need *need);
 
-/* Texts and entries of the target must stay valid until wr_scope_close. Returns 0 or an error as in
+/* Texts and entries of `given` must stay valid until wr_scope_close. Returns 0 or an error as in
  * weir/control.h. After success call wr_scope_close. */
 int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
-		  const struct weir_target *target, uint64_t now_ns, struct weir_error *error);
+		  const struct weir_target *given, uint64_t now_ns, struct weir_error *error);
 void wr_scope_close(struct wr_scope *scope);
 
 /* Whether the target includes the limit of this need. */

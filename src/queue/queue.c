@@ -1,9 +1,9 @@
 /* Opens and closes a queue, submits jobs and returns their results. Called by src/serve. */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "queue/thread.h"
 #include "queue/url.h"
@@ -31,7 +31,7 @@ struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(voi
 {
 	struct wr_queue_port *port = calloc(1, sizeof *port);
 
-	assert(queue && wake);
+	wr_assert(queue && wake);
 	if (!port)
 		return NULL;
 	port->queue = queue;
@@ -73,7 +73,7 @@ size_t wr_queue_port_run(struct wr_queue_port *port)
 	struct wr_queue_job *job;
 	size_t count = 0;
 
-	assert(port);
+	wr_assert(port);
 	pthread_mutex_lock(&port->lock);
 	job = port->first;
 	port->first = NULL;
@@ -95,7 +95,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	struct wr_queue *queue = port->queue;
 	enum wr_queue_reason refused = WR_QUEUE_OK;
 
-	assert(port && job->done);
+	wr_assert(job->done);
 	job->port = port;
 	job->next = NULL;
 	clear_results(job);
@@ -213,7 +213,7 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 	struct wr_queue *queue;
 	int rc;
 
-	assert(opts->url && opened);
+	wr_assert(opts->url && opened);
 	rc = wr_queue_url_check(opts->url, error);
 	if (rc < 0)
 		return rc;
@@ -245,7 +245,7 @@ enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *e
 {
 	enum wr_queue_reason reason;
 
-	assert(queue);
+	wr_assert(queue);
 	pthread_mutex_lock(&queue->lock);
 	reason = queue->reason;
 	if (error)
@@ -261,9 +261,9 @@ const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue)
 
 void wr_queue_close(struct wr_queue *queue)
 {
-	assert(queue);
+	wr_assert(queue);
 	pthread_mutex_lock(&queue->lock);
-	assert(!queue->ending);
+	wr_assert(!queue->ending);
 	queue->ending = true;
 	pthread_cond_signal(&queue->submitted);
 	pthread_mutex_unlock(&queue->lock);

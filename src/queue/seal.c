@@ -1,7 +1,6 @@
 /* Reads key files; seals and unseals header fields. Called by record.c, queue.c and src/serve. */
 #include "queue/seal.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -98,7 +98,7 @@ int wr_seals_read(const char *path, struct wr_seals *seals, struct weir_error *e
 	ssize_t len = read_key_file(path, bytes, error);
 	bool good;
 
-	assert(seals);
+	wr_assert(seals);
 	*seals = (struct wr_seals){0};
 	if (len < 0)
 		return WEIR_EINVAL;

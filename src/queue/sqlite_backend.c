@@ -2,9 +2,10 @@
  * makes them all durable. Called by the queue's thread. */
 #include "queue/sqlite_backend.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/assert.h"
 
 #define TICK_US 1000000u
 
@@ -253,7 +254,7 @@ static const struct wr_queue_backend_ops ops = {open_backend, run_jobs, run_tick
 
 const char *wr_sqlite_folder(const char *url)
 {
-	assert(url);
+	wr_assert(url);
 	if (strncmp(url, "file:", 5) != 0)
 		return NULL;
 	url += 5;

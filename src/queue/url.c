@@ -2,11 +2,11 @@
  * parsers of options. */
 #include "queue/url.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "redis/url.h"
@@ -39,7 +39,7 @@ int wr_queue_url_check(const char *url, struct weir_error *error)
 	const char *folder;
 	struct wr_redis_target target = {0};
 
-	assert(url);
+	wr_assert(url);
 	folder = wr_sqlite_folder(url);
 	if (folder)
 		return check_folder(folder, error);

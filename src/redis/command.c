@@ -1,8 +1,9 @@
 /* Implements command.h: a buffer of RESP commands. Called by src/central and src/queue. */
 #include "redis/command.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "base/assert.h"
 
 #define FIRST_BYTES 4096u
 #define RETAINED_BYTES 65536u /* a larger buffer is freed when it is empty */
@@ -32,7 +33,7 @@ void wr_commands_clear(struct wr_commands *out)
 
 void wr_commands_sent(struct wr_commands *out, size_t len)
 {
-	assert(len <= wr_commands_len(out));
+	wr_assert(len <= wr_commands_len(out));
 	out->start += len;
 	if (out->start == out->end)
 		wr_commands_clear(out);
@@ -102,7 +103,7 @@ void wr_command_begin(struct wr_commands *out, size_t args)
 {
 	uint8_t *at;
 
-	assert(args > 0);
+	wr_assert(args > 0);
 	out->mark = out->end;
 	out->full = false;
 	at = reserve(out, HEAD_BYTES);

@@ -1,8 +1,9 @@
 /* Classifies error replies. Called by src/central and src/queue. */
 #include "redis/error.h"
 
-#include <assert.h>
 #include <string.h>
+
+#include "base/assert.h"
 
 #define WRAPPED "ERR Error running script"
 
@@ -79,18 +80,18 @@ enum wr_fault wr_fault_of(const char *text, size_t len)
 
 const char *wr_fault_name(enum wr_fault fault)
 {
-	assert((unsigned)fault < WR_FAULT_COUNT);
+	wr_assert((unsigned)fault < WR_FAULT_COUNT);
 	return faults[fault].name;
 }
 
 const char *wr_fault_text(enum wr_fault fault)
 {
-	assert((unsigned)fault < WR_FAULT_COUNT);
+	wr_assert((unsigned)fault < WR_FAULT_COUNT);
 	return faults[fault].text;
 }
 
 enum wr_fault_act wr_fault_act(enum wr_fault fault)
 {
-	assert((unsigned)fault < WR_FAULT_COUNT);
+	wr_assert((unsigned)fault < WR_FAULT_COUNT);
 	return faults[fault].act;
 }

@@ -1,11 +1,11 @@
 /* Implements reply.h: parses RESP into an arena. Called by src/central through conn.c. */
 #include "redis/reply.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 #define BLOCK_BYTES 16384u
@@ -169,7 +169,7 @@ bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, 
 {
 	const redisReader *reader = replies->reader;
 
-	assert(replies->reader);
+	wr_assert(replies->reader);
 	if (reader->len - reader->pos + len > WR_REPLY_BYTES_MAX)
 		return false;
 	return redisReaderFeed(replies->reader, bytes, len) == REDIS_OK;
@@ -179,7 +179,7 @@ int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **r
 {
 	void *object = NULL;
 
-	assert(replies->reader);
+	wr_assert(replies->reader);
 	/* While the parser is inside a reply, the arena contains its first part. */
 	if (replies->reader->ridx == -1)
 		reset_arena(replies);

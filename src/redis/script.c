@@ -1,8 +1,9 @@
 /* Reads the replies of the take script. Called by src/central and script_lease.c. */
 #include "redis/script.h"
 
-#include <assert.h>
 #include <hiredis/hiredis.h>
+
+#include "base/assert.h"
 
 /* A reply is now_us, followed by these values for each limit. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
@@ -59,7 +60,7 @@ static void read_decision(const struct wr_take *take, redisReply *const *values,
 int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t count,
 		    struct wr_taken *taken)
 {
-	assert(count <= WR_TAKES_MAX);
+	wr_assert(count <= WR_TAKES_MAX);
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count * VALUES ||
 	    !is_number(reply->element[0], 1, INT64_MAX / 1000))
 		return WEIR_EFORMAT;

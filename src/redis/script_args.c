@@ -1,7 +1,7 @@
 /* Checks takes and writes the arguments of the take script. Called by src/central, script.c and
  * script_lease.c. */
-#include <assert.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "redis/script.h"
 
@@ -164,7 +164,7 @@ static void write_take(struct wr_commands *out, const struct wr_take *take, uint
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
 		    struct wr_commands *out)
 {
-	assert(count <= WR_TAKES_MAX);
+	wr_assert(count <= WR_TAKES_MAX);
 	for (size_t i = 0; i < count; i++)
 		write_take(out, &takes[i], report_seq);
 }

@@ -1,12 +1,12 @@
 /* Arguments and replies of the exchange and push scripts. Called by src/central. */
 #include "redis/script_exchange.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <hiredis/hiredis.h>
 
+#include "base/assert.h"
 #include "redis/reply.h"
 
 #define SUMS 5u         /* numbers at the front of a reply */
@@ -129,7 +129,7 @@ size_t wr_script_push_argc(size_t count)
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out)
 {
-	assert(count > 0);
+	wr_assert(count > 0);
 	write_life(out, life_us);
 	for (size_t i = 0; i < count; i++) {
 		wr_command_arg(out, entries[i].holder.ptr, entries[i].holder.len);

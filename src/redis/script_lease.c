@@ -1,11 +1,11 @@
 /* Arguments and replies of the lease script. Called by src/central. */
 #include "redis/script_lease.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include <hiredis/hiredis.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define HOLDER_ARGS 8u
@@ -50,7 +50,7 @@ void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 {
 	char holder[20];
 
-	assert(!call->holder || call->seq);
+	wr_assert(!call->holder || call->seq);
 	wr_script_args(&call->take, 1, report_seq, out);
 	if (!call->holder)
 		return;

@@ -1,8 +1,9 @@
 /* References to the table and engine of the service; see core.h. */
 #include "serve/core.h"
 
-#include <assert.h>
 #include <stdlib.h>
+
+#include "base/assert.h"
 
 struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine)
 {
@@ -58,7 +59,7 @@ struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs)
 
 void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref)
 {
-	assert(ref->asks > 0);
+	wr_assert(ref->asks > 0);
 	if (--ref->asks == 0 && ref != refs->current)
 		core_ref_free(ref);
 }
@@ -67,7 +68,7 @@ void wr_core_refs_free(struct wr_core_refs *refs)
 {
 	if (!refs->current)
 		return;
-	assert(refs->current->asks == 0);
+	wr_assert(refs->current->asks == 0);
 	core_ref_free(refs->current);
 	refs->current = NULL;
 }

@@ -120,9 +120,10 @@ static void cmd_setrange(const struct wr_sim_redis_call *call)
 
 			char *room = wr_buf_reserve(&value->string, more);
 
-			if (!room)
+			if (room)
+				memset(room, 0, more);
+			else
 				wr_sim_no_memory();
-			memset(room, 0, more);
 			wr_buf_commit(&value->string, more);
 		}
 		memcpy(value->string.ptr + at, text.ptr, text.len);

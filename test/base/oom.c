@@ -18,6 +18,7 @@ static bool is_denied(void)
 	return false;
 }
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the names that --wrap needs
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
@@ -39,3 +40,4 @@ void *__wrap_realloc(void *memory, size_t size)
 {
 	return is_denied() ? NULL : __real_realloc(memory, size);
 }
+// NOLINTEND(bugprone-reserved-identifier)

@@ -336,9 +336,9 @@ def test_the_user_weir(api, tmp_path):
 @needs("root")
 def test_names_that_are_no_user(api):
     for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
-                       (str(pwd.getpwnam("nobody").pw_uid), "an account or a group has that number, or it is none"),
-                       ("0", "an account or a group has that number, or it is none"),
-                       ("4294967296", "an account or a group has that number, or it is none")):
+                       (str(pwd.getpwnam("nobody").pw_uid), "this is not a number that is free of accounts and groups"),
+                       ("0", "this is not a number that is free of accounts and groups"),
+                       ("4294967296", "this is not a number that is free of accounts and groups")):
         with gateway_as_root(api, "--user", name) as gateway:
             code, output = gateway.run()
             assert code == 2 and said in output

@@ -106,7 +106,9 @@ static void compare_quick(struct weir_str body, const struct wr_check *check)
 
 	if (!wr_check_quick(body, &quick))
 		return;
-	require(check && !check->many && wr_str_equal(quick.domain, wr_check_domain(check, 0)));
+	if (!check)
+		abort();
+	require(!check->many && wr_str_equal(quick.domain, wr_check_domain(check, 0)));
 	slow = begin(0, quick.domain);
 	quick_ask = begin(1, quick.domain);
 	require((wr_check_add(check, 0, slow, &problem) == 0) ==

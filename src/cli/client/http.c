@@ -88,7 +88,7 @@ static void set_target(CURL *easy, const struct wr_endpoint *at, const char *pat
 		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, at->host);
 	/* A port alone is on this machine; the service may listen on IPv4 or IPv6. */
 	if (at->kind == WR_ENDPOINT_UNIX || at->kind == WR_ENDPOINT_ANY)
-		snprintf(url, sizeof url, "http://localhost:%u%s", at->port ? at->port : 80, path);
+		snprintf(url, sizeof url, "http://localhost:%u%s", at->port ? at->port : 80u, path);
 	else
 		snprintf(url, sizeof url,
 			 at->kind == WR_ENDPOINT_V6 ? "http://[%s]:%u%s" : "http://%s:%u%s",

@@ -61,8 +61,7 @@ static int read_question(json_t *document, struct explain_question *question,
 
 	if (wr_json_need_object(document, NULL, problem) != 0)
 		return -1;
-	json_object_foreach(document, name, value)
-	{
+	json_object_foreach(document, name, value) {
 		if (read_member(name, value, question, problem) != 0)
 			return -1;
 	}

@@ -114,8 +114,7 @@ static int read_order(struct key_order *order, const char *members, struct wr_pr
 
 	if (wr_json_need_object(order->document, NULL, problem) != 0)
 		return -1;
-	json_object_foreach(order->document, name, value)
-	{
+	json_object_foreach(order->document, name, value) {
 		if (read_member(name, value, members, order, problem) != 0)
 			return -1;
 	}

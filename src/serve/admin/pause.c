@@ -33,8 +33,7 @@ static int read_rule(const json_t *document, struct weir_str *rule, struct wr_pr
 	*rule = WR_STR("");
 	if (wr_json_need_object(document, NULL, problem) != 0)
 		return -1;
-	json_object_foreach((json_t *)document, name, value)
-	{
+	json_object_foreach((json_t *)document, name, value) {
 		struct wr_json_at at = {NULL, name, 0};
 
 		if (strcmp(name, "rule") != 0)

@@ -133,8 +133,7 @@ int wr_admin_queue_read_order(struct wr_admin_queue_page *page, const json_t *do
 
 	if (wr_json_need_object(document, NULL, problem) != 0)
 		return -1;
-	json_object_foreach((json_t *)document, name, value)
-	{
+	json_object_foreach((json_t *)document, name, value) {
 		struct wr_json_at at = {NULL, name, 0};
 
 		if (strcmp(name, "all") == 0 ? wr_json_get_bool(value, &at, &all, problem) != 0

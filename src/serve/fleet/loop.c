@@ -1,9 +1,9 @@
 /* The central of a loop: creating, driving and ending it. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/assert.h"
 #include "net/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/link.h"
@@ -253,7 +253,7 @@ void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now
 	if (!loop->redis)
 		return;
 	while ((len = weir_ask_question(ask, message, sizeof message)) > 0) {
-		assert(message[offsetof(struct wr_question_head, kind)] != WR_QUESTION_TAKE);
+		wr_assert(message[offsetof(struct wr_question_head, kind)] != WR_QUESTION_TAKE);
 		wr_redis_send(loop, message, (size_t)len, now_ns);
 	}
 }

@@ -38,8 +38,7 @@ static int read_entry(json_t *item, const struct wr_json_at *at, bool sourced,
 	*entry = (struct weir_entry){WR_STR(""), WR_STR(""), WR_STR("")};
 	if (wr_json_need_object(item, at, problem) != 0)
 		return -1;
-	json_object_foreach(item, name, value)
-	{
+	json_object_foreach(item, name, value) {
 		struct wr_json_at here = {at, name, 0};
 
 		if (read_entry_member(name, value, &here, sourced, entry, problem) != 0)
@@ -110,8 +109,7 @@ static int read_limit(json_t *item, const struct wr_json_at *at, struct weir_lim
 
 	if (wr_json_need_object(item, at, problem) != 0)
 		return -1;
-	json_object_foreach(item, name, value)
-	{
+	json_object_foreach(item, name, value) {
 		struct wr_json_at here = {at, name, 0};
 		int rc = is(name, "requests")
 				 ? wr_json_get_int(value, &here, 0, UINT32_MAX, &requests, problem)
@@ -148,8 +146,7 @@ static int add_descriptor(json_t *item, const struct wr_json_at *at, struct weir
 
 	if (wr_json_need_object(item, at, problem) != 0)
 		return -1;
-	json_object_foreach(item, name, value)
-	{
+	json_object_foreach(item, name, value) {
 		struct wr_json_at here = {at, name, 0};
 		int rc = 0;
 
@@ -207,8 +204,7 @@ static int read_fields(json_t *object, const struct wr_json_at *at, struct wr_ch
 
 	if (wr_json_need_object(object, at, problem) != 0)
 		return -1;
-	json_object_foreach(object, name, value)
-	{
+	json_object_foreach(object, name, value) {
 		struct wr_json_at here = {at, name, 0};
 
 		if (!json_is_array(value)) {
@@ -271,8 +267,7 @@ int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http
 	fields->count = 0;
 	if (wr_json_need_object(item, at, problem) != 0)
 		return -1;
-	json_object_foreach(item, name, value)
-	{
+	json_object_foreach(item, name, value) {
 		struct wr_json_at here = {at, name, 0};
 
 		if (read_request_member(name, value, &here, view, fields, problem) != 0)
@@ -324,8 +319,7 @@ static int add_question(json_t *question, const struct wr_json_at *at, struct we
 
 	if (read_hits(question, at, ask, problem) != 0)
 		return -1;
-	json_object_foreach(question, name, value)
-	{
+	json_object_foreach(question, name, value) {
 		struct wr_json_at here = {at, name, 0};
 		int rc = 0;
 

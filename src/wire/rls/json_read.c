@@ -253,8 +253,7 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 		return read_member(reader, "value", value, at, message) == 0 ? message : NULL;
 	if (wr_json_need_object(value, at, reader->problem) != 0)
 		return NULL;
-	json_object_foreach(value, name, member)
-	{
+	json_object_foreach(value, name, member) {
 		struct wr_json_at here = {at, name, 0};
 
 		if (read_member(reader, name, member, &here, message) != 0)

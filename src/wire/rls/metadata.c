@@ -87,8 +87,7 @@ static Pb__Struct *new_struct(json_t *from, struct wr_rls_memory *memory)
 	made->fields = wr_rls_alloc_many(memory, json_object_size(from), sizeof(void *));
 	if (!made->fields)
 		return NULL;
-	json_object_foreach(from, key, value)
-	{
+	json_object_foreach(from, key, value) {
 		Pb__Struct__FieldsEntry *field = new_field(key, value, memory);
 
 		if (!field)

@@ -7,7 +7,7 @@ import collections
 import math
 
 import pytest
-from weirtest import Nginx, ROOT, fetch, message, pour, scaled, tally, volley, wait_for
+from weirtest import Nginx, ROOT, fetch, message, send_pipelined, scaled, count_statuses, send_at_once, wait_for
 
 EXAMPLES = ROOT / "examples/rules"
 DAY, WEEK = 86400, 604800
@@ -30,8 +30,8 @@ def test_12_two_posts_a_second_per_user(social, clock):
 
     def post():
         return social.request("POST", "/v1/posts", user, b"hi").status
-    shots = volley(social.port, [("POST", "/v1/posts", user, b"hi")] * 3)
-    assert tally(shots) == {200: 2, 429: 1}
+    shots = send_at_once(social.port, [("POST", "/v1/posts", user, b"hi")] * 3)
+    assert count_statuses(shots) == {200: 2, 429: 1}
     refused = next(s.response for s in shots if s.status == 429)
     assert refused.get("Retry-After") == "1"  # half a second, rounded up
     assert social.request("POST", "/v1/posts", {"X-User-Id": "other"}, b"hi").status == 200
@@ -83,9 +83,9 @@ def test_15_one_bucket_for_all(clock):
     with Nginx(rules=rules, workers=4, reuseport=True, conf_server="keepalive_requests 100000;"
                "location / { weir on; empty_gif; }") as nginx:
         heads = [message("GET", "/", {"X-User": str(i)}) for i in range(2 * rate)]
-        assert pour(nginx.port, heads, connections=16) == {200: rate, 429: rate}
+        assert send_pipelined(nginx.port, heads, connections=16) == {200: rate, 429: rate}
         clock.advance(0.1)
-        assert pour(nginx.port, heads[:rate], connections=16) == {200: rate // 10, 429: rate - rate // 10}
+        assert send_pipelined(nginx.port, heads[:rate], connections=16) == {200: rate // 10, 429: rate - rate // 10}
 
 
 # ---- 18: 1,001 at once ----
@@ -105,8 +105,8 @@ descriptors:
 	location /warm { add_header X-Worker $pid always; alias {prefix}/html/index.html; }"""
     with Nginx(rules=rules, workers=4, reuseport=True, conf_server=server, api=api) as nginx:
         all_workers_answer(nginx)
-        shots = volley(nginx.port, [f"/r/{i}" for i in range(limit + 1)])
-        assert tally(shots) == {200: limit, 429: 1}
+        shots = send_at_once(nginx.port, [f"/r/{i}" for i in range(limit + 1)])
+        assert count_statuses(shots) == {200: limit, 429: 1}
         assert api.count("/r/") == limit
         assert len({r.target for r in api.records()}) == limit
         assert len({s.response.get("X-Worker") for s in shots}) == 4

@@ -1,5 +1,5 @@
 """Limits that a central store keeps: nginx asks over a socket while the request is parked. The store is
-a stand-in (weirtest/standin.py) that can be late, reply nonsense, send half a reply, close, and stay silent.
+a stand-in (weirtest/fakeserve.py) that can be late, reply nonsense, send half a reply, close, and stay silent.
 The wall clock stands still, so no window ends within a test. Timeouts are real, and the tests wait for them."""
 
 import contextlib
@@ -7,8 +7,8 @@ import os
 import signal
 
 import pytest
-from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, pour, tally, volley, wait_for)
-from weirtest.standin import ADMITTED, Store, answer, bulk
+from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, send_pipelined, count_statuses, send_at_once, wait_for)
+from weirtest.fakeserve import ADMITTED, FakeServe, answer, bulk
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -51,7 +51,7 @@ def parked(store, count):
 
 def test_the_store_decides(api):
     """What it says is what the client gets, and what variables say."""
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.reply = lambda message, usual: bulk(answer([(ADMITTED, 5, 3, 0, 0)]))
         r = nginx.get("/", {"X-User": "7"})
@@ -69,7 +69,7 @@ def test_the_store_decides(api):
 
 
 def test_two_nginx_one_limit(api):
-    with Store() as store:
+    with FakeServe() as store:
         with nginx_with(store, by_user(FIVE), api=api) as one, nginx_with(store, by_user(FIVE), api=api) as two:
             ready(one)
             ready(two)
@@ -85,10 +85,10 @@ def test_local_rules_do_not_ask(api):
     rate_limit: {unit: year, requests_per_unit: 9}
 """
     rules = rules.replace("requests:\n", "requests:\n  - descriptor: [{key: ip, from: remote_address}]\n")
-    with Store() as store:
+    with FakeServe() as store:
         with nginx_with(store, by_user("{unit: year, requests_per_unit: 2, consistency: local}"), api=api) as nginx:
             ready(nginx)
-            assert tally(volley(nginx.port, [("GET", "/", {"X-User": "7"})] * 5)) == {200: 2, 429: 3}
+            assert count_statuses(send_at_once(nginx.port, [("GET", "/", {"X-User": "7"})] * 5)) == {200: 2, 429: 3}
             assert store.asked == []
         with nginx_with(store, rules, api=api) as nginx:
             ready(nginx)
@@ -98,7 +98,7 @@ def test_local_rules_do_not_ask(api):
 
 def test_parked_requests_share_a_connection(api):
     """A crowd waits, on one connection for each worker, while other requests go on."""
-    with Store() as store, nginx_with(store, policy("deny", 30), api=api, workers=2,
+    with FakeServe() as store, nginx_with(store, policy("deny", 30), api=api, workers=2,
                                       reuseport=True) as nginx:
         ready(nginx, 2)
         store.hold()
@@ -139,7 +139,7 @@ def test_time_is_up(clock, api):
     replied to too late, and gets nothing else back."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
-    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
+    with FakeServe(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
         with H2(nginx.h2c_port) as h2:
@@ -162,7 +162,7 @@ def test_time_is_up(clock, api):
 def test_share_while_away(api):
     """The share counts what the store admitted before: 4 of 10 for two nodes, of which 3 are used."""
     conf = lambda store: store.conf[:-1] + " fleet=2;"  # noqa: E731
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=policy("local", 8), conf_http=conf(store), conf_server=SERVER, api=api) as nginx:
             ready(nginx)
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200] * 3
@@ -181,7 +181,7 @@ def test_share_while_away(api):
 
 def test_client_leaves(clock, api):
     """A grant whose client has gone is given back, once, with the store's time; not before it was granted."""
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:
@@ -201,7 +201,7 @@ def test_client_leaves(clock, api):
 
 
 def test_stream_is_cancelled(api):
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
         with H2(nginx.h2c_port) as h2:
@@ -220,7 +220,7 @@ def test_stream_is_cancelled(api):
 
 def test_socket_is_lost_and_comes_back(api):
     """All who wait go on; it is told once, and its return is."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         for times in (1, 2):
             store.hold()
@@ -242,7 +242,7 @@ def test_socket_is_lost_and_comes_back(api):
 
 def test_nobody_listens(api):
     """nginx starts and serves without the store, logs that once however often it tries, and finds the store later."""
-    with Store() as store:
+    with FakeServe() as store:
         store.stop()
         os.unlink(store.path)
         with nginx_with(store, policy("local", 2), api=api) as nginx:
@@ -278,7 +278,7 @@ NONSENSE = {
     for what in NONSENSE])
 def test_nonsense(api, what):
     """Whatever comes that is no reply: the connection is given up, and made again."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         store.reply = lambda message, usual: NONSENSE[what]
         assert nginx.get("/", {"X-User": "7"}).status == 429
@@ -295,7 +295,7 @@ def test_nonsense(api, what):
                                    bulk(answer([(64, 5, 4, 0, 0)]))])
 def test_no_answer_to_this_question(api, reply):
     """It fails for that request alone; the connection is fine."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         store.reply = lambda message, usual: reply
         assert nginx.get("/", {"X-User": "7"}).status == 429
@@ -306,10 +306,10 @@ def test_no_answer_to_this_question(api, reply):
 
 def test_in_pieces(api):
     """Replies that come byte by byte, and halves before the connection breaks."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         store.piece = 1
-        assert tally(volley(nginx.port, [("GET", "/", {"X-User": "7"})] * 8)) == {200: 5, 429: 3}
+        assert count_statuses(send_at_once(nginx.port, [("GET", "/", {"X-User": "7"})] * 8)) == {200: 5, 429: 3}
         store.piece = None
 
         def half(message, usual):
@@ -317,8 +317,8 @@ def test_in_pieces(api):
             return usual[:len(usual) // 2]
 
         store.reply = half
-        shots = volley(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
-        assert tally(shots) == {429: 6}
+        shots = send_at_once(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
+        assert count_statuses(shots) == {429: 6}
         store.reply = None
         nginx.wait_logged(BACK)
         # It may have come back, and gone, while the six were still arriving.
@@ -327,7 +327,7 @@ def test_in_pieces(api):
 
 def test_the_secret_comes_late(api):
     """The socket is there but the store is not: local. Then it is asked, without a reload."""
-    with Store(secret=None) as store, nginx_with(store, policy("local", 3), api=api) as nginx:
+    with FakeServe(secret=None) as store, nginx_with(store, policy("local", 3), api=api) as nginx:
         wait_for(lambda: store.fleets, "nginx to connect")
         assert nginx.get("/", {"X-User": "7"}).status == 200
         assert store.asked == []
@@ -342,7 +342,7 @@ def test_the_secret_comes_late(api):
 
 def test_refused_by_the_service(api):
     """A server that refuses the question for the secret is logged once. It is asked again on the same connection."""
-    class Stranger(Store):
+    class Stranger(FakeServe):
         def _reply(self, command):
             return b"-NOPERM this is not for you\r\n"
 
@@ -358,7 +358,7 @@ def test_refused_by_the_service(api):
 @full("waits for the timeout of a silent connection, 3 s and more")
 def test_silence(api):
     """A connection without any reply is given up; no request waits longer than the timeout."""
-    with Store(timeout=SHORT) as store, nginx_with(store, policy("allow"), api=api) as nginx:
+    with FakeServe(timeout=SHORT) as store, nginx_with(store, policy("allow"), api=api) as nginx:
         ready(nginx)
         store.hold()
         with Traffic(nginx.port, ["/"], connections=4, headers={"X-User": "7"}, pause=0.02) as traffic:
@@ -371,7 +371,7 @@ def test_silence(api):
 def test_reload(api):
     """New workers know the secret before they decide: nobody is refused, though the rule denies without
     a store. Old ones end, though they are connected."""
-    with Store() as store, nginx_with(store, policy("deny", 100000), api=api, workers=2) as nginx:
+    with FakeServe() as store, nginx_with(store, policy("deny", 100000), api=api, workers=2) as nginx:
         ready(nginx, 2)
         with Traffic(nginx.port, ["/"], connections=6, headers={"X-User": "7"}, keep=False) as traffic:
             for _ in range(3):
@@ -389,7 +389,7 @@ def test_first_moments(api):
     rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}
 """
     rules = rules.replace("requests:\n", "requests:\n  - descriptor: [{key: ip, from: remote_address}]\n")
-    with Store() as store:
+    with FakeServe() as store:
         store.hold()
         with nginx_with(store, rules, api=api) as nginx, nginx.client() as waits, nginx.client() as leaves:
             wait_for(lambda: store.fleets, "nginx to connect")
@@ -407,7 +407,7 @@ def test_first_moments(api):
 def test_bounds(api):
     """4,096 questions may be in flight; more fail at once, and the others are answered."""
     streams, connections = 128, 34
-    with Store(timeout="60s") as store, nginx_with(store, policy("allow", 10 ** 6), api=api, h2c=True) as nginx:
+    with FakeServe(timeout="60s") as store, nginx_with(store, policy("allow", 10 ** 6), api=api, h2c=True) as nginx:
         ready(nginx)
         fleets = store.hold_all()
         with contextlib.ExitStack() as stack:
@@ -427,13 +427,13 @@ def test_bounds(api):
 
 def test_what_is_kept_is_bounded(api):
     """What the store is to be told while it is away: a megabyte, and a line in the log."""
-    with Store() as store, nginx_with(store, policy("local", 10 ** 6), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, policy("local", 10 ** 6), api=api) as nginx:
         ready(nginx)
         store.stop()
         nginx.wait_logged("closed by the service")
         count = 6500 if not WRAP else 10
         head = b"GET /nothing HTTP/1.1\r\nHost: x\r\nX-User: 7\r\n\r\n"
-        pour(nginx.port, [head] * count)
+        send_pipelined(nginx.port, [head] * count)
         assert nginx.logged("reports to .* are dropped") == (not WRAP)
         store.listen()
         nginx.wait_logged(BACK)
@@ -445,7 +445,7 @@ def test_what_is_kept_is_bounded(api):
 
 def test_quit_and_stop_while_waiting(api):
     """QUIT lets those finish who wait; TERM does not wait for them. Neither leaves anything behind."""
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:
@@ -456,7 +456,7 @@ def test_quit_and_stop_while_waiting(api):
             store.release()
             assert client.read().status == 200
         wait_for(lambda: not nginx.processes(), "nginx to end")
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api, allow=TERMINATED) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api, allow=TERMINATED) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:
@@ -471,7 +471,7 @@ def test_a_queue_in_the_store(clock, api):
     place back, with its time."""
     rules = by_user("{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}")
     hour_ns = 3600 * 10 ** 9
-    with Store() as store, nginx_with(store, rules, api=api) as nginx, nginx.client() as one, nginx.client() as two:
+    with FakeServe() as store, nginx_with(store, rules, api=api) as nginx, nginx.client() as one, nginx.client() as two:
         ready(nginx)
         store.reply = lambda message, usual: bulk(answer([(ADMITTED, 10, 8, 0, hour_ns)]))
         one.send("GET", "/one", {"X-User": "7"})
@@ -509,7 +509,7 @@ descriptors:
   - key: user
     rate_limit: {unit: year, requests_per_unit: 9}
 """
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=rules, conf_http=store.conf, conf_server=AUTH, api=api) as nginx:
             ready(nginx)
             assert [nginx.get("/x").status for _ in range(5)] == [200] * 3 + [429] * 2
@@ -522,7 +522,7 @@ def test_leaving_during_authentication(api):
     """Who leaves while the service is asked is counted in the store, as somebody unknown."""
     rules = by_user(FIVE.replace("5", "3")).replace("header.x-user", "remote_address")
     server = AUTH.replace("http://api/auth", "http://api/auth?hold=auth")
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=rules, conf_http=store.conf, conf_server=server, api=api) as nginx:
             ready(nginx)
             for n in range(1, 4):
@@ -538,7 +538,7 @@ def test_leaving_during_authentication(api):
 
 def test_configuration():
     rules = by_user(FIVE)
-    with Store() as store:
+    with FakeServe() as store:
         code, output = check_conf(http=store.conf, rules=rules)
         assert code == 0, output
         assert store.connections == 0
@@ -559,7 +559,7 @@ def test_configuration():
 
 def test_dry_run_counts_in_the_store(api):
     server = "location / { weir on; weir_dry_run on; add_header X-Result $weir_result always; proxy_pass http://api; }"
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=by_user("{unit: year, requests_per_unit: 1}"), conf_http=store.conf, conf_server=server,
                    api=api) as nginx:
             ready(nginx)

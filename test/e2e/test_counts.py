@@ -11,7 +11,7 @@ import sys
 import pytest
 import redis
 
-from weirtest import ROOT, WEIR, WRAP, Nginx, keeper, message, pour, scaled, wait_for
+from weirtest import ROOT, WEIR, WRAP, Nginx, programs, message, send_pipelined, scaled, wait_for
 from weirtest.clock import for_weir
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -40,7 +40,7 @@ class Embedder:
     """weirtest.library in a process of its own."""
 
     def __init__(self, serve):
-        self.process = keeper.start([sys.executable, "-B", "-m", "weirtest.library", serve.table, serve.rules],
+        self.process = programs.start([sys.executable, "-B", "-m", "weirtest.library", serve.table, serve.rules],
                                     cwd=ROOT / "test/e2e", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                     env={**os.environ, "WEIR_BUILD": str(WEIR.parent)})
 
@@ -57,17 +57,17 @@ class Embedder:
     def stop(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        keeper.stop(self.process)
+        programs.stop(self.process)
 
 
 def through_nginx(nginx, user, count):
-    return pour(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
+    return send_pipelined(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
                 depth=10)
 
 
 def through_http(serve, user, count):
     head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user})
-    return pour(serve.http_port, (head for _ in range(count)))
+    return send_pipelined(serve.http_port, (head for _ in range(count)))
 
 
 def through_resp(serve, user, count):
@@ -176,7 +176,7 @@ def test_killed_in_the_midst_of_it():
     counted = 0
     with Serve(rules=RULES, http=True, admin=True, threads=2) as serve:
         for turn in range(3):
-            process = keeper.start([sys.executable, "-B", "-c", f"""
+            process = programs.start([sys.executable, "-B", "-c", f"""
 import sys
 sys.path.insert(0, {str(ROOT / "test/e2e")!r})
 from weirtest import connect, message
@@ -196,7 +196,7 @@ except OSError:
                 last = process.stdout.readline()
             serve.kill()
             rest = process.stdout.read().split("\n")
-            keeper.stop(process)
+            programs.stop(process)
             sent, answered = map(int, ([last] + rest)[-2].split())
             serve.start()
             told = sum(told_by_metrics(serve).values())

@@ -12,7 +12,7 @@ import pytest
 from weirtest import JSON, Api, Client, Closed, env, fetch, free_port, full, needs, wait_for
 from weirtest.browser import Browser
 from weirtest.clock import wall_ns
-from weirtest.counter import Counter
+from weirtest.queueserver import QueueServer
 from weirtest.fleet import Node
 from weirtest.gateway import Gateway
 from weirtest.orders import Orders
@@ -344,7 +344,7 @@ def test_queue(browser, crowded):
     live(browser)
     browser.until_text("This service has no queue")
     assert browser.axe() == [] and browser.noise() == []
-    with Orders() as api, Counter(api) as counter:
+    with Orders() as api, QueueServer(api) as counter:
         api.plan("/orders/bad", 500)
         counter.defer("/orders/bad/1?<b>=1", value="bad", max_tries=1)
         for number in range(60):

@@ -10,7 +10,7 @@ import grpc
 import pytest
 import redis
 
-from weirtest import JSON, ROOT, Nginx, fetch, keeper, message, pour, scaled, wait_for
+from weirtest import JSON, ROOT, Nginx, fetch, programs, message, send_pipelined, scaled, wait_for
 from weirtest.protos import Request, Response, request
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -132,16 +132,16 @@ def test_a_flood_of_refusals_is_cut_and_counted(clock):
     with logging("--decision-log-refused", "50", http=True) as serve:
         head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
 
-        def tally():
+        def count_statuses():
             metrics = Metrics(serve.admin_port)
             return [metrics.value("weir_decision_log_lines_total", outcome=o)
                     for o in ("written", "lost", "over_rate")]
 
-        assert pour(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
-        wait_for(lambda: tally() == [50, 0, count - 2 - 50], "every refusal to be written or left out")
+        assert send_pipelined(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
+        wait_for(lambda: count_statuses() == [50, 0, count - 2 - 50], "every refusal to be written or left out")
         clock.advance(1)
-        assert pour(serve.http_port, (head for _ in range(count))) == {429: count}
-        wait_for(lambda: tally() == [100, 0, 2 * count - 2 - 100], "every refusal to be written or left out")
+        assert send_pipelined(serve.http_port, (head for _ in range(count))) == {429: count}
+        wait_for(lambda: count_statuses() == [100, 0, 2 * count - 2 - 100], "every refusal to be written or left out")
         assert len(lines_of(f"{serve.folder}/decisions.log", 100)) == 100
 
 
@@ -191,12 +191,12 @@ def test_standard_output_that_nobody_reads():
                args=["--decision-log", "-", "--decision-log-refused", "1000000"]) as serve:
         read, write = os.pipe()
         with open(serve.output, "ab") as errors:
-            serve.process = keeper.start(serve.command(), stdout=write, stderr=errors, cwd=serve.folder)
+            serve.process = programs.start(serve.command(), stdout=write, stderr=errors, cwd=serve.folder)
         os.close(write)
         serve.wait_logged("weir serve: ready")
         head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
         count = scaled(8000, 4000)
-        assert pour(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
+        assert send_pipelined(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
         assert Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="lost") > 0
         serve.stop()
         first = os.read(read, 65536).split(b"\n")[0]

@@ -18,8 +18,8 @@ import time
 import pytest
 
 from weirtest import full, scaled, wait_for
-from weirtest.deferring import Shop, rules
-from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate
+from weirtest.deferring import DeferringGateway, rules
+from weirtest.orders import OrderClients, Orders, check_copies, check_none_lost, check_order, check_rate
 from weirtest.redis import Redis
 
 KEYS = [f"u{n}" for n in range(20)]
@@ -38,19 +38,19 @@ class Chaos:
     orders, or when no more are sent, again and again, until told to stop. .faults: (when it was, when that was over, who)
     of all."""
 
-    def __init__(self, buyers, api, victims, every):
+    def __init__(self, clients, api, victims, every):
         print(f"WEIR_SEED={SEED}")  # a test that fails shows it
         self.random = random.Random(SEED)
-        self.buyers, self.api, self.victims, self.every = buyers, api, victims, every
+        self.clients, self.api, self.victims, self.every = clients, api, victims, every
         self.faults = []
 
     def progress(self):
-        return len(self.buyers.bought) + len(self.api.seen())
+        return len(self.clients.sent) + len(self.api.seen())
 
     def run(self, times):
         for _ in range(times):
             goal = self.progress() + self.random.randint(1, self.every)
-            wait_for(lambda goal=goal: self.progress() >= goal or self.buyers.failure or self.buyers.is_over(),
+            wait_for(lambda goal=goal: self.progress() >= goal or self.clients.failure or self.clients.is_over(),
                      "orders to go on", 60)
             name = self.random.choice(sorted(self.victims))
             began = time.monotonic_ns()
@@ -58,21 +58,21 @@ class Chaos:
             self.faults.append((began, time.monotonic_ns(), name))
 
 
-def wait_settled(api, buyers, shops):
+def wait_settled(api, clients, instances):
     """Until nothing waits and every order that was accepted has its answer."""
-    wait_for(lambda: all(shop.is_idle() for shop in shops), "all to be delivered", 120, every=0.2)
-    accepted = set(buyers.accepted())
+    wait_for(lambda: all(gateway.is_idle() for gateway in instances), "all to be delivered", 120, every=0.2)
+    accepted = set(clients.accepted())
     with contextlib.suppress(AssertionError):  # hold() has more to say about it
         wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all to be answered", 15)
 
 
-def hold(api, buyers, chaos, since_ns, direct=True):
+def hold(api, clients, chaos, since_ns, direct=True):
     """What must hold, with the numbers of the run for whoever reads a failure."""
-    seen, accepted = api.seen(), buyers.accepted()
-    print(f"{len(buyers.bought)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
-          f"refusals {dict(buyers.refusals)}")
+    seen, accepted = api.seen(), clients.accepted()
+    print(f"{len(clients.sent)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
+          f"refusals {dict(clients.refusals)}")
     check_none_lost(seen, accepted)
-    check_order(seen, buyers.bought, statuses=(202, 2) if direct else (202,))
+    check_order(seen, clients.sent, statuses=(202, 2) if direct else (202,))
     check_rate(seen, since_ns, BURST, PER_SECOND)
     check_copies(seen, chaos.faults, at_a_time=CONNECTIONS)
 
@@ -86,39 +86,39 @@ def api_victim(api):
     return kill
 
 
-def gateway_victims(shop, api):
+def gateway_victims(gateway, api):
     """What was on its way from one that is killed arrives before its time is over: it may be sent again from then on, and
     what comes behind it."""
     def gateway(_):
-        shop.kill()
-        shop.wait_let_go()
+        gateway.kill()
+        gateway.wait_deliveries_closed()
         api.wait_read()
-        shop.start()
+        gateway.start()
 
     def everything(_):
-        shop.kill_all()
+        gateway.kill_all()
         api.wait_read()
-        shop.start()
+        gateway.start()
 
     def nginx(_):
-        before = shop.output().count("nginx runs again")
-        shop.kill_nginx()
+        before = gateway.output().count("nginx runs again")
+        gateway.kill_nginx()
         api.wait_read()
-        wait_for(lambda: shop.output().count("nginx runs again") > before, "nginx to run again", 30)
-        shop.note_session()
+        wait_for(lambda: gateway.output().count("nginx runs again") > before, "nginx to run again", 30)
+        gateway.register_session()
     return {"gateway": gateway, "gateway and nginx": everything, "nginx": nginx}
 
 
 @pytest.mark.seconds(180)
 def test_ten_thousand_orders():
-    with Orders() as api, Shop(api.port, "--queue-connections", CONNECTIONS, rules=RULES) as shop:
+    with Orders() as api, DeferringGateway(api.port, "--queue-connections", CONNECTIONS, rules=RULES) as gateway:
         since = time.monotonic_ns()
-        with Buyers([shop.port], KEYS, scaled(10000) // len(KEYS)) as buyers:
-            chaos = Chaos(buyers, api, {"api": api_victim(api), **gateway_victims(shop, api)}, scaled(800, 100))
+        with OrderClients([gateway.port], KEYS, scaled(10000) // len(KEYS)) as clients:
+            chaos = Chaos(clients, api, {"api": api_victim(api), **gateway_victims(gateway, api)}, scaled(800, 100))
             chaos.run(12)
-            buyers.wait(120)
-        wait_settled(api, buyers, [shop])
-        hold(api, buyers, chaos, since)
+            clients.wait(120)
+        wait_settled(api, clients, [gateway])
+        hold(api, clients, chaos, since)
 
 
 @pytest.mark.seconds(180)
@@ -131,14 +131,14 @@ def test_two_gateways_and_their_redis():
         api, redis = stack.enter_context(Orders()), stack.enter_context(Redis(aof=True))
         options = ("--redis", redis.url(), "--redis-timeout", "10s", "--queue-connections", CONNECTIONS,
                    "--queue-timeout", "5s")
-        shops = [stack.enter_context(Shop(api.port, *options, queue=redis.url(), rules=text)) for _ in range(2)]
+        instances = [stack.enter_context(DeferringGateway(api.port, *options, queue=redis.url(), rules=text)) for _ in range(2)]
         victims = {"api": api_victim(api), "redis": lambda _: redis.restart()}
-        for n, shop in enumerate(shops):
-            victims.update({f"{who} {n}": kill for who, kill in gateway_victims(shop, api).items()})
+        for n, gateway in enumerate(instances):
+            victims.update({f"{who} {n}": kill for who, kill in gateway_victims(gateway, api).items()})
         since = time.monotonic_ns()
-        with Buyers([s.port for s in shops], KEYS, scaled(5000) // len(KEYS)) as buyers:
-            chaos = Chaos(buyers, api, victims, scaled(400, 50))
+        with OrderClients([s.port for s in instances], KEYS, scaled(5000) // len(KEYS)) as clients:
+            chaos = Chaos(clients, api, victims, scaled(400, 50))
             chaos.run(12)
-            buyers.wait(120)
-        wait_settled(api, buyers, shops)
-        hold(api, buyers, chaos, since, direct=False)
+            clients.wait(120)
+        wait_settled(api, clients, instances)
+        hold(api, clients, chaos, since, direct=False)

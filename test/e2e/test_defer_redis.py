@@ -4,8 +4,8 @@ import contextlib
 import time
 
 from weirtest import full, scaled, wait_for
-from weirtest.deferring import UNLIMITED, Shop, rules
-from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate
+from weirtest.deferring import UNLIMITED, DeferringGateway, rules
+from weirtest.orders import OrderClients, Orders, check_copies, check_none_lost, check_order, check_rate
 from weirtest.proxy import Proxy
 from weirtest.redis import Redis
 
@@ -23,47 +23,47 @@ def gateways(count=2, rate=f"{{unit: second, requests_per_unit: {PER_SECOND}", o
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(Orders())
         store = stack.enter_context(Redis(aof=True, **redis))
-        shops = [stack.enter_context(Shop(api.port, "--redis", store.url(), "--redis-timeout", "10s", *options,
+        instances = [stack.enter_context(DeferringGateway(api.port, "--redis", store.url(), "--redis-timeout", "10s", *options,
                                           queue=store.url(), rules=strict(rate)))
                  for _ in range(count)]
-        for shop in shops:
-            wait_counted(shop)
-        yield api, store, shops
+        for gateway in instances:
+            wait_counted(gateway)
+        yield api, store, instances
 
 
-def wait_counted(shop):
+def wait_counted(gateway):
     """Until it counts orders: it has reached Redis."""
-    wait_for(lambda: shop.order(f"probe-{time.monotonic_ns()}", 0).status == 200, "Redis to count", 30)
+    wait_for(lambda: gateway.order(f"probe-{time.monotonic_ns()}", 0).status == 200, "Redis to count", 30)
 
 
-def order(shop, user, number, status):
+def order(gateway, user, number, status):
     """Sends an order until it has that status. A worker that has not heard of Redis yet refuses it, and counts nothing."""
     def sent():
-        answer = shop.order(user, number)
+        answer = gateway.order(user, number)
         assert answer.status in (status, 429), answer
         return answer if answer.status == status else None
     return wait_for(sent, f"order {number} to get {status}", 30)
 
 
-def raise_limits(*shops):
-    """As Shop.raise_limit, for gateways with one queue."""
-    for shop in shops:
-        shop.raise_limit(strict(UNLIMITED), retry=False)
-    shops[0].weir("queue", "retry", "--all")
+def raise_limits(*instances):
+    """As DeferringGateway.raise_limit, for gateways with one queue."""
+    for gateway in instances:
+        gateway.raise_limit(strict(UNLIMITED), retry=False)
+    instances[0].weir("queue", "retry", "--all")
 
 
-@full("hundreds of orders at 50 a second; test_drain.py has a quick one")
+@full("hundreds of orders at 50 a second; test_deliver.py has a quick one")
 def test_two_gateways_keep_the_order_of_each_key():
-    with gateways() as (api, _, shops):
+    with gateways() as (api, _, instances):
         keys = ["ann", "bob", "cyd", "dan"]
         since = time.monotonic_ns()
-        with Buyers([s.port for s in shops], keys, scaled(200)) as buyers:
-            buyers.wait()
-        accepted = buyers.accepted()
+        with OrderClients([s.port for s in instances], keys, scaled(200)) as clients:
+            clients.wait()
+        accepted = clients.accepted()
         wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to be answered", 60)
         seen = [one for one in api.seen() if one.order[0] in keys]
         check_none_lost(seen, accepted)
-        check_order(seen, buyers.bought, statuses=(202,))
+        check_order(seen, clients.sent, statuses=(202,))
         check_rate(seen, since, 1, PER_SECOND)
         check_copies(seen)
 
@@ -75,9 +75,9 @@ def test_a_ticket_is_known_to_all_gateways():
         assert b.ticket(first)["position"] == 1
         assert a.ticket(second)["position"] == 2
         raise_limits(a, b)
-        for shop in (a, b):
+        for gateway in (a, b):
             for answer in (first, second):
-                shop.wait_ticket(answer, "delivered")
+                gateway.wait_ticket(answer, "delivered")
         assert [one.order[1] for one in api.seen("/orders/ann/")] == [0, 1, 2]
 
 
@@ -106,7 +106,7 @@ def test_one_dies_in_the_midst_of_a_delivery(clock):
         b.start()
         clock.advance(5 + 20)  # --queue-timeout, and as long as it takes to begin
         for answer in answers:
-            b.hurry_ticket(answer, "delivered")
+            b.retry_until_ticket(answer, "delivered")
         numbers = [one.order[1] for one in api.seen("/orders/ann/")]
         assert numbers == [0, 1, 1, 2]
         assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
@@ -117,30 +117,30 @@ def test_one_dies_in_the_midst_of_a_delivery(clock):
 def test_redis_is_killed_and_comes_back():
     """Each time some orders have been sent since it came back, and others are while it is not there."""
     some = scaled(25, 10)
-    with gateways(1) as (api, redis, [shop]):
+    with gateways(1) as (api, redis, [gateway]):
         since = time.monotonic_ns()
-        with Buyers([shop.port], ["ann", "bob"], 6 * some, first=0) as buyers:
+        with OrderClients([gateway.port], ["ann", "bob"], 6 * some, first=0) as clients:
             for done in (0, 2 * some, 4 * some):
-                buyers.allow(done + some)
-                buyers.wait_bought(2 * done + some)  # of twice as many: there are two buyers
+                clients.allow(done + some)
+                clients.wait_sent(2 * done + some)  # of twice as many: there are two buyers
                 redis.kill()
-                wait_for(lambda: shop.order("eve", 0).status == 429, "an order to be refused")
-                buyers.allow(done + 2 * some)
+                wait_for(lambda: gateway.order("eve", 0).status == 429, "an order to be refused")
+                clients.allow(done + 2 * some)
                 redis.start()
-            buyers.wait(90)
-        assert len(buyers.bought) == 2 * 6 * some
-        accepted = buyers.accepted()
+            clients.wait(90)
+        assert len(clients.sent) == 2 * 6 * some
+        accepted = clients.accepted()
         wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to arrive", 60)
         seen = [one for one in api.seen() if one.order[0] in ("ann", "bob")]
-        check_order(seen, buyers.bought, statuses=(202,))
+        check_order(seen, clients.sent, statuses=(202,))
         check_rate(seen, since, 1, PER_SECOND)
 
 
 def test_no_secrets_in_redis():
     """What is stored is named by a hash of the ticket, and the password of the URL is in no log."""
-    with gateways(1, rate="{unit: hour, requests_per_unit: 1") as (_, redis, [shop]):
-        order(shop, "ann", 0, 200)
-        ticket = order(shop, "ann", 1, 202).get("x-weir-ticket")
+    with gateways(1, rate="{unit: hour, requests_per_unit: 1") as (_, redis, [gateway]):
+        order(gateway, "ann", 0, 200)
+        ticket = order(gateway, "ann", 1, 202).get("x-weir-ticket")
         everything = b"".join((p.read_bytes() for p in redis.folder.rglob("*") if p.is_file()))
         assert b"/orders/ann/1" in everything
         assert ticket.encode() not in everything and bytes.fromhex(ticket) not in everything
@@ -160,15 +160,15 @@ def test_answers_of_redis_that_are_lost_hold_nothing_up():
         return piece
 
     with Orders() as api, Redis(aof=True) as redis, Proxy(redis.port) as proxy, \
-            Shop(api.port, queue=f"redis://127.0.0.1:{proxy.port}") as shop:
-        wait_for(lambda: shop.order("probe", 0).status == 202, "orders to be kept")
-        with Buyers([shop.port], keys, 6) as buyers:
-            buyers.wait()
-        accepted = buyers.accepted()
+            DeferringGateway(api.port, queue=f"redis://127.0.0.1:{proxy.port}") as gateway:
+        wait_for(lambda: gateway.order("probe", 0).status == 202, "orders to be kept")
+        with OrderClients([gateway.port], keys, 6) as clients:
+            clients.wait()
+        accepted = clients.accepted()
         assert len(accepted) == 20 * 5
-        shop.raise_limit(retry=False)
+        gateway.raise_limit(retry=False)
         proxy.spoil(lose)
-        wait_for(lambda: shop.weir("queue", "retry", "--all", check=False)[0] == 0, "Redis to be reached")
+        wait_for(lambda: gateway.weir("queue", "retry", "--all", check=False)[0] == 0, "Redis to be reached")
         wait_for(lambda: len(lost) == 5, "answers with orders to be lost")
         wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all to arrive", 45)
-        check_order(api.seen("/orders/u"), buyers.bought)
+        check_order(api.seen("/orders/u"), clients.sent)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from weirtest import Clock, full, wait_for
-from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, meet, node, nodes, take, wait_told
+from weirtest.eventual import KEYS, LIMIT, hash_of, take_until_known, left, take_one_each, node, nodes, take, wait_reported
 from weirtest.http1 import fetch
 from weirtest.redis import Redis
 
@@ -23,18 +23,18 @@ def clock():
 @pytest.mark.parametrize("key", KEYS)
 def test_nodes_count_together(key):
     with Redis() as redis, nodes(redis, 2) as (a, b):
-        meet(redis, key, a, b)
+        take_one_each(redis, key, a, b)
         total = 2
         assert take(a, key, "u", 58) == 58
         total += 58
-        wait_told(redis, key, total)
-        total += learn(b, key, "u", LIMIT - total)
+        wait_reported(redis, key, total)
+        total += take_until_known(b, key, "u", LIMIT - total)
         remaining = left(b, key, "u")
         assert LIMIT - total <= remaining <= LIMIT - total + 2
         assert take(b, key, "u", 50) == remaining
         total += remaining
-        wait_told(redis, key, total)
-        total += learn(a, key, "u", 0)
+        wait_reported(redis, key, total)
+        total += take_until_known(a, key, "u", 0)
         assert take(a, key, "u", 5) == take(b, key, "u", 5) == 0
         assert LIMIT <= total <= LIMIT + 5
         # Other clients have nothing to do with it.
@@ -48,10 +48,10 @@ def test_nodes_count_together(key):
 def test_a_node_that_comes_later_counts_what_was(key):
     with Redis() as redis, nodes(redis, 1) as (a,):
         assert take(a, key, "u", 70) == 70
-        wait_told(redis, key, 70)
+        wait_reported(redis, key, 70)
         with node(redis) as late:
             late.wait_up()
-            taken = learn(late, key, "u", LIMIT - 71)
+            taken = take_until_known(late, key, "u", LIMIT - 71)
             assert take(late, key, "u", 50) == LIMIT - 70 - taken
 
 
@@ -59,14 +59,14 @@ def test_a_node_that_comes_later_counts_what_was(key):
 def test_killed_and_started_again(key):
     """What it had told and what it had not: both are in its table."""
     with Redis() as redis, nodes(redis, 2) as (a, b):
-        meet(redis, key, a, b)
+        take_one_each(redis, key, a, b)
         total = 2
         assert take(a, key, "u", 47) == 47
         a.kill()
         a.start()
         a.wait_up()
-        wait_told(redis, key, 49)
-        total += 47 + learn(b, key, "u", LIMIT - total - 47)
+        wait_reported(redis, key, 49)
+        total += 47 + take_until_known(b, key, "u", LIMIT - total - 47)
         wait_for(lambda: left(a, key, "u") in range(LIMIT - total, LIMIT - 48), "it to have heard of the other's", 20)
         name = hash_of(redis)
         assert redis.client().hlen(name) == 2
@@ -78,17 +78,17 @@ def test_redis_forgets_everything():
     totals = {}
     with Redis() as redis, nodes(redis, 2) as (a, b):
         for key in KEYS:
-            meet(redis, key, a, b)
+            take_one_each(redis, key, a, b)
             totals[key] = 39
             assert take(a, key, "u", 37) == 37
-            wait_told(redis, key, 39)
-            totals[key] += learn(b, key, "u", LIMIT - 39)
+            wait_reported(redis, key, 39)
+            totals[key] += take_until_known(b, key, "u", LIMIT - 39)
         redis.flush()
         for key, total in totals.items():
-            total += learn(a, key, "u", LIMIT - 42)
-            total += learn(b, key, "u", LIMIT - 43)
+            total += take_until_known(a, key, "u", LIMIT - 42)
+            total += take_until_known(b, key, "u", LIMIT - 43)
             total += take(b, key, "u", 2 * LIMIT)
-            total += learn(a, key, "u", 0)
+            total += take_until_known(a, key, "u", 0)
             assert take(a, key, "u", 5) == 0
             assert LIMIT <= total <= LIMIT + 10
 
@@ -107,14 +107,14 @@ def test_without_redis_a_node_keeps_to_its_share():
             one.wait_up()
         # Together again.
         assert take(a, "fixed", "after", 60) >= 50
-        learn(b, "fixed", "after", LIMIT - 50)
+        take_until_known(b, "fixed", "after", LIMIT - 50)
 
 
 def test_how_it_fares():
     with Redis() as redis, nodes(redis, 2) as (a, b):
         take(a, "fixed", "u", 30)
-        learn(b, "fixed", "u", LIMIT - 30)
-        learn(a, "fixed", "u", LIMIT - 31)
+        take_until_known(b, "fixed", "u", LIMIT - 30)
+        take_until_known(a, "fixed", "u", LIMIT - 31)
         wait_for(lambda: a.store()["counts"]["exchanges"] > 0 and a.store()["overshoot_ppm"] > 0, "it to be counted", 20)
         # One other node may have admitted as much since: at most as much again as the limit.
         assert a.store()["overshoot_ppm"] <= 1000000

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from weirtest import MODULE, NGINX, WEIR, Api, certificate, fetch, free_port, keeper, needs, places, wait_for
+from weirtest import MODULE, NGINX, WEIR, Api, certificate, fetch, free_port, programs, needs, runtime_paths, wait_for
 from weirtest.env import wrapper
 from weirtest.gateway import RULES, Gateway, variables
 
@@ -20,13 +20,13 @@ TABLE = f"weirtest-command-{os.getpid()}"
 
 @pytest.fixture(name="place")
 def _place():
-    path = keeper.folder("command")
+    path = programs.temp_folder("command")
     with open(f"{path}/rules.yaml", "w", encoding="utf-8") as f:
         f.write(RULES)
-    places.begin(TABLE)
+    runtime_paths.register(TABLE)
     yield path
-    places.end(TABLE)
-    keeper.forget(path)
+    runtime_paths.remove(TABLE)
+    programs.remove_folder(path)
 
 
 def weir(place, *options, upstream="http://127.0.0.1:1", rules="rules.yaml", folder=None, **more):
@@ -117,7 +117,7 @@ def test_broken_rules_are_shown_as_check_shows_them(place):
     code, out, err = weir(place)
     checked = subprocess.run([WEIR, "check", f"{place}/rules.yaml"], capture_output=True, text=True, check=False)
     assert (code, out) == (1, "")
-    shown = checked.stderr.rsplit("\n", 2)[0]  # without its last line, the tally
+    shown = checked.stderr.rsplit("\n", 2)[0]  # without its last line, the count_statuses
     assert "rules.yaml:17:5: error: unknown key 'rate_limt'" in shown
     assert err.startswith(shown)
     assert f"the rules at {place}/rules.yaml are not usable" in err
@@ -209,9 +209,9 @@ def test_the_printed_configuration_works_when_saved(place, api):
     with open(f"{place}/saved.conf", "w", encoding="utf-8") as f:
         f.write(out)
     os.mkdir(f"{place}/run")
-    places.begin(f"weirtest-{port}")
+    runtime_paths.register(f"weirtest-{port}")
     argv = re.search(r"nginx -p \$PWD/run -c \$PWD/saved.conf", out)[0].replace("$PWD", place).split()
-    nginx = keeper.start([NGINX, *argv[1:], "-g", "daemon off;"], cwd=place,
+    nginx = programs.start([NGINX, *argv[1:], "-g", "daemon off;"], cwd=place,
                          env={**variables(place), **wrapper(f"{place}/reports")[1]})
     try:
         wait_for(lambda: os.path.exists(f"{place}/run/nginx.pid") and fetch(port, tls=True).status == 200,
@@ -220,8 +220,8 @@ def test_the_printed_configuration_works_when_saved(place, api):
     finally:
         nginx.terminate()
         nginx.wait(60)
-        keeper.stop(nginx)
-        places.end(f"weirtest-{port}")
+        programs.stop(nginx)
+        runtime_paths.remove(f"weirtest-{port}")
 
 
 def test_nothing_is_made_by_printing(place):
@@ -247,9 +247,9 @@ def test_somebody_who_is_not_root(place, api):
     """Runs from a folder of its own in /tmp, workers included."""
     port = free_port()
     argv, user, become = as_a_user(place, api.port, f"weirtest-{port}")
-    places.begin(f"weirtest-{port}", user.pw_uid)
+    runtime_paths.register(f"weirtest-{port}", user.pw_uid)
     with open(f"{place}/output", "wb") as out:
-        gateway = keeper.start([*argv, "--listen", f"127.0.0.1:{port}"], stdout=out, stderr=out, cwd=place,
+        gateway = programs.start([*argv, "--listen", f"127.0.0.1:{port}"], stdout=out, stderr=out, cwd=place,
                                env=variables(place), **become)
     home = f"/tmp/weir-{user.pw_uid}"  # of all gateways of this user; other suites have theirs in it
     runtime = f"{home}/gateway-{port}"
@@ -262,21 +262,21 @@ def test_somebody_who_is_not_root(place, api):
         assert gateway.poll() is None, said()
         with open(f"{runtime}/nginx.pid", encoding="ascii") as f:
             session = int(f.read())
-        keeper.watch(session)
+        programs.watch(session)
         assert [fetch(port, target="/few/a").status for _ in range(3)] == [200, 200, 429]
         assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in said()
-        assert {os.stat(f"/proc/{pid}").st_uid for pid in keeper.session(session)} == {user.pw_uid}
+        assert {os.stat(f"/proc/{pid}").st_uid for pid in programs.session(session)} == {user.pw_uid}
         gateway.terminate()
         assert gateway.wait(60) == 0, said()
-        assert keeper.session(session) == {}
+        assert programs.session(session) == {}
     finally:
         if session:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
-        keeper.stop(gateway)
+            programs.kill_session(session)
+            programs.unwatch(session)
+        programs.stop(gateway)
         for folder in (runtime, f"/var/tmp/weir-{user.pw_uid}-gateway-{port}"):
             shutil.rmtree(folder, ignore_errors=True)
-        places.end(f"weirtest-{port}", user.pw_uid)
+        runtime_paths.remove(f"weirtest-{port}", user.pw_uid)
 
 
 def low_ports_are_roots():
@@ -289,8 +289,8 @@ def test_a_low_port_is_explained(place):
     argv, user, become = as_a_user(place, 1, TABLE)
     os.mkdir(f"{place}/low")
     os.chown(f"{place}/low", user.pw_uid, user.pw_gid)
-    places.begin(TABLE, user.pw_uid)
+    runtime_paths.register(TABLE, user.pw_uid)
     low = subprocess.run([*argv, "--listen", "127.0.0.1:81", "--runtime", f"{place}/low"],
                          capture_output=True, text=True, timeout=60, check=False, env=variables(place), **become)
-    places.end(TABLE, user.pw_uid)
+    runtime_paths.remove(TABLE, user.pw_uid)
     assert low.returncode == 1 and "only root may listen on port 81" in low.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import env, full, keeper, tokens, wait_for
+from weirtest import env, full, programs, tokens, wait_for
 from weirtest.clock import for_weir
 from weirtest.gateway import STILL_BOUND, Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
@@ -183,11 +183,11 @@ def test_a_resized_table(api, tmp_path):
     with start(api, tmp_path) as gateway:
         gateway.wait_workers(2)
         for turn, size in enumerate(["4M", "1M"], 1):
-            old = keeper.session(*gateway.sessions)
+            old = programs.session(*gateway.sessions)
             resize(gateway, size)
-            gateway.wait_said("the table was resized: .* " + size, 1)
-            gateway.wait_said("nginx loads the new configuration", turn)
-            wait_for(lambda old=old: set(keeper.session(*gateway.sessions)) & set(old) == {gateway.master()},
+            gateway.wait_output("the table was resized: .* " + size, 1)
+            gateway.wait_output("nginx loads the new configuration", turn)
+            wait_for(lambda old=old: set(programs.session(*gateway.sessions)) & set(old) == {gateway.master()},
                      "the old workers to end")
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
         let_go(gateway)
@@ -278,8 +278,8 @@ def test_nginx_is_killed(api, tmp_path):
     with start(api, tmp_path, allow=[*STILL_BOUND, "open socket #"]) as gateway:
         assert [order(gateway, n).status for n in range(3)] == [200, 202, 202]
         os.kill(gateway.master(), signal.SIGKILL)
-        gateway.wait_said("nginx runs again")
-        gateway.note_session()
+        gateway.wait_output("nginx runs again")
+        gateway.register_session()
         let_go(gateway)
         assert [r.target for r in delivered(api, 3)] == [f"/orders/{n}" for n in range(3)]
 
@@ -312,11 +312,11 @@ def state_of_nobody(tmp_path):
 
     def state(port):
         made.append(base / f"gateway-{port}")
-        keeper.files(str(made[-1]))
+        programs.register_files(str(made[-1]))
         return made[-1]
     yield state
     for folder in made:
-        keeper.forget_files(str(folder))
+        programs.remove_files(str(folder))
 
 
 def test_a_rule_begins_to_defer(api, tmp_path, state):
@@ -327,8 +327,8 @@ def test_a_rule_begins_to_defer(api, tmp_path, state):
         assert not folder.exists()
         gateway.write_rules(rules("1h"))
         wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
-        gateway.wait_said("a rule says on_limit: defer now", 1)
-        gateway.wait_said("deferred requests are stored in file:" + str(folder), 1)
+        gateway.wait_output("a rule says on_limit: defer now", 1)
+        gateway.wait_output("deferred requests are stored in file:" + str(folder), 1)
         assert (folder / "queue" / "queue.db").exists()
         # A worker that is about to go, and knows of no queue, may take one more.
         wait_for(lambda: [order(gateway, n).status for n in range(3, 7)] == [202] * 4, "all workers to keep them")
@@ -342,7 +342,7 @@ def test_a_rule_begins_to_defer_and_there_is_no_place(api, tmp_path, state):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.write_text("no folder", encoding="ascii")
         gateway.write_rules(rules("1h"))
-        gateway.wait_said("cannot create the folder .*name another with --queue URL(.*\n)+.*nothing changes", 1, 60)
+        gateway.wait_output("cannot create the folder .*name another with --queue URL(.*\n)+.*nothing changes", 1, 60)
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         folder.unlink()
         gateway.write_rules(rules("2h"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import Closed, Traffic, env, free_port, full, keeper, needs, places, wait_for
+from weirtest import Closed, Traffic, env, free_port, full, programs, needs, runtime_paths, wait_for
 from weirtest.gateway import RULES, STILL_BOUND, Gateway
 
 
@@ -21,7 +21,7 @@ def test_says_what_it_does(api):
     with Gateway(api.port) as gateway:
         said = gateway.output()
         assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in said
-        assert f"  table     {places.table(gateway.table)}.v" in said
+        assert f"  table     {runtime_paths.table(gateway.table)}.v" in said
         assert ", 1M, 0 keys held, room for " in said
         assert f"  rules     {gateway.rules}: 1 file, generation 1, hash " in said
         assert ("  limits    of domain api:\n"
@@ -66,7 +66,7 @@ def test_a_second_signal_stops_at_once(api):
             assert gateway.wait() == 0
             with pytest.raises(Closed):
                 client.read()
-        gateway.wait_said("a second stop was requested; stopping nginx")
+        gateway.wait_output("a second stop was requested; stopping nginx")
 
 
 def test_draining_ends(api):
@@ -76,7 +76,7 @@ def test_draining_ends(api):
             wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
             gateway.signal(signal.SIGTERM)
             assert gateway.wait() == 0
-        gateway.wait_said("requests are still in flight; stopping nginx")
+        gateway.wait_output("requests are still in flight; stopping nginx")
 
 
 @full("the gateway waits five seconds before it kills")
@@ -84,12 +84,12 @@ def test_what_does_not_end_is_killed(api):
     """A stopped process heeds no signal but one."""
     with Gateway(api.port, "--drain", "100ms", "--workers", "1") as gateway:
         master = gateway.master()
-        for pid in keeper.session(master):
+        for pid in programs.session(master):
             os.kill(pid, signal.SIGSTOP)
         gateway.signal(signal.SIGTERM)
         assert gateway.wait() == 0
-        wait_for(lambda: keeper.session(master) == {}, "those who were killed to end")
-        gateway.wait_said("requests are still in flight; killing nginx")
+        wait_for(lambda: programs.session(master) == {}, "those who were killed to end")
+        gateway.wait_output("requests are still in flight; killing nginx")
 
 
 def test_the_master_is_killed_and_comes_back(api):
@@ -98,14 +98,14 @@ def test_the_master_is_killed_and_comes_back(api):
         first = gateway.master()
         gateway.wait_workers(2)
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said(r"nginx runs again \(process \d+\)")
-        gateway.note_session()
+        gateway.wait_output(r"nginx runs again \(process \d+\)")
+        gateway.register_session()
         assert gateway.master() != first
         assert gateway.get("/few/a").status == 429  # counters outlive it
         assert gateway.get("/").status == 200
-        wait_for(lambda: keeper.session(first) == {}, "the old workers to go")
-        gateway.wait_said("was ended by signal 9")
-        gateway.wait_said("2 workers of the last nginx asked to finish")
+        wait_for(lambda: programs.session(first) == {}, "the old workers to go")
+        gateway.wait_output("was ended by signal 9")
+        gateway.wait_output("2 workers of the last nginx asked to finish")
 
 
 def test_a_killed_worker_is_replaced(api):
@@ -125,8 +125,8 @@ def test_workers_without_master_finish_what_they_have(api):
             client.send("GET", "/slow?hold=orphan")
             wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
             os.kill(gateway.master(), signal.SIGKILL)
-            gateway.wait_said("nginx runs again")
-            gateway.note_session()
+            gateway.wait_output("nginx runs again")
+            gateway.register_session()
             assert gateway.get("/").status == 200
             api.release("orphan")
             assert client.read().status == 200
@@ -138,12 +138,12 @@ def test_a_worker_that_holds_the_port_is_killed(api):
     with Gateway(api.port, "--workers", "1", allow=[*STILL_BOUND, r"still could not bind"]) as gateway:
         master = gateway.master()
         gateway.wait_workers(1)
-        [worker] = [pid for pid in keeper.session(master) if pid != master]
+        [worker] = [pid for pid in programs.session(master) if pid != master]
         os.kill(worker, signal.SIGSTOP)
         os.kill(master, signal.SIGKILL)
-        gateway.wait_said("1 worker of the last nginx killed", seconds=20)
-        gateway.wait_said("nginx runs again", seconds=20)
-        gateway.note_session()
+        gateway.wait_output("1 worker of the last nginx killed", seconds=20)
+        gateway.wait_output("nginx runs again", seconds=20)
+        gateway.register_session()
         assert gateway.get("/").status == 200
 
 
@@ -165,8 +165,8 @@ def test_nginx_outlives_its_gateway_and_is_taken_over(api):
         assert "weir gateway took over an nginx that outlived its gateway" in gateway.output()
         # And it is watched as if it were our child.
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said("nginx runs again")
-        gateway.note_session()
+        gateway.wait_output("nginx runs again")
+        gateway.register_session()
         assert gateway.get("/").status == 200
 
 
@@ -177,13 +177,13 @@ def test_both_are_killed_and_workers_are_left(api):
         gateway.signal(signal.SIGKILL)
         gateway.process.wait()
         os.kill(master, signal.SIGKILL)
-        wait_for(lambda: master not in keeper.session(master), "the master to be gone")
+        wait_for(lambda: master not in programs.session(master), "the master to be gone")
         assert gateway.get("/").status == 200  # workers serve on
         gateway.start()
         assert gateway.master() != master
-        wait_for(lambda: keeper.session(master) == {}, "the old workers to end")
+        wait_for(lambda: programs.session(master) == {}, "the old workers to end")
         assert gateway.get("/").status == 200
-        gateway.wait_said("2 workers of an nginx without master asked to finish")
+        gateway.wait_output("2 workers of an nginx without master asked to finish")
 
 
 def test_nginx_is_upgraded_in_place(api):
@@ -202,7 +202,7 @@ def test_nginx_is_upgraded_in_place(api):
             new = gateway.master()
             wait_for(lambda: b"master process" in Path(f"/proc/{new}/cmdline").read_bytes(), "its title, by which it is known")
             os.kill(old, signal.SIGQUIT)
-            gateway.wait_said(rf"nginx was upgraded: process {new} replaces {old}")
+            gateway.wait_output(rf"nginx was upgraded: process {new} replaces {old}")
             traffic.wait(50)
         assert traffic.lost == [], traffic.lost
         assert gateway.get("/").status == 200
@@ -218,7 +218,7 @@ def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
         gateway.start()
         config.write_text(f"h2c: 127.0.0.1:{taken.getsockname()[1]}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said(f"port {taken.getsockname()[1]} is in use by")
+        gateway.wait_output(f"port {taken.getsockname()[1]} is in use by")
         assert gateway.get("/").status == 200
 
 
@@ -234,7 +234,7 @@ def test_reload_takes_new_options(api):
             traffic.wait(50)
             config.write_text(f"headers: none\nh2c: 127.0.0.1:{other}\n", encoding="ascii")
             gateway.signal(signal.SIGHUP)
-            gateway.wait_said("nginx loads the new configuration")
+            gateway.wait_output("nginx loads the new configuration")
             wait_for(lambda: accepts(other), "the new port")
             wait_for(lambda: "x-ratelimit-limit" not in gateway.get("/").names(), "the new headers")
             traffic.wait(50)
@@ -262,12 +262,12 @@ def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
         gateway.start()
         path.write_text(config, encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said(said.replace("?", r"\?"))
+        gateway.wait_output(said.replace("?", r"\?"))
         assert gateway.get("/").status == 200
         assert gateway.process.poll() is None
         path.write_text("rules: rules.yaml\n" if gateway.bare else "", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
 
 
 def test_what_nginx_refuses_does_not_reach_the_service(api):
@@ -281,11 +281,11 @@ def test_what_nginx_refuses_does_not_reach_the_service(api):
         assert listens(old)
         path.write_text(f"http: 127.0.0.1:{new}\naccess-log: nowhere/log\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx refuses the configuration .* the last one stays in force")
+        gateway.wait_output("nginx refuses the configuration .* the last one stays in force")
         assert listens(old) and not listens(new)
         path.write_text(f"http: 127.0.0.1:{new}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         wait_for(lambda: listens(new) and not listens(old), "the service to move")
 
 
@@ -299,9 +299,9 @@ def test_an_nginx_of_another_name(api):
         assert gateway.get("/").status == 200
         master = gateway.master()
         os.kill(master, signal.SIGKILL)
-        gateway.wait_said(r"\d workers? of the last nginx asked to finish")
-        gateway.wait_said("nginx runs again")
-        gateway.note_session()
+        gateway.wait_output(r"\d workers? of the last nginx asked to finish")
+        gateway.wait_output("nginx runs again")
+        gateway.register_session()
         assert gateway.get("/").status == 200
 
 
@@ -331,7 +331,7 @@ def test_the_log_on_standard_output(api):
     with Gateway(api.port, "--access-log", "-") as gateway:
         gateway.get("/few/a")
         gateway.signal(signal.SIGUSR1)
-        gateway.wait_said(r'"GET /few/a HTTP/1.1" 200 .* weir=ADMITTED rule="api/client/365d" limit=2 remaining=1')
+        gateway.wait_output(r'"GET /few/a HTTP/1.1" 200 .* weir=ADMITTED rule="api/client/365d" limit=2 remaining=1')
 
 
 def test_one_gateway_for_one_folder(api):
@@ -347,7 +347,7 @@ def test_a_port_that_is_taken(api):
         code, said = gateway.run("--runtime", gateway.folder / "other")
         assert code == 1
         found = re.search(rf"port {gateway.port} is in use by nginx \(process (\d+)\)", said)
-        assert int(found[1]) in keeper.session(gateway.master())  # of whom all have it, the one with the lowest number
+        assert int(found[1]) in programs.session(gateway.master())  # of whom all have it, the one with the lowest number
         assert "choose another port with --listen PORT" in said
 
 
@@ -355,19 +355,19 @@ def test_hangs_no_terminal_and_no_pipe(api):
     """Whoever reads the output goes away: the gateway and nginx go on."""
     with Gateway(api.port, start=False) as gateway:
         read, write = os.pipe()
-        gateway.process = keeper.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
+        gateway.process = programs.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
                                        env=gateway.variables())
         os.close(write)
         said = b""
         while b"is ready" not in said:
             said += os.read(read, 4096)
-        gateway.note_session()
+        gateway.register_session()
         os.close(read)
         first = gateway.master()
         os.kill(first, signal.SIGKILL)
         gateway.master(other_than=first)
-        gateway.note_session()
-        wait_for(lambda: keeper.session(first) == {}, "the old workers to go")
+        gateway.register_session()
+        wait_for(lambda: programs.session(first) == {}, "the old workers to go")
         assert gateway.get("/").status == 200
 
 
@@ -381,7 +381,7 @@ def test_rules_that_only_their_owner_can_read(api):
         assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
         gateway.rules.write_text(RULES.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import BUILD, JSON, ROOT, fetch, free_port, keeper, places, wait_for
+from weirtest import BUILD, JSON, ROOT, fetch, free_port, programs, runtime_paths, wait_for
 from weirtest.gateway import variables
 
 QUICKSTART = ROOT / "examples/quickstart"
@@ -23,11 +23,11 @@ class Demo:
     def __init__(self, port):
         self.port = port
         self.admin_port = free_port()  # the usual one may be another suite's
-        self.folder = Path(keeper.folder("quickstart"))
+        self.folder = Path(programs.temp_folder("quickstart"))
         self.log = self.folder / "output"
-        places.begin(f"quickstart-{port}")
+        runtime_paths.register(f"quickstart-{port}")
         with open(self.log, "wb") as out:
-            self.process = keeper.start(["/usr/bin/python3", "-B", QUICKSTART / "run", BUILD, port], stdout=out,
+            self.process = programs.start(["/usr/bin/python3", "-B", QUICKSTART / "run", BUILD, port], stdout=out,
                                         stderr=out, cwd=self.folder, env=variables(self.folder, TMPDIR=str(self.folder), WEIR_ADMIN=f"127.0.0.1:{self.admin_port}"))
         self.sessions = {}
 
@@ -51,17 +51,17 @@ class Demo:
             ours |= more
         for session in {rows[pid][1] for pid in ours & set(rows)} - set(self.sessions):
             self.sessions[session] = True
-            keeper.watch(session)
+            programs.watch(session)
 
     def __exit__(self, *_):
         for session in self.sessions:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
-        keeper.stop(self.process)
+            programs.kill_session(session)
+            programs.unwatch(session)
+        programs.stop(self.process)
         for path in self.traces():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        places.end(f"quickstart-{self.port}")
-        keeper.forget(str(self.folder))
+        runtime_paths.remove(f"quickstart-{self.port}")
+        programs.remove_folder(str(self.folder))
 
     def traces(self):
         """Files and folders of its own, wherever they may be."""
@@ -78,7 +78,7 @@ class Demo:
         return re.findall(r"^  (\S.*)\n    (curl .*)$", self.said(), re.M)
 
     def left(self):
-        return {s: keeper.session(s) for s in self.sessions if keeper.session(s)}
+        return {s: programs.session(s) for s in self.sessions if programs.session(s)}
 
 
 def sh(line):
@@ -144,7 +144,7 @@ def test_the_api_ends_with_the_demo_however_that_ends(demo):
     api = [s for s in demo.sessions if "api.py" in " ".join(
         Path(f"/proc/{s}/cmdline").read_text().split("\0"))]
     demo.process.kill()
-    wait_for(lambda: keeper.session(api[0]) == {}, "the API to end")
+    wait_for(lambda: programs.session(api[0]) == {}, "the API to end")
 
 
 def test_a_port_that_is_taken():

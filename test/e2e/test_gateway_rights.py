@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from weirtest import env, fetch, needs, wait_for
-from weirtest.counter import record
+from weirtest.queueserver import record
 from weirtest.gateway import Gateway
 from weirtest.ports import free_port
 from weirtest.resp import Resp
@@ -170,7 +170,7 @@ def test_a_port_of_root(api):
         assert fetch(1009, "GET", "/healthz").status in (200, 404)
         (gateway.folder / "gateway.yaml").write_text("drain: 8s\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         assert service_of(gateway) != first
         assert fetch(1009, "GET", "/healthz").status in (200, 404)
 
@@ -186,7 +186,7 @@ def test_what_its_user_cannot_read(api):
         assert ask()["descriptors"][0]["limit"] == 2
         gateway.rules.write_text(gateway.rules_text.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         assert ask()["descriptors"][0]["limit"] == 3
 
 
@@ -225,8 +225,8 @@ def test_a_service_that_dies(api, tmp_path):
         first = service_of(gateway)
         master = gateway.master()
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said(r"the service \(process \d+\) was ended by signal 9 .*; starting it again in 0.1 s")
-        gateway.wait_said(r"the service runs again \(process \d+\)")
+        gateway.wait_output(r"the service \(process \d+\) was ended by signal 9 .*; starting it again in 0.1 s")
+        gateway.wait_output(r"the service runs again \(process \d+\)")
         assert service_of(gateway) != first and gateway.master() == master
         assert gateway.get("/").status == 200
         wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "requests to be kept again")

@@ -107,10 +107,10 @@ def test_https_servers_are_verified(https_api, ca):
 def test_another_name_is_not_believed(https_api, ca):
     with Gateway(https_api, "--upstream-ca", ca / "ca.pem", "--upstream-name", "other.test") as gateway:
         assert gateway.get("/").status == 502
-        gateway.wait_said("upstream SSL certificate does not match")
+        gateway.wait_output("upstream SSL certificate does not match")
 
 
 def test_another_authority_is_not_believed(https_api, ca):
     with Gateway(https_api, "--upstream-ca", ca / "api.pem", "--upstream-name", "api.test") as gateway:
         assert gateway.get("/").status == 502
-        gateway.wait_said("upstream SSL certificate verify error")
+        gateway.wait_output("upstream SSL certificate verify error")

@@ -290,7 +290,7 @@ def test_a_bare_port_is_every_address_of_ipv6(api):
 def test_dry_run_counts_and_refuses_nothing(api):
     with Gateway(api.port, "--dry-run", "--access-log", "-") as gateway:
         assert [gateway.get("/few/a").status for _ in range(4)] == [200] * 4
-        gateway.wait_said("weir=REFUSED_DRY_RUN", times=2)
+        gateway.wait_output("weir=REFUSED_DRY_RUN", times=2)
         assert "(dry run: counted, never enforced)" in gateway.output()
 
 

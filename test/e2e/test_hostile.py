@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from weirtest import H2, Closed, Nginx, by_user, full, message, pour, scaled
+from weirtest import H2, Closed, Nginx, by_user, full, message, send_pipelined, scaled
 
 SERVER = """
 	large_client_header_buffers 4 16k;
@@ -302,7 +302,7 @@ def test_many_distinct_keys(keys):
                table="weir_table test 32m dir={prefix}/table;", log_level="warn") as nginx:
         heads = [message("GET", "/", {"X-User": f"user-{i}"}) for i in range(keys)]
         for status in (200, 429):
-            assert pour(nginx.port, heads, connections=8) == {status: keys}
+            assert send_pipelined(nginx.port, heads, connections=8) == {status: keys}
 
 
 def test_more_keys_than_the_table_holds():
@@ -314,7 +314,7 @@ def test_more_keys_than_the_table_holds():
     with Nginx(rules=rules, conf_server=server, table="weir_table test 512k dir={prefix}/table;") as nginx:
         victim = {"X-User": "victim"}
         assert [nginx.get("/", victim).status for _ in range(3)] == [200, 200, 429]
-        counts = pour(nginx.port, (message("GET", "/", {"X-User": f"flood-{i}"}) for i in range(keys)))
+        counts = send_pipelined(nginx.port, (message("GET", "/", {"X-User": f"flood-{i}"}) for i in range(keys)))
         assert counts == {200: keys}
         assert nginx.get("/", victim).status == 429
 

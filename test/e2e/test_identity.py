@@ -2,7 +2,7 @@
 clients who claim to be somebody else."""
 
 import pytest
-from weirtest import H2, Nginx, by_user, fetch, scaled, tally, volley, wait_for
+from weirtest import H2, Nginx, by_user, fetch, scaled, count_statuses, send_at_once, wait_for
 
 ADDRESS = """
 domain: api
@@ -246,13 +246,13 @@ def test_variables(api):
 def test_a_flood_does_not_reach_the_service(api):
     """The address has used up its limit: who floods on is refused before anyone is asked who it is."""
     with auth_nginx(api, addresses=20) as nginx:
-        shots = volley(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
-        assert tally(shots) == {200: 20}
+        shots = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
+        assert count_statuses(shots) == {200: 20}
         assert api.count("/auth") == 20
         flood = scaled(400)
-        shots = volley(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
+        shots = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
                        connections=20)
-        assert tally(shots) == {429: flood}
+        assert count_statuses(shots) == {429: flood}
         assert api.count("/auth") == 20
         assert api.count("/f/") == 20
 

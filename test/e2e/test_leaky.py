@@ -18,7 +18,7 @@ import signal
 import time
 
 import pytest
-from weirtest import (H2, TERMINATED, Client, Nginx, Traffic, WRAP, by_user, full, message, tally, volley, wait_for)
+from weirtest import (H2, TERMINATED, Client, Nginx, Traffic, WRAP, by_user, full, message, count_statuses, send_at_once, wait_for)
 
 SLACK_NS = 1_000_000
 MS = 1_000_000
@@ -433,8 +433,8 @@ def test_the_rate_is_never_exceeded(api, pattern):
     with Nginx(rules=leaky(50, 40), conf_server=SERVER, api=api, workers=workers, reuseport=True) as nginx:
         start = time.monotonic_ns()
         if pattern in ("at once", "four workers"):
-            shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(30)])
-            assert tally(shots) == {200: 30}
+            shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(30)])
+            assert count_statuses(shots) == {200: 30}
         elif pattern == "pipelined":
             with nginx.client() as c:
                 for i in range(10):
@@ -447,8 +447,8 @@ def test_the_rate_is_never_exceeded(api, pattern):
                     assert c.get(f"/r/{i}", {"X-User": "a"}).status == 200
         else:
             for _ in range(3):
-                shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
-                assert tally(shots) == {200: 8}
+                shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
+                assert count_statuses(shots) == {200: 8}
         never_early(api.records(), start, 20 * MS)
 
 
@@ -461,8 +461,8 @@ def test_the_rate_holds_over_a_reload(api):
     with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
         row.ask("a")
         nginx.reload()
-        shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
-        assert tally(shots) == {200: 4}
+        shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
+        assert count_statuses(shots) == {200: 4}
         assert [r.status for r in row.read()] == [200] * 8
         records = api.records()
         never_early(records, row.sent_ns[0], interval_ns)

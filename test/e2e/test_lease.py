@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from weirtest import Clock, env, free_port, full, scaled, tally, volley, wait_for
+from weirtest import Clock, env, free_port, full, scaled, count_statuses, send_at_once, wait_for
 from weirtest.clock import for_weir
 from weirtest.fleet import Load, Node, order
 from weirtest.gateway import Gateway
@@ -168,8 +168,8 @@ def test_18_three_gateways_behind_a_balancer(api):
     rule = f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log, consistency: lease}}"
     with Redis() as redis, gateways(api, redis, 3, rule) as members, balancer(members) as front:
         api.reset()
-        shots = volley(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
-        found = tally(shots)
+        shots = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
+        found = count_statuses(shots)
         assert set(found) == {200, 429}
         assert_used_up(found[200], limit, members)
         assert api.count() == found[200]

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from weirtest import (WRAP, Client, Nginx, Traffic, by_user, full, message, pour, scaled, tally, volley, wait_for)
+from weirtest import (WRAP, Client, Nginx, Traffic, by_user, full, message, send_pipelined, scaled, count_statuses, send_at_once, wait_for)
 
 # malloc's arenas settle after a while: this much is no leak. 100,000 requests may leave 2.5 bytes each behind. Under a
 # wrapper the allocator is another one and keeps what was freed, so its own leak check stands for this.
@@ -73,9 +73,9 @@ def test_requests_leave_nothing_behind(kind, requests):
                table="weir_table test 32m dir={prefix}/table;", log_level="notice") as nginx:
         worker, = nginx.workers()
         reread(nginx, rules + "# as before\n")
-        pour(nginx.port, heads(requests // 5))
+        send_pipelined(nginx.port, heads(requests // 5))
         files, before = descriptors(worker), (anonymous_kb(worker), len(mappings(worker)))
-        assert pour(nginx.port, heads(requests)) == {status: requests}
+        assert send_pipelined(nginx.port, heads(requests)) == {status: requests}
         wait_for(lambda: descriptors(worker) <= files, "connections to close")
         assert nginx.workers() == [worker]
         grown_no_more(worker, before)
@@ -103,8 +103,8 @@ def test_waiting_leaves_nothing_behind(api, rounds):
 
         def wait_and_leave(times):
             for _ in range(times):
-                shots = volley(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
-                assert set(tally(shots)) <= {200, 429}
+                shots = send_at_once(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
+                assert set(count_statuses(shots)) <= {200, 429}
                 gone = [Client(nginx.port) for _ in range(20)]
                 for c in gone:
                     c.send("GET", "/", {"X-User": "b"})

@@ -10,7 +10,7 @@ import urllib.parse
 
 import pytest
 
-from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, needs, patience, pour,
+from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, programs, message, needs, patience, send_pipelined,
                       scaled, wait_for)
 from weirtest.clock import for_weir
 from weirtest.fleet import Node
@@ -225,7 +225,7 @@ def test_thousands_of_rules_and_keys():
         before = anonymous_kib(serve)
         heads = (message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/",
                                                "X-User": f"user-{i}"}) for i in range(keys))
-        assert pour(serve.http_port, heads) == {200: keys}
+        assert send_pipelined(serve.http_port, heads) == {200: keys}
         metrics = Metrics(serve.admin_port)
         assert metrics.value("weir_decisions_total", result="admitted", **USER) == keys
         assert metrics.value("weir_rules_in_other") == 0
@@ -290,7 +290,7 @@ def test_client_that_leaves(serve):
 
 class Prometheus:
     def __init__(self, target):
-        self.folder = keeper.folder("prometheus")
+        self.folder = programs.temp_folder("prometheus")
         self.port = free_port()
         with open(f"{self.folder}/prometheus.yml", "w", encoding="ascii") as f:
             f.write("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
@@ -298,15 +298,15 @@ class Prometheus:
 
     def __enter__(self):
         with open(f"{self.folder}/output", "wb") as out:
-            self.process = keeper.start(
+            self.process = programs.start(
                 ["prometheus", f"--config.file={self.folder}/prometheus.yml",
                  f"--storage.tsdb.path={self.folder}/data", f"--web.listen-address=127.0.0.1:{self.port}",
                  "--log.level=warn"], stdout=out, stderr=out)
         return self
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.folder)
+        programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
     def get(self, path, **query):
         try:

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from weirtest import Closed, Nginx, Traffic, WRAP, by_user, full, keeper, scaled, tally, volley, wait_for
+from weirtest import Closed, Nginx, Traffic, WRAP, by_user, full, programs, scaled, count_statuses, send_at_once, wait_for
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -55,9 +55,9 @@ def test_exact_across_four_workers(api, algorithm):
     """Twice the budget over 64 connections of four workers: the budget, not one more or less."""
     limit = scaled(400, least=64)  # with fewer connections a worker might get none
     with four(budget(limit, algorithm), api) as nginx:
-        shots = volley(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
+        shots = send_at_once(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
                        connections=64)
-        assert tally(shots) == {200: limit, 429: limit}
+        assert count_statuses(shots) == {200: limit, 429: limit}
         assert api.count("/r/") == limit
         workers = {s.response.get("X-Worker") for s in shots}
         assert len(workers) == 4 and workers == {str(w) for w in nginx.workers()}
@@ -67,11 +67,11 @@ def test_many_keys_each_exact(api):
     """A hundred users at once, seven requests each against five: 5 and 2 for every one of them."""
     users = scaled(100)
     with four(by_user(), api) as nginx:
-        shots = volley(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
+        shots = send_at_once(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
                                     for i in range(7 * users)], connections=32)
-        assert tally(shots) == {200: 5 * users, 429: 2 * users}
+        assert count_statuses(shots) == {200: 5 * users, 429: 2 * users}
         for user in range(users):
-            assert tally(shots[user::users]) == {200: 5, 429: 2}, user
+            assert count_statuses(shots[user::users]) == {200: 5, 429: 2}, user
 
 
 # ---- nginx -s reload ----
@@ -197,8 +197,8 @@ def test_workers_killed_under_load(api):
         assert limit - spoiled <= traffic.statuses[200] + rest <= limit
         assert traffic.statuses[200] + rest <= api.count() <= limit
         # And all of it still works, on every worker.
-        shots = volley(nginx.port, [("GET", "/x", USER)] * 32)
-        assert tally(shots) == {429: 32}
+        shots = send_at_once(nginx.port, [("GET", "/x", USER)] * 32)
+        assert count_statuses(shots) == {429: 32}
 
 
 def test_a_worker_killed_while_requests_wait(clock, api):
@@ -229,7 +229,7 @@ def test_killed_master_and_a_new_start(api):
     """nginx dies altogether; the next start finds the counts."""
     with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
         assert [nginx.get("/", USER).status for _ in range(3)] == [200] * 3
-        keeper.kill_session(nginx.process.pid)
+        programs.kill_session(nginx.process.pid)
         nginx.process.wait()
         wait_for(lambda: not nginx.processes(), "all processes to end")
         nginx.pid_file.unlink()

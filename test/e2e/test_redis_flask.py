@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import ROOT, WEIR, Client, fetch, free_port, full, keeper, wait_for
+from weirtest import ROOT, WEIR, Client, fetch, free_port, full, programs, wait_for
 from weirtest.gateway import variables
 
 pytestmark = full("an example with three apps; test_redis_serve.py has one limit for several nodes")
@@ -26,7 +26,7 @@ class Demo:
     """`run`, in a copy of its folder with ports that are free."""
 
     def __init__(self):
-        self.folder = Path(keeper.folder("flask"))
+        self.folder = Path(programs.temp_folder("flask"))
         self.place = self.folder / "flask"
         shutil.copytree(EXAMPLE, self.place, ignore=shutil.ignore_patterns("__pycache__"))
         self.ports = {p: str(free_port()) for p in PORTS}
@@ -43,7 +43,7 @@ class Demo:
         (self.folder / "tmp").mkdir()
         with open(self.folder / "output", "wb") as out:
             # A busy machine is no fault of Redis: more than the usual 250 ms.
-            self.process = keeper.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
+            self.process = programs.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
                 self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="20s"))
         wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)
         assert self.process.poll() is None, self.said()
@@ -60,12 +60,12 @@ class Demo:
         os.kill(self.process.pid, signal.SIGTERM)
         try:
             wait_for(lambda: self.process.poll() is not None, "the demo to end", 20)
-            left = keeper.session(self.process.pid)
+            left = programs.session(self.process.pid)
             traces = list((self.folder / "tmp").iterdir())
         finally:
-            keeper.stop(self.process)
+            programs.stop(self.process)
             said = self.said()
-            keeper.forget(str(self.folder))
+            programs.remove_folder(str(self.folder))
         if kind is None:
             assert (self.process.returncode, left, traces) == (0, {}, []), said
             assert not re.search("Traceback|Sanitizer|runtime error", said), said

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import MODULE, WEIR, WRAP, Clock, Nginx, Traffic, fetch, free_port, full, needs, patience, scaled, tally, volley, wait_for
-from weirtest import keeper
+from weirtest import MODULE, WEIR, WRAP, Clock, Nginx, Traffic, fetch, free_port, full, needs, patience, scaled, count_statuses, send_at_once, wait_for
+from weirtest import programs
 from weirtest.gateway import Gateway, variables
 from weirtest.redis import Redis
 
@@ -122,8 +122,8 @@ def test_18_three_gateways_behind_a_balancer(api, redis):
     rules = by_user(f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log}}")
     with Fleet(api, redis, 3, *SECONDS, rules=rules) as members, balancer(members) as front:
         api.reset()
-        shots = volley(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
-        assert tally(shots) == {200: limit, 429: 1}
+        shots = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
+        assert count_statuses(shots) == {200: limit, 429: 1}
         assert api.count() == limit
 
 
@@ -274,7 +274,7 @@ def run_plain(folder, port, redis, rules, api, user):
             "--memory", "1M", *(["--user", "nobody"] if user.pw_uid == 0 else [])]
     become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     with open(f"{folder}/output", "wb") as out:
-        return keeper.start(argv, stdout=out, stderr=out, cwd=folder, env=variables(folder), **become)
+        return programs.start(argv, stdout=out, stderr=out, cwd=folder, env=variables(folder), **become)
 
 
 @pytest.mark.parametrize("who", [pytest.param("root", marks=needs("root")), "nobody"])
@@ -282,7 +282,7 @@ def test_rights(api, redis, who):
     """nginx's workers reach the service in the usual folders: of root, whose workers are somebody else, and of an
     ordinary user. Nobody else does."""
     user = pwd.getpwnam(who) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-    folder, port = keeper.folder("rights"), free_port()
+    folder, port = programs.temp_folder("rights"), free_port()
     os.chmod(folder, 0o755)
     rules = f"{folder}/rules.yaml"
     with open(rules, "w", encoding="ascii") as f:
@@ -296,7 +296,7 @@ def test_rights(api, redis, who):
         assert process.poll() is None, said()
         master = int(re.search(r"nginx is process (\d+)", said()).group(1))
         session = os.getsid(master)
-        keeper.watch(session)
+        programs.watch(session)
         wait_for(lambda: fetch(port, "GET", "/deny/x").status == 200, "Redis to be asked", 20)
         assert redis.keys("weir:1:{*")
         sockets = re.findall(r"^  resp      unix:(\S+)$", said(), re.M)
@@ -312,13 +312,13 @@ def test_rights(api, redis, who):
             os.kill(process.pid, signal.SIGTERM)
             process.wait(patience(30))
         if session:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
-        keeper.stop(process)
+            programs.kill_session(session)
+            programs.unwatch(session)
+        programs.stop(process)
         for table in re.findall(r"^  table     (/\S+),", said(), re.M):
             if os.path.exists(table):
                 os.unlink(table)
-        keeper.forget(folder)  # /tmp/weir-UID stays: others may be about to make theirs in it
+        programs.remove_folder(folder)  # /tmp/weir-UID stays: others may be about to make theirs in it
     assert process.returncode == 0
     assert not [path for path in sockets if os.path.exists(path)]
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import Nginx, full, patience, tally, volley, wait_for
+from weirtest import Nginx, full, patience, count_statuses, send_at_once, wait_for
 from weirtest.nginx import worker_user
 from weirtest.redis import Redis
 from weirtest.serve import Serve
@@ -75,12 +75,12 @@ def test_a_frozen_service(api, policy, status, counts, link):
         assert nginx.get("/", USER).get("X-Remaining") == "99"
         freeze(serve)
         try:
-            shots = volley(nginx.port, [("GET", "/", USER)] * CROWD)
+            shots = send_at_once(nginx.port, [("GET", "/", USER)] * CROWD)
             if link == "lost":
                 nginx.wait_logged("lost: no reply")
         finally:
             serve.signal(signal.SIGCONT)
-        assert tally(shots) == {status: CROWD}
+        assert count_statuses(shots) == {status: CROWD}
         if link == "lost":
             nginx.wait_logged('"weir_central" is back')
         assert counted(redis) == [1 + counts]

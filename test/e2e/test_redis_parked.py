@@ -7,7 +7,7 @@ import select
 import time
 
 import pytest
-from weirtest import Traffic, fetch, free_port, full, patience, tally, volley, wait_for
+from weirtest import Traffic, fetch, free_port, full, patience, count_statuses, send_at_once, wait_for
 from weirtest.gateway import Gateway
 from weirtest.redis import Redis
 
@@ -66,8 +66,8 @@ def wait_ready(one):
     """The fleet's secret is known to the service and to those of nginx's workers who answer: until then `deny` denies. Workers
     that begin later wait for it."""
     def ready():
-        shots = volley(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
-        return set(tally(shots)) == {200}
+        shots = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
+        return set(count_statuses(shots)) == {200}
     wait_for(ready, "the gateway to have its Redis", 20, every=0.05)
 
 
@@ -140,7 +140,7 @@ def test_requests_parked_when_the_timeout_ends(api):
     with Redis() as redis, several(api, redis.url(), 1, timeout="200ms") as (one,):
         redis.freeze()
         began = time.monotonic()
-        shots = volley(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
+        shots = send_at_once(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
         assert time.monotonic() - began < 10 * HANG
         assert {s.status for s in shots[0::2]} == {429} and {s.status for s in shots[1::2]} == {200}
         redis.thaw()
@@ -192,8 +192,8 @@ def test_two_workers_and_many_users_through_one_socket(api):
     users = 30
     with Redis() as redis, several(api, redis.url(), 2) as gateways:
         requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]
-        shots = volley(gateways[0].port, requests) + volley(gateways[1].port, requests)
-        assert tally(shots) == {200: users * 20, 429: users * 6}
+        shots = send_at_once(gateways[0].port, requests) + send_at_once(gateways[1].port, requests)
+        assert count_statuses(shots) == {200: users * 20, 429: users * 6}
 
 
 def test_header_fields_are_those_of_a_local_limit(api):

@@ -17,7 +17,7 @@ import pytest
 
 from weirtest import JSON, Client, Clock, env, fetch, full, tokens
 from weirtest.clock import for_weir
-from weirtest.eventual import LIMIT as EVENTUAL, SYNC, learn, left, meet, take, wait_told
+from weirtest.eventual import LIMIT as EVENTUAL, SYNC, take_until_known, left, take_one_each, take, wait_reported
 from weirtest.fleet import Load, Node, alternate, answer, wait_exact
 from weirtest.ports import free_port
 from weirtest.redis import Cluster, Redis
@@ -267,17 +267,17 @@ def test_eventual(fleet):
     """Two nodes decide alone and tell each other once a second: both refuse when the limit is used up, and the total
     exceeds it only by requests that were made before a node had heard."""
     redis, a, b = fleet
-    meet(redis, "fixed", a, b)
+    take_one_each(redis, "fixed", a, b)
     total = 2 + take(a, "fixed", "u", 58)
     assert total == 60
-    wait_told(redis, "fixed", total)
-    total += learn(b, "fixed", "u", EVENTUAL - total)
+    wait_reported(redis, "fixed", total)
+    total += take_until_known(b, "fixed", "u", EVENTUAL - total)
     remaining = left(b, "fixed", "u")
     assert EVENTUAL - total <= remaining <= EVENTUAL - total + 2
     assert take(b, "fixed", "u", 50) == remaining
     total += remaining
-    wait_told(redis, "fixed", total)
-    total += learn(a, "fixed", "u", 0)
+    wait_reported(redis, "fixed", total)
+    total += take_until_known(a, "fixed", "u", 0)
     assert take(a, "fixed", "u", 5) == take(b, "fixed", "u", 5) == 0
     assert EVENTUAL <= total <= EVENTUAL + 5
 

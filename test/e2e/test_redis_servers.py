@@ -6,7 +6,7 @@ import time
 import pytest
 import redis as redispy
 
-from weirtest import full, keeper, needs, patience, wait_for
+from weirtest import full, programs, needs, patience, wait_for
 from weirtest.netns import Network
 from weirtest.proxy import Proxy
 from weirtest.redis import Cluster, Redis, Sentinels
@@ -158,9 +158,9 @@ def test_namespaces_are_parted_and_joined():
                 return net[name].run("redis-cli", "-h", at.address, "-p", str(redis.port), "INCR", "n")
             assert (incr("a"), incr("b")) == ("1\n", "2\n")
             net.part("a", "redis")
-            lost = keeper.start([*net["a"].prefix, "redis-cli", "-h", at.address, "-p", str(redis.port), "INCR", "n"])
+            lost = programs.start([*net["a"].prefix, "redis-cli", "-h", at.address, "-p", str(redis.port), "INCR", "n"])
             assert incr("b") == "3\n"
             net.join()
             assert lost.wait(patience(30)) == 0  # the kernel had tried to connect all along
             assert redis.client().get("n") == "4"
-            keeper.stop(lost)
+            programs.stop(lost)

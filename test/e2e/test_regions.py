@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import Clock, env, free_port, full, keeper, needs, wait_for
-from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, node, take, wait_together
+from weirtest import Clock, env, free_port, full, programs, needs, wait_for
+from weirtest.eventual import KEYS, LIMIT, hash_of, take_until_known, left, node, take, wait_exchanging
 from weirtest.gateway import Gateway
 from weirtest.netns import Network
 from weirtest.redis import Redis
@@ -46,7 +46,7 @@ class Regions:
                 one.start()
             for one in self.nodes.values():
                 one.wait_up()
-                wait_together(one)
+                wait_exchanging(one)
             wait_for(lambda: all(n.store()["regions_up"] == len(self.names) - 1 for n in self.nodes.values()),
                      "regions to reach each other", 30)
             self.stack = stack.pop_all()
@@ -77,14 +77,14 @@ def test_three_regions_one_cut_off_and_back(key):
         # All of them know of all.
         wait_for(lambda: alike([r.client().hgetall(hash_of(r) or "") for r in regions.redis.values()]), "all to be told", 30)
         for one in (eu, us, ap):
-            learn(one, key, "u", LIMIT - 3)
+            take_until_known(one, key, "u", LIMIT - 3)
         regions.cut_off("ap")
         # It goes on by what it knows; the other two count together, and not what it does.
         alone = take(ap, key, "u", 20)
         assert alone == 20
         both = take(eu, key, "u", 30)
         assert both == 30
-        learn(us, key, "u", LIMIT - 30)
+        take_until_known(us, key, "u", LIMIT - 30)
         wait_for(lambda: ap.store()["regions_up"] == 0 and eu.store()["regions_up"] == 1, "it to be missed", 60)
         assert take(ap, key, "u", 10) == 10
         assert left(ap, key, "u") > LIMIT - 60
@@ -92,10 +92,10 @@ def test_three_regions_one_cut_off_and_back(key):
         wait_for(lambda: all(one.store()["regions_up"] == 2 for one in (eu, us, ap)), "it to be back", 60)
         # 3 + 30 + 30, and those that asked to hear of it.
         for one in (eu, us, ap):
-            learn(one, key, "u", LIMIT - 63)
+            take_until_known(one, key, "u", LIMIT - 63)
         for one in (eu, us, ap):
             take(one, key, "u", LIMIT)
-            learn(one, key, "u", 0)
+            take_until_known(one, key, "u", 0)
         for one in (eu, us, ap):
             assert take(one, key, "u", 3) == 0
         wait_for(lambda: alike([r.client().hgetall(hash_of(r)) for r in regions.redis.values()]),
@@ -120,14 +120,14 @@ def test_a_node_that_dies_while_another_region_is_away():
             second.wait_up()
             for one in (eu, us, second):
                 assert take(one, "fixed", "u") == 1
-                learn(one, "fixed", "u", LIMIT - 2)
+                take_until_known(one, "fixed", "u", LIMIT - 2)
             regions.cut_off("us")
             assert take(second, "fixed", "u", 40) == 40
-            learn(eu, "fixed", "u", LIMIT - 41)
+            take_until_known(eu, "fixed", "u", LIMIT - 41)
             second.kill()
             regions.net.join()
             wait_for(lambda: us.store()["regions_up"] == 1 and eu.store()["regions_up"] == 1, "it to be back", 60)
-            learn(us, "fixed", "u", LIMIT - 41)
+            take_until_known(us, "fixed", "u", LIMIT - 41)
 
 
 @needs("namespaces", "nft")
@@ -138,7 +138,7 @@ def test_more_holders_than_a_page():
         for one in (eu, us):
             assert take(one, "fixed", "u") == 1
         for one in (eu, us):
-            learn(one, "fixed", "u", LIMIT - 2)
+            take_until_known(one, "fixed", "u", LIMIT - 2)
         regions.cut_off("us")
         assert take(eu, "fixed", "u", 20) == 20
         wait_for(lambda: eu.store()["regions_up"] == 0, "it to be missed", 60)
@@ -148,7 +148,7 @@ def test_more_holders_than_a_page():
             redis.hset(name, f"eu/{i:08x}.{i:016x}", f"{window} 1 0 0 0")
         regions.net.join()
         wait_for(lambda: eu.store()["regions_up"] == 1, "it to be back", 60)
-        learn(us, "fixed", "u", LIMIT - 2 - 20 - 70)
+        take_until_known(us, "fixed", "u", LIMIT - 2 - 20 - 70)
 
 
 @needs("namespaces", "nft")
@@ -161,7 +161,7 @@ def test_operators_act_in_one_region():
     with Regions("eu", "us") as regions:
         eu, us = regions.nodes["eu"], regions.nodes["us"]
         assert take(eu, "fixed", "u") == 1
-        learn(us, "fixed", "u", LIMIT - 1)
+        take_until_known(us, "fixed", "u", LIMIT - 1)
         said = order(eu, "ban", "--for", "1h")
         assert "banned until" in said and said.endswith("In region eu alone: say it to a service of each other region, too.\n")
         assert "banned" in order(eu, "get") and "region" not in order(eu, "get")
@@ -180,8 +180,8 @@ descriptors:
     rate_limit: {{unit: week, requests_per_unit: {LIMIT}, consistency: eventual}}
 """
     with Redis() as here, Redis() as there, contextlib.ExitStack() as stack:
-        folder = Path(keeper.folder("secret"))
-        stack.callback(keeper.forget, str(folder))
+        folder = Path(programs.temp_folder("secret"))
+        stack.callback(programs.remove_folder, str(folder))
         (folder / "secret").write_text(SECRET, encoding="ascii")
         (folder / "secret").chmod(0o600)
         eu, us = (stack.enter_context(Gateway(api.port, "--redis", own.url(), "--peer", other.url(), "--region", name,
@@ -214,7 +214,7 @@ def test_peers_of_any_kind():
             one.start()
             one.wait_up()
             # What is away holds nobody up.
-            wait_together(one)
+            wait_exchanging(one)
             wait_for(lambda: one.store()["regions"] == 2, "both to be counted", 20)
             assert one.store()["regions_up"] == 0
             assert f"peer {peers[2]}: " in one.log()

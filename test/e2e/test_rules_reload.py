@@ -8,7 +8,7 @@ import os
 import shutil
 
 import pytest
-from weirtest import Nginx, Traffic, by_user, volley, wait_for
+from weirtest import Nginx, Traffic, by_user, send_at_once, wait_for
 
 SERVER = """
 	add_header X-Worker $pid always;
@@ -57,7 +57,7 @@ def all_have_looked(nginx):
         turned = set()
 
         def asked():
-            turned.update(int(s.response.get("X-Worker")) for s in volley(nginx.port, ["/later"] * 16))
+            turned.update(int(s.response.get("X-Worker")) for s in send_at_once(nginx.port, ["/later"] * 16))
             return turned >= set(nginx.workers())
         wait_for(asked, "each worker to answer by a timer", every=0)
         for pid in nginx.workers():

@@ -94,7 +94,7 @@ def test_runtime_folder_too_deep_for_a_socket(api):
         assert f"no weir.sock: the path of {gateway.runtime} is too long" in gateway.output()
         assert gateway.get().status == 200
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         assert gateway.get().status == 200
 
 
@@ -120,7 +120,7 @@ def test_reload_with_other_options(api):
         with socket.create_server(("127.0.0.1", first)):
             options.write_text(f"grpc: 127.0.0.1:{first}\n")
             gateway.signal(signal.SIGHUP)
-            gateway.wait_said("the service goes on with the options it had")
+            gateway.wait_output("the service goes on with the options it had")
             assert open_at(second)
         assert gateway.get().status == 429
 

@@ -90,7 +90,7 @@ def test_continuation_flood(serve, other):
     with RawH2(serve.grpc_port) as raw:
         block = raw.encoder.encode(raw.fields())
         raw.send(frame(HEADERS, 0, 1, block))
-        raw.pour(frame(CONTINUATION, 0, 1, b"\0\x01x\x01y" * 3000), 400)
+        raw.send_repeatedly(frame(CONTINUATION, 0, 1, b"\0\x01x\x01y" * 3000), 400)
         assert other.is_served()
         assert drained(raw) != 0
 
@@ -98,7 +98,7 @@ def test_continuation_flood(serve, other):
 def test_empty_continuation_flood(serve):
     with RawH2(serve.grpc_port) as raw:
         raw.send(frame(HEADERS, 0, 1, raw.encoder.encode(raw.fields())))
-        raw.pour(frame(CONTINUATION, 0, 1) * 100, 400)
+        raw.send_repeatedly(frame(CONTINUATION, 0, 1) * 100, 400)
         assert drained(raw) != 0
 
 
@@ -225,7 +225,7 @@ def test_a_flood_ends_with_goaway(serve, other, kind):
         for _ in range(hundreds):
             if code is not None:
                 break
-            raw.pour(flood(raw, 100), 1)
+            raw.send_repeatedly(flood(raw, 100), 1)
             code = goaway_so_far(raw)
         assert (drained(raw) if code is None else code) == CALM
         assert other.is_served()
@@ -256,7 +256,7 @@ def test_empty_data_flood(serve):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream))
-        raw.pour(frame(DATA, 0, stream) * 500, 400)
+        raw.send_repeatedly(frame(DATA, 0, stream) * 500, 400)
         assert drained(raw) in (CALM, None)
 
 
@@ -294,7 +294,7 @@ def test_client_that_does_not_read(hasty, other):
     """Calls are sent and no answer read: reading stops, and the connection is cut."""
     data = ASKED.SerializeToString()
     with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
-        raw.pour(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)), 1)
+        raw.send_repeatedly(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)), 1)
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.socket.settimeout(5)
         try:
@@ -431,8 +431,8 @@ def test_half_a_call_is_cut(hasty, other):
     """Headers, and half of a message; and headers in the midst of a block."""
     with RawH2(hasty.grpc_port) as message, RawH2(hasty.grpc_port) as block:
         stream = message.new_stream()
-        message.pour(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"), 1)
-        block.pour(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())), 1)
+        message.send_repeatedly(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"), 1)
+        block.send_repeatedly(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())), 1)
         assert other.is_served()
         drained(message)
         drained(block)
@@ -513,13 +513,13 @@ def test_more_streams_than_allowed():
             got = raw.until(SETTINGS)
             announced = dict(struct.iter_unpack(">HI", got[3]))
             assert announced[3] == 1024
-            raw.pour_streams(1100)
+            raw.open_streams(1100)
             stream, whole = other.call(ASKED.SerializeToString())
             other.send(whole)
             assert other.answer(stream)[2]["grpc-status"] == "0"
             assert drained(raw) == PROTOCOL
         with RawH2(patient.grpc_port) as raw:  # before it has acknowledged our SETTINGS
-            raw.pour_streams(1100)
+            raw.open_streams(1100)
             refused = raw.until(RST, 2049)
             assert refused[3] == struct.pack(">I", REFUSED)
 
@@ -527,7 +527,7 @@ def test_more_streams_than_allowed():
 def test_streams_that_are_left_open_are_cut(hasty, other):
     """1,000 calls without an end: after --slow the connection is gone."""
     with RawH2(hasty.grpc_port) as raw:
-        raw.pour_streams(1000)
+        raw.open_streams(1000)
         assert other.is_served()
         assert drained(raw) is None
 
@@ -570,7 +570,7 @@ def test_calls_that_wait_for_their_clients_share_a_bound():
         open_ones = []
         for _ in range(count):
             raw = stack.enter_context(RawH2(one.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]))
-            raw.pour(calls, 1)
+            raw.send_repeatedly(calls, 1)
             open_ones.append(raw)
             assert served()
         if count == 100:  # a wrapper has memory of its own
@@ -613,13 +613,13 @@ def test_answers_nobody_reads_of_a_reflection(hasty, other):
     asked = grpc_message(b"\x22\x2benvoy.service.ratelimit.v3.RateLimitService")
     with RawH2(hasty.grpc_port) as raw:
         stream = raw.new_stream()
-        raw.pour(raw.head(stream, path=path), 1)
-        raw.pour(frame(DATA, 0, stream, asked), 1000)
+        raw.send_repeatedly(raw.head(stream, path=path), 1)
+        raw.send_repeatedly(frame(DATA, 0, stream, asked), 1000)
         assert other.is_served()
         assert drained(raw) is None
 
 
 def test_windows_that_stay_closed_are_cut(hasty):
     with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
-        raw.pour(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)), 1)
+        raw.send_repeatedly(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)), 1)
         assert drained(raw) is None

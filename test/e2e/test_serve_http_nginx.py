@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from weirtest import JSON, NGINX, ROOT, Client, Clock, fetch, free_port, keeper, wait_for
+from weirtest import JSON, NGINX, ROOT, Client, Clock, fetch, free_port, programs, wait_for
 from weirtest.clock import START
 from weirtest.serve import Serve
 
@@ -17,7 +17,7 @@ class Asking:
     """nginx with the example's configuration, on free ports, in front of `api`."""
 
     def __init__(self, api, weir_port):
-        self.folder = keeper.folder("auth-request")
+        self.folder = programs.temp_folder("auth-request")
         self.port = free_port()
         text = (EXAMPLE / "nginx.conf").read_text(encoding="utf-8")
         for old, new in (("listen 8080", f"listen 127.0.0.1:{self.port}"),
@@ -33,7 +33,7 @@ class Asking:
             f.write(f"daemon off;\npid {self.folder}/pid;\nerror_log {self.folder}/error.log;\n{text}")
 
     def __enter__(self):
-        self.process = keeper.start([NGINX, "-p", self.folder, "-c", self.conf])
+        self.process = programs.start([NGINX, "-p", self.folder, "-c", self.conf])
         wait_for(self._listens, "nginx to listen")
         return self
 
@@ -46,8 +46,8 @@ class Asking:
             return False
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.folder)
+        programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
 
 @pytest.fixture(scope="module", autouse=True)

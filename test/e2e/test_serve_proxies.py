@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from weirtest import ROOT, Client, Clock, fetch, free_port, keeper, wait_for
+from weirtest import ROOT, Client, Clock, fetch, free_port, programs, wait_for
 from weirtest.serve import Serve
 
 
@@ -18,7 +18,7 @@ class Proxy:
     program, example, files, listen, first_lines = [], "", (), ("", ""), ""
 
     def __init__(self, api, weir_port):
-        self.folder = keeper.folder(self.example)
+        self.folder = programs.temp_folder(self.example)
         self.port = free_port()
         for name in self.files:
             text = (ROOT / "examples" / self.example / name).read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ class Proxy:
 
     def __enter__(self):
         with open(f"{self.folder}/log", "wb") as log:
-            self.process = keeper.start([word.format(folder=self.folder) for word in self.program], cwd=self.folder,
+            self.process = programs.start([word.format(folder=self.folder) for word in self.program], cwd=self.folder,
                                         stdout=log, stderr=log, env={**os.environ, "HOME": self.folder})
         wait_for(self._listens, "the proxy to listen")
         return self
@@ -44,8 +44,8 @@ class Proxy:
             return False
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.folder)
+        programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
 
 class Caddy(Proxy):

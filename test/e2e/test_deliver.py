@@ -10,7 +10,7 @@ import pytest
 
 from weirtest import WEIR, fetch, full, wait_for
 from weirtest.clock import for_weir, wall_ns
-from weirtest.counter import RULES, Counter, linked
+from weirtest.queueserver import RULES, QueueServer, linked
 from weirtest.fleet import answer
 from weirtest.orders import Orders, check_pace, check_rate
 from weirtest.redis import Redis
@@ -32,10 +32,10 @@ def test_a_request_arrives_as_it_was(api):
     fields = [("Content-Type", "application/x-order"), ("X-Note", ""), ("Accept", "text/plain"), ("accept", "*/*"),
               ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Transfer-Encoding", "chunked"), ("TE", "trailers"),
               ("Content-Length", "5"), ("Expect", "100-continue"), ("Upgrade", "h2c"), ("Idempotency-Key", "mine-7")]
-    with Counter(api) as counter:
-        ticket, position, expected = counter.defer("/orders/7/1?x=%2F..%2F&y=a+b", body=body, fields=fields, method="PUT")
+    with QueueServer(api) as service:
+        ticket, position, expected = service.defer("/orders/7/1?x=%2F..%2F&y=a+b", body=body, fields=fields, method="PUT")
         assert (len(ticket), position, expected) == (32, 1, 0)
-        told = counter.wait_ticket(ticket, "delivered")
+        told = service.wait_ticket(ticket, "delivered")
         assert told["http_status"] == 200 and told["tries"] == 0 and told["ticket"] == ticket
         [seen] = api.seen()
         assert (seen.method, seen.target, seen.bytes) == ("PUT", "/orders/7/1?x=%2F..%2F&y=a+b", len(body))
@@ -48,9 +48,9 @@ def test_a_request_arrives_as_it_was(api):
 
 
 def test_methods_and_no_body(api):
-    with Counter(api) as counter:
+    with QueueServer(api) as service:
         for number, method in enumerate(["POST", "PUT", "PATCH", "DELETE"]):
-            counter.wait_ticket(counter.defer(f"/orders/7/{number}", method=method, body=b"")[0], "delivered")
+            service.wait_ticket(service.defer(f"/orders/7/{number}", method=method, body=b"")[0], "delivered")
     assert [s.method for s in api.seen()] == ["POST", "PUT", "PATCH", "DELETE"]
     assert [s.get("content-length") for s in api.seen()] == ["0", "0", "0", None]
     keys = {s.get("idempotency-key") for s in api.seen()}
@@ -61,28 +61,28 @@ def test_methods_and_no_body(api):
 
 def test_order_is_kept_for_each_key(api):
     users = [f"u{i}" for i in range(20)]
-    with Counter(api) as counter:
-        link = counter.connect()
+    with QueueServer(api) as service:
+        link = service.connect()
         for number in range(30):
             for user in users:
-                link.send(command(*counter.words(f"/orders/{user}/{number}", value=user)))
+                link.send(command(*service.words(f"/orders/{user}/{number}", value=user)))
         for _ in range(600):
             assert len(link.read()) == 3
         link.close()
         api.wait_seen(600)
         assert all(numbers(api, user) == list(range(30)) for user in users)
-        wait_for(lambda: counter.stats()["totals"]["delivered"] == 600, "all to be settled")
-        metrics = Metrics(counter.serve.admin_port)
+        wait_for(lambda: service.stats()["totals"]["delivered"] == 600, "all to be settled")
+        metrics = Metrics(service.serve.admin_port)
         assert metrics.value("weir_queue_stored_total") == 600
         assert metrics.value("weir_queue_delivered_total") == 600
 
 
 def test_at_the_pace_of_the_rule(clock):
     """5 a second with a burst of 1: one at once, and one more in each fifth of a second of the test's clock."""
-    with Orders() as api, Counter(api) as counter:
+    with Orders() as api, QueueServer(api) as service:
         since = clock.now()
         for number in range(4):
-            counter.defer(f"/orders/slow/{number}", key="slow")
+            service.defer(f"/orders/slow/{number}", key="slow")
         for number in range(1, 4):
             assert len(api.wait_seen(number)) == number
             clock.advance(0.2)
@@ -94,20 +94,20 @@ def test_at_the_pace_of_the_rule(clock):
 @full("waits for two seconds of the limit")
 def test_never_faster_than_the_rule(api):
     """5 a second with a burst of 1: the last of twelve comes 11/5 s after the start at the earliest."""
-    with Counter(api) as counter:
+    with QueueServer(api) as service:
         since = time.monotonic_ns()
         for number in range(12):
-            counter.defer(f"/orders/slow/{number}", key="slow")
+            service.defer(f"/orders/slow/{number}", key="slow")
         seen = api.wait_seen(12)
     assert numbers(api, "slow") == list(range(12))
     check_rate(seen, since, burst=1, per_second=5)
 
 
 def test_what_a_limit_shuts_out_waits(api):
-    with Counter(api) as counter:
-        ticket, _, _ = counter.defer("/orders/shut/1", key="shut")
-        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
-        told = counter.ticket(ticket)
+    with QueueServer(api) as service:
+        ticket, _, _ = service.defer("/orders/shut/1", key="shut")
+        service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
+        told = service.ticket(ticket)
         assert told["status"] == "waiting" and told["position"] == 1
         assert numbers(api, "shut") == []
 
@@ -123,10 +123,10 @@ def test_final_answers(api):
     """A user for each."""
     for status in FINAL:
         api.plan(f"/orders/u{status}/", {"status": status, "headers": {"Location": f"http://127.0.0.1:{api.port}/elsewhere"}})
-    with Counter(api) as counter:
-        tickets = {s: [counter.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in FINAL}
+    with QueueServer(api) as service:
+        tickets = {s: [service.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in FINAL}
         for status, both in tickets.items():
-            assert [counter.wait_ticket(t, "delivered")["http_status"] for t in both] == [status] * 2
+            assert [service.wait_ticket(t, "delivered")["http_status"] for t in both] == [status] * 2
             assert numbers(api, f"u{status}") == [1, 2]
         assert not api.seen("/elsewhere")
 
@@ -140,12 +140,12 @@ def test_answers_that_are_not_final(api):
     """A user for each. The next try is not waited for."""
     for status in NOT_FINAL:
         api.plan(f"/orders/u{status}/", status, 201)
-    with Counter(api) as counter:
-        tickets = {s: [counter.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in NOT_FINAL}
+    with QueueServer(api) as service:
+        tickets = {s: [service.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in NOT_FINAL}
         for status, (first, second) in tickets.items():
-            told = counter.hurry_ticket(first, "delivered")
+            told = service.retry_until_ticket(first, "delivered")
             assert (told["http_status"], told["tries"]) == (201, int(status not in ABSENT))
-            counter.wait_ticket(second, "delivered")
+            service.wait_ticket(second, "delivered")
             check_tried_again(api.seen(f"/orders/u{status}/"))
 
 
@@ -153,11 +153,11 @@ def test_answers_that_are_not_final(api):
 @pytest.mark.parametrize("status", NOT_FINAL)
 def test_answers_that_are_not_final_have_a_back_off(api, status):
     api.plan("/orders/", status, 201)
-    with Counter(api) as counter:
-        first, second = counter.defer("/orders/7/1")[0], counter.defer("/orders/7/2")[0]
-        told = counter.wait_ticket(first, "delivered")
+    with QueueServer(api) as service:
+        first, second = service.defer("/orders/7/1")[0], service.defer("/orders/7/2")[0]
+        told = service.wait_ticket(first, "delivered")
         assert (told["http_status"], told["tries"]) == (201, int(status not in ABSENT))
-        counter.wait_ticket(second, "delivered")
+        service.wait_ticket(second, "delivered")
         seen = api.seen("/orders/7/")
         check_tried_again(seen)
         assert (seen[1].ns - seen[0].ns) / 1e9 >= 0.5 - 0.05  # half of the first back-off at least
@@ -165,15 +165,15 @@ def test_answers_that_are_not_final_have_a_back_off(api, status):
 
 def test_no_answer_is_tried_again_with_the_same_key(api):
     api.plan("/orders/", {"drop": True}, 200)
-    with Counter(api) as counter:
-        counter.hurry_ticket(counter.defer("/orders/7/1")[0], "delivered")
+    with QueueServer(api) as service:
+        service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered")
     assert len({s.get("idempotency-key") for s in api.seen()}) == 1 and len(api.seen()) >= 2
 
 
 def test_a_slow_answer_is_not_waited_for(api):
     api.plan("/orders/", {"hold": "never"}, 200)
-    with Counter(api, "--queue-timeout", "300ms") as counter:
-        told = counter.hurry_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
+    with QueueServer(api, "--queue-timeout", "300ms") as service:
+        told = service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
         # Once more for each time that the second answer was late as well.
         assert numbers(api, "7") == [1] * (told["tries"] + 1) and told["tries"] >= 1
 
@@ -183,21 +183,21 @@ def test_retry_after_says_when_the_next_try_is(clock, form):
     """3,000 seconds from now, later than any back-off, of which none is longer than five minutes. An operator need not wait
     for it."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(clock.now() + 3000))
-    with Orders() as api, Counter(api) as counter:
+    with Orders() as api, QueueServer(api) as service:
         api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3000" if form == "seconds" else date}}, 200)
-        ticket = counter.defer("/orders/7/1")[0]
-        wait_for(lambda: counter.waiting()[0]["http_status"] == 503, "the first try")
-        [waiting] = counter.waiting()
+        ticket = service.defer("/orders/7/1")[0]
+        wait_for(lambda: service.waiting()[0]["http_status"] == 503, "the first try")
+        [waiting] = service.waiting()
         assert 2000 < waiting["due_at"] - clock.now() <= 3000
-        assert counter.hurry_ticket(ticket, "delivered")["http_status"] == 200
+        assert service.retry_until_ticket(ticket, "delivered")["http_status"] == 200
         assert numbers(api, "7") == [1, 1]
 
 
 @full("waits for seconds of a Retry-After")
 def test_retry_after_seconds(api):
     api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3"}}, 200)
-    with Counter(api) as counter:
-        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
+    with QueueServer(api) as service:
+        service.wait_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
     first, second = api.seen()
     assert (second.ns - first.ns) / 1e9 >= 3 - 0.05
 
@@ -207,17 +207,17 @@ def test_retry_after_date(api):
     when = wall_ns() // 10**9 + 6
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(when))
     api.plan("/orders/", {"status": 503, "headers": {"Retry-After": date}}, 200)
-    with Counter(api) as counter:
-        counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered", 60)
+    with QueueServer(api) as service:
+        service.wait_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
     arrived = api.seen()[-1].ns + wall_ns() - time.monotonic_ns()
     assert arrived / 1e9 >= when - 0.05
 
 
 def test_a_long_answer_is_thrown_away(api):
     api.plan("/orders/", {"status": 201, "bytes": 6 << 20})
-    with Counter(api) as counter:
+    with QueueServer(api) as service:
         for number in range(3):
-            assert counter.wait_ticket(counter.defer(f"/orders/7/{number}")[0], "delivered")["http_status"] == 201
+            assert service.wait_ticket(service.defer(f"/orders/7/{number}")[0], "delivered")["http_status"] == 201
     assert numbers(api, "7") == [0, 1, 2]
 
 
@@ -225,59 +225,59 @@ def test_a_long_answer_is_thrown_away(api):
 
 def test_a_request_that_always_fails_dies_and_others_go_on(api):
     api.plan("/orders/bad/1", 500)
-    with Counter(api) as counter:
-        poison = counter.defer("/orders/bad/1", value="bad", max_tries=2)[0]
-        behind = counter.defer("/orders/bad/2", value="bad")[0]
-        other = counter.defer("/orders/good/1", value="good")[0]
-        counter.wait_ticket(other, "delivered")
-        told = counter.hurry_ticket(poison, "dead")
+    with QueueServer(api) as service:
+        poison = service.defer("/orders/bad/1", value="bad", max_tries=2)[0]
+        behind = service.defer("/orders/bad/2", value="bad")[0]
+        other = service.defer("/orders/good/1", value="good")[0]
+        service.wait_ticket(other, "delivered")
+        told = service.retry_until_ticket(poison, "dead")
         assert (told["http_status"], told["tries"], told["reason"]) == (500, 2, "HTTP status 500")
-        counter.wait_ticket(behind, "delivered")
+        service.wait_ticket(behind, "delivered")
         assert numbers(api, "bad") == [1, 1, 2]
-        wait_for(lambda: counter.stats()["dead"] == 1, "the dead one to be counted")
-        assert Metrics(counter.serve.admin_port).value("weir_queue_dead_total") == 1
+        wait_for(lambda: service.stats()["dead"] == 1, "the dead one to be counted")
+        assert Metrics(service.serve.admin_port).value("weir_queue_dead_total") == 1
         api.plan("/orders/bad/1")  # it has been mended
-        [dead] = counter.admin("GET", "/v1/queue/requests?state=dead")[1]["requests"]
-        assert counter.weir("retry", str(dead["id"])) == (0, "1 to be tried again\n", "")
-        assert counter.wait_ticket(poison, "delivered")["http_status"] == 200
+        [dead] = service.admin("GET", "/v1/queue/requests?state=dead")[1]["requests"]
+        assert service.weir("retry", str(dead["id"])) == (0, "1 to be tried again\n", "")
+        assert service.wait_ticket(poison, "delivered")["http_status"] == 200
 
 
 def test_too_old_is_dead_when_the_service_comes_back(api, clock):
     """The service is away until a minute before the end of max_age, and again until a minute after it."""
     api.plan("/orders/", 500)
-    with Counter(api) as counter:
-        ticket = counter.defer("/orders/7/1", max_age_s=3600)[0]
-        wait_for(lambda: counter.ticket(ticket)["tries"] == 1, "the first try")
+    with QueueServer(api) as service:
+        ticket = service.defer("/orders/7/1", max_age_s=3600)[0]
+        wait_for(lambda: service.ticket(ticket)["tries"] == 1, "the first try")
         for away, status in ((3540, "waiting"), (120, "dead")):
-            counter.again()
-            counter.serve.stop()
+            service.again()
+            service.serve.stop()
             clock.advance(away)
-            counter.serve.start()
-            told = counter.hurry_ticket(ticket, status)
+            service.serve.start()
+            told = service.retry_until_ticket(ticket, status)
         assert told["tries"] >= 1 and "too old" in told["reason"]
 
 
 @full("waits for six seconds")
 def test_too_old_is_dead(api):
     api.plan("/orders/", 500)
-    with Counter(api) as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1", max_age_s=6)[0], "dead", 60)
+    with QueueServer(api) as service:
+        told = service.wait_ticket(service.defer("/orders/7/1", max_age_s=6)[0], "dead", 60)
         assert told["tries"] >= 1
 
 
 @full("tries of an API server that is away are seconds apart")
 def test_an_api_server_that_is_away_kills_nothing():
-    with Orders(start=False) as api, Counter(api) as counter:
-        ticket = counter.defer("/orders/7/1", max_tries=1)[0]
+    with Orders(start=False) as api, QueueServer(api) as service:
+        ticket = service.defer("/orders/7/1", max_tries=1)[0]
         for number in range(2, 40):
-            counter.defer(f"/orders/u{number}/1", value=f"u{number}", max_tries=1)
-        wait_for(lambda: counter.stats()["target_up"] is False, "the target to be missed")
-        wait_for(lambda: Metrics(counter.serve.admin_port).value("weir_queue_target_up") == 0, "that to be in the table")
-        assert counter.ticket(ticket)["tries"] == 0
+            service.defer(f"/orders/u{number}/1", value=f"u{number}", max_tries=1)
+        wait_for(lambda: service.stats()["target_up"] is False, "the target to be missed")
+        wait_for(lambda: Metrics(service.serve.admin_port).value("weir_queue_target_up") == 0, "that to be in the table")
+        assert service.ticket(ticket)["tries"] == 0
         api.start()
-        counter.wait_ticket(ticket, "delivered", 60)
+        service.wait_ticket(ticket, "delivered", 60)
         api.wait_seen(39, seconds=60)
-        wait_for(lambda: counter.stats()["target_up"] is True, "the target to be reached again")
+        wait_for(lambda: service.stats()["target_up"] is True, "the target to be reached again")
         assert len(api.seen()) == 39
 
 
@@ -285,48 +285,48 @@ def test_a_load_balancer_without_an_api_server_kills_nothing(api):
     """It answers in place of the API server, more often than there are tries. The limit has its unit back each time, so
     the last one is delivered by a limit of one in a day."""
     api.plan("/orders/", 200, *[503, 502, 504] * 4, 200)
-    with Counter(api) as counter:
-        counter.wait_ticket(counter.defer("/orders/first/1", value="first")[0], "delivered")
-        ticket = counter.defer("/orders/7/1", key="daily", max_tries=2)[0]
-        told = counter.hurry_ticket(ticket, "delivered")
+    with QueueServer(api) as service:
+        service.wait_ticket(service.defer("/orders/first/1", value="first")[0], "delivered")
+        ticket = service.defer("/orders/7/1", key="daily", max_tries=2)[0]
+        told = service.retry_until_ticket(ticket, "delivered")
         assert (told["http_status"], told["tries"]) == (200, 0)
         assert len(api.seen("/orders/7/")) == 13
-        assert answer(counter.call("WEIR.PEEK", "shop", "daily", "7"))["remaining"] == 0
+        assert answer(service.call("WEIR.PEEK", "shop", "daily", "7"))["remaining"] == 0
 
 
 @pytest.mark.parametrize("status", ABSENT)
 def test_an_api_server_that_is_there_for_others(api, status):
     """Others are answered between its tries, so it is there, and the request's tries count but for the first."""
     api.plan("/orders/bad/", status)
-    with Counter(api) as counter:
-        poison = counter.defer("/orders/bad/1", value="bad", max_tries=3)[0]
+    with QueueServer(api) as service:
+        poison = service.defer("/orders/bad/1", value="bad", max_tries=3)[0]
         for number in range(1, 5):
             api.wait_seen(number, "/orders/bad/")
-            wait_for(lambda tries=number - 1: counter.ticket(poison)["tries"] == tries, "its try to be noted")
-            counter.wait_ticket(counter.defer(f"/orders/good/{number}", value="good")[0], "delivered")
-            counter.retry()
-        told = counter.wait_ticket(poison, "dead")
+            wait_for(lambda tries=number - 1: service.ticket(poison)["tries"] == tries, "its try to be noted")
+            service.wait_ticket(service.defer(f"/orders/good/{number}", value="good")[0], "delivered")
+            service.retry()
+        told = service.wait_ticket(poison, "dead")
         assert (told["http_status"], told["tries"]) == (status, 3)
         assert numbers(api, "bad") == [1, 1, 1, 1]
 
 
 def test_an_api_server_that_is_away_gets_its_units_back():
     """Tries that reach nobody take nothing: a limit of one in a day is left for the one that does."""
-    with Orders(start=False) as api, Counter(api) as counter:
-        ticket = counter.defer("/orders/7/1", key="daily", max_tries=1)[0]
-        wait_for(lambda: counter.stats()["target_up"] is False, "the target to be missed")
+    with Orders(start=False) as api, QueueServer(api) as service:
+        ticket = service.defer("/orders/7/1", key="daily", max_tries=1)[0]
+        wait_for(lambda: service.stats()["target_up"] is False, "the target to be missed")
         api.start()
-        told = counter.wait_ticket(ticket, "delivered", 60)
+        told = service.wait_ticket(ticket, "delivered", 60)
         assert (told["http_status"], told["tries"]) == (200, 0)
 
 
 def test_a_gateway_that_reaches_nobody_says_so(api):
     api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
-    with Counter(api) as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1", max_tries=1)[0], "delivered")
+    with QueueServer(api) as service:
+        told = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
         assert (told["http_status"], told["tries"]) == (200, 0)
-        counter.serve.wait_logged("is unreachable (HTTP status 502)")
-        counter.serve.wait_logged("is reachable again")
+        service.serve.wait_logged("is unreachable (HTTP status 502)")
+        service.serve.wait_logged("is reachable again")
 
 
 # ---- starting again ----
@@ -334,19 +334,19 @@ def test_a_gateway_that_reaches_nobody_says_so(api):
 @pytest.mark.parametrize("kill", [True, False])
 def test_what_is_stored_survives(api, kill):
     api.plan("/orders/", {"hold": "all"})
-    with Counter(api) as counter:
-        tickets = [counter.defer(f"/orders/7/{number}")[0] for number in range(5)]
+    with QueueServer(api) as service:
+        tickets = [service.defer(f"/orders/7/{number}")[0] for number in range(5)]
         api.wait_seen(1)
         api.plan("/orders/")
-        counter.again()
+        service.again()
         if kill:
-            counter.serve.kill()
+            service.serve.kill()
         else:
             api.release("all")
-            counter.serve.stop()
-        counter.serve.start()
+            service.serve.stop()
+        service.serve.start()
         for ticket in tickets:
-            counter.wait_ticket(ticket, "delivered")
+            service.wait_ticket(ticket, "delivered")
         expected = [0] + list(range(5)) if kill else list(range(5))
         assert numbers(api, "7") == expected
         assert api.seen()[0].get("idempotency-key") == api.seen()[len(expected) - 5].get("idempotency-key")
@@ -354,25 +354,25 @@ def test_what_is_stored_survives(api, kill):
 
 def test_ending_waits_for_deliveries_under_way(api):
     api.plan("/orders/", {"hold": "all"})
-    with Counter(api) as counter:
-        ticket = counter.defer("/orders/7/1")[0]
+    with QueueServer(api) as service:
+        ticket = service.defer("/orders/7/1")[0]
         api.wait_seen(1)
-        counter.again()
-        counter.serve.process.terminate()
-        wait_for(lambda: "ports closed" in counter.serve.log(), "the end to begin")
-        assert counter.serve.process.poll() is None
+        service.again()
+        service.serve.process.terminate()
+        wait_for(lambda: "ports closed" in service.serve.log(), "the end to begin")
+        assert service.serve.process.poll() is None
         api.release("all")
-        assert counter.serve.process.wait(60) == 0
-        counter.serve.start()
-        assert counter.ticket(ticket)["status"] == "delivered"
+        assert service.serve.process.wait(60) == 0
+        service.serve.start()
+        assert service.ticket(ticket)["status"] == "delivered"
     assert numbers(api, "7") == [1]
 
 
 @full("a service looks once in a second whether others have put something into Redis")
 def test_a_killed_service_takes_back_what_it_held(api):
     """At once when it is there again, long before --queue-timeout is over. Another one waits for that."""
-    with Redis(aof=True) as redis, Counter(api, "--queue-timeout", "1h", queue=redis.url()) as one, \
-            Counter(api, "--queue-timeout", "1h", queue=redis.url()) as other:
+    with Redis(aof=True) as redis, QueueServer(api, "--queue-timeout", "1h", queue=redis.url()) as one, \
+            QueueServer(api, "--queue-timeout", "1h", queue=redis.url()) as other:
         api.plan("/orders/", {"hold": "all"})
         tickets = [one.defer(f"/orders/7/{n}")[0] for n in range(3)]
         api.wait_seen(1)
@@ -387,7 +387,7 @@ def test_a_killed_service_takes_back_what_it_held(api):
 
 
 def test_two_services_on_one_redis_keep_the_order(api):
-    with Redis(aof=True) as redis, Counter(api, queue=redis.url()) as one, Counter(api, queue=redis.url()) as other:
+    with Redis(aof=True) as redis, QueueServer(api, queue=redis.url()) as one, QueueServer(api, queue=redis.url()) as other:
         for number in range(20):
             for user in range(5):
                 (one if number % 2 else other).defer(f"/orders/u{user}/{number}", value=f"u{user}")
@@ -404,36 +404,36 @@ def test_two_services_on_one_redis_keep_the_order(api):
 def test_a_redis_that_does_not_tell_its_settings(api):
     """As managed services have it: CONFIG is an unknown command. It is refused, but for an operator's word."""
     with Redis("rename-command CONFIG ''", aof=True) as redis:
-        with Counter(api, queue=redis.url()) as counter:
-            counter.serve.wait_logged("see --queue-assume-durable")
-            refused = counter.call(*counter.words("/orders/7/1"))
+        with QueueServer(api, queue=redis.url()) as service:
+            service.serve.wait_logged("see --queue-assume-durable")
+            refused = service.call(*service.words("/orders/7/1"))
             assert isinstance(refused, Error) and "not_persistent" in str(refused)
-        with Counter(api, "--queue-assume-durable", queue=redis.url()) as counter:
-            counter.serve.wait_logged("--queue-assume-durable assumes that it loses nothing")
-            counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+        with QueueServer(api, "--queue-assume-durable", queue=redis.url()) as service:
+            service.serve.wait_logged("--queue-assume-durable assumes that it loses nothing")
+            service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
 
 
 def test_unknown_tickets(api):
-    with Counter(api) as counter:
+    with QueueServer(api) as service:
         for ticket in ("0" * 32, "", "x", "F" * 32, "0" * 31, "0" * 64):
-            assert counter.call("WEIR.TICKET", ticket) is None
+            assert service.call("WEIR.TICKET", ticket) is None
 
 
 def test_bounds(api):
-    with Counter(api, "--queue-max", "3", target=f"http://127.0.0.1:{api.port}") as counter:
-        words = lambda n, **more: counter.words(f"/orders/shut/{n}", key="shut", **more)
-        assert counter.call(*words(1, max_waiting=1))[1] == 1
-        full = counter.call(*words(2, max_waiting=1))
+    with QueueServer(api, "--queue-max", "3", target=f"http://127.0.0.1:{api.port}") as service:
+        words = lambda n, **more: service.words(f"/orders/shut/{n}", key="shut", **more)
+        assert service.call(*words(1, max_waiting=1))[1] == 1
+        full = service.call(*words(2, max_waiting=1))
         assert isinstance(full, Error) and full.startswith("DEFER key_full ")
-        assert counter.call(*words(2))[1] == 2 and counter.call(*words(3))[1] == 3
-        full = counter.call(*words(4))
+        assert service.call(*words(2))[1] == 2 and service.call(*words(3))[1] == 3
+        full = service.call(*words(4))
         assert isinstance(full, Error) and full.startswith("DEFER full ")
-        secret = counter.call(*words(5, fields=[("Authorization", "Bearer x")]))
+        secret = service.call(*words(5, fields=[("Authorization", "Bearer x")]))
         assert isinstance(secret, Error) and secret.startswith("DEFER no_key ")
-        metrics = Metrics(counter.serve.admin_port)
+        metrics = Metrics(service.serve.admin_port)
         for reason in ("key_full", "full", "no_key"):
             assert metrics.value("weir_queue_refused_total", reason=reason) == 1
-        assert counter.stats()["refused"] == {"key_full": 1, "full": 1, "no_key": 1}
+        assert service.stats()["refused"] == {"key_full": 1, "full": 1, "no_key": 1}
 
 
 @pytest.mark.parametrize("kind", ["file", "redis"])
@@ -442,19 +442,19 @@ def test_one_key_does_not_fill_the_queue(api, kind):
     api.plan("/orders/", 500)
     with contextlib.ExitStack() as stack:
         where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
-        counter = stack.enter_context(Counter(api, "--queue-bytes", "1M", "--queue-line-bytes", "100K",
+        service = stack.enter_context(QueueServer(api, "--queue-bytes", "1M", "--queue-line-bytes", "100K",
                                               "--queue-dead-max", "2", **where))
-        mine = [counter.call(*counter.words(f"/orders/7/{n}", body=b"x" * 30000)) for n in range(4)]
+        mine = [service.call(*service.words(f"/orders/7/{n}", body=b"x" * 30000)) for n in range(4)]
         assert [isinstance(told, Error) for told in mine] == [False, False, False, True]
         assert mine[3].startswith("DEFER key_bytes_full ")
-        other = counter.defer("/orders/8/1", value="8", body=b"x" * 30000, max_tries=1)[0]
-        counter.wait_ticket(other, "dead")
+        other = service.defer("/orders/8/1", value="8", body=b"x" * 30000, max_tries=1)[0]
+        service.wait_ticket(other, "dead")
         for number in range(2, 5):
-            counter.wait_ticket(counter.defer(f"/orders/8/{number}", value="8", max_tries=1)[0], "dead")
-        wait_for(lambda: counter.stats()["dead"] == 2, "the oldest dead ones to go")
-        assert counter.ticket(other) is None
-        counter.serve.wait_logged("too many dead letters")
-        bounds = {name: value for name, value in counter.stats().items() if name.startswith("max_")}
+            service.wait_ticket(service.defer(f"/orders/8/{number}", value="8", max_tries=1)[0], "dead")
+        wait_for(lambda: service.stats()["dead"] == 2, "the oldest dead ones to go")
+        assert service.ticket(other) is None
+        service.serve.wait_logged("too many dead letters")
+        bounds = {name: value for name, value in service.stats().items() if name.startswith("max_")}
         assert bounds == {"max_requests": 100000, "max_bytes": 1 << 20, "max_line_bytes": 100 << 10, "max_dead": 2,
                           "max_dead_bytes": 1 << 18}
 
@@ -465,26 +465,26 @@ def test_retry_keeps_to_the_bounds(api, kind):
     api.plan("/orders/8/", 500)
     with contextlib.ExitStack() as stack:
         where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
-        counter = stack.enter_context(Counter(api, "--queue-max", "1", **where))
-        dead = counter.defer("/orders/8/1", value="8", max_tries=1)[0]
-        counter.wait_ticket(dead, "dead")
-        counter.defer("/orders/shut/1", key="shut")
-        assert counter.weir("retry", "--state", "dead") == (
+        service = stack.enter_context(QueueServer(api, "--queue-max", "1", **where))
+        dead = service.defer("/orders/8/1", value="8", max_tries=1)[0]
+        service.wait_ticket(dead, "dead")
+        service.defer("/orders/shut/1", key="shut")
+        assert service.weir("retry", "--state", "dead") == (
             0, "0 to be tried again\n1 stay dead: the queue has no room for them\n", "")
-        status, told = counter.admin("POST", "/v1/queue/retry", {"id": 1})
+        status, told = service.admin("POST", "/v1/queue/retry", {"id": 1})
         assert status == 503 and "--queue-max" in told["detail"]
-        assert counter.ticket(dead)["status"] == "dead"
-        assert drop_all(counter, "shop/shut") == 1
+        assert service.ticket(dead)["status"] == "dead"
+        assert drop_all(service, "shop/shut") == 1
         api.plan("/orders/8/")
-        assert counter.weir("retry", "1") == (0, "1 to be tried again\n", "")
-        counter.wait_ticket(dead, "delivered")
+        assert service.weir("retry", "1") == (0, "1 to be tried again\n", "")
+        service.wait_ticket(dead, "delivered")
 
 
 def test_positions_and_expected_delay(api):
-    with Counter(api) as counter:
-        told = [counter.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
+    with QueueServer(api) as service:
+        told = [service.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
         assert [(p, round(e, 3)) for _, p, e in told] == [(1, 2.0), (2, 3.0), (3, 4.0)]
-        status = counter.ticket(told[2][0])
+        status = service.ticket(told[2][0])
         assert status["position"] == 3 and 2 <= status["expected_delay"] <= 65
 
 
@@ -493,94 +493,94 @@ def test_credentials_are_sealed_and_arrive(api, tmp_path):
     key.write_text("00112233445566778899aabbccddeeff" * 2 + "\n")
     key.chmod(0o600)
     secret = "Bearer very-secret-indeed"
-    with Counter(api, "--queue-key", key) as counter:
+    with QueueServer(api, "--queue-key", key) as service:
         fields = [("Authorization", secret), ("Cookie", "a=very-secret-too")]
-        first = counter.defer("/orders/shut/1", key="shut", fields=fields)[0]
-        counter.wait_ticket(counter.defer("/orders/7/1", fields=fields)[0], "delivered")
+        first = service.defer("/orders/shut/1", key="shut", fields=fields)[0]
+        service.wait_ticket(service.defer("/orders/7/1", fields=fields)[0], "delivered")
         [seen] = api.seen()
         assert seen.get("authorization") == secret and seen.get("cookie") == "a=very-secret-too"
-        assert counter.ticket(first)["status"] == "waiting"
-        for file in (counter.serve.folder / "queue").rglob("*"):
+        assert service.ticket(first)["status"] == "waiting"
+        for file in (service.serve.folder / "queue").rglob("*"):
             assert file.stat().st_mode & 0o077 == 0, file
             assert b"very-secret" not in file.read_bytes()
-        [one] = counter.admin("GET", "/v1/queue/requests?state=waiting")[1]["requests"]
-        shown = counter.admin("GET", f"/v1/queue/request?id={one['id']}")[1]
+        [one] = service.admin("GET", "/v1/queue/requests?state=waiting")[1]["requests"]
+        shown = service.admin("GET", f"/v1/queue/request?id={one['id']}")[1]
         sealed = {f["name"]: (f["value"], f["sealed"]) for f in shown["fields"]}
         assert sealed == {"host": ("shop.example", False), "Authorization": (None, True), "Cookie": (None, True)}
-        assert "very-secret" not in counter.weir("show", str(one["id"]))[1]
+        assert "very-secret" not in service.weir("show", str(one["id"]))[1]
 
 
-def drop_all(counter, rule):
+def drop_all(service, rule):
     """How many were: until none waits, since one that the limiter is being asked about is not dropped."""
     dropped = 0
 
     def none_left():
         nonlocal dropped
-        dropped += json.loads(counter.weir("drop", "--rule", rule, "--json")[1])["changed"]
-        return json.loads(counter.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
+        dropped += json.loads(service.weir("drop", "--rule", rule, "--json")[1])["changed"]
+        return json.loads(service.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
 
     wait_for(none_left, "all to be dropped")
     return dropped
 
 
 def test_operators(api):
-    with Counter(api) as counter:
-        assert counter.weir("list")[1] == "none\n"
+    with QueueServer(api) as service:
+        assert service.weir("list")[1] == "none\n"
         for number in range(5):
-            counter.defer(f"/orders/shut/{number}", key="shut")
-        status, page = counter.admin("GET", "/v1/queue/requests?count=2&rule=shop/shut")
+            service.defer(f"/orders/shut/{number}", key="shut")
+        status, page = service.admin("GET", "/v1/queue/requests?count=2&rule=shop/shut")
         assert status == 200 and [r["uri"] for r in page["requests"]] == ["/orders/shut/0", "/orders/shut/1"]
-        page = counter.admin("GET", f"/v1/queue/requests?count=10&after={page['next']}")[1]
+        page = service.admin("GET", f"/v1/queue/requests?count=10&after={page['next']}")[1]
         assert [r["uri"] for r in page["requests"]] == [f"/orders/shut/{n}" for n in (2, 3, 4)]
         assert page["next"] is None
-        assert counter.admin("GET", "/v1/queue/requests?count=2&rule=shop/none")[1] == {
+        assert service.admin("GET", "/v1/queue/requests?count=2&rule=shop/none")[1] == {
             "requests": [], "next": None, "end": page["end"]}
-        page = counter.admin("GET", "/v1/queue/requests?count=4&rule=shop/shut")[1]
-        page = counter.admin("GET", f"/v1/queue/requests?count=4&rule=shop/shut&after={page['next']}")[1]
+        page = service.admin("GET", "/v1/queue/requests?count=4&rule=shop/shut")[1]
+        page = service.admin("GET", f"/v1/queue/requests?count=4&rule=shop/shut&after={page['next']}")[1]
         assert [r["uri"] for r in page["requests"]] == ["/orders/shut/4"] and page["next"] is None
-        page = counter.admin("GET", "/v1/queue/requests?after=2")[1]
+        page = service.admin("GET", "/v1/queue/requests?after=2")[1]
         first = page["requests"][0]
-        code, out, _ = counter.weir("show", str(first["id"]))
+        code, out, _ = service.weir("show", str(first["id"]))
         assert code == 0 and "POST /orders/shut/2" in out and "one, please" in out and "host: shop.example" in out
-        assert "/orders/shut/4" in counter.weir("list", "--state", "waiting", "--key", first["key"])[1]
-        assert json.loads(counter.weir("list", "--json")[1])["end"] == page["end"]
-        assert counter.weir("drop", str(first["id"])) == (0, "1 dropped\n", "")
-        code, out, err = counter.weir("drop", str(first["id"]))
+        assert "/orders/shut/4" in service.weir("list", "--state", "waiting", "--key", first["key"])[1]
+        assert json.loads(service.weir("list", "--json")[1])["end"] == page["end"]
+        assert service.weir("drop", str(first["id"])) == (0, "1 dropped\n", "")
+        code, out, err = service.weir("drop", str(first["id"]))
         assert (code, out) == (1, "0 dropped\n") and "no such request" in err
-        assert counter.weir("show", "999999")[0] == 1
-        assert counter.weir("drop")[0] == 2 and counter.weir("retry", "x")[0] == 2
-        assert drop_all(counter, "shop/shut") == 4
-        counter.weir("retry", "--state", "dead", "--key", first["key"])
+        assert service.weir("show", "999999")[0] == 1
+        assert service.weir("drop")[0] == 2 and service.weir("retry", "x")[0] == 2
+        assert drop_all(service, "shop/shut") == 4
+        service.weir("retry", "--state", "dead", "--key", first["key"])
         for told in (f"drop {first['id']}", 'drop all of rule "shop/shut"', f"retry all that are dead of key {first['key']}"):
-            counter.serve.wait_logged(f"queue {told}\n")
+            service.serve.wait_logged(f"queue {told}\n")
         assert numbers(api, "shut") == []
 
 
 @full("the queue is counted once in a second")
 def test_what_operators_are_told_of_counts(api):
-    with Counter(api) as counter:
+    with QueueServer(api) as service:
         for number in range(5):
-            counter.defer(f"/orders/shut/{number}", key="shut")
-        wait_for(lambda: counter.stats()["waiting"] == 5, "five to be counted")
-        code, out, _ = counter.weir("stats")
+            service.defer(f"/orders/shut/{number}", key="shut")
+        wait_for(lambda: service.stats()["waiting"] == 5, "five to be counted")
+        code, out, _ = service.weir("stats")
         assert code == 0 and "5 stored, 0 delivered" in out and f"http://127.0.0.1:{api.port}" in out
-        assert drop_all(counter, "shop/shut") == 5
-        wait_for(lambda: counter.stats()["waiting"] == 0, "all to be dropped")
-        assert counter.stats()["totals"]["dropped"] == 5
-        top = [WEIR, "top", "--dir", counter.serve.table]
+        assert drop_all(service, "shop/shut") == 5
+        wait_for(lambda: service.stats()["waiting"] == 0, "all to be dropped")
+        assert service.stats()["totals"]["dropped"] == 5
+        top = [WEIR, "top", "--dir", service.serve.table]
         wait_for(lambda: "queue      0 waiting" in subprocess.run(top, capture_output=True, text=True, check=True,
                                                                   env=for_weir()).stdout,
                  "that to be in the table")
 
 
 def test_orders_of_operators_are_checked(api):
-    with Counter(api) as counter:
+    with QueueServer(api) as service:
         for path, status in [("/v1/queue/requests?state=gone", 400), ("/v1/queue/requests?count=0", 400),
                              ("/v1/queue/requests?key=12", 400), ("/v1/queue/request", 400),
                              ("/v1/queue/request?id=x", 400), ("/v1/queue/request?id=5", 404)]:
-            assert counter.admin("GET", path)[0] == status, path
+            assert service.admin("GET", path)[0] == status, path
         for body in ({}, {"id": "5"}, {"what": 1}, {"all": "yes"}, {"state": "gone"}):
-            answer = fetch(counter.serve.admin_port, "POST", "/v1/queue/drop", [("Content-Type", "application/json")],
+            answer = fetch(service.serve.admin_port, "POST", "/v1/queue/drop", [("Content-Type", "application/json")],
                            json.dumps(body).encode())
             assert answer.status == 400, body
 
@@ -588,7 +588,7 @@ def test_orders_of_operators_are_checked(api):
 def test_without_a_queue():
     with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=["--link-key", "{folder}/link.key"]) as serve:
         with linked(serve) as link:
-            told = link.call(*Counter.words("/orders/7/1"))
+            told = link.call(*QueueServer.words("/orders/7/1"))
             assert isinstance(told, Error) and told.startswith("DEFER off ")
             assert link.call("WEIR.TICKET", "0" * 32).startswith("DEFER off ")
         answer = fetch(serve.admin_port, "GET", "/v1/queue")

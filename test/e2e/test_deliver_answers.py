@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from weirtest import wait_for
-from weirtest.counter import Counter
+from weirtest.queueserver import QueueServer
 from weirtest.gateway import Listener, authority, read_head
 
 
@@ -49,9 +49,9 @@ def https(tls):
 
 
 def test_https_with_a_ca_of_its_own(tls):
-    with https(tls) as server, Counter(None, "--queue-target-ca", tls / "ca.pem",
-                                       target=f"https://localhost:{server.port}") as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "delivered")
+    with https(tls) as server, QueueServer(None, "--queue-target-ca", tls / "ca.pem",
+                                       target=f"https://localhost:{server.port}") as service:
+        told = service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
         assert (told["http_status"], told["tries"]) == (201, 0)
 
 
@@ -59,17 +59,17 @@ def test_https_that_is_not_believed(tls):
     """Another CA's certificate, another name's, and a CA that the system does not know: nothing is sent, nothing is held
     against the request, and the log says why."""
     with contextlib.ExitStack() as stack:
-        counters = []
+        services = []
         for host, ca in (("localhost", "other/ca.pem"), ("127.0.0.1", "ca.pem"), ("localhost", None)):
             server = stack.enter_context(https(tls))
             args = ["--queue-target-ca", tls / ca] if ca else []
-            counters.append(stack.enter_context(Counter(None, *args, target=f"https://{host}:{server.port}")))
-        tickets = [counter.defer("/orders/7/1")[0] for counter in counters]
-        for counter, ticket in zip(counters, tickets):
-            wait_for(lambda counter=counter: not counter.stats()["target_up"], "it to be missed", 60)
-            wait_for(lambda: counter.ticket(ticket)["status"] == "waiting", "it to wait")
-            assert counter.ticket(ticket)["tries"] == 0
-            assert re.search(r"is unreachable \(.*(certificate|SSL)", counter.serve.log())
+            services.append(stack.enter_context(QueueServer(None, *args, target=f"https://{host}:{server.port}")))
+        tickets = [service.defer("/orders/7/1")[0] for service in services]
+        for service, ticket in zip(services, tickets):
+            wait_for(lambda service=service: not service.stats()["target_up"], "it to be missed", 60)
+            wait_for(lambda: service.ticket(ticket)["status"] == "waiting", "it to wait")
+            assert service.ticket(ticket)["tries"] == 0
+            assert re.search(r"is unreachable \(.*(certificate|SSL)", service.serve.log())
 
 
 # ---- answers before the answer ----
@@ -79,9 +79,9 @@ def test_early_hints():
     hints = b"HTTP/1.1 100 Continue\r\n\r\n" + 2 * b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 60\r\n\r\n"
     busy = hints + b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
     with Listener(raw(busy, hints + CREATED, CREATED)) as server, \
-            Counter(None, target=f"http://127.0.0.1:{server.port}") as counter:
-        tickets = [counter.defer(f"/orders/7/{n}")[0] for n in range(2)]
-        told = [counter.hurry_ticket(t, "delivered") for t in tickets]
+            QueueServer(None, target=f"http://127.0.0.1:{server.port}") as service:
+        tickets = [service.defer(f"/orders/7/{n}")[0] for n in range(2)]
+        told = [service.retry_until_ticket(t, "delivered") for t in tickets]
         assert [(t["http_status"], t["tries"]) for t in told] == [(201, 0), (201, 0)]
 
 
@@ -89,6 +89,6 @@ def test_switching_protocols():
     """Nobody asked for that. What comes behind it is no HTTP, so there is no answer to wait for: given up at once."""
     switched = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
     with Listener(raw(switched)) as server, \
-            Counter(None, "--queue-timeout", "1h", target=f"http://127.0.0.1:{server.port}") as counter:
-        told = counter.wait_ticket(counter.defer("/orders/7/1")[0], "dead")
+            QueueServer(None, "--queue-timeout", "1h", target=f"http://127.0.0.1:{server.port}") as service:
+        told = service.wait_ticket(service.defer("/orders/7/1")[0], "dead")
         assert (told["http_status"], told["reason"]) == (101, "HTTP status 101")

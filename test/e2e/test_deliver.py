@@ -1,5 +1,6 @@
-"""The drainer of `weir serve`: what was handed over by WEIR.DEFER reaches the API server, in order, at the rule's rate,
-and what the API server says decides what becomes of it. nginx has no part in this; test_defer*.py has."""
+"""The deliverer of `weir serve`: requests deferred by WEIR.DEFER reach the API server in order and at the rule's rate.
+The response of the API server decides whether a request is delivered, retried or dead. nginx has no part in this;
+test_defer*.py include it."""
 
 import contextlib
 import json
@@ -25,9 +26,9 @@ def numbers(api, key):
     return [s.order[1] for s in api.seen(f"/orders/{key}/")]
 
 
-# ---- what is delivered ----
+# ---- delivery ----
 
-def test_a_request_arrives_as_it_was(api):
+def test_request_arrives_unchanged(api):
     body = bytes(range(256)) * 300
     fields = [("Content-Type", "application/x-order"), ("X-Note", ""), ("Accept", "text/plain"), ("accept", "*/*"),
               ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Transfer-Encoding", "chunked"), ("TE", "trailers"),
@@ -47,7 +48,7 @@ def test_a_request_arrives_as_it_was(api):
         assert seen.get("x-weir-deferred") == told["accepted"]
 
 
-def test_methods_and_no_body(api):
+def test_methods_without_a_body_are_delivered(api):
     with QueueServer(api) as service:
         for number, method in enumerate(["POST", "PUT", "PATCH", "DELETE"]):
             service.wait_ticket(service.defer(f"/orders/7/{number}", method=method, body=b"")[0], "delivered")
@@ -77,8 +78,8 @@ def test_order_is_kept_for_each_key(api):
         assert metrics.value("weir_queue_delivered_total") == 600
 
 
-def test_at_the_pace_of_the_rule(clock):
-    """5 a second with a burst of 1: one at once, and one more in each fifth of a second of the test's clock."""
+def test_delivery_follows_the_rate_of_the_rule(clock):
+    """5 a second with a burst of 1: one request at once, and one more in each fifth of a second of the test's clock."""
     with Orders() as api, QueueServer(api) as service:
         since = clock.now()
         for number in range(4):
@@ -92,8 +93,8 @@ def test_at_the_pace_of_the_rule(clock):
 
 
 @full("waits for two seconds of the limit")
-def test_never_faster_than_the_rule(api):
-    """5 a second with a burst of 1: the last of twelve comes 11/5 s after the start at the earliest."""
+def test_delivery_is_never_faster_than_the_rule(api):
+    """5 a second with a burst of 1: the last of twelve arrives 11/5 s after the start at the earliest."""
     with QueueServer(api) as service:
         since = time.monotonic_ns()
         for number in range(12):
@@ -103,7 +104,7 @@ def test_never_faster_than_the_rule(api):
     check_rate(seen, since, burst=1, per_second=5)
 
 
-def test_what_a_limit_shuts_out_waits(api):
+def test_request_above_its_limit_waits(api):
     with QueueServer(api) as service:
         ticket, _, _ = service.defer("/orders/shut/1", key="shut")
         service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
@@ -112,15 +113,15 @@ def test_what_a_limit_shuts_out_waits(api):
         assert numbers(api, "shut") == []
 
 
-# ---- what the API server says ----
+# ---- responses of the API server ----
 
 FINAL = [200, 204, 301, 302, 400, 401, 404, 409, 422, 499]
 NOT_FINAL = [408, 425, 429, 500, 502, 503, 504]
-ABSENT = [502, 503, 504]  # the API server is not there: no try
+ABSENT = [502, 503, 504]  # the API server does not run: this is not a try
 
 
-def test_final_answers(api):
-    """A user for each."""
+def test_final_responses_end_the_delivery(api):
+    """Each response has its own user."""
     for status in FINAL:
         api.plan(f"/orders/u{status}/", {"status": status, "headers": {"Location": f"http://127.0.0.1:{api.port}/elsewhere"}})
     with QueueServer(api) as service:
@@ -136,8 +137,8 @@ def check_tried_again(seen):
     assert seen[0].get("idempotency-key") == seen[1].get("idempotency-key") != seen[2].get("idempotency-key")
 
 
-def test_answers_that_are_not_final(api):
-    """A user for each. The next try is not waited for."""
+def test_other_responses_are_retried(api):
+    """Each response has its own user. The test does not wait for the back-off."""
     for status in NOT_FINAL:
         api.plan(f"/orders/u{status}/", status, 201)
     with QueueServer(api) as service:
@@ -151,7 +152,7 @@ def test_answers_that_are_not_final(api):
 
 @full("waits for the back-off")
 @pytest.mark.parametrize("status", NOT_FINAL)
-def test_answers_that_are_not_final_have_a_back_off(api, status):
+def test_retry_waits_for_its_back_off(api, status):
     api.plan("/orders/", status, 201)
     with QueueServer(api) as service:
         first, second = service.defer("/orders/7/1")[0], service.defer("/orders/7/2")[0]
@@ -160,28 +161,28 @@ def test_answers_that_are_not_final_have_a_back_off(api, status):
         service.wait_ticket(second, "delivered")
         seen = api.seen("/orders/7/")
         check_tried_again(seen)
-        assert (seen[1].ns - seen[0].ns) / 1e9 >= 0.5 - 0.05  # half of the first back-off at least
+        assert (seen[1].ns - seen[0].ns) / 1e9 >= 0.5 - 0.05  # at least half of the first back-off
 
 
-def test_no_answer_is_tried_again_with_the_same_key(api):
+def test_retry_after_a_lost_response_has_the_same_idempotency_key(api):
     api.plan("/orders/", {"drop": True}, 200)
     with QueueServer(api) as service:
         service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered")
     assert len({s.get("idempotency-key") for s in api.seen()}) == 1 and len(api.seen()) >= 2
 
 
-def test_a_slow_answer_is_not_waited_for(api):
+def test_slow_response_times_out_and_is_retried(api):
     api.plan("/orders/", {"hold": "never"}, 200)
     with QueueServer(api, "--queue-timeout", "300ms") as service:
         told = service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
-        # Once more for each time that the second answer was late as well.
+        # One more try for each time that the second response was late as well.
         assert numbers(api, "7") == [1] * (told["tries"] + 1) and told["tries"] >= 1
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_retry_after_says_when_the_next_try_is(clock, form):
-    """3,000 seconds from now, later than any back-off, of which none is longer than five minutes. An operator need not wait
-    for it."""
+def test_retry_after_sets_the_time_of_the_next_try(clock, form):
+    """The API asks for 3,000 seconds, longer than any back-off, which is at most five minutes. An operator's retry does
+    not wait for it."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(clock.now() + 3000))
     with Orders() as api, QueueServer(api) as service:
         api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3000" if form == "seconds" else date}}, 200)
@@ -194,7 +195,7 @@ def test_retry_after_says_when_the_next_try_is(clock, form):
 
 
 @full("waits for seconds of a Retry-After")
-def test_retry_after_seconds(api):
+def test_retry_after_in_seconds(api):
     api.plan("/orders/", {"status": 503, "headers": {"Retry-After": "3"}}, 200)
     with QueueServer(api) as service:
         service.wait_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
@@ -203,7 +204,7 @@ def test_retry_after_seconds(api):
 
 
 @full("waits for seconds of a Retry-After")
-def test_retry_after_date(api):
+def test_retry_after_as_a_date(api):
     when = wall_ns() // 10**9 + 6
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(when))
     api.plan("/orders/", {"status": 503, "headers": {"Retry-After": date}}, 200)
@@ -213,7 +214,7 @@ def test_retry_after_date(api):
     assert arrived / 1e9 >= when - 0.05
 
 
-def test_a_long_answer_is_thrown_away(api):
+def test_long_response_body_is_discarded(api):
     api.plan("/orders/", {"status": 201, "bytes": 6 << 20})
     with QueueServer(api) as service:
         for number in range(3):
@@ -221,9 +222,9 @@ def test_a_long_answer_is_thrown_away(api):
     assert numbers(api, "7") == [0, 1, 2]
 
 
-# ---- giving up ----
+# ---- dead requests ----
 
-def test_a_request_that_always_fails_dies_and_others_go_on(api):
+def test_request_that_always_fails_becomes_dead_and_others_are_delivered(api):
     api.plan("/orders/bad/1", 500)
     with QueueServer(api) as service:
         poison = service.defer("/orders/bad/1", value="bad", max_tries=2)[0]
@@ -236,14 +237,14 @@ def test_a_request_that_always_fails_dies_and_others_go_on(api):
         assert numbers(api, "bad") == [1, 1, 2]
         wait_for(lambda: service.stats()["dead"] == 1, "the dead one to be counted")
         assert Metrics(service.serve.admin_port).value("weir_queue_dead_total") == 1
-        api.plan("/orders/bad/1")  # it has been mended
+        api.plan("/orders/bad/1")  # the API server has been fixed
         [dead] = service.admin("GET", "/v1/queue/requests?state=dead")[1]["requests"]
         assert service.weir("retry", str(dead["id"])) == (0, "1 to be tried again\n", "")
         assert service.wait_ticket(poison, "delivered")["http_status"] == 200
 
 
-def test_too_old_is_dead_when_the_service_comes_back(api, clock):
-    """The service is away until a minute before the end of max_age, and again until a minute after it."""
+def test_request_older_than_max_age_is_dead_after_a_restart(api, clock):
+    """The service is down until a minute before the end of max_age, and again until a minute after it."""
     api.plan("/orders/", 500)
     with QueueServer(api) as service:
         ticket = service.defer("/orders/7/1", max_age_s=3600)[0]
@@ -258,7 +259,7 @@ def test_too_old_is_dead_when_the_service_comes_back(api, clock):
 
 
 @full("waits for six seconds")
-def test_too_old_is_dead(api):
+def test_request_older_than_max_age_is_dead(api):
     api.plan("/orders/", 500)
     with QueueServer(api) as service:
         told = service.wait_ticket(service.defer("/orders/7/1", max_age_s=6)[0], "dead", 60)
@@ -266,7 +267,7 @@ def test_too_old_is_dead(api):
 
 
 @full("tries of an API server that is away are seconds apart")
-def test_an_api_server_that_is_away_kills_nothing():
+def test_unavailable_api_server_makes_no_request_dead():
     with Orders(start=False) as api, QueueServer(api) as service:
         ticket = service.defer("/orders/7/1", max_tries=1)[0]
         for number in range(2, 40):
@@ -281,9 +282,9 @@ def test_an_api_server_that_is_away_kills_nothing():
         assert len(api.seen()) == 39
 
 
-def test_a_load_balancer_without_an_api_server_kills_nothing(api):
-    """It answers in place of the API server, more often than there are tries. The limit has its unit back each time, so
-    the last one is delivered by a limit of one in a day."""
+def test_load_balancer_without_api_server_makes_no_request_dead(api):
+    """A load balancer answers in place of the API server, more often than max_tries. The limit gets its unit back each
+    time, so the last try is delivered under a limit of one a day."""
     api.plan("/orders/", 200, *[503, 502, 504] * 4, 200)
     with QueueServer(api) as service:
         service.wait_ticket(service.defer("/orders/first/1", value="first")[0], "delivered")
@@ -295,8 +296,9 @@ def test_a_load_balancer_without_an_api_server_kills_nothing(api):
 
 
 @pytest.mark.parametrize("status", ABSENT)
-def test_an_api_server_that_is_there_for_others(api, status):
-    """Others are answered between its tries, so it is there, and the request's tries count but for the first."""
+def test_tries_count_while_the_api_server_answers_other_requests(api, status):
+    """The API server answers other requests between the tries, so it is available. All tries of the request but the first
+    count."""
     api.plan("/orders/bad/", status)
     with QueueServer(api) as service:
         poison = service.defer("/orders/bad/1", value="bad", max_tries=3)[0]
@@ -310,8 +312,8 @@ def test_an_api_server_that_is_there_for_others(api, status):
         assert numbers(api, "bad") == [1, 1, 1, 1]
 
 
-def test_an_api_server_that_is_away_gets_its_units_back():
-    """Tries that reach nobody take nothing: a limit of one in a day is left for the one that does."""
+def test_tries_without_an_api_server_return_their_units():
+    """Tries that cannot connect take no unit: a limit of one a day is left for the try that connects."""
     with Orders(start=False) as api, QueueServer(api) as service:
         ticket = service.defer("/orders/7/1", key="daily", max_tries=1)[0]
         wait_for(lambda: service.stats()["target_up"] is False, "the target to be missed")
@@ -320,7 +322,7 @@ def test_an_api_server_that_is_away_gets_its_units_back():
         assert (told["http_status"], told["tries"]) == (200, 0)
 
 
-def test_a_gateway_that_reaches_nobody_says_so(api):
+def test_gateway_error_from_the_api_is_logged(api):
     api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
     with QueueServer(api) as service:
         told = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
@@ -329,10 +331,10 @@ def test_a_gateway_that_reaches_nobody_says_so(api):
         service.serve.wait_logged("is reachable again")
 
 
-# ---- starting again ----
+# ---- restart ----
 
 @pytest.mark.parametrize("kill", [True, False])
-def test_what_is_stored_survives(api, kill):
+def test_stored_requests_survive_a_restart(api, kill):
     api.plan("/orders/", {"hold": "all"})
     with QueueServer(api) as service:
         tickets = [service.defer(f"/orders/7/{number}")[0] for number in range(5)]
@@ -352,7 +354,7 @@ def test_what_is_stored_survives(api, kill):
         assert api.seen()[0].get("idempotency-key") == api.seen()[len(expected) - 5].get("idempotency-key")
 
 
-def test_ending_waits_for_deliveries_under_way(api):
+def test_shutdown_waits_for_deliveries_in_flight(api):
     api.plan("/orders/", {"hold": "all"})
     with QueueServer(api) as service:
         ticket = service.defer("/orders/7/1")[0]
@@ -369,8 +371,9 @@ def test_ending_waits_for_deliveries_under_way(api):
 
 
 @full("a service looks once in a second whether others have put something into Redis")
-def test_a_killed_service_takes_back_what_it_held(api):
-    """At once when it is there again, long before --queue-timeout is over. Another one waits for that."""
+def test_killed_service_resumes_its_deliveries_after_restart(api):
+    """The restarted service resumes its deliveries at once, long before --queue-timeout is over. Another service waits
+    for that timeout."""
     with Redis(aof=True) as redis, QueueServer(api, "--queue-timeout", "1h", queue=redis.url()) as one, \
             QueueServer(api, "--queue-timeout", "1h", queue=redis.url()) as other:
         api.plan("/orders/", {"hold": "all"})
@@ -399,10 +402,10 @@ def test_two_services_on_one_redis_keep_the_order(api):
         wait_for(lambda: other.stats()["totals"]["delivered"] == 101, "all to be counted")
 
 
-# ---- tickets, bounds and operators ----
+# ---- tickets, limits and operators ----
 
-def test_a_redis_that_does_not_tell_its_settings(api):
-    """As managed services have it: CONFIG is an unknown command. It is refused, but for an operator's word."""
+def test_redis_without_config_command_needs_assume_durable(api):
+    """Managed Redis services do not allow CONFIG. Such a Redis is refused unless --queue-assume-durable is set."""
     with Redis("rename-command CONFIG ''", aof=True) as redis:
         with QueueServer(api, queue=redis.url()) as service:
             service.serve.wait_logged("see --queue-assume-durable")
@@ -413,13 +416,13 @@ def test_a_redis_that_does_not_tell_its_settings(api):
             service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
 
 
-def test_unknown_tickets(api):
+def test_unknown_ticket_is_not_found(api):
     with QueueServer(api) as service:
         for ticket in ("0" * 32, "", "x", "F" * 32, "0" * 31, "0" * 64):
             assert service.call("WEIR.TICKET", ticket) is None
 
 
-def test_bounds(api):
+def test_full_queue_refuses_requests(api):
     with QueueServer(api, "--queue-max", "3", target=f"http://127.0.0.1:{api.port}") as service:
         words = lambda n, **more: service.words(f"/orders/shut/{n}", key="shut", **more)
         assert service.call(*words(1, max_waiting=1))[1] == 1
@@ -437,8 +440,8 @@ def test_bounds(api):
 
 
 @pytest.mark.parametrize("kind", ["file", "redis"])
-def test_one_key_does_not_fill_the_queue(api, kind):
-    """A key has its share of the bytes, whatever its rule's max_waiting is. What is dead takes no room from it."""
+def test_key_cannot_use_more_than_its_share_of_the_queue(api, kind):
+    """A key has its share of the bytes, whatever its rule's max_waiting is. Dead requests do not count towards the share."""
     api.plan("/orders/", 500)
     with contextlib.ExitStack() as stack:
         where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
@@ -460,8 +463,8 @@ def test_one_key_does_not_fill_the_queue(api, kind):
 
 
 @pytest.mark.parametrize("kind", ["file", "redis"])
-def test_retry_keeps_to_the_bounds(api, kind):
-    """A dead request stays dead while as many wait as may, and waits again when there is room."""
+def test_operator_retry_respects_the_limits(api, kind):
+    """A dead request stays dead while the queue is full, and is queued again when there is room."""
     api.plan("/orders/8/", 500)
     with contextlib.ExitStack() as stack:
         where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
@@ -480,7 +483,7 @@ def test_retry_keeps_to_the_bounds(api, kind):
         service.wait_ticket(dead, "delivered")
 
 
-def test_positions_and_expected_delay(api):
+def test_position_and_expected_delay_of_a_request(api):
     with QueueServer(api) as service:
         told = [service.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
         assert [(p, round(e, 3)) for _, p, e in told] == [(1, 2.0), (2, 3.0), (3, 4.0)]
@@ -511,7 +514,8 @@ def test_credentials_are_sealed_and_arrive(api, tmp_path):
 
 
 def drop_all(service, rule):
-    """How many were: until none waits, since one that the limiter is being asked about is not dropped."""
+    """Drops requests until none waits. Returns their number. A request that the limiter is deciding on is not dropped, so
+    several calls may be needed."""
     dropped = 0
 
     def none_left():
@@ -523,7 +527,7 @@ def drop_all(service, rule):
     return dropped
 
 
-def test_operators(api):
+def test_operators_list_retry_and_drop_requests(api):
     with QueueServer(api) as service:
         assert service.weir("list")[1] == "none\n"
         for number in range(5):
@@ -557,7 +561,7 @@ def test_operators(api):
 
 
 @full("the queue is counted once in a second")
-def test_what_operators_are_told_of_counts(api):
+def test_operators_see_the_counts(api):
     with QueueServer(api) as service:
         for number in range(5):
             service.defer(f"/orders/shut/{number}", key="shut")
@@ -573,7 +577,7 @@ def test_what_operators_are_told_of_counts(api):
                  "that to be in the table")
 
 
-def test_orders_of_operators_are_checked(api):
+def test_invalid_operator_orders_are_refused(api):
     with QueueServer(api) as service:
         for path, status in [("/v1/queue/requests?state=gone", 400), ("/v1/queue/requests?count=0", 400),
                              ("/v1/queue/requests?key=12", 400), ("/v1/queue/request", 400),
@@ -585,7 +589,7 @@ def test_orders_of_operators_are_checked(api):
             assert answer.status == 400, body
 
 
-def test_without_a_queue():
+def test_service_without_a_queue_refuses_deferred_requests():
     with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=["--link-key", "{folder}/link.key"]) as serve:
         with linked(serve) as link:
             told = link.call(*QueueServer.words("/orders/7/1"))
@@ -607,7 +611,7 @@ def test_without_a_queue():
     (["--queue", "file:/tmp/x", "--queue-target", "https://x", "--queue-target-ca", "/etc/passwd"], "PEM"),
     (["--queue", "file:/tmp/x", "--queue-connections", "0"], "--queue-connections"),
 ])
-def test_options_that_cannot_be(args, said, tmp_path):
+def test_invalid_queue_options_prevent_the_start(args, said, tmp_path):
     rules = tmp_path / "rules.yaml"
     rules.write_text(RULES)
     args = [a.replace("/tmp/x", str(tmp_path / "q")) for a in args]

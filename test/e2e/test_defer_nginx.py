@@ -1,6 +1,8 @@
-"""What nginx makes of requests that limits put off: it reads them, hands them over and answers 202, or says
-why not. The queue is a stand-in (weirtest/fakequeue.py), so that it can be late, full, gone and talk nonsense;
-test_gateway_defer.py has the real one."""
+"""nginx and requests that limits defer: it reads them, sends them to the queue and answers 202, or gives the reason of a
+refusal.
+
+The queue is a fake (weirtest/fakequeue.py), so that it can be late, full, unavailable and send invalid replies.
+test_gateway_defer.py has the real queue."""
 
 import json
 import os
@@ -18,9 +20,9 @@ SERVER = """
 	}
 	location /.weir/tickets/ { weir_tickets; }
 """
-DEFER = "{unit: day, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer%s}"  # no midnight ends its day
+DEFER = "{unit: day, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer%s}"  # the clock does not reach midnight
 USER = {"X-User": "7"}
-# Long enough to be sure that nobody went on before, short enough to wait for it.
+# Long enough for a busy machine, short enough to wait for.
 SHORT = f"{max(1000, int(patience(0.2) * 1000))}ms"
 
 
@@ -43,7 +45,7 @@ def ready(nginx, workers=1):
 
 
 def begin(nginx, workers=1):
-    """The one request of the day is taken."""
+    """Uses up the only request of the day."""
     ready(nginx, workers)
     assert nginx.request("POST", "/orders", USER, body=b"first").status == 200
 
@@ -62,7 +64,7 @@ def refused(response, why):
     assert problem["not-deferred"] == why and f"({why})" in problem["detail"]
 
 
-def test_kept(api, queue):
+def test_deferred_request_gets_202_and_is_stored(api, queue):
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         r = post(nginx, headers={"Content-Type": "text/x-order", "Authorization": "Bearer s3cret",
@@ -79,7 +81,7 @@ def test_kept(api, queue):
         assert not [n for n in r.names() if n.endswith("retry-after")]
         (deferred,) = queue.requests
         assert (deferred.domain, deferred.rule, deferred.method, deferred.uri) == ("api", "api/user/1d", "POST", "/orders?id=7")
-        # One a day: of more than four none could be delivered in time, however full the bucket is.
+        # One a day: a fifth request could not be delivered in time, however full the bucket is.
         assert (deferred.max_waiting, deferred.max_age_s, deferred.max_tries) == (4, 86400, 20)
         assert 0 < deferred.wait_ns <= 86400 * 10 ** 9 and deferred.interval_ns == 86400 * 10 ** 9
         assert deferred.body == b"a book"
@@ -89,7 +91,7 @@ def test_kept(api, queue):
         assert api.count() == 1
 
 
-def test_the_rule_says_how(api, queue):
+def test_rule_sets_the_options_of_deferral(api, queue):
     more = ", defer: {headers: [X-Other, Authorization], max_body: 10, max_age: 25h, max_tries: 3, max_waiting: 2}"
     with nginx_with(queue, api, more) as nginx:
         begin(nginx)
@@ -101,8 +103,8 @@ def test_the_rule_says_how(api, queue):
         assert (deferred.max_waiting, deferred.max_age_s, deferred.max_tries) == (2, 90000, 3)
 
 
-def test_what_would_die_of_age(api, queue):
-    """What would only die of age is refused: at once if its limit says so, else by how many wait."""
+def test_request_that_would_expire_is_refused(api, queue):
+    """A request that would exceed max_age in the queue is refused: by nginx if its limit shows this, else by the queue."""
     slow = by_user("{period: 2h, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer, defer: {max_age: 1h}}")
     with Nginx(rules=slow, conf_http=queue.conf, conf_server=SERVER, api=api) as nginx:
         begin(nginx)
@@ -115,8 +117,8 @@ def test_what_would_die_of_age(api, queue):
             refused(post(nginx), why)
 
 
-def test_keys(api, queue):
-    """One key for a client, whoever is asked, and another for another client."""
+def test_queue_key_depends_on_the_client(api, queue):
+    """Requests of a client have the same key in two nginx, and another client has another key."""
     with nginx_with(queue, api) as one, nginx_with(queue, api) as two:
         begin(one)
         begin(two)
@@ -129,7 +131,7 @@ def test_keys(api, queue):
 
 @pytest.mark.parametrize("method,status", [("POST", 202), ("PUT", 202), ("PATCH", 202), ("DELETE", 202),
                                            ("GET", 429), ("HEAD", 429), ("OPTIONS", 429)])
-def test_methods(api, queue, method, status):
+def test_methods_that_are_deferred(api, queue, method, status):
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         r = nginx.request(method, "/orders", USER)
@@ -139,8 +141,8 @@ def test_methods(api, queue, method, status):
         assert [k.body for k in queue.requests] == ([b""] if status == 202 else [])
 
 
-def test_bodies(api, queue):
-    """Larger than nginx's buffers, in pieces, chunked, with 100-continue: never on a disk."""
+def test_bodies_are_deferred_from_memory(api, queue):
+    """Bodies larger than nginx's buffers, in pieces, chunked, and with 100-continue. None is written to a disk."""
     body = os.urandom(300000)
     with nginx_with(queue, api, server="client_body_buffer_size 1k;" + SERVER) as nginx:
         begin(nginx)
@@ -165,8 +167,8 @@ def test_bodies(api, queue):
         assert "buffered to a temporary file" not in nginx.log()
 
 
-def test_body_too_large(api, queue):
-    """Said beforehand, or found out."""
+def test_body_above_max_body_is_refused(api, queue):
+    """The size is known from Content-Length, or only after reading."""
     with nginx_with(queue, api, ", defer: {max_body: 100K}") as nginx:
         begin(nginx)
         assert post(nginx, bytes(102400)).status == 202
@@ -178,8 +180,8 @@ def test_body_too_large(api, queue):
         assert len(queue.requests) == 1
 
 
-def test_bodies_in_flight(api):
-    """What a worker holds of bodies is bounded, and free again when they are kept."""
+def test_memory_for_bodies_in_flight_is_limited(api):
+    """The bodies that a worker holds are limited. The memory is free again when they are stored."""
     with FakeQueue(more="bodies=64k") as queue, nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.hold()
@@ -195,8 +197,8 @@ def test_bodies_in_flight(api):
         assert post(nginx, bytes(40000)).status == 202
 
 
-def test_slow_body_leaves(api, queue):
-    """A client that leaves before its body is whole has sent nothing, and its place is free again."""
+def test_client_that_leaves_before_its_body_is_complete_frees_its_memory(api, queue):
+    """The client disconnects before its body is complete. Nothing is deferred, and its memory is free again."""
     with FakeQueue(more="bodies=64k") as queue, nginx_with(queue, api) as nginx:
         begin(nginx)
         with Client(nginx.port) as client:
@@ -207,7 +209,7 @@ def test_slow_body_leaves(api, queue):
         assert {len(k.body) for k in queue.requests} == {40000}
 
 
-def test_queue_away(api, queue):
+def test_request_is_refused_while_the_queue_is_unavailable(api, queue):
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.stop()
@@ -218,7 +220,7 @@ def test_queue_away(api, queue):
         assert post(nginx).status == 202
 
 
-def test_queue_never_there(api):
+def test_queue_socket_that_does_not_exist(api):
     with FakeQueue() as queue, Nginx(rules=rules(), conf_http=queue.conf.replace(queue.path, "/nowhere/weir.sock"),
                                  conf_server=SERVER, api=api) as nginx:
         assert post(nginx).status == 200
@@ -230,7 +232,7 @@ def test_queue_never_there(api):
     (b"-DEFER key_full\r\n", "key_full"), (b"-ERR unknown command\r\n", "error"), (b"-DEFER \r\n", "error"),
     (b"-DEFER <b>x</b> y\r\n", "error"), (b"-DEFER %s y\r\n" % (b"a" * 100), "error"), (b"+OK\r\n", "error"),
     (b"*2\r\n:1\r\n:2\r\n", "error"), (b"$-1\r\n", "error"), (b"*3\r\n$2\r\nab\r\n:1\r\n:2\r\n", "error")])
-def test_refused_by_the_queue(api, queue, said, why):
+def test_refusal_of_the_queue_is_reported_to_the_client(api, queue, said, why):
     with nginx_with(queue, api, ", defer: {max_waiting: 4}") as nginx:
         begin(nginx)
         queue.reply = lambda command, usual: said
@@ -242,8 +244,8 @@ def test_refused_by_the_queue(api, queue, said, why):
 @pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*9\r\n", b"*3\r\n*1\r\n:1\r\n:1\r\n:1\r\n",
                                       b"$99999999\r\n", b"\r\n", None],
                          ids=["http", "long list", "nested", "long bulk", "empty", "closed"])
-def test_nonsense(api, queue, nonsense):
-    """The connection is given up and opened again; who waits is refused."""
+def test_invalid_reply_closes_the_connection_to_the_queue(api, queue, nonsense):
+    """The connection is closed and opened again. Waiting requests are refused."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.reply = lambda command, usual: nonsense
@@ -253,15 +255,15 @@ def test_nonsense(api, queue, nonsense):
         assert post(nginx).status == 202
 
 
-def test_answers_in_pieces(api, queue):
+def test_replies_in_pieces_are_accepted(api, queue):
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.piece = 1
         assert [post(nginx).status for _ in range(3)] == [202] * 3
 
 
-def test_too_late(api):
-    """No answer in time is a refusal; the answer that comes later is nobody's."""
+def test_late_reply_of_the_queue_is_ignored(api):
+    """A request without a reply within the timeout is refused. The reply that arrives later is ignored."""
     with FakeQueue(timeout=SHORT) as queue, nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.hold()
@@ -271,8 +273,8 @@ def test_too_late(api):
         assert queue.connections == 1
 
 
-def test_client_leaves(api, queue):
-    """What was handed over is kept, whether or not its client waits."""
+def test_request_stays_stored_after_its_client_left(api, queue):
+    """A request that was sent to the queue is stored, whether or not its client waits."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.hold()
@@ -288,7 +290,7 @@ def test_client_leaves(api, queue):
         assert [k.body for k in queue.requests] == [b"gone", b"stays"]
 
 
-def test_many_at_once(api, queue):
+def test_many_requests_are_deferred_at_once(api, queue):
     with nginx_with(queue, api, workers=2) as nginx:
         begin(nginx, 2)
         shots = send_at_once(nginx.port, [("POST", "/orders", {**USER, "Content-Length": "0"})] * 200)
@@ -296,7 +298,7 @@ def test_many_at_once(api, queue):
         assert len(queue.requests) == 200
 
 
-def test_http2(api, queue):
+def test_http2_requests_are_deferred(api, queue):
     body = os.urandom(200000)
     with nginx_with(queue, api, h2c=True) as nginx:
         begin(nginx)
@@ -313,8 +315,8 @@ def test_http2(api, queue):
         assert [k.body for k in queue.requests] == [body, b"in parts", b""]
 
 
-def test_pipelined(api, queue):
-    """The connection goes on behind a request that was kept."""
+def test_pipelined_request_after_a_deferred_one_is_served(api, queue):
+    """The next request on the connection is served after a deferred one."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         with Client(nginx.port) as client:
@@ -324,14 +326,14 @@ def test_pipelined(api, queue):
             assert [client.read().status for _ in range(3)] == [202, 202, 200]
 
 
-def test_dry_run(api, queue):
+def test_dry_run_defers_nothing(api, queue):
     with nginx_with(queue, api, server="weir_dry_run on;" + SERVER) as nginx:
         ready(nginx)
         assert [post(nginx).status for _ in range(3)] == [200] * 3
         assert queue.requests == []
 
 
-def test_only_if_all_defer(api, queue):
+def test_request_is_deferred_only_if_all_refusing_rules_defer(api, queue):
     text = """
 domain: api
 requests:
@@ -351,8 +353,8 @@ descriptors:
         assert (r.status, r.get("X-Weir-Not-Deferred")) == (429, None)
 
 
-def test_fields_of_the_location(api, queue):
-    """What the location says of a request goes before what its client says."""
+def test_header_fields_of_the_location_override_those_of_the_client(api, queue):
+    """Header fields that the location sets take precedence over the client's."""
     server = """
 	location / {
 		weir on;
@@ -369,8 +371,8 @@ def test_fields_of_the_location(api, queue):
         assert (queue.requests[0].get("content-type"), queue.requests[0].get("x-real-ip")) == ("text/ours", "127.0.0.1")
 
 
-def test_who_it_is_comes_first(api, queue):
-    """Nobody unknown is kept; who is known is asked before he is."""
+def test_authentication_comes_before_deferral(api, queue):
+    """A request without a known identity is not deferred. A client is authenticated before its request is deferred."""
     server = """
 	location / {
 		weir on;
@@ -398,9 +400,9 @@ def test_who_it_is_comes_first(api, queue):
         assert deferred.get("X-Auth-User") == "anna"
 
 
-def test_a_request_that_has_still_to_be_authenticated_is_not_kept(api, queue):
-    """`try_files` would lead it to a location with `weir_auth`: kept here, nobody would have been asked. A
-    location that is open on purpose says so."""
+def test_request_before_a_later_authentication_is_not_deferred(api, queue):
+    """`try_files` leads the request to a location with `weir_auth`. Deferring it earlier would skip the authentication. A
+    location that is open on purpose is configured so."""
     server = """
 	weir on;
 	location / { try_files /none @app; }
@@ -418,8 +420,8 @@ def test_a_request_that_has_still_to_be_authenticated_is_not_kept(api, queue):
         assert api.count("/orders") == 0
 
 
-def test_counted_once(api, queue):
-    """An error page does not ask again, and what was kept is counted as deferred, the rest as refused."""
+def test_deferred_request_with_an_error_page_is_counted_once(api, queue):
+    """An error page does not decide again. Deferred requests are counted as deferred, the others as refused."""
     server = SERVER + """
 	location = /gone { weir on; error_page 429 = /orders; proxy_pass http://api; }
 """
@@ -432,8 +434,9 @@ def test_counted_once(api, queue):
 
 
 @pytest.mark.parametrize("page", ["404 @app", "404 =200 @app", "404 = @app"])
-def test_accepted_after_an_error_page(api, queue, page):
-    """A request that an error page led to a limit is kept, and told so: 202, not the error's status."""
+def test_request_deferred_in_an_error_page_gets_202(api, queue, page):
+    """An error page leads a request to a location with a limit. The deferred request gets 202, not the status of the
+    error."""
     server = f"""
 	location / {{ weir on; proxy_pass http://api; }}
 	location = /gone {{ proxy_intercept_errors on; error_page {page}; proxy_pass http://api/?status=404; }}
@@ -450,9 +453,9 @@ def test_accepted_after_an_error_page(api, queue, page):
 @pytest.mark.parametrize("target, how", [
     ("/large", "plain"), ("/large", "long"), ("/large", "half"), ("/large", "chunked"), ("/large", "h2"),
     ("/sent", "long"), ("/sent", "h2"), ("/whole", "plain"), ("/whole", "chunked")])
-def test_a_body_that_is_gone(api, queue, target, how):
-    """Another location has discarded the body, or sent it on as it came: what is left is not kept. A body that
-    came with the header is still there, and is."""
+def test_request_whose_body_was_consumed_is_not_deferred(api, queue, target, how):
+    """Another location has discarded the body, or has passed it on unbuffered: the request is not deferred. A body that
+    arrived with the header is complete, and is deferred."""
     server = """
 	location / { weir on; proxy_pass http://api; }
 	set $missing /?status=404;
@@ -483,9 +486,9 @@ def test_a_body_that_is_gone(api, queue, target, how):
         assert [deferred.body for deferred in queue.requests] == ([b"a book"] if whole else [])
 
 
-def test_a_client_asks_for_so_many_tickets(api, queue, clock):
-    """A hundred in a second, or as many as the location says; of IPv6 a network of 64 bits is a client. What is no
-    ticket costs nothing, and others are not touched."""
+def test_ticket_requests_per_client_are_limited(api, queue, clock):
+    """A client may ask for 100 tickets a second, or for the number of the location. An IPv6 network of 64 bits is one
+    client. An invalid ticket costs nothing, and other clients are not affected."""
     server = """
 	set_real_ip_from 127.0.0.1;
 	real_ip_header X-Client;
@@ -519,14 +522,14 @@ def test_a_client_asks_for_so_many_tickets(api, queue, clock):
 
 @pytest.mark.parametrize("text", ["rate=0r/s", "rate=1000001r/s", "rate=5", "rate=r/s", "rate=-1r/s", "5r/s", "rate=",
                                   "x", "rate=1r/s rate=2r/s"])
-def test_refused_rates_of_tickets(text):
+def test_invalid_ticket_rates_are_refused(text):
     code, output = check_conf(f"location /t/ {{ weir_tickets {text}; }}", rules=rules())
     assert code == 1
     assert "weir_tickets" in output
     assert check_conf("location /t/ { weir_tickets rate=1000000r/s; }", rules=rules())[0] == 0
 
 
-def test_tickets(api, queue):
+def test_ticket_states(api, queue):
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         where = post(nginx).get("Location")
@@ -548,7 +551,7 @@ def test_tickets(api, queue):
         assert nginx.get(where).status == 503
 
 
-def test_ticket_asked_and_left(api, queue):
+def test_client_leaves_while_its_ticket_is_looked_up(api, queue):
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         where = post(nginx).get("Location")
@@ -562,8 +565,8 @@ def test_ticket_asked_and_left(api, queue):
         assert nginx.get(where).status == 200
 
 
-def test_reload_while_it_is_kept(api, queue):
-    """A worker that ends waits for the answer."""
+def test_reload_while_a_request_is_being_deferred(api, queue):
+    """A worker that shuts down waits for the reply."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         queue.hold()
@@ -588,6 +591,6 @@ def test_reload_while_it_is_kept(api, queue):
     ("weir_link_key /dev/null;", "must be a file that only its owner can read"),
     ("weir_queue_field x_y z;", 'invalid header name "x_y"'),
 ])
-def test_wrong_configuration(conf, said):
+def test_wrong_configuration_is_refused(conf, said):
     code, output = check_conf("location / { weir on; }", conf, rules())
     assert code != 0 and said in output

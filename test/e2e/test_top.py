@@ -1,5 +1,5 @@
-"""weir top, weir candidates and weir advise: what they show of a table, in a terminal and in a pipe, and
-that no client can do anything to the terminal."""
+"""weir top, weir candidates and weir advise: their output on a table, in a terminal and in a pipe. No client can control
+the terminal."""
 
 import json
 import os
@@ -38,7 +38,8 @@ HOSTILE = ["\x1b[2J\x1b]0;owned\x07", "\x1b[31mred", "a\r\nb\tc\x00d", "\x9b31m"
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands still: statistics get their next second when a test moves it, and no counts fade meanwhile."""
+    """A clock that stands still: statistics get their next second when a test moves it, and counts do not decay
+    meanwhile."""
     with Clock() as stands:
         yield stands
 
@@ -63,7 +64,8 @@ def ask(serve, *pairs, times=1):
 
 
 def begin(serve, clock, *questions):
-    """Asks each once, and passes a second: history and keys of a rule are kept from a second after its first decision on."""
+    """Sends one request for each and advances a second: history and keys of a rule are recorded from the second after its
+    first decision."""
     serve.pass_seconds(clock)
     for question in questions:
         ask(serve, *question)
@@ -72,8 +74,8 @@ def begin(serve, clock, *questions):
 
 @pytest.fixture(scope="module")
 def busy(clock):
-    """A service with history: user 7 with 30 refusals of 40 requests, each hostile one with 12, of which 2 are refused;
-    fewer sign-ups. `.shown` and `.whole` are what weir top said of it then, as text and as JSON."""
+    """A service with history: user 7 with 30 refusals of 40 requests, each hostile user with 12 requests, 2 of them
+    refused, and fewer sign-ups. `.shown` and `.whole` are the output of weir top, as text and as JSON."""
     with Serve(rules=RULES, resp=True, admin=True) as serve:
         begin(serve, clock, [("user", "first")], [("route", "signup"), ("ip", "192.0.2.9")])
         ask(serve, ("user", "7"), times=40)
@@ -105,7 +107,7 @@ def assert_harmless(text):
 
 # ---- in a pipe ----
 
-def test_snapshot(busy):
+def test_snapshot_as_text(busy):
     text = busy.shown
     assert_harmless(text)
     lines = text.splitlines()
@@ -134,11 +136,11 @@ def test_json_is_exact(busy):
     assert len(json.loads(weir("top", "--json", "--rules", "1", "--dir", busy.table))["rules"]) == 1
 
 
-def test_hostile_keys_are_text(busy):
+def test_hostile_keys_are_shown_as_text(busy):
     shown = weir("top", "--dir", busy.table)
     assert_harmless(shown)
     values = [k["values"][0] for k in keys_of(busy, "api/user/365d") if k["values"]]
-    assert "\x1b[2J\x1b]0;owned\x07" in values  # JSON has it as it is, escaped
+    assert "\x1b[2J\x1b]0;owned\x07" in values  # JSON has the key itself, escaped
     assert_harmless(weir("top", "--json", "--dir", busy.table))
     assert_harmless(weir("advise", "--dir", busy.table))
     plain = weir("top", "--dir", busy.table, env={"LC_ALL": "C"})
@@ -146,7 +148,7 @@ def test_hostile_keys_are_text(busy):
     assert plain.isascii() and max(map(len, plain.splitlines())) <= 160
 
 
-def test_sorts(busy):
+def test_sort_orders(busy):
     def order(*args):
         text = weir("top", "--dir", busy.table, *args)
         return re.findall(r"^(api/\S+) +\d", text, re.M)
@@ -172,7 +174,7 @@ def test_hashed_and_hidden_keys(clock):
                 assert f"#{keys[0]['hash']}" in weir("top", "--dir", serve.table)
 
 
-def test_what_is_not_understood(tmp_path):
+def test_invalid_arguments_are_refused(tmp_path):
     weir("top", "--dir", tmp_path, code=1)
     weir("candidates", "--dir", tmp_path, code=1)
     weir("advise", "--dir", tmp_path, code=1)
@@ -183,8 +185,8 @@ def test_what_is_not_understood(tmp_path):
         assert weir(command, "--help").startswith(f"weir {command}")
 
 
-def test_without_any_service(busy, tmp_path):
-    """The table alone tells it, when all who wrote it have ended."""
+def test_table_is_shown_without_a_service(busy, tmp_path):
+    """The table alone has the data after all writers have exited."""
     with Serve(rules=RULES, resp=True) as serve:
         ask(serve, ("user", "7"), times=15)
         serve.stop()
@@ -196,7 +198,7 @@ def test_without_any_service(busy, tmp_path):
 
 # ---- candidates and advice ----
 
-def test_candidates(busy):
+def test_candidates_lists_proposed_limits(busy):
     refused = 30 + 2 * len(HOSTILE)
     text = weir("candidates", "--dir", busy.table)
     assert f"  with token_bucket, burst 400: {refused} fewer refusals, none more" in text
@@ -210,15 +212,15 @@ def test_candidates(busy):
 
 
 def check_rules(tmp_path, change):
-    """Whether a proposed limit is one that weir takes."""
+    """Returns whether weir accepts a proposed limit."""
     path = tmp_path / "proposed.yaml"
     document = {"domain": "api", "descriptors": [{"key": "user", **yaml.safe_load(change)}]}
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     weir("check", path)
 
 
-def test_advice(tmp_path, clock):
-    """No rule has a thousand decisions: of more in a second not every one is looked at."""
+def test_advise_proposes_limits(tmp_path, clock):
+    """No rule has a thousand decisions: of more in a second only a sample is counted."""
     rules = """
         domain: api
         descriptors:
@@ -256,7 +258,7 @@ def test_advice(tmp_path, clock):
     assert "    the client: loud" in text and "tight" not in text
 
 
-def test_a_limit_for_all_together_has_no_client_to_blame(clock):
+def test_advice_on_a_global_limit_names_no_client(clock):
     rules = """
         domain: api
         descriptors:
@@ -269,7 +271,7 @@ def test_a_limit_for_all_together_has_no_client_to_blame(clock):
         assert json.loads(weir("advise", "--json", "--dir", serve.table)) == []
 
 
-def test_what_cannot_be_told_is_an_error(busy):
+def test_missing_data_is_an_error(busy):
     weir("advise", "api/nobody", "--dir", busy.table, code=1)
     assert "of that name" in weir("candidates", "api/idle", "--dir", busy.table, code=1)
     for command in ("top", "candidates", "advise"):
@@ -282,8 +284,8 @@ def test_what_cannot_be_told_is_an_error(busy):
 # ---- in a terminal ----
 
 @pytest.mark.seconds(120)
-def test_live(busy):
-    ask(busy, ("idle", "now"))  # now: the number of keys, which is on the second line, is read less often than the rest
+def test_live_view_follows_the_keys(busy):
+    ask(busy, ("idle", "now"))  # at once: the number of keys on the second line is read less often than the rest
     with Terminal([WEIR, "top", "--dir", busy.table, "--interval", "200ms"], columns=130, lines=30) as terminal:
         screen = terminal.wait_shown("api/user/365d ")
         assert_harmless(screen)
@@ -295,7 +297,7 @@ def test_live(busy):
         terminal.wait_shown(lambda s: re.findall(r"^(api/\S+) +\d", s, re.M)[:1] == ["api/idle/1h"])
         terminal.press("f")
         terminal.wait_shown(lambda s: re.findall(r"^(api/\S+) +\d", s, re.M)[:1] == ["api/user/365d"])
-        # The keys below belong to the rule that is chosen.
+        # The keys below belong to the selected rule.
         terminal.wait_shown(lambda s: "\napi/user/365d\n" in s and "  7" in s)
         terminal.press("Down")
         terminal.wait_shown(lambda s: "\napi/route=signup/ip/365d\n" in s and "192.0.2.1" in s)
@@ -306,19 +308,19 @@ def test_live(busy):
         screen = terminal.wait_shown(lambda s: max(map(len, s.splitlines())) <= 80 and "\napi/user/365d\n" in s)
         assert_harmless(screen)
         terminal.resize(40, 8)
-        # Lines are cut where the terminal ends: its last column has no character of their end.
+        # Lines are cut at the width of the terminal: its last column has no character of their end.
         second = lambda: weir("top", "--dir", busy.table).splitlines()[1]
         terminal.wait_shown(lambda s: s.splitlines()[1:2] == [second()[:40].rstrip()])
         terminal.press("q")
         screen = terminal.wait_shown("ended: 0")
-        assert "RULE" not in screen  # the screen that was there before is back
+        assert "RULE" not in screen  # the previous screen is restored
         terminal.press("echoed", "Enter")
-        terminal.wait_shown("echoed\nechoed")  # typed text shows again, and cat repeats it
+        terminal.wait_shown("echoed\nechoed")  # typed text is visible again, and cat repeats it
 
 
 @pytest.mark.seconds(120)
 @pytest.mark.parametrize("key", ["C-c", "q"])
-def test_live_ends_and_leaves_the_terminal_as_it_was(busy, key):
+def test_live_view_restores_the_terminal_at_its_end(busy, key):
     with Terminal([WEIR, "top", "--dir", busy.table], columns=100, lines=20) as terminal:
         terminal.wait_shown("RULE")
         terminal.press(key)
@@ -327,21 +329,21 @@ def test_live_ends_and_leaves_the_terminal_as_it_was(busy, key):
         terminal.wait_shown("echoed\nechoed")
 
 
-def test_a_terminal_that_cannot_be_drawn_on_is_told_once(busy):
+def test_dumb_terminal_gets_one_snapshot(busy):
     with Terminal([WEIR, "top", "--dir", busy.table], before="TERM=dumb") as terminal:
-        terminal.wait_shown("ended: 0")  # without a key
+        terminal.wait_shown("ended: 0")  # without a key press
 
 
-def test_live_in_a_terminal_without_utf8(busy):
+def test_live_view_without_utf8(busy):
     with Terminal([WEIR, "top", "--dir", busy.table], before="LC_ALL=C") as terminal:
         assert terminal.wait_shown("RULE").isascii()
         terminal.press("q")
         terminal.wait_shown("ended: 0")
 
 
-def test_live_moves_history_on_if_nobody_does(clock, tmp_path):
-    """A table whose writers have no watching thread: weir top sees to it while it runs, when it has not been done for
-    three seconds. The reader's clock has stopped, so that it does not do it itself."""
+def test_live_view_advances_the_history_without_a_service(clock, tmp_path):
+    """The writers of the table have no statistics thread. weir top advances the history while it runs, if this has not
+    happened for three seconds. The reader's clock has stopped, so that it does not do this itself."""
     with Serve(rules=RULES, resp=True, admin=True) as serve:
         serve.pass_seconds(clock, 2)
         serve.stop()

@@ -1,7 +1,6 @@
-"""The worked examples that are about HTTP, with their numbers: 12, 15, 18, 23 and 25.
+"""The worked examples about HTTP with their numbers: 12, 15, 18, 23 and 25.
 
-The wall clock is the test's. It stands still unless the test moves it, so counts and waits are exact numbers.
-"""
+The wall clock is that of the test. It stands still unless the test moves it, so counts and waits are exact numbers."""
 
 import collections
 import math
@@ -25,7 +24,7 @@ def social(clock, api):
 
 
 def test_12_two_posts_a_second_per_user(social, clock):
-    """Three at once: two are admitted. A token comes back after half a second, and not earlier."""
+    """Three at once: two are admitted. A token is refilled after half a second, and not earlier."""
     user = {"X-User-Id": "poster"}
 
     def post():
@@ -65,7 +64,7 @@ def test_12_five_rewards_a_week_per_device(social, clock):
     assert [r.status for r in claims] == [200] * 5 + [429] * 2
     assert claims[-1].get("Retry-After") == str(int(edge))
     assert social.request("POST", "/v1/rewards/1", {"X-Device-Id": "d2"}).status == 200
-    assert social.request("POST", "/v1/rewards/1").status == 403  # no device, no reward
+    assert social.request("POST", "/v1/rewards/1").status == 403  # a request without a device gets no reward
     clock.advance(edge - TICK)
     assert claim(1)[0].status == 429
     clock.advance(TICK)
@@ -90,8 +89,9 @@ def test_15_one_bucket_for_all(clock):
 
 # ---- 18: 1,001 at once ----
 
-def test_18_one_too_many(clock, api):
-    """1,001 at once, a connection each, over four workers, against 1,000 per 60 s."""
+def test_18_one_of_1001_requests_is_refused(clock, api):
+    """1,001 requests at once, each on its own connection, over four workers, with a limit of 1,000 per 60 s: one is
+    refused."""
     limit = scaled(1000)
     rules = f"""
 domain: api
@@ -129,7 +129,7 @@ def all_workers_answer(nginx):
     wait_for(asked, "an answer of each worker", every=0)
 
 
-# ---- 23: waiting as told ----
+# ---- 23: Retry-After suffices ----
 
 # Two requests each. The tests begin 1.25 s after the start of a window. name: (limit, seconds until the next request
 # is admitted)
@@ -156,8 +156,8 @@ def algorithm_rules(limits):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_23_waiting_as_told(clock, api, name):
-    """Remaining counts down. Retry-After is the wait, rounded up: a client that waits so long is admitted. The wait
+def test_23_client_that_waits_for_retry_after_is_admitted(clock, api, name):
+    """Remaining counts down. Retry-After is the wait, rounded up: a client that waits this long is admitted. The wait
     itself is exact: a microsecond earlier the client is refused."""
     limit, wait = ALGORITHMS[name]
     clock.advance(BEGIN_S)
@@ -168,7 +168,7 @@ def test_23_waiting_as_told(clock, api, name):
         seen = []
         while not seen or seen[-1].status == 200:
             seen.append(ask())
-        admitted = 1 if name == "leaky_bucket" else 2  # a leaky bucket without a queue has one place
+        admitted = 1 if name == "leaky_bucket" else 2  # a leaky bucket without a queue has one position
         assert [r.status for r in seen] == [200] * admitted + [429]
         assert [r.get("X-Ratelimit-Limit") for r in seen] == [str(admitted)] * len(seen)
         assert [r.get("X-Ratelimit-Remaining") for r in seen] == [str(n) for n in (*range(admitted)[::-1], 0)]
@@ -211,7 +211,7 @@ def stream(nginx, clock):
 
 
 def windows(times, origin):
-    """How many of `times` fall into each of ten windows from `origin` on."""
+    """Returns how many of `times` fall into each of ten windows from `origin` on."""
     edges = [origin + k * PERIOD - TICK for k in range(WINDOWS + 1)]
     return [sum(1 for t in times if low <= t < high) for low, high in zip(edges, edges[1:])]
 

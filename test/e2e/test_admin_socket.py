@@ -1,4 +1,4 @@
-"""The Unix socket of the admin API, which weir's commands ask, and who may use it."""
+"""The Unix socket of the admin API, which weir's commands use, and its permissions."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 def weir(*words, variables=None):
-    """(exit code, stdout, stderr)"""
+    """Returns (exit code, stdout, stderr)."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
     done = subprocess.run([str(WEIR), *words], env={**clean, **(variables or {})}, text=True, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=patience(60), check=False)
@@ -34,7 +34,8 @@ def path_of(serve):
 
 
 def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause", body=b"{}"):
-    """The status that a process of that user gets, at a port or a socket; None: the connection was closed, or not made."""
+    """Returns the status that a process of that user gets, at a port or a socket; None if the connection failed or was
+    closed."""
     there, back = os.pipe()
     child = os.fork()
     if child == 0:
@@ -53,7 +54,7 @@ def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause", body=
     return told or None
 
 
-def test_commands_ask_the_socket():
+def test_commands_use_the_admin_socket():
     with Serve(rules=RULES, http=True, admin=True) as serve:
         here = {"WEIR_TABLE_DIR": serve.table}
         assert weir("key", "get", "api", "user=k", variables=here) == (0, "api/user/365d: 2 of 2 left\n", "")
@@ -61,16 +62,16 @@ def test_commands_ask_the_socket():
         serve.wait_logged(f"admin: uid {os.getuid()} (pid ")
         assert weir("pause", "--list", "--dir", serve.table) == (0, "paused: everything\n", "")
         assert weir("resume", "--dir", serve.table, "--table", "default") == (0, "nothing is paused\n", "")
-        assert weir("queue", "stats", "--dir", serve.table)[0] == 1  # it has no queue
+        assert weir("queue", "stats", "--dir", serve.table)[0] == 1  # the service has no queue
         code, _, err = weir("pause", "--dir", serve.table, "--table", "other")
         assert code == 2 and f"nobody answers at unix:{serve.table}/other.admin" in err
-        # A flag goes before a variable, an address before a table, and a token is for the port.
+        # An option takes precedence over a variable, an address over a table. A token is for the port.
         port = tokens.variables(serve.admin_port)
         assert weir("pause", "--list", "--dir", "/nowhere", variables=port)[0] == 0
         assert weir("pause", "--list", variables={"WEIR_ADMIN_SOCKET": path_of(serve)})[0] == 0
 
 
-def test_it_comes_and_goes_with_the_service():
+def test_socket_exists_while_the_service_runs():
     with Serve(rules=RULES, admin=True) as serve:
         assert stat.S_IMODE(os.stat(path_of(serve)).st_mode) == 0o600
         assert f"admin at unix:{path_of(serve)}\n" in serve.log()
@@ -88,7 +89,7 @@ def test_it_comes_and_goes_with_the_service():
 @pytest.mark.parametrize("admin, args, there", [
     (True, ["--admin-socket", "off"], None), (False, [], None), (False, ["--admin-socket", "{folder}/own"], "own"),
     (True, ["--admin-socket", "{folder}/own"], "own")])
-def test_where_it_is(admin, args, there):
+def test_path_of_the_socket(admin, args, there):
     with Serve(rules=RULES, http=True, admin=admin, args=args) as serve:
         assert not os.path.exists(path_of(serve))
         assert os.path.exists(serve.folder / "own") == (there is not None)
@@ -96,19 +97,19 @@ def test_where_it_is(admin, args, there):
             assert fetch(str(serve.folder / there), "GET", "/v1/paused").body == b'{"paused":[]}\n'
 
 
-def test_a_path_that_was_asked_for_has_to_be_had():
+def test_unusable_socket_path_prevents_the_start():
     code, said = Serve(rules=RULES, http=True, args=["--admin-socket", "/nowhere/at/all"], start=False).run()
     assert code == 1 and "cannot listen at unix:/nowhere/at/all (--admin-socket)" in said
 
 
 @needs("root")
-def test_other_users_stay_outside():
-    """Neither by the port nor by the socket can they change anything, nor a member of the service's group by the
-    latter."""
+def test_other_users_are_refused():
+    """Other users can change nothing, neither over the port nor over the socket. A member of the service's group is
+    refused on the socket too."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         for folder in (serve.folder, serve.table):
             os.chmod(folder, 0o755)
-        os.chmod(path_of(serve), 0o777)  # the mode alone does not decide
+        os.chmod(path_of(serve), 0o777)  # the mode of the socket alone does not decide
         for gid, groups in ((NOBODY, []), (os.getgid(), []), (NOBODY, [os.getgid()])):
             assert as_user(path_of(serve), NOBODY, gid, groups) is None
             assert as_user(serve.admin_port, NOBODY, gid, groups) == 401
@@ -119,7 +120,7 @@ def test_other_users_stay_outside():
 
 
 @needs("root")
-def test_a_socket_that_may_not_be_used_is_told():
+def test_forbidden_socket_is_reported():
     with Serve(rules=RULES, http=True, admin=True) as serve:
         done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", WEIR, "pause", "--admin",
                                f"unix:{path_of(serve)}"], capture_output=True, text=True, check=False)
@@ -128,8 +129,8 @@ def test_a_socket_that_may_not_be_used_is_told():
 
 @needs("root")
 @pytest.mark.parametrize("mode, asked", [(0o1777, False), (0o775, False), (0o755, True)])
-def test_a_socket_that_somebody_else_made(tmp_path, mode, asked):
-    """In a folder that others can write to, commands are told to services of root and of their own user alone."""
+def test_socket_of_another_user_is_not_used(tmp_path, mode, asked):
+    """In a folder that other users can write to, commands connect only to services of root and of their own user."""
     os.chmod(tmp_path, mode)
     path = tmp_path / "default.admin"
     with socket.socket(socket.AF_UNIX) as listener:
@@ -137,7 +138,7 @@ def test_a_socket_that_somebody_else_made(tmp_path, mode, asked):
         os.setegid(NOBODY)
         os.seteuid(NOBODY)
         try:
-            listener.listen(1)  # its credentials are those of now
+            listener.listen(1)  # SO_PEERCRED has the credentials at the time of listen()
         finally:
             os.seteuid(0)
             os.setegid(0)
@@ -150,7 +151,7 @@ def test_a_socket_that_somebody_else_made(tmp_path, mode, asked):
         assert (f"user {NOBODY} listens at unix:{path}, who is neither root nor this user" in said) != asked
 
 
-def test_a_flood_of_the_port_leaves_the_socket_alone():
+def test_flood_at_the_port_does_not_affect_the_socket():
     with Serve(rules=RULES, admin=True) as serve, contextlib.ExitStack() as stack:
         for _ in range(256):
             stack.enter_context(connect(serve.admin_port))
@@ -158,8 +159,8 @@ def test_a_flood_of_the_port_leaves_the_socket_alone():
         assert weir("pause", "--list", "--dir", serve.table)[0] == 0
 
 
-def test_of_a_gateway(api):
-    """By the table's name, also where the usual port is somebody else's."""
+def test_commands_find_the_socket_of_a_gateway(api):
+    """The commands find it by the table's name, also if another program has the default port."""
     with Gateway(api.port, "--admin", f"127.0.0.1:{free_port()}") as gateway:
         assert weir("pause", "--table", gateway.table) == (0, "paused: everything\n", "")
         assert [gateway.get("/few/x").status for _ in range(4)] == [200] * 4
@@ -167,8 +168,8 @@ def test_of_a_gateway(api):
         assert gateway.get("/few/x").status == 429
 
 
-def test_what_a_socket_asks_for():
-    """No token, and no Host of this machine; JSON all the same."""
+def test_socket_needs_json_but_no_token_and_no_host():
+    """The socket needs no token and no local Host, but it needs JSON."""
     with Serve(rules=RULES, admin=True) as serve, Client(path_of(serve)) as client:
         assert client.request("POST", "/v1/pause", {"Content-Type": "text/plain"}, b"{}").status == 415
         assert client.request("POST", "/v1/pause", {**JSON, "Host": "anything"}, b"{}").status == 200
@@ -176,8 +177,8 @@ def test_what_a_socket_asks_for():
 
 @needs("root")
 @pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "127.0.0.1"), 403), (("--refunds", "127.0.0.1,unix:"), 200)])
-def test_a_group_that_may_connect_may_not_give_back(options, status):
-    """On a Unix socket of --http the service's group may ask. Giving back is for root and the service's user."""
+def test_group_of_the_unix_socket_may_ask_but_not_refund(options, status):
+    """On a Unix socket of --http the service's group may ask. Refunds are for root and the service's user."""
     asked = b'{"domain":"api","hits":-1,"descriptors":[{"entries":[{"key":"user","value":"7"}]}]}'
     with Serve(rules=RULES, http="unix:{folder}/http", args=options) as serve:
         where = str(serve.folder / "http")

@@ -1,5 +1,5 @@
-"""Counts agree exactly with what was sent: through four nginx workers, two services and a program that
-embeds the engine, all on one table; when some of them are killed with -9, and after restarts."""
+"""Counts agree exactly with the requests sent through four nginx workers, two services and a program that embeds the
+engine, all on one table; also when some of them are killed with -9, and after restarts."""
 
 import collections
 import json
@@ -31,13 +31,13 @@ CONF = "location / { weir api; }"
 
 @pytest.fixture(autouse=True)
 def running(clock):
-    """No window ends within a test; statistics need a clock that runs."""
+    """No window ends within a test. Statistics need a running clock."""
     clock.run()
     return clock
 
 
 class Embedder:
-    """weirtest.library in a process of its own."""
+    """weirtest.library in its own process."""
 
     def __init__(self, serve):
         self.process = programs.start([sys.executable, "-B", "-m", "weirtest.library", serve.table, serve.rules],
@@ -83,7 +83,7 @@ def through_resp(serve, user, count):
 
 
 def told_by_top(serve):
-    """The counts of `weir top`, which reads the table by itself."""
+    """Returns the counts of `weir top`, which reads the table itself."""
     done = subprocess.run([WEIR, "top", "--json", "--dir", serve.table], check=True, capture_output=True,
                           env=for_weir())
     rule = next(r for r in json.loads(done.stdout)["rules"] if r["rule"] == RULE)
@@ -97,7 +97,7 @@ def told_by_metrics(serve):
 
 
 class Sum:
-    """The answers so far, and what their sum has to be."""
+    """The responses so far, and their expected sums."""
 
     def __init__(self, clock):
         self.clock = clock
@@ -112,7 +112,7 @@ class Sum:
         self.sent += sent
 
     def check(self, *serves):
-        """Every door, and the table itself, tells the same."""
+        """Every interface and the table itself report the same counts."""
         assert sum(self.answers.values()) == self.sent
         wanted = {200: self.answers[200], 429: self.answers[429]}
         for serve in serves:
@@ -121,7 +121,7 @@ class Sum:
 
 
 @pytest.mark.seconds(240)
-def test_exact_across_processes_kills_and_restarts(running):
+def test_counts_are_exact_across_processes_kills_and_restarts(running):
     total = Sum(running)
     each = scaled(300)
     with Serve(rules=RULES, http=True, admin=True, threads=2) as one, \
@@ -131,7 +131,7 @@ def test_exact_across_processes_kills_and_restarts(running):
         embedder = None if WRAP else Embedder(one)
 
         def round_of(user):
-            """Everybody asks about one user, who is admitted LIMIT times, whoever is asked."""
+            """All processes ask about one user, who is admitted LIMIT times in total."""
             before = total.answers[200]
             total.add(user, through_nginx(nginx, user, each), each)
             total.add(user, through_http(one, user, each), each)
@@ -171,8 +171,8 @@ def test_exact_across_processes_kills_and_restarts(running):
 
 
 @pytest.mark.seconds(120)
-def test_killed_in_the_midst_of_it():
-    """An answer or two never arrive: the count is at least the number of answers, at most the number of requests."""
+def test_counts_after_a_kill_under_load():
+    """Some responses are lost: the count is at least the number of responses and at most the number of requests."""
     counted = 0
     with Serve(rules=RULES, http=True, admin=True, threads=2) as serve:
         for turn in range(3):

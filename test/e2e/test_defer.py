@@ -1,4 +1,4 @@
-"""Orders that are over their limit are kept, and delivered later: what the client sees, and what the API does."""
+"""Orders above their limit are deferred and delivered later: the responses to the client, and the requests to the API."""
 
 import calendar
 import hashlib
@@ -41,7 +41,7 @@ def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowe
         assert len(api.seen()) == 30
 
 
-def test_what_a_202_says(api, clock):
+def test_response_202_has_ticket_position_and_delay(api, clock):
     del clock
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         assert gateway.order("ann", 0).status == 200
@@ -60,7 +60,7 @@ def test_what_a_202_says(api, clock):
         assert api.seen()[1:] == []
 
 
-def test_a_ticket_tells_what_became_of_it(api):
+def test_ticket_reports_the_result_of_the_delivery(api):
     with DeferringGateway(api.port, rules=rules(defer="max_tries: 1")) as gateway:
         api.plan("/orders/ann/1", 201)
         api.plan("/orders/ann/2", 500)
@@ -75,7 +75,7 @@ def test_a_ticket_tells_what_became_of_it(api):
         gateway.wait_ticket(answers[3], "delivered")
 
 
-def test_unknown_tickets_look_alike(api):
+def test_unknown_tickets_get_the_same_response(api):
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1)
@@ -89,7 +89,7 @@ def test_unknown_tickets_look_alike(api):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-def test_safe_methods_are_refused_as_usual(api, clock, method):
+def test_safe_methods_are_refused_and_not_deferred(api, clock, method):
     del clock
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         listed = gateway.weir("queue", "list")
@@ -102,11 +102,11 @@ def test_safe_methods_are_refused_as_usual(api, clock, method):
 
 
 @full("tries of an API that is away are seconds apart; test_gateway_defer.py has an API that does not answer")
-def test_new_ones_join_the_tail(api):
-    """The limit is no longer in the way of those who come while one waits for the API; they may still not overtake."""
+def test_new_orders_queue_behind_waiting_ones(api):
+    """The limit admits new orders while an earlier one waits for the API. They must not overtake it."""
     with DeferringGateway(api.port, rules=rules("{unit: second, requests_per_unit: 1")) as gateway:
         api.kill()
-        assert gateway.order("ann", 0).status == 502  # admitted: the API is not there
+        assert gateway.order("ann", 0).status == 502  # admitted, but the API does not run
         wait_for(lambda: gateway.order("ann", 1).status == 202, "an order to be over the limit")
         gateway.raise_limit(rules("{unit: second, requests_per_unit: 100"))
         waiting = [gateway.order("ann", n) for n in range(2, 12)]
@@ -121,7 +121,7 @@ def test_new_ones_join_the_tail(api):
         wait_for(lambda: gateway.order("ann", 20).status == 200, "orders to be let through again")
 
 
-def test_bodies_of_all_kinds_arrive_as_they_were(api, clock):
+def test_bodies_arrive_unchanged(api, clock):
     with DeferringGateway(api.port, rules=FAST) as gateway:
         bodies = [b"", os.urandom(1), bytes(range(256)) * 40, os.urandom(1 << 20), b"\0" * 70000]
         held = [gateway.order("ann", n, {"Content-Type": "application/octet-stream"}, body)
@@ -137,7 +137,7 @@ def test_bodies_of_all_kinds_arrive_as_they_were(api, clock):
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_methods_and_queries_are_kept(api, clock, method):
+def test_method_and_query_are_stored(api, clock, method):
     with DeferringGateway(api.port, rules=FAST) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1, method=method, body=None if method == "DELETE" else b"x", query="?a=%20b&c")
@@ -147,7 +147,7 @@ def test_methods_and_queries_are_kept(api, clock, method):
         assert (seen.method, seen.target) == (method, "/orders/ann/1?a=%20b&c")
 
 
-def test_fields_that_are_kept(api, clock):
+def test_stored_header_fields(api, clock):
     fields = [("Content-Type", "application/json"), ("Content-Language", "de"), ("Accept", "a/b"), ("User-Agent", "till/1"),
               ("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
               ("Idempotency-Key", "my-own"), ("X-Secret", "not on the list"), ("Authorization", "Bearer abc"),
@@ -173,7 +173,7 @@ def from_iso(text):
     return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
 
 
-def test_credentials_are_kept_sealed_if_the_rule_names_them(api, tmp_path):
+def test_credentials_named_by_the_rule_are_stored_encrypted(api, tmp_path):
     key = tmp_path / "key"
     key.write_text(os.urandom(32).hex() + "\n", encoding="ascii")
     key.chmod(0o600)
@@ -191,7 +191,7 @@ def test_credentials_are_kept_sealed_if_the_rule_names_them(api, tmp_path):
         assert seen.get("cookie") == "s=tell-nobody-2"
 
 
-def test_credentials_without_a_key_to_seal_them_are_not_kept(api):
+def test_credentials_are_not_stored_without_a_key(api):
     with DeferringGateway(api.port, rules=rules(defer="headers: [authorization]")) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1, {"Authorization": "Bearer x"})
@@ -199,17 +199,17 @@ def test_credentials_without_a_key_to_seal_them_are_not_kept(api):
         assert gateway.order("ann", 2).status == 202
 
 
-def test_files_are_nobody_elses(api):
+def test_queue_files_are_private(api):
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202
         files = [p for p in gateway.queue.rglob("*") if p.is_file()]
-        assert len(files) >= 2  # with SQLite's log
+        assert len(files) >= 2  # including SQLite's log
         assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o600}
         assert stat.S_IMODE(gateway.queue.stat().st_mode) == 0o700
 
 
-def test_http2(api):
+def test_http2_orders_are_deferred(api):
     port = free_port()
     with DeferringGateway(api.port, "--h2c", f"127.0.0.1:{port}", rules=SLOW) as gateway:
         with H2(port) as client:

@@ -1,14 +1,13 @@
-"""Thousands of orders at far more than the limit, while whoever can be killed is, at random moments. In the end:
+"""Thousands of orders far above the limit, while processes are killed at random moments. At the end:
 
-- every order that got a 202 was answered by the API;
-- per key they came in the order in which they were sent, and none that was let through at once overtook one (copies that
-  are on their way from somebody who was killed are waited for: nobody can keep them back);
-- the limit held for each key, kept orders and others together, at every moment;
-- an order came more than once only where the API gave no answer, or who had to hear it was killed; then with the
-  same Idempotency-Key.
+- every order with a 202 was answered by the API;
+- for each key the orders arrived in the order of sending, and no order that was forwarded at once overtook a queued one
+(the tests wait for copies in flight from killed processes, which cannot be held back);
+- the limit held for each key at every moment, deferred and other orders together;
+- an order arrived more than once only if the API gave no answer, or if the process that had to read the answer was
+killed; the copies have the same Idempotency-Key.
 
-The seed is WEIR_SEED, or always the same; a failure prints it.
-"""
+The seed is WEIR_SEED, or always the same; a failure prints it."""
 
 import contextlib
 import os
@@ -34,12 +33,11 @@ pytestmark = full("kills processes at random moments under load")
 
 
 class Chaos:
-    """Kills one of `victims` ({name: function that kills it and has it running again}) after a random number of further
-    orders, or when no more are sent, again and again, until told to stop. .faults: (when it was, when that was over, who)
-    of all."""
+    """Kills one of `victims` ({name: function that kills and restarts it}) after a random number of further orders, or
+    when no more are sent, repeatedly. .faults: (start, end, name) of all kills."""
 
     def __init__(self, clients, api, victims, every):
-        print(f"WEIR_SEED={SEED}")  # a test that fails shows it
+        print(f"WEIR_SEED={SEED}")  # shown if the test fails
         self.random = random.Random(SEED)
         self.clients, self.api, self.victims, self.every = clients, api, victims, every
         self.faults = []
@@ -59,15 +57,15 @@ class Chaos:
 
 
 def wait_settled(api, clients, instances):
-    """Until nothing waits and every order that was accepted has its answer."""
+    """Waits until no request waits and every accepted order has its answer."""
     wait_for(lambda: all(gateway.is_idle() for gateway in instances), "all to be delivered", 120, every=0.2)
     accepted = set(clients.accepted())
-    with contextlib.suppress(AssertionError):  # hold() has more to say about it
+    with contextlib.suppress(AssertionError):  # hold() has the better message
         wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all to be answered", 15)
 
 
 def hold(api, clients, chaos, since_ns, direct=True):
-    """What must hold, with the numbers of the run for whoever reads a failure."""
+    """Checks the promises of this file, and prints the numbers of the run for a failure."""
     seen, accepted = api.seen(), clients.accepted()
     print(f"{len(clients.sent)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
           f"refusals {dict(clients.refusals)}")
@@ -81,14 +79,14 @@ def api_victim(api):
     def kill(rng):
         api.kill()
         if rng.random() < 0.5:
-            time.sleep(rng.random() / 2)  # it is away for a while: nothing to wait for
+            time.sleep(rng.random() / 2)  # the API stays down for a while: there is nothing to wait for
         api.start()
     return kill
 
 
 def gateway_victims(gateway, api):
-    """What was on its way from one that is killed arrives before its time is over: it may be sent again from then on, and
-    what comes behind it."""
+    """Deliveries in flight from a killed gateway arrive before the fault is over: from then on they and their successors
+    may be sent again."""
     def gateway(_):
         gateway.kill()
         gateway.wait_deliveries_closed()
@@ -110,7 +108,7 @@ def gateway_victims(gateway, api):
 
 
 @pytest.mark.seconds(180)
-def test_ten_thousand_orders():
+def test_ten_thousand_orders_survive_random_kills():
     with Orders() as api, DeferringGateway(api.port, "--queue-connections", CONNECTIONS, rules=RULES) as gateway:
         since = time.monotonic_ns()
         with OrderClients([gateway.port], KEYS, scaled(10000) // len(KEYS)) as clients:
@@ -122,9 +120,9 @@ def test_ten_thousand_orders():
 
 
 @pytest.mark.seconds(180)
-def test_two_gateways_and_their_redis():
-    """The queue and the counters are in Redis, which is killed like all others. Who is let through at one gateway need not
-    know at once what waits at the other."""
+def test_two_gateways_and_their_redis_survive_random_kills():
+    """The queue and the counters are in Redis, which is killed like the others. A gateway that admits a request need not
+    know at once which requests wait at the other."""
     text = rules(f"{{unit: second, requests_per_unit: {PER_SECOND}, on_store_failure: deny",
                  "max_waiting: 100000, max_tries: 1000")
     with contextlib.ExitStack() as stack:

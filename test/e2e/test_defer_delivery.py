@@ -1,4 +1,4 @@
-"""Delivery of what was kept: when the API fails, says to wait, or is not there for long."""
+"""Delivery of deferred orders while the API fails, sends Retry-After, or is down for long."""
 
 import json
 
@@ -12,7 +12,7 @@ API = Orders  # the server of the fixture `api`
 
 
 def waiting(gateway, user, count):
-    """An order that goes through, and `count` that wait for an hour: their answers."""
+    """Sends an order that is admitted, and `count` orders that wait for an hour. Returns the responses."""
     assert gateway.order(user, 0).status == 200
     answers = [gateway.order(user, n) for n in range(1, count + 1)]
     assert {a.status for a in answers} == {202}
@@ -22,8 +22,8 @@ def waiting(gateway, user, count):
 FINAL = [200, 201, 204, 302, 400, 404, 409, 422]
 
 
-def test_an_answer_is_final(api):
-    """Also a 4xx: the same request would meet it again. A redirect is not followed."""
+def test_response_2xx_3xx_or_4xx_is_final(api):
+    """A 4xx is final too: the same request would get it again. A redirect is not followed."""
     with DeferringGateway(api.port) as gateway:
         answers = {status: waiting(gateway, f"u{status}", 1)[0] for status in FINAL}
         for status in FINAL:
@@ -38,14 +38,14 @@ FAILURES = [[500], [503], [429], [408], [425], [{"drop": True}], [500, {"drop": 
 
 
 def check_tried_again(seen, answers):
-    """One order that met `answers` before a 200, and the one behind it."""
+    """Returns an order that gets `answers` before a 200, and the order behind it."""
     assert [one.order[1] for one in seen] == [1] * (len(answers) + 1) + [2]
     assert len({one.get("idempotency-key") for one in seen[:-1]}) == 1
     assert seen[-1].get("idempotency-key") != seen[0].get("idempotency-key")
 
 
-def test_a_failure_is_tried_again_with_the_same_key(api):
-    """The next try is not waited for."""
+def test_retry_has_the_same_idempotency_key(api):
+    """The test does not wait for the back-off."""
     with DeferringGateway(api.port) as gateway:
         pairs = [waiting(gateway, f"u{n}", 2) for n in range(len(FAILURES))]
         for n, answers in enumerate(FAILURES):
@@ -59,7 +59,7 @@ def test_a_failure_is_tried_again_with_the_same_key(api):
 
 @full("waits for the back-off")
 @pytest.mark.parametrize("answers", FAILURES)
-def test_a_failure_is_tried_again_after_a_while(api, answers):
+def test_failure_is_retried_after_a_back_off(api, answers):
     with DeferringGateway(api.port) as gateway:
         first, second = waiting(gateway, "ann", 2)
         api.plan("/orders/ann/1", *answers, 200)
@@ -72,8 +72,8 @@ def test_a_failure_is_tried_again_after_a_while(api, answers):
         assert gateway.ticket(first)["http_status"] == 200
 
 
-def test_retry_after_says_when_the_next_try_is(api):
-    """Later than any back-off, of which none is longer than five minutes. An operator need not wait for it."""
+def test_retry_after_sets_the_time_of_the_next_try(api):
+    """Retry-After is longer than any back-off, which is at most five minutes. An operator's retry does not wait for it."""
     with DeferringGateway(api.port) as gateway:
         answers = {status: waiting(gateway, f"u{status}", 1)[0] for status in (503, 429)}
         for status in answers:
@@ -90,7 +90,7 @@ def test_retry_after_says_when_the_next_try_is(api):
 
 @full("waits for seconds of a Retry-After")
 @pytest.mark.parametrize("status", [503, 429])
-def test_retry_after_is_heeded(api, status):
+def test_retry_after_is_respected(api, status):
     with DeferringGateway(api.port) as gateway:
         [answer] = waiting(gateway, "ann", 1)
         api.plan("/orders/ann/1", {"status": status, "headers": {"Retry-After": "4"}}, 200)
@@ -100,7 +100,7 @@ def test_retry_after_is_heeded(api, status):
         assert (second.ns - first.ns) / 1e9 >= 4
 
 
-def test_a_poisonous_order_holds_up_its_own_key_alone(api):
+def test_failing_order_delays_only_its_own_key(api):
     with DeferringGateway(api.port) as gateway:
         poison, after = waiting(gateway, "ann", 2)
         others = waiting(gateway, "bob", 5)
@@ -114,7 +114,7 @@ def test_a_poisonous_order_holds_up_its_own_key_alone(api):
         assert gateway.ticket(poison)["tries"] >= 2
 
 
-def test_a_poisonous_order_is_given_up_after_max_tries(api):
+def test_failing_order_is_dead_after_max_tries(api):
     with DeferringGateway(api.port, rules=rules(defer="max_tries: 2")) as gateway:
         poison, after = waiting(gateway, "ann", 2)
         api.plan("/orders/ann/1", 500)
@@ -147,8 +147,8 @@ descriptors:
 """
 
 
-def test_a_service_that_is_away_is_not_given_up_because_another_one_answers(api):
-    """Behind one load balancer: the service of the orders is away, that of the mails answers."""
+def test_unavailable_service_behind_a_load_balancer_makes_no_order_dead(api):
+    """Behind one load balancer the service of the orders is down, and that of the mails answers."""
     with DeferringGateway(api.port, rules=TWO_RULES.format(rate="{unit: hour, requests_per_unit: 1")) as gateway:
         [order] = waiting(gateway, "ann", 1)
         for n in range(7):
@@ -169,9 +169,9 @@ def check_too_old(dead):
     assert 0 < dead["tries"] < 1000
 
 
-def test_an_order_that_is_too_old_is_given_up(api, clock):
-    """The limit lets it pass in time; the API does not take it, and then the gateway is away for two hours, all but a
-    minute, and for that minute. While it runs, it goes by a clock that the test does not move."""
+def test_order_older_than_max_age_is_dead(api, clock):
+    """The limit admits the order in time. The API does not accept it, then the gateway is down for two hours but a
+    minute, and for that minute. While it runs, it uses a clock that the test does not move."""
     api.plan("/orders/ann/1", 500)
     with DeferringGateway(api.port, rules=rules("{period: 1h, requests_per_unit: 1", "max_age: 2h, max_tries: 1000")) as gateway:
         [answer] = waiting(gateway, "ann", 1)
@@ -186,7 +186,7 @@ def test_an_order_that_is_too_old_is_given_up(api, clock):
 
 
 @full("waits for fifteen seconds")
-def test_an_order_that_grows_too_old_is_given_up(api):
+def test_order_that_exceeds_max_age_while_waiting_is_dead(api):
     api.plan("/orders/ann/1", 500)
     with DeferringGateway(api.port, rules=rules("{period: 10s, requests_per_unit: 1", "max_age: 15s, max_tries: 1000")) as gateway:
         [answer] = waiting(gateway, "ann", 1)
@@ -194,8 +194,8 @@ def test_an_order_that_grows_too_old_is_given_up(api):
         check_too_old(gateway.wait_ticket(answer, "dead", 60))
 
 
-def test_an_order_that_would_be_too_late_is_refused(api):
-    """One in two hours, and none is kept for longer than an hour: no ticket, and the reason."""
+def test_order_that_would_exceed_max_age_is_refused(api):
+    """One order in two hours, and max_age is an hour: no ticket, and the reason in the response."""
     with DeferringGateway(api.port, rules=rules("{period: 2h, requests_per_unit: 1", "max_age: 1h")) as gateway:
         answers = [gateway.order("ann", n) for n in range(2)]
         assert [a.status for a in answers] == [200, 429]
@@ -203,8 +203,9 @@ def test_an_order_that_would_be_too_late_is_refused(api):
         assert json.loads(gateway.weir("queue", "list", "--json"))["requests"] == []
 
 
-def test_a_line_that_is_too_long_for_its_age(api):
-    """One in ten minutes, kept for fifty: of five and a full bucket at both ends more could not be delivered."""
+def test_queue_of_a_key_is_limited_by_max_age(api):
+    """One order in ten minutes, max_age of fifty minutes: more than five and a full bucket at both ends could not be
+    delivered."""
     with DeferringGateway(api.port, rules=rules("{period: 10m, requests_per_unit: 1", "max_age: 50m")) as gateway:
         answers = [gateway.order("ann", n) for n in range(10)]
         assert [a.status for a in answers] == [200] + [202] * 8 + [429]
@@ -213,7 +214,7 @@ def test_a_line_that_is_too_long_for_its_age(api):
 
 
 @full("tries of an API that is away are seconds apart; test_deliver.py has a quick one")
-def test_an_api_that_is_away_for_long(api):
+def test_orders_are_delivered_after_a_long_outage_of_the_api(api):
     with DeferringGateway(api.port) as gateway:
         answers = [a for user in ("ann", "bob", "cyd") for a in waiting(gateway, user, 3)]
         api.kill()
@@ -228,7 +229,7 @@ def test_an_api_that_is_away_for_long(api):
         assert [len(api.seen(f"/orders/{user}/")) for user in ("ann", "bob", "cyd")] == [4, 4, 4]
 
 
-def test_dropped_ones_are_not_delivered(api):
+def test_dropped_orders_are_not_delivered(api):
     with DeferringGateway(api.port) as gateway:
         first, second, third = waiting(gateway, "ann", 3)
         [number] = [line.split()[0] for line in gateway.weir("queue", "list").splitlines() if "/orders/ann/2" in line]

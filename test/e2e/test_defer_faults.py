@@ -1,4 +1,4 @@
-"""Never a 202 for what is not durable, and never a loss of what got one."""
+"""No 202 for a request that is not durable, and no loss of a request with a 202."""
 
 import itertools
 import os
@@ -21,11 +21,11 @@ def assert_refused(answer, reason):
 
 
 def wait_kept(gateway, user, number, **kwargs):
-    """Sends an order until it is kept: nginx may be looking for the service, and says `away` until it has it."""
+    """Sends an order until it is deferred. nginx answers `away` until it has connected to the service."""
     wait_for(lambda: gateway.order(user, number, **kwargs).status == 202, "an order to be kept")
 
 
-# ---- killed right after the 202 ----
+# ---- killed after the 202 ----
 
 @pytest.mark.parametrize("victims, rounds", [("kill_all", 1), pytest.param("kill", 5, marks=full("kills it five times")),
                                              pytest.param("kill_all", 5, marks=full("kills them five times"))])
@@ -33,7 +33,7 @@ def test_killed_right_after_the_202(api, victims, rounds):
     with DeferringGateway(api.port) as gateway:
         gateway.order("ann", 0)
         for round_ in range(rounds):
-            for n in (1, 2, 3):  # each worker has to find the service again
+            for n in (1, 2, 3):  # each worker has to connect to the service again
                 wait_kept(gateway, "ann", 10 * round_ + n)
             getattr(gateway, victims)()
             gateway.start()
@@ -43,8 +43,8 @@ def test_killed_right_after_the_202(api, victims, rounds):
 
 
 @full("a gateway that was killed tries again after a back-off; test_deliver.py has a quick one")
-def test_killed_in_the_midst_of_a_delivery(api):
-    """The API has it, and has not answered: it comes again, with the same key."""
+def test_delivery_of_a_killed_gateway_is_repeated_with_the_same_key(api):
+    """The API has the request and has not answered. It gets the request again with the same key."""
     with DeferringGateway(api.port) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1)
@@ -58,8 +58,8 @@ def test_killed_in_the_midst_of_a_delivery(api):
         assert first.get("idempotency-key") == second.get("idempotency-key")
 
 
-def test_stopped_in_the_midst_of_a_delivery(api):
-    """Asked to end, it waits for the answer and notes it: once."""
+def test_shutdown_waits_for_a_delivery_in_flight(api):
+    """After SIGTERM the service waits for the answer and records it: the request is sent once."""
     with DeferringGateway(api.port) as gateway:
         gateway.order("ann", 0)
         gateway.order("ann", 1)
@@ -77,8 +77,8 @@ def test_stopped_in_the_midst_of_a_delivery(api):
 
 # ---- not durable: 429 with a reason ----
 
-def test_without_the_service(api):
-    """The gateway is killed; nginx, which goes on, cannot keep anything, and says so."""
+def test_order_is_refused_without_the_service(api):
+    """The gateway is killed. nginx keeps running, cannot defer anything, and gives the reason."""
     with DeferringGateway(api.port) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202
@@ -88,8 +88,8 @@ def test_without_the_service(api):
         wait_kept(gateway, "ann", 3)
 
 
-def test_without_a_queue(api):
-    """Nobody asked for one: a refusal like any other."""
+def test_order_is_refused_without_a_queue(api):
+    """No queue is configured: an ordinary refusal."""
     with DeferringGateway(api.port, queue="off") as gateway:
         gateway.order("ann", 0)
         assert_refused(gateway.order("ann", 1), "")
@@ -100,7 +100,7 @@ def test_without_a_queue(api):
     (("--queue-bytes", "64K"), "", "bytes_full"),
     ((), "max_waiting: 3", "key_full"),
 ])
-def test_bounds(api, option, defer, reason):
+def test_full_queue_refuses_orders(api, option, defer, reason):
     with DeferringGateway(api.port, *option, rules=rules(defer=defer)) as gateway:
         answers = [gateway.order("ann", n, body=b"x" * 20000) for n in range(8)]
         assert [a.status for a in answers] == [200] + [202] * 3 + [429] * 4
@@ -114,7 +114,7 @@ def test_bounds(api, option, defer, reason):
         wait_kept(gateway, "cyd", 0)
 
 
-def test_a_body_that_is_too_large(api):
+def test_too_large_body_is_refused(api):
     with DeferringGateway(api.port, rules=rules(defer="max_body: 64KiB")) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1, body=b"x" * 65536).status == 202
@@ -124,7 +124,7 @@ def test_a_body_that_is_too_large(api):
 
 
 @needs("mounts")
-def test_a_full_disk(api):
+def test_full_disk_refuses_orders(api):
     with Disk("32m") as disk, DeferringGateway(api.port, disk=disk) as gateway:
         gateway.order("ann", 0)
         body = b"x" * 100000
@@ -141,7 +141,7 @@ def test_a_full_disk(api):
 
 @full("a queue that cannot be opened is tried again after seconds")
 @needs("mounts")
-def test_a_disk_that_is_read_only(api):
+def test_read_only_disk_refuses_orders(api):
     with Disk("32m") as disk, DeferringGateway(api.port, disk=disk) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202
@@ -155,7 +155,7 @@ def test_a_disk_that_is_read_only(api):
         assert [one.order[1] for one in api.wait_seen(3)] == [0, 1, 3]
 
 
-def test_a_damaged_file_is_set_aside(api):
+def test_damaged_queue_file_is_renamed(api):
     with DeferringGateway(api.port, allow=["DAMAGED"]) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202
@@ -170,13 +170,13 @@ def test_a_damaged_file_is_set_aside(api):
         assert aside.read_bytes() == garbage
 
 
-def test_redis_that_would_lose_it(api):
+def test_redis_without_persistence_is_refused(api):
     with Redis() as redis, DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
         assert_refused(gateway.order("ann", 1), "not_persistent")
 
 
-def test_redis_that_evicts(api):
+def test_redis_that_evicts_is_refused(api):
     with Redis("maxmemory 50mb", "maxmemory-policy allkeys-lru", aof=True) as redis, \
             DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
@@ -184,7 +184,7 @@ def test_redis_that_evicts(api):
 
 
 @full("a Redis that is away is tried again after seconds")
-def test_redis_that_is_away(api):
+def test_unavailable_redis_refuses_orders(api):
     with Redis(aof=True) as redis, DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
         wait_kept(gateway, "ann", 1)
@@ -195,5 +195,5 @@ def test_redis_that_is_away(api):
         wait_kept(gateway, "ann", 4)
         gateway.raise_limit()
         api.wait_seen(1, "/orders/ann/4")
-        # one whose answer Redis did not give in time was kept, and sent again
+        # an order whose reply from Redis was late was stored, and was sent again
         assert [number for number, _ in itertools.groupby(one.order[1] for one in api.seen())] == [0, 1, 4]

@@ -1,4 +1,4 @@
-"""A queue in Redis, which several gateways share."""
+"""A queue in Redis that several gateways share."""
 
 import contextlib
 import time
@@ -13,13 +13,13 @@ PER_SECOND = 50
 
 
 def strict(rate):
-    """Counted in Redis, for all gateways together; nothing is admitted without it."""
+    """Returns rules with counters in Redis for all gateways together. Without Redis they deny."""
     return rules(f"{rate}, on_store_failure: deny", "max_waiting: 100000")
 
 
 @contextlib.contextmanager
 def gateways(count=2, rate=f"{{unit: second, requests_per_unit: {PER_SECOND}", options=(), **redis):
-    """An API server, a Redis and so many gateways."""
+    """Starts an API server, a Redis and `count` gateways."""
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(Orders())
         store = stack.enter_context(Redis(aof=True, **redis))
@@ -32,12 +32,12 @@ def gateways(count=2, rate=f"{{unit: second, requests_per_unit: {PER_SECOND}", o
 
 
 def wait_counted(gateway):
-    """Until it counts orders: it has reached Redis."""
+    """Waits until the gateway counts orders: it has reached Redis."""
     wait_for(lambda: gateway.order(f"probe-{time.monotonic_ns()}", 0).status == 200, "Redis to count", 30)
 
 
 def order(gateway, user, number, status):
-    """Sends an order until it has that status. A worker that has not heard of Redis yet refuses it, and counts nothing."""
+    """Sends an order until it has that status. A worker without a connection to Redis refuses it, and counts nothing."""
     def sent():
         answer = gateway.order(user, number)
         assert answer.status in (status, 429), answer
@@ -68,7 +68,7 @@ def test_two_gateways_keep_the_order_of_each_key():
         check_copies(seen)
 
 
-def test_a_ticket_is_known_to_all_gateways():
+def test_ticket_is_known_to_all_gateways():
     with gateways(rate="{unit: hour, requests_per_unit: 1") as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         first, second = order(a, "ann", 1, 202), order(b, "ann", 2, 202)
@@ -81,7 +81,7 @@ def test_a_ticket_is_known_to_all_gateways():
         assert [one.order[1] for one in api.seen("/orders/ann/")] == [0, 1, 2]
 
 
-def test_one_gateway_dies_and_the_other_delivers():
+def test_other_gateway_delivers_after_a_kill():
     with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         answers = [order(a, "ann", n, 202) for n in range(1, 6)]
@@ -93,8 +93,9 @@ def test_one_gateway_dies_and_the_other_delivers():
         a.start()
 
 
-def test_one_dies_in_the_midst_of_a_delivery(clock):
-    """Its line waits until its lease has run out, and goes on in order. Leases go by Redis' clock."""
+def test_gateway_is_killed_during_a_delivery(clock):
+    """The requests of the key wait until the delivery lease has expired, and are then delivered in order. Leases use the
+    clock of Redis."""
     with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         answers = [order(a, "ann", n, 202) for n in (1, 2)]
@@ -104,7 +105,7 @@ def test_one_dies_in_the_midst_of_a_delivery(clock):
         a.kill_all()
         b.kill_all()
         b.start()
-        clock.advance(5 + 20)  # --queue-timeout, and as long as it takes to begin
+        clock.advance(5 + 20)  # --queue-timeout, and the time to start
         for answer in answers:
             b.retry_until_ticket(answer, "delivered")
         numbers = [one.order[1] for one in api.seen("/orders/ann/")]
@@ -114,15 +115,15 @@ def test_one_dies_in_the_midst_of_a_delivery(clock):
 
 
 @full("kills Redis three times")
-def test_redis_is_killed_and_comes_back():
-    """Each time some orders have been sent since it came back, and others are while it is not there."""
+def test_orders_survive_kills_of_redis():
+    """Before each kill some orders have been sent since the last restart. Others are sent while Redis is down."""
     some = scaled(25, 10)
     with gateways(1) as (api, redis, [gateway]):
         since = time.monotonic_ns()
         with OrderClients([gateway.port], ["ann", "bob"], 6 * some, first=0) as clients:
             for done in (0, 2 * some, 4 * some):
                 clients.allow(done + some)
-                clients.wait_sent(2 * done + some)  # of twice as many: there are two buyers
+                clients.wait_sent(2 * done + some)  # of twice as many: there are two clients
                 redis.kill()
                 wait_for(lambda: gateway.order("eve", 0).status == 429, "an order to be refused")
                 clients.allow(done + 2 * some)
@@ -137,7 +138,7 @@ def test_redis_is_killed_and_comes_back():
 
 
 def test_no_secrets_in_redis():
-    """What is stored is named by a hash of the ticket, and the password of the URL is in no log."""
+    """Stored requests are named by a hash of the ticket, and the password of the URL is in no log."""
     with gateways(1, rate="{unit: hour, requests_per_unit: 1") as (_, redis, [gateway]):
         order(gateway, "ann", 0, 200)
         ticket = order(gateway, "ann", 1, 202).get("x-weir-ticket")
@@ -147,9 +148,9 @@ def test_no_secrets_in_redis():
 
 
 @full("a Redis that cut the connection is tried again after a second, five times")
-def test_answers_of_redis_that_are_lost_hold_nothing_up():
-    """Redis has given requests to a gateway that never heard of it. They are given again on its next connection, not when
-    their lease ends, 75 seconds later."""
+def test_lost_replies_of_redis_delay_nothing():
+    """Redis has assigned requests to a gateway that did not receive the reply. They are assigned again on its next
+    connection, not at the end of their lease 75 seconds later."""
     keys = [f"u{n}" for n in range(20)]
     lost = []
 

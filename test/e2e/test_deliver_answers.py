@@ -1,4 +1,4 @@
-"""The drainer of `weir serve` and API servers that speak TLS, or say more than an answer."""
+"""The deliverer of `weir serve` and API servers with TLS or with interim responses."""
 
 import contextlib
 import re
@@ -12,7 +12,7 @@ from weirtest.gateway import Listener, authority, read_head
 
 
 def raw(*answers):
-    """An API server that says these bytes to the requests of a connection, one after the other."""
+    """An API server that sends these bytes to the requests of a connection, in order."""
     def serve(connection):
         for answer in answers:
             head, rest = read_head(connection)
@@ -42,22 +42,22 @@ def tls_folder(tmp_path_factory):
 
 
 def https(tls):
-    """In the accepting thread's place: a handshake that fails ends a connection, not the server."""
+    """Accepts a TLS connection. A failed handshake ends the connection, not the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tls / "api.pem", tls / "api-key.pem")
     return Listener(raw(CREATED, CREATED), wrap=lambda c: context.wrap_socket(c, server_side=True))
 
 
-def test_https_with_a_ca_of_its_own(tls):
+def test_https_with_a_private_ca(tls):
     with https(tls) as server, QueueServer(None, "--queue-target-ca", tls / "ca.pem",
                                        target=f"https://localhost:{server.port}") as service:
         told = service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
         assert (told["http_status"], told["tries"]) == (201, 0)
 
 
-def test_https_that_is_not_believed(tls):
-    """Another CA's certificate, another name's, and a CA that the system does not know: nothing is sent, nothing is held
-    against the request, and the log says why."""
+def test_untrusted_https_server_gets_no_request(tls):
+    """A certificate of another CA, for another name, or of a CA unknown to the system: nothing is sent, no try is
+    counted, and the log has the reason."""
     with contextlib.ExitStack() as stack:
         services = []
         for host, ca in (("localhost", "other/ca.pem"), ("127.0.0.1", "ca.pem"), ("localhost", None)):
@@ -72,10 +72,10 @@ def test_https_that_is_not_believed(tls):
             assert re.search(r"is unreachable \(.*(certificate|SSL)", service.serve.log())
 
 
-# ---- answers before the answer ----
+# ---- interim responses ----
 
-def test_early_hints():
-    """1xx are not the answer; 100 and 103 may come before it, several times."""
+def test_interim_responses_are_skipped():
+    """A 1xx is not the final response; 100 and 103 may precede it, several times."""
     hints = b"HTTP/1.1 100 Continue\r\n\r\n" + 2 * b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 60\r\n\r\n"
     busy = hints + b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
     with Listener(raw(busy, hints + CREATED, CREATED)) as server, \
@@ -85,8 +85,8 @@ def test_early_hints():
         assert [(t["http_status"], t["tries"]) for t in told] == [(201, 0), (201, 0)]
 
 
-def test_switching_protocols():
-    """Nobody asked for that. What comes behind it is no HTTP, so there is no answer to wait for: given up at once."""
+def test_status_101_is_a_failure():
+    """The request asked for no upgrade. The bytes after a 101 are not HTTP, so the try fails at once."""
     switched = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
     with Listener(raw(switched)) as server, \
             QueueServer(None, "--queue-timeout", "1h", target=f"http://127.0.0.1:{server.port}") as service:

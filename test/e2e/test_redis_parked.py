@@ -1,5 +1,5 @@
-"""Requests that are parked in nginx while Redis is asked: what becomes of them when it is killed or silent, or when
-their clients leave. test_redis_gateway.py has the rest about gateways."""
+"""Requests that are parked in nginx while Redis is asked: Redis is killed or silent, or their clients disconnect.
+test_redis_gateway.py has the other tests of gateways."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from weirtest.redis import Redis
 
 pytestmark = full("requests that wait in nginx for Redis until a timeout, in real time")
 
-HANG = patience(10)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
+HANG = patience(10)  # seconds; a multiple of the timeout, so that a busy machine does not exceed it
 
 RULES = """
 domain: api
@@ -63,8 +63,8 @@ def several(api, url, count, **kwargs):
 
 
 def wait_ready(one):
-    """The fleet's secret is known to the service and to those of nginx's workers who answer: until then `deny` denies. Workers
-    that begin later wait for it."""
+    """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies. Later
+    workers wait for it."""
     def ready():
         shots = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
         return set(count_statuses(shots)) == {200}
@@ -72,7 +72,7 @@ def wait_ready(one):
 
 
 def holds(gateways):
-    """Twenty pass, and never more; fewer if the machine was so busy that somebody was too late."""
+    """Twenty requests pass, and never more; fewer if the machine was so busy that some were late."""
     user = as_user(f"again-{time.monotonic_ns()}")
     statuses = [gateways[n % len(gateways)].get("/deny/x", user).status for n in range(24)]
     assert statuses.count(200) <= 20, statuses
@@ -80,7 +80,7 @@ def holds(gateways):
 
 
 @pytest.mark.seconds(120)
-def test_nobody_gets_more_than_his_limit_when_redis_is_killed_and_comes_back(api):
+def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
     with Redis(aof=True) as redis, several(api, redis.url(), 2, timeout="100ms") as gateways:
         users = [f"{rule}/{n}" for rule in ("deny", "allow", "share", "here") for n in range(4)]
         with contextlib.ExitStack() as stack:
@@ -112,9 +112,10 @@ def test_nobody_gets_more_than_his_limit_when_redis_is_killed_and_comes_back(api
         wait_for(lambda: holds(gateways), "the limit to hold for both together")
 
 
-def test_clients_that_leave_while_redis_is_silent(api):
-    """What Redis grants to those who have left is given back: twenty go, and twenty others pass. (Of a bucket
-    the first would get nothing back while others have taken behind it: part of his token has flown in since.)"""
+def test_units_of_disconnected_clients_are_returned(api):
+    """Units that Redis grants to disconnected clients are returned: twenty clients disconnect, and twenty others pass. (A
+    token bucket would return less to the first while others have taken after it, since a part of its token has been
+    refilled.)"""
     port = free_port()
     with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="30s") as one:
         wait_ready(one)
@@ -147,9 +148,9 @@ def test_requests_parked_when_the_timeout_ends(api):
         wait_ready(one)
 
 
-def test_3_a_queue_in_redis(api, clock):
-    """Ten at one moment of the clock over two gateways, one place every quarter of a second, four may wait: five are
-    refused. Then time passes, and the others leave one after the other, never faster."""
+def test_3_leaky_bucket_in_redis(api, clock):
+    """Ten at one moment of the clock over two gateways, one position every quarter of a second, four may wait: five are
+    refused. Then time passes, and the others are forwarded one after the other, never faster."""
     per_second = 4
     with Redis() as redis, several(api, redis.url(), 2, rules=f"""
 domain: api
@@ -183,7 +184,7 @@ descriptors:
 
 
 def answered(clients):
-    """Those that have something to read."""
+    """Returns the connections with unread bytes."""
     readable, _, _ = select.select([client.socket for client in clients], [], [], 0.05)
     return readable
 

@@ -1,4 +1,4 @@
-"""Limits that are eventual in several regions: a Redis each, in network namespaces that are parted and joined."""
+"""`consistency: eventual` in several regions: each has a Redis, in network namespaces that the tests separate and join."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from weirtest.redis import Redis
 pytestmark = full("regions that are cut off are noticed after timeouts of real time")
 
 SECRET = "0123456789abcdef0123456789abcdef"
-TIMEOUT = "2s"  # whoever is silent for so long is away
+TIMEOUT = "2s"  # a peer that is silent for this long counts as down
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,17 +69,17 @@ class Regions:
 
 @needs("namespaces", "nft")
 @pytest.mark.parametrize("key", KEYS)
-def test_three_regions_one_cut_off_and_back(key):
+def test_region_is_cut_off_and_rejoins(key):
     with Regions("eu", "us", "ap") as regions:
         eu, us, ap = (regions.nodes[n] for n in ("eu", "us", "ap"))
         for one in (eu, us, ap):
             assert take(one, key, "u") == 1
-        # All of them know of all.
+        # All regions know the counts of all.
         wait_for(lambda: alike([r.client().hgetall(hash_of(r) or "") for r in regions.redis.values()]), "all to be told", 30)
         for one in (eu, us, ap):
             take_until_known(one, key, "u", LIMIT - 3)
         regions.cut_off("ap")
-        # It goes on by what it knows; the other two count together, and not what it does.
+        # The cut-off region continues with its last counts. The other two count together, without it.
         alone = take(ap, key, "u", 20)
         assert alone == 20
         both = take(eu, key, "u", 30)
@@ -90,7 +90,7 @@ def test_three_regions_one_cut_off_and_back(key):
         assert left(ap, key, "u") > LIMIT - 60
         regions.net.join()
         wait_for(lambda: all(one.store()["regions_up"] == 2 for one in (eu, us, ap)), "it to be back", 60)
-        # 3 + 30 + 30, and those that asked to hear of it.
+        # 3 + 30 + 30, and the requests that fetched the counts.
         for one in (eu, us, ap):
             take_until_known(one, key, "u", LIMIT - 63)
         for one in (eu, us, ap):
@@ -103,14 +103,15 @@ def test_three_regions_one_cut_off_and_back(key):
 
 
 def alike(hashes):
-    """The same holders with the same numbers; notes of what a region may lack (@…) are of one Redis."""
+    """Returns whether both have the same holders with the same numbers. Notes of what a region may lack (@…) belong to
+    one Redis."""
     holders = [{name: state for name, state in h.items() if not name.startswith("@")} for h in hashes]
     return len(holders[0]) == 3 and all(h == holders[0] for h in holders)
 
 
 @needs("namespaces", "nft")
-def test_a_node_that_dies_while_another_region_is_away():
-    """What it had told its own Redis is told to the region by those who are left."""
+def test_counts_of_a_dead_node_reach_a_region_later():
+    """The remaining nodes pass on the counts that the dead node had reported to its own Redis."""
     with Regions("eu", "us") as regions:
         eu, us = regions.nodes["eu"], regions.nodes["us"]
         second = node(regions.redis["eu"], "--region", "eu", "--peer", regions.redis["us"].url(), "--key-secret",
@@ -131,8 +132,8 @@ def test_a_node_that_dies_while_another_region_is_away():
 
 
 @needs("namespaces", "nft")
-def test_more_holders_than_a_page():
-    """A counter that 70 nodes of a region have used, all of them gone but one: another region is told of all."""
+def test_counts_of_seventy_nodes_reach_another_region():
+    """70 nodes of a region have used a counter, and all but one have exited: another region gets all counts."""
     with Regions("eu", "us") as regions:
         eu, us = regions.nodes["eu"], regions.nodes["us"]
         for one in (eu, us):
@@ -152,8 +153,8 @@ def test_more_holders_than_a_page():
 
 
 @needs("namespaces", "nft")
-def test_operators_act_in_one_region():
-    """And the command says in which."""
+def test_operator_orders_apply_in_one_region():
+    """The command names the region."""
     def order(node, *words):
         done = subprocess.run([env.WEIR, "key", *words, "--admin", f"unix:{node.folder}/admin.sock", "api", "fixed=u"],
                               capture_output=True, text=True, check=True, timeout=env.patience(60))
@@ -170,7 +171,7 @@ def test_operators_act_in_one_region():
 
 
 def test_gateways_of_two_regions(api):
-    """nginx's workers decide by the table; the service beside them tells the other region."""
+    """nginx's workers decide from the table; the service beside them exchanges with the other region."""
     rules = f"""
 domain: api
 requests:
@@ -203,7 +204,7 @@ descriptors:
         assert any(get(us, "u").status == 429 for _ in range(LIMIT))
 
 
-def test_peers_of_any_kind():
+def test_peer_urls_of_all_topologies():
     """A part without :// belongs to the URL before it."""
     peers = [f"redis+cluster://127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}"]
     with Redis() as redis:
@@ -213,7 +214,7 @@ def test_peers_of_any_kind():
             (one.folder / "secret").chmod(0o600)
             one.start()
             one.wait_up()
-            # What is away holds nobody up.
+            # An unavailable peer delays nothing.
             wait_exchanging(one)
             wait_for(lambda: one.store()["regions"] == 2, "both to be counted", 20)
             assert one.store()["regions_up"] == 0

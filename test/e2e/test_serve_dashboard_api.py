@@ -1,4 +1,4 @@
-"""What the dashboard is served by: its files, events, explanations, and who may change something."""
+"""The API behind the dashboard: files, events, explanations, and permissions for changes."""
 
 import contextlib
 import gzip
@@ -51,7 +51,7 @@ def rows(serve, query=""):
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """Statistics get their next second when a test moves it: serve.pass_seconds(clock)."""
+    """Statistics get their next second when a test moves the clock: serve.pass_seconds(clock)."""
     with Clock() as stands:
         yield stands
 
@@ -82,7 +82,7 @@ def test_files_are_hardened_and_cached(serve):
         assert fetch(serve.admin_port, "GET", name).status == 404, name
 
 
-def test_a_link_leads_here_and_a_frame_does_not(serve):
+def test_page_opens_by_link_and_not_in_a_frame(serve):
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
     assert get(serve.admin_port, "/", link).status == 200
     assert get(serve.admin_port, "/", {**link, "Sec-Fetch-Dest": "iframe"}).status == 403
@@ -91,7 +91,7 @@ def test_a_link_leads_here_and_a_frame_does_not(serve):
 
 # ---- changes ----
 
-def test_a_page_needs_its_token_for_a_change(serve):
+def test_change_from_a_page_needs_the_page_token(serve):
     port = serve.admin_port
     own = {"Origin": f"http://127.0.0.1:{port}", "Host": f"127.0.0.1:{port}"}
     body = json.dumps({"domain": "api", "entries": [{"key": "quiet", "value": "x"}]}).encode()
@@ -106,7 +106,7 @@ def test_a_page_needs_its_token_for_a_change(serve):
     assert fetch(port, "POST", "/v1/key/reset", JSON, body).status == 200  # weir key, curl
 
 
-def test_what_was_done_is_told(serve, clock):
+def test_audit_lists_the_changes(serve, clock):
     key = {"domain": "api", "entries": [{"key": "quiet", "value": "told"}]}
     assert told(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
     told(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
@@ -121,7 +121,7 @@ def test_what_was_done_is_told(serve, clock):
     assert told(serve.admin_port, "/v1/key/changes", other) == {"changes": []}
 
 
-def test_a_source_names_the_counter(serve):
+def test_source_selects_the_counter(serve):
     assert ask(serve, "sourced", 4) == [True, True, True, False]
     key = {"domain": "api", "entries": [{"key": "user", "value": "sourced"}]}
     assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
@@ -131,11 +131,11 @@ def test_a_source_names_the_counter(serve):
     assert ask(serve, "sourced") == [True]
 
 
-# ---- looking ----
+# ---- read ----
 
 def test_overview_counts_and_pages(clock):
-    """Of a service that has counted nothing else, so that all of it is of the last minute. Keys are watched from the
-    second on that a rule was first met in."""
+    """A new service, so that all counts are of the last minute. Keys are recorded from the second in which a rule was
+    first used."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         serve.pass_seconds(clock, 2)
         assert ask(serve, "a", 5) == [True] * 3 + [False] * 2
@@ -156,8 +156,8 @@ def test_overview_counts_and_pages(clock):
             assert get(serve.admin_port, f"/v1/overview{bad}").status == 400, bad
 
 
-def test_how_many_a_second_is_of_now(serve, clock):
-    """The pace is that of the last ten seconds."""
+def test_rate_per_second_is_current(serve, clock):
+    """The rate is that of the last ten seconds."""
     def pace():
         answer = told(serve.admin_port, "/v1/overview?filter=api/user")
         return answer["rules"]["rows"][0]["per_second"], answer["totals"]["per_second"]
@@ -173,7 +173,7 @@ def test_how_many_a_second_is_of_now(serve, clock):
     assert pace() == (0, 0)
 
 
-def test_one_rule(serve, clock):
+def test_page_of_one_rule(serve, clock):
     ask(serve, "b", 6)
     serve.pass_seconds(clock)
     ask(serve, "b", 6)
@@ -197,7 +197,7 @@ def test_fleet(serve):
     assert fleet["hosts"][0]["rules_hash"] == fleet["health"]["rules"]["hash"]
 
 
-def test_explain(serve):
+def test_explain_a_request(serve):
     request = {"method": "POST", "target": "/v1/posts", "headers": {"x-user": "7"}, "address": "192.0.2.7"}
     domain = told(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
     walk = domain["descriptors"][0]
@@ -236,7 +236,7 @@ def events(port, target="/v1/fleet"):
 
 
 def read_events(client, count):
-    """The data of so many events, from a chunked answer."""
+    """Returns the data of this many events from a chunked response."""
     seen = b""
     while seen.count(b"\n\n") < count:
         piece = client.socket.recv(65536)
@@ -245,14 +245,14 @@ def read_events(client, count):
     return seen
 
 
-def test_events_come_again(serve):
+def test_events_are_repeated(serve):
     with events(serve.admin_port, "/v1/overview?count=1") as client:
         seen = read_events(client, 2)
     assert seen.startswith(b"HTTP/1.1 200") and b"text/event-stream" in seen.split(b"\r\n\r\n")[0]
     assert seen.count(b"data: {\"now\":") >= 2
 
 
-def test_events_are_bounded_and_given_back(serve):
+def test_event_streams_are_limited_and_released(serve):
     clients = []
     while len(clients) < 20:
         client = events(serve.admin_port)
@@ -260,7 +260,7 @@ def test_events_are_bounded_and_given_back(serve):
             client.close()
             break
         clients.append(client)
-    assert len(clients) in (15, 16)  # the test before this one may have left just now
+    assert len(clients) in (15, 16)  # a client of the previous test may have disconnected just now
     for client in clients:
         read_events(client, 1)
     assert get(serve.admin_port, "/v1/fleet").status == 200

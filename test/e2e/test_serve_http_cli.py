@@ -1,4 +1,4 @@
-"""weir ask, weir key, weir pause, weir resume against a running service: words, JSON, exit codes."""
+"""weir ask, weir key, weir pause, weir resume against a running service: arguments, JSON, exit codes."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def serve():
 
 
 def weir(*words, variables=None):
-    """(exit code, stdout, stderr)"""
+    """Returns (exit code, stdout, stderr)."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
     done = subprocess.run([str(WEIR), *words], env={**env, "TZ": "UTC", **(variables or {})}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(60), check=False)
@@ -57,7 +57,7 @@ def test_ask_over_both_protocols_counts_once_each(serve):
     assert code == 1 and out.startswith("refused\n  over limit, 0 left of 2 per year")
 
 
-def test_ask_more(serve):
+def test_ask_options(serve):
     http = ("ask", "--http", str(serve.http_port))
     assert weir(*http, "api", "nobody=1")[:2] == (0, "admitted, no limit applies\n")
     assert weir(*http, "--hits", "0", "api", "user=2")[1] == "admitted, 2 of 2 left in api/user/365d\n"
@@ -71,7 +71,8 @@ def test_ask_more(serve):
     told = json.loads(out)
     assert code == 0 and [s.get("limitRemaining", 0) for s in told["statuses"]] == [2, 0]
     assert weir(*http, "api", "door=1")[0] == 0
-    assert weir(*http, "api", "door=1")[1].startswith("admitted after 5 h 5")  # a quarter of a day, and the test took some of it
+    # a quarter of a day, less the time of the test
+    assert weir(*http, "api", "door=1")[1].startswith("admitted after 5 h 5")
 
 
 @pytest.mark.parametrize("words,message", [
@@ -92,12 +93,12 @@ def test_ask_more(serve):
     (("key", "get", "--from", "a", "api", "a=1"), "a KEY of the descriptor"),
     (("pause", "a", "b"), "one word too many"),
     (("resume", "--lst"), "'--lst' is not understood")])
-def test_usage(words, message):
+def test_wrong_usage_is_reported(words, message):
     code, out, err = weir(*words)
     assert (code, out) == (2, "") and message in err
 
 
-def test_nobody_there():
+def test_no_service_is_reported():
     port = free_port()
     for words in (("ask", "--grpc", str(port), "api", "a=1"), ("ask", "--http", str(port), "api", "a=1"),
                   ("key", "get", "--admin", str(port), "api", "a=1"), ("pause", "--admin", str(port))):
@@ -105,7 +106,7 @@ def test_nobody_there():
         assert (code, out) == (2, "") and f"nobody answers at {port}" in err
 
 
-def test_the_wrong_port(serve):
+def test_wrong_port_is_reported(serve):
     code, _, err = weir("ask", "--grpc", str(serve.http_port), "api", "a=1")
     assert code == 2 and "gRPC" in err
     code, _, err = weir("ask", "--http", str(serve.grpc_port), "api", "a=1")
@@ -113,8 +114,8 @@ def test_the_wrong_port(serve):
 
 
 @pytest.mark.parametrize("how", ["--http", "--grpc"])
-def test_stopped_while_it_waits(serve, how):
-    """Ctrl-Z and fg, or a machine that slept: the command goes on waiting for its answer."""
+def test_command_survives_a_stop_while_it_waits(serve, how):
+    """Ctrl-Z and fg, or a machine that slept: the command still waits for its response."""
     port = serve.http_port if how == "--http" else serve.grpc_port
     serve.signal(signal.SIGSTOP)
     try:
@@ -148,7 +149,7 @@ def test_help_has_examples(command):
     assert code == 0 and out.count(f"\n  weir {command}") >= 1 and "Exit: 0" in out
 
 
-def test_key(serve):
+def test_key_commands(serve):
     admin = tokens.variables(serve.admin_port)
     ask = ("ask", "--http", str(serve.http_port), "api", "user=k")
     assert weir("key", "get", "api", "user=k", variables=admin) == (0, "api/user/365d: 2 of 2 left\n", "")
@@ -171,7 +172,7 @@ def test_key(serve):
 
 
 def test_key_by_source(serve):
-    """Rules that name several sources keep a header's value and an address of that spelling apart."""
+    """Rules with several sources distinguish a header's value from an address with the same spelling."""
     admin = tokens.variables(serve.admin_port)
     forwarded = {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/named", "X-Name": "10.1.1.1"}
     with Client(serve.http_port) as client:
@@ -193,12 +194,12 @@ def test_pause_and_resume(serve):
     assert weir(*ask)[0] == 1
     code, _, err = weir("resume", *admin)
     assert code == 1 and "not paused" in err
-    told = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
+    told = weir("pause", *admin, "api/usr")[1]  # a typing error does not count as a pause
     assert told.startswith("paused: #") and "no rule goes by this name" in told
     assert weir("resume", *admin, "api/usr")[0] == 0
 
 
-def test_over_sockets_and_with_a_token():
+def test_commands_over_unix_sockets_and_with_a_token():
     serve = Serve(rules=RULES, http="unix:{folder}/http.sock", grpc="unix:{folder}/grpc.sock", admin=True,
                   args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
@@ -217,6 +218,6 @@ def test_over_sockets_and_with_a_token():
         serve.wait_logged("token me: pause everything")
 
 
-def test_hostile_answers_do_not_steer_the_terminal(serve):
+def test_hostile_responses_are_escaped(serve):
     told = weir("key", "get", *tokens.flags(serve.admin_port), "api", "user=\x1b[31m")
     assert "\x1b" not in told[1] + told[2]

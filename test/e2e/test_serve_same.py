@@ -1,6 +1,5 @@
-"""Same answers everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, by the
-library and through the nginx module, all on one table, gives one row of decisions and moves one
-counter."""
+"""Equal decisions everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, the library and the
+nginx module, all on one table, has one series of decisions and one counter."""
 
 import json
 
@@ -38,7 +37,7 @@ descriptors:
 PLANS = ("free", "bursts", "log", "counter")
 
 
-# ---- all ways of asking; each returns (admitted, remaining) ----
+# ---- all interfaces; each returns (admitted, remaining) ----
 
 def by_grpc(world, user, plan):
     should = world.channel.unary_unary(ASK, Request.SerializeToString, Response.FromString)
@@ -96,7 +95,7 @@ def by_nginx(world, user, plan):
 
 WAYS = [by_grpc, by_json, by_check, by_described_request, by_forward_auth, by_resp, by_nginx]
 if WRAP == "":
-    WAYS.append(by_library)  # a library with AddressSanitizer does not go into a Python without it
+    WAYS.append(by_library)  # a Python without AddressSanitizer cannot load a library with it
 
 
 class World:
@@ -122,7 +121,7 @@ def world():
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_in_turn_they_count_one_counter_down(world, plan):
+def test_all_interfaces_share_one_counter(world, plan):
     told = [WAYS[i % len(WAYS)](world, "turn", plan) for i in range(LIMIT)]
     assert told == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
     assert [way(world, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)
@@ -131,13 +130,13 @@ def test_in_turn_they_count_one_counter_down(world, plan):
 
 @pytest.mark.parametrize("first", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("second", WAYS, ids=lambda way: way.__name__)
-def test_every_pair_shares_a_counter(world, first, second):
+def test_every_pair_of_interfaces_shares_a_counter(world, first, second):
     user = f"{first.__name__}-{second.__name__}"
     assert first(world, user, "free") == (True, LIMIT - 1)
     assert second(world, user, "free") == (True, LIMIT - 2)
 
 
-def test_what_an_operator_does_holds_everywhere(world):
+def test_operator_orders_apply_to_all_interfaces(world):
     def operate(verb, **more):
         body = {"domain": "api", "entries": [{"key": "user", "value": "op"}, {"key": "plan", "value": "free"}],
                 **more}

@@ -1,4 +1,4 @@
-"""weir table: what people do to tables, with a service that has one open."""
+"""weir table: its commands on a table that a service has open."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def as_json(*words):
 
 
 def test_resize_under_a_service_keeps_the_counters():
-    """Two of three are taken before, the third after; the file is larger and holds one key."""
+    """Two of three units are taken before the resize, the third after it. The file is larger and holds one key."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OK]
         listed = as_json("list", "--dir", serve.table)
@@ -55,7 +55,7 @@ def log_share(serve):
 
 
 def test_rules_with_logs_get_a_larger_share_of_a_new_table():
-    """A quarter of the table; --log-memory wins."""
+    """A quarter of the table; --log-memory takes precedence."""
     with Serve(rules=LOG_RULES, grpc=True) as serve:
         assert log_share(serve) == [(4096, 1024)]
         assert "--log-memory" not in serve.log()
@@ -64,8 +64,9 @@ def test_rules_with_logs_get_a_larger_share_of_a_new_table():
         assert "--log-memory" not in serve.log()
 
 
-def test_a_table_from_before_keeps_its_share_and_the_log_names_the_remedy():
-    """The table was made for rules without logs. The service says what to do; the command does it and keeps the counts."""
+def test_existing_table_keeps_its_share_and_the_log_names_the_remedy():
+    """The table was created for rules without logs. The service logs the remedy; the command applies it and keeps the
+    counts."""
     with Serve(rules=RULES, grpc=True) as before:
         assert log_share(before) == [(4096, 256)]
         with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:
@@ -77,11 +78,11 @@ def test_a_table_from_before_keeps_its_share_and_the_log_names_the_remedy():
             assert as_json("resize", "default", "4M", "--log-memory", "1M", "--dir", serve.table)["log_bytes"] == 1 << 20
             wait_for(lambda: "the table was resized" in serve.log(), "the service to move over")
             assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OVER]
-            # A resize that names no share keeps it.
+            # A resize without a share keeps the share.
             assert as_json("resize", "default", "8M", "--dir", serve.table)["log_bytes"] == 2 << 20
 
 
-def test_rm_and_what_is_not_there(tmp_path):
+def test_rm_and_missing_tables(tmp_path):
     with Serve(rules=RULES, grpc=True) as serve:
         name = as_json("list", "--dir", serve.table)[0]["name"]
         assert as_json("rm", name, "--dir", serve.table) == {"removed": name}
@@ -94,7 +95,7 @@ def test_rm_and_what_is_not_there(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_files_that_are_no_tables(tmp_path):
+def test_files_that_are_not_tables_are_refused(tmp_path):
     (tmp_path / "odd.v2").write_text("no table")
     (tmp_path / "odd.v2").chmod(0o600)
     (tmp_path / "other.txt").write_text("")
@@ -103,7 +104,7 @@ def test_files_that_are_no_tables(tmp_path):
     assert odd["name"] == "odd" and odd["path"] == f"{tmp_path}/odd.v2" and odd["error"]
 
 
-def test_words_that_are_not_understood():
+def test_invalid_arguments_are_refused():
     for words, said in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
                         (("info", "--log-memory", "1M"), "--log-memory belongs to resize"),
                         (("resize", "8M", "--log-memory", "x"), "'x' is not a size"),
@@ -132,8 +133,8 @@ def admitted(pipe):
 
 
 def test_single_requests_leave_room_for_logs(clock):
-    """20,000 clients with two requests each fill the logs' memory of 256 KiB many times over. Clients of another rule
-    still get their 100 a minute, and not one more."""
+    """20,000 clients with two requests each fill the log memory of 256 KiB many times over. Clients of another rule still
+    get their 100 a minute, and not one more."""
     assert clock
     with Serve(rules=LOGS, memory="4M", resp=True) as serve:
         client = redis.Redis(port=serve.resp_port)

@@ -112,7 +112,7 @@ descriptors:
         assert len({s.response.get("X-Worker") for s in shots}) == 4
         left = sorted(int(s.response.get("X-Ratelimit-Remaining")) for s in shots
                       if s.status == 200)
-        assert left == list(range(limit)), "each admitted request was told another number"
+        assert left == list(range(limit)), "each admitted request has another remaining number"
         clock.advance(60 - TICK)
         assert nginx.get("/late").status == 429
         clock.advance(TICK)

@@ -1,5 +1,5 @@
-"""Limits whose counters are in Redis: nginx asks `weir serve` over a socket while the request is parked. The store is
-a stand-in (weirtest/fakeserve.py) that can be late, reply nonsense, send half a reply, close, and stay silent.
+"""Limits whose counters are in Redis: nginx asks `weir serve` over a socket while the request is parked. The service
+is a fake (weirtest/fakeserve.py) that can be late, send invalid replies, send half a reply, close, and stay silent.
 The wall clock stands still, so no window ends within a test. Timeouts are real, and the tests wait for them."""
 
 import contextlib
@@ -134,9 +134,9 @@ descriptors:
 
 
 def test_question_timeout_applies_the_fallback(clock, api):
-    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the store is not asked.
-    All requests that were admitted locally are reported. When the store replies again, it is told once which takes were
-    replied to too late, and gets nothing else back."""
+    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the service is not asked.
+    All requests that were admitted locally are reported. When the service replies again, it gets one report of the takes that were
+    answered too late, and no unit is returned."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
     with FakeServe(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
@@ -154,7 +154,7 @@ def test_question_timeout_applies_the_fallback(clock, api):
         wait_for(lambda: nginx.get("/deny", {"X-User": "8"}).status == 200, "the store to be asked again")
         assert len(store.asked) > 3
         wait_for(lambda: store.reported() >= 4, "reports")
-        wait_for(lambda: len(store.late()) >= 3, "the store to be told of late replies")
+        wait_for(lambda: len(store.late()) >= 3, "the report of late replies")
         assert store.late() == [(1, clock.now_ns() // 1000)] * 3
         assert store.reported() == 4 and store.returned() == []
 
@@ -415,12 +415,12 @@ def test_questions_in_flight_are_limited(api):
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(H2(nginx.h2c_port)) for _ in range(connections)]
             sent = [(c, c.send("GET", "/", {"x-user": "7"})) for c in clients for _ in range(streams)]
-            wait_for(lambda: api.count() >= streams * connections - 4096, "those who are not asked for")
+            wait_for(lambda: api.count() >= streams * connections - 4096, "the requests without a question")
 
             def asked():
                 """Returns the questions in flight. nginx also asks from time to time whether the secret has changed."""
                 return len(store.asked) + store.fleets - fleets
-            wait_for(lambda: asked() >= 4096, "those who are asked for", 30)
+            wait_for(lambda: asked() >= 4096, "the questions in flight", 30)
             assert asked() == 4096
             store.release()
             assert {c.read(stream).status for c, stream in sent} == {200}

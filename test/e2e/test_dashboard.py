@@ -170,7 +170,7 @@ def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock)
 
 # ---- find, ban, grant ----
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.seconds(240)
 def test_find_the_offender_ban_and_release(browser, crowded):
     browser.open(crowded.admin + "/")
@@ -214,7 +214,7 @@ def test_find_the_offender_ban_and_release(browser, crowded):
     assert browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_grant_adds_units_and_cancel_adds_none(browser, crowded):
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-1")
     browser.until_text("State in every limit")
@@ -231,7 +231,7 @@ def test_grant_adds_units_and_cancel_adds_none(browser, crowded):
     assert browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
     crowded.let_loose()
     rows = wait_for(lambda: json.loads(fetch(crowded.admin_port, "GET", "/v1/overview?filter=api/user").body)["rules"]["rows"],
@@ -257,7 +257,7 @@ def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
     assert browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation 1")
@@ -279,7 +279,7 @@ def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
     assert browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_try_page_decides_a_request(browser, crowded):
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation")
@@ -299,7 +299,7 @@ def test_try_page_decides_a_request(browser, crowded):
     assert browser.axe() == [] and browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_fleet(browser, crowded):
     browser.open(crowded.admin + "/#/fleet")
     live(browser)
@@ -317,7 +317,7 @@ descriptors:
 """
 
 
-@full("with Redis")
+@full("needs Redis")
 def test_fleet_page_shows_leases(browser):
     with Redis() as store, Node(store.url(), LEASED, timeout="20s") as node:
         node.wait_up(30)
@@ -339,7 +339,7 @@ def test_fleet_page_shows_leases(browser):
         assert browser.axe() == [] and browser.noise() == []
 
 
-@full("a queue with deliveries")
+@full("needs a queue with deliveries")
 def test_queue(browser, crowded):
     browser.open(crowded.admin + "/#/queue")
     live(browser)
@@ -393,7 +393,7 @@ def test_queue(browser, crowded):
         assert browser.axe() == [] and browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_numbers_and_labels_match_their_subject(browser):
     """Each number or label that could belong to another subject is checked beside its opposite."""
     gone = "  - key: gone\n    rate_limit: {unit: hour, requests_per_unit: 5}\n"
@@ -465,7 +465,7 @@ def test_numbers_and_labels_match_their_subject(browser):
 
 # ---- appearance and accessibility ----
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.parametrize("scheme, ground", [("light", "rgb(245, 247, 249)"), ("dark", "rgb(16, 23, 29)")])
 def test_page_in_light_dark_and_narrow_windows(browser, crowded, scheme, ground):
     browser.open(crowded.admin + "/", colorScheme=scheme)
@@ -489,7 +489,7 @@ def test_page_in_light_dark_and_narrow_windows(browser, crowded, scheme, ground)
     assert browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_page_can_be_used_with_the_keyboard_only(browser, crowded):
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-2")
     browser.until_text("State in every limit")
@@ -525,7 +525,7 @@ def test_page_can_be_used_with_the_keyboard_only(browser, crowded):
     assert browser.noise() == []
 
 
-@full("a connection that is lost and comes back")
+@full("a connection is lost and restored")
 @pytest.mark.seconds(240)
 def test_page_reports_a_lost_service_and_recovers(browser):
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
@@ -560,7 +560,7 @@ HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\x1b[31
            "'\"><svg/onload=alert(3)>", "k" * 10000]
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_hostile_keys_are_shown_as_text(browser):
     rules = """
     domain: api
@@ -606,7 +606,7 @@ def test_hostile_keys_are_shown_as_text(browser):
         assert browser.noise() == []
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_forgery_and_framing_fail(browser):
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, http=True, admin=True) as serve:
@@ -697,7 +697,7 @@ def test_printed_address_signs_in_and_its_token_is_removed(browser):
         assert browser.js("location.href") == base + "#/"
 
 
-@full("test_overview_updates_and_an_offender_is_banned_and_released is for every run")
+@full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_sign_in_with_a_token(browser):
     token = "0123456789abcdef-of-ann"
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"

@@ -101,7 +101,7 @@ def test_safe_methods_are_refused_and_not_deferred(api, clock, method):
         assert gateway.weir("queue", "list") == listed
 
 
-@full("tries of an API that is away are seconds apart; test_gateway_defer.py has an API that does not answer")
+@full("tries of an unavailable API are seconds apart; test_gateway_defer.py has an API that does not answer")
 def test_new_orders_queue_behind_waiting_ones(api):
     """The limit admits new orders while an earlier one waits for the API. They must not overtake it."""
     with DeferringGateway(api.port, rules=rules("{unit: second, requests_per_unit: 1")) as gateway:

@@ -213,7 +213,7 @@ def test_queue_of_a_key_is_limited_by_max_age(api):
         assert gateway.order("bob", 0).status == 200 and gateway.order("bob", 1).status == 202
 
 
-@full("tries of an API that is away are seconds apart; test_deliver.py has a quick one")
+@full("tries of an unavailable API are seconds apart; test_deliver.py has a quick test")
 def test_orders_are_delivered_after_a_long_outage_of_the_api(api):
     with DeferringGateway(api.port) as gateway:
         answers = [a for user in ("ann", "bob", "cyd") for a in waiting(gateway, user, 3)]

@@ -42,7 +42,7 @@ def test_killed_right_after_the_202(api, victims, rounds):
         assert [one.order[1] for one in seen] == [0] + [10 * r + n for r in range(rounds) for n in range(1, 4)]
 
 
-@full("a gateway that was killed tries again after a back-off; test_deliver.py has a quick one")
+@full("a killed gateway tries again after a back-off; test_deliver.py has a quick test")
 def test_delivery_of_a_killed_gateway_is_repeated_with_the_same_key(api):
     """The API has the request and has not answered. It gets the request again with the same key."""
     with DeferringGateway(api.port) as gateway:
@@ -139,7 +139,7 @@ def test_full_disk_refuses_orders(api):
         assert [one.order[1] for one in seen] == [0, 1, 6]
 
 
-@full("a queue that cannot be opened is tried again after seconds")
+@full("a queue that cannot be opened is retried after seconds")
 @needs("mounts")
 def test_read_only_disk_refuses_orders(api):
     with Disk("32m") as disk, DeferringGateway(api.port, disk=disk) as gateway:
@@ -183,13 +183,13 @@ def test_redis_that_evicts_is_refused(api):
         assert_refused(gateway.order("ann", 1), "not_persistent")
 
 
-@full("a Redis that is away is tried again after seconds")
+@full("an unavailable Redis is retried after seconds")
 def test_unavailable_redis_refuses_orders(api):
     with Redis(aof=True) as redis, DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
         wait_kept(gateway, "ann", 1)
         redis.kill()
-        wait_for(lambda: reason_of(gateway.order("ann", 2)) == "away", "it to be missed")
+        wait_for(lambda: reason_of(gateway.order("ann", 2)) == "away", "the loss of Redis to be noticed")
         assert_refused(gateway.order("ann", 3), "away")
         redis.start()
         wait_kept(gateway, "ann", 4)

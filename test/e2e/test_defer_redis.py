@@ -52,7 +52,7 @@ def raise_limits(*instances):
     instances[0].weir("queue", "retry", "--all")
 
 
-@full("hundreds of orders at 50 a second; test_deliver.py has a quick one")
+@full("hundreds of orders at 50 a second; test_deliver.py has a quick test")
 def test_two_gateways_keep_the_order_of_each_key():
     with gateways() as (api, _, instances):
         keys = ["ann", "bob", "cyd", "dan"]
@@ -147,7 +147,7 @@ def test_no_secrets_in_redis():
         assert ticket.encode() not in everything and bytes.fromhex(ticket) not in everything
 
 
-@full("a Redis that cut the connection is tried again after a second, five times")
+@full("a closed connection to Redis is retried after a second, five times")
 def test_lost_replies_of_redis_delay_nothing():
     """Redis has assigned requests to a gateway that did not receive the reply. They are assigned again on its next
     connection, not at the end of their lease 75 seconds later."""

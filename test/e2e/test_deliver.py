@@ -266,7 +266,7 @@ def test_request_older_than_max_age_is_dead(api):
         assert told["tries"] >= 1
 
 
-@full("tries of an API server that is away are seconds apart")
+@full("tries of an unavailable API server are seconds apart")
 def test_unavailable_api_server_makes_no_request_dead():
     with Orders(start=False) as api, QueueServer(api) as service:
         ticket = service.defer("/orders/7/1", max_tries=1)[0]
@@ -370,7 +370,7 @@ def test_shutdown_waits_for_deliveries_in_flight(api):
     assert numbers(api, "7") == [1]
 
 
-@full("a service looks once in a second whether others have put something into Redis")
+@full("a service looks once a second for requests of other services in Redis")
 def test_killed_service_resumes_its_deliveries_after_restart(api):
     """The restarted service resumes its deliveries at once, long before --queue-timeout is over. Another service waits
     for that timeout."""
@@ -379,7 +379,7 @@ def test_killed_service_resumes_its_deliveries_after_restart(api):
         api.plan("/orders/", {"hold": "all"})
         tickets = [one.defer(f"/orders/7/{n}")[0] for n in range(3)]
         api.wait_seen(1)
-        holder = wait_for(lambda: next((c for c in (one, other) if c.stats()["sending"]), None), "it to be said whose", 60)
+        holder = wait_for(lambda: next((c for c in (one, other) if c.stats()["sending"]), None), "a service to report a delivery in flight", 60)
         holder.serve.kill()
         holder.again()
         api.plan("/orders/")
@@ -560,7 +560,7 @@ def test_operators_list_retry_and_drop_requests(api):
         assert numbers(api, "shut") == []
 
 
-@full("the queue is counted once in a second")
+@full("the queue is counted once a second")
 def test_operators_see_the_counts(api):
     with QueueServer(api) as service:
         for number in range(5):

@@ -67,7 +67,7 @@ def test_restarted_node_keeps_its_counts(key):
         a.wait_up()
         wait_reported(redis, key, 49)
         total += 47 + take_until_known(b, key, "u", LIMIT - total - 47)
-        wait_for(lambda: left(a, key, "u") in range(LIMIT - total, LIMIT - 48), "it to have heard of the other's", 20)
+        wait_for(lambda: left(a, key, "u") in range(LIMIT - total, LIMIT - 48), "the counts of the other node", 20)
         name = hash_of(redis)
         assert redis.client().hlen(name) == 2
 

@@ -120,7 +120,7 @@ def test_new_request_queues_behind_waiting_ones(api, tmp_path):
         targets = [r.target.split("?")[0] for r in records if r.get("X-User") != "8"]
         assert targets == [f"/orders/{n}" for n in range(4)]
         # Once no request waits, only the limit decides.
-        wait_for(lambda: ticket(gateway, last.get("Location"))["status"] == "delivered", "nobody to wait")
+        wait_for(lambda: ticket(gateway, last.get("Location"))["status"] == "delivered", "all requests to be delivered")
         wait_for(lambda: order(gateway, 4).status == 200, "the limit to have a say")
 
 
@@ -178,7 +178,7 @@ def resize(gateway, size):
                    check=True, capture_output=True, timeout=env.patience(30), env=for_weir())
 
 
-@full("the service looks at its table once in a second")
+@full("the service looks at its table once a second")
 def test_nginx_follows_a_resized_table(api, tmp_path):
     """nginx follows the service to the new table, whatever its size. With separate tables they would not see each other's
     admissions, nor the keys with waiting requests."""

@@ -88,7 +88,7 @@ def test_process_that_does_not_exit_is_killed(api):
             os.kill(pid, signal.SIGSTOP)
         gateway.signal(signal.SIGTERM)
         assert gateway.wait() == 0
-        wait_for(lambda: programs.session(master) == {}, "those who were killed to end")
+        wait_for(lambda: programs.session(master) == {}, "the killed processes to exit")
         gateway.wait_output("requests are still in flight; killing nginx")
 
 
@@ -177,7 +177,7 @@ def test_gateway_and_master_are_killed_and_workers_remain(api):
         gateway.signal(signal.SIGKILL)
         gateway.process.wait()
         os.kill(master, signal.SIGKILL)
-        wait_for(lambda: master not in programs.session(master), "the master to be gone")
+        wait_for(lambda: master not in programs.session(master), "the master to exit")
         assert gateway.get("/").status == 200  # the workers still serve
         gateway.start()
         assert gateway.master() != master
@@ -397,7 +397,7 @@ def test_folder_that_workers_cannot_enter(api):
         assert f"who cannot enter {closed}/run: chmod o+x on it" in said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root, whose workers are another user")
+@pytest.mark.skipif(os.geteuid() == 0, reason="the workers of root run as another user")
 def test_folder_that_only_its_owner_can_enter(api):
     with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"

@@ -271,7 +271,7 @@ def has_weir():
 
 
 @needs("root")
-@pytest.mark.skipif(has_weir() is not None, reason="there is a user weir")
+@pytest.mark.skipif(has_weir() is not None, reason="this machine has a user weir")
 def test_start_as_root_without_a_user(api, tmp_path):
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
@@ -345,7 +345,7 @@ def test_unknown_user_prevents_the_start(api):
             assert code == 2 and said in output
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can be another user")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may switch to any user")
 def test_user_option_needs_root(api):
     with gateway_as_root(api, "--user", "nobody") as gateway:
         code, output = gateway.run()

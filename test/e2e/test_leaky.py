@@ -427,7 +427,7 @@ def test_waiting_requests_keep_their_positions_when_rules_change(api):
 
 # ---- rate in real time ----
 
-@full("the pace of a queue in real time")
+@full("measures the rate of a queue in real time")
 @pytest.mark.parametrize("pattern", ["at once", "pipelined", "trickling", "bursts", "four workers"])
 def test_rate_is_never_exceeded(api, pattern):
     """However requests arrive, 20 ms lie between two that are forwarded."""
@@ -454,7 +454,7 @@ def test_rate_is_never_exceeded(api, pattern):
         never_early(api.records(), start, 20 * MS)
 
 
-@full("the pace of a queue in real time")
+@full("measures the rate of a queue in real time")
 def test_rate_holds_over_a_reload(api):
     """The rate holds for the waiting requests of the old and the new worker together. The interval is longer under a
     wrapper, so that there is a queue when the new requests come."""
@@ -472,7 +472,7 @@ def test_rate_holds_over_a_reload(api):
         never_early(new, row.sent_ns[0] + 8 * interval_ns, interval_ns)
 
 
-@full("the pace of a queue in real time")
+@full("measures the rate of a queue in real time")
 def test_rate_holds_while_nginx_quits(api):
     with Nginx(rules=leaky(5, 8), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
         row.ask("a")
@@ -482,7 +482,7 @@ def test_rate_holds_while_nginx_quits(api):
         never_early(api.records(), row.sent_ns[0], 200 * MS)
 
 
-@full("a worker that is held up for 2.5 s of real time")
+@full("delays a worker for 2.5 s of real time")
 def test_delayed_worker_forwards_no_request_early(api):
     """Two requests of one turn of nginx's loop, two and a half seconds apart: between them a blocked log delays the
     worker. The wait of the second one begins at its decision, not at the beginning of the turn."""

@@ -264,7 +264,7 @@ def test_flushall_admits_at_most_one_more_limit():
         wait_for(lambda: counts(*nodes)["leases_voided"] > 0, "a lease to be void", 20)
 
 
-@pytest.mark.skipif(env.WRAP == "valgrind", reason="three sentinels take their time")
+@pytest.mark.skipif(env.WRAP == "valgrind", reason="three sentinels are too slow under valgrind")
 def test_failover_admits_at_most_one_more_limit():
     """Writes that did not reach the new master admit at most one more limit."""
     with Sentinels() as group, nodes_on(group.url()) as nodes:

@@ -82,7 +82,7 @@ def test_requests_leak_no_memory(kind, requests):
 
 
 @pytest.mark.parametrize("rounds", [4] if WRAP == "valgrind" else [
-    4, pytest.param(16, marks=full("more rounds of the same"))])
+    4, pytest.param(16, marks=full("sixteen rounds"))])
 def test_waiting_requests_leak_no_memory(api, rounds):
     """Requests that waited, and clients that disconnected while they waited."""
     rules = by_user("{unit: second, requests_per_unit: 1000, algorithm: leaky_bucket, queue_size: 50}")

@@ -165,7 +165,7 @@ def test_documentation_lists_all_metrics():
         assert f"`{name}" in documented, name
 
 
-@full("with Redis, which is killed")
+@full("kills Redis")
 def test_metrics_of_redis():
     args = lambda store: ["--redis", store.url(), "--redis-timeout", "10s"]
     with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=args(store)) as serve:

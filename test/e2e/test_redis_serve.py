@@ -312,7 +312,7 @@ def test_tls_to_redis_verifies_the_certificate():
             by_name.wait_up()
             assert by_name.ask("user", "1")["verdict"] == "refuse"
             stranger.wait_logged("self-signed certificate in certificate chain")
-            wait_for(lambda: stranger.store()["state"] == "away", "the state to be shown")
+            wait_for(lambda: stranger.store()["state"] == "away", "the status to report Redis as unavailable")
             misled.wait_logged("127.0.0.2")
             assert misled.ask("user", "2")["verdict"] == "admit"  # on_store_failure: local
 
@@ -455,7 +455,7 @@ def test_service_starts_without_redis_and_connects_later():
     port = free_port()
     with node(f"redis://127.0.0.1:{port}") as serve:
         serve.wait_logged("Connection refused")
-        wait_for(lambda: serve.store()["state"] == "away", "the state to be shown")
+        wait_for(lambda: serve.store()["state"] == "away", "the status to report Redis as unavailable")
         assert serve.verdicts("allow", "1", times=4) == [True] * 4
         assert serve.verdicts("deny", "1", times=2) == [False] * 2
         assert serve.verdicts("share", "1", times=7) == [True] * 6 + [False]
@@ -494,7 +494,7 @@ def test_each_rule_applies_its_fallback_and_reports_to_redis():
             assert mixed.verdicts("deny", "1", times=2) == [False] * 2
             assert mixed.verdicts("share", "1", times=3) == [True, False, False]
             assert mixed.verdicts("here", "1", times=4) == [True] * 3 + [False]
-            wait_for(lambda: mixed.store()["state"] == "away", "the state to be shown")
+            wait_for(lambda: mixed.store()["state"] == "away", "the status to report Redis as unavailable")
             wait_for(lambda: counter(mixed, "deny", "1") == ("machine", 2, False), "the table to be shown")
             assert "of this machine alone" in key_get(mixed, "deny=1")
             wait_for(lambda: ready(strict) == 503, "readiness to end")
@@ -577,7 +577,7 @@ def test_last_operator_order_wins_on_all_nodes(fleet):
         order(one, "ban", "user", "order", lift=True)
         wait_for(lambda: redis.client().xlen("weir:1:control") == before + written + 1, "its end to be written")
     order(one, "ban", "user", "order-2", **{"for": "1h"})
-    wait_for(lambda: look(two, "user", "order-2") == "refuse", "all orders to be heard")
+    wait_for(lambda: look(two, "user", "order-2") == "refuse", "all orders to arrive at the other node")
     wait_for(lambda: [look(n, "user", "order") for n in (one, two)] == ["admit"] * 2, "the nodes to agree")
     one.stop()
     one.start()
@@ -588,7 +588,7 @@ def test_last_operator_order_wins_on_all_nodes(fleet):
 
 # ---- resized table, shutdown ----
 
-@full("the table is looked at once a second of real time")
+@full("the service looks at its table once a second of real time")
 def test_resized_table_keeps_the_connection_to_redis():
     with Redis() as redis, node(redis) as serve:
         serve.wait_up()
@@ -619,7 +619,7 @@ def test_shutdown_waits_for_pending_questions():
         assert serve.wait() == 0
 
 
-@full("the timeout of eight seconds has to pass")
+@full("waits for a timeout of eight seconds")
 def test_shutdown_waits_for_the_timeout_of_questions():
     """SIGTERM while three questions wait for a Redis that does not reply: the fallback decides, then the service exits."""
     with Redis() as redis, node(redis, timeout="8s") as serve:

@@ -111,7 +111,7 @@ def test_each_fault_of_the_proxy():
         impatient = over_tcp(redis, proxy.port, socket_timeout=0.2)
         with pytest.raises(redispy.exceptions.TimeoutError):
             impatient.incr("heard")
-        wait_for(lambda: redis.client().get("heard") == "1", "it to have been heard")
+        wait_for(lambda: redis.client().get("heard") == "1", "the command to arrive")
         proxy.drop("requests")
         with pytest.raises(redispy.exceptions.TimeoutError):
             impatient.incr("unheard")

@@ -94,7 +94,7 @@ def test_untrusted_tls_certificate_is_refused(tmp_path):
         for node in (stranger, trusting_the_system):
             node.wait_fault("connect")
             assert not any(node.verdicts("five", "x", times=2))
-            wait_for(lambda node=node: re.search("certificate|verify", node.log()), "it to be said")
+            wait_for(lambda node=node: re.search("certificate|verify", node.log()), "the reason in the log")
     with Redis(tls=True) as redis:
         certificates(redis.folder, "DNS:elsewhere.test")
         redis.restart()
@@ -109,7 +109,7 @@ def test_tls_with_a_client_certificate():
         with nodes_on(redis.url(), args=shown) as nodes:
             five(nodes)
         with Node(redis.url(), RULES, args=["--redis-ca", redis.ca]) as node:
-            wait_for(lambda: node.faults(), "Redis to turn it away")
+            wait_for(lambda: node.faults(), "Redis to refuse the node")
             node.wait_logged("certificate required")
             assert not any(node.verdicts("five", "x", times=2))
 
@@ -125,16 +125,16 @@ def everything(nodes):
     for n, name in enumerate(ALGORITHMS):
         alternate(nodes, name, f"x{n}", times=7)
     assert all(nodes[0].verdicts("long", "x", times=150))  # a log that has become a ring
-    wait_for(lambda: borrows_and_returns(nodes[0]), "what was borrowed to be returned", 30)
+    wait_for(lambda: borrows_and_returns(nodes[0]), "the leased units to be returned", 30)
     over = time.monotonic() + 1.1
-    wait_for(lambda: time.monotonic() > over, "what was borrowed to be over")
+    wait_for(lambda: time.monotonic() > over, "the leases to end")
     nodes[0].ask("leased", "x")  # and let it be forgotten
     for n in range(3):
         for node in nodes:
             node.ask("two", f"y{n}", "|", "five", f"y{n}")  # the third is refused: the unit of the other limit is returned
     order(nodes[0], "reset", domain="api", entries=[{"key": "two", "value": "y0"}])
     order(nodes[0], "ban", domain="api", entries=[{"key": "two", "value": "y0"}], **{"for": "1h"})
-    wait_for(lambda: nodes[1].ask("two", "y0")["verdict"] == "refuse", "the ban to be heard of")
+    wait_for(lambda: nodes[1].ask("two", "y0")["verdict"] == "refuse", "the ban to arrive")
     wait_for(lambda: all(node.store()["nodes"] == len(nodes) for node in nodes), "the nodes to know of each other", 20)
     wait_for(lambda: all(node.store()["shards"][0]["version"] for node in nodes), "the version to be known")
     assert not any("noperm" in node.faults() for node in nodes)

@@ -13,7 +13,7 @@ from weirtest.gateway import Gateway
 from weirtest.netns import Network
 from weirtest.redis import Redis
 
-pytestmark = full("regions that are cut off are noticed after timeouts of real time")
+pytestmark = full("a cut-off region is noticed after timeouts of real time")
 
 SECRET = "0123456789abcdef0123456789abcdef"
 TIMEOUT = "2s"  # a peer that is silent for this long counts as down
@@ -75,7 +75,7 @@ def test_region_is_cut_off_and_rejoins(key):
         for one in (eu, us, ap):
             assert take(one, key, "u") == 1
         # All regions know the counts of all.
-        wait_for(lambda: alike([r.client().hgetall(hash_of(r) or "") for r in regions.redis.values()]), "all to be told", 30)
+        wait_for(lambda: alike([r.client().hgetall(hash_of(r) or "") for r in regions.redis.values()]), "all regions to have the same counts", 30)
         for one in (eu, us, ap):
             take_until_known(one, key, "u", LIMIT - 3)
         regions.cut_off("ap")

@@ -139,7 +139,7 @@ def test_22_file_is_added_to_a_folder(api):
             "algorithm: token_bucket}\n", encoding="utf-8")
         wait_for(lambda: told_limit(nginx) == "7", "the second file")
         (folder / "20-more.yaml").unlink()
-        wait_for(lambda: told_limit(nginx) == "100", "the second file to be gone")
+        wait_for(lambda: told_limit(nginx) == "100", "the second file to be removed")
 
 
 @pytest.mark.usefixtures("quick")

@@ -523,7 +523,7 @@ def test_two_processes_share_a_table_and_survive_kill_9():
             assert first.ask("rl", user("a")) == OVER
 
 
-@full("the table is looked at once a second; test_serve_table has a resize for every run")
+@full("the service looks at its table once a second; test_serve_table has a resize in every tier")
 def test_table_resized_under_traffic():
     """Another process resizes the table. The service switches to the new one, and no request fails."""
     with Serve(rules=RULES, grpc=True, threads=2) as serve, Rls(serve.grpc_port) as rls:
@@ -540,7 +540,7 @@ def test_table_resized_under_traffic():
         assert [rls.ask("rl", user("b")) for _ in range(4)] == [OK, OK, OK, OVER]
 
 
-@full("three looks at the table, a second apart")
+@full("waits for three looks at the table, a second apart")
 def test_resized_table_is_not_reported_as_removed():
     with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
         serve.start()
@@ -551,7 +551,7 @@ def test_resized_table_is_not_reported_as_removed():
         serve.stop()
 
 
-@full("three looks at the table, a second apart")
+@full("waits for three looks at the table, a second apart")
 def test_table_file_is_removed_while_the_service_runs():
     with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
         serve.start()
@@ -634,7 +634,7 @@ def test_low_file_limit_lowers_max_connections_and_is_logged():
         assert "this process may open only 500 files: --max-connections is lowered to 132 from 16384" in serve.log()
 
 
-@full("a second in which nothing may spin")
+@full("measures the processor time of a second")
 def test_service_survives_a_lack_of_file_descriptors():
     """Without free file descriptors the service neither spins nor exits. It accepts connections again when descriptors
     are free. The test opens connections until one is not accepted, because the number of free descriptors is unknown."""
@@ -681,7 +681,7 @@ def test_idle_connections_are_closed():
             assert rls.ask("rl", user("a")) == OK
 
 
-@full("a client that does not go has five seconds of grace")
+@full("the service waits five seconds for a client that ignores GOAWAY")
 def test_idle_connections_that_ignore_goaway_are_closed():
     with Serve(rules=RULES, grpc=True, args=["--idle", "300ms"]) as serve:
         with RawH2(serve.grpc_port) as raw:

@@ -466,7 +466,7 @@ def test_client_disconnects_in_a_frame(serve):
         with RawH2(serve.grpc_port) as raw:
             _, whole = raw.call(data)
             raw.send(whole[:lengths.randrange(len(whole))])
-    wait_for(lambda: serve.open_files() < 60, "connections to be gone")
+    wait_for(lambda: serve.open_files() < 60, "connections to be closed")
 
 
 # ---- header fields ----

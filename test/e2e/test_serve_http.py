@@ -568,7 +568,7 @@ def test_close_in_the_packet_of_the_last_bytes_is_noticed():
             assert head.at_end() and body.at_end()
 
 
-@full("three seconds of sweeps; test_slow_and_idle_clients_are_disconnected is for every run")
+@full("takes three seconds; test_slow_and_idle_clients_are_disconnected runs in every tier")
 def test_slow_head_is_limited_by_slow_and_not_by_idle():
     with Serve(rules=RULES, http=True, args=["--slow", "500ms"]) as serve:
         with Client(serve.http_port) as line, Client(serve.http_port) as field, Client(serve.http_port) as second:
@@ -625,7 +625,7 @@ def test_unix_socket_with_two_loops():
         assert told == [2, 1, 0]
 
 
-@full("a client that is held up for a second of real time may be cut off")
+@full("a client that the machine delays for a second may be disconnected")
 def test_drain_loses_no_request_of_busy_clients():
     """Two clients keep their connections, two open a new one for each request. A response tells them to close, or they
     find the port closed; no request is cut off. A busy client sends its next request at once: a connection without a
@@ -686,7 +686,7 @@ def test_drain():
         serve.wait()
 
 
-@full("two seconds of sweeps; test_serve_core has an idle connection of each port")
+@full("takes two seconds; test_serve_core has an idle connection of each port")
 def test_idle_connections_are_closed_when_the_port_closes():
     with Serve(rules=RULES, http=True, args=["--drain-delay", "200ms", "--drain", "1h"]) as serve:
         with Client(serve.http_port) as idle:

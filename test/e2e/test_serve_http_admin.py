@@ -243,7 +243,7 @@ def test_endpoints_without_a_token():
             assert fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).status == 200
             return b"mallory" in admin(serve.admin_port, "/v1/overview").body
 
-        wait_for(is_shown, "the client to be shown to those who may look")
+        wait_for(is_shown, "the client to be shown with a token")
         for target in ("/", "/ui/app.js"):
             assert fetch(serve.admin_port, "GET", target, anonymous=True).status == 200
         for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):

@@ -63,7 +63,7 @@ def test_ten_thousand_idle_connections():
                 assert grown < CONNECTIONS * 16, f"{grown} KiB for {CONNECTIONS} connections"
             for s in held:
                 s.close()
-            wait_for(lambda: serve.open_files() < 100, "the connections to be gone", 30)
+            wait_for(lambda: serve.open_files() < 100, "the connections to be closed", 30)
             assert rls.ask("rl", ("user", "after")) == OK
             assert fetch(serve.http_port, "GET", "/healthz").status == 200
 

@@ -172,7 +172,7 @@ def test_certificates_are_reloaded():
         assert handshake(serve)[2] not in (first, second)
 
 
-@full("five changes that are seen by a look once a second")
+@full("five changes, each noticed within a second")
 def test_changed_certificates_are_used():
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:

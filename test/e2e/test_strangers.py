@@ -25,7 +25,7 @@ def run(*argv, seconds=60):
                           stdin=subprocess.DEVNULL, timeout=patience(seconds))
 
 
-@full("the limit across workers once more, by another client; test_processes has it in the test tier")
+@full("repeats the limit across workers with another client; test_processes has it in every tier")
 def test_hey_counts_one_refusal_of_1001(api):
     """1,001 requests over 91 connections with a limit of 1,000 per minute: hey counts 1,000 and 1. hey needs a multiple
     of its connections; 1,001 is 91 times 11."""
@@ -38,7 +38,7 @@ def test_hey_counts_one_refusal_of_1001(api):
         assert api.count("/hey") == LIMIT
 
 
-@full("the limit across workers once more, by another client; test_processes has it in the test tier")
+@full("repeats the limit across workers with another client; test_processes has it in every tier")
 def test_siege_counts_one_refusal_of_1001(api, tmp_path):
     """siege with 7 users, each 143 requests: 1,001 in all. The test counts its log of transactions."""
     asked = LIMIT + 1

@@ -145,9 +145,9 @@ class DeferringGateway(Gateway):
         the last look at the queue, and 0 before the first look. Also returns False if the list is unavailable."""
         after = 0
         while after is not None:
-            code, said = self.weir("queue", "list", "--json", "--state", "waiting", "--count", "500", "--after", str(after),
+            code, output = self.weir("queue", "list", "--json", "--state", "waiting", "--count", "500", "--after", str(after),
                                    check=False)
-            page = json.loads(said) if code == 0 else {"requests": [said]}
+            page = json.loads(output) if code == 0 else {"requests": [output]}
             if page["requests"]:
                 return False
             after = page["next"]

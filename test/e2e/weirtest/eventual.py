@@ -64,7 +64,7 @@ def wait_reported(redis, key, total):
     def told():
         name = hash_of(redis, ALGORITHM[key])
         return name and sum(int(words.split()[1]) for words in redis.client().hvals(name)) == total
-    wait_for(told, f"{total} to be told of", 20)
+    wait_for(told, f"{total} units to be reported", 20)
 
 
 def left(one, key, value):
@@ -87,7 +87,7 @@ def take_until_known(one, key, value, most):
         nonlocal taken
         taken += take(one, key, value)
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: left(one, key, value) <= most, "it to be heard", 2)
+            wait_for(lambda: left(one, key, value) <= most, "the counts of other nodes", 2)
             return True
         return False
     wait_for(knows, f"no more than {most} to be left of {key}, {left(one, key, value)} are", 30)

@@ -120,10 +120,10 @@ class Gateway:
         finally:
             self._clean()
         if kind is not None:
-            print(f"weir gateway, beside the failure above, said:\n{self.said[-8000:]}", file=sys.stderr)
+            print(f"weir gateway, beside the failure above:\n{self.last_output[-8000:]}", file=sys.stderr)
         if kind is None:
-            assert code in (0, None), f"weir gateway ended with {code}:\n{self.said}"
-            assert not left, f"left behind: {left}\n{self.said}"
+            assert code in (0, None), f"weir gateway ended with {code}:\n{self.last_output}"
+            assert not left, f"left behind: {left}\n{self.last_output}"
             assert not trouble, trouble
 
     def left(self, failed):
@@ -137,7 +137,7 @@ class Gateway:
         return living()
 
     def _clean(self):
-        self.said = self.output()
+        self.last_output = self.output()
         for session in self.sessions:
             programs.kill_session(session)
             programs.unwatch(session)
@@ -224,7 +224,7 @@ class Gateway:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def wait_output(self, pattern, times=1, seconds=20):
-        wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} to be said",
+        wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} in the output",
                  seconds)
 
     def tables(self):

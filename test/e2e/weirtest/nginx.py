@@ -252,8 +252,8 @@ class Nginx:
 
     def _masters(self):
         """Returns the masters: one, or two during an upgrade."""
-        said = _read(self.pid_file).split() + _read(f"{self.pid_file}.oldbin").split()
-        return set(map(int, said)) & set(self.processes())
+        pids = _read(self.pid_file).split() + _read(f"{self.pid_file}.oldbin").split()
+        return set(map(int, pids)) & set(self.processes())
 
     def _end(self):
         if self.process:

@@ -140,7 +140,7 @@ class Orders:
             rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
             return all(int(row[4].split(":")[1], 16) == 0 for row in rows if int(row[1].split(":")[1], 16) == self.port)
 
-        wait_for(is_read, "the order server to read what came", seconds)
+        wait_for(is_read, "the order server to read all bytes", seconds)
         self._order(do="ping")  # the record now contains everything that the server has read
 
     def _read(self):

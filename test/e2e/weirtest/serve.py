@@ -22,14 +22,14 @@ PORTS = ("grpc", "http", "resp", "admin")
 
 def thread_states(pid):
     """Returns the kernel's state of each thread of a process, for the message of a failure."""
-    said = ""
+    output = ""
     for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
         for name in ("comm", "wchan", "syscall", "stat"):
             try:
-                said += f"{task.name} {name}: {(task / name).read_text(errors='replace').strip()}\n"
+                output += f"{task.name} {name}: {(task / name).read_text(errors='replace').strip()}\n"
             except OSError:
                 pass
-    return said
+    return output
 
 
 class Serve:
@@ -108,12 +108,12 @@ class Serve:
             if self.process and self.process.poll() is None and kind is None:
                 self.stop()
         finally:
-            said = self.log()
+            output = self.log()
             trouble = self._end()
         if trouble and kind is None:
             raise AssertionError(trouble)
         if kind is not None:
-            print(f"weir serve, beside the failure above:\n{trouble or said[-8000:]}", file=sys.stderr)
+            print(f"weir serve, beside the failure above:\n{trouble or output[-8000:]}", file=sys.stderr)
 
     def _environment(self):
         wrap, variables = env.wrapper(self.reports)
@@ -142,7 +142,7 @@ class Serve:
         try:
             wait_for(is_ready, "weir serve to be ready", 30)
         except AssertionError as e:
-            raise AssertionError(f"{e}; it said\n{self.log()}{thread_states(self.pid)}") from None
+            raise AssertionError(f"{e}; its output:\n{self.log()}{thread_states(self.pid)}") from None
         tokens.read_from(self.log())
 
     def run(self, timeout=30):

@@ -11,9 +11,9 @@ _ADDRESS = re.compile(r"http://\S*?:(\d+)/#token=([0-9a-f]{64})")
 _by_port = {}
 
 
-def read_from(said):
+def read_from(output):
     """Reads tokens from a service's output. A restarted service has a new token: the last one applies."""
-    for port, token in _ADDRESS.findall(said):
+    for port, token in _ADDRESS.findall(output):
         _by_port[int(port)] = token
 
 

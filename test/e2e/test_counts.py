@@ -31,7 +31,7 @@ CONF = "location / { weir api; }"
 
 @pytest.fixture(autouse=True)
 def running(clock):
-    """No window ends within a test. Statistics need a running clock."""
+    """A running clock, which statistics need. No window ends within a test."""
     clock.run()
     return clock
 
@@ -82,7 +82,7 @@ def through_resp(serve, user, count):
     return counts
 
 
-def told_by_top(serve):
+def counts_of_top(serve):
     """Returns the counts of `weir top`, which reads the table itself."""
     done = subprocess.run([WEIR, "top", "--json", "--dir", serve.table], check=True, capture_output=True,
                           env=for_weir())
@@ -90,7 +90,7 @@ def told_by_top(serve):
     return {200: rule["admitted"], 429: rule["refused"]}
 
 
-def told_by_metrics(serve):
+def counts_of_metrics(serve):
     metrics = Metrics(serve.admin_port)
     return {200: metrics.value("weir_decisions_total", rule=RULE, result="admitted"),
             429: metrics.value("weir_decisions_total", rule=RULE, result="refused")}
@@ -116,8 +116,8 @@ class Sum:
         assert sum(self.answers.values()) == self.sent
         wanted = {200: self.answers[200], 429: self.answers[429]}
         for serve in serves:
-            assert told_by_metrics(serve) == wanted
-        assert told_by_top(serves[0]) == wanted
+            assert counts_of_metrics(serve) == wanted
+        assert counts_of_top(serves[0]) == wanted
 
 
 @pytest.mark.seconds(240)
@@ -199,6 +199,6 @@ except OSError:
             programs.stop(process)
             sent, answered = map(int, ([last] + rest)[-2].split())
             serve.start()
-            told = sum(told_by_metrics(serve).values())
+            told = sum(counts_of_metrics(serve).values())
             assert counted + answered <= told <= counted + sent
             counted = told

@@ -132,16 +132,16 @@ def test_flood_of_refusals_is_limited_and_counted(clock):
     with logging("--decision-log-refused", "50", http=True) as serve:
         head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
 
-        def count_statuses():
+        def log_line_counts():
             metrics = Metrics(serve.admin_port)
             return [metrics.value("weir_decision_log_lines_total", outcome=o)
                     for o in ("written", "lost", "over_rate")]
 
         assert send_pipelined(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
-        wait_for(lambda: count_statuses() == [50, 0, count - 2 - 50], "every refusal to be written or left out")
+        wait_for(lambda: log_line_counts() == [50, 0, count - 2 - 50], "every refusal to be written or left out")
         clock.advance(1)
         assert send_pipelined(serve.http_port, (head for _ in range(count))) == {429: count}
-        wait_for(lambda: count_statuses() == [100, 0, 2 * count - 2 - 100], "every refusal to be written or left out")
+        wait_for(lambda: log_line_counts() == [100, 0, 2 * count - 2 - 100], "every refusal to be written or left out")
         assert len(lines_of(f"{serve.folder}/decisions.log", 100)) == 100
 
 

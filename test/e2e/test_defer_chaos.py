@@ -60,11 +60,11 @@ def wait_settled(api, clients, instances):
     """Waits until no request waits and every accepted order has its answer."""
     wait_for(lambda: all(gateway.is_idle() for gateway in instances), "all to be delivered", 120, every=0.2)
     accepted = set(clients.accepted())
-    with contextlib.suppress(AssertionError):  # hold() has the better message
+    with contextlib.suppress(AssertionError):  # check_promises() has the better message
         wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all to be answered", 15)
 
 
-def hold(api, clients, chaos, since_ns, direct=True):
+def check_promises(api, clients, chaos, since_ns, direct=True):
     """Checks the promises of this file, and prints the numbers of the run for a failure."""
     seen, accepted = api.seen(), clients.accepted()
     print(f"{len(clients.sent)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
@@ -87,24 +87,24 @@ def api_victim(api):
 def gateway_victims(gateway, api):
     """Deliveries in flight from a killed gateway arrive before the fault is over: from then on they and their successors
     may be sent again."""
-    def gateway(_):
+    def kill_gateway(_):
         gateway.kill()
         gateway.wait_deliveries_closed()
         api.wait_read()
         gateway.start()
 
-    def everything(_):
+    def kill_gateway_and_nginx(_):
         gateway.kill_all()
         api.wait_read()
         gateway.start()
 
-    def nginx(_):
+    def kill_nginx(_):
         before = gateway.output().count("nginx runs again")
         gateway.kill_nginx()
         api.wait_read()
         wait_for(lambda: gateway.output().count("nginx runs again") > before, "nginx to run again", 30)
         gateway.register_session()
-    return {"gateway": gateway, "gateway and nginx": everything, "nginx": nginx}
+    return {"gateway": kill_gateway, "gateway and nginx": kill_gateway_and_nginx, "nginx": kill_nginx}
 
 
 @pytest.mark.seconds(180)
@@ -116,7 +116,7 @@ def test_ten_thousand_orders_survive_random_kills():
             chaos.run(12)
             clients.wait(120)
         wait_settled(api, clients, [gateway])
-        hold(api, clients, chaos, since)
+        check_promises(api, clients, chaos, since)
 
 
 @pytest.mark.seconds(180)
@@ -139,4 +139,4 @@ def test_two_gateways_and_their_redis_survive_random_kills():
             chaos.run(12)
             clients.wait(120)
         wait_settled(api, clients, instances)
-        hold(api, clients, chaos, since, direct=False)
+        check_promises(api, clients, chaos, since, direct=False)

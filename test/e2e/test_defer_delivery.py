@@ -38,7 +38,7 @@ FAILURES = [[500], [503], [429], [408], [425], [{"drop": True}], [500, {"drop": 
 
 
 def check_tried_again(seen, answers):
-    """Returns an order that gets `answers` before a 200, and the order behind it."""
+    """Checks that an order got `answers` before its 200, and that the order behind it came after that."""
     assert [one.order[1] for one in seen] == [1] * (len(answers) + 1) + [2]
     assert len({one.get("idempotency-key") for one in seen[:-1]}) == 1
     assert seen[-1].get("idempotency-key") != seen[0].get("idempotency-key")

@@ -20,7 +20,7 @@ def assert_refused(answer, reason):
     assert int(answer.get("retry-after")) >= 1
 
 
-def wait_kept(gateway, user, number, **kwargs):
+def wait_deferred(gateway, user, number, **kwargs):
     """Sends an order until it is deferred. nginx answers `away` until it has connected to the service."""
     wait_for(lambda: gateway.order(user, number, **kwargs).status == 202, "an order to be kept")
 
@@ -34,7 +34,7 @@ def test_killed_right_after_the_202(api, victims, rounds):
         gateway.order("ann", 0)
         for round_ in range(rounds):
             for n in (1, 2, 3):  # each worker has to connect to the service again
-                wait_kept(gateway, "ann", 10 * round_ + n)
+                wait_deferred(gateway, "ann", 10 * round_ + n)
             getattr(gateway, victims)()
             gateway.start()
         gateway.raise_limit()
@@ -85,7 +85,7 @@ def test_order_is_refused_without_the_service(api):
         gateway.kill()
         assert_refused(gateway.order("ann", 2), "away")
         gateway.start()
-        wait_kept(gateway, "ann", 3)
+        wait_deferred(gateway, "ann", 3)
 
 
 def test_order_is_refused_without_a_queue(api):
@@ -111,7 +111,7 @@ def test_full_queue_refuses_orders(api, option, defer, reason):
         gateway.raise_limit()
         wait_for(lambda: gateway.is_idle(), "all to be delivered")
         gateway.rules.write_text(rules(defer=defer), encoding="utf-8")
-        wait_kept(gateway, "cyd", 0)
+        wait_deferred(gateway, "cyd", 0)
 
 
 def test_too_large_body_is_refused(api):
@@ -133,7 +133,7 @@ def test_full_disk_refuses_orders(api):
         for n in range(2, 6):
             assert_refused(gateway.order("ann", n, body=body), "no_space")
         disk.empty()
-        wait_kept(gateway, "ann", 6, body=body)
+        wait_deferred(gateway, "ann", 6, body=body)
         gateway.raise_limit()
         seen = api.wait_seen(3)
         assert [one.order[1] for one in seen] == [0, 1, 6]
@@ -150,7 +150,7 @@ def test_read_only_disk_refuses_orders(api):
         gateway.start()
         wait_for(lambda: reason_of(gateway.order("ann", 2)) == "read_only", "it to say so")
         disk.remount("rw")
-        wait_kept(gateway, "ann", 3)
+        wait_deferred(gateway, "ann", 3)
         gateway.raise_limit()
         assert [one.order[1] for one in api.wait_seen(3)] == [0, 1, 3]
 
@@ -165,7 +165,7 @@ def test_damaged_queue_file_is_renamed(api):
         (gateway.queue / "queue.db").write_bytes(garbage)
         gateway.start()
         gateway.wait_output("THE QUEUE'S FILE WAS DAMAGED")
-        wait_kept(gateway, "ann", 2)
+        wait_deferred(gateway, "ann", 2)
         [aside] = gateway.queue.glob("queue.db.corrupt-*")
         assert aside.read_bytes() == garbage
 
@@ -187,12 +187,12 @@ def test_redis_that_evicts_is_refused(api):
 def test_unavailable_redis_refuses_orders(api):
     with Redis(aof=True) as redis, DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
-        wait_kept(gateway, "ann", 1)
+        wait_deferred(gateway, "ann", 1)
         redis.kill()
         wait_for(lambda: reason_of(gateway.order("ann", 2)) == "away", "the loss of Redis to be noticed")
         assert_refused(gateway.order("ann", 3), "away")
         redis.start()
-        wait_kept(gateway, "ann", 4)
+        wait_deferred(gateway, "ann", 4)
         gateway.raise_limit()
         api.wait_seen(1, "/orders/ann/4")
         # an order whose reply from Redis was late was stored, and was sent again

@@ -12,7 +12,7 @@ from weirtest.redis import Redis
 PER_SECOND = 50
 
 
-def strict(rate):
+def rules_that_deny(rate):
     """Returns rules with counters in Redis for all gateways together. Without Redis they deny."""
     return rules(f"{rate}, on_store_failure: deny", "max_waiting: 100000")
 
@@ -24,7 +24,7 @@ def gateways(count=2, rate=f"{{unit: second, requests_per_unit: {PER_SECOND}", o
         api = stack.enter_context(Orders())
         store = stack.enter_context(Redis(aof=True, **redis))
         instances = [stack.enter_context(DeferringGateway(api.port, "--redis", store.url(), "--redis-timeout", "10s", *options,
-                                          queue=store.url(), rules=strict(rate)))
+                                          queue=store.url(), rules=rules_that_deny(rate)))
                  for _ in range(count)]
         for gateway in instances:
             wait_counted(gateway)
@@ -48,7 +48,7 @@ def order(gateway, user, number, status):
 def raise_limits(*instances):
     """As DeferringGateway.raise_limit, for gateways with one queue."""
     for gateway in instances:
-        gateway.raise_limit(strict(UNLIMITED), retry=False)
+        gateway.raise_limit(rules_that_deny(UNLIMITED), retry=False)
     instances[0].weir("queue", "retry", "--all")
 
 

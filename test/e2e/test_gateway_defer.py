@@ -44,7 +44,7 @@ def ticket(gateway, where):
 
 
 def start(api, folder, *options, **kwargs):
-    """Starts a gateway with the admin port that let_go needs. Unless a test sets another limit, one order an hour is
+    """Starts a gateway with the admin port that raise_limit needs. Unless a test sets another limit, one order an hour is
     admitted, so that a slow machine does not matter."""
     kwargs.setdefault("rules", rules("1h"))
     admin = free_port()
@@ -53,7 +53,7 @@ def start(api, folder, *options, **kwargs):
     return gateway
 
 
-def let_go(gateway, text=None):
+def raise_limit(gateway, text=None):
     """Loads a higher limit, or these rules, so that waiting requests are delivered now. Workers that have decided a
     request use the new rules when this returns; an idle worker may still have to read them."""
     def loaded():
@@ -110,7 +110,7 @@ def test_new_request_queues_behind_waiting_ones(api, tmp_path):
     """While a key has waiting requests, a new one is queued behind them, though the limit would admit it."""
     with start(api, tmp_path, "--workers", "1") as gateway:
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
-        let_go(gateway)
+        raise_limit(gateway)
         wait_for(lambda: api.count() == 2, "the first delivery, which the API does not answer yet")
         last = order(gateway, 3)
         assert last.status == 202, "though a million are allowed"
@@ -131,11 +131,11 @@ def test_connection_header_fields_are_not_stored(api, tmp_path):
              ("Accept", "a/a"), ("User-Agent", "me"), ("Content-Type", "c/c")]
     with start(api, tmp_path) as gateway:
         assert [gateway.request("POST", f"/orders/{n}", named, b"x").status for n in range(2)] == [200, 202]
-        let_go(gateway)
-        kept = delivered(api, 2)[1]
-        assert kept.get("Accept") is None and kept.get("User-Agent") is None
-        assert kept.get("Content-Type") == "c/c"
-        assert kept.get("X-Forwarded-For") == "127.0.0.1"
+        raise_limit(gateway)
+        is_accepted = delivered(api, 2)[1]
+        assert is_accepted.get("Accept") is None and is_accepted.get("User-Agent") is None
+        assert is_accepted.get("Content-Type") == "c/c"
+        assert is_accepted.get("X-Forwarded-For") == "127.0.0.1"
 
 
 def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):
@@ -192,7 +192,7 @@ def test_nginx_follows_a_resized_table(api, tmp_path):
             wait_for(lambda old=old: set(programs.session(*gateway.sessions)) & set(old) == {gateway.master()},
                      "the old workers to end")
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
-        let_go(gateway)
+        raise_limit(gateway)
         wait_for(lambda: api.count() == 2, "the first delivery, which the API does not answer yet")
         assert order(gateway, 3).status == 202
         api.release("tail")
@@ -251,7 +251,7 @@ def test_identity_is_stored_with_the_request(api, tmp_path):
         strangers = [order(gateway, n, user="9") for n in range(3)]
         assert [s.status for s in strangers] == [401, 429, 429]
         assert [s.get("X-Weir-Not-Deferred") for s in strangers[1:]] == ["not_authenticated"] * 2
-        let_go(gateway)
+        raise_limit(gateway)
         assert [r.get("Remote-User") for r in delivered(api, 2)] == ["anna"] * 2
         assert [r.get("Authorization") for r in api.records()] == ["user anna", None]
 
@@ -271,7 +271,7 @@ def test_credentials_need_a_key(api, tmp_path):
         assert order(gateway, 1, Authorization="Bearer s3cret").status == 202
         for path in (tmp_path / "queue").rglob("*"):
             assert b"s3cret" not in path.read_bytes() and stat.S_IMODE(path.stat().st_mode) == 0o600
-        let_go(gateway)
+        raise_limit(gateway)
         assert delivered(api, 2)[1].get("Authorization") == "Bearer s3cret"
 
 
@@ -282,15 +282,15 @@ def test_deferral_works_after_nginx_was_killed(api, tmp_path):
         os.kill(gateway.master(), signal.SIGKILL)
         gateway.wait_output("nginx runs again")
         gateway.register_session()
-        let_go(gateway)
+        raise_limit(gateway)
         assert [r.target for r in delivered(api, 3)] == [f"/orders/{n}" for n in range(3)]
 
-        def kept():
+        def is_accepted():
             try:
                 return order(gateway, 3).status in (200, 202)
             except (OSError, Closed):
                 return False
-        wait_for(kept, "the new nginx")
+        wait_for(is_accepted, "the new nginx")
 
 
 def test_sighup_switches_deferral_on_and_off(api, tmp_path):
@@ -307,7 +307,7 @@ def test_sighup_switches_deferral_on_and_off(api, tmp_path):
 
 
 @pytest.fixture(name="state")
-def state_of_nobody(tmp_path):
+def default_queue_folder(tmp_path):
     """Returns the default folder of the queue of a gateway on a port. That of root is not under HOME."""
     base = Path("/var/lib/weir" if os.geteuid() == 0 else tmp_path / ".local/state/weir")
     made = []

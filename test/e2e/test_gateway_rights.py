@@ -129,7 +129,7 @@ def service_of(gateway):
     return pid
 
 
-def check_powerless(threads, user):
+def check_no_capabilities(threads, user):
     assert len(threads) > 1  # the process with the loops
     for fields in threads:
         assert fields["Uid"].split() == [str(user.pw_uid)] * 4
@@ -146,7 +146,7 @@ def test_service_does_not_run_as_root(api, tmp_path):
     with start(api, tmp_path, "--grpc", "unix:{0}/rls.sock".format(tmp_path), "--http", f"127.0.0.1:{free_port()}") as gateway:
         found = processes(gateway)
         assert len(found) == 2
-        check_powerless(found[service_of(gateway)], pwd.getpwnam("nobody"))
+        check_no_capabilities(found[service_of(gateway)], pwd.getpwnam("nobody"))
         (supervisor,) = found[gateway.pid]
         assert supervisor["Uid"].split() == ["0"] * 4
         inodes = {os.readlink(fd) for fd in Path(f"/proc/{gateway.pid}/fd").iterdir() if fd.is_symlink()}

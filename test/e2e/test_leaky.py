@@ -45,7 +45,7 @@ def hourly(queue=4):
     return by_user(f"{{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: {queue}}}")
 
 
-class Row:
+class AcceptedConnections:
     """Connections that nginx has accepted already. Requests on them arrive in order, since epoll returns sockets in the
     order in which they became readable."""
 
@@ -102,12 +102,12 @@ def leave(nginx, client, target, how="reset"):
     wait_for(lambda: nginx.logged(gone) > before, f"nginx to notice that {target} left", every=0.002)
 
 
-def look(nginx, user):
+def make_nginx_read_the_clock(nginx, user):
     """Makes nginx look at the clock for this queue, which has a free position: a request joins it and leaves again."""
     leave(nginx, join(nginx, user, "/look"), "/look")
 
 
-def never_early(records, sent_ns, interval_ns):
+def check_rate(records, sent_ns, interval_ns):
     """Checks that every prefix of the forwarded requests keeps the rate. `sent_ns` is when the first request was sent."""
     for k, record in enumerate(records):
         earliest = sent_ns + k * interval_ns - SLACK_NS
@@ -141,7 +141,7 @@ def schedule(api, prefix, start):
 def test_3_of_ten_at_once_one_leaves_four_wait_five_are_refused(clock, api):
     """ACCEPTANCE 3: queue 4, one per 250 ms, ten at once: 1 is forwarded, 4 wait, 5 are refused at once, while the clock
     stands still. The positions are 250 ms apart."""
-    with Nginx(rules=leaky(4, 4), conf_server=SERVER, api=api) as nginx, Row(nginx, 10) as row:
+    with Nginx(rules=leaky(4, 4), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 10) as row:
         row.ask("a")
         refused = [c.read() for c in row.clients[5:]]
         answers = []
@@ -159,7 +159,7 @@ def test_each_request_is_forwarded_when_due(clock, api):
     """One queue per user. User b's queue is ten seconds ahead of a's. At each hour of b's queue its next request
     leaves, and none of a's; ten seconds later a's next request leaves. (A real timer of ten seconds does not expire in
     between.)"""
-    with Nginx(rules=hourly(5), conf_server=SERVER, api=api) as nginx, Row(nginx, 5) as a, Row(nginx, 5) as b:
+    with Nginx(rules=hourly(5), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 5) as a, AcceptedConnections(nginx, 5) as b:
         start = clock.now()
         b.ask("b", "/b/{}")
         clock.advance(10)
@@ -167,12 +167,12 @@ def test_each_request_is_forwarded_when_due(clock, api):
         for place in range(5):
             if place:
                 clock.set(start + place * HOUR)
-                look(nginx, "a")  # too early
-                look(nginx, "b")
+                make_nginx_read_the_clock(nginx, "a")  # too early
+                make_nginx_read_the_clock(nginx, "b")
             assert b.clients[place].read().get("X-Delay") == f"{place * HOUR}.000"
             if place:
                 clock.advance(10)
-                look(nginx, "a")
+                make_nginx_read_the_clock(nginx, "a")
             assert a.clients[place].read().get("X-Delay") == f"{place * HOUR}.000"
     assert schedule(api, "/b/", start) == [(k, k) for k in range(5)]
     assert schedule(api, "/a/", start + 10) == [(k, k) for k in range(5)]
@@ -180,13 +180,13 @@ def test_each_request_is_forwarded_when_due(clock, api):
 
 def test_each_key_has_its_own_queue(clock, api):
     """A user with an empty queue does not wait for others."""
-    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, Row(nginx, 3) as row:
+    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 3) as row:
         row.ask("a")
         assert nginx.get("/r/9", {"X-User": "b"}).get("X-Result") == "ADMITTED"
         assert row.clients[0].read().get("X-Result") == "ADMITTED"
         assert sorted(order(api.records())) == [0, 9]
         clock.advance(2 * HOUR)
-        look(nginx, "a")
+        make_nginx_read_the_clock(nginx, "a")
         assert [c.read().get("X-Result") for c in row.clients[1:]] == ["DELAYED"] * 2
 
 
@@ -195,7 +195,7 @@ def test_workers_share_one_queue(clock, api):
     position, whichever workers they wait in."""
     with Nginx(rules=leaky(40, 20), workers=4, reuseport=True, conf_server=SERVER.replace(
             "add_header X-Result", "add_header X-Worker $pid always; add_header X-Result"),
-            api=api) as nginx, Row(nginx, 31) as row:
+            api=api) as nginx, AcceptedConnections(nginx, 31) as row:
         seen = set()
         wait_for(lambda: seen.add(nginx.get("/warm").get("X-Worker")) or len(seen) == 4,
                  "an answer of each worker", every=0)
@@ -216,7 +216,7 @@ def test_workers_share_one_queue(clock, api):
 def test_later_requests_move_up_when_a_client_disconnects(clock, api, who, how):
     """The position of a disconnected client is used: the requests behind it move up by one each, in order, and the last
     position is free. The queue of another user does not change."""
-    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, Row(nginx, 5) as a, Row(nginx, 5) as b:
+    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 5) as a, AcceptedConnections(nginx, 5) as b:
         start = clock.now()
         a.ask("a", "/a/{}")
         b.ask("b", "/b/{}")
@@ -227,8 +227,8 @@ def test_later_requests_move_up_when_a_client_disconnects(clock, api, who, how):
         for place in range(5):
             if place:
                 clock.advance(HOUR)
-                look(nginx, "a")
-                look(nginx, "b")
+                make_nginx_read_the_clock(nginx, "a")
+                make_nginx_read_the_clock(nginx, "b")
             answer = a.clients[place].read()
             assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
             answer = b.clients[place].read()
@@ -244,7 +244,7 @@ BESIDE = [pytest.param("{unit: minute, requests_per_unit: 5}", 29.5, 1, id="fixe
           pytest.param("{unit: second, requests_per_unit: 1, burst: 5, algorithm: token_bucket}", 0, 10, id="token_bucket")]
 
 
-def beside(limit):
+def rules_with_queue(limit):
     """Requests with X-Door wait in its queue. All count under the limit of X-User."""
     return by_user(limit).replace("requests:\n", "requests:\n  - descriptor: [{key: door, from: header.x-door}]\n") + """\
   - key: door
@@ -258,7 +258,7 @@ def test_disconnected_client_returns_no_units_of_a_later_window(clock, api, limi
     is full again. Five others use that up. Then the waiting clients disconnect, and no request is admitted for their
     earlier units."""
     user = {"X-User": "a"}
-    with Nginx(rules=beside(limit), conf_server=SERVER, api=api) as nginx, contextlib.ExitStack() as stack:
+    with Nginx(rules=rules_with_queue(limit), conf_server=SERVER, api=api) as nginx, contextlib.ExitStack() as stack:
         clock.advance(before)
         assert nginx.get("/first", {"X-User": "b", "X-Door": "1"}).status == 200  # the requests behind it wait
         waiters = [stack.enter_context(contextlib.closing(Client(nginx.port))) for _ in range(5)]
@@ -278,7 +278,7 @@ def test_disconnected_client_returns_no_units_of_a_later_window(clock, api, limi
 def test_queue_is_empty_after_all_clients_disconnect(clock, api):
     """All waiting clients disconnect. The queue is empty and accepts four again, not five."""
     with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx:
-        with Row(nginx, 5) as row:
+        with AcceptedConnections(nginx, 5) as row:
             row.ask("a")
             for i, c in enumerate(row.clients[1:], 1):
                 leave(nginx, c, f"/r/{i}")
@@ -295,7 +295,7 @@ def four_join(nginx, clock, api):
         assert join(nginx, "a", "/r/10") is None
         for place, c in enumerate(clients, 1):
             clock.set(start + place * HOUR)
-            look(nginx, "a")
+            make_nginx_read_the_clock(nginx, "a")
             assert c.read().get("X-Delay") == f"{place * HOUR}.000"
             assert api.count() == served + place
 
@@ -314,7 +314,7 @@ def test_http2_streams_wait_and_a_reset_frees_the_position(clock, api):
         for place, stream in enumerate((*ids[:2], *ids[3:5], again)):
             if place:
                 clock.advance(HOUR)
-                look(nginx, "a")
+                make_nginx_read_the_clock(nginx, "a")
             answer = c.read(stream)
             assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
     assert schedule(api, "/a/", start) == [(0, 0), (1, 1), (3, 2), (4, 3), (9, 4)]
@@ -373,7 +373,7 @@ def test_dry_run_delays_no_request(clock, api):
 
 def test_quit_lets_waiting_requests_finish(clock, api):
     """The clock runs from the moment that the worker is shutting down."""
-    with Nginx(rules=leaky(25, 8), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+    with Nginx(rules=leaky(25, 8), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         os.kill(nginx.master, signal.SIGQUIT)
         nginx.wait_logged("gracefully shutting down")
@@ -386,10 +386,10 @@ def test_quit_lets_waiting_requests_finish(clock, api):
 
 def test_requests_of_old_and_new_workers_share_a_queue(clock, api):
     """The waiting requests of the old and the new worker share a queue: new positions are behind the eight."""
-    with Nginx(rules=leaky(25, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+    with Nginx(rules=leaky(25, 20), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         nginx.reload()
-        with Row(nginx, 4) as new:
+        with AcceptedConnections(nginx, 4) as new:
             new.ask("a", "/n/{}")
             clock.run()
             answers = row.read() + new.read()
@@ -402,7 +402,7 @@ def test_requests_of_old_and_new_workers_share_a_queue(clock, api):
 def test_sigterm_closes_waiting_requests(clock, api):
     """SIGTERM does not wait; the clients' connections are closed, and nothing else happens."""
     del clock
-    with Nginx(rules=hourly(8), conf_server=SERVER, api=api, allow=TERMINATED) as nginx, Row(nginx, 5) as row:
+    with Nginx(rules=hourly(8), conf_server=SERVER, api=api, allow=TERMINATED) as nginx, AcceptedConnections(nginx, 5) as row:
         row.ask("a")
         assert row.clients[0].read().status == 200
         os.kill(nginx.master, signal.SIGTERM)
@@ -451,7 +451,7 @@ def test_rate_is_never_exceeded(api, pattern):
             for _ in range(3):
                 shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
                 assert count_statuses(shots) == {200: 8}
-        never_early(api.records(), start, 20 * MS)
+        check_rate(api.records(), start, 20 * MS)
 
 
 @full("measures the rate of a queue in real time")
@@ -460,26 +460,26 @@ def test_rate_holds_over_a_reload(api):
     wrapper, so that there is a queue when the new requests come."""
     rate = {"": 10, "asan": 5, "valgrind": 2}[WRAP]
     interval_ns = 1000 * MS // rate
-    with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+    with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         nginx.reload()
         shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
         assert count_statuses(shots) == {200: 4}
         assert [r.status for r in row.read()] == [200] * 8
         records = api.records()
-        never_early(records, row.sent_ns[0], interval_ns)
+        check_rate(records, row.sent_ns[0], interval_ns)
         new = [r for r in records if number(r) >= 8]
-        never_early(new, row.sent_ns[0] + 8 * interval_ns, interval_ns)
+        check_rate(new, row.sent_ns[0] + 8 * interval_ns, interval_ns)
 
 
 @full("measures the rate of a queue in real time")
 def test_rate_holds_while_nginx_quits(api):
-    with Nginx(rules=leaky(5, 8), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+    with Nginx(rules=leaky(5, 8), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         os.kill(nginx.master, signal.SIGQUIT)
         assert [r.status for r in row.read()] == [200] * 8
         assert order(api.records()) == list(range(8))
-        never_early(api.records(), row.sent_ns[0], 200 * MS)
+        check_rate(api.records(), row.sent_ns[0], 200 * MS)
 
 
 @full("delays a worker for 2.5 s of real time")
@@ -504,7 +504,7 @@ def test_delayed_worker_forwards_no_request_early(api):
                 assert c.read().status == 200
         finally:
             os.close(pipe)
-    never_early(api.records(), start, 4000 * MS)
+    check_rate(api.records(), start, 4000 * MS)
     assert order(api.records()) == [0, 1]
 
 

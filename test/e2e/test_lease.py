@@ -69,10 +69,10 @@ def assert_used_up(total, limit, nodes, share=0.99):
     before its lease ended. In virtual time, where no node is delayed, test/sim/test_lease.c requires 990 of 1,000."""
     assert limit * 0.5 <= total <= limit
 
-    def accounted():
+    def check_all_units_accounted():
         burnt = sum(Metrics(node.admin_port).value("weir_lease_units_burnt_total") for node in nodes)
         return total + burnt >= limit * share
-    wait_for(accounted, f"{limit} units less {total} admitted to be accounted for", 20)
+    wait_for(check_all_units_accounted, f"{limit} units less {total} admitted to be accounted for", 20)
 
 
 # ---- one limit ----

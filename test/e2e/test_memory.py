@@ -42,7 +42,7 @@ def reread(nginx, text):
     wait_for(lambda: nginx.logged("generation") > seen, "new rules", every=0.005)
 
 
-def grown_no_more(pid, before, mapped=2):
+def wait_no_growth(pid, before, mapped=2):
     """Waits until the process holds no more than `before`, a pair of memory and mappings. The memory of a thread that is
     reading rules is freed soon, a leak is not."""
     if GROWTH_KB is not None:
@@ -78,7 +78,7 @@ def test_requests_leak_no_memory(kind, requests):
         assert send_pipelined(nginx.port, heads(requests)) == {status: requests}
         wait_for(lambda: descriptors(worker) <= files, "connections to close")
         assert nginx.workers() == [worker]
-        grown_no_more(worker, before)
+        wait_no_growth(worker, before)
 
 
 @pytest.mark.parametrize("rounds", [4] if WRAP == "valgrind" else [
@@ -117,7 +117,7 @@ def test_waiting_requests_leak_no_memory(api, rounds):
         wait_for(lambda: descriptors(worker) < 100, "connections to close")
         before = anonymous_kb(worker), len(mappings(worker))
         wait_and_leave(2 * rounds)
-        grown_no_more(worker, before)
+        wait_no_growth(worker, before)
 
 
 @pytest.mark.seconds(120)
@@ -172,4 +172,4 @@ def test_rule_changes_leak_no_memory():
             before = anonymous_kb(worker), len(mappings(worker))
             change(1 + changes // 2, 1 + changes)
         assert traffic.lost == [] and set(traffic.statuses) == {200}
-        grown_no_more(worker, before, mapped=4)
+        wait_no_growth(worker, before, mapped=4)

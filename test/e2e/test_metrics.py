@@ -333,21 +333,21 @@ def test_real_prometheus_scrapes_the_service(serve):
     with Prometheus(serve.admin_port) as prometheus:
         refused = 'weir_decisions_total{rule="api/user/365d",result="refused"}'
         # A scrape of more than its second has failed, and the samples before it are stale.
-        def soon(condition, what):
+        def wait_for_scrape(condition, what):
             return wait_for(condition, what, 60, every=0.2)
 
         def target():
             found = (prometheus.get("targets") or {}).get("activeTargets") or [{}]
             return found[0].get("health"), found[0].get("lastError")
 
-        soon(lambda: prometheus.value(refused) == 4, "Prometheus to have scraped")
-        soon(lambda: target() == ("up", ""), "a scrape without fault")
-        soon(lambda: prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9, "all to be counted")
-        types = soon(lambda: prometheus.get("metadata"), "metadata")
+        wait_for_scrape(lambda: prometheus.value(refused) == 4, "Prometheus to have scraped")
+        wait_for_scrape(lambda: target() == ("up", ""), "a scrape without fault")
+        wait_for_scrape(lambda: prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9, "all to be counted")
+        types = wait_for_scrape(lambda: prometheus.get("metadata"), "metadata")
         assert types["weir_decisions"][0]["type"] == "counter"  # it requests OpenMetrics
         assert types["weir_decision_duration_seconds"][0]["type"] == "histogram"
         for _ in range(6):
             ask(serve, "user", "7")
-        soon(lambda: prometheus.value(refused) == 10, "the next scrape")
-        soon(lambda: prometheus.value(f"increase({refused}[1m]) > bool 0") == 1, "an increase")
-        soon(lambda: prometheus.value('count(weir_rules_info)') == 1, "what rules are in force")
+        wait_for_scrape(lambda: prometheus.value(refused) == 10, "the next scrape")
+        wait_for_scrape(lambda: prometheus.value(f"increase({refused}[1m]) > bool 0") == 1, "an increase")
+        wait_for_scrape(lambda: prometheus.value('count(weir_rules_info)') == 1, "what rules are in force")

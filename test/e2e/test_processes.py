@@ -23,7 +23,7 @@ def budget(count, algorithm="token_bucket"):
     return by_user(f"{{unit: week, requests_per_unit: {count}, algorithm: {algorithm}}}")
 
 
-def four(rules, api, **kwargs):
+def nginx_with_four_workers(rules, api, **kwargs):
     server = "keepalive_requests 100000;\n" + SERVER  # spend_rest may send more than nginx's 1,000 requests
     return Nginx(rules=rules, workers=4, reuseport=True, conf_server=server, api=api, **kwargs)
 
@@ -53,7 +53,7 @@ def spend_rest(nginx, limit):
 def test_count_is_exact_across_four_workers(api, algorithm):
     """Twice the budget over 64 connections of four workers: exactly the budget is admitted."""
     limit = scaled(400, least=64)  # with fewer connections a worker might get none
-    with four(budget(limit, algorithm), api) as nginx:
+    with nginx_with_four_workers(budget(limit, algorithm), api) as nginx:
         shots = send_at_once(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
                        connections=64)
         assert count_statuses(shots) == {200: limit, 429: limit}
@@ -65,7 +65,7 @@ def test_count_is_exact_across_four_workers(api, algorithm):
 def test_counts_of_a_hundred_keys_are_exact(api):
     """A hundred users at once, seven requests each with five allowed: 5 and 2 for each of them."""
     users = scaled(100)
-    with four(by_user(), api) as nginx:
+    with nginx_with_four_workers(by_user(), api) as nginx:
         shots = send_at_once(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
                                     for i in range(7 * users)], connections=32)
         assert count_statuses(shots) == {200: 5 * users, 429: 2 * users}
@@ -82,7 +82,7 @@ def test_counts_of_a_hundred_keys_are_exact(api):
 def test_reloads_under_load_lose_and_miscount_nothing(api, reloads):
     """Reloads one after the other while eight clients send requests: no request is lost, counted twice or not counted."""
     limit, reloads = scaled(250 * reloads), scaled(reloads, least=3)
-    with four(budget(limit), api) as nginx:
+    with nginx_with_four_workers(budget(limit), api) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
             for n in range(reloads):
                 traffic.wait(scaled(100, least=8))
@@ -159,7 +159,7 @@ def upgrade(nginx):
 @pytest.mark.seconds(120)
 def test_binary_upgrade_under_load(api):
     limit, upgrades = scaled(2000), 1 + (scaled(2) == 2)
-    with four(budget(limit), api, orphan=True) as nginx:
+    with nginx_with_four_workers(budget(limit), api, orphan=True) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
             for _ in range(upgrades):
                 traffic.wait(scaled(200, least=8))
@@ -180,7 +180,7 @@ def test_workers_killed_under_load(api):
     many fewer than the budget, and never more."""
     limit, kills = scaled(2000), scaled(12, least=3)
     connections = 8
-    with four(budget(limit), api, allow=["exited on signal 9", "exited with code"]) as nginx:
+    with nginx_with_four_workers(budget(limit), api, allow=["exited on signal 9", "exited with code"]) as nginx:
         with Traffic(nginx.port, ["/r"], connections=connections, headers=USER) as traffic:
             for n in range(kills):
                 traffic.wait(scaled(60, least=6))

@@ -69,7 +69,7 @@ class Fleet:
         wait_exact(self.nodes)
 
 
-def hammered(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, moment=lambda load: True):
+def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, moment=lambda load: True):
     """Load before, during and after a fault. Returns the load for further checks. At most eight of a user's thirty units
     are used before the fault begins, however late it comes: so Redis is asked until the fault is noticed. `moment` is a
     short fault: it is repeated until a node has met it, with little load meanwhile."""
@@ -92,7 +92,7 @@ def hammered(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, m
 
 
 def is_spent(node, key):
-    """No unit is left: all users are refused, and not because Redis is unavailable, since a new user is admitted. (A
+    """Returns whether no unit is left: all users are refused, and not because Redis is unavailable, since a new user is admitted. (A
     reply that came too late has taken a unit and admitted no request.)"""
     def refused(value):
         return node.ask("HITS", 0, key, value)["verdict"] == "refuse"
@@ -107,8 +107,8 @@ def nothing():
 SILENT = {"timeout", "connect"}
 
 
-def each_has(fleet, *kinds):
-    """Waits until all nodes have met such a fault."""
+def all_nodes_met(fleet, *kinds):
+    """Returns whether all nodes have met one of these faults."""
     return all(node.faults().keys() & set(kinds) for node in fleet.nodes)
 
 
@@ -116,17 +116,17 @@ def each_has(fleet, *kinds):
 def test_killed_and_restarted_with_its_data(key):
     with Fleet(aof=True) as fleet:
         # The circuit breaker holds questions back.
-        hammered(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: each_has(fleet, "open"))
+        load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: all_nodes_met(fleet, "open"))
 
 
 def test_killed_and_restarted_without_its_data_costs_one_limit_each_time():
     with Fleet() as fleet:
-        hammered(fleet, fleet.redis.kill, fleet.redis.start, losses=1, noticed=lambda: each_has(fleet, "open"))
+        load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, losses=1, noticed=lambda: all_nodes_met(fleet, "open"))
 
 
 def test_flushall_under_load():
     with Fleet() as fleet:
-        load = hammered(fleet, fleet.redis.flush, nothing, losses=1)
+        load = load_around_fault(fleet, fleet.redis.flush, nothing, losses=1)
         assert load.total() > 0
 
 
@@ -164,13 +164,14 @@ def test_script_flush_costs_nothing():
 def test_silent_redis(how):
     with Fleet() as fleet:
         if how == "freeze":
-            hammered(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: each_has(fleet, *SILENT))
+            load_around_fault(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: all_nodes_met(fleet, *SILENT))
         else:
-            hammered(fleet, nothing, nothing, moment=lambda load: silent_for_once(fleet, getattr(fleet.redis, how), load))
+            load_around_fault(fleet, nothing, nothing, moment=lambda load: silent_for_once(fleet, getattr(fleet.redis, how), load))
 
 
 def silent_for_once(fleet, silence, load):
-    """Does not hold if no question was asked meanwhile: 24 of the 440 remaining questions are."""
+    """Returns whether a node has noticed the silence. The load asks 24 of the 440 remaining questions meanwhile, so this may
+    fail if the machine delays it."""
     silence(0.7)
     for _ in range(6):
         load.go_on(1)
@@ -189,8 +190,8 @@ def test_unreliable_network(how, seen_as):
               "drop requests": lambda p: p.drop("requests"), "halve": lambda p: p.halve(),
               "halve and cut": lambda p: p.halve(cut=True), "refuse": lambda p: p.refuse(), "cut": lambda p: p.cut()}
     with Fleet() as fleet:
-        hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal,
-                 noticed=lambda: seen_as is None or each_has(fleet, *seen_as))
+        load_around_fault(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal,
+                 noticed=lambda: seen_as is None or all_nodes_met(fleet, *seen_as))
         if how != "delay":
             wait_for(lambda: all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes), "new connections")
 

@@ -87,7 +87,7 @@ class Fleet:
             for one in self.members:
                 one.__enter__()
             for one in self.members:
-                wait_for(lambda one=one: self.asks(one), "the gateway to ask Redis", 30)
+                wait_for(lambda one=one: self.uses_redis(one), "the gateway to ask Redis", 30)
                 # A worker that started before the service had the fleet's secret looks again after a second, and decides
                 # alone until then. A worker that starts now waits for it.
                 one.renew_workers()
@@ -97,7 +97,7 @@ class Fleet:
             raise
         return self.members
 
-    def asks(self, one):
+    def uses_redis(self, one):
         """Returns whether a request to this gateway creates a counter in Redis."""
         before = len(self.redis.keys("weir:1:{*"))
         one.get("/", {"X-User": f"probe-{time.monotonic_ns()}"})

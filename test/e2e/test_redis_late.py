@@ -34,7 +34,7 @@ USER = {"X-User": "7"}
 
 
 def serve_with(redis, rules):
-    """Runs as the user of nginx's workers: other users may not use its socket."""
+    """A service that runs as the user of nginx's workers: other users may not use its socket."""
     user = ["--user", worker_user()] if os.getuid() == 0 else []
     return Serve(rules=rules, resp="unix:{folder}/weir.sock",
                  args=["--redis", redis.url(), "--redis-timeout", "20s", "--link-key", "{folder}/link.key", *user])

@@ -53,7 +53,7 @@ def as_user(name):
 
 
 @contextlib.contextmanager
-def several(api, url, count, **kwargs):
+def start_gateways(api, url, count, **kwargs):
     with contextlib.ExitStack() as stack:
         gateways = [stack.enter_context(gateway(api, url, **kwargs)) for _ in range(count)]
         for one in gateways:
@@ -81,7 +81,7 @@ def holds(gateways):
 
 @pytest.mark.seconds(120)
 def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
-    with Redis(aof=True) as redis, several(api, redis.url(), 2, timeout="100ms") as gateways:
+    with Redis(aof=True) as redis, start_gateways(api, redis.url(), 2, timeout="100ms") as gateways:
         users = [f"{rule}/{n}" for rule in ("deny", "allow", "share", "here") for n in range(4)]
         with contextlib.ExitStack() as stack:
             loads = {user: stack.enter_context(Traffic(gateways[i % 2].port, [f"/{user}"], 1, as_user(user), pause=0.002))
@@ -138,7 +138,7 @@ def test_units_of_disconnected_clients_are_returned(api):
 
 
 def test_requests_parked_when_the_timeout_ends(api):
-    with Redis() as redis, several(api, redis.url(), 1, timeout="200ms") as (one,):
+    with Redis() as redis, start_gateways(api, redis.url(), 1, timeout="200ms") as (one,):
         redis.freeze()
         began = time.monotonic()
         shots = send_at_once(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
@@ -152,7 +152,7 @@ def test_3_leaky_bucket_in_redis(api, clock):
     """Ten at one moment of the clock over two gateways, one position every quarter of a second, four may wait: five are
     refused. Then time passes, and the others are forwarded one after the other, never faster."""
     per_second = 4
-    with Redis() as redis, several(api, redis.url(), 2, rules=f"""
+    with Redis() as redis, start_gateways(api, redis.url(), 2, rules=f"""
 domain: api
 requests:
   - when: {{path: "/queue"}}
@@ -191,14 +191,14 @@ def answered(clients):
 
 def test_two_workers_and_many_users_through_one_socket(api):
     users = 30
-    with Redis() as redis, several(api, redis.url(), 2) as gateways:
+    with Redis() as redis, start_gateways(api, redis.url(), 2) as gateways:
         requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]
         shots = send_at_once(gateways[0].port, requests) + send_at_once(gateways[1].port, requests)
         assert count_statuses(shots) == {200: users * 20, 429: users * 6}
 
 
 def test_header_fields_are_those_of_a_local_limit(api):
-    with Redis() as redis, several(api, redis.url(), 1) as (one,):
+    with Redis() as redis, start_gateways(api, redis.url(), 1) as (one,):
         for _ in range(20):
             admitted = fetch(one.port, "GET", "/deny/x", as_user("fields"))
         refused = fetch(one.port, "GET", "/deny/x", as_user("fields"))

@@ -120,7 +120,7 @@ def documented_user(which=0):
     return re.findall(r"^ACL SETUSER (weir .*)$", text, re.M)[which].replace("PASSWORD", "secret")
 
 
-def everything(nodes):
+def use_every_feature(nodes):
     """Uses every feature of weir that needs Redis."""
     for n, name in enumerate(ALGORITHMS):
         alternate(nodes, name, f"x{n}", times=7)
@@ -141,7 +141,8 @@ def everything(nodes):
 
 
 def borrows_and_returns(node):
-    """Does not hold if the machine delayed the node when it should have returned the lease: the units are then burnt."""
+    """Returns whether the node has returned leased units. If the machine delayed the node at that time, the units are
+    burnt instead."""
     assert all(node.verdicts("leased", "x", times=50))
     with contextlib.suppress(AssertionError):
         wait_for(lambda: node.store()["counts"]["units_returned"] > 0, "it to be counted", 3)
@@ -163,7 +164,7 @@ def used(servers):
 
 def test_documented_acl_user_is_sufficient():
     with Redis(users=[documented_user()]) as redis, nodes_on(redis.url("weir", "secret"), rules=ALL) as nodes:
-        everything(nodes)
+        use_every_feature(nodes)
         redis.client().script_flush()
         five(nodes, "after SCRIPT FLUSH")
         assert denied([redis]) == []
@@ -185,7 +186,7 @@ def test_sentinels_with_an_ordered_failover():
 
 
 def _asks_only(node, master):
-    """Returns None while the sentinels disagree."""
+    """Returns whether the node uses only this master. `master` is None while the sentinels disagree."""
     shards = node.store()["shards"]
     return master and [s["address"] for s in shards] == [f"127.0.0.1:{master.port}"] and shards[0]["state"] == "up"
 
@@ -306,7 +307,7 @@ def test_cluster_with_tls_and_the_documented_user():
             nodes_on(made.url("weir", "secret"), rules=ALL, args=["--redis-ca", made.nodes[0].ca]) as nodes:
         for user in range(6):
             five(nodes, f"u{user}")
-        everything(nodes)
+        use_every_feature(nodes)
         a, b = made.masters()[:2]
         before = set(counters(a))
         for step in ("taken", "while they move", "moved"):
@@ -327,7 +328,7 @@ def test_cluster_with_tls_and_the_documented_user():
 # ---- different clocks ----
 
 @contextlib.contextmanager
-def an_hour_apart(clock, rules):
+def nodes_an_hour_apart(clock, rules):
     """A Redis on the test's clock and three nodes: an hour late, on time, an hour early."""
     with Redis() as redis, contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(redis.url(), rules, variables=clock.apart(seconds)))
@@ -339,7 +340,7 @@ def an_hour_apart(clock, rules):
 
 def test_nodes_with_clocks_an_hour_apart_decide_alike(clock):
     """The clock stands still, so all nodes report the same wait, to the millisecond."""
-    with an_hour_apart(clock, ALL) as nodes:
+    with nodes_an_hour_apart(clock, ALL) as nodes:
         for name in ALGORITHMS:
             answers = [nodes[n % 3].ask(name, "x") for n in range(9)]
             verdicts = [a["verdict"] for a in answers]
@@ -361,7 +362,7 @@ descriptors:
   - {key: five, rate_limit: {unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}}
   - {key: day, rate_limit: {calendar: day, timezone: UTC, requests_per_unit: 5, on_store_failure: deny}}
 """
-    with an_hour_apart(clock, rules) as nodes:
+    with nodes_an_hour_apart(clock, rules) as nodes:
         answers = [nodes[n % 3].ask("day", "x") for n in range(5)]
         since = time.monotonic()
         answers += [nodes[n % 3].ask("day", "x") for n in range(5, 9)]

@@ -33,11 +33,11 @@ def ask(nginx):
     return nginx.get("/", {"X-User": f"look-{nginx.asked}"})
 
 
-def told_limit(nginx):
+def current_limit(nginx):
     return ask(nginx).get("X-Ratelimit-Limit")
 
 
-def all_tell(nginx, limit):
+def wait_all_workers_have(nginx, limit):
     """Waits until every worker has answered with this limit."""
     told = set()
 
@@ -49,7 +49,7 @@ def all_tell(nginx, limit):
     wait_for(asked, f"every worker to tell the limit {limit}", every=0)
 
 
-def all_have_looked(nginx):
+def wait_all_workers_looked(nginx):
     """Waits until each worker has looked at the current rules, and has finished reading them. A worker answers /later by
     a timer, which expires after the timer of its next look. The look starts a thread when there is something to read; an
     earlier thread may have delayed it, so this is done twice."""
@@ -88,11 +88,11 @@ def test_22_edited_under_traffic(api, edit):
         with Traffic(nginx.port, ["/t"], connections=4, headers=USER) as traffic:
             traffic.wait(30)
             edit(nginx.rules, rules(10))
-            all_tell(nginx, "10")
+            wait_all_workers_have(nginx, "10")
             assert {nginx.get("/", USER).status for _ in range(8)} == {429}
             wait_for(lambda: traffic.statuses[429] > 0, "the traffic to meet the lower limit", 30)
             edit(nginx.rules, rules(2000000))
-            all_tell(nginx, "2000000")
+            wait_all_workers_have(nginx, "2000000")
             traffic.wait(30)
         assert traffic.lost == []
         assert set(traffic.statuses) == {200, 429}
@@ -115,11 +115,11 @@ def test_22_symlink_swap_as_kubernetes_does(api):
         deploy("v1", rules(100))
         (mount / "rules.yaml").symlink_to("..data/rules.yaml")
         nginx.start()
-        assert told_limit(nginx) == "100"
+        assert current_limit(nginx) == "100"
         assert [nginx.get("/", USER).get("X-Ratelimit-Remaining") for _ in range(3)] == ["99", "98", "97"]
         deploy("v2", rules(200))
         shutil.rmtree(mount / "..v1")
-        wait_for(lambda: told_limit(nginx) == "200", "the new limit")
+        wait_for(lambda: current_limit(nginx) == "200", "the new limit")
         # The count continues: the three earlier requests and this one are taken from the new limit.
         assert nginx.get("/", USER).get("X-Ratelimit-Remaining") == "196"
 
@@ -132,14 +132,14 @@ def test_22_file_is_added_to_a_folder(api):
         folder.mkdir()
         (folder / "10-api.yaml").write_text(rules(100), encoding="utf-8")
         nginx.start()
-        assert told_limit(nginx) == "100"
+        assert current_limit(nginx) == "100"
         (folder / "20-more.yaml").write_text(
             "domain: api\nrequests:\n  - descriptor: [{key: all, value: one}]\ndescriptors:\n"
             "  - key: all\n    value: one\n    rate_limit: {unit: week, requests_per_unit: 7, "
             "algorithm: token_bucket}\n", encoding="utf-8")
-        wait_for(lambda: told_limit(nginx) == "7", "the second file")
+        wait_for(lambda: current_limit(nginx) == "7", "the second file")
         (folder / "20-more.yaml").unlink()
-        wait_for(lambda: told_limit(nginx) == "100", "the second file to be removed")
+        wait_for(lambda: current_limit(nginx) == "100", "the second file to be removed")
 
 
 @pytest.mark.usefixtures("quick")
@@ -148,29 +148,29 @@ def test_22_broken_file_changes_nothing_and_is_logged_once(api):
     file is read again with the same content. After the repair the rules are in force."""
     broken, error = rules(3).replace("rate_limit", "rate_limt"), r"\[error\].*rules\.yaml:6:\d+: "
     with Nginx(rules=rules(1000), conf_server=SERVER, api=api, workers=4, reuseport=True) as nginx:
-        all_tell(nginx, "1000")
+        wait_all_workers_have(nginx, "1000")
         with Traffic(nginx.port, ["/t"], connections=4, headers=USER) as traffic:
             nginx.write_rules(broken)
             nginx.wait_logged(error)
-            all_have_looked(nginx)
+            wait_all_workers_looked(nginx)
             os.utime(nginx.rules, (1, 1))
-            all_have_looked(nginx)
+            wait_all_workers_looked(nginx)
             traffic.wait(20)
-            all_tell(nginx, "1000")
+            wait_all_workers_have(nginx, "1000")
         assert nginx.logged(error) == 1
         assert traffic.lost == []
         assert set(traffic.statuses) <= {200, 429}
         nginx.write_rules(rules(1500))
-        all_tell(nginx, "1500")
+        wait_all_workers_have(nginx, "1500")
 
 
 @pytest.mark.usefixtures("quick")
 def test_new_rules_are_logged_once_with_their_generation(api):
     with Nginx(rules=rules(10), conf_server=SERVER, api=api, workers=4, reuseport=True) as nginx:
         nginx.write_rules(rules(20))
-        all_tell(nginx, "20")
+        wait_all_workers_have(nginx, "20")
         nginx.write_rules(rules(30))
-        all_tell(nginx, "30")  # a worker with these rules in force has logged everything about the earlier ones
+        wait_all_workers_have(nginx, "30")  # a worker with these rules in force has logged everything about the earlier ones
         assert nginx.logged(r"\[notice\].*weir.*in force, generation 2,") == 1
         nginx.wait_logged(r"\[notice\].*weir.*in force, generation 3,")
 
@@ -180,9 +180,9 @@ def test_rules_that_are_removed_and_restored(api):
     with Nginx(rules=rules(10), conf_server=SERVER, api=api) as nginx:
         nginx.rules.unlink()
         nginx.wait_logged(r"\[error\].*rules\.yaml")
-        assert told_limit(nginx) == "10"
+        assert current_limit(nginx) == "10"
         nginx.write_rules(rules(20))
-        wait_for(lambda: told_limit(nginx) == "20", "the rules that came back")
+        wait_for(lambda: current_limit(nginx) == "20", "the rules that came back")
 
 
 @pytest.mark.usefixtures("quick")
@@ -191,9 +191,9 @@ def test_domain_in_use_is_removed(api):
     with Nginx(rules=rules(2), conf_server=SERVER, api=api) as nginx:
         nginx.write_rules(rules(2).replace("domain: api", "domain: other"))
         nginx.wait_logged(r"\[warn\].*api")
-        wait_for(lambda: told_limit(nginx) is None, "an unlimited answer")
+        wait_for(lambda: current_limit(nginx) is None, "an unlimited answer")
         nginx.write_rules(rules(50))
-        wait_for(lambda: told_limit(nginx) == "50", "the domain again")
+        wait_for(lambda: current_limit(nginx) == "50", "the domain again")
 
 
 def test_rules_are_watched_after_a_reload_of_nginx(api):
@@ -201,6 +201,6 @@ def test_rules_are_watched_after_a_reload_of_nginx(api):
     with Nginx(rules=rules(10), conf_server=SERVER, api=api, workers=2, reuseport=True) as nginx:
         nginx.reload()
         nginx.write_rules(rules(20))
-        all_tell(nginx, "20")
+        wait_all_workers_have(nginx, "20")
         nginx.reload()
-        assert told_limit(nginx) == "20"
+        assert current_limit(nginx) == "20"

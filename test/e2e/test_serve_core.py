@@ -455,7 +455,7 @@ def test_user_that_cannot_read_the_rules_prevents_the_start():
 
 # ---- systemd ----
 
-class Manager:
+class FakeSystemd:
     """A fake of systemd's notification socket. It reads at once, because messages that exceed the socket's queue are
     lost."""
 
@@ -480,7 +480,7 @@ class Manager:
         while said := self.socket.recv(1024):
             self.told.put(said.decode())
 
-    def hear(self, wanted):
+    def wait_message(self, wanted):
         while wanted not in (said := self.told.get(timeout=env.patience(20))).split("\n"):
             assert said in ("WATCHDOG=1", "READY=1"), said
         return said
@@ -490,20 +490,20 @@ class Manager:
         while not self.told.empty():
             self.told.get()
         for _ in range(2 * count + 2):
-            self.hear("WATCHDOG=1")
+            self.wait_message("WATCHDOG=1")
 
 
 def test_systemd_is_notified():
-    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+    with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
-        manager.hear("READY=1")
-        manager.hear("WATCHDOG=1")
-        manager.hear("WATCHDOG=1")
+        manager.wait_message("READY=1")
+        manager.wait_message("WATCHDOG=1")
+        manager.wait_message("WATCHDOG=1")
         serve.signal(signal.SIGHUP)
-        assert "MONOTONIC_USEC=" in manager.hear("RELOADING=1")
-        manager.hear("READY=1")
+        assert "MONOTONIC_USEC=" in manager.wait_message("RELOADING=1")
+        manager.wait_message("READY=1")
         serve.signal(signal.SIGTERM)
-        manager.hear("STOPPING=1")
+        manager.wait_message("STOPPING=1")
         serve.wait()
 
 
@@ -542,7 +542,7 @@ def test_table_resized_under_traffic():
 
 @full("waits for three looks at the table, a second apart")
 def test_resized_table_is_not_reported_as_removed():
-    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+    with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
         resize(serve.table, 8 << 20)
         serve.wait_logged("the table was resized")
@@ -553,7 +553,7 @@ def test_resized_table_is_not_reported_as_removed():
 
 @full("waits for three looks at the table, a second apart")
 def test_table_file_is_removed_while_the_service_runs():
-    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+    with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
         with Rls(serve.grpc_port) as rls:
             assert rls.ask("rl", user("gone")) == OK
@@ -600,14 +600,14 @@ def test_connections_above_max_connections_are_refused():
         serve.wait_logged("all 10 connections of this port are in use")
         held.pop().close()
 
-        def comes_in():
+        def is_accepted():
             with connect(serve.grpc_port) as s:
                 try:
                     return s.recv(9) != b""
                 except ConnectionResetError:
                     return False
 
-        wait_for(comes_in, "a place to be free again")
+        wait_for(is_accepted, "a place to be free again")
         for s in held:
             s.close()
         refused.close()
@@ -644,11 +644,11 @@ def test_service_survives_a_lack_of_file_descriptors():
         resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (serve.open_files(), hard))
         waiting = []
 
-        def are_out():
+        def descriptors_are_used_up():
             waiting.append(connect(serve.grpc_port))
             return "cannot accept connections: Too many open files" in serve.log()
 
-        wait_for(are_out, "files to be out", every=0.1)
+        wait_for(descriptors_are_used_up, "files to be out", every=0.1)
         before = cpu_ticks(serve.pid)
         assert rls.ask("rl", user("a")) == OK
         time.sleep(1)

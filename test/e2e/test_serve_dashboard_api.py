@@ -31,7 +31,7 @@ def get(port, target, headers=()):
     return answer
 
 
-def told(port, target, body=None, headers=()):
+def ask_admin(port, target, body=None, headers=()):
     raw = None if body is None else json.dumps(body).encode()
     answer = fetch(port, "POST" if raw else "GET", target, {**JSON, **dict(headers)}, raw)
     check_answer("POST" if raw else "GET", target, answer)
@@ -46,7 +46,7 @@ def ask(serve, user, times=1):
 
 
 def rows(serve, query=""):
-    return told(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
+    return ask_admin(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,7 +95,7 @@ def test_change_from_a_page_needs_the_page_token(serve):
     port = serve.admin_port
     own = {"Origin": f"http://127.0.0.1:{port}", "Host": f"127.0.0.1:{port}"}
     body = json.dumps({"domain": "api", "entries": [{"key": "quiet", "value": "x"}]}).encode()
-    page = told(port, "/v1/session")["page"]
+    page = ask_admin(port, "/v1/session")["page"]
     assert len(page) == 32
     for extra in ({}, {"X-Weir-Page": ""}, {"X-Weir-Page": page[:-1] + "g"}, {"X-Weir-Page": page + "0"}):
         answer = fetch(port, "POST", "/v1/key/reset", {**JSON, **own, **extra}, body)
@@ -108,26 +108,26 @@ def test_change_from_a_page_needs_the_page_token(serve):
 
 def test_audit_lists_the_changes(serve, clock):
     key = {"domain": "api", "entries": [{"key": "quiet", "value": "told"}]}
-    assert told(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
-    told(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
+    assert ask_admin(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
+    ask_admin(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
     banned_at = clock.now()
     clock.advance(1)
-    told(serve.admin_port, "/v1/key/reset", key)
-    done = told(serve.admin_port, "/v1/key/changes", key)["changes"]
+    ask_admin(serve.admin_port, "/v1/key/reset", key)
+    done = ask_admin(serve.admin_port, "/v1/key/changes", key)["changes"]
     assert [c["what"].split(":")[0] for c in done] == ["reset api quiet=told", "ban api quiet=told for 3600 s"]
     assert done[0]["who"] == "127.0.0.1" and [int(c["at"]) for c in done] == [banned_at + 1, banned_at]
-    assert told(serve.admin_port, "/v1/changes")["changes"][:2] == done
+    assert ask_admin(serve.admin_port, "/v1/changes")["changes"][:2] == done
     other = {"domain": "api", "entries": [{"key": "quie", "value": "ttold"}]}
-    assert told(serve.admin_port, "/v1/key/changes", other) == {"changes": []}
+    assert ask_admin(serve.admin_port, "/v1/key/changes", other) == {"changes": []}
 
 
 def test_source_selects_the_counter(serve):
     assert ask(serve, "sourced", 4) == [True, True, True, False]
     key = {"domain": "api", "entries": [{"key": "user", "value": "sourced"}]}
-    assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
+    assert ask_admin(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
     key["entries"][0]["source"] = "header.x-user"
-    assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 0
-    told(serve.admin_port, "/v1/key/reset", key)
+    assert ask_admin(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 0
+    ask_admin(serve.admin_port, "/v1/key/reset", key)
     assert ask(serve, "sourced") == [True]
 
 
@@ -159,7 +159,7 @@ def test_overview_counts_and_pages(clock):
 def test_rate_per_second_is_current(serve, clock):
     """The rate is that of the last ten seconds."""
     def pace():
-        answer = told(serve.admin_port, "/v1/overview?filter=api/user")
+        answer = ask_admin(serve.admin_port, "/v1/overview?filter=api/user")
         return answer["rules"]["rows"][0]["per_second"], answer["totals"]["per_second"]
 
     serve.pass_seconds(clock, 11)
@@ -178,35 +178,35 @@ def test_page_of_one_rule(serve, clock):
     serve.pass_seconds(clock)
     ask(serve, "b", 6)
     slot = rows(serve, "?filter=user")[0]["slot"]
-    assert "b" in [k["text"] for k in told(serve.admin_port, f"/v1/rule?slot={slot}")["refused_keys"]["keys"]]
-    rule = told(serve.admin_port, f"/v1/rule?slot={slot}")
+    assert "b" in [k["text"] for k in ask_admin(serve.admin_port, f"/v1/rule?slot={slot}")["refused_keys"]["keys"]]
+    rule = ask_admin(serve.admin_port, f"/v1/rule?slot={slot}")
     assert rule["in_force"]["domain"] == "api"
     assert rule["in_force"]["descriptor"] == [{"key": "user", "open": True}]
     candidate = rule["candidates"][0]
     assert candidate["text"].startswith("fixed_window, 5 per") and candidate["refuses_more"] == 0
     assert candidate["would_admit"] + candidate["would_refuse"] == rule["admitted"] + rule["refused"]
     assert len(rule["history"]["admitted"]) == len(candidate["history"]["admitted"])
-    minutes = told(serve.admin_port, f"/v1/rule?slot={slot}&span=minutes")["history"]
+    minutes = ask_admin(serve.admin_port, f"/v1/rule?slot={slot}&span=minutes")["history"]
     assert minutes["span"] == 60
     assert get(serve.admin_port, "/v1/rule?slot=4294967294").status == 404
 
 
 def test_fleet(serve):
-    fleet = told(serve.admin_port, "/v1/fleet")
+    fleet = ask_admin(serve.admin_port, "/v1/fleet")
     assert [(h["pid"], h["name"]) for h in fleet["hosts"]] == [(serve.pid, "serve")]
     assert fleet["hosts"][0]["rules_hash"] == fleet["health"]["rules"]["hash"]
 
 
 def test_explain_a_request(serve):
     request = {"method": "POST", "target": "/v1/posts", "headers": {"x-user": "7"}, "address": "192.0.2.7"}
-    domain = told(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
+    domain = ask_admin(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
     walk = domain["descriptors"][0]
     assert walk["entries"] == [{"key": "user", "value": "7", "source": "header.x-user"}]
     assert walk["limits"][0]["stat"] == "api/user/365d" and walk["rule"]["line"] == 6
     key = {"domain": "api", "entries": [{"key": "user", "value": "7"}]}
-    assert told(serve.admin_port, "/v1/explain", key)["domains"][0]["sources"] == [["header.x-user", "remote_address"]]
+    assert ask_admin(serve.admin_port, "/v1/explain", key)["domains"][0]["sources"] == [["header.x-user", "remote_address"]]
     none = {"domain": "no such", "entries": [{"key": "user", "value": "7"}]}
-    assert told(serve.admin_port, "/v1/explain", none)["domains"][0]["known"] is False
+    assert ask_admin(serve.admin_port, "/v1/explain", none)["domains"][0]["known"] is False
     for bad in ({}, {"domain": "api"}, {"entries": key["entries"]}, {"request": {}}, {"reqest": {}}, {**key, "request": request}):
         answer = fetch(serve.admin_port, "POST", "/v1/explain", JSON, json.dumps(bad).encode())
         assert answer.status == 400, bad
@@ -214,14 +214,14 @@ def test_explain_a_request(serve):
 
 def test_rule_files_and_their_errors():
     with Serve(rules=RULES, admin=True) as serve:
-        text = told(serve.admin_port, "/v1/rules/text")
+        text = ask_admin(serve.admin_port, "/v1/rules/text")
         assert [f["name"] for f in text["files"]] == [str(serve.rules)]
         assert text["files"][0]["text"] == serve.rules.read_text(encoding="utf-8")
         assert not [d for d in text["diagnostics"] if d["severity"] == "error"]
         broken = serve.rules.read_text(encoding="utf-8").replace("unit: hour", "unit: huor")
         serve.write_rules(broken + "# \u00fc and " + "\n")
         serve.wait_logged("error")
-        text = told(serve.admin_port, "/v1/rules/text")
+        text = ask_admin(serve.admin_port, "/v1/rules/text")
         error = [d for d in text["diagnostics"] if d["severity"] == "error"][0]
         assert (error["line"], text["rules"]["generation"]) == (12, 1) and "huor" in error["message"]
         assert "huor" in text["rules"]["error"] and text["files"][0]["text"].count("\u00fc") == 1

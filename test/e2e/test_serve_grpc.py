@@ -265,7 +265,7 @@ def test_grpc_message_is_percent_encoded(shared):
 
 # ---- delayed responses ----
 
-def hold(client, *asked):
+def start_delayed_call(client, *asked):
     """Starts a call that waits. The service has read it when it has answered the next one."""
     held = client.should.future(asked[0] if isinstance(asked[0], Request) else request("rl", *asked), timeout=patience(60))
     assert codes(client.ask(("foo", "meanwhile"))) == [OK, OK]
@@ -277,8 +277,8 @@ def test_leaky_bucket_delays_its_response(client, clock):
     another queue that is due at 100 ms is answered first. Its response shows that the service has looked at the queues."""
     assert codes(client.ask(("slow", "a"))) == [OK, OK]
     assert codes(client.ask(("quick", "a"))) == [OK, OK]
-    second, third = hold(client, ("slow", "a")), hold(client, ("slow", "a"))
-    soon = hold(client, ("quick", "a"))
+    second, third = start_delayed_call(client, ("slow", "a")), start_delayed_call(client, ("slow", "a"))
+    soon = start_delayed_call(client, ("quick", "a"))
     assert not (second.done() or third.done() or soon.done())
     clock.advance(0.1)
     assert codes(soon.result()) == [OK, OK]
@@ -295,7 +295,7 @@ def test_units_of_a_delayed_call_stay_counted(client, clock):
         return descriptor(request("rl", ("slow", "beside")), ("user", "beside"))
 
     assert client.should(asked(), timeout=patience(20)).statuses[1].limit_remaining == 2
-    held = hold(client, asked())
+    held = start_delayed_call(client, asked())
     assert client.ask(("user", "beside"), hits=0).statuses[0].limit_remaining == 1
     clock.advance(0.2)
     assert held.result().statuses[1].limit_remaining == 1

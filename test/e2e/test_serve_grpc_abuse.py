@@ -34,7 +34,7 @@ def serve():
 
 
 @pytest.fixture(scope="module")
-def hasty():
+def impatient_serve():
     """A service with a short --slow timeout."""
     with Serve(rules=RULES, grpc=True, args=["--slow", "400ms"]) as one:
         yield one
@@ -75,7 +75,7 @@ def _other(request):
         assert serve.resident_kib() - before < 16 * MEGABYTE
 
 
-def drained(raw, seconds=patience(20)):
+def read_to_end(raw, seconds=patience(20)):
     """Reads until the server closes. Returns the error code of its GOAWAY, or None."""
     code = None
     raw.socket.settimeout(seconds)
@@ -93,14 +93,14 @@ def test_continuation_flood_is_disconnected(serve, other):
         raw.send(frame(HEADERS, 0, 1, block))
         raw.send_repeatedly(frame(CONTINUATION, 0, 1, b"\0\x01x\x01y" * 3000), 400)
         assert other.is_served()
-        assert drained(raw) != 0
+        assert read_to_end(raw) != 0
 
 
 def test_empty_continuation_flood_is_disconnected(serve):
     with RawH2(serve.grpc_port) as raw:
         raw.send(frame(HEADERS, 0, 1, raw.encoder.encode(raw.fields())))
         raw.send_repeatedly(frame(CONTINUATION, 0, 1) * 100, 400)
-        assert drained(raw) != 0
+        assert read_to_end(raw) != 0
 
 
 def test_rapid_reset_is_disconnected(serve, other):
@@ -116,7 +116,7 @@ def test_rapid_reset_is_disconnected(serve, other):
                 raw.send(burst)
         except ConnectionError:
             pass
-        assert drained(raw) in (CALM, None)
+        assert read_to_end(raw) in (CALM, None)
         assert other.is_served()
 
 
@@ -132,7 +132,7 @@ def test_made_you_reset_is_disconnected(serve):
                 raw.send(burst)
         except ConnectionError:
             pass
-        assert drained(raw) in (CALM, 1, None)
+        assert read_to_end(raw) in (CALM, 1, None)
 
 
 def test_resets_of_a_proxy_under_load_are_tolerated(serve):
@@ -169,7 +169,7 @@ def test_flood_of_useless_frames_is_disconnected(serve, other, flood, reading):
         except (ConnectionError, socket.timeout):
             pass
         assert other.is_served()
-        assert drained(raw) != 0
+        assert read_to_end(raw) != 0
 
 
 def on_stream(make):
@@ -229,7 +229,7 @@ def test_flood_ends_with_goaway_enhance_your_calm(serve, other, kind):
                 break
             raw.send_repeatedly(flood(raw, 100), 1)
             code = goaway_so_far(raw)
-        assert (drained(raw) if code is None else code) == CALM
+        assert (read_to_end(raw) if code is None else code) == CALM
         assert other.is_served()
 
 
@@ -251,7 +251,7 @@ def test_unread_acknowledgements_are_limited(serve):
     """With more than 256 unread acknowledgements the client gets a GOAWAY with the reason."""
     with RawH2(serve.grpc_port) as raw:
         raw.send(frame(PING, payload=bytes(8)) * 800)  # less than a window, so that all of it arrives at once
-        assert drained(raw) == CALM
+        assert read_to_end(raw) == CALM
 
 
 def test_empty_data_flood_is_disconnected(serve):
@@ -259,7 +259,7 @@ def test_empty_data_flood_is_disconnected(serve):
         stream = raw.new_stream()
         raw.send(raw.head(stream))
         raw.send_repeatedly(frame(DATA, 0, stream) * 500, 400)
-        assert drained(raw) in (CALM, None)
+        assert read_to_end(raw) in (CALM, None)
 
 
 # ---- windows ----
@@ -290,13 +290,13 @@ def test_responses_wait_for_a_zero_window_within_limits():
 def test_overflowing_window_is_an_error(serve):
     with RawH2(serve.grpc_port) as raw:
         raw.send(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fffffff)))
-        assert drained(raw) == 3
+        assert read_to_end(raw) == 3
 
 
-def test_client_that_does_not_read_is_disconnected(hasty, other):
+def test_client_that_does_not_read_is_disconnected(impatient_serve, other):
     """The client sends calls and reads no response. The server stops reading and closes the connection."""
     data = ASKED.SerializeToString()
-    with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
+    with RawH2(impatient_serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
         raw.send_repeatedly(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)), 1)
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.socket.settimeout(5)
@@ -330,7 +330,7 @@ def test_client_that_does_not_read_is_disconnected(hasty, other):
 def test_invalid_frames_end_the_connection(serve, data):
     with RawH2(serve.grpc_port) as raw:
         raw.send(data)
-        assert drained(raw) not in (0, CALM)
+        assert read_to_end(raw) not in (0, CALM)
 
 
 def ended(raw):
@@ -352,13 +352,13 @@ def test_frames_for_an_ended_stream_are_an_error(serve, late):
     with RawH2(serve.grpc_port) as raw:
         stream = ended(raw)
         raw.send(late(raw, stream))
-        assert drained(raw) == STREAM_CLOSED
+        assert read_to_end(raw) == STREAM_CLOSED
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream) + frame(RST, 0, stream, struct.pack(">I", 8)) + frame(PING, payload=bytes(8)))
         assert raw.until(PING)
         raw.send(late(raw, stream))
-        assert drained(raw) == STREAM_CLOSED
+        assert read_to_end(raw) == STREAM_CLOSED
 
 
 def test_stream_number_below_the_newest_is_an_error(serve):
@@ -367,7 +367,7 @@ def test_stream_number_below_the_newest_is_an_error(serve):
         raw.next_stream = 5
         ended(raw)
         raw.send(raw.head(3))
-        assert drained(raw) == PROTOCOL
+        assert read_to_end(raw) == PROTOCOL
 
 
 def test_late_frames_of_ended_streams_are_ignored(serve):
@@ -394,14 +394,14 @@ def test_late_frames_of_ended_streams_are_ignored(serve):
 def test_invalid_priority_is_an_error(serve, data, code):
     with RawH2(serve.grpc_port) as raw:
         raw.send(data)
-        assert drained(raw) == code
+        assert read_to_end(raw) == code
 
 
 def test_padding_longer_than_the_frame_is_an_error(serve):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream) + frame(DATA, PADDED, stream, b"\xff" + b"x" * 20))
-        assert drained(raw) == 1
+        assert read_to_end(raw) == 1
 
 
 def test_wrong_content_length_is_an_error(serve):
@@ -418,33 +418,33 @@ def test_wrong_content_length_is_an_error(serve):
 def test_client_without_http2_is_disconnected(serve, start):
     with RawH2(serve.grpc_port, greet=False) as raw:
         raw.send(start)
-        drained(raw)
+        read_to_end(raw)
 
 
 @pytest.mark.parametrize("rest", [b"", PREFACE[:10], PREFACE, PREFACE + b"\0\0\x09\x01"],
                          ids=["nothing", "half-preface", "no-settings", "half-frame"])
-def test_client_that_stops_in_the_preface_is_disconnected(hasty, rest):
-    with RawH2(hasty.grpc_port, greet=False) as raw:
+def test_client_that_stops_in_the_preface_is_disconnected(impatient_serve, rest):
+    with RawH2(impatient_serve.grpc_port, greet=False) as raw:
         with contextlib.suppress(ConnectionError):  # the server may have closed it already
             raw.send(rest)
-        drained(raw)
+        read_to_end(raw)
 
 
-def test_half_a_call_is_disconnected(hasty, other):
+def test_half_a_call_is_disconnected(impatient_serve, other):
     """One client sends headers and half of a message, another one half of a header block."""
-    with RawH2(hasty.grpc_port) as message, RawH2(hasty.grpc_port) as block:
+    with RawH2(impatient_serve.grpc_port) as message, RawH2(impatient_serve.grpc_port) as block:
         stream = message.new_stream()
         message.send_repeatedly(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"), 1)
         block.send_repeatedly(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())), 1)
         assert other.is_served()
-        drained(message)
-        drained(block)
+        read_to_end(message)
+        read_to_end(block)
 
 
-def test_other_calls_do_not_extend_the_timeout_of_half_a_call(hasty):
+def test_other_calls_do_not_extend_the_timeout_of_half_a_call(impatient_serve):
     """A call has --slow from its first byte to its last, whatever other calls end in this time."""
     data = ASKED.SerializeToString()
-    with RawH2(hasty.grpc_port) as raw:
+    with RawH2(impatient_serve.grpc_port) as raw:
         half = raw.new_stream()
         raw.send(raw.head(half) + frame(DATA, 0, half, b"\0\0\0\x10\0abc"))
 
@@ -520,19 +520,19 @@ def test_streams_above_the_limit_are_refused():
             stream, whole = other.call(ASKED.SerializeToString())
             other.send(whole)
             assert other.answer(stream)[2]["grpc-status"] == "0"
-            assert drained(raw) == PROTOCOL
+            assert read_to_end(raw) == PROTOCOL
         with RawH2(patient.grpc_port) as raw:  # before the client has acknowledged the server's SETTINGS
             raw.open_streams(1100)
             refused = raw.until(RST, 2049)
             assert refused[3] == struct.pack(">I", REFUSED)
 
 
-def test_open_streams_are_disconnected_after_the_slow_timeout(hasty, other):
+def test_open_streams_are_disconnected_after_the_slow_timeout(impatient_serve, other):
     """1,000 calls without an end: after --slow the connection is closed."""
-    with RawH2(hasty.grpc_port) as raw:
+    with RawH2(impatient_serve.grpc_port) as raw:
         raw.open_streams(1000)
         assert other.is_served()
-        assert drained(raw) is None
+        assert read_to_end(raw) is None
 
 
 def watch(raw):
@@ -610,20 +610,20 @@ def test_message_beyond_the_bound_is_refused_before_it_arrives(serve):
         assert raw.until(RST, stream)[3] == bytes(4)  # and the client is told to stop sending
 
 
-def test_unread_reflection_responses_are_bounded(hasty, other):
+def test_unread_reflection_responses_are_bounded(impatient_serve, other):
     """A reflection stream may ask without end, but must read. Unread responses are limited, then the connection is
     closed."""
     path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
     asked = grpc_message(b"\x22\x2benvoy.service.ratelimit.v3.RateLimitService")
-    with RawH2(hasty.grpc_port) as raw:
+    with RawH2(impatient_serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send_repeatedly(raw.head(stream, path=path), 1)
         raw.send_repeatedly(frame(DATA, 0, stream, asked), 1000)
         assert other.is_served()
-        assert drained(raw) is None
+        assert read_to_end(raw) is None
 
 
-def test_connection_with_a_closed_window_is_disconnected(hasty):
-    with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
+def test_connection_with_a_closed_window_is_disconnected(impatient_serve):
+    with RawH2(impatient_serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
         raw.send_repeatedly(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)), 1)
-        assert drained(raw) is None
+        assert read_to_end(raw) is None

@@ -409,7 +409,7 @@ SHAPES = {
 }
 
 
-def say(port, raw):
+def send_raw(port, raw):
     """Returns everything that the server sends until it closes."""
     with connect(port) as s:
         s.sendall(raw)
@@ -431,18 +431,18 @@ def test_32_kib_of_header_fields_in_any_shape(serve, shape, target):
         rest += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     fields = SHAPES[shape](FIELDS_MAX - len(HOST + rest))
     head = HEAD % target.encode() + rest + fields
-    told = say(serve.http_port, head + b"\r\n" + body)
+    told = send_raw(serve.http_port, head + b"\r\n" + body)
     assert told.startswith(b"HTTP/1.1 " + wanted) and told.count(b"\r\nDate: ") == 1, told[:200]
     over = FIELDS_MAX + 1 - len(HOST + rest + fields)
-    told = say(serve.http_port, head + b"b:" + b"x" * max(0, over - 4) + b"\r\n\r\n" + body)
+    told = send_raw(serve.http_port, head + b"b:" + b"x" * max(0, over - 4) + b"\r\n\r\n" + body)
     assert told.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n"), told[:200]
     assert told.count(b"\r\nDate: ") == 1 and b'"code":"header_too_large"' in told
 
 
 def test_endless_request_line_or_header_is_refused(serve):
     """An endless request line and endless header fields are refused at their limits."""
-    assert say(serve.http_port, b"GET /" + b"x" * 10000).startswith(b"HTTP/1.1 414 URI Too Long\r\n")
-    told = say(serve.http_port, HEAD % b"GET /healthz" + b"a: " + b"x" * 50000)
+    assert send_raw(serve.http_port, b"GET /" + b"x" * 10000).startswith(b"HTTP/1.1 414 URI Too Long\r\n")
+    told = send_raw(serve.http_port, HEAD % b"GET /healthz" + b"a: " + b"x" * 50000)
     assert told.startswith(b"HTTP/1.1 431 ") and told.count(b"\r\nDate: ") == 1
 
 
@@ -451,13 +451,13 @@ def test_longest_allowed_head_is_accepted(serve):
     line = b"GET /healthz?" + b"a" * (8192 - len(b"GET /healthz? HTTP/1.1")) + b" HTTP/1.1\r\n"
     fields = b"Host: x\r\nConnection: close\r\n"
     fields += b"a: " + b"x" * (FIELDS_MAX - len(fields) - 5) + b"\r\n"
-    assert say(serve.http_port, line + fields + b"\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+    assert send_raw(serve.http_port, line + fields + b"\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_lines_without_cr_get_an_immediate_400(serve):
     """Without an immediate refusal the client would wait for a response."""
     for raw in (b"GET /healthz HTTP/1.0\n\n", b"GET /healthz HTTP/1.1\r\nHost: x\n"):
-        told = say(serve.http_port, raw)
+        told = send_raw(serve.http_port, raw)
         assert told.startswith(b"HTTP/1.1 400 Bad Request\r\n") and told.count(b"\r\nDate: ") == 1
 
 
@@ -497,7 +497,7 @@ def test_large_and_small_heads_on_one_connection(serve):
 ])
 def test_ambiguous_request_is_refused_and_ends_the_connection(serve, head, status):
     """The request gets one error response and the connection ends, so that the bytes after it are not read as a request."""
-    told = say(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    told = send_raw(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     assert told.startswith(b"HTTP/1.1 %d " % status) and told.count(b"\r\nDate: ") == 1, told[:300]
 
 
@@ -509,7 +509,7 @@ def test_expect_continue_and_http_1_0_clients(serve):
         assert s.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         s.sendall(raw)
         assert s.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
-    told = say(serve.http_port, b"GET /healthz HTTP/1.0\r\n\r\n")
+    told = send_raw(serve.http_port, b"GET /healthz HTTP/1.0\r\n\r\n")
     assert told.startswith(b"HTTP/1.1 200 OK\r\n") and told.endswith(b"\r\n\r\nok\n")
     assert b"Connection: close\r\n" in told
     with connect(serve.http_port) as s:
@@ -535,7 +535,7 @@ def test_invalid_bytes_are_refused_and_others_are_served(serve, raw):
     assert ask(serve.http_port, question(("nothing", "x")))["admitted"]
 
 
-def all_are_cut(*clients):
+def all_are_closed(*clients):
     """Each client sends a byte from time to time, until the server has closed its connection."""
     left = list(clients)
 
@@ -551,7 +551,7 @@ def test_slow_and_idle_clients_are_disconnected():
         with Client(serve.http_port) as silent, Client(serve.http_port) as body, Client(serve.http_port) as head:
             body.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
             head.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
-            all_are_cut(body, head)
+            all_are_closed(body, head)
             assert silent.at_end()
         wait_for(lambda: is_served(serve), "a client that asks in time to be served")
 
@@ -575,7 +575,7 @@ def test_slow_head_is_limited_by_slow_and_not_by_idle():
             assert second.get("/healthz").status == 200  # the head of its next request arrives byte by byte
             line.raw(b"G")
             field.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
-            all_are_cut(line, field, second)
+            all_are_closed(line, field, second)
         with Client(serve.http_port) as c:
             assert c.get("/healthz").status == 200
             c.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -675,11 +675,11 @@ def test_drain():
             assert busy.get("/readyz").status == 200
             serve.signal(15)
 
-            def unready():
+            def is_unready():
                 answer = fetch(serve.http_port, "GET", "/readyz")
                 return answer.status == 503 and answer.get("connection") == "close"
 
-            wait_for(unready, "/readyz to say that it is over")
+            wait_for(is_unready, "/readyz to say that it is over")
             answer = busy.get("/healthz")
             assert answer.status == 200 and answer.get("connection") == "close" and busy.at_end()
         serve.signal(15)

@@ -36,7 +36,7 @@ def admin(where, target, body=None, headers=(), method=None):
     return answer
 
 
-def told(where, target, body=None, **more):
+def ask_admin(where, target, body=None, **more):
     answer = admin(where, target, body, **more)
     assert answer.status in (200, 202), answer.body
     return json.loads(answer.body)
@@ -59,14 +59,14 @@ def serve():
 
 
 def test_rules_and_status(serve):
-    rules = told(serve.admin_port, "/v1/rules")
+    rules = ask_admin(serve.admin_port, "/v1/rules")
     assert (rules["generation"], rules["error"], len(rules["domains"])) == (1, None, 1)
     limits = rules["domains"][0]["rules"]
     assert [r["rule"] for r in limits] == ["api/user/365d", "api/user=vip/1h", "api/route/ip/365d"]
     assert limits[0]["limit"] == "3 per year" and limits[0]["name"] == "per-user"
     assert limits[1]["descriptor"] == [{"key": "user", "value": "vip"}] and limits[1]["shadow"]
     assert limits[2]["line"] == 12
-    status = told(serve.admin_port, "/v1/status")
+    status = ask_admin(serve.admin_port, "/v1/status")
     assert status["health"] == "serving" and status["pid"] == serve.pid
     assert {x["name"] for x in status["listeners"]} == {"http", "admin"}
     assert status["rules"]["hash"] == rules["hash"]
@@ -85,51 +85,51 @@ def test_reset_of_a_key(serve):
     for _ in range(4):
         last = ask(serve, ("user", "reset"))
     assert not last["admitted"]
-    before = told(serve.admin_port, "/v1/key/get", key(("user", "reset")))["counters"]
+    before = ask_admin(serve.admin_port, "/v1/key/get", key(("user", "reset")))["counters"]
     assert [(c["rule"], c["remaining"], c["limit"]) for c in before] == [("api/user/365d", 0, 3)]
-    after = told(serve.admin_port, "/v1/key/reset", key(("user", "reset")))["counters"]
+    after = ask_admin(serve.admin_port, "/v1/key/reset", key(("user", "reset")))["counters"]
     assert after[0]["remaining"] == 3 and after[0]["reset_after"] == 0
     assert ask(serve, ("user", "reset"))["remaining"] == 2
     serve.wait_logged("admin: 127.0.0.1: reset api user=reset: 1 counter")
 
 
 def test_grant_to_a_key(serve):
-    counter = told(serve.admin_port, "/v1/key/grant",
+    counter = ask_admin(serve.admin_port, "/v1/key/grant",
                    key(("user", "grant"), extra=2, **{"for": "1h"}))["counters"][0]
     assert (counter["limit"], counter["remaining"], counter["granted"]) == (5, 5, 2)
     assert [ask(serve, ("user", "grant"))["admitted"] for _ in range(6)] == [True] * 5 + [False]
-    ended = told(serve.admin_port, "/v1/key/grant", key(("user", "grant"), extra=0))["counters"][0]
+    ended = ask_admin(serve.admin_port, "/v1/key/grant", key(("user", "grant"), extra=0))["counters"][0]
     assert (ended["limit"], ended["remaining"], ended["granted_until"]) == (3, 0, None)
     serve.wait_logged("grant 2 api user=grant for 3600 s: 1 counter")
 
 
 def test_ban_and_lift(serve):
-    banned = told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), **{"for": "1h"}))["counters"][0]
+    banned = ask_admin(serve.admin_port, "/v1/key/ban", key(("user", "ban"), **{"for": "1h"}))["counters"][0]
     assert banned["banned_until"] > 0 and banned["remaining"] == 3
     refused = ask(serve, ("user", "ban"))
     assert not refused["admitted"] and 3600 - patience(60) < refused["retry_after"] <= 3601
     assert ask(serve, ("user", "other"))["admitted"]
-    listed = told(serve.admin_port, "/v1/overrides")["overrides"]
+    listed = ask_admin(serve.admin_port, "/v1/overrides")["overrides"]
     assert [(o["key"], o["rule"]) for o in listed if o["banned_until"]] == [
         ("api|user=ban", "api/user/365d")]
-    told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), lift=True))
+    ask_admin(serve.admin_port, "/v1/key/ban", key(("user", "ban"), lift=True))
     assert ask(serve, ("user", "ban"))["remaining"] == 2
-    ever = told(serve.admin_port, "/v1/key/ban", key(("user", "ever"), **{"for": "ever"}))["counters"][0]
+    ever = ask_admin(serve.admin_port, "/v1/key/ban", key(("user", "ever"), **{"for": "ever"}))["counters"][0]
     assert ever["banned_until"] == "ever" and ask(serve, ("user", "ever"))["retry_after"] is None
 
 
 def test_pause_and_resume(serve):
     pair = (("route", "/a"), ("ip", "192.0.2.1"))
     assert [ask(serve, *pair)["admitted"] for _ in range(2)] == [True, False]
-    assert told(serve.admin_port, "/v1/pause", {"rule": "api/route"})["paused"] == ["api/route"]
+    assert ask_admin(serve.admin_port, "/v1/pause", {"rule": "api/route"})["paused"] == ["api/route"]
     assert ask(serve, *pair)["admitted"]
-    assert told(serve.admin_port, "/v1/key/get", key(*pair))["counters"][0]["paused"]
-    assert told(serve.admin_port, "/v1/pause", {})["paused"] == ["", "api/route"]
-    assert told(serve.admin_port, "/v1/status")["pauses"] == 2
-    assert told(serve.admin_port, "/v1/resume", {})["paused"] == ["api/route"]
+    assert ask_admin(serve.admin_port, "/v1/key/get", key(*pair))["counters"][0]["paused"]
+    assert ask_admin(serve.admin_port, "/v1/pause", {})["paused"] == ["", "api/route"]
+    assert ask_admin(serve.admin_port, "/v1/status")["pauses"] == 2
+    assert ask_admin(serve.admin_port, "/v1/resume", {})["paused"] == ["api/route"]
     assert admin(serve.admin_port, "/v1/resume", {}).status == 404
-    assert told(serve.admin_port, "/v1/resume", {"rule": "api/route"})["paused"] == []
-    assert told(serve.admin_port, "/v1/paused")["paused"] == []
+    assert ask_admin(serve.admin_port, "/v1/resume", {"rule": "api/route"})["paused"] == []
+    assert ask_admin(serve.admin_port, "/v1/paused")["paused"] == []
     assert not ask(serve, *pair)["admitted"]
     serve.wait_logged("pause everything")
 
@@ -158,15 +158,15 @@ def test_error_points_at_the_invalid_member(serve, target, body, status, pointer
 def test_last_reload_error_is_shown():
     with Serve(rules=RULES, admin=True) as serve:
         serve.write_rules("domain: api\ndescriptors: [{key: user, rate_limi: {}}]\n")
-        told(serve.admin_port, "/v1/reload", {})
-        error = wait_for(lambda: told(serve.admin_port, "/v1/rules")["error"], "the error")
+        ask_admin(serve.admin_port, "/v1/reload", {})
+        error = wait_for(lambda: ask_admin(serve.admin_port, "/v1/rules")["error"], "the error")
         assert "rate_limi" in error["text"] and "rules.yaml:2" in error["text"]
-        assert told(serve.admin_port, "/v1/status")["rules"]["generation"] == 1
+        assert ask_admin(serve.admin_port, "/v1/status")["rules"]["generation"] == 1
         serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 4"))
-        told(serve.admin_port, "/v1/reload", {})
+        ask_admin(serve.admin_port, "/v1/reload", {})
         # 2 if the reload order read them, 3 if the change had been noticed before
-        wait_for(lambda: told(serve.admin_port, "/v1/rules")["generation"] >= 2, "new rules")
-        assert told(serve.admin_port, "/v1/rules")["error"] is None
+        wait_for(lambda: ask_admin(serve.admin_port, "/v1/rules")["generation"] >= 2, "new rules")
+        assert ask_admin(serve.admin_port, "/v1/rules")["error"] is None
         serve.wait_logged("admin: 127.0.0.1: reload", times=2)
 
 
@@ -188,7 +188,7 @@ def test_requests_of_other_sites_are_refused(serve):
     form = fetch(port, "POST", "/v1/pause", {"Content-Type": "text/plain"}, b"{}")
     assert form.status == 415
     assert fetch(port, "OPTIONS", "/v1/pause", {"Origin": "http://localhost"}).status in (403, 405)
-    assert told(port, "/v1/paused")["paused"] == []
+    assert ask_admin(port, "/v1/paused")["paused"] == []
 
 
 def shown_token(serve):
@@ -226,10 +226,10 @@ def test_half_closed_client_gets_a_long_response(version):
         s.connect(("127.0.0.1", serve.admin_port))
         s.sendall(f"GET /metrics HTTP/{version}\r\nHost: 127.0.0.1\r\n\r\n".encode())
         s.shutdown(socket.SHUT_WR)
-        told = b""
+        ask_admin = b""
         while piece := s.recv(65536):
-            told += piece
-        head, body = told.split(b"\r\n\r\n", 1)
+            ask_admin += piece
+        head, body = ask_admin.split(b"\r\n\r\n", 1)
         assert head.startswith(b"HTTP/1.1 200 OK\r\n") and len(body) > 1000000
         assert f"Content-Length: {len(body)}".encode() in head
 
@@ -271,13 +271,13 @@ def test_wrong_tokens_are_throttled():
         with Client(serve.admin_port) as guesser:
             for n in range(64):
                 guesser.send("GET", "/v1/status", {"Authorization": f"Bearer {n:064x}"})
-            told = [guesser.read()]
-            while told[-1].status == 401:
-                told.append(guesser.read())
-            assert len(told) > 20 and told[-1].status == 429
-            check_answer("GET", "/v1/status", told[-1])
-            assert (told[-1].get("retry-after"), told[-1].get("connection")) == ("1", "close")
-            assert json.loads(told[-1].body)["code"] == "too_often"
+            ask_admin = [guesser.read()]
+            while ask_admin[-1].status == 401:
+                ask_admin.append(guesser.read())
+            assert len(ask_admin) > 20 and ask_admin[-1].status == 429
+            check_answer("GET", "/v1/status", ask_admin[-1])
+            assert (ask_admin[-1].get("retry-after"), ask_admin[-1].get("connection")) == ("1", "close")
+            assert json.loads(ask_admin[-1].body)["code"] == "too_often"
             with pytest.raises(Closed):
                 guesser.read()
         assert admin(serve.admin_port, "/v1/status").status == 200
@@ -331,12 +331,12 @@ def test_public_admin_port_needs_a_token():
 def test_admin_api_over_a_unix_socket():
     with Serve(rules=RULES, admin="unix:{folder}/admin.sock") as serve:
         where = str(serve.folder / "admin.sock")
-        assert told(where, "/v1/pause", {"rule": "api"}, headers={"Host": "anything"})["paused"] == ["api"]
+        assert ask_admin(where, "/v1/pause", {"rule": "api"}, headers={"Host": "anything"})["paused"] == ["api"]
         serve.wait_logged(f"admin: uid {os.getuid()} (pid {os.getpid()}): pause api")
 
 
 def test_hostile_names_are_escaped_in_the_log(serve):
-    told(serve.admin_port, "/v1/key/reset", key(("user", "a\u001b[31m\nb\u0000" + "x" * 10000)))
+    ask_admin(serve.admin_port, "/v1/key/reset", key(("user", "a\u001b[31m\nb\u0000" + "x" * 10000)))
     serve.wait_logged("reset api user=a")
     assert "\x1b" not in serve.log() and "x" * 3000 not in serve.log()
 
@@ -345,4 +345,4 @@ def test_admin_port_has_its_own_connection_limit():
     with Serve(rules=RULES, http=True, admin=True, args=["--max-connections", "2"]) as serve:
         with Client(serve.http_port) as a, Client(serve.http_port) as b:
             assert a.get("/healthz").status == b.get("/healthz").status == 200
-            assert told(serve.admin_port, "/v1/status")["connections"] == 2
+            assert ask_admin(serve.admin_port, "/v1/status")["connections"] == 2

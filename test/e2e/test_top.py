@@ -63,7 +63,7 @@ def ask(serve, *pairs, times=1):
         return pipe.execute()
 
 
-def begin(serve, clock, *questions):
+def record_first_second(serve, clock, *questions):
     """Sends one request for each and advances a second: history and keys of a rule are recorded from the second after its
     first decision."""
     serve.pass_seconds(clock)
@@ -77,7 +77,7 @@ def busy(clock):
     """A service with history: user 7 with 30 refusals of 40 requests, each hostile user with 12 requests, 2 of them
     refused, and fewer sign-ups. `.shown` and `.whole` are the output of weir top, as text and as JSON."""
     with Serve(rules=RULES, resp=True, admin=True) as serve:
-        begin(serve, clock, [("user", "first")], [("route", "signup"), ("ip", "192.0.2.9")])
+        record_first_second(serve, clock, [("user", "first")], [("route", "signup"), ("ip", "192.0.2.9")])
         ask(serve, ("user", "7"), times=40)
         for value in HOSTILE:
             ask(serve, ("user", value.encode("utf-8", "surrogateescape")), times=12)
@@ -89,7 +89,7 @@ def busy(clock):
         yield serve
 
 
-def told(serve, rule):
+def top_row(serve, rule):
     return rule_of(json.loads(weir("top", "--json", "--dir", serve.table)), rule)
 
 
@@ -98,7 +98,7 @@ def rule_of(whole, rule):
 
 
 def keys_of(serve, rule, which="hottest"):
-    return told(serve, rule)[which]
+    return top_row(serve, rule)[which]
 
 
 def assert_harmless(text):
@@ -161,7 +161,7 @@ def test_sort_orders(busy):
 def test_hashed_and_hidden_keys(clock):
     for how in ("hashed", "hidden"):
         with Serve(rules=RULES, resp=True, admin=True, args=["--keys", how]) as serve:
-            begin(serve, clock, [("user", "first")])
+            record_first_second(serve, clock, [("user", "first")])
             ask(serve, ("user", "secret"), times=20)
             text = weir("top", "--json", "--dir", serve.table)
             assert "secret" not in text
@@ -190,7 +190,7 @@ def test_table_is_shown_without_a_service(busy, tmp_path):
     with Serve(rules=RULES, resp=True) as serve:
         ask(serve, ("user", "7"), times=15)
         serve.stop()
-        rule = told(serve, "api/user/365d")
+        rule = top_row(serve, "api/user/365d")
         assert (rule["admitted"], rule["refused"]) == (10, 5)
         assert json.loads(weir("top", "--json", "--dir", serve.table))["hosts"] == []
         assert "no difference" not in weir("candidates", "--dir", serve.table)
@@ -234,7 +234,7 @@ def test_advise_proposes_limits(tmp_path, clock):
           - {key: fine, rate_limit: {unit: year, requests_per_unit: 100}}
         """
     with Serve(rules=rules, resp=True, admin=True) as serve:
-        begin(serve, clock, *([(key, "first")] for key in ("tight", "one", "tried", "fine")))
+        record_first_second(serve, clock, *([(key, "first")] for key in ("tight", "one", "tried", "fine")))
         for i in range(12):
             ask(serve, ("tight", f"client-{i}"), times=60)
         ask(serve, ("one", "loud"), times=400)
@@ -265,9 +265,9 @@ def test_advice_on_a_global_limit_names_no_client(clock):
           - {key: all, value: of, rate_limit: {unit: year, requests_per_unit: 10}}
         """
     with Serve(rules=rules, resp=True, admin=True) as serve:
-        begin(serve, clock, [("all", "of")])
+        record_first_second(serve, clock, [("all", "of")])
         ask(serve, ("all", "of"), times=400)
-        assert told(serve, "api/all=of/365d")["most_refused"][0]["count"] == 391
+        assert top_row(serve, "api/all=of/365d")["most_refused"][0]["count"] == 391
         assert json.loads(weir("advise", "--json", "--dir", serve.table)) == []
 
 
@@ -290,7 +290,7 @@ def test_live_view_follows_the_keys(busy):
         screen = terminal.wait_shown("api/user/365d ")
         assert_harmless(screen)
         assert screen.startswith("weir top   default")
-        before = told(busy, "api/idle/1h")["admitted"]
+        before = top_row(busy, "api/idle/1h")["admitted"]
         ask(busy, ("idle", "now"), times=5)
         terminal.wait_shown(lambda s: re.search(rf"^api/idle/1h .* {before + 5}\b", s, re.M))
         terminal.press("n")
@@ -349,18 +349,18 @@ def test_live_view_advances_the_history_without_a_service(clock, tmp_path):
         serve.stop()
         (tmp_path / "clock").write_bytes(clock.path.read_bytes())
 
-        def known():
-            told = weir("top", "--json", "--dir", serve.table, env={"TESTCLOCK_FILE": str(tmp_path / "clock")})
-            return [p for p in json.loads(told)["last_minute"]["decisions"] if p is not None]
+        def known_seconds():
+            top_row = weir("top", "--json", "--dir", serve.table, env={"TESTCLOCK_FILE": str(tmp_path / "clock")})
+            return [p for p in json.loads(top_row)["last_minute"]["decisions"] if p is not None]
 
-        before = known()
+        before = known_seconds()
         with Terminal([WEIR, "top", "--dir", serve.table, "--interval", "100ms"]) as terminal:
             terminal.wait_shown("RULE")
-            assert known() == before
+            assert known_seconds() == before
             clock.advance(4)
-            wait_for(lambda: known() == before + [0] * 4, "four more seconds of history")
+            wait_for(lambda: known_seconds() == before + [0] * 4, "four more seconds of history")
             clock.advance(4)
-            wait_for(lambda: known() == before + [0] * 8, "four more seconds of history")
+            wait_for(lambda: known_seconds() == before + [0] * 8, "four more seconds of history")
             terminal.press("q")
             terminal.wait_shown("ended: 0")
 

@@ -159,7 +159,7 @@ def test_error_page_does_not_replace_the_authentication(nginx, api, target, stat
     assert r.all("WWW-Authenticate") == (["Bearer"] if target == "/paged-refusal" else [])
 
 
-def test_error_page_keeps_the_identity(nginx, api):
+def test_location_with_an_error_page_admits_a_known_user(nginx, api):
     assert nginx.get("/paged-refusal", as_user("anna")).status == 200
     assert (nginx.get("/paged-refusal", as_user("broken")).status, api.count("/app")) == (502, 1)
 

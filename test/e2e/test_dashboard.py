@@ -172,7 +172,7 @@ def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock)
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.seconds(240)
-def test_find_the_offender_ban_and_release(browser, crowded):
+def test_offender_is_found_banned_and_released(browser, crowded):
     browser.open(crowded.admin + "/")
     live(browser)
     browser.until_text("api/user/1m", ".rows tbody")
@@ -300,7 +300,7 @@ def test_try_page_decides_a_request(browser, crowded):
 
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
-def test_fleet(browser, crowded):
+def test_fleet_page(browser, crowded):
     browser.open(crowded.admin + "/#/fleet")
     live(browser)
     browser.until_text("nginx", ".rows tbody")
@@ -340,7 +340,7 @@ def test_fleet_page_shows_leases(browser):
 
 
 @full("needs a queue with deliveries")
-def test_queue(browser, crowded):
+def test_queue_page(browser, crowded):
     browser.open(crowded.admin + "/#/queue")
     live(browser)
     browser.until_text("This service has no queue")
@@ -607,7 +607,7 @@ def test_hostile_keys_are_shown_as_text(browser):
 
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
-def test_forgery_and_framing_fail(browser):
+def test_forged_requests_and_framing_are_refused(browser):
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, http=True, admin=True) as serve:
         url = f"http://127.0.0.1:{serve.admin_port}"

@@ -60,7 +60,7 @@ def test_methods_without_a_body_are_delivered(api):
                for s in api.seen())
 
 
-def test_order_is_kept_for_each_key(api):
+def test_order_of_each_key_is_preserved(api):
     users = [f"u{i}" for i in range(20)]
     with QueueServer(api) as service:
         link = service.connect()
@@ -322,7 +322,7 @@ def test_tries_without_an_api_server_return_their_units():
         assert (told["http_status"], told["tries"]) == (200, 0)
 
 
-def test_gateway_error_from_the_api_is_logged(api):
+def test_unreachable_api_reported_by_a_gateway_is_logged(api):
     api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
     with QueueServer(api) as service:
         told = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
@@ -491,7 +491,7 @@ def test_position_and_expected_delay_of_a_request(api):
         assert status["position"] == 3 and 2 <= status["expected_delay"] <= 65
 
 
-def test_credentials_are_sealed_and_arrive(api, tmp_path):
+def test_credentials_are_stored_encrypted_and_delivered(api, tmp_path):
     key = tmp_path / "key"
     key.write_text("00112233445566778899aabbccddeeff" * 2 + "\n")
     key.chmod(0o600)

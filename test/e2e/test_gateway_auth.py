@@ -112,7 +112,7 @@ def test_clients_cannot_reach_the_service(api, auth):
         assert len(auth.heads) == 1
 
 
-def test_identity_field_can_be_renamed(api, auth):
+def test_auth_headers_option_names_the_identity_fields(api, auth):
     with Gateway(api.port, "--auth", auth.url, "--auth-headers", "X-Nobody,Remote-User") as gateway:
         got = fields_of(gateway.get("/mine/b?echo=1", {"Authorization": "user alice", "X-Nobody": "root"}))
         assert got["remote-user"] == "alice"

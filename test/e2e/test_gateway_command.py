@@ -140,7 +140,7 @@ def test_ambiguous_domain_is_refused(place):
     assert code == 1 and "no domain has requests:" in err
 
 
-def test_invalid_ports_are_refused(place):
+def test_unusable_ports_are_refused(place):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -158,7 +158,7 @@ def test_invalid_ports_are_refused(place):
     assert not os.path.exists(f"{place}/run/nginx.pid")
 
 
-def test_folder_with_other_files_is_refused(place):
+def test_unsuitable_runtime_folder_is_refused(place):
     os.mkdir(f"{place}/open")
     os.chmod(f"{place}/open", 0o777)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "open")

@@ -132,7 +132,7 @@ def test_every_run_begins_with_empty_counters(demo):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_everything(demo, number):
+def test_signal_ends_all_processes(demo, number):
     assert len(demo.sessions) == 4
     demo.process.send_signal(number)
     assert demo.process.wait(60) == 0

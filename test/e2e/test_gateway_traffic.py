@@ -211,7 +211,7 @@ def test_stream_uploads_forwards_bodies_unbuffered():
             assert client.read().status == 200
 
 
-def test_api_cannot_redirect_nginx_internally(api):
+def test_x_accel_fields_of_the_api_have_no_effect(api):
     with Gateway(api.port) as gateway:
         for name, value in (("X-Accel-Redirect", "/elsewhere"), ("X-Accel-Limit-Rate", "1"),
                             ("X-Accel-Buffering", "yes"), ("X-Accel-Charset", "utf-7")):

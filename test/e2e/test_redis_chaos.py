@@ -113,13 +113,13 @@ def all_nodes_met(fleet, *kinds):
 
 
 @pytest.mark.parametrize("key", ["denied", "logged"])
-def test_killed_and_restarted_with_its_data(key):
+def test_redis_is_killed_and_restarted_with_its_data(key):
     with Fleet(aof=True) as fleet:
         # The circuit breaker holds questions back.
         load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: all_nodes_met(fleet, "open"))
 
 
-def test_killed_and_restarted_without_its_data_costs_one_limit_each_time():
+def test_redis_restart_without_its_data_admits_one_more_limit():
     with Fleet() as fleet:
         load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, losses=1, noticed=lambda: all_nodes_met(fleet, "open"))
 
@@ -144,7 +144,7 @@ def test_flushall_admits_the_forgotten_units_again():
         assert load.admitted == {f"u{n}": LIMIT + 4 for n in range(USERS)}
 
 
-def test_script_flush_costs_nothing():
+def test_script_flush_admits_nothing_more():
     with Fleet(timeout="10s") as fleet:
         with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
             for _ in range(5):
@@ -228,7 +228,7 @@ def test_local_questions_do_not_wait_for_redis():
         assert load.failures == []
 
 
-def test_allow_admits_uncounted_while_redis_is_away():
+def test_allow_admits_uncounted_while_redis_is_unavailable():
     with Fleet(timeout="10s") as fleet:
         assert all(fleet.nodes[0].verdicts("allowed", "x", times=LIMIT))
         assert not any(fleet.nodes[1].verdicts("allowed", "x", times=5))

@@ -84,7 +84,7 @@ def demo():
         yield running
 
 
-def test_one_user_twelve_requests_three_apps_ten_pass(demo):
+def test_ten_of_twelve_requests_to_three_apps_pass(demo):
     with os.popen(demo.printed()) as pipe:
         assert pipe.read().split() == ["200"] * 10 + ["429"] * 2
 

@@ -328,7 +328,7 @@ def test_host_name_is_accepted_on_a_public_address():
 
 # ---- health, routes ----
 
-def test_health(serve):
+def test_health_endpoints(serve):
     for target, text in (("/healthz", b"ok\n"), ("/readyz", b"ready\n"), ("/healthcheck", b"OK")):
         response = fetch(serve.http_port, "GET", target)
         check_answer("GET", target, response)
@@ -669,7 +669,7 @@ def test_drain_loses_no_request_of_busy_clients():
     assert not lost
 
 
-def test_drain():
+def test_readyz_is_503_and_connections_close_during_the_drain_delay():
     with Serve(rules=RULES, http=True, args=["--drain-delay", "1h"]) as serve:
         with Client(serve.http_port) as busy:
             assert busy.get("/readyz").status == 200

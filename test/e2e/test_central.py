@@ -7,7 +7,8 @@ import os
 import signal
 
 import pytest
-from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, send_pipelined, count_statuses, send_at_once, wait_for)
+from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, count_statuses, full, patience,
+                      send_at_once, send_pipelined, wait_for)
 from weirtest.fakeserve import ADMITTED, FakeServe, answer, bulk
 
 pytestmark = pytest.mark.usefixtures("clock")

@@ -18,7 +18,8 @@ import signal
 import time
 
 import pytest
-from weirtest import (H2, TERMINATED, Client, Nginx, Traffic, WRAP, by_user, full, message, count_statuses, send_at_once, wait_for)
+from weirtest import (H2, TERMINATED, WRAP, Client, Nginx, Traffic, by_user, count_statuses, full, message, send_at_once,
+                      wait_for)
 
 SLACK_NS = 1_000_000
 MS = 1_000_000

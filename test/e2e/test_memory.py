@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from weirtest import (WRAP, Client, Nginx, Traffic, by_user, full, message, send_pipelined, scaled, count_statuses, send_at_once, wait_for)
+from weirtest import (WRAP, Client, Nginx, Traffic, by_user, count_statuses, full, message, scaled, send_at_once,
+                      send_pipelined, wait_for)
 
 # malloc's arenas settle after a while: this much is no leak. 100,000 requests may leave 2.5 bytes each. Under a wrapper
 # the allocator is another one and keeps freed memory, so its leak check is used instead.

@@ -9,8 +9,8 @@ import urllib.parse
 
 import pytest
 
-from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, programs, message, needs, patience, send_pipelined,
-                      scaled, wait_for)
+from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, message, needs, patience, programs,
+                      scaled, send_pipelined, wait_for)
 from weirtest.clock import for_weir
 from weirtest.fleet import Node
 from weirtest.redis import Redis

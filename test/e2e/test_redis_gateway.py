@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import MODULE, WEIR, WRAP, Clock, Nginx, Traffic, fetch, free_port, full, needs, patience, scaled, count_statuses, send_at_once, wait_for
+from weirtest import (MODULE, WEIR, WRAP, Clock, Nginx, Traffic, count_statuses, fetch, free_port, full, needs, patience,
+                      scaled, send_at_once, wait_for)
 from weirtest import programs
 from weirtest.gateway import Gateway, variables
 from weirtest.redis import Redis

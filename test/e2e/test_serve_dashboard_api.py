@@ -106,7 +106,7 @@ def test_change_from_a_page_needs_the_page_token(serve):
     assert fetch(port, "POST", "/v1/key/reset", JSON, body).status == 200  # weir key, curl
 
 
-def test_audit_lists_the_changes(serve, clock):
+def test_changes_of_a_key_are_listed(serve, clock):
     key = {"domain": "api", "entries": [{"key": "quiet", "value": "told"}]}
     assert ask_admin(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
     ask_admin(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
@@ -191,7 +191,7 @@ def test_page_of_one_rule(serve, clock):
     assert get(serve.admin_port, "/v1/rule?slot=4294967294").status == 404
 
 
-def test_fleet(serve):
+def test_fleet_lists_the_hosts(serve):
     fleet = ask_admin(serve.admin_port, "/v1/fleet")
     assert [(h["pid"], h["name"]) for h in fleet["hosts"]] == [(serve.pid, "serve")]
     assert fleet["hosts"][0]["rules_hash"] == fleet["health"]["rules"]["hash"]

@@ -169,7 +169,7 @@ def test_whole_url_of_ingress_nginx_is_accepted(serve):
 @pytest.mark.parametrize("fields", [
     {}, {"X-Forwarded-Method": "GET"}, {"X-Forwarded-Uri": "/x"},
     {"X-Original-Method": "GET", "X-Original-URI": "/a", "X-Original-URL": "http://h/b"}])
-def test_missing_or_repeated_field_is_named(serve, fields):
+def test_missing_or_repeated_fields_are_refused(serve, fields):
     assert check(serve.http_port, None, fields).status == 400
 
 

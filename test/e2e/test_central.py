@@ -352,7 +352,7 @@ def test_refused_by_the_service(api):
     with Stranger() as store, nginx_with(store, policy("local"), api=api) as nginx:
         nginx.wait_logged('refused WEIR.FLEET: "NOPERM this is not for you"')
         assert nginx.get("/", {"X-User": "7"}).status == 200
-        wait_for(lambda: store.fleets_answered >= 2, "it to be asked again")
+        wait_for(lambda: store.fleets_answered >= 2, "another question for the secret")
         assert nginx.get("/", {"X-User": "7"}).status == 200  # nginx has read the second reply before this request
         assert nginx.logged("NOPERM") == 1
         assert store.connections == 1
@@ -534,7 +534,7 @@ def test_client_that_leaves_during_authentication_is_counted_as_unknown(api):
                 client.send("GET", "/x")
                 wait_for(lambda n=n: api.count("/auth") == n, "the service to be asked")
                 client.vanish()
-                wait_for(lambda n=n: len([m for m in store.asked if m.items[0].cost == 1]) == n, "it to be counted")
+                wait_for(lambda n=n: len([m for m in store.asked if m.items[0].cost == 1]) == n, "the request to be counted")
             assert nginx.get("/x").status == 429
             assert (api.count("/auth"), api.count("/x")) == (3, 0)
             api.release("auth")

@@ -182,7 +182,7 @@ def test_offender_is_found_banned_and_released(browser, crowded):
                ".replaceAll(',', '') ?? 0)")
     browser.until(f"{refused} > 20", "the refused curve to rise", 60)
     first = browser.js(refused)
-    browser.until(f"{refused} > {first}", "it to rise further")
+    browser.until(f"{refused} > {first}", "the refused curve to rise further")
     browser.select("#by", "refused")
     browser.until("document.querySelector('.rows tbody th a')?.textContent === 'api/user/1m'", "the order")
     browser.until_text("mallory", ".rows tbody tr")
@@ -245,7 +245,7 @@ def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
     browser.until_text("limit of one key", ".u-legend")
     browser.until("document.querySelectorAll('.u-series').length === 6", "a curve for each")
     browser.click(".overlays label >> nth=0")
-    browser.until("document.querySelectorAll('.u-series.u-off').length === 1", "one to be hidden")
+    browser.until("document.querySelectorAll('.u-series.u-off').length === 1", "one candidate to be hidden")
     browser.click(".overlays label >> nth=0")
     browser.select("#span", "minutes")
     browser.until_text("Requests per minute", "#traffic")
@@ -275,7 +275,7 @@ def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
     crowded.rules.unlink()
     browser.until_text(f"{crowded.rules}: cannot read this", ".note.bad")
     crowded.rules.write_text(RULES, encoding="utf-8")
-    browser.until("!document.querySelector('.line[data-mark=error]') && !document.querySelector('.note.bad')", "it to be mended")
+    browser.until("!document.querySelector('.line[data-mark=error]') && !document.querySelector('.note.bad')", "the rules to be fixed")
     assert browser.noise() == []
 
 
@@ -335,7 +335,7 @@ def test_fleet_page_shows_leases(browser):
             return granted == spent + returned + burnt and (
                 f"{granted:,} units: {spent:,} spent, {returned:,} returned, {burnt:,} burnt")
 
-        wait_for(lambda: (said := units()) and said in browser.text(), "all that was borrowed to be accounted for")
+        wait_for(lambda: (said := units()) and said in browser.text(), "all leased units to be accounted for")
         assert browser.axe() == [] and browser.noise() == []
 
 
@@ -387,7 +387,7 @@ def test_queue_page(browser, crowded):
         assert browser.js("document.activeElement.dataset.at === old.dataset.at")
         browser.click(".rows button:has-text('drop') >> nth=0")
         browser.click("dialog button.danger")
-        browser.until("document.querySelectorAll('.tile strong')[0].textContent === '59'", "one fewer to wait")
+        browser.until("document.querySelectorAll('.tile strong')[0].textContent === '59'", "one fewer waiting request")
         browser.size(360, 740)
         browser.until("document.documentElement.scrollWidth <= 360", "no page wider than a phone")
         assert browser.axe() == [] and browser.noise() == []
@@ -542,7 +542,7 @@ def test_page_reports_a_lost_service_and_recovers(browser):
             browser.until(f"{state} === 'lost'", "the loss to be said", 40)
             assert "No connection to the service" in browser.text("#lost")
             mend()
-            browser.until(f"{state} === 'live' && document.getElementById('lost').hidden", "it to come back", 40)
+            browser.until(f"{state} === 'live' && document.getElementById('lost').hidden", "the page to reconnect", 40)
 
         lost_and_back(lambda: browser.offline(True), lambda: browser.offline(False))
         lost_and_back(serve.stop, serve.start)
@@ -749,7 +749,7 @@ def test_first_view_of_five_thousand_rules_is_one_page(browser):
         live(browser)
         assert "of 5,000" in browser.text(".pager") and browser.js("document.querySelectorAll('*').length") < 3000
         # A result of a table scan is reused for a while, longer if the scan took longer.
-        wait_for(lambda: json.loads(fetch(serve.admin_port, "GET", "/v1/status").body)["table"]["keys"] == 100000, "all to be counted", 40)
+        wait_for(lambda: json.loads(fetch(serve.admin_port, "GET", "/v1/status").body)["table"]["keys"] == 100000, "all keys to be counted", 40)
         first = browser.js("performance.getEntriesByName('weir-first-view')[0].startTime")
         browser.js("""{ window.slow = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => slow.push(e.duration)))
                    .observe({type: 'longtask'}); null }""")

@@ -58,10 +58,10 @@ class Chaos:
 
 def wait_settled(api, clients, instances):
     """Waits until no request waits and every accepted order has its answer."""
-    wait_for(lambda: all(gateway.is_idle() for gateway in instances), "all to be delivered", 120, every=0.2)
+    wait_for(lambda: all(gateway.is_idle() for gateway in instances), "all orders to be delivered", 120, every=0.2)
     accepted = set(clients.accepted())
     with contextlib.suppress(AssertionError):  # check_promises() has the better message
-        wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all to be answered", 15)
+        wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all orders to be answered", 15)
 
 
 def check_promises(api, clients, chaos, since_ns, direct=True):

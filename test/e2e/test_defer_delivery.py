@@ -109,7 +109,7 @@ def test_failing_order_delays_only_its_own_key(api):
         for answer in others:
             gateway.wait_ticket(answer, "delivered")
         gateway.retry_until(lambda: len(api.seen("/orders/ann/1")) >= 3, "three tries")
-        wait_for(lambda: gateway.ticket(poison)["status"] == "waiting", "it to wait again")
+        wait_for(lambda: gateway.ticket(poison)["status"] == "waiting", "the order to wait again")
         assert gateway.ticket(poison)["status"] == gateway.ticket(after)["status"] == "waiting"
         assert gateway.ticket(poison)["tries"] >= 2
 
@@ -123,7 +123,7 @@ def test_failing_order_is_dead_after_max_tries(api):
         dead = gateway.ticket(poison)
         assert dead["status"] == "dead" and "500" in dead["reason"]
         assert [one.order[1] for one in api.seen()] == [0, 1, 1, 2]
-        wait_for(lambda: gateway.stats()["dead"] == 1, "it to be counted")
+        wait_for(lambda: gateway.stats()["dead"] == 1, "the dead order to be counted")
         listed = gateway.weir("queue", "list", "--state", "dead")
         assert "/orders/ann/1" in listed and "/orders/ann/2" not in listed
         api.plan("/orders/ann/1")
@@ -158,7 +158,7 @@ def test_unavailable_service_behind_a_load_balancer_makes_no_order_dead(api):
         for n in range(1, 7):
             gateway.retry_until(lambda more=n: len(api.seen("/orders/ann/1")) >= more, "another try of the order")
             gateway.retry_until(lambda more=n: len(api.seen("/mails/")) > more, "a mail to be delivered")
-        wait_for(lambda: gateway.ticket(order)["status"] == "waiting", "it to wait again")
+        wait_for(lambda: gateway.ticket(order)["status"] == "waiting", "the order to wait again")
         assert gateway.ticket(order)["tries"] == 0
         api.plan("/orders/ann/1")
         assert gateway.retry_until_ticket(order, "delivered")["http_status"] == 200
@@ -219,7 +219,7 @@ def test_orders_are_delivered_after_a_long_outage_of_the_api(api):
         answers = [a for user in ("ann", "bob", "cyd") for a in waiting(gateway, user, 3)]
         api.kill()
         gateway.raise_limit()
-        wait_for(lambda: not gateway.stats()["target_up"], "it to be missed")
+        wait_for(lambda: not gateway.stats()["target_up"], "the loss of the API to be noticed")
         assert {(t["status"], t["tries"]) for t in map(gateway.ticket, answers)} == {("waiting", 0)}, \
             "nobody is there to refuse them: nothing is held against them"
         api.start()

@@ -67,11 +67,11 @@ def test_shutdown_waits_for_a_delivery_in_flight(api):
         gateway.raise_limit()
         api.wait_seen(2)
         gateway.signal(signal.SIGTERM)
-        wait_for(lambda: "stopping" in gateway.output() or "drain" in gateway.output(), "it to begin to end")
+        wait_for(lambda: "stopping" in gateway.output() or "drain" in gateway.output(), "the shutdown to begin")
         api.release("slow")
         assert gateway.wait() == 0
         gateway.start()
-        wait_for(lambda: gateway.stats()["totals"]["delivered"] == 1, "it to be delivered")
+        wait_for(lambda: gateway.stats()["totals"]["delivered"] == 1, "the order to be delivered")
         assert len(api.seen("/orders/ann/1")) == 1
 
 
@@ -109,7 +109,7 @@ def test_full_queue_refuses_orders(api, option, defer, reason):
         assert gateway.order("bob", 0).status == 200
         assert gateway.order("bob", 1, body=b"x" * 20000).status == (202 if reason == "key_full" else 429)
         gateway.raise_limit()
-        wait_for(lambda: gateway.is_idle(), "all to be delivered")
+        wait_for(lambda: gateway.is_idle(), "all orders to be delivered")
         gateway.rules.write_text(rules(defer=defer), encoding="utf-8")
         wait_deferred(gateway, "cyd", 0)
 
@@ -148,7 +148,7 @@ def test_read_only_disk_refuses_orders(api):
         gateway.kill()
         disk.remount("ro")
         gateway.start()
-        wait_for(lambda: reason_of(gateway.order("ann", 2)) == "read_only", "it to say so")
+        wait_for(lambda: reason_of(gateway.order("ann", 2)) == "read_only", "the message about the disk")
         disk.remount("rw")
         wait_deferred(gateway, "ann", 3)
         gateway.raise_limit()

@@ -60,7 +60,7 @@ def test_two_gateways_keep_the_order_of_each_key():
         with OrderClients([s.port for s in instances], keys, scaled(200)) as clients:
             clients.wait()
         accepted = clients.accepted()
-        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to be answered", 60)
+        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all orders to be answered", 60)
         seen = [one for one in api.seen() if one.order[0] in keys]
         check_none_lost(seen, accepted)
         check_order(seen, clients.sent, statuses=(202,))
@@ -131,7 +131,7 @@ def test_orders_survive_kills_of_redis():
             clients.wait(90)
         assert len(clients.sent) == 2 * 6 * some
         accepted = clients.accepted()
-        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to arrive", 60)
+        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all orders to arrive", 60)
         seen = [one for one in api.seen() if one.order[0] in ("ann", "bob")]
         check_order(seen, clients.sent, statuses=(202,))
         check_rate(seen, since, 1, PER_SECOND)
@@ -171,5 +171,5 @@ def test_lost_replies_of_redis_delay_nothing():
         proxy.spoil(lose)
         wait_for(lambda: gateway.weir("queue", "retry", "--all", check=False)[0] == 0, "Redis to be reached")
         wait_for(lambda: len(lost) == 5, "answers with orders to be lost")
-        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all to arrive", 45)
+        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all orders to arrive", 45)
         check_order(api.seen("/orders/u"), clients.sent)

@@ -72,7 +72,7 @@ def test_order_of_each_key_is_preserved(api):
         link.close()
         api.wait_seen(600)
         assert all(numbers(api, user) == list(range(30)) for user in users)
-        wait_for(lambda: service.stats()["totals"]["delivered"] == 600, "all to be settled")
+        wait_for(lambda: service.stats()["totals"]["delivered"] == 600, "all deliveries to be recorded")
         metrics = Metrics(service.serve.admin_port)
         assert metrics.value("weir_queue_stored_total") == 600
         assert metrics.value("weir_queue_delivered_total") == 600
@@ -399,7 +399,7 @@ def test_two_services_on_one_redis_keep_the_order(api):
             assert numbers(api, f"u{user}") == list(range(20))
         ticket = one.defer("/orders/7/1")[0]
         assert other.wait_ticket(ticket, "delivered")["http_status"] == 200
-        wait_for(lambda: other.stats()["totals"]["delivered"] == 101, "all to be counted")
+        wait_for(lambda: other.stats()["totals"]["delivered"] == 101, "all requests to be counted")
 
 
 # ---- tickets, limits and operators ----
@@ -523,7 +523,7 @@ def drop_all(service, rule):
         dropped += json.loads(service.weir("drop", "--rule", rule, "--json")[1])["changed"]
         return json.loads(service.weir("list", "--state", "waiting", "--json")[1])["requests"] == []
 
-    wait_for(none_left, "all to be dropped")
+    wait_for(none_left, "all requests to be dropped")
     return dropped
 
 
@@ -569,7 +569,7 @@ def test_operators_see_the_counts(api):
         code, out, _ = service.weir("stats")
         assert code == 0 and "5 stored, 0 delivered" in out and f"http://127.0.0.1:{api.port}" in out
         assert drop_all(service, "shop/shut") == 5
-        wait_for(lambda: service.stats()["waiting"] == 0, "all to be dropped")
+        wait_for(lambda: service.stats()["waiting"] == 0, "all requests to be dropped")
         assert service.stats()["totals"]["dropped"] == 5
         top = [WEIR, "top", "--dir", service.serve.table]
         wait_for(lambda: "queue      0 waiting" in subprocess.run(top, capture_output=True, text=True, check=True,

@@ -66,8 +66,8 @@ def test_untrusted_https_server_gets_no_request(tls):
             services.append(stack.enter_context(QueueServer(None, *args, target=f"https://{host}:{server.port}")))
         tickets = [service.defer("/orders/7/1")[0] for service in services]
         for service, ticket in zip(services, tickets):
-            wait_for(lambda service=service: not service.stats()["target_up"], "it to be missed", 60)
-            wait_for(lambda: service.ticket(ticket)["status"] == "waiting", "it to wait")
+            wait_for(lambda service=service: not service.stats()["target_up"], "the target to be reported as down", 60)
+            wait_for(lambda: service.ticket(ticket)["status"] == "waiting", "the request to wait")
             assert service.ticket(ticket)["tries"] == 0
             assert re.search(r"is unreachable \(.*(certificate|SSL)", service.serve.log())
 

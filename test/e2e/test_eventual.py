@@ -95,7 +95,7 @@ def test_flushed_redis_admits_at_most_one_more_limit():
 
 def test_node_without_redis_uses_its_share():
     with Redis() as redis, nodes(redis, 2) as (a, b):
-        wait_for(lambda: a.store()["nodes"] == 2 and b.store()["nodes"] == 2, "both to be counted", 20)
+        wait_for(lambda: a.store()["nodes"] == 2 and b.store()["nodes"] == 2, "both nodes to be counted", 20)
         redis.kill()
 
         # For three intervals the node continues as before.
@@ -115,7 +115,7 @@ def test_metrics_of_the_exchange():
         take(a, "fixed", "u", 30)
         take_until_known(b, "fixed", "u", LIMIT - 30)
         take_until_known(a, "fixed", "u", LIMIT - 31)
-        wait_for(lambda: a.store()["counts"]["exchanges"] > 0 and a.store()["overshoot_ppm"] > 0, "it to be counted", 20)
+        wait_for(lambda: a.store()["counts"]["exchanges"] > 0 and a.store()["overshoot_ppm"] > 0, "the exchanges to be counted", 20)
         # One other node may have admitted as many since: at most twice the limit in total.
         assert a.store()["overshoot_ppm"] <= 1000000
         assert a.store()["regions"] == 0

@@ -93,7 +93,7 @@ def test_deferred_requests_are_delivered_in_order(api, tmp_path, clock):
             wait_for(lambda a=a: ticket(gateway, a.get("Location"))["status"] == "delivered", "delivered")
             retry(gateway)
             wait_for(lambda n=n: {ticket(gateway, a.get("Location"))["status"] for a in answers[n + 1:]} <= {"waiting"},
-                     "the others to wait")
+                     "the other requests to wait")
             assert api.count() == n + 1
         records = delivered(api, 4)
         assert [r.target for r in records] == [f"/orders/{n}" for n in range(4)]
@@ -300,10 +300,10 @@ def test_sighup_switches_deferral_on_and_off(api, tmp_path):
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         options.write_text(f"queue: file:{tmp_path}/queue\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept")
+        wait_for(lambda: order(gateway, 2).status == 202, "a request to be deferred")
         options.write_text("queue: 'off'\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        wait_for(lambda: order(gateway, 3).status == 429, "it to be refused")
+        wait_for(lambda: order(gateway, 3).status == 429, "a request to be refused")
 
 
 @pytest.fixture(name="state")
@@ -328,12 +328,12 @@ def test_rule_change_starts_deferral(api, tmp_path, state):
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         assert not folder.exists()
         gateway.write_rules(rules("1h"))
-        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
+        wait_for(lambda: order(gateway, 2).status == 202, "a request to be deferred", 60)
         gateway.wait_output("a rule says on_limit: defer now", 1)
         gateway.wait_output("deferred requests are stored in file:" + str(folder), 1)
         assert (folder / "queue" / "queue.db").exists()
         # A worker that is shutting down and has no queue may still accept a request.
-        wait_for(lambda: [order(gateway, n).status for n in range(3, 7)] == [202] * 4, "all workers to keep them")
+        wait_for(lambda: [order(gateway, n).status for n in range(3, 7)] == [202] * 4, "all workers to defer requests")
 
 
 def test_rule_change_starts_deferral_without_a_queue_folder(api, tmp_path, state):
@@ -348,7 +348,7 @@ def test_rule_change_starts_deferral_without_a_queue_folder(api, tmp_path, state
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         folder.unlink()
         gateway.write_rules(rules("2h"))
-        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
+        wait_for(lambda: order(gateway, 2).status == 202, "a request to be deferred", 60)
         assert gateway.output().count("cannot create the folder") == 1
 
 

@@ -104,7 +104,7 @@ def test_memory_of_workers_is_not_readable(api, tmp_path):
     with start(api, tmp_path) as gateway:
         gateway.wait_workers()
         wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "the link")
-        wait_for(lambda: {os.stat(f"/proc/{pid}/cmdline").st_uid for pid in gateway.workers()} == {0}, "all workers to begin")
+        wait_for(lambda: {os.stat(f"/proc/{pid}/cmdline").st_uid for pid in gateway.workers()} == {0}, "all workers to start")
         for pid in gateway.workers():
             owner = int(re.search(r"^Uid:\s+(\d+)", open(f"/proc/{pid}/status", encoding="ascii").read(), re.M).group(1))
             assert owner != 0

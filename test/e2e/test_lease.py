@@ -89,7 +89,7 @@ def test_two_nodes_share_one_limit(name):
             sums = counts(*nodes)
             return not any(node.store()["leases"] for node in nodes) and sums["units_spent"] > LIMIT * 0.3 and \
                 sums["units_granted"] == sums["units_spent"] + sums["units_returned"] + sums["units_burnt"]
-        wait_for(settled, "all leases to be over", 20)
+        wait_for(settled, "all leases to end", 20)
         assert_used_up(load.total(), LIMIT, nodes)
         # Redis has counted what was admitted.
         assert nodes[0].ask("HITS", 0, name, "x")["remaining"] <= LIMIT * 0.01
@@ -151,7 +151,7 @@ def gateways(api, redis, count, limit):
         for one in members:
             wait_for(lambda: asks(one), "the gateway to ask Redis", 30)
             one.renew_workers()  # workers that started before the service knew Redis decide alone for up to a second
-        wait_for(lambda: redis.client().zcard("weir:1:nodes") == count, "all to be counted", 30)
+        wait_for(lambda: redis.client().zcard("weir:1:nodes") == count, "all gateways to be counted", 30)
         yield members
 
 

@@ -97,7 +97,7 @@ def test_waiting_requests_leak_no_memory(api, rounds):
             clients = [Client(nginx.port) for _ in range(100)]
             for i, c in enumerate(clients):
                 c.send("GET", "/?hold=crowd", {"X-User": f"crowd-{i % 2}"})
-            wait_for(lambda: api.count("/?hold") == len(clients), "all of them at the API")
+            wait_for(lambda: api.count("/?hold") == len(clients), "all requests to arrive at the API")
             api.release("crowd")
             assert {c.read().status for c in clients} == {200}
             for c in clients:

@@ -342,7 +342,7 @@ def test_real_prometheus_scrapes_the_service(serve):
 
         wait_for_scrape(lambda: prometheus.value(refused) == 4, "Prometheus to have scraped")
         wait_for_scrape(lambda: target() == ("up", ""), "a scrape without fault")
-        wait_for_scrape(lambda: prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9, "all to be counted")
+        wait_for_scrape(lambda: prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9, "all decisions to be counted")
         types = wait_for_scrape(lambda: prometheus.get("metadata"), "metadata")
         assert types["weir_decisions"][0]["type"] == "counter"  # it requests OpenMetrics
         assert types["weir_decision_duration_seconds"][0]["type"] == "histogram"

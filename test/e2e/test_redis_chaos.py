@@ -78,11 +78,11 @@ def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda
         fault()
         wait_for(lambda: moment(load), "somebody to meet it")
         load.go_on()
-        wait_for(noticed, "it to be noticed", every=0.02)
+        wait_for(noticed, "the fault to be noticed", every=0.02)
         load.wait(150)
         before = load.total()
         heal()
-        wait_for(lambda: load.total() > before or is_spent(fleet.nodes[0], key), "it to admit again")
+        wait_for(lambda: load.total() > before or is_spent(fleet.nodes[0], key), "requests to be admitted again")
         load.wait(300)
     assert load.failures == []
     assert load.slow == []
@@ -138,7 +138,7 @@ def test_flushall_admits_the_forgotten_units_again():
             assert load.admitted == {f"u{n}": 4 for n in range(USERS)}
             fleet.redis.flush()
             load.go_on()
-            wait_for(lambda: load.total() >= (LIMIT + 4) * USERS, "all to be admitted", 30)
+            wait_for(lambda: load.total() >= (LIMIT + 4) * USERS, "all units to be admitted", 30)
             load.wait(100)
         assert load.failures == []
         assert load.admitted == {f"u{n}": LIMIT + 4 for n in range(USERS)}
@@ -152,7 +152,7 @@ def test_script_flush_admits_nothing_more():
                 load.wait(USERS)  # of four times as many: under load, unless the machine delayed a thread
                 fleet.redis.client().script_flush()
             load.go_on()
-            wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 30)
+            wait_for(lambda: load.total() >= LIMIT * USERS, "all units to be admitted", 30)
             load.wait(100)
         assert load.failures == []
         assert load.admitted == {f"u{n}": LIMIT for n in range(USERS)}

@@ -304,4 +304,4 @@ def test_readiness_stays_up_without_redis_unless_every_rule_denies():
     with Node(url, RULES, timeout="100ms", http=True) as mixed, \
             Node(url, only_deny, timeout="100ms", http=True) as strict:
         assert fetch(mixed.http_port, "GET", "/readyz").status == 200
-        wait_for(lambda: fetch(strict.http_port, "GET", "/readyz").status == 503, "it to be not ready")
+        wait_for(lambda: fetch(strict.http_port, "GET", "/readyz").status == 503, "the service to be not ready")

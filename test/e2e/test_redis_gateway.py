@@ -165,7 +165,7 @@ def test_21_redis_is_killed_under_load(api, redis):
             wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked again", 30)
             for traffic in traffics:
                 traffic.wait(50)
-            wait_for(lambda: [statuses(one, path) for path in PATHS] == [{200}] * 4, "all workers to ask it", 30)
+            wait_for(lambda: [statuses(one, path) for path in PATHS] == [{200}] * 4, "all workers to ask Redis", 30)
         finally:
             for traffic in traffics:
                 traffic.stop()

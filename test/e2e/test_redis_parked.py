@@ -127,12 +127,12 @@ def test_units_of_disconnected_clients_are_returned(api):
         clients = [one.client() for _ in range(20)]
         for client in clients:
             client.send("GET", "/log/x", as_user("leaver"))
-        wait_for(lambda: store()["waiting"] == 20, "all to wait")
+        wait_for(lambda: store()["waiting"] == 20, "all requests to wait")
         assert one.get("/here/x").status == 200, "no other request waits"
         for client in clients:
             client.vanish()
         redis.thaw()
-        wait_for(lambda: store()["counts"]["returned"] == 20, "all twenty to be given back")
+        wait_for(lambda: store()["counts"]["returned"] == 20, "all twenty units to be returned")
         assert api.count("/log/x") == 0
         assert [one.get("/log/x", as_user("leaver")).status for _ in range(21)] == [200] * 20 + [429]
 

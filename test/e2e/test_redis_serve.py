@@ -258,7 +258,7 @@ def test_leases_never_exceed_the_limit(fleet):
                 for name in ("units_granted", "units_spent", "units_returned", "units_burnt")}
         return not any(one.store()["leases"] for one in nodes) and sums["units_spent"] > 0 and \
             sums["units_granted"] == sums["units_spent"] + sums["units_returned"] + sums["units_burnt"]
-    wait_for(settled, "all leases to be over")
+    wait_for(settled, "all leases to end")
     burnt = sum(one.store()["counts"]["units_burnt"] for one in nodes)
     assert load.total() <= LEASED <= load.total() + burnt + LEASED * 0.01
     assert fleet.one.ask("HITS", 0, "leased", "x")["remaining"] <= LEASED * 0.01

@@ -40,12 +40,12 @@ def test_users_passwords_and_tls():
 def test_paused_sleeping_and_frozen_redis_is_silent():
     with Redis() as redis:
         # Repeated, if the pause was over before the test asked.
-        wait_for(lambda: redis.pause(0.5) or is_silent(redis), "it to pause")
+        wait_for(lambda: redis.pause(0.5) or is_silent(redis), "Redis to pause")
         assert over_tcp(redis).ping()
         redis.freeze()
         assert is_silent(redis)
         redis.thaw()
-        wait_for(lambda: redis.sleep(1) or is_silent(redis), "it to sleep")
+        wait_for(lambda: redis.sleep(1) or is_silent(redis), "Redis to sleep")
         assert over_tcp(redis).ping()
 
 

@@ -63,7 +63,7 @@ def test_negative_hits_refund_and_zero_hits_peek():
         wait_for(lambda: other.ask("HITS", 0, "five", "x")["remaining"] == 4, "three to be given back")
         # A refusal is remembered for up to a second, for as many and for more hits.
         wait_for(lambda: other.ask("HITS", 4, "five", "x")["verdict"] == "admit", "four to be had")
-        wait_for(lambda: one.ask("HITS", 0, "five", "x")["verdict"] == "refuse", "nothing to be left")
+        wait_for(lambda: one.ask("HITS", 0, "five", "x")["verdict"] == "refuse", "no unit to be left")
 
 
 def test_redis_keys_are_hashed_and_expire():
@@ -145,7 +145,7 @@ def borrows_and_returns(node):
     burnt instead."""
     assert all(node.verdicts("leased", "x", times=50))
     with contextlib.suppress(AssertionError):
-        wait_for(lambda: node.store()["counts"]["units_returned"] > 0, "it to be counted", 3)
+        wait_for(lambda: node.store()["counts"]["units_returned"] > 0, "the returned units to be counted", 3)
         return True
     return False
 
@@ -272,7 +272,7 @@ def test_cluster_slot_migration_under_load(cluster):
                     step()
                     load.round()
             load.go_on()
-            wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 60)
+            wait_for(lambda: load.total() >= LIMIT * USERS, "all units to be admitted", 60)
             load.wait(100)
         assert moved and load.failures == [] and load.slow == []
         assert load.total() == LIMIT * USERS and set(load.admitted.values()) == {LIMIT}, "nothing lost, nothing doubled"

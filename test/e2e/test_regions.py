@@ -85,11 +85,11 @@ def test_region_is_cut_off_and_rejoins(key):
         both = take(eu, key, "u", 30)
         assert both == 30
         take_until_known(us, key, "u", LIMIT - 30)
-        wait_for(lambda: ap.store()["regions_up"] == 0 and eu.store()["regions_up"] == 1, "it to be missed", 60)
+        wait_for(lambda: ap.store()["regions_up"] == 0 and eu.store()["regions_up"] == 1, "the cut-off region to be noticed", 60)
         assert take(ap, key, "u", 10) == 10
         assert left(ap, key, "u") > LIMIT - 60
         regions.net.join()
-        wait_for(lambda: all(one.store()["regions_up"] == 2 for one in (eu, us, ap)), "it to be back", 60)
+        wait_for(lambda: all(one.store()["regions_up"] == 2 for one in (eu, us, ap)), "the region to be connected again", 60)
         # 3 + 30 + 30, and the requests that fetched the counts.
         for one in (eu, us, ap):
             take_until_known(one, key, "u", LIMIT - 63)
@@ -127,7 +127,7 @@ def test_counts_of_a_dead_node_reach_a_region_later():
             take_until_known(eu, "fixed", "u", LIMIT - 41)
             second.kill()
             regions.net.join()
-            wait_for(lambda: us.store()["regions_up"] == 1 and eu.store()["regions_up"] == 1, "it to be back", 60)
+            wait_for(lambda: us.store()["regions_up"] == 1 and eu.store()["regions_up"] == 1, "the region to be connected again", 60)
             take_until_known(us, "fixed", "u", LIMIT - 41)
 
 
@@ -142,13 +142,13 @@ def test_counts_of_seventy_nodes_reach_another_region():
             take_until_known(one, "fixed", "u", LIMIT - 2)
         regions.cut_off("us")
         assert take(eu, "fixed", "u", 20) == 20
-        wait_for(lambda: eu.store()["regions_up"] == 0, "it to be missed", 60)
+        wait_for(lambda: eu.store()["regions_up"] == 0, "the cut-off region to be noticed", 60)
         redis, name = regions.redis["eu"].client(), hash_of(regions.redis["eu"])
         window = next(state.split()[0] for holder, state in redis.hgetall(name).items() if holder.startswith("eu/"))
         for i in range(70):
             redis.hset(name, f"eu/{i:08x}.{i:016x}", f"{window} 1 0 0 0")
         regions.net.join()
-        wait_for(lambda: eu.store()["regions_up"] == 1, "it to be back", 60)
+        wait_for(lambda: eu.store()["regions_up"] == 1, "the region to be connected again", 60)
         take_until_known(us, "fixed", "u", LIMIT - 2 - 20 - 70)
 
 
@@ -200,7 +200,7 @@ descriptors:
         exchanges.number = 0
         wait_for(exchanges, "regions to hear of each other", 30, every=0.2)
         assert {get(eu, "u").status for _ in range(60)} == {200}
-        wait_for(lambda: int(get(us, "u").get("X-Ratelimit-Remaining")) < LIMIT - 60, "the other region to know", 30, every=0.2)
+        wait_for(lambda: int(get(us, "u").get("X-Ratelimit-Remaining")) < LIMIT - 60, "the other region to have the counts", 30, every=0.2)
         assert any(get(us, "u").status == 429 for _ in range(LIMIT))
 
 
@@ -216,6 +216,6 @@ def test_peer_urls_of_all_topologies():
             one.wait_up()
             # An unavailable peer delays nothing.
             wait_exchanging(one)
-            wait_for(lambda: one.store()["regions"] == 2, "both to be counted", 20)
+            wait_for(lambda: one.store()["regions"] == 2, "both peers to be counted", 20)
             assert one.store()["regions_up"] == 0
             assert f"peer {peers[2]}: " in one.log()

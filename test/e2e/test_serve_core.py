@@ -264,7 +264,7 @@ def test_drain_timeout_closes_connections_with_calls():
         with Rls(serve.grpc_port) as rls:
             before = remaining(rls, "a")
             waits = [rls.begin("rl", user("a"), timeout=1000000) for _ in range(30)]
-            wait_for(lambda: remaining(rls, "a") == before - 30, "all to have come")
+            wait_for(lambda: remaining(rls, "a") == before - 30, "all calls to arrive")
             serve.signal(signal.SIGTERM)
             assert serve.wait() == 0
             assert "1 connections were still open and are cut" in serve.log()

@@ -120,11 +120,11 @@ def test_command_survives_a_stop_while_it_waits(serve, how):
     serve.signal(signal.SIGSTOP)
     try:
         asking = programs.start([WEIR, "ask", how, port, "api", f"user=stopped{how}"], stdout=subprocess.PIPE, text=True)
-        wait_for(lambda: is_connected(asking) and state(asking) == "S", "it to wait for the answer")
+        wait_for(lambda: is_connected(asking) and state(asking) == "S", "the command to wait for the response")
         asking.send_signal(signal.SIGSTOP)
-        wait_for(lambda: state(asking) == "T", "it to stand still")
+        wait_for(lambda: state(asking) == "T", "the command to be stopped")
         asking.send_signal(signal.SIGCONT)
-        wait_for(lambda: state(asking) != "T", "it to go on")
+        wait_for(lambda: state(asking) != "T", "the command to continue")
     finally:
         serve.signal(signal.SIGCONT)
     out = asking.communicate(timeout=patience(60))[0]

@@ -271,7 +271,7 @@ def test_responses_are_not_sent_early(serve, clock):
     for client in clients:
         answered.register(client.socket, selectors.EVENT_READ, client)
     assert next_answer(answered).status == 200
-    wait_for(lambda: left(serve, "quick", "q") == 0, "the others to wait")
+    wait_for(lambda: left(serve, "quick", "q") == 0, "the other requests to wait")
     for _ in range(4):
         assert answered.select(0) == []
         clock.advance(0.1)

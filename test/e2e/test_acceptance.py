@@ -29,9 +29,9 @@ def test_12_two_posts_a_second_per_user(social, clock):
 
     def post():
         return social.request("POST", "/v1/posts", user, b"hi").status
-    shots = send_at_once(social.port, [("POST", "/v1/posts", user, b"hi")] * 3)
-    assert count_statuses(shots) == {200: 2, 429: 1}
-    refused = next(s.response for s in shots if s.status == 429)
+    results = send_at_once(social.port, [("POST", "/v1/posts", user, b"hi")] * 3)
+    assert count_statuses(results) == {200: 2, 429: 1}
+    refused = next(s.response for s in results if s.status == 429)
     assert refused.get("Retry-After") == "1"  # half a second, rounded up
     assert social.request("POST", "/v1/posts", {"X-User-Id": "other"}, b"hi").status == 200
     clock.advance(0.5 - TICK)
@@ -105,12 +105,12 @@ descriptors:
 	location /warm { add_header X-Worker $pid always; alias {prefix}/html/index.html; }"""
     with Nginx(rules=rules, workers=4, reuseport=True, conf_server=server, api=api) as nginx:
         all_workers_answer(nginx)
-        shots = send_at_once(nginx.port, [f"/r/{i}" for i in range(limit + 1)])
-        assert count_statuses(shots) == {200: limit, 429: 1}
+        results = send_at_once(nginx.port, [f"/r/{i}" for i in range(limit + 1)])
+        assert count_statuses(results) == {200: limit, 429: 1}
         assert api.count("/r/") == limit
         assert len({r.target for r in api.records()}) == limit
-        assert len({s.response.get("X-Worker") for s in shots}) == 4
-        left = sorted(int(s.response.get("X-Ratelimit-Remaining")) for s in shots
+        assert len({s.response.get("X-Worker") for s in results}) == 4
+        left = sorted(int(s.response.get("X-Ratelimit-Remaining")) for s in results
                       if s.status == 200)
         assert left == list(range(limit)), "each admitted request has another remaining number"
         clock.advance(60 - TICK)

@@ -320,8 +320,8 @@ def test_replies_in_pieces_and_half_replies(api):
             return usual[:len(usual) // 2]
 
         store.reply = half
-        shots = send_at_once(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
-        assert count_statuses(shots) == {429: 6}
+        results = send_at_once(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
+        assert count_statuses(results) == {429: 6}
         store.reply = None
         nginx.wait_logged(BACK)
         # The connection may have been restored and lost again while the six were still arriving.

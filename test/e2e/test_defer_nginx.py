@@ -293,8 +293,8 @@ def test_request_stays_stored_after_its_client_left(api, queue):
 def test_many_requests_are_deferred_at_once(api, queue):
     with nginx_with(queue, api, workers=2) as nginx:
         begin(nginx, 2)
-        shots = send_at_once(nginx.port, [("POST", "/orders", {**USER, "Content-Length": "0"})] * 200)
-        assert count_statuses(shots) == {202: 200}
+        results = send_at_once(nginx.port, [("POST", "/orders", {**USER, "Content-Length": "0"})] * 200)
+        assert count_statuses(results) == {202: 200}
         assert len(queue.requests) == 200
 
 
@@ -501,8 +501,8 @@ def test_ticket_requests_per_client_are_limited(api, queue, clock):
         begin(nginx, 2)
 
         def ask(place, client="192.0.2.1", n=1, ticket=ticket_of(1)):
-            shots = send_at_once(nginx.port, [("GET", place + ticket, {"X-Client": client})] * n, connections=min(n, 4))
-            return count_statuses(shots)
+            results = send_at_once(nginx.port, [("GET", place + ticket, {"X-Client": client})] * n, connections=min(n, 4))
+            return count_statuses(results)
 
         assert post(nginx).status == 202
         assert ask("/.weir/tickets/", n=120, ticket="x") == {404: 120}

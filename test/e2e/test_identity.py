@@ -246,13 +246,13 @@ def test_identity_variables(api):
 def test_flood_does_not_reach_the_service(api):
     """The address has used up its limit: further requests are refused before the service is asked."""
     with auth_nginx(api, addresses=20) as nginx:
-        shots = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
-        assert count_statuses(shots) == {200: 20}
+        results = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
+        assert count_statuses(results) == {200: 20}
         assert api.count("/auth") == 20
         flood = scaled(400)
-        shots = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
+        results = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
                        connections=20)
-        assert count_statuses(shots) == {429: flood}
+        assert count_statuses(results) == {429: flood}
         assert api.count("/auth") == 20
         assert api.count("/f/") == 20
 

@@ -436,8 +436,8 @@ def test_rate_is_never_exceeded(api, pattern):
     with Nginx(rules=leaky(50, 40), conf_server=SERVER, api=api, workers=workers, reuseport=True) as nginx:
         start = time.monotonic_ns()
         if pattern in ("at once", "four workers"):
-            shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(30)])
-            assert count_statuses(shots) == {200: 30}
+            results = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(30)])
+            assert count_statuses(results) == {200: 30}
         elif pattern == "pipelined":
             with nginx.client() as c:
                 for i in range(10):
@@ -450,8 +450,8 @@ def test_rate_is_never_exceeded(api, pattern):
                     assert c.get(f"/r/{i}", {"X-User": "a"}).status == 200
         else:
             for _ in range(3):
-                shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
-                assert count_statuses(shots) == {200: 8}
+                results = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
+                assert count_statuses(results) == {200: 8}
         check_rate(api.records(), start, 20 * MS)
 
 
@@ -464,8 +464,8 @@ def test_rate_holds_over_a_reload(api):
     with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         nginx.reload()
-        shots = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
-        assert count_statuses(shots) == {200: 4}
+        results = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
+        assert count_statuses(results) == {200: 4}
         assert [r.status for r in row.read()] == [200] * 8
         records = api.records()
         check_rate(records, row.sent_ns[0], interval_ns)

@@ -169,8 +169,8 @@ def test_18_three_gateways_behind_a_balancer(api):
     rule = f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log, consistency: lease}}"
     with Redis() as redis, gateways(api, redis, 3, rule) as members, balancer(members) as front:
         api.reset()
-        shots = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
-        found = count_statuses(shots)
+        results = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
+        found = count_statuses(results)
         assert set(found) == {200, 429}
         assert_used_up(found[200], limit, members)
         assert api.count() == found[200]

@@ -105,8 +105,8 @@ def test_waiting_requests_leak_no_memory(api, rounds):
 
         def wait_and_leave(times):
             for _ in range(times):
-                shots = send_at_once(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
-                assert set(count_statuses(shots)) <= {200, 429}
+                results = send_at_once(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
+                assert set(count_statuses(results)) <= {200, 429}
                 gone = [Client(nginx.port) for _ in range(20)]
                 for c in gone:
                     c.send("GET", "/", {"X-User": "b"})

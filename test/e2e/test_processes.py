@@ -54,11 +54,11 @@ def test_count_is_exact_across_four_workers(api, algorithm):
     """Twice the budget over 64 connections of four workers: exactly the budget is admitted."""
     limit = scaled(400, least=64)  # with fewer connections a worker might get none
     with nginx_with_four_workers(budget(limit, algorithm), api) as nginx:
-        shots = send_at_once(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
+        results = send_at_once(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
                        connections=64)
-        assert count_statuses(shots) == {200: limit, 429: limit}
+        assert count_statuses(results) == {200: limit, 429: limit}
         assert api.count("/r/") == limit
-        workers = {s.response.get("X-Worker") for s in shots}
+        workers = {s.response.get("X-Worker") for s in results}
         assert len(workers) == 4 and workers == {str(w) for w in nginx.workers()}
 
 
@@ -66,11 +66,11 @@ def test_counts_of_a_hundred_keys_are_exact(api):
     """A hundred users at once, seven requests each with five allowed: 5 and 2 for each of them."""
     users = scaled(100)
     with nginx_with_four_workers(by_user(), api) as nginx:
-        shots = send_at_once(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
+        results = send_at_once(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
                                     for i in range(7 * users)], connections=32)
-        assert count_statuses(shots) == {200: 5 * users, 429: 2 * users}
+        assert count_statuses(results) == {200: 5 * users, 429: 2 * users}
         for user in range(users):
-            assert count_statuses(shots[user::users]) == {200: 5, 429: 2}, user
+            assert count_statuses(results[user::users]) == {200: 5, 429: 2}, user
 
 
 # ---- nginx -s reload ----
@@ -195,8 +195,8 @@ def test_workers_killed_under_load(api):
         assert limit - spoiled <= traffic.statuses[200] + rest <= limit
         assert traffic.statuses[200] + rest <= api.count() <= limit
         # All workers still work.
-        shots = send_at_once(nginx.port, [("GET", "/x", USER)] * 32)
-        assert count_statuses(shots) == {429: 32}
+        results = send_at_once(nginx.port, [("GET", "/x", USER)] * 32)
+        assert count_statuses(results) == {429: 32}
 
 
 def test_worker_is_killed_while_requests_wait(clock, api):

@@ -123,8 +123,8 @@ def test_18_three_gateways_behind_a_balancer(api, redis):
     rules = by_user(f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log}}")
     with Fleet(api, redis, 3, *SECONDS, rules=rules) as members, balancer(members) as front:
         api.reset()
-        shots = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
-        assert count_statuses(shots) == {200: limit, 429: 1}
+        results = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
+        assert count_statuses(results) == {200: limit, 429: 1}
         assert api.count() == limit
 
 

@@ -75,12 +75,12 @@ def test_frozen_service_counts_each_request_at_most_once(api, policy, status, co
         assert nginx.get("/", USER).get("X-Remaining") == "99"
         freeze(serve)
         try:
-            shots = send_at_once(nginx.port, [("GET", "/", USER)] * CROWD)
+            results = send_at_once(nginx.port, [("GET", "/", USER)] * CROWD)
             if link == "lost":
                 nginx.wait_logged("lost: no reply")
         finally:
             serve.signal(signal.SIGCONT)
-        assert count_statuses(shots) == {status: CROWD}
+        assert count_statuses(results) == {status: CROWD}
         if link == "lost":
             nginx.wait_logged('"weir_central" is back')
         assert counted(redis) == [1 + counts]

@@ -66,8 +66,8 @@ def wait_ready(one):
     """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies. Later
     workers wait for it."""
     def ready():
-        shots = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
-        return set(count_statuses(shots)) == {200}
+        results = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
+        return set(count_statuses(results)) == {200}
     wait_for(ready, "the gateway to have its Redis", 20, every=0.05)
 
 
@@ -141,9 +141,9 @@ def test_requests_parked_when_the_timeout_ends(api):
     with Redis() as redis, start_gateways(api, redis.url(), 1, timeout="200ms") as (one,):
         redis.freeze()
         began = time.monotonic()
-        shots = send_at_once(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
+        results = send_at_once(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
         assert time.monotonic() - began < 10 * HANG
-        assert {s.status for s in shots[0::2]} == {429} and {s.status for s in shots[1::2]} == {200}
+        assert {s.status for s in results[0::2]} == {429} and {s.status for s in results[1::2]} == {200}
         redis.thaw()
         wait_ready(one)
 
@@ -193,8 +193,8 @@ def test_two_workers_and_many_users_through_one_socket(api):
     users = 30
     with Redis() as redis, start_gateways(api, redis.url(), 2) as gateways:
         requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]
-        shots = send_at_once(gateways[0].port, requests) + send_at_once(gateways[1].port, requests)
-        assert count_statuses(shots) == {200: users * 20, 429: users * 6}
+        results = send_at_once(gateways[0].port, requests) + send_at_once(gateways[1].port, requests)
+        assert count_statuses(results) == {200: users * 20, 429: users * 6}
 
 
 def test_header_fields_are_those_of_a_local_limit(api):

@@ -54,40 +54,40 @@ async def _final(reader, parser):
         parser.buffer += data
 
 
-async def _fire(stream, shots, requests, start):
+async def _fire(stream, results, requests, start):
     reader, writer = stream
     parser = Parser()
     try:
         await start.wait()
-        for shot in shots:
-            method, data = requests[shot.index]
+        for result in results:
+            method, data = requests[result.index]
             parser.expect(method)
-            shot.sent_ns = time.monotonic_ns()
+            result.sent_ns = time.monotonic_ns()
             writer.write(data)
-        for shot in shots:
-            shot.response = await _final(reader, parser)
-            shot.done_ns = time.monotonic_ns()
+        for result in results:
+            result.response = await _final(reader, parser)
+            result.done_ns = time.monotonic_ns()
     except (Closed, OSError) as e:
-        for shot in shots:
-            if shot.response is None:
-                shot.error = type(e).__name__
+        for result in results:
+            if result.response is None:
+                result.error = type(e).__name__
     finally:
         writer.close()
 
 
 async def _send_at_once(where, requests, connections, seconds):
-    shots = [SentRequest(i) for i in range(len(requests))]
+    results = [SentRequest(i) for i in range(len(requests))]
     count = min(connections or len(requests), len(requests))
     streams = []
     for at in range(0, count, 100):  # no more at once than a listen queue holds
         streams += await asyncio.gather(*(_open(where) for _ in range(min(100, count - at))))
     start = asyncio.Event()
-    tasks = [asyncio.create_task(_fire(s, shots[i::count], requests, start))
+    tasks = [asyncio.create_task(_fire(s, results[i::count], requests, start))
              for i, s in enumerate(streams)]
     await asyncio.sleep(0)
     start.set()
     await asyncio.wait_for(asyncio.gather(*tasks), seconds)
-    return shots
+    return results
 
 
 def send_at_once(where, requests, connections=None, seconds=30):
@@ -101,9 +101,9 @@ def send_at_once(where, requests, connections=None, seconds=30):
     return asyncio.run(_send_at_once(where, made, connections, env.patience(seconds)))
 
 
-def count_statuses(shots):
+def count_statuses(results):
     """Returns {status: count} of the requests of send_at_once."""
-    return dict(collections.Counter(s.status for s in shots))
+    return dict(collections.Counter(s.status for s in results))
 
 
 class Traffic:

@@ -1,5 +1,4 @@
-"""Every test has a time limit, so that one that hangs fails and cleans up; an API server for those who
-ask for it."""
+"""A time limit for every test, so that a test that hangs fails and cleans up. An `api` fixture with an API server."""
 
 import ctypes
 import faulthandler
@@ -18,21 +17,21 @@ from weirtest import Api, Clock, patience  # noqa: E402
 
 TEST_SECONDS = 60
 
-# How long this file may take in all; ctest kills it a minute later, so that the tests always end by themselves first.
+# The time limit of the whole file. ctest kills it a minute later, so the tests always end by themselves first.
 FILE_ENDS = time.monotonic() + float(os.environ.get("WEIR_FILE_SECONDS") or 86400)
 
 
-# When ctest dies, this process gets TERM, and the keeper ends all that the tests have started.
+# When ctest dies, this process gets SIGTERM. The cleanup process then ends all processes that the tests have started.
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 class TooLong(BaseException):
-    """Not an Exception: nothing in a test or in the harness may take it for one of its own."""
+    """Not an Exception, so that no `except Exception` in a test or in the harness catches it."""
 
 
 @pytest.fixture(autouse=True)
 def _bounded(request):
-    """A mark `seconds(n)` gives a test more than TEST_SECONDS; no test goes on when its file's time is up."""
+    """Limits each test to TEST_SECONDS, or to the n of a mark `seconds(n)`, and to the rest of its file's time."""
     mark = request.node.get_closest_marker("seconds")
     seconds = min(patience(mark.args[0] if mark else TEST_SECONDS), FILE_ENDS - time.monotonic())
 
@@ -49,7 +48,8 @@ def _bounded(request):
 
 @pytest.fixture
 def tmp_path(tmp_path):
-    """pytest's own, which it closes to other users: what root starts is one of those, and has to pass through."""
+    """pytest's tmp_path, which only its owner may enter. Programs that root starts run as other users and must pass
+    through."""
     if os.geteuid() == 0:
         for folder in (tmp_path, *list(tmp_path.parents)[:2]):
             folder.chmod(0o711)
@@ -58,14 +58,14 @@ def tmp_path(tmp_path):
 
 @pytest.fixture(scope="module")
 def _api(request):
-    """A file that sets API = Orders gets an order server instead."""
+    """Starts the API server of a file: an order server if the file sets API = Orders."""
     with getattr(request.module, "API", Api)() as server:
         yield server
 
 
 @pytest.fixture
 def api(_api):
-    """An API server that has seen nothing yet; one process for all tests of a file."""
+    """An API server without records; all tests of a file share its process."""
     _api.reset()
     yield _api
 
@@ -80,13 +80,13 @@ def _file_clock():
 
 @pytest.fixture
 def clock():
-    """A wall clock that stands still until the test moves it, for all that the test starts."""
+    """A wall clock that stands still until the test moves it, for all processes that the test starts."""
     with Clock() as moved:
         yield moved
 
 
 def pytest_make_parametrize_id(config, val, argname):
-    """Kilobytes of a hostile value are no name for a test."""
+    """Shortens the test id of a parameter of more than 80 characters."""
     del config
     return f"{argname}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > 80 else None
 
@@ -97,7 +97,7 @@ def pytest_configure(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Names each skipped test, for tools/test."""
+    """Lists each skipped test, for tools/test."""
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2].removeprefix("Skipped: ")
         terminalreporter.write_line(f"skipped: {report.nodeid.partition('::')[2]}: {reason}")

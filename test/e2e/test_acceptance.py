@@ -1,13 +1,12 @@
-"""The worked examples that are about HTTP, with their numbers: 12, 15, 18, 23 and 25.
+"""The worked examples about HTTP with their numbers: 12, 15, 18, 23 and 25.
 
-The wall clock is the test's. It stands still unless the test moves it, so counts and waits are exact numbers.
-"""
+The wall clock is that of the test. It stands still unless the test moves it, so counts and waits are exact numbers."""
 
 import collections
 import math
 
 import pytest
-from weirtest import Nginx, ROOT, fetch, message, pour, scaled, tally, volley, wait_for
+from weirtest import Nginx, ROOT, fetch, message, send_pipelined, scaled, count_statuses, send_at_once, wait_for
 
 EXAMPLES = ROOT / "examples/rules"
 DAY, WEEK = 86400, 604800
@@ -25,14 +24,14 @@ def social(clock, api):
 
 
 def test_12_two_posts_a_second_per_user(social, clock):
-    """Three at once: two are admitted. A token comes back after half a second, and not earlier."""
+    """Three at once: two are admitted. A token is refilled after half a second, and not earlier."""
     user = {"X-User-Id": "poster"}
 
     def post():
         return social.request("POST", "/v1/posts", user, b"hi").status
-    shots = volley(social.port, [("POST", "/v1/posts", user, b"hi")] * 3)
-    assert tally(shots) == {200: 2, 429: 1}
-    refused = next(s.response for s in shots if s.status == 429)
+    results = send_at_once(social.port, [("POST", "/v1/posts", user, b"hi")] * 3)
+    assert count_statuses(results) == {200: 2, 429: 1}
+    refused = next(s.response for s in results if s.status == 429)
     assert refused.get("Retry-After") == "1"  # half a second, rounded up
     assert social.request("POST", "/v1/posts", {"X-User-Id": "other"}, b"hi").status == 200
     clock.advance(0.5 - TICK)
@@ -65,7 +64,7 @@ def test_12_five_rewards_a_week_per_device(social, clock):
     assert [r.status for r in claims] == [200] * 5 + [429] * 2
     assert claims[-1].get("Retry-After") == str(int(edge))
     assert social.request("POST", "/v1/rewards/1", {"X-Device-Id": "d2"}).status == 200
-    assert social.request("POST", "/v1/rewards/1").status == 403  # no device, no reward
+    assert social.request("POST", "/v1/rewards/1").status == 403  # a request without a device gets no reward
     clock.advance(edge - TICK)
     assert claim(1)[0].status == 429
     clock.advance(TICK)
@@ -83,15 +82,16 @@ def test_15_one_bucket_for_all(clock):
     with Nginx(rules=rules, workers=4, reuseport=True, conf_server="keepalive_requests 100000;"
                "location / { weir on; empty_gif; }") as nginx:
         heads = [message("GET", "/", {"X-User": str(i)}) for i in range(2 * rate)]
-        assert pour(nginx.port, heads, connections=16) == {200: rate, 429: rate}
+        assert send_pipelined(nginx.port, heads, connections=16) == {200: rate, 429: rate}
         clock.advance(0.1)
-        assert pour(nginx.port, heads[:rate], connections=16) == {200: rate // 10, 429: rate - rate // 10}
+        assert send_pipelined(nginx.port, heads[:rate], connections=16) == {200: rate // 10, 429: rate - rate // 10}
 
 
 # ---- 18: 1,001 at once ----
 
-def test_18_one_too_many(clock, api):
-    """1,001 at once, a connection each, over four workers, against 1,000 per 60 s."""
+def test_18_one_of_1001_requests_is_refused(clock, api):
+    """1,001 requests at once, each on its own connection, over four workers, with a limit of 1,000 per 60 s: one is
+    refused."""
     limit = scaled(1000)
     rules = f"""
 domain: api
@@ -105,14 +105,14 @@ descriptors:
 	location /warm { add_header X-Worker $pid always; alias {prefix}/html/index.html; }"""
     with Nginx(rules=rules, workers=4, reuseport=True, conf_server=server, api=api) as nginx:
         all_workers_answer(nginx)
-        shots = volley(nginx.port, [f"/r/{i}" for i in range(limit + 1)])
-        assert tally(shots) == {200: limit, 429: 1}
+        results = send_at_once(nginx.port, [f"/r/{i}" for i in range(limit + 1)])
+        assert count_statuses(results) == {200: limit, 429: 1}
         assert api.count("/r/") == limit
         assert len({r.target for r in api.records()}) == limit
-        assert len({s.response.get("X-Worker") for s in shots}) == 4
-        left = sorted(int(s.response.get("X-Ratelimit-Remaining")) for s in shots
+        assert len({s.response.get("X-Worker") for s in results}) == 4
+        left = sorted(int(s.response.get("X-Ratelimit-Remaining")) for s in results
                       if s.status == 200)
-        assert left == list(range(limit)), "each admitted request was told another number"
+        assert left == list(range(limit)), "each admitted request has another remaining number"
         clock.advance(60 - TICK)
         assert nginx.get("/late").status == 429
         clock.advance(TICK)
@@ -129,7 +129,7 @@ def all_workers_answer(nginx):
     wait_for(asked, "an answer of each worker", every=0)
 
 
-# ---- 23: waiting as told ----
+# ---- 23: Retry-After suffices ----
 
 # Two requests each. The tests begin 1.25 s after the start of a window. name: (limit, seconds until the next request
 # is admitted)
@@ -156,8 +156,8 @@ def algorithm_rules(limits):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_23_waiting_as_told(clock, api, name):
-    """Remaining counts down. Retry-After is the wait, rounded up: a client that waits so long is admitted. The wait
+def test_23_client_that_waits_for_retry_after_is_admitted(clock, api, name):
+    """Remaining counts down. Retry-After is the wait, rounded up: a client that waits this long is admitted. The wait
     itself is exact: a microsecond earlier the client is refused."""
     limit, wait = ALGORITHMS[name]
     clock.advance(BEGIN_S)
@@ -168,7 +168,7 @@ def test_23_waiting_as_told(clock, api, name):
         seen = []
         while not seen or seen[-1].status == 200:
             seen.append(ask())
-        admitted = 1 if name == "leaky_bucket" else 2  # a leaky bucket without a queue has one place
+        admitted = 1 if name == "leaky_bucket" else 2  # a leaky bucket without a queue has one position
         assert [r.status for r in seen] == [200] * admitted + [429]
         assert [r.get("X-Ratelimit-Limit") for r in seen] == [str(admitted)] * len(seen)
         assert [r.get("X-Ratelimit-Remaining") for r in seen] == [str(n) for n in (*range(admitted)[::-1], 0)]
@@ -211,7 +211,7 @@ def stream(nginx, clock):
 
 
 def windows(times, origin):
-    """How many of `times` fall into each of ten windows from `origin` on."""
+    """Returns how many of `times` fall into each of ten windows from `origin` on."""
     edges = [origin + k * PERIOD - TICK for k in range(WINDOWS + 1)]
     return [sum(1 for t in times if low <= t < high) for low, high in zip(edges, edges[1:])]
 

@@ -1,4 +1,4 @@
-"""`weir_auth` belongs to the location that answers: whatever way a request came there inside nginx, the
+"""`weir_auth` belongs to the location that answers: whatever internal redirects led a request there, the authentication
 service of that location has accepted it."""
 
 import pytest
@@ -21,7 +21,7 @@ HTTP = """
 	}
 """
 
-# What asks for nothing, and leads to a location that asks.
+# Locations without weir_auth that redirect to a location with it.
 SERVER = """
 	weir on;
 	proxy_set_header X-Who $weir_identity;
@@ -123,7 +123,7 @@ def as_user(name, **more):
 
 
 @pytest.mark.parametrize("target", WAYS)
-def test_a_stranger_is_turned_away(nginx, api, target):
+def test_unknown_client_is_refused(nginx, api, target):
     r = nginx.get(target)
     assert (r.status, r.all("WWW-Authenticate")) == (401, ["Bearer"])
     assert b"index" not in r.body
@@ -134,7 +134,7 @@ def test_a_stranger_is_turned_away(nginx, api, target):
 
 
 @pytest.mark.parametrize("target", WAYS)
-def test_a_user_is_let_in_and_counted_once(nginx, api, target):
+def test_known_user_is_admitted_and_counted_once(nginx, api, target):
     user = as_user("anna", X_User=f"let-in{target}")
     answers = [nginx.get(target, user) for _ in range(3)]
     assert [r.get("X-Ratelimit-Remaining") for r in answers] == ["4", "3", "2"]
@@ -146,49 +146,49 @@ def test_a_user_is_let_in_and_counted_once(nginx, api, target):
 
 
 @pytest.mark.parametrize("target", ["/try", "/accel", "/error-named"])
-def test_a_failing_service_lets_nobody_in(nginx, api, target):
+def test_failing_service_admits_no_request(nginx, api, target):
     assert nginx.get(target, as_user("broken")).status == 502
     assert (api.count("/auth"), api.count("/app")) == (1, 0)
 
 
 @pytest.mark.parametrize("target, status", [("/paged-refusal", 401), ("/paged-return", 401), ("/paged-away", 502),
                                             ("/paged-missing", 500)])
-def test_an_error_page_is_no_answer_of_the_service(nginx, api, target, status):
+def test_error_page_does_not_replace_the_authentication(nginx, api, target, status):
     r = nginx.get(target)
     assert (r.status, api.count("/app")) == (status, 0)
     assert r.all("WWW-Authenticate") == (["Bearer"] if target == "/paged-refusal" else [])
 
 
-def test_an_error_page_hides_no_user(nginx, api):
+def test_location_with_an_error_page_admits_a_known_user(nginx, api):
     assert nginx.get("/paged-refusal", as_user("anna")).status == 200
     assert (nginx.get("/paged-refusal", as_user("broken")).status, api.count("/app")) == (502, 1)
 
 
 @pytest.mark.parametrize("target", ["/pages/index.html", "/named/x"])
-def test_a_location_that_wants_the_service_is_not_the_service(nginx, api, target):
+def test_location_with_weir_auth_cannot_be_its_own_service(nginx, api, target):
     r = nginx.get(target)
     assert (r.status, b"index" in r.body) == (500, False)
     assert "add a location for the service" in nginx.log()
 
 
-def test_a_service_behind_another_location(nginx):
+def test_service_behind_another_location(nginx):
     assert (nginx.get("/led/x").status, nginx.get("/led/x", as_user("anna")).status) == (401, 200)
 
 
-def test_a_strangers_own_word_is_not_passed_on(nginx, api):
-    """The service accepts without a name: neither the client's field nor an identity of before is one."""
+def test_client_cannot_set_the_identity_field(nginx, api):
+    """The service accepts without a name: neither the client's header field nor an earlier identity becomes the identity."""
     assert nginx.get("/try", as_user("mute", Remote_User="root")).status == 200
     (told,) = [r for r in api.records() if r.target == "/app"]
     assert (told.get("X-Who"), told.get("Remote-User")) == (None, None)
 
 
-def test_an_answer_that_refuses_names_nobody(nginx, api):
+def test_refusing_response_sets_no_identity(nginx, api):
     assert nginx.get("/open-named", as_user("expired")).status == 200
     (told,) = [r for r in api.records() if r.target == "/open"]
     assert (told.get("X-Who"), told.get("Remote-User"), told.get("X-Reason")) == (None, None, "expired")
 
 
-def test_each_location_has_its_own_service(nginx, api):
+def test_each_location_asks_its_own_service(nginx, api):
     assert nginx.get("/two").status == 401
     assert nginx.get("/two", {"X-Second": "bert"}).status == 401
     assert (api.count("/auth"), api.count("/second")) == (2, 0)
@@ -200,9 +200,9 @@ def test_each_location_has_its_own_service(nginx, api):
     assert (told.get("X-Who"), told.get("Remote-User")) == ("bert", "bert")
 
 
-def test_an_answer_is_remembered(nginx, api):
-    """Back in a location whose service has accepted it, the request is not shown to it again, and is the user
-    of that service."""
+def test_accepted_request_is_not_authenticated_again(nginx, api):
+    """A request that returns to a location whose service has accepted it is not sent to that service again, and has the
+    identity of that service."""
     r = nginx.get("/two", as_user("anna", X_Second="bert", X_User="back", X_Status="404"))
     assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, "4")
     assert (api.count("/auth"), api.count("/second?")) == (1, 1)
@@ -212,12 +212,12 @@ def test_an_answer_is_remembered(nginx, api):
     assert nginx.get("/same", as_user("anna")).status == 200
     assert api.count("/auth") == 1
     assert nginx.get("/args", as_user("anna")).status == 200
-    assert api.count("/auth") == 3  # other arguments are another question
+    assert api.count("/auth") == 3  # other arguments are another request to the service
 
 
-def test_a_refusal_is_remembered(nginx, api):
-    """An error page for a refusal is a location like others: one that wants the service that refused is not
-    shown, and the service is not asked twice."""
+def test_refused_request_is_not_authenticated_again(nginx, api):
+    """The error page of a refusal is in a location with the same service: the page is not shown, and the service is not
+    asked twice."""
     r = nginx.get("/open-page")
     assert (r.status, r.body, r.all("WWW-Authenticate")) == (401, b"open\n", ["Bearer"])
     r = nginx.get("/try-page")
@@ -232,16 +232,16 @@ def test_a_refusal_is_remembered(nginx, api):
             assert (api.count("/auth"), api.count("/app")) == (1, 0)
 
 
-def test_a_failed_service_is_no_way_past_the_limit(nginx, api):
-    """The request was not counted where the service failed, so it is where it is answered."""
+def test_request_after_a_failed_service_is_counted(nginx, api):
+    """The request was not counted where the service failed, so it is counted where it is answered."""
     seen = [nginx.get("/failed", as_user("broken", X_User="failed")).status for _ in range(7)]
     assert seen == [200] * 5 + [429] * 2
     assert api.count("/counted") == 5
 
 
 @pytest.mark.parametrize("target", ["/limited", "/limited-loop"])
-def test_over_the_limit_is_no_way_in(nginx, api, target):
-    """Over the limit an error page is a location that wants a service, which a flood does not reach."""
+def test_request_over_the_limit_is_not_authenticated(nginx, api, target):
+    """Above the limit the error page is in a location with weir_auth. A flood does not reach its service."""
     user = {"X-User": f"flood{target}"}
     assert [nginx.get(target, user).status for _ in range(5)] == [200] * 5
     for _ in range(3):
@@ -250,8 +250,8 @@ def test_over_the_limit_is_no_way_in(nginx, api, target):
     assert (api.count("/limited"), api.count("/app"), api.count("/auth")) == (5, 0, 0)
 
 
-def test_subrequests_are_the_servers_own(nginx, api):
-    """As with nginx's own access modules, what the configuration or a page includes is not authenticated."""
+def test_subrequests_are_not_authenticated(nginx, api):
+    """As with nginx's own access modules, subrequests of the configuration or of a page are not authenticated."""
     assert nginx.get("/ssi").body == b"[ok\n]\n"
     assert nginx.get("/auth-request").status == 200
     assert nginx.get("/mirror").status == 200

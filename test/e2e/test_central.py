@@ -1,5 +1,5 @@
-"""Limits that a central store keeps: nginx asks over a socket while the request is parked. The store is
-a stand-in (weirtest/standin.py) that can be late, reply nonsense, send half a reply, close, and stay silent.
+"""Limits whose counters are in Redis: nginx asks `weir serve` over a socket while the request is parked. The service
+is a fake (weirtest/fakeserve.py) that can be late, send invalid replies, send half a reply, close, and stay silent.
 The wall clock stands still, so no window ends within a test. Timeouts are real, and the tests wait for them."""
 
 import contextlib
@@ -7,8 +7,9 @@ import os
 import signal
 
 import pytest
-from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, full, patience, pour, tally, volley, wait_for)
-from weirtest.standin import ADMITTED, Store, answer, bulk
+from weirtest import (H2, TERMINATED, WRAP, Nginx, Traffic, by_user, check_conf, count_statuses, full, patience,
+                      send_at_once, send_pipelined, wait_for)
+from weirtest.fakeserve import ADMITTED, FakeServe, answer, bulk
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -37,8 +38,8 @@ def policy(on_store_failure, limit=5):
 
 
 def ready(nginx, workers=1):
-    """Every worker has been told the secret."""
-    nginx.wait_logged('"weir_central" is (up|back)', workers)  # back, if it was slow to answer at first
+    """Waits until every worker has the secret."""
+    nginx.wait_logged('"weir_central" is (up|back)', workers)  # available, if its first reply was slow
 
 
 def nginx_with(store, rules, **kwargs):
@@ -49,9 +50,9 @@ def parked(store, count):
     wait_for(lambda: len(store.asked) >= count, f"{count} questions")
 
 
-def test_the_store_decides(api):
-    """What it says is what the client gets, and what variables say."""
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+def test_reply_of_the_service_decides(api):
+    """The client's response and the variables show the reply."""
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.reply = lambda message, usual: bulk(answer([(ADMITTED, 5, 3, 0, 0)]))
         r = nginx.get("/", {"X-User": "7"})
@@ -68,8 +69,8 @@ def test_the_store_decides(api):
         assert store.told == []
 
 
-def test_two_nginx_one_limit(api):
-    with Store() as store:
+def test_two_nginx_share_one_limit(api):
+    with FakeServe() as store:
         with nginx_with(store, by_user(FIVE), api=api) as one, nginx_with(store, by_user(FIVE), api=api) as two:
             ready(one)
             ready(two)
@@ -78,17 +79,17 @@ def test_two_nginx_one_limit(api):
             assert len({m.items[0].key for m in store.asked}) == 1
 
 
-def test_local_rules_do_not_ask(api):
-    """Neither rules that say so, nor requests that a local limit refuses."""
+def test_local_rules_ask_no_question(api):
+    """Neither local rules, nor requests that a local limit refuses."""
     rules = by_user("{unit: year, requests_per_unit: 2, consistency: local}") + """\
   - key: ip
     rate_limit: {unit: year, requests_per_unit: 9}
 """
     rules = rules.replace("requests:\n", "requests:\n  - descriptor: [{key: ip, from: remote_address}]\n")
-    with Store() as store:
+    with FakeServe() as store:
         with nginx_with(store, by_user("{unit: year, requests_per_unit: 2, consistency: local}"), api=api) as nginx:
             ready(nginx)
-            assert tally(volley(nginx.port, [("GET", "/", {"X-User": "7"})] * 5)) == {200: 2, 429: 3}
+            assert count_statuses(send_at_once(nginx.port, [("GET", "/", {"X-User": "7"})] * 5)) == {200: 2, 429: 3}
             assert store.asked == []
         with nginx_with(store, rules, api=api) as nginx:
             ready(nginx)
@@ -97,8 +98,8 @@ def test_local_rules_do_not_ask(api):
 
 
 def test_parked_requests_share_a_connection(api):
-    """A crowd waits, on one connection for each worker, while other requests go on."""
-    with Store() as store, nginx_with(store, policy("deny", 30), api=api, workers=2,
+    """Many requests wait on one connection per worker, while other requests are served."""
+    with FakeServe() as store, nginx_with(store, policy("deny", 30), api=api, workers=2,
                                       reuseport=True) as nginx:
         ready(nginx, 2)
         store.hold()
@@ -133,17 +134,17 @@ descriptors:
 """
 
 
-def test_time_is_up(clock, api):
-    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the store is not asked.
-    All requests that were admitted locally are reported. When the store replies again, it is told once which takes were
-    replied to too late, and gets nothing else back."""
+def test_question_timeout_applies_the_fallback(clock, api):
+    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the service is not asked.
+    All requests that were admitted locally are reported. When the service replies again, it gets one report of the takes that were
+    answered too late, and no unit is returned."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
-    with Store(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
+    with FakeServe(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
         with H2(nginx.h2c_port) as h2:
-            streams = h2.send_together([("GET", target, user) for target in statuses])  # all before one is overdue
+            streams = h2.send_together([("GET", target, user) for target in statuses])  # all are sent before one is overdue
             assert [h2.read(stream).status for stream in streams] == list(statuses.values())
         parked(store, 3)
         for target, status in statuses.items():
@@ -154,15 +155,16 @@ def test_time_is_up(clock, api):
         wait_for(lambda: nginx.get("/deny", {"X-User": "8"}).status == 200, "the store to be asked again")
         assert len(store.asked) > 3
         wait_for(lambda: store.reported() >= 4, "reports")
-        wait_for(lambda: len(store.late()) >= 3, "the store to be told of late replies")
+        wait_for(lambda: len(store.late()) >= 3, "the report of late replies")
         assert store.late() == [(1, clock.now_ns() // 1000)] * 3
         assert store.reported() == 4 and store.returned() == []
 
 
-def test_share_while_away(api):
-    """The share counts what the store admitted before: 4 of 10 for two nodes, of which 3 are used."""
+def test_fallback_share_includes_earlier_admissions(api):
+    """Of a limit of 8 each of two nodes has a share of 4. The node's share counts units that the service admitted before:
+    3 are used, so one more request is admitted."""
     conf = lambda store: store.conf[:-1] + " fleet=2;"  # noqa: E731
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=policy("local", 8), conf_http=conf(store), conf_server=SERVER, api=api) as nginx:
             ready(nginx)
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200] * 3
@@ -171,7 +173,7 @@ def test_share_while_away(api):
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 429, 429]
             r = nginx.get("/", {"X-User": "8"})
             assert (r.get("X-Limit"), r.get("X-Remaining")) == ("4", "3")
-            # Kept until it is back, and told once.
+            # Kept until the service is available, and reported once.
             store.listen()
             nginx.wait_logged(BACK)
             wait_for(lambda: store.reported() >= 2, "reports")
@@ -179,9 +181,10 @@ def test_share_while_away(api):
             assert store.reported() == 2
 
 
-def test_client_leaves(clock, api):
-    """A grant whose client has gone is given back, once, with the store's time; not before it was granted."""
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+def test_grant_of_a_disconnected_client_is_returned(clock, api):
+    """The unit of a client that disconnected is returned once, with the time of the decision, and not before it was
+    granted."""
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:
@@ -201,7 +204,7 @@ def test_client_leaves(clock, api):
 
 
 def test_stream_is_cancelled(api):
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
         with H2(nginx.h2c_port) as h2:
@@ -209,7 +212,7 @@ def test_stream_is_cancelled(api):
             stays = h2.send("GET", "/", {"x-user": "7"})
             parked(store, 2)
             h2.cancel(gone)
-            # nginx has seen it once it answers what was sent after it.
+            # nginx has read the reset once it answers the request that was sent after it.
             assert h2.get("/free").status == 200
             store.release()
             assert h2.read(stays).status == 200
@@ -218,9 +221,9 @@ def test_stream_is_cancelled(api):
         assert api.count() == 1
 
 
-def test_socket_is_lost_and_comes_back(api):
-    """All who wait go on; it is told once, and its return is."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+def test_lost_connection_is_logged_and_restored(api):
+    """All waiting requests continue. The loss and the return are each logged once."""
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         for times in (1, 2):
             store.hold()
@@ -240,16 +243,16 @@ def test_socket_is_lost_and_comes_back(api):
         assert store.connections == 3
 
 
-def test_nobody_listens(api):
-    """nginx starts and serves without the store, logs that once however often it tries, and finds the store later."""
-    with Store() as store:
+def test_nginx_starts_without_the_service(api):
+    """nginx starts and serves without the service. It logs this once, however often it tries, and connects later."""
+    with FakeServe() as store:
         store.stop()
         os.unlink(store.path)
         with nginx_with(store, policy("local", 2), api=api) as nginx:
             nginx.wait_logged('"weir_central" lost: connect')
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 200, 429]
-            # The worker reads changed rules at its next look, a quarter of a second after its start or after the look
-            # before. Its timers expire in order: by then it has tried to connect again, after 50, 100 and 200 ms.
+            # The worker reads changed rules at its next look, a quarter of a second after its start or after the previous
+            # look. Its timers expire in order: by then it has tried to connect again after 50, 100 and 200 ms.
             for n in (1, 2):
                 nginx.write_rules(policy("local", 2) + f"# {n}\n")
                 nginx.wait_logged("generation", n)
@@ -276,9 +279,9 @@ NONSENSE = {
 @pytest.mark.parametrize("what", [
     pytest.param(what, marks=full("nginx notices at its next poll, after a second")) if what == "a lone line feed" else what
     for what in NONSENSE])
-def test_nonsense(api, what):
-    """Whatever comes that is no reply: the connection is given up, and made again."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+def test_invalid_reply_reopens_the_connection(api, what):
+    """After any invalid reply the connection is closed and opened again."""
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         store.reply = lambda message, usual: NONSENSE[what]
         assert nginx.get("/", {"X-User": "7"}).status == 429
@@ -293,9 +296,9 @@ def test_nonsense(api, what):
                                    bulk(answer([(ADMITTED, 5, 4, 0, 0)] * 2)),
                                    bulk(answer([(ADMITTED, 5, 6, 0, 0)])),
                                    bulk(answer([(64, 5, 4, 0, 0)]))])
-def test_no_answer_to_this_question(api, reply):
-    """It fails for that request alone; the connection is fine."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+def test_error_reply_fails_only_its_request(api, reply):
+    """The question fails for its request alone. The connection stays open."""
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         store.reply = lambda message, usual: reply
         assert nginx.get("/", {"X-User": "7"}).status == 429
@@ -304,12 +307,12 @@ def test_no_answer_to_this_question(api, reply):
         assert store.connections == 1
 
 
-def test_in_pieces(api):
-    """Replies that come byte by byte, and halves before the connection breaks."""
-    with Store() as store, nginx_with(store, policy("deny"), api=api) as nginx:
+def test_replies_in_pieces_and_half_replies(api):
+    """Replies that arrive byte by byte, and half replies before the connection breaks."""
+    with FakeServe() as store, nginx_with(store, policy("deny"), api=api) as nginx:
         ready(nginx)
         store.piece = 1
-        assert tally(volley(nginx.port, [("GET", "/", {"X-User": "7"})] * 8)) == {200: 5, 429: 3}
+        assert count_statuses(send_at_once(nginx.port, [("GET", "/", {"X-User": "7"})] * 8)) == {200: 5, 429: 3}
         store.piece = None
 
         def half(message, usual):
@@ -317,17 +320,17 @@ def test_in_pieces(api):
             return usual[:len(usual) // 2]
 
         store.reply = half
-        shots = volley(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
-        assert tally(shots) == {429: 6}
+        results = send_at_once(nginx.port, [("GET", "/", {"X-User": str(i)}) for i in range(6)])
+        assert count_statuses(results) == {429: 6}
         store.reply = None
         nginx.wait_logged(BACK)
-        # It may have come back, and gone, while the six were still arriving.
+        # The connection may have been restored and lost again while the six were still arriving.
         wait_for(lambda: nginx.get("/", {"X-User": "8"}).status == 200, "the store to be asked")
 
 
-def test_the_secret_comes_late(api):
-    """The socket is there but the store is not: local. Then it is asked, without a reload."""
-    with Store(secret=None) as store, nginx_with(store, policy("local", 3), api=api) as nginx:
+def test_secret_that_becomes_known_later(api):
+    """The service does not know the secret yet: the fallback is local. Later nginx asks Redis, without a reload."""
+    with FakeServe(secret=None) as store, nginx_with(store, policy("local", 3), api=api) as nginx:
         wait_for(lambda: store.fleets, "nginx to connect")
         assert nginx.get("/", {"X-User": "7"}).status == 200
         assert store.asked == []
@@ -342,23 +345,23 @@ def test_the_secret_comes_late(api):
 
 def test_refused_by_the_service(api):
     """A server that refuses the question for the secret is logged once. It is asked again on the same connection."""
-    class Stranger(Store):
+    class Stranger(FakeServe):
         def _reply(self, command):
             return b"-NOPERM this is not for you\r\n"
 
     with Stranger() as store, nginx_with(store, policy("local"), api=api) as nginx:
         nginx.wait_logged('refused WEIR.FLEET: "NOPERM this is not for you"')
         assert nginx.get("/", {"X-User": "7"}).status == 200
-        wait_for(lambda: store.fleets_answered >= 2, "it to be asked again")
+        wait_for(lambda: store.fleets_answered >= 2, "another question for the secret")
         assert nginx.get("/", {"X-User": "7"}).status == 200  # nginx has read the second reply before this request
         assert nginx.logged("NOPERM") == 1
         assert store.connections == 1
 
 
 @full("waits for the timeout of a silent connection, 3 s and more")
-def test_silence(api):
-    """A connection without any reply is given up; no request waits longer than the timeout."""
-    with Store(timeout=SHORT) as store, nginx_with(store, policy("allow"), api=api) as nginx:
+def test_silent_connection_is_closed_after_the_timeout(api):
+    """A connection without any reply is closed. No request waits longer than the timeout."""
+    with FakeServe(timeout=SHORT) as store, nginx_with(store, policy("allow"), api=api) as nginx:
         ready(nginx)
         store.hold()
         with Traffic(nginx.port, ["/"], connections=4, headers={"X-User": "7"}, pause=0.02) as traffic:
@@ -368,10 +371,10 @@ def test_silence(api):
         assert set(traffic.statuses) == {200} and not traffic.lost
 
 
-def test_reload(api):
-    """New workers know the secret before they decide: nobody is refused, though the rule denies without
-    a store. Old ones end, though they are connected."""
-    with Store() as store, nginx_with(store, policy("deny", 100000), api=api, workers=2) as nginx:
+def test_reload_refuses_no_request(api):
+    """New workers have the secret before they decide: no request is refused, though the rule denies without Redis. Old
+    workers exit, though they are connected."""
+    with FakeServe() as store, nginx_with(store, policy("deny", 100000), api=api, workers=2) as nginx:
         ready(nginx, 2)
         with Traffic(nginx.port, ["/"], connections=6, headers={"X-User": "7"}, keep=False) as traffic:
             for _ in range(3):
@@ -382,14 +385,14 @@ def test_reload(api):
         assert nginx.logged('"weir_central" (?!is up)') == 0
 
 
-def test_first_moments(api):
-    """Until a new worker knows the secret, those wait who need it, and nobody else."""
+def test_new_worker_parks_only_requests_that_need_the_secret(api):
+    """Until a new worker has the secret, only requests that need it wait."""
     rules = policy("deny") + """\
   - key: ip
     rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}
 """
     rules = rules.replace("requests:\n", "requests:\n  - descriptor: [{key: ip, from: remote_address}]\n")
-    with Store() as store:
+    with FakeServe() as store:
         store.hold()
         with nginx_with(store, rules, api=api) as nginx, nginx.client() as waits, nginx.client() as leaves:
             wait_for(lambda: store.fleets, "nginx to connect")
@@ -404,36 +407,36 @@ def test_first_moments(api):
 
 
 @pytest.mark.skipif(WRAP != "", reason="4,352 requests at once are too many under a wrapper")
-def test_bounds(api):
-    """4,096 questions may be in flight; more fail at once, and the others are answered."""
+def test_questions_in_flight_are_limited(api):
+    """4,096 questions may be in flight. Further questions fail at once, and the others are answered."""
     streams, connections = 128, 34
-    with Store(timeout="60s") as store, nginx_with(store, policy("allow", 10 ** 6), api=api, h2c=True) as nginx:
+    with FakeServe(timeout="60s") as store, nginx_with(store, policy("allow", 10 ** 6), api=api, h2c=True) as nginx:
         ready(nginx)
         fleets = store.hold_all()
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(H2(nginx.h2c_port)) for _ in range(connections)]
             sent = [(c, c.send("GET", "/", {"x-user": "7"})) for c in clients for _ in range(streams)]
-            wait_for(lambda: api.count() >= streams * connections - 4096, "those who are not asked for")
+            wait_for(lambda: api.count() >= streams * connections - 4096, "the requests without a question")
 
             def asked():
-                """Whether the secret is still the same is a question as well, which is asked now and then."""
+                """Returns the questions in flight. nginx also asks from time to time whether the secret has changed."""
                 return len(store.asked) + store.fleets - fleets
-            wait_for(lambda: asked() >= 4096, "those who are asked for", 30)
+            wait_for(lambda: asked() >= 4096, "the questions in flight", 30)
             assert asked() == 4096
             store.release()
             assert {c.read(stream).status for c, stream in sent} == {200}
         assert api.count() == streams * connections and not nginx.logged("lost|no reply")
 
 
-def test_what_is_kept_is_bounded(api):
-    """What the store is to be told while it is away: a megabyte, and a line in the log."""
-    with Store() as store, nginx_with(store, policy("local", 10 ** 6), api=api) as nginx:
+def test_pending_reports_are_limited(api):
+    """nginx keeps up to a megabyte of reports while the service is unavailable, and logs a line beyond that."""
+    with FakeServe() as store, nginx_with(store, policy("local", 10 ** 6), api=api) as nginx:
         ready(nginx)
         store.stop()
         nginx.wait_logged("closed by the service")
         count = 6500 if not WRAP else 10
         head = b"GET /nothing HTTP/1.1\r\nHost: x\r\nX-User: 7\r\n\r\n"
-        pour(nginx.port, [head] * count)
+        send_pipelined(nginx.port, [head] * count)
         assert nginx.logged("reports to .* are dropped") == (not WRAP)
         store.listen()
         nginx.wait_logged(BACK)
@@ -443,9 +446,9 @@ def test_what_is_kept_is_bounded(api):
         assert store.reported() == min(count, 2 ** 20 // item)
 
 
-def test_quit_and_stop_while_waiting(api):
-    """QUIT lets those finish who wait; TERM does not wait for them. Neither leaves anything behind."""
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
+def test_quit_waits_for_parked_requests_and_term_does_not(api):
+    """QUIT lets parked requests finish; TERM does not wait for them. Neither leaks memory or connections."""
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:
@@ -456,7 +459,7 @@ def test_quit_and_stop_while_waiting(api):
             store.release()
             assert client.read().status == 200
         wait_for(lambda: not nginx.processes(), "nginx to end")
-    with Store() as store, nginx_with(store, by_user(FIVE), api=api, allow=TERMINATED) as nginx:
+    with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api, allow=TERMINATED) as nginx:
         ready(nginx)
         store.hold()
         with nginx.client() as client:
@@ -466,12 +469,12 @@ def test_quit_and_stop_while_waiting(api):
             wait_for(lambda: not nginx.processes(), "nginx to end")
 
 
-def test_a_queue_in_the_store(clock, api):
-    """The reply may be a wait: the request leaves when it is due. A client that leaves while its request waits gives the
-    place back, with its time."""
+def test_leaky_bucket_delay_from_redis(clock, api):
+    """The reply may be a delay: the request continues when it is due. The position of a client that leaves while its
+    request waits is returned, with its time."""
     rules = by_user("{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}")
     hour_ns = 3600 * 10 ** 9
-    with Store() as store, nginx_with(store, rules, api=api) as nginx, nginx.client() as one, nginx.client() as two:
+    with FakeServe() as store, nginx_with(store, rules, api=api) as nginx, nginx.client() as one, nginx.client() as two:
         ready(nginx)
         store.reply = lambda message, usual: bulk(answer([(ADMITTED, 10, 8, 0, hour_ns)]))
         one.send("GET", "/one", {"X-User": "7"})
@@ -496,8 +499,9 @@ AUTH = """
 """
 
 
-def test_before_authentication(api):
-    """A look at the store first, so that a flood does not reach the service; then the real thing."""
+def test_limits_are_peeked_before_authentication(api):
+    """nginx peeks at the limit first, so that a flood does not reach the authentication service. The unit is taken
+    afterwards."""
     rules = """\
 domain: api
 requests:
@@ -509,7 +513,7 @@ descriptors:
   - key: user
     rate_limit: {unit: year, requests_per_unit: 9}
 """
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=rules, conf_http=store.conf, conf_server=AUTH, api=api) as nginx:
             ready(nginx)
             assert [nginx.get("/x").status for _ in range(5)] == [200] * 3 + [429] * 2
@@ -518,11 +522,11 @@ descriptors:
             assert len(looks) == 5
 
 
-def test_leaving_during_authentication(api):
-    """Who leaves while the service is asked is counted in the store, as somebody unknown."""
+def test_client_that_leaves_during_authentication_is_counted_as_unknown(api):
+    """A client that leaves while the authentication service is asked is counted in Redis with an unknown identity."""
     rules = by_user(FIVE.replace("5", "3")).replace("header.x-user", "remote_address")
     server = AUTH.replace("http://api/auth", "http://api/auth?hold=auth")
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=rules, conf_http=store.conf, conf_server=server, api=api) as nginx:
             ready(nginx)
             for n in range(1, 4):
@@ -530,15 +534,15 @@ def test_leaving_during_authentication(api):
                 client.send("GET", "/x")
                 wait_for(lambda n=n: api.count("/auth") == n, "the service to be asked")
                 client.vanish()
-                wait_for(lambda n=n: len([m for m in store.asked if m.items[0].cost == 1]) == n, "it to be counted")
+                wait_for(lambda n=n: len([m for m in store.asked if m.items[0].cost == 1]) == n, "the request to be counted")
             assert nginx.get("/x").status == 429
             assert (api.count("/auth"), api.count("/x")) == (3, 0)
             api.release("auth")
 
 
-def test_configuration():
+def test_configuration_of_weir_central():
     rules = by_user(FIVE)
-    with Store() as store:
+    with FakeServe() as store:
         code, output = check_conf(http=store.conf, rules=rules)
         assert code == 0, output
         assert store.connections == 0
@@ -557,9 +561,9 @@ def test_configuration():
         assert code == 1 and text in output, (line, output)
 
 
-def test_dry_run_counts_in_the_store(api):
+def test_dry_run_counts_in_redis(api):
     server = "location / { weir on; weir_dry_run on; add_header X-Result $weir_result always; proxy_pass http://api; }"
-    with Store() as store:
+    with FakeServe() as store:
         with Nginx(rules=by_user("{unit: year, requests_per_unit: 1}"), conf_http=store.conf, conf_server=server,
                    api=api) as nginx:
             ready(nginx)

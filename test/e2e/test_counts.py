@@ -1,5 +1,5 @@
-"""Counts agree exactly with what was sent: through four nginx workers, two services and a program that
-embeds the engine, all on one table; when some of them are killed with -9, and after restarts."""
+"""Counts agree exactly with the requests sent through four nginx workers, two services and a program that embeds the
+engine, all on one table; also when some of them are killed with -9, and after restarts."""
 
 import collections
 import json
@@ -11,7 +11,7 @@ import sys
 import pytest
 import redis
 
-from weirtest import ROOT, WEIR, WRAP, Nginx, keeper, message, pour, scaled, wait_for
+from weirtest import ROOT, WEIR, WRAP, Nginx, programs, message, send_pipelined, scaled, wait_for
 from weirtest.clock import for_weir
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -31,16 +31,16 @@ CONF = "location / { weir api; }"
 
 @pytest.fixture(autouse=True)
 def running(clock):
-    """No window ends within a test; statistics need a clock that runs."""
+    """A running clock, which statistics need. No window ends within a test."""
     clock.run()
     return clock
 
 
 class Embedder:
-    """weirtest.library in a process of its own."""
+    """weirtest.library in its own process."""
 
     def __init__(self, serve):
-        self.process = keeper.start([sys.executable, "-B", "-m", "weirtest.library", serve.table, serve.rules],
+        self.process = programs.start([sys.executable, "-B", "-m", "weirtest.library", serve.table, serve.rules],
                                     cwd=ROOT / "test/e2e", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                     env={**os.environ, "WEIR_BUILD": str(WEIR.parent)})
 
@@ -57,17 +57,17 @@ class Embedder:
     def stop(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        keeper.stop(self.process)
+        programs.stop(self.process)
 
 
 def through_nginx(nginx, user, count):
-    return pour(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
+    return send_pipelined(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
                 depth=10)
 
 
 def through_http(serve, user, count):
     head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user})
-    return pour(serve.http_port, (head for _ in range(count)))
+    return send_pipelined(serve.http_port, (head for _ in range(count)))
 
 
 def through_resp(serve, user, count):
@@ -82,22 +82,22 @@ def through_resp(serve, user, count):
     return counts
 
 
-def told_by_top(serve):
-    """The counts of `weir top`, which reads the table by itself."""
+def counts_of_top(serve):
+    """Returns the counts of `weir top`, which reads the table itself."""
     done = subprocess.run([WEIR, "top", "--json", "--dir", serve.table], check=True, capture_output=True,
                           env=for_weir())
     rule = next(r for r in json.loads(done.stdout)["rules"] if r["rule"] == RULE)
     return {200: rule["admitted"], 429: rule["refused"]}
 
 
-def told_by_metrics(serve):
+def counts_of_metrics(serve):
     metrics = Metrics(serve.admin_port)
     return {200: metrics.value("weir_decisions_total", rule=RULE, result="admitted"),
             429: metrics.value("weir_decisions_total", rule=RULE, result="refused")}
 
 
 class Sum:
-    """The answers so far, and what their sum has to be."""
+    """The responses so far, and their expected sums."""
 
     def __init__(self, clock):
         self.clock = clock
@@ -112,16 +112,16 @@ class Sum:
         self.sent += sent
 
     def check(self, *serves):
-        """Every door, and the table itself, tells the same."""
+        """Every interface and the table itself report the same counts."""
         assert sum(self.answers.values()) == self.sent
         wanted = {200: self.answers[200], 429: self.answers[429]}
         for serve in serves:
-            assert told_by_metrics(serve) == wanted
-        assert told_by_top(serves[0]) == wanted
+            assert counts_of_metrics(serve) == wanted
+        assert counts_of_top(serves[0]) == wanted
 
 
 @pytest.mark.seconds(240)
-def test_exact_across_processes_kills_and_restarts(running):
+def test_counts_are_exact_across_processes_kills_and_restarts(running):
     total = Sum(running)
     each = scaled(300)
     with Serve(rules=RULES, http=True, admin=True, threads=2) as one, \
@@ -131,7 +131,7 @@ def test_exact_across_processes_kills_and_restarts(running):
         embedder = None if WRAP else Embedder(one)
 
         def round_of(user):
-            """Everybody asks about one user, who is admitted LIMIT times, whoever is asked."""
+            """All processes ask about one user, who is admitted LIMIT times in total."""
             before = total.answers[200]
             total.add(user, through_nginx(nginx, user, each), each)
             total.add(user, through_http(one, user, each), each)
@@ -171,12 +171,12 @@ def test_exact_across_processes_kills_and_restarts(running):
 
 
 @pytest.mark.seconds(120)
-def test_killed_in_the_midst_of_it():
-    """An answer or two never arrive: the count is at least the number of answers, at most the number of requests."""
+def test_counts_after_a_kill_under_load():
+    """Some responses are lost: the count is at least the number of responses and at most the number of requests."""
     counted = 0
     with Serve(rules=RULES, http=True, admin=True, threads=2) as serve:
         for turn in range(3):
-            process = keeper.start([sys.executable, "-B", "-c", f"""
+            process = programs.start([sys.executable, "-B", "-c", f"""
 import sys
 sys.path.insert(0, {str(ROOT / "test/e2e")!r})
 from weirtest import connect, message
@@ -196,9 +196,9 @@ except OSError:
                 last = process.stdout.readline()
             serve.kill()
             rest = process.stdout.read().split("\n")
-            keeper.stop(process)
+            programs.stop(process)
             sent, answered = map(int, ([last] + rest)[-2].split())
             serve.start()
-            told = sum(told_by_metrics(serve).values())
+            told = sum(counts_of_metrics(serve).values())
             assert counted + answered <= told <= counted + sent
             counted = told

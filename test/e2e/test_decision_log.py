@@ -1,4 +1,4 @@
-"""The decision log: what is in it by every door, what is left out, rotation, readers that do not read."""
+"""The decision log: its entries for every protocol, sampling, rotation, and readers that do not read."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import grpc
 import pytest
 import redis
 
-from weirtest import JSON, ROOT, Nginx, fetch, keeper, message, pour, scaled, wait_for
+from weirtest import JSON, ROOT, Nginx, fetch, programs, message, send_pipelined, scaled, wait_for
 from weirtest.protos import Request, Response, request
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
@@ -73,7 +73,7 @@ WAYS = {"grpc": by_grpc, "http": by_check, "forward_auth": by_forward_auth, "res
 
 
 def lines_of(path, count):
-    """The lines of the log, so many at least, waited for; each is JSON. One that is being written is left out."""
+    """Waits for at least this many lines of the log and returns them. Each is JSON. An incomplete last line is left out."""
     def whole():
         with open(path, "rb") as f:
             return f.read().split(b"\n")[:-1]
@@ -86,7 +86,7 @@ def logging(*args, **kwargs):
     return Serve(rules=RULES, admin=True, args=["--decision-log", "{folder}/decisions.log", *args], **kwargs)
 
 
-def test_every_door():
+def test_decisions_of_every_protocol_are_logged():
     with logging("--decision-log-share", "100%", grpc=True, http=True, resp=True) as serve:
         path = f"{serve.folder}/decisions.log"
         for number, (via, way) in enumerate(WAYS.items()):
@@ -112,41 +112,41 @@ def test_every_door():
                  "all lines to be counted")
 
 
-def test_refusals_alone_are_told_unless_a_share_is_wanted():
+def test_only_refusals_are_logged_without_a_sample_rate():
     with logging(http=True, resp=True) as serve:
         for _ in range(6):
             by_check(serve, "7", {})
         with connected(serve) as client:
             for _ in range(3):
                 client.execute_command("WEIR.CHECK", "api", "quiet", "1")
-            client.execute_command("WEIR.PEEK", "api", "user", "7")  # only looks: no decision
+            client.execute_command("WEIR.PEEK", "api", "user", "7")  # a peek is not a decision
         lines = lines_of(f"{serve.folder}/decisions.log", 6)
         assert [(x["verdict"], x.get("shadowed")) for x in lines] == [("refuse", None)] * 4 + [("admit", True)] * 2
         assert lines[5]["rule"] == "api/quiet/365d" and "sampled" not in lines[5]
         assert all("trace_id" not in x for x in lines)
 
 
-def test_a_flood_of_refusals_is_cut_and_counted(clock):
-    """Fifty a second are written, of a clock that stands, and the others counted."""
+def test_flood_of_refusals_is_limited_and_counted(clock):
+    """Fifty refusals a second are written, by a clock that stands still. The others are counted."""
     count = scaled(4000)
     with logging("--decision-log-refused", "50", http=True) as serve:
         head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
 
-        def tally():
+        def log_line_counts():
             metrics = Metrics(serve.admin_port)
             return [metrics.value("weir_decision_log_lines_total", outcome=o)
                     for o in ("written", "lost", "over_rate")]
 
-        assert pour(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
-        wait_for(lambda: tally() == [50, 0, count - 2 - 50], "every refusal to be written or left out")
+        assert send_pipelined(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
+        wait_for(lambda: log_line_counts() == [50, 0, count - 2 - 50], "every refusal to be written or left out")
         clock.advance(1)
-        assert pour(serve.http_port, (head for _ in range(count))) == {429: count}
-        wait_for(lambda: tally() == [100, 0, 2 * count - 2 - 100], "every refusal to be written or left out")
+        assert send_pipelined(serve.http_port, (head for _ in range(count))) == {429: count}
+        wait_for(lambda: log_line_counts() == [100, 0, 2 * count - 2 - 100], "every refusal to be written or left out")
         assert len(lines_of(f"{serve.folder}/decisions.log", 100)) == 100
 
 
 @pytest.mark.parametrize("how", ["hashed", "hidden"])
-def test_keys_by_setting(how):
+def test_keys_are_logged_as_configured(how):
     with logging("--keys", how, http=True) as serve:
         for _ in range(4):
             by_check(serve, "secret", {})
@@ -158,7 +158,7 @@ def test_keys_by_setting(how):
             assert re.fullmatch("#[0-9a-f]{16}", lines[0]["key"]) and lines[0]["key"] == lines[1]["key"]
 
 
-def test_hostile_keys_are_one_line_of_json_each():
+def test_hostile_keys_are_one_json_line_each():
     hostile = ["\x1b[2J", "a\nb\r\n", '"},{"verdict":"admit', "\u2028\u202e", "x" * 10_000, "\x00", "日本", "\\"]
     with logging("--decision-log-share", "100", http=True) as serve:
         for value in hostile:
@@ -170,7 +170,7 @@ def test_hostile_keys_are_one_line_of_json_each():
         assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", raw)
 
 
-def test_opened_again_on_hup():
+def test_log_is_reopened_on_sighup():
     with logging(http=True) as serve:
         path = f"{serve.folder}/decisions.log"
         for _ in range(3):
@@ -178,25 +178,25 @@ def test_opened_again_on_hup():
         lines_of(path, 1)
         os.rename(path, path + ".1")
         by_check(serve, "7", {})
-        lines_of(path + ".1", 2)  # until it is told
+        lines_of(path + ".1", 2)  # until SIGHUP
         serve.signal(signal.SIGHUP)
         wait_for(lambda: os.path.exists(path), "the file to be made anew")
         by_check(serve, "7", {})
         assert len(lines_of(path, 1)) == 1 and len(lines_of(path + ".1", 2)) == 2
 
 
-def test_standard_output_that_nobody_reads():
-    """Decisions and the end go on, and lines are lost."""
+def test_blocked_standard_output_delays_nothing():
+    """Decisions and the shutdown are not delayed, and lines are lost."""
     with Serve(rules=RULES, http=True, admin=True, start=False,
                args=["--decision-log", "-", "--decision-log-refused", "1000000"]) as serve:
         read, write = os.pipe()
         with open(serve.output, "ab") as errors:
-            serve.process = keeper.start(serve.command(), stdout=write, stderr=errors, cwd=serve.folder)
+            serve.process = programs.start(serve.command(), stdout=write, stderr=errors, cwd=serve.folder)
         os.close(write)
         serve.wait_logged("weir serve: ready")
         head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": "7"})
         count = scaled(8000, 4000)
-        assert pour(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
+        assert send_pipelined(serve.http_port, (head for _ in range(count))) == {200: 2, 429: count - 2}
         assert Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="lost") > 0
         serve.stop()
         first = os.read(read, 65536).split(b"\n")[0]
@@ -204,7 +204,7 @@ def test_standard_output_that_nobody_reads():
         os.close(read)
 
 
-def test_a_log_that_cannot_be():
+def test_invalid_log_prevents_the_start():
     with Serve(rules=RULES, http=True, start=False, args=["--decision-log", "/no/such/folder/x"]) as serve:
         code, output = serve.run()
         assert code == 1 and "--decision-log /no/such/folder/x: No such file or directory" in output
@@ -214,13 +214,13 @@ def test_a_log_that_cannot_be():
         assert code == 1 and "--decision-log-share 'lots' is not a share of 0 to 100 %" in output
 
 
-def test_nginx_writes_the_same(api):
+def test_nginx_log_format_has_the_same_fields(api):
     """The log_format of docs/watching.md, word for word."""
     document = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
     conf = re.search(r"```nginx\n(.*?)```", document, re.S)[1]
     conf = conf.replace("/var/log/nginx/decisions.log", "{prefix}/access.log")
     assert conf.count("1% 1; * 0;") == 1
-    conf = conf.replace("1% 1; * 0;", "* 1;")  # all of them: no request is left out by chance
+    conf = conf.replace("1% 1; * 0;", "* 1;")  # all of them: no request is left out by sampling
     with Nginx(rules=RULES, conf_http=conf, api=api,
                conf_server="location / { weir api; proxy_pass http://api; }\nlocation /off { return 204; }") as nginx:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Orders that are over their limit are kept, and delivered later: what the client sees, and what the API does."""
+"""Orders above their limit are deferred and delivered later: the responses to the client, and the requests to the API."""
 
 import calendar
 import hashlib
@@ -11,7 +11,7 @@ import time
 import pytest
 
 from weirtest import H2, free_port, full, wait_for
-from weirtest.deferring import UNLIMITED, Shop, rules
+from weirtest.deferring import UNLIMITED, DeferringGateway, rules
 from weirtest.orders import Orders, check_copies, check_pace, reason_of
 
 API = Orders  # the server of the fixture `api`
@@ -22,9 +22,9 @@ SLOW = rules()  # one an hour
 
 
 def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowed_rate(clock):
-    with Orders() as api, Shop(api.port, rules=FAST) as shop:
+    with Orders() as api, DeferringGateway(api.port, rules=FAST) as gateway:
         began = clock.now()
-        answers = [shop.order("ann", n, body=b"order %d" % n) for n in range(30)]
+        answers = [gateway.order("ann", n, body=b"order %d" % n) for n in range(30)]
         assert [a.status for a in answers] == [200] + [202] * 29
         assert len(api.seen()) == 1
         for n in range(2, 31):
@@ -37,15 +37,15 @@ def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowe
         check_copies(seen)
         assert [one.is_deferred for one in seen] == [False] + [True] * 29
         for answer in answers[1:]:
-            shop.wait_ticket(answer, "delivered")
+            gateway.wait_ticket(answer, "delivered")
         assert len(api.seen()) == 30
 
 
-def test_what_a_202_says(api, clock):
+def test_response_202_has_ticket_position_and_delay(api, clock):
     del clock
-    with Shop(api.port, rules=SLOW) as shop:
-        assert shop.order("ann", 0).status == 200
-        first, second = shop.order("ann", 1), shop.order("ann", 2)
+    with DeferringGateway(api.port, rules=SLOW) as gateway:
+        assert gateway.order("ann", 0).status == 200
+        first, second = gateway.order("ann", 1), gateway.order("ann", 2)
         for position, answer in ((1, first), (2, second)):
             assert answer.status == 202
             ticket = answer.get("x-weir-ticket")
@@ -60,73 +60,73 @@ def test_what_a_202_says(api, clock):
         assert api.seen()[1:] == []
 
 
-def test_a_ticket_tells_what_became_of_it(api):
-    with Shop(api.port, rules=rules(defer="max_tries: 1")) as shop:
+def test_ticket_reports_the_result_of_the_delivery(api):
+    with DeferringGateway(api.port, rules=rules(defer="max_tries: 1")) as gateway:
         api.plan("/orders/ann/1", 201)
         api.plan("/orders/ann/2", 500)
-        answers = [shop.order("ann", n) for n in range(4)]
+        answers = [gateway.order("ann", n) for n in range(4)]
         assert [a.status for a in answers] == [200, 202, 202, 202]
-        assert [shop.ticket(a)["position"] for a in answers[1:]] == [1, 2, 3]
-        assert {shop.ticket(a)["status"] for a in answers[1:]} == {"waiting"}
-        shop.raise_limit(rules(UNLIMITED, "max_tries: 1"))
-        assert shop.wait_ticket(answers[1], "delivered")["http_status"] == 201
-        dead = shop.wait_ticket(answers[2], "dead")
+        assert [gateway.ticket(a)["position"] for a in answers[1:]] == [1, 2, 3]
+        assert {gateway.ticket(a)["status"] for a in answers[1:]} == {"waiting"}
+        gateway.raise_limit(rules(UNLIMITED, "max_tries: 1"))
+        assert gateway.wait_ticket(answers[1], "delivered")["http_status"] == 201
+        dead = gateway.wait_ticket(answers[2], "dead")
         assert "500" in dead["reason"]
-        shop.wait_ticket(answers[3], "delivered")
+        gateway.wait_ticket(answers[3], "delivered")
 
 
-def test_unknown_tickets_look_alike(api):
-    with Shop(api.port, rules=SLOW) as shop:
-        shop.order("ann", 0)
-        answer = shop.order("ann", 1)
+def test_unknown_tickets_get_the_same_response(api):
+    with DeferringGateway(api.port, rules=SLOW) as gateway:
+        gateway.order("ann", 0)
+        answer = gateway.order("ann", 1)
         ticket = answer.get("x-weir-ticket")
         other = ("0" if ticket[0] != "0" else "1") + ticket[1:]
-        wrong = [shop.get(f"/.weir/tickets/{t}") for t in (other, "0" * 32, "x", "", ticket.upper() + "0")]
+        wrong = [gateway.get(f"/.weir/tickets/{t}") for t in (other, "0" * 32, "x", "", ticket.upper() + "0")]
         assert {r.status for r in wrong} == {404}
         assert len({r.body for r in wrong}) == 1
-        assert shop.get(f"/.weir/tickets/{ticket}").status == 200
-        assert shop.request("DELETE", f"/.weir/tickets/{ticket}").status == 405
+        assert gateway.get(f"/.weir/tickets/{ticket}").status == 200
+        assert gateway.request("DELETE", f"/.weir/tickets/{ticket}").status == 405
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-def test_safe_methods_are_refused_as_usual(api, clock, method):
+def test_safe_methods_are_refused_and_not_deferred(api, clock, method):
     del clock
-    with Shop(api.port, rules=SLOW) as shop:
-        listed = shop.weir("queue", "list")
-        assert shop.order("ann", 0, method=method, body=None).status == 200
-        answer = shop.order("ann", 1, method=method, body=None)
+    with DeferringGateway(api.port, rules=SLOW) as gateway:
+        listed = gateway.weir("queue", "list")
+        assert gateway.order("ann", 0, method=method, body=None).status == 200
+        answer = gateway.order("ann", 1, method=method, body=None)
         assert answer.status == 429
         assert answer.get("x-weir-ticket") is None
         assert int(answer.get("retry-after")) == 3600
-        assert shop.weir("queue", "list") == listed
+        assert gateway.weir("queue", "list") == listed
 
 
-@full("tries of an API that is away are seconds apart; test_gateway_defer.py has an API that does not answer")
-def test_new_ones_join_the_tail(api):
-    """The limit is no longer in the way of those who come while one waits for the API; they may still not overtake."""
-    with Shop(api.port, rules=rules("{unit: second, requests_per_unit: 1")) as shop:
+@full("tries of an unavailable API are seconds apart; test_gateway_defer.py has an API that does not answer")
+def test_new_orders_queue_behind_waiting_ones(api):
+    """The limit admits new orders while an earlier one waits for the API. They must not overtake it."""
+    with DeferringGateway(api.port, rules=rules("{unit: second, requests_per_unit: 1")) as gateway:
         api.kill()
-        assert shop.order("ann", 0).status == 502  # admitted: the API is not there
-        wait_for(lambda: shop.order("ann", 1).status == 202, "an order to be over the limit")
-        shop.raise_limit(rules("{unit: second, requests_per_unit: 100"))
-        waiting = [shop.order("ann", n) for n in range(2, 12)]
+        assert gateway.order("ann", 0).status == 502  # admitted, but the API does not run
+        wait_for(lambda: gateway.order("ann", 1).status == 202, "an order to be over the limit")
+        gateway.raise_limit(rules("{unit: second, requests_per_unit: 100"))
+        waiting = [gateway.order("ann", n) for n in range(2, 12)]
         assert {a.status for a in waiting} == {202}, "though a hundred a second are allowed"
-        assert shop.order("bob", 0).status == 502, "others are not concerned"
+        assert gateway.order("bob", 0).status == 502, "others are not concerned"
         api.start()
         for answer in waiting:
-            shop.wait_ticket(answer, "delivered", 60)
+            gateway.wait_ticket(answer, "delivered", 60)
         seen = api.seen("/orders/ann/")
         numbers = [one.order[1] for one in seen if one.is_deferred]
         assert numbers == sorted(numbers) and set(range(2, 12)) <= set(numbers)
-        wait_for(lambda: shop.order("ann", 20).status == 200, "orders to be let through again")
+        wait_for(lambda: gateway.order("ann", 20).status == 200, "orders to be let through again")
 
 
-def test_bodies_of_all_kinds_arrive_as_they_were(api, clock):
-    with Shop(api.port, rules=FAST) as shop:
+def test_bodies_arrive_unchanged(api, clock):
+    with DeferringGateway(api.port, rules=FAST) as gateway:
         bodies = [b"", os.urandom(1), bytes(range(256)) * 40, os.urandom(1 << 20), b"\0" * 70000]
-        held = [shop.order("ann", n, {"Content-Type": "application/octet-stream"}, body)
+        held = [gateway.order("ann", n, {"Content-Type": "application/octet-stream"}, body)
                 for n, body in enumerate([b"first", *bodies])]
-        chunked = shop.order("ann", 9, body=bodies[2], chunked=1000)
+        chunked = gateway.order("ann", 9, body=bodies[2], chunked=1000)
         assert [a.status for a in (*held, chunked)] == [200] + [202] * 6
         clock.run()
         seen = {one.order[1]: one for one in api.wait_seen(7)}
@@ -137,27 +137,27 @@ def test_bodies_of_all_kinds_arrive_as_they_were(api, clock):
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_methods_and_queries_are_kept(api, clock, method):
-    with Shop(api.port, rules=FAST) as shop:
-        shop.order("ann", 0)
-        answer = shop.order("ann", 1, method=method, body=None if method == "DELETE" else b"x", query="?a=%20b&c")
+def test_method_and_query_are_stored(api, clock, method):
+    with DeferringGateway(api.port, rules=FAST) as gateway:
+        gateway.order("ann", 0)
+        answer = gateway.order("ann", 1, method=method, body=None if method == "DELETE" else b"x", query="?a=%20b&c")
         assert answer.status == 202
         clock.run()
         seen = api.wait_seen(2)[1]
         assert (seen.method, seen.target) == (method, "/orders/ann/1?a=%20b&c")
 
 
-def test_fields_that_are_kept(api, clock):
+def test_stored_header_fields(api, clock):
     fields = [("Content-Type", "application/json"), ("Content-Language", "de"), ("Accept", "a/b"), ("User-Agent", "till/1"),
               ("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
               ("Idempotency-Key", "my-own"), ("X-Secret", "not on the list"), ("Authorization", "Bearer abc"),
               ("Cookie", "session=1"), ("Connection", "x-hop"), ("X-Hop", "1"), ("Keep-Alive", "timeout=5"),
               ("TE", "trailers"), ("Host", "shop.example")]
-    with Shop(api.port, rules=SLOW) as shop:
-        shop.order("ann", 0)
-        answer = shop.order("ann", 1, fields)
+    with DeferringGateway(api.port, rules=SLOW) as gateway:
+        gateway.order("ann", 0)
+        answer = gateway.order("ann", 1, fields)
         assert answer.status == 202
-        shop.raise_limit()
+        gateway.raise_limit()
         seen = api.wait_seen(2)[1]
         kept = {k.lower(): v for k, v in seen.headers}
         for name, value in fields[:6]:
@@ -173,49 +173,49 @@ def from_iso(text):
     return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
 
 
-def test_credentials_are_kept_sealed_if_the_rule_names_them(api, tmp_path):
+def test_credentials_named_by_the_rule_are_stored_encrypted(api, tmp_path):
     key = tmp_path / "key"
     key.write_text(os.urandom(32).hex() + "\n", encoding="ascii")
     key.chmod(0o600)
     text = rules(defer="headers: [content-type, authorization, cookie]")
-    with Shop(api.port, "--queue-key", key, rules=text) as shop:
-        shop.order("ann", 0)
-        answer = shop.order("ann", 1, {"Authorization": "Bearer tell-nobody-1", "Cookie": "s=tell-nobody-2"})
+    with DeferringGateway(api.port, "--queue-key", key, rules=text) as gateway:
+        gateway.order("ann", 0)
+        answer = gateway.order("ann", 1, {"Authorization": "Bearer tell-nobody-1", "Cookie": "s=tell-nobody-2"})
         assert answer.status == 202
-        stored = b"".join(p.read_bytes() for p in shop.queue.rglob("*") if p.is_file())
+        stored = b"".join(p.read_bytes() for p in gateway.queue.rglob("*") if p.is_file())
         assert b"/orders/ann/1" in stored and b"tell-nobody" not in stored
-        assert "tell-nobody" not in shop.weir("queue", "list") + shop.weir("queue", "list", "--json")
-        shop.raise_limit()
+        assert "tell-nobody" not in gateway.weir("queue", "list") + gateway.weir("queue", "list", "--json")
+        gateway.raise_limit()
         seen = api.wait_seen(2)[1]
         assert seen.get("authorization") == "Bearer tell-nobody-1"
         assert seen.get("cookie") == "s=tell-nobody-2"
 
 
-def test_credentials_without_a_key_to_seal_them_are_not_kept(api):
-    with Shop(api.port, rules=rules(defer="headers: [authorization]")) as shop:
-        shop.order("ann", 0)
-        answer = shop.order("ann", 1, {"Authorization": "Bearer x"})
+def test_credentials_are_not_stored_without_a_key(api):
+    with DeferringGateway(api.port, rules=rules(defer="headers: [authorization]")) as gateway:
+        gateway.order("ann", 0)
+        answer = gateway.order("ann", 1, {"Authorization": "Bearer x"})
         assert (answer.status, reason_of(answer)) == (429, "no_key")
-        assert shop.order("ann", 2).status == 202
+        assert gateway.order("ann", 2).status == 202
 
 
-def test_files_are_nobody_elses(api):
-    with Shop(api.port, rules=SLOW) as shop:
-        shop.order("ann", 0)
-        assert shop.order("ann", 1).status == 202
-        files = [p for p in shop.queue.rglob("*") if p.is_file()]
-        assert len(files) >= 2  # with SQLite's log
+def test_queue_files_are_private(api):
+    with DeferringGateway(api.port, rules=SLOW) as gateway:
+        gateway.order("ann", 0)
+        assert gateway.order("ann", 1).status == 202
+        files = [p for p in gateway.queue.rglob("*") if p.is_file()]
+        assert len(files) >= 2  # including SQLite's log
         assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o600}
-        assert stat.S_IMODE(shop.queue.stat().st_mode) == 0o700
+        assert stat.S_IMODE(gateway.queue.stat().st_mode) == 0o700
 
 
-def test_http2(api):
+def test_http2_orders_are_deferred(api):
     port = free_port()
-    with Shop(api.port, "--h2c", f"127.0.0.1:{port}", rules=SLOW) as shop:
+    with DeferringGateway(api.port, "--h2c", f"127.0.0.1:{port}", rules=SLOW) as gateway:
         with H2(port) as client:
             first = client.request("POST", "/orders/ann/0", {"x-user": "ann"}, b"one")
             second = client.request("POST", "/orders/ann/1", {"x-user": "ann"}, b"x" * 200000)
             assert (first.status, second.status) == (200, 202)
             assert client.get(second.get("location")).status == 200
-        shop.raise_limit()
+        gateway.raise_limit()
         assert api.wait_seen(2)[1].bytes == 200000

@@ -1,14 +1,13 @@
-"""Thousands of orders at far more than the limit, while whoever can be killed is, at random moments. In the end:
+"""Thousands of orders far above the limit, while processes are killed at random moments. At the end:
 
-- every order that got a 202 was answered by the API;
-- per key they came in the order in which they were sent, and none that was let through at once overtook one (copies that
-  are on their way from somebody who was killed are waited for: nobody can keep them back);
-- the limit held for each key, kept orders and others together, at every moment;
-- an order came more than once only where the API gave no answer, or who had to hear it was killed; then with the
-  same Idempotency-Key.
+- every order with a 202 was answered by the API;
+- for each key the orders arrived in the order of sending, and no order that was forwarded at once overtook a queued one
+(the tests wait for copies in flight from killed processes, which cannot be held back);
+- the limit held for each key at every moment, deferred and other orders together;
+- an order arrived more than once only if the API gave no answer, or if the process that had to read the answer was
+killed; the copies have the same Idempotency-Key.
 
-The seed is WEIR_SEED, or always the same; a failure prints it.
-"""
+The seed is WEIR_SEED, or always the same; a failure prints it."""
 
 import contextlib
 import os
@@ -18,8 +17,8 @@ import time
 import pytest
 
 from weirtest import full, scaled, wait_for
-from weirtest.deferring import Shop, rules
-from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate
+from weirtest.deferring import DeferringGateway, rules
+from weirtest.orders import OrderClients, Orders, check_copies, check_none_lost, check_order, check_rate
 from weirtest.redis import Redis
 
 KEYS = [f"u{n}" for n in range(20)]
@@ -34,23 +33,22 @@ pytestmark = full("kills processes at random moments under load")
 
 
 class Chaos:
-    """Kills one of `victims` ({name: function that kills it and has it running again}) after a random number of further
-    orders, or when no more are sent, again and again, until told to stop. .faults: (when it was, when that was over, who)
-    of all."""
+    """Kills one of `victims` ({name: function that kills and restarts it}) after a random number of further orders, or
+    when no more are sent, repeatedly. .faults: (start, end, name) of all kills."""
 
-    def __init__(self, buyers, api, victims, every):
-        print(f"WEIR_SEED={SEED}")  # a test that fails shows it
+    def __init__(self, clients, api, victims, every):
+        print(f"WEIR_SEED={SEED}")  # shown if the test fails
         self.random = random.Random(SEED)
-        self.buyers, self.api, self.victims, self.every = buyers, api, victims, every
+        self.clients, self.api, self.victims, self.every = clients, api, victims, every
         self.faults = []
 
     def progress(self):
-        return len(self.buyers.bought) + len(self.api.seen())
+        return len(self.clients.sent) + len(self.api.seen())
 
     def run(self, times):
         for _ in range(times):
             goal = self.progress() + self.random.randint(1, self.every)
-            wait_for(lambda goal=goal: self.progress() >= goal or self.buyers.failure or self.buyers.is_over(),
+            wait_for(lambda goal=goal: self.progress() >= goal or self.clients.failure or self.clients.is_over(),
                      "orders to go on", 60)
             name = self.random.choice(sorted(self.victims))
             began = time.monotonic_ns()
@@ -58,21 +56,21 @@ class Chaos:
             self.faults.append((began, time.monotonic_ns(), name))
 
 
-def wait_settled(api, buyers, shops):
-    """Until nothing waits and every order that was accepted has its answer."""
-    wait_for(lambda: all(shop.is_idle() for shop in shops), "all to be delivered", 120, every=0.2)
-    accepted = set(buyers.accepted())
-    with contextlib.suppress(AssertionError):  # hold() has more to say about it
-        wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all to be answered", 15)
+def wait_settled(api, clients, instances):
+    """Waits until no request waits and every accepted order has its answer."""
+    wait_for(lambda: all(gateway.is_idle() for gateway in instances), "all orders to be delivered", 120, every=0.2)
+    accepted = set(clients.accepted())
+    with contextlib.suppress(AssertionError):  # check_promises() has the better message
+        wait_for(lambda: accepted <= {one.order for one in api.seen() if one.answered_ns}, "all orders to be answered", 15)
 
 
-def hold(api, buyers, chaos, since_ns, direct=True):
-    """What must hold, with the numbers of the run for whoever reads a failure."""
-    seen, accepted = api.seen(), buyers.accepted()
-    print(f"{len(buyers.bought)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
-          f"refusals {dict(buyers.refusals)}")
+def check_promises(api, clients, chaos, since_ns, direct=True):
+    """Checks the promises of this file, and prints the numbers of the run for a failure."""
+    seen, accepted = api.seen(), clients.accepted()
+    print(f"{len(clients.sent)} orders, {len(accepted)} kept, {len(seen)} arrived, faults {chaos.faults}, "
+          f"refusals {dict(clients.refusals)}")
     check_none_lost(seen, accepted)
-    check_order(seen, buyers.bought, statuses=(202, 2) if direct else (202,))
+    check_order(seen, clients.sent, statuses=(202, 2) if direct else (202,))
     check_rate(seen, since_ns, BURST, PER_SECOND)
     check_copies(seen, chaos.faults, at_a_time=CONNECTIONS)
 
@@ -81,64 +79,64 @@ def api_victim(api):
     def kill(rng):
         api.kill()
         if rng.random() < 0.5:
-            time.sleep(rng.random() / 2)  # it is away for a while: nothing to wait for
+            time.sleep(rng.random() / 2)  # the API stays down for a while: there is nothing to wait for
         api.start()
     return kill
 
 
-def gateway_victims(shop, api):
-    """What was on its way from one that is killed arrives before its time is over: it may be sent again from then on, and
-    what comes behind it."""
-    def gateway(_):
-        shop.kill()
-        shop.wait_let_go()
+def gateway_victims(gateway, api):
+    """Deliveries in flight from a killed gateway arrive before the fault is over: from then on they and their successors
+    may be sent again."""
+    def kill_gateway(_):
+        gateway.kill()
+        gateway.wait_deliveries_closed()
         api.wait_read()
-        shop.start()
+        gateway.start()
 
-    def everything(_):
-        shop.kill_all()
+    def kill_gateway_and_nginx(_):
+        gateway.kill_all()
         api.wait_read()
-        shop.start()
+        gateway.start()
 
-    def nginx(_):
-        before = shop.output().count("nginx runs again")
-        shop.kill_nginx()
+    def kill_nginx(_):
+        before = gateway.output().count("nginx runs again")
+        gateway.kill_nginx()
         api.wait_read()
-        wait_for(lambda: shop.output().count("nginx runs again") > before, "nginx to run again", 30)
-        shop.note_session()
-    return {"gateway": gateway, "gateway and nginx": everything, "nginx": nginx}
+        wait_for(lambda: gateway.output().count("nginx runs again") > before, "nginx to run again", 30)
+        gateway.register_session()
+    return {"gateway": kill_gateway, "gateway and nginx": kill_gateway_and_nginx, "nginx": kill_nginx}
 
 
 @pytest.mark.seconds(180)
-def test_ten_thousand_orders():
-    with Orders() as api, Shop(api.port, "--queue-connections", CONNECTIONS, rules=RULES) as shop:
+def test_ten_thousand_orders_survive_random_kills():
+    with Orders() as api, DeferringGateway(api.port, "--queue-connections", CONNECTIONS, rules=RULES) as gateway:
         since = time.monotonic_ns()
-        with Buyers([shop.port], KEYS, scaled(10000) // len(KEYS)) as buyers:
-            chaos = Chaos(buyers, api, {"api": api_victim(api), **gateway_victims(shop, api)}, scaled(800, 100))
+        with OrderClients([gateway.port], KEYS, scaled(10000) // len(KEYS)) as clients:
+            chaos = Chaos(clients, api, {"api": api_victim(api), **gateway_victims(gateway, api)}, scaled(800, 100))
             chaos.run(12)
-            buyers.wait(120)
-        wait_settled(api, buyers, [shop])
-        hold(api, buyers, chaos, since)
+            clients.wait(120)
+        wait_settled(api, clients, [gateway])
+        check_promises(api, clients, chaos, since)
 
 
 @pytest.mark.seconds(180)
-def test_two_gateways_and_their_redis():
-    """The queue and the counters are in Redis, which is killed like all others. Who is let through at one gateway need not
-    know at once what waits at the other."""
+def test_two_gateways_and_their_redis_survive_random_kills():
+    """The queue and the counters are in Redis, which is killed like the others. A gateway that admits a request need not
+    know at once which requests wait at the other."""
     text = rules(f"{{unit: second, requests_per_unit: {PER_SECOND}, on_store_failure: deny",
                  "max_waiting: 100000, max_tries: 1000")
     with contextlib.ExitStack() as stack:
         api, redis = stack.enter_context(Orders()), stack.enter_context(Redis(aof=True))
         options = ("--redis", redis.url(), "--redis-timeout", "10s", "--queue-connections", CONNECTIONS,
                    "--queue-timeout", "5s")
-        shops = [stack.enter_context(Shop(api.port, *options, queue=redis.url(), rules=text)) for _ in range(2)]
+        instances = [stack.enter_context(DeferringGateway(api.port, *options, queue=redis.url(), rules=text)) for _ in range(2)]
         victims = {"api": api_victim(api), "redis": lambda _: redis.restart()}
-        for n, shop in enumerate(shops):
-            victims.update({f"{who} {n}": kill for who, kill in gateway_victims(shop, api).items()})
+        for n, gateway in enumerate(instances):
+            victims.update({f"{who} {n}": kill for who, kill in gateway_victims(gateway, api).items()})
         since = time.monotonic_ns()
-        with Buyers([s.port for s in shops], KEYS, scaled(5000) // len(KEYS)) as buyers:
-            chaos = Chaos(buyers, api, victims, scaled(400, 50))
+        with OrderClients([s.port for s in instances], KEYS, scaled(5000) // len(KEYS)) as clients:
+            chaos = Chaos(clients, api, victims, scaled(400, 50))
             chaos.run(12)
-            buyers.wait(120)
-        wait_settled(api, buyers, shops)
-        hold(api, buyers, chaos, since, direct=False)
+            clients.wait(120)
+        wait_settled(api, clients, instances)
+        check_promises(api, clients, chaos, since, direct=False)

@@ -1,87 +1,87 @@
-"""A queue in Redis, which several gateways share."""
+"""A queue in Redis that several gateways share."""
 
 import contextlib
 import time
 
 from weirtest import full, scaled, wait_for
-from weirtest.deferring import UNLIMITED, Shop, rules
-from weirtest.orders import Buyers, Orders, check_copies, check_none_lost, check_order, check_rate
+from weirtest.deferring import UNLIMITED, DeferringGateway, rules
+from weirtest.orders import OrderClients, Orders, check_copies, check_none_lost, check_order, check_rate
 from weirtest.proxy import Proxy
 from weirtest.redis import Redis
 
 PER_SECOND = 50
 
 
-def strict(rate):
-    """Counted in Redis, for all gateways together; nothing is admitted without it."""
+def rules_that_deny(rate):
+    """Returns rules with counters in Redis for all gateways together. Without Redis they deny."""
     return rules(f"{rate}, on_store_failure: deny", "max_waiting: 100000")
 
 
 @contextlib.contextmanager
 def gateways(count=2, rate=f"{{unit: second, requests_per_unit: {PER_SECOND}", options=(), **redis):
-    """An API server, a Redis and so many gateways."""
+    """Starts an API server, a Redis and `count` gateways."""
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(Orders())
         store = stack.enter_context(Redis(aof=True, **redis))
-        shops = [stack.enter_context(Shop(api.port, "--redis", store.url(), "--redis-timeout", "10s", *options,
-                                          queue=store.url(), rules=strict(rate)))
+        instances = [stack.enter_context(DeferringGateway(api.port, "--redis", store.url(), "--redis-timeout", "10s", *options,
+                                          queue=store.url(), rules=rules_that_deny(rate)))
                  for _ in range(count)]
-        for shop in shops:
-            wait_counted(shop)
-        yield api, store, shops
+        for gateway in instances:
+            wait_counted(gateway)
+        yield api, store, instances
 
 
-def wait_counted(shop):
-    """Until it counts orders: it has reached Redis."""
-    wait_for(lambda: shop.order(f"probe-{time.monotonic_ns()}", 0).status == 200, "Redis to count", 30)
+def wait_counted(gateway):
+    """Waits until the gateway counts orders: it has reached Redis."""
+    wait_for(lambda: gateway.order(f"probe-{time.monotonic_ns()}", 0).status == 200, "Redis to count", 30)
 
 
-def order(shop, user, number, status):
-    """Sends an order until it has that status. A worker that has not heard of Redis yet refuses it, and counts nothing."""
+def order(gateway, user, number, status):
+    """Sends an order until it has that status. A worker without a connection to Redis refuses it, and counts nothing."""
     def sent():
-        answer = shop.order(user, number)
+        answer = gateway.order(user, number)
         assert answer.status in (status, 429), answer
         return answer if answer.status == status else None
     return wait_for(sent, f"order {number} to get {status}", 30)
 
 
-def raise_limits(*shops):
-    """As Shop.raise_limit, for gateways with one queue."""
-    for shop in shops:
-        shop.raise_limit(strict(UNLIMITED), retry=False)
-    shops[0].weir("queue", "retry", "--all")
+def raise_limits(*instances):
+    """As DeferringGateway.raise_limit, for gateways with one queue."""
+    for gateway in instances:
+        gateway.raise_limit(rules_that_deny(UNLIMITED), retry=False)
+    instances[0].weir("queue", "retry", "--all")
 
 
-@full("hundreds of orders at 50 a second; test_drain.py has a quick one")
+@full("hundreds of orders at 50 a second; test_deliver.py has a quick test")
 def test_two_gateways_keep_the_order_of_each_key():
-    with gateways() as (api, _, shops):
+    with gateways() as (api, _, instances):
         keys = ["ann", "bob", "cyd", "dan"]
         since = time.monotonic_ns()
-        with Buyers([s.port for s in shops], keys, scaled(200)) as buyers:
-            buyers.wait()
-        accepted = buyers.accepted()
-        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to be answered", 60)
+        with OrderClients([s.port for s in instances], keys, scaled(200)) as clients:
+            clients.wait()
+        accepted = clients.accepted()
+        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all orders to be answered", 60)
         seen = [one for one in api.seen() if one.order[0] in keys]
         check_none_lost(seen, accepted)
-        check_order(seen, buyers.bought, statuses=(202,))
+        check_order(seen, clients.sent, statuses=(202,))
         check_rate(seen, since, 1, PER_SECOND)
         check_copies(seen)
 
 
-def test_a_ticket_is_known_to_all_gateways():
+def test_ticket_is_known_to_all_gateways():
     with gateways(rate="{unit: hour, requests_per_unit: 1") as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         first, second = order(a, "ann", 1, 202), order(b, "ann", 2, 202)
         assert b.ticket(first)["position"] == 1
         assert a.ticket(second)["position"] == 2
         raise_limits(a, b)
-        for shop in (a, b):
+        for gateway in (a, b):
             for answer in (first, second):
-                shop.wait_ticket(answer, "delivered")
+                gateway.wait_ticket(answer, "delivered")
         assert [one.order[1] for one in api.seen("/orders/ann/")] == [0, 1, 2]
 
 
-def test_one_gateway_dies_and_the_other_delivers():
+def test_other_gateway_delivers_after_a_kill():
     with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         answers = [order(a, "ann", n, 202) for n in range(1, 6)]
@@ -93,8 +93,9 @@ def test_one_gateway_dies_and_the_other_delivers():
         a.start()
 
 
-def test_one_dies_in_the_midst_of_a_delivery(clock):
-    """Its line waits until its lease has run out, and goes on in order. Leases go by Redis' clock."""
+def test_gateway_is_killed_during_a_delivery(clock):
+    """The requests of the key wait until the delivery lease has expired, and are then delivered in order. Leases use the
+    clock of Redis."""
     with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         answers = [order(a, "ann", n, 202) for n in (1, 2)]
@@ -104,9 +105,9 @@ def test_one_dies_in_the_midst_of_a_delivery(clock):
         a.kill_all()
         b.kill_all()
         b.start()
-        clock.advance(5 + 20)  # --queue-timeout, and as long as it takes to begin
+        clock.advance(5 + 20)  # --queue-timeout, and the time to start
         for answer in answers:
-            b.hurry_ticket(answer, "delivered")
+            b.retry_until_ticket(answer, "delivered")
         numbers = [one.order[1] for one in api.seen("/orders/ann/")]
         assert numbers == [0, 1, 1, 2]
         assert len({one.get("idempotency-key") for one in api.seen("/orders/ann/1")}) == 1
@@ -114,42 +115,42 @@ def test_one_dies_in_the_midst_of_a_delivery(clock):
 
 
 @full("kills Redis three times")
-def test_redis_is_killed_and_comes_back():
-    """Each time some orders have been sent since it came back, and others are while it is not there."""
+def test_orders_survive_kills_of_redis():
+    """Before each kill some orders have been sent since the last restart. Others are sent while Redis is down."""
     some = scaled(25, 10)
-    with gateways(1) as (api, redis, [shop]):
+    with gateways(1) as (api, redis, [gateway]):
         since = time.monotonic_ns()
-        with Buyers([shop.port], ["ann", "bob"], 6 * some, first=0) as buyers:
+        with OrderClients([gateway.port], ["ann", "bob"], 6 * some, first=0) as clients:
             for done in (0, 2 * some, 4 * some):
-                buyers.allow(done + some)
-                buyers.wait_bought(2 * done + some)  # of twice as many: there are two buyers
+                clients.allow(done + some)
+                clients.wait_sent(2 * done + some)  # of twice as many: there are two clients
                 redis.kill()
-                wait_for(lambda: shop.order("eve", 0).status == 429, "an order to be refused")
-                buyers.allow(done + 2 * some)
+                wait_for(lambda: gateway.order("eve", 0).status == 429, "an order to be refused")
+                clients.allow(done + 2 * some)
                 redis.start()
-            buyers.wait(90)
-        assert len(buyers.bought) == 2 * 6 * some
-        accepted = buyers.accepted()
-        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all to arrive", 60)
+            clients.wait(90)
+        assert len(clients.sent) == 2 * 6 * some
+        accepted = clients.accepted()
+        wait_for(lambda: {one.order for one in api.seen() if one.answered_ns} >= set(accepted), "all orders to arrive", 60)
         seen = [one for one in api.seen() if one.order[0] in ("ann", "bob")]
-        check_order(seen, buyers.bought, statuses=(202,))
+        check_order(seen, clients.sent, statuses=(202,))
         check_rate(seen, since, 1, PER_SECOND)
 
 
 def test_no_secrets_in_redis():
-    """What is stored is named by a hash of the ticket, and the password of the URL is in no log."""
-    with gateways(1, rate="{unit: hour, requests_per_unit: 1") as (_, redis, [shop]):
-        order(shop, "ann", 0, 200)
-        ticket = order(shop, "ann", 1, 202).get("x-weir-ticket")
+    """Stored requests are named by a hash of the ticket, and the password of the URL is in no log."""
+    with gateways(1, rate="{unit: hour, requests_per_unit: 1") as (_, redis, [gateway]):
+        order(gateway, "ann", 0, 200)
+        ticket = order(gateway, "ann", 1, 202).get("x-weir-ticket")
         everything = b"".join((p.read_bytes() for p in redis.folder.rglob("*") if p.is_file()))
         assert b"/orders/ann/1" in everything
         assert ticket.encode() not in everything and bytes.fromhex(ticket) not in everything
 
 
-@full("a Redis that cut the connection is tried again after a second, five times")
-def test_answers_of_redis_that_are_lost_hold_nothing_up():
-    """Redis has given requests to a gateway that never heard of it. They are given again on its next connection, not when
-    their lease ends, 75 seconds later."""
+@full("a closed connection to Redis is retried after a second, five times")
+def test_lost_replies_of_redis_delay_nothing():
+    """Redis has assigned requests to a gateway that did not receive the reply. They are assigned again on its next
+    connection, not at the end of their lease 75 seconds later."""
     keys = [f"u{n}" for n in range(20)]
     lost = []
 
@@ -160,15 +161,15 @@ def test_answers_of_redis_that_are_lost_hold_nothing_up():
         return piece
 
     with Orders() as api, Redis(aof=True) as redis, Proxy(redis.port) as proxy, \
-            Shop(api.port, queue=f"redis://127.0.0.1:{proxy.port}") as shop:
-        wait_for(lambda: shop.order("probe", 0).status == 202, "orders to be kept")
-        with Buyers([shop.port], keys, 6) as buyers:
-            buyers.wait()
-        accepted = buyers.accepted()
+            DeferringGateway(api.port, queue=f"redis://127.0.0.1:{proxy.port}") as gateway:
+        wait_for(lambda: gateway.order("probe", 0).status == 202, "orders to be kept")
+        with OrderClients([gateway.port], keys, 6) as clients:
+            clients.wait()
+        accepted = clients.accepted()
         assert len(accepted) == 20 * 5
-        shop.raise_limit(retry=False)
+        gateway.raise_limit(retry=False)
         proxy.spoil(lose)
-        wait_for(lambda: shop.weir("queue", "retry", "--all", check=False)[0] == 0, "Redis to be reached")
+        wait_for(lambda: gateway.weir("queue", "retry", "--all", check=False)[0] == 0, "Redis to be reached")
         wait_for(lambda: len(lost) == 5, "answers with orders to be lost")
-        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all to arrive", 45)
-        check_order(api.seen("/orders/u"), buyers.bought)
+        wait_for(lambda: {one.order for one in api.seen()} >= set(accepted), "all orders to arrive", 45)
+        check_order(api.seen("/orders/u"), clients.sent)

@@ -1,4 +1,4 @@
-"""Directives that would be taken and then do nothing are refused by nginx -t."""
+"""Directives that would have no effect are refused by nginx -t."""
 
 import re
 
@@ -8,24 +8,24 @@ from weirtest import Nginx, by_user, check_conf
 
 @pytest.mark.parametrize("names", ["Remote-User,X-User", "$arg_user", '""', "Remote_User", "Remote-User:",
                                    "Remote-User ''"])
-def test_names_that_no_field_has(names):
+def test_invalid_header_names_are_refused(names):
     code, output = check_conf(f"weir on; weir_auth_headers {names};", rules=by_user())
     assert code == 1, output
     assert "invalid header name" in output and 'of "weir_auth_headers"' in output
 
 
-def test_names_that_fields_have():
+def test_valid_header_names_are_accepted():
     code, output = check_conf("weir on; weir_auth_headers Remote-User X-3scale-ID;", rules=by_user())
     assert code == 0, output
 
 
-def test_a_descriptor_that_is_always_left_out():
+def test_descriptor_that_is_always_empty_is_refused():
     code, output = check_conf("weir_descriptor api user=;", rules=by_user())
     assert code == 1, output
     assert '"user=" of "weir_descriptor" has no value' in output
 
 
-# Arguments that are read once: name, where it stands, the text with a variable.
+# Arguments that are read once: name, location in the configuration, text with a variable.
 LITERAL = [
     ("weir_auth", "server", "weir on; weir_auth /_auth?u=$arg_u;", "/_auth?u=$arg_u"),
     ("weir_auth", "server", "weir on; weir_auth /$host;", "/$host"),
@@ -40,7 +40,7 @@ LITERAL = [
 
 
 @pytest.mark.parametrize("directive,place,conf,text", LITERAL)
-def test_a_variable_that_would_not_be_replaced(directive, place, conf, text):
+def test_variable_in_a_constant_argument_is_refused(directive, place, conf, text):
     server, http = (conf, "") if place == "server" else ("", conf)
     code, output = check_conf(server, http=http, rules=by_user())
     assert code == 1, output
@@ -51,7 +51,7 @@ def test_a_variable_that_would_not_be_replaced(directive, place, conf, text):
 
 AUTH = "location = /_auth { internal; }"
 
-# name: (server, http, what the message names, the line of its directive counted from the one before the server's)
+# name: (server, http, the name in the message, the line of its directive counted from the line before the server's)
 IDLE = {
     "beside weir off": ("location /x { weir off;\nweir_auth /_auth; }", "", 'location "/x"', 1),
     "without weir": ("location /x {\nweir_auth /_auth; }", "", 'location "/x"', 2),
@@ -70,8 +70,8 @@ IDLE = {
 
 
 @pytest.mark.parametrize("name", IDLE)
-def test_auth_without_effect(name):
-    """The location would be open: the error names the place, the line and the remedy."""
+def test_weir_auth_without_effect_is_refused(name):
+    """The location would be open: the error names the location, the line and the remedy."""
     server, http, place, line = IDLE[name]
     with Nginx(conf_server="# here\n" + server, conf_http=http, rules=by_user(), start=False) as nginx:
         first = nginx.conf.read_text().split("# here\n")[0].count("\n") + 1
@@ -82,7 +82,7 @@ def test_auth_without_effect(name):
                          rf"in {nginx.conf}:{first + line}\n", "".join(output)), output
 
 
-def test_auth_without_rules():
+def test_weir_auth_without_rules_is_refused():
     code, output = check_conf("location / { weir_auth /_auth; }")
     assert code == 1, output
     assert '"weir_auth /_auth" has no effect in location "/", where weir is off: add "weir on" and "weir_rules" ' \
@@ -98,6 +98,6 @@ def test_auth_without_rules():
     "weir on; weir_auth /_auth; location / { if ($arg_a) { set $b 1; } limit_except GET { deny all; } }",
     "weir off; weir_auth /_auth; location / { weir on; }",
     "weir_auth off;"])
-def test_auth_with_effect(server):
+def test_weir_auth_with_effect_is_accepted(server):
     code, output = check_conf(server, rules=by_user())
     assert code == 0, output

@@ -1,4 +1,4 @@
-"""Each directive: what it takes, what it refuses, where it is inherited, and what it does; variables."""
+"""Each directive: accepted and refused arguments, inheritance and effect; variables."""
 
 import os
 import re
@@ -11,14 +11,14 @@ ON = "location / { weir on; }"
 
 # ---- nginx -t ----
 
-def test_a_good_configuration_passes_and_makes_nothing():
+def test_nginx_t_accepts_a_good_configuration_and_creates_nothing():
     code, output = check_conf(ON, rules=by_user())
     assert code == 0, output
     assert "test is successful" in output
 
 
 BROKEN = {
-    # name: (server, http, words that the error must have)
+    # name: (server, http, words of the error message)
     "weir without an argument": ("weir;", "", "invalid number of arguments in \"weir\""),
     "weir twice": ("weir on; weir off;", "", "\"weir\" directive is duplicate"),
     "unknown profile": ("weir on; weir_headers shiny;", "", "shiny"),
@@ -43,7 +43,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_refused(name):
+def test_invalid_directive_is_refused(name):
     server, http, words = BROKEN[name]
     code, output = check_conf(server, http, rules=by_user())
     assert code == 1, output
@@ -64,27 +64,27 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_refused_table(name):
+def test_invalid_table_directive_is_refused(name):
     table, words = TABLES[name]
     code, output = check_conf(ON, rules=by_user(), table=table)
     assert code == 1, output
     assert re.search(rf"\[emerg\] .*{re.escape(words)}", output), output
 
 
-def test_weir_without_rules():
+def test_weir_without_rules_is_refused():
     code, output = check_conf(ON)
     assert code == 1
     assert "weir_rules" in output
 
 
-def test_rules_that_are_not_there():
+def test_missing_rules_are_refused():
     code, output = check_conf(ON, rules_path="{prefix}/none.yaml")
     assert code == 1
     assert "PREFIX/none.yaml" in output
 
 
 def test_broken_rules_with_file_line_and_column():
-    """Every error with its place, as `weir check` tells them."""
+    """Every error has its file, line and column, as in the output of `weir check`."""
     broken = """\
 domain: api
 requests:
@@ -101,7 +101,7 @@ descriptors:
     assert re.search(r"PREFIX/rules\.yaml:8:\d+: error: ", output), output
 
 
-def test_rules_that_are_not_yaml():
+def test_rules_with_yaml_errors_are_refused():
     code, output = check_conf(ON, rules="domain: [api\n")
     assert code == 1
     assert re.search(r"PREFIX/rules\.yaml:2:1: error: not YAML", output), output
@@ -120,21 +120,21 @@ def test_on_needs_exactly_one_domain_with_requests():
         assert "first" in output and "second" in output
         nginx.write_conf(server="location / { weir first; } location /2 { weir second; }")
         assert nginx.run("-t")[0] == 0
-        # A third domain that has no requests is not in the way of `on`.
+        # A third domain without requests does not prevent `on`.
         (nginx.prefix / "rules.d" / "second.yaml").write_text(none, encoding="utf-8")
         nginx.write_conf(server=ON)
         assert nginx.run("-t")[0] == 0
 
 
-def test_relative_paths_are_the_configurations():
+def test_relative_paths_are_relative_to_the_configuration():
     with Nginx(rules=None, conf_server=ON, rules_path="rel/rules.yaml", start=False) as nginx:
         (nginx.prefix / "rel").mkdir()
         (nginx.prefix / "rel/rules.yaml").write_text(by_user(), encoding="utf-8")
         assert nginx.run("-t")[0] == 0
 
 
-def test_signals_make_no_table(api):
-    """`nginx -s` reads the configuration as well; with another table in it, none is made."""
+def test_nginx_s_creates_no_table(api):
+    """`nginx -s` also reads the configuration. A new table in it is not created."""
     with Nginx(rules=by_user(), conf_server=ON, api=api) as nginx:
         before = sorted(os.listdir(nginx.prefix / "table"))
         assert len(before) >= 1
@@ -146,8 +146,8 @@ def test_signals_make_no_table(api):
         assert any(name.startswith("other") for name in os.listdir(nginx.prefix / "table"))
 
 
-def test_no_weir_no_table():
-    """The module loaded and not used: nothing is made, nothing is added."""
+def test_unused_module_creates_no_table():
+    """The module is loaded and not used: no table and no header fields."""
     with Nginx(conf_server="location / { }", table="") as nginx:
         r = nginx.get("/")
         assert r.status == 200
@@ -156,7 +156,7 @@ def test_no_weir_no_table():
 
 
 def test_table_size_change_keeps_the_counts(api):
-    """Another size in the configuration: the table is made anew with what it held, and that is logged."""
+    """The configuration has another size: the table is rebuilt with its contents, and that is logged."""
     server = "location / { weir on; proxy_pass http://api; }"
     with Nginx(rules=by_user(), conf_server=server, api=api) as nginx:
         assert [nginx.get("/", {"X-User": "a"}).status for _ in range(3)] == [200] * 3
@@ -195,7 +195,7 @@ def inherit(_api):
 @pytest.mark.parametrize("target, fields", [
     ("/inherited", "ietf"), ("/off", ""), ("/off/on", "ietf"), ("/domain", "ietf"), ("/none", ""),
     ("/none/deeper", ""), ("/if?a=1", "ietf"), ("/none/x", "x"), ("/dry/not", "x")])
-def test_inheritance(inherit, target, fields):
+def test_inheritance_of_directives(inherit, target, fields):
     r = inherit.get(target, {"X-User": target})
     assert r.status == 200
     assert ("ratelimit" in r.names()) == (fields in ("ietf", "x"))
@@ -207,8 +207,8 @@ def test_inheritance(inherit, target, fields):
 # ---- weir_descriptor ----
 
 def test_descriptors_from_variables(api):
-    """Instead of `requests:`: one descriptor for each directive, left out if a value is empty; a place that
-    has some of its own has none of its surroundings'."""
+    """Instead of `requests:`: one descriptor for each directive, omitted if a value is empty. A location with its own
+    descriptors inherits none."""
     rules = f"""
 domain: api
 descriptors:
@@ -237,18 +237,18 @@ descriptors:
         assert ask("/a") == (200, None, None)
         assert ask("/b?u=1") == (200, "2", "1")  # not `user` alone
         assert ask("/a?u=1") == (200, "5", "3")
-        assert ask("/c?u=1") == (200, "2", "0")  # both; the tighter speaks
+        assert ask("/c?u=1") == (200, "2", "0")  # both; the tighter limit is reported
         assert ask("/a?u=1") == (200, "5", "1")
         assert ask("/c?u=1") == (429, "2", "0")
-        assert ask("/a?u=1") == (200, "5", "0")  # the refused one took nothing
+        assert ask("/a?u=1") == (200, "5", "0")  # the refused request took nothing
         assert ask("/a?u=1") == (429, "5", "0")
-        assert ask("/d?v=1") == (429, "5", "0")  # the same value however it is made
+        assert ask("/d?v=1") == (429, "5", "0")  # the same value, made in another way
         assert ask("/d?u=2") == (200, "5", "4")
         assert ask("/off?u=1") == (200, None, None)
 
 
-def test_descriptors_leave_requests_aside(api):
-    """A place with descriptors of its own asks for those alone, though the domain has `requests:`."""
+def test_descriptors_replace_requests(api):
+    """A location with its own descriptors uses only those, though the domain has `requests:`."""
     server = """location / { weir_descriptor api user=fixed; proxy_pass http://api; }
 	location /r { weir on; proxy_pass http://api; }"""
     with Nginx(rules=by_user(), conf_server=server, api=api) as nginx:
@@ -273,7 +273,7 @@ LOGGED = """
 
 
 def test_variables_in_a_log_and_in_a_map(clock, api):
-    """The clock stands, so the wait is exact: a fifth of a week until the next token."""
+    """The clock stands still, so the wait is exact: a fifth of a week until the next token."""
     del clock
     with Nginx(rules=by_user(), conf_http=LOG, conf_server=LOGGED, api=api) as nginx:
         with nginx.client() as c:
@@ -286,11 +286,11 @@ def test_variables_in_a_log_and_in_a_map(clock, api):
         assert line == ["/", "200", "ADMITTED", "api/user/1w", "5", left, "-", "0.000", "api", "yes"]
     assert lines[5] == ["/", "429", "REFUSED", "api/user/1w", "5", "0", str(604800 // 5), "0.000", "api", "no"]
     assert lines[6] == ["/off", "200", "-", "-", "-", "-", "-", "-", "-", "none"]
-    assert lines[7][:4] == ["/", "200", "ALLOWED", "-"]  # asked, and no limit applied
+    assert lines[7][:4] == ["/", "200", "ALLOWED", "-"]  # decided, and no limit applied
 
 
-def test_dry_run(api):
-    """Counted as if: what would be refused is served, named in the log, and what was counted is counted."""
+def test_dry_run_counts_and_refuses_nothing(api):
+    """Requests above the limit are served and logged, and the counts are the same."""
     with Nginx(rules=by_user(), conf_http=LOG, conf_server=LOGGED, api=api) as nginx:
         with nginx.client() as c:
             seen = [c.get("/dry", {"X-User": "a"}) for _ in range(7)]
@@ -306,10 +306,10 @@ def test_dry_run(api):
 LEVELS = ["info", "notice", "warn", "error"]
 
 
-def test_log_level(api):
-    """A refusal at the level that is set (notice if none is), with the rule's name and the client; a delay
-    one level below; an admitted request not at all. The second request to each slow place would wait for an
-    hour: it leaves when that is told."""
+def test_log_levels_of_refusals_and_delays(api):
+    """A refusal is logged at the configured level (default notice), with the rule's name and the client; a delay one
+    level below; an admitted request not at all. The second request to each slow location would wait for an hour: its
+    client leaves when the delay is logged."""
     rules = """
 domain: api
 descriptors:

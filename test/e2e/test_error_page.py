@@ -1,5 +1,5 @@
-"""Refusals in locations that an `error_page` led to: their status and body are the refusal's, not those of the
-error before."""
+"""Refusals in locations that an `error_page` led to: status and body are those of the refusal, not those of the earlier
+error."""
 
 import json
 
@@ -14,7 +14,7 @@ OWN = """
 """
 ONE = "{unit: week, requests_per_unit: 1, algorithm: token_bucket}"
 
-# Each leads to a location with weir, where the second request is over the limit.
+# Each leads to a location with weir, where the second request is above the limit.
 SERVER = """
 	proxy_intercept_errors on;
 	error_page 503 /err.html;
@@ -52,7 +52,7 @@ def nginx(_api):
 
 @pytest.mark.parametrize("target, first", [
     ("/maint", 503), ("/missing", 404), ("/found", 200), ("/created", 201), ("/app", 200)])
-def test_the_status_is_the_refusals(nginx, target, first):
+def test_status_is_that_of_the_refusal(nginx, target, first):
     user = {"X-User": f"status{target}"}
     assert nginx.get(target, user).status == first
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_the_status_is_the_refusals(nginx, target, first):
 
 
 @pytest.mark.parametrize("target, status", [("/page", 429), ("/named", 418)])
-def test_the_page_is_the_refusals(nginx, target, status):
+def test_page_is_that_of_the_refusal(nginx, target, status):
     user = {"X-User": f"page{target}"}
     assert nginx.get(target, user).status == 404
     for _ in range(2):
@@ -73,15 +73,16 @@ def test_the_page_is_the_refusals(nginx, target, status):
         assert (r.status, r.body, len(r.all("Retry-After"))) == (status, b"sorry\n", 1)
 
 
-def test_a_refusal_after_too_many_redirects_has_its_own_body(nginx):
+def test_refusal_after_too_many_redirects_has_its_own_body(nginx):
     user = {"X-User": "far"}
     assert nginx.get("/far", user).status == 404
     r = nginx.get("/far", user)
     assert (r.status, json.loads(r.body)["status"]) == (429, 429)
 
 
-def test_the_rules_own_answer(api):
-    """Its status is that of the error before, for which there is a page: the page of the refusal's status."""
+def test_response_of_the_rule_in_an_error_page(api):
+    """The refusal has the status of the earlier error, for which there is a page. The page of the refusal's status is
+    shown."""
     with Nginx(rules=by_user(OWN), conf_server=SERVER, api=api,
                files={"err.html": "maintenance\n", "sorry.html": "sorry\n"}) as nginx:
         user = {"X-User": "own"}

@@ -1,11 +1,11 @@
-"""Limits that are eventual: nodes decide by their own tables and tell each other, by one Redis."""
+"""Limits with `consistency: eventual`: nodes decide from their own tables and exchange counts through one Redis."""
 
 import time
 
 import pytest
 
 from weirtest import Clock, full, wait_for
-from weirtest.eventual import KEYS, LIMIT, hash_of, learn, left, meet, node, nodes, take, wait_told
+from weirtest.eventual import KEYS, LIMIT, hash_of, take_until_known, left, take_one_each, node, nodes, take, wait_reported
 from weirtest.http1 import fetch
 from weirtest.redis import Redis
 
@@ -23,21 +23,21 @@ def clock():
 @pytest.mark.parametrize("key", KEYS)
 def test_nodes_count_together(key):
     with Redis() as redis, nodes(redis, 2) as (a, b):
-        meet(redis, key, a, b)
+        take_one_each(redis, key, a, b)
         total = 2
         assert take(a, key, "u", 58) == 58
         total += 58
-        wait_told(redis, key, total)
-        total += learn(b, key, "u", LIMIT - total)
+        wait_reported(redis, key, total)
+        total += take_until_known(b, key, "u", LIMIT - total)
         remaining = left(b, key, "u")
         assert LIMIT - total <= remaining <= LIMIT - total + 2
         assert take(b, key, "u", 50) == remaining
         total += remaining
-        wait_told(redis, key, total)
-        total += learn(a, key, "u", 0)
+        wait_reported(redis, key, total)
+        total += take_until_known(a, key, "u", 0)
         assert take(a, key, "u", 5) == take(b, key, "u", 5) == 0
         assert LIMIT <= total <= LIMIT + 5
-        # Other clients have nothing to do with it.
+        # Other clients are not affected.
         assert left(b, key, "v") == LIMIT
         name = hash_of(redis)
         assert redis.client().hlen(name) == 2
@@ -45,78 +45,78 @@ def test_nodes_count_together(key):
 
 
 @pytest.mark.parametrize("key", ["fixed", "counter"])
-def test_a_node_that_comes_later_counts_what_was(key):
+def test_late_node_learns_earlier_counts(key):
     with Redis() as redis, nodes(redis, 1) as (a,):
         assert take(a, key, "u", 70) == 70
-        wait_told(redis, key, 70)
+        wait_reported(redis, key, 70)
         with node(redis) as late:
             late.wait_up()
-            taken = learn(late, key, "u", LIMIT - 71)
+            taken = take_until_known(late, key, "u", LIMIT - 71)
             assert take(late, key, "u", 50) == LIMIT - 70 - taken
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_killed_and_started_again(key):
-    """What it had told and what it had not: both are in its table."""
+def test_restarted_node_keeps_its_counts(key):
+    """Reported and unreported counts are both in the node's table."""
     with Redis() as redis, nodes(redis, 2) as (a, b):
-        meet(redis, key, a, b)
+        take_one_each(redis, key, a, b)
         total = 2
         assert take(a, key, "u", 47) == 47
         a.kill()
         a.start()
         a.wait_up()
-        wait_told(redis, key, 49)
-        total += 47 + learn(b, key, "u", LIMIT - total - 47)
-        wait_for(lambda: left(a, key, "u") in range(LIMIT - total, LIMIT - 48), "it to have heard of the other's", 20)
+        wait_reported(redis, key, 49)
+        total += 47 + take_until_known(b, key, "u", LIMIT - total - 47)
+        wait_for(lambda: left(a, key, "u") in range(LIMIT - total, LIMIT - 48), "the counts of the other node", 20)
         name = hash_of(redis)
         assert redis.client().hlen(name) == 2
 
 
 @pytest.mark.seconds(120)
-def test_redis_forgets_everything():
-    """What nodes have is in their tables: they say it again, and no more passes than one limit."""
+def test_flushed_redis_admits_at_most_one_more_limit():
+    """The counts are in the nodes' tables. The nodes report them again, and at most one more limit is admitted."""
     totals = {}
     with Redis() as redis, nodes(redis, 2) as (a, b):
         for key in KEYS:
-            meet(redis, key, a, b)
+            take_one_each(redis, key, a, b)
             totals[key] = 39
             assert take(a, key, "u", 37) == 37
-            wait_told(redis, key, 39)
-            totals[key] += learn(b, key, "u", LIMIT - 39)
+            wait_reported(redis, key, 39)
+            totals[key] += take_until_known(b, key, "u", LIMIT - 39)
         redis.flush()
         for key, total in totals.items():
-            total += learn(a, key, "u", LIMIT - 42)
-            total += learn(b, key, "u", LIMIT - 43)
+            total += take_until_known(a, key, "u", LIMIT - 42)
+            total += take_until_known(b, key, "u", LIMIT - 43)
             total += take(b, key, "u", 2 * LIMIT)
-            total += learn(a, key, "u", 0)
+            total += take_until_known(a, key, "u", 0)
             assert take(a, key, "u", 5) == 0
             assert LIMIT <= total <= LIMIT + 10
 
 
-def test_without_redis_a_node_keeps_to_its_share():
+def test_node_without_redis_uses_its_share():
     with Redis() as redis, nodes(redis, 2) as (a, b):
-        wait_for(lambda: a.store()["nodes"] == 2 and b.store()["nodes"] == 2, "both to be counted", 20)
+        wait_for(lambda: a.store()["nodes"] == 2 and b.store()["nodes"] == 2, "both nodes to be counted", 20)
         redis.kill()
 
-        # For three intervals it goes on as before.
+        # For three intervals the node continues as before.
         for one, key in ((a, "fixed"), (b, "bucket"), (b, "counter")):
             wait_for(lambda one=one, key=key: take(one, key, f"alone-{time.monotonic_ns()}", LIMIT) == LIMIT // 2,
                      "the node to keep to its share", 60, every=0.1)
         redis.start()
         for one in (a, b):
             one.wait_up()
-        # Together again.
+        # The nodes exchange again.
         assert take(a, "fixed", "after", 60) >= 50
-        learn(b, "fixed", "after", LIMIT - 50)
+        take_until_known(b, "fixed", "after", LIMIT - 50)
 
 
-def test_how_it_fares():
+def test_metrics_of_the_exchange():
     with Redis() as redis, nodes(redis, 2) as (a, b):
         take(a, "fixed", "u", 30)
-        learn(b, "fixed", "u", LIMIT - 30)
-        learn(a, "fixed", "u", LIMIT - 31)
-        wait_for(lambda: a.store()["counts"]["exchanges"] > 0 and a.store()["overshoot_ppm"] > 0, "it to be counted", 20)
-        # One other node may have admitted as much since: at most as much again as the limit.
+        take_until_known(b, "fixed", "u", LIMIT - 30)
+        take_until_known(a, "fixed", "u", LIMIT - 31)
+        wait_for(lambda: a.store()["counts"]["exchanges"] > 0 and a.store()["overshoot_ppm"] > 0, "the exchanges to be counted", 20)
+        # One other node may have admitted as many since: at most twice the limit in total.
         assert a.store()["overshoot_ppm"] <= 1000000
         assert a.store()["regions"] == 0
 

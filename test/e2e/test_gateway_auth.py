@@ -1,4 +1,4 @@
-"""weir gateway --auth: a service says who somebody is, and clients cannot."""
+"""weir gateway --auth: a service sets the identity, and clients cannot."""
 
 import json
 import threading
@@ -10,7 +10,8 @@ from weirtest.gateway import Gateway, Listener, read_head
 
 
 class Service:
-    """Answers as the Authorization field says: `user NAME`, `status N`; keeps what it was asked."""
+    """An authentication service. The Authorization field sets its response: `user NAME`, `status N`. It records its
+    requests."""
 
     def __init__(self):
         self.heads = []
@@ -52,7 +53,7 @@ def test_each_user_has_a_limit(api, auth):
         assert api.count() == 4
 
 
-def test_what_the_service_and_the_api_are_told(api, auth):
+def test_header_fields_sent_to_the_service_and_to_the_api(api, auth):
     with Gateway(api.port, "--auth", auth.url) as gateway:
         got = fields_of(gateway.request("POST", "/mine/a?echo=1&x=2", {
             "Authorization": "user alice", "Remote-User": "root", "X-Forwarded-User": "root",
@@ -70,7 +71,7 @@ def test_what_the_service_and_the_api_are_told(api, auth):
         assert not {"remote-user", "x-forwarded-user", "content-length", "transfer-encoding"} & set(asked)
 
 
-def test_forged_identities_buy_nothing(api, auth):
+def test_forged_identities_have_no_effect(api, auth):
     with Gateway(api.port, "--auth", auth.url) as gateway:
         answers = [gateway.get("/mine/a", {"Authorization": "user eve", "Remote-User": f"u{i}"})
                    for i in range(4)]
@@ -78,7 +79,7 @@ def test_forged_identities_buy_nothing(api, auth):
         assert [r.get("Remote-User") for r in api.records()] == ["eve", "eve"]
 
 
-def test_who_is_refused_by_the_service_is_refused(api, auth):
+def test_refusal_of_the_service_is_passed_on(api, auth):
     with Gateway(api.port, "--auth", auth.url) as gateway:
         answer = gateway.get("/")
         assert (answer.status, answer.get("www-authenticate")) == (401, "Basic")
@@ -87,31 +88,31 @@ def test_who_is_refused_by_the_service_is_refused(api, auth):
         assert api.count() == 0
 
 
-def test_guesses_are_limited_by_address(api, auth):
+def test_failed_authentications_are_limited_by_address(api, auth):
     """Failed attempts count, and a flood of them does not reach the service."""
     with Gateway(api.port, "--auth", auth.url) as gateway:
         assert [gateway.get("/few/a").status for _ in range(6)] == [401, 401, 429, 429, 429, 429]
         assert len(auth.heads) == 2
 
 
-def test_the_service_is_down(api):
+def test_requests_are_refused_while_the_service_is_down(api):
     with Gateway(api.port, "--auth", f"http://127.0.0.1:{free_port()}") as gateway:
         assert gateway.get("/").status == 502
         assert api.count() == 0
 
 
-def test_the_way_to_the_service_is_closed_from_outside(api, auth):
+def test_clients_cannot_reach_the_service(api, auth):
     with Gateway(api.port, "--auth", auth.url) as gateway:
         for target in ("/.weir/auth", "//.weir/auth", "/.weir/../.weir/auth", "/.weir/%61uth"):
             assert gateway.get(target, {"Authorization": "user alice"}).status == 404
         assert auth.heads == []
-        # Neither does an answer of the API lead there.
+        # A redirect from the API does not lead there either.
         assert gateway.get("/?h=X-Accel-Redirect:/.weir/auth",
                            {"Authorization": "user alice"}).body == b"ok\n"
         assert len(auth.heads) == 1
 
 
-def test_other_names_for_the_identity(api, auth):
+def test_auth_headers_option_names_the_identity_fields(api, auth):
     with Gateway(api.port, "--auth", auth.url, "--auth-headers", "X-Nobody,Remote-User") as gateway:
         got = fields_of(gateway.get("/mine/b?echo=1", {"Authorization": "user alice", "X-Nobody": "root"}))
         assert got["remote-user"] == "alice"

@@ -1,4 +1,4 @@
-"""weir gateway as a command: what it refuses and how it says so, and the configuration it prints."""
+"""weir gateway as a command: refused options and their messages, and the printed configuration."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from weirtest import MODULE, NGINX, WEIR, Api, certificate, fetch, free_port, keeper, needs, places, wait_for
+from weirtest import MODULE, NGINX, WEIR, Api, certificate, fetch, free_port, programs, needs, runtime_paths, wait_for
 from weirtest.env import wrapper
 from weirtest.gateway import RULES, Gateway, variables
 
@@ -20,17 +20,18 @@ TABLE = f"weirtest-command-{os.getpid()}"
 
 @pytest.fixture(name="place")
 def _place():
-    path = keeper.folder("command")
+    path = programs.temp_folder("command")
     with open(f"{path}/rules.yaml", "w", encoding="utf-8") as f:
         f.write(RULES)
-    places.begin(TABLE)
+    runtime_paths.register(TABLE)
     yield path
-    places.end(TABLE)
-    keeper.forget(path)
+    runtime_paths.remove(TABLE)
+    programs.remove_folder(path)
 
 
 def weir(place, *options, upstream="http://127.0.0.1:1", rules="rules.yaml", folder=None, **more):
-    """Runs it to its end: exit code, standard output, standard error. What would make a table makes that of the tests."""
+    """Runs the command until it exits: exit code, standard output, standard error. A table that it creates is that of the
+    tests."""
     given = (["--upstream", upstream] if upstream else []) + (["--rules", rules] if rules else [])
     if not {"--table", "--print-config"} & set(options):
         given += ["--table", TABLE, "--memory", "1M"]
@@ -52,8 +53,8 @@ def test_help_has_every_option_and_examples(place):
 
 
 @pytest.mark.parametrize("options,more", [(["--log-memory", "512K"], {}), ([], {"WEIR_LOG_MEMORY": "512K"})])
-def test_a_share_of_the_table_for_logs(options, more):
-    """As an option and as a variable; without it, it would be 64K."""
+def test_log_memory_option(options, more):
+    """As an option and as a variable; the default would be 64K."""
     with Api() as api, Gateway(api.port, *options, environment=more) as gateway:
         assert gateway.get("/").status == 200
         info = subprocess.run([WEIR, "table", "info", gateway.table, "--json"], text=True, capture_output=True, check=True,
@@ -77,14 +78,14 @@ def test_a_share_of_the_table_for_logs(options, more):
     (["--access-log", "a$b"], "contains '$', which nginx reads as a variable"),
     (["--headers", "x; weir off"], "--headers is 'x; weir off', which is not one of: x ietf github none"),
 ])
-def test_options_that_are_not_understood(place, options, said):
+def test_invalid_options_are_refused(place, options, said):
     code, out, err = weir(place, *options)
     assert (code, out) == (2, "")
     assert err.startswith("weir gateway: ") and said in err
 
 
-def test_a_folder_with_an_odd_name(place):
-    """What begins with it, relative paths, cannot be written into a configuration."""
+def test_folder_whose_name_cannot_be_in_a_configuration(place):
+    """Relative paths begin with this folder, and its name cannot be written into a configuration."""
     odd = f"{place}/a\nb"
     os.mkdir(odd)
     shutil.copy(f"{place}/rules.yaml", odd)
@@ -93,8 +94,8 @@ def test_a_folder_with_an_odd_name(place):
     assert err == "weir gateway: the path of --rules contains control characters\n"
 
 
-def test_a_log_on_a_socket(place):
-    """As under systemd: nginx would not start, and say nothing that helps."""
+def test_log_on_a_socket_is_refused(place):
+    """As under systemd: nginx would not start, and its message would not help."""
     ours, its = socket.socketpair()
     with ours, its:
         done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", "rules.yaml",
@@ -104,7 +105,7 @@ def test_a_log_on_a_socket(place):
     assert "--access-log -: standard output is a socket" in done.stderr
 
 
-def test_what_is_missing(place):
+def test_missing_arguments_are_named(place):
     code, _, err = weir(place, upstream=None)
     assert code == 2 and "--upstream URL is missing" in err
     code, _, err = weir(place, rules=None)
@@ -117,13 +118,13 @@ def test_broken_rules_are_shown_as_check_shows_them(place):
     code, out, err = weir(place)
     checked = subprocess.run([WEIR, "check", f"{place}/rules.yaml"], capture_output=True, text=True, check=False)
     assert (code, out) == (1, "")
-    shown = checked.stderr.rsplit("\n", 2)[0]  # without its last line, the tally
+    shown = checked.stderr.rsplit("\n", 2)[0]  # without its last line, the number of errors
     assert "rules.yaml:17:5: error: unknown key 'rate_limt'" in shown
     assert err.startswith(shown)
     assert f"the rules at {place}/rules.yaml are not usable" in err
 
 
-def test_the_domain_must_be_clear(place):
+def test_ambiguous_domain_is_refused(place):
     with open(f"{place}/other.yaml", "w", encoding="utf-8") as f:
         f.write(RULES.replace("domain: api", "domain: other") + "---\n")
     code, _, err = weir(place, rules=".")
@@ -139,7 +140,7 @@ def test_the_domain_must_be_clear(place):
     assert code == 1 and "no domain has requests:" in err
 
 
-def test_ports_that_cannot_be(place):
+def test_unusable_ports_are_refused(place):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -148,7 +149,7 @@ def test_ports_that_cannot_be(place):
         assert code == 1
         assert re.search(rf"port {port} is in use by \S+ \(process {os.getpid()}\)", err)
         assert "choose another port with --listen PORT" in err
-        code, _, err = weir(place, "--listen", port, "--runtime", "run")  # all addresses are one of them
+        code, _, err = weir(place, "--listen", port, "--runtime", "run")  # all addresses include this one
         assert code == 1 and f"port {port} is in use" in err
     code, _, err = weir(place, "--listen", f"192.0.2.1:{free_port()}", "--runtime", "run")
     assert code == 1 and "is not an address of this machine" in err
@@ -157,7 +158,7 @@ def test_ports_that_cannot_be(place):
     assert not os.path.exists(f"{place}/run/nginx.pid")
 
 
-def test_a_folder_that_is_not_ours(place):
+def test_unsuitable_runtime_folder_is_refused(place):
     os.mkdir(f"{place}/open")
     os.chmod(f"{place}/open", 0o777)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "open")
@@ -168,14 +169,14 @@ def test_a_folder_that_is_not_ours(place):
 
 
 @needs("root")
-def test_a_folder_of_another_user(place):
+def test_folder_of_another_user_is_refused(place):
     os.mkdir(f"{place}/theirs", 0o700)
     os.chown(f"{place}/theirs", pwd.getpwnam("nobody").pw_uid, -1)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "theirs")
     assert code == 1 and "who runs the gateway" in err
 
 
-def test_a_module_that_nginx_does_not_take(place):
+def test_module_that_nginx_cannot_load(place):
     with open(f"{place}/wrong.so", "wb") as f:
         f.write(b"not a library")
     port = free_port()
@@ -185,7 +186,7 @@ def test_a_module_that_nginx_does_not_take(place):
     assert "wrong.so" in err
 
 
-def test_every_option_by_variable_and_file(place):
+def test_every_option_as_a_variable_and_in_a_file(place):
     with open(f"{place}/gateway.yaml", "w", encoding="utf-8") as f:
         f.write("upstream:\n  - http://10.0.0.1:3000\n  - http://10.0.0.2:3000\nmemory: 2M\nworkers: 3\n"
                 "drain: 5s\nrules: rules.yaml\n")
@@ -198,7 +199,7 @@ def test_every_option_by_variable_and_file(place):
     assert "listen *:8099 backlog" in out
 
 
-def test_the_printed_configuration_works_when_saved(place, api):
+def test_printed_configuration_works_when_saved(place, api):
     port = free_port()
     certificate.self_signed(place)
     code, out, err = weir(place, "--print-config", "--listen", f"127.0.0.1:{port}", "--tls-cert", "cert.pem",
@@ -209,9 +210,9 @@ def test_the_printed_configuration_works_when_saved(place, api):
     with open(f"{place}/saved.conf", "w", encoding="utf-8") as f:
         f.write(out)
     os.mkdir(f"{place}/run")
-    places.begin(f"weirtest-{port}")
+    runtime_paths.register(f"weirtest-{port}")
     argv = re.search(r"nginx -p \$PWD/run -c \$PWD/saved.conf", out)[0].replace("$PWD", place).split()
-    nginx = keeper.start([NGINX, *argv[1:], "-g", "daemon off;"], cwd=place,
+    nginx = programs.start([NGINX, *argv[1:], "-g", "daemon off;"], cwd=place,
                          env={**variables(place), **wrapper(f"{place}/reports")[1]})
     try:
         wait_for(lambda: os.path.exists(f"{place}/run/nginx.pid") and fetch(port, tls=True).status == 200,
@@ -220,11 +221,11 @@ def test_the_printed_configuration_works_when_saved(place, api):
     finally:
         nginx.terminate()
         nginx.wait(60)
-        keeper.stop(nginx)
-        places.end(f"weirtest-{port}")
+        programs.stop(nginx)
+        runtime_paths.remove(f"weirtest-{port}")
 
 
-def test_nothing_is_made_by_printing(place):
+def test_print_config_creates_nothing(place):
     variables(place)
     before = sorted(os.listdir(place))
     assert weir(place, "--print-config", "--runtime", f"{place}/run")[0] == 0
@@ -232,7 +233,7 @@ def test_nothing_is_made_by_printing(place):
 
 
 def as_a_user(place, upstream, table):
-    """The command line of a gateway that an ordinary user runs, that user, and how to become it."""
+    """Returns the command line of a gateway that an ordinary user runs, that user, and the words that switch to it."""
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     shutil.copy(WEIR, f"{place}/weir")
@@ -243,15 +244,15 @@ def as_a_user(place, upstream, table):
     return argv, user, become
 
 
-def test_somebody_who_is_not_root(place, api):
-    """Runs from a folder of its own in /tmp, workers included."""
+def test_gateway_of_an_ordinary_user(place, api):
+    """Runs from its own folder in /tmp, workers included."""
     port = free_port()
     argv, user, become = as_a_user(place, api.port, f"weirtest-{port}")
-    places.begin(f"weirtest-{port}", user.pw_uid)
+    runtime_paths.register(f"weirtest-{port}", user.pw_uid)
     with open(f"{place}/output", "wb") as out:
-        gateway = keeper.start([*argv, "--listen", f"127.0.0.1:{port}"], stdout=out, stderr=out, cwd=place,
+        gateway = programs.start([*argv, "--listen", f"127.0.0.1:{port}"], stdout=out, stderr=out, cwd=place,
                                env=variables(place), **become)
-    home = f"/tmp/weir-{user.pw_uid}"  # of all gateways of this user; other suites have theirs in it
+    home = f"/tmp/weir-{user.pw_uid}"  # the folder of all gateways of this user; other suites have theirs in it
     runtime = f"{home}/gateway-{port}"
     session = None
     try:
@@ -262,21 +263,21 @@ def test_somebody_who_is_not_root(place, api):
         assert gateway.poll() is None, said()
         with open(f"{runtime}/nginx.pid", encoding="ascii") as f:
             session = int(f.read())
-        keeper.watch(session)
+        programs.watch(session)
         assert [fetch(port, target="/few/a").status for _ in range(3)] == [200, 200, 429]
         assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in said()
-        assert {os.stat(f"/proc/{pid}").st_uid for pid in keeper.session(session)} == {user.pw_uid}
+        assert {os.stat(f"/proc/{pid}").st_uid for pid in programs.session(session)} == {user.pw_uid}
         gateway.terminate()
         assert gateway.wait(60) == 0, said()
-        assert keeper.session(session) == {}
+        assert programs.session(session) == {}
     finally:
         if session:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
-        keeper.stop(gateway)
+            programs.kill_session(session)
+            programs.unwatch(session)
+        programs.stop(gateway)
         for folder in (runtime, f"/var/tmp/weir-{user.pw_uid}-gateway-{port}"):
             shutil.rmtree(folder, ignore_errors=True)
-        places.end(f"weirtest-{port}", user.pw_uid)
+        runtime_paths.remove(f"weirtest-{port}", user.pw_uid)
 
 
 def low_ports_are_roots():
@@ -285,12 +286,12 @@ def low_ports_are_roots():
 
 
 @pytest.mark.skipif(not low_ports_are_roots(), reason="any user may listen on port 81")
-def test_a_low_port_is_explained(place):
+def test_privileged_port_without_root_is_explained(place):
     argv, user, become = as_a_user(place, 1, TABLE)
     os.mkdir(f"{place}/low")
     os.chown(f"{place}/low", user.pw_uid, user.pw_gid)
-    places.begin(TABLE, user.pw_uid)
+    runtime_paths.register(TABLE, user.pw_uid)
     low = subprocess.run([*argv, "--listen", "127.0.0.1:81", "--runtime", f"{place}/low"],
                          capture_output=True, text=True, timeout=60, check=False, env=variables(place), **become)
-    places.end(TABLE, user.pw_uid)
+    runtime_paths.remove(TABLE, user.pw_uid)
     assert low.returncode == 1 and "only root may listen on port 81" in low.stderr

@@ -1,5 +1,5 @@
-"""`weir gateway` and requests that it keeps: what it sets up by itself, what goes with a request, what clients are
-told, and who may not get in. What the queue survives is in test_defer*.py."""
+"""`weir gateway` and deferred requests: its default set-up, the stored header fields, the responses to clients, and
+access to the delivery socket. test_defer*.py test faults of the queue."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import env, full, keeper, tokens, wait_for
+from weirtest import env, full, programs, tokens, wait_for
 from weirtest.clock import for_weir
 from weirtest.gateway import STILL_BOUND, Gateway, Listener, read_head
 from weirtest.http1 import Closed, fetch
@@ -44,8 +44,8 @@ def ticket(gateway, where):
 
 
 def start(api, folder, *options, **kwargs):
-    """With the admin port that let_go needs. Unless it is told another, one order is let through in an hour: the machine
-    may take its time."""
+    """Starts a gateway with the admin port that raise_limit needs. Unless a test sets another limit, one order an hour is
+    admitted, so that a slow machine does not matter."""
     kwargs.setdefault("rules", rules("1h"))
     admin = free_port()
     gateway = Gateway(api.port, "--queue", f"file:{folder}/queue", "--admin", f"127.0.0.1:{admin}", *options, **kwargs)
@@ -53,9 +53,9 @@ def start(api, folder, *options, **kwargs):
     return gateway
 
 
-def let_go(gateway, text=None):
-    """A higher limit, or these rules, so that what waits is delivered now. A worker that has decided goes by them as
-    well when this returns; one that has not may still read them."""
+def raise_limit(gateway, text=None):
+    """Loads a higher limit, or these rules, so that waiting requests are delivered now. Workers that have decided a
+    request use the new rules when this returns; an idle worker may still have to read them."""
     def loaded():
         return json.loads(fetch(gateway.admin_port, "GET", "/v1/status").body)["rules"]["hash"]
     before = loaded()
@@ -68,7 +68,7 @@ def let_go(gateway, text=None):
 
 
 def retry(gateway):
-    """What waits is tried now."""
+    """Retries waiting requests now."""
     subprocess.run([env.WEIR, "queue", "retry", "--all", *tokens.flags(gateway.admin_port)], check=True,
                    capture_output=True, timeout=env.patience(30))
 
@@ -80,8 +80,9 @@ def delivered(api, count):
     return records
 
 
-def test_kept_and_delivered(api, tmp_path, clock):
-    """In order, one in each hour of the limit, with all that the API would have been told."""
+def test_deferred_requests_are_delivered_in_order(api, tmp_path, clock):
+    """Requests are delivered in order, one in each hour of the limit, with all header fields that the API would have
+    received directly."""
     with start(api, tmp_path) as gateway:
         answers = [order(gateway, n, X_Forwarded_For="1.2.3.4", X_Weir_Deferred="me", Cookie="a=b") for n in range(4)]
         assert [a.status for a in answers] == [200, 202, 202, 202]
@@ -92,7 +93,7 @@ def test_kept_and_delivered(api, tmp_path, clock):
             wait_for(lambda a=a: ticket(gateway, a.get("Location"))["status"] == "delivered", "delivered")
             retry(gateway)
             wait_for(lambda n=n: {ticket(gateway, a.get("Location"))["status"] for a in answers[n + 1:]} <= {"waiting"},
-                     "the others to wait")
+                     "the other requests to wait")
             assert api.count() == n + 1
         records = delivered(api, 4)
         assert [r.target for r in records] == [f"/orders/{n}" for n in range(4)]
@@ -105,11 +106,11 @@ def test_kept_and_delivered(api, tmp_path, clock):
         assert records[0].get("X-Weir-Deferred") is None
 
 
-def test_new_ones_join_the_tail(api, tmp_path):
-    """While a key has requests waiting, a new one comes behind them though the limit would let it pass."""
+def test_new_request_queues_behind_waiting_ones(api, tmp_path):
+    """While a key has waiting requests, a new one is queued behind them, though the limit would admit it."""
     with start(api, tmp_path, "--workers", "1") as gateway:
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
-        let_go(gateway)
+        raise_limit(gateway)
         wait_for(lambda: api.count() == 2, "the first delivery, which the API does not answer yet")
         last = order(gateway, 3)
         assert last.status == 202, "though a million are allowed"
@@ -118,27 +119,28 @@ def test_new_ones_join_the_tail(api, tmp_path):
         records = delivered(api, 5)
         targets = [r.target.split("?")[0] for r in records if r.get("X-User") != "8"]
         assert targets == [f"/orders/{n}" for n in range(4)]
-        # And once nobody waits, the limit alone has a say.
-        wait_for(lambda: ticket(gateway, last.get("Location"))["status"] == "delivered", "nobody to wait")
+        # Once no request waits, only the limit decides.
+        wait_for(lambda: ticket(gateway, last.get("Location"))["status"] == "delivered", "all requests to be delivered")
         wait_for(lambda: order(gateway, 4).status == 200, "the limit to have a say")
 
 
-def test_fields_of_one_connection_are_not_kept(api, tmp_path):
-    """What the client's Connection names is between it and nginx, by any spelling and in several lines; but fields
-    that are the gateway's own word it can not name away."""
+def test_connection_header_fields_are_not_stored(api, tmp_path):
+    """Header fields that the client's Connection names are not stored, in any spelling and in several lines. Fields that
+    the gateway sets cannot be removed this way."""
     named = [("X-User", "7"), ("Connection", "keep-alive , ACCEPT"), ("Connection", "x-forwarded-for,user-agent,content"),
              ("Accept", "a/a"), ("User-Agent", "me"), ("Content-Type", "c/c")]
     with start(api, tmp_path) as gateway:
         assert [gateway.request("POST", f"/orders/{n}", named, b"x").status for n in range(2)] == [200, 202]
-        let_go(gateway)
-        kept = delivered(api, 2)[1]
-        assert kept.get("Accept") is None and kept.get("User-Agent") is None
-        assert kept.get("Content-Type") == "c/c"
-        assert kept.get("X-Forwarded-For") == "127.0.0.1"
+        raise_limit(gateway)
+        is_accepted = delivered(api, 2)[1]
+        assert is_accepted.get("Accept") is None and is_accepted.get("User-Agent") is None
+        assert is_accepted.get("Content-Type") == "c/c"
+        assert is_accepted.get("X-Forwarded-For") == "127.0.0.1"
 
 
-def test_heads_that_are_too_long(api, tmp_path):
-    """They would pass, but the queue has no room for them: it is said that they are too large, not that they are bad."""
+def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):
+    """The limit of such a request is used up, but the queue has no room for its head: the response reports that it is too
+    large, not that it is invalid."""
     def send(path, **headers):
         r = gateway.request("POST", path, {"X-User": "7", **headers}, b"x")
         return r.status, r.get("X-Weir-Not-Deferred")
@@ -150,8 +152,8 @@ def test_heads_that_are_too_long(api, tmp_path):
         assert send("/orders/1", Accept="a" * 16300, **{"User-Agent": "b" * 16300}) == (429, "too_large")
 
 
-def test_what_clients_sent_does_nothing_in_a_terminal(api, tmp_path):
-    """Control characters, those of two bytes in UTF-8 included."""
+def test_control_characters_of_clients_are_escaped(api, tmp_path):
+    """Control characters, also those with two bytes in UTF-8."""
     with start(api, tmp_path) as gateway:
         admin = tokens.flags(gateway.admin_port)
         for _ in range(2):
@@ -163,8 +165,8 @@ def test_what_clients_sent_does_nothing_in_a_terminal(api, tmp_path):
         assert said[1].endswith(b"\n\n?]0;x??1m\tb\nc? \xc3\xa4\n"), said
 
 
-def test_queue_command_wants_numbers_or_a_choice():
-    """Of both one would not count: `drop 4711 --state dead` must not drop one that waits."""
+def test_queue_command_refuses_ids_together_with_filters():
+    """With both, one would be ignored: `drop 4711 --state dead` must not drop a waiting request."""
     for words in (["drop", "1", "--state", "dead"], ["retry", "--all", "1"], ["drop", "2", "--rule=a"]):
         done = subprocess.run([env.WEIR, "queue", *words, "--admin", "127.0.0.1:1"], capture_output=True, text=True,
                               timeout=env.patience(30), check=False)
@@ -176,21 +178,21 @@ def resize(gateway, size):
                    check=True, capture_output=True, timeout=env.patience(30), env=for_weir())
 
 
-@full("the service looks at its table once in a second")
-def test_a_resized_table(api, tmp_path):
-    """nginx follows the service to the new table, whatever its size. With a table each they would not see what the other
-    has admitted, nor which keys have requests waiting."""
+@full("the service looks at its table once a second")
+def test_nginx_follows_a_resized_table(api, tmp_path):
+    """nginx follows the service to the new table, whatever its size. With separate tables they would not see each other's
+    admissions, nor the keys with waiting requests."""
     with start(api, tmp_path) as gateway:
         gateway.wait_workers(2)
         for turn, size in enumerate(["4M", "1M"], 1):
-            old = keeper.session(*gateway.sessions)
+            old = programs.session(*gateway.sessions)
             resize(gateway, size)
-            gateway.wait_said("the table was resized: .* " + size, 1)
-            gateway.wait_said("nginx loads the new configuration", turn)
-            wait_for(lambda old=old: set(keeper.session(*gateway.sessions)) & set(old) == {gateway.master()},
+            gateway.wait_output("the table was resized: .* " + size, 1)
+            gateway.wait_output("nginx loads the new configuration", turn)
+            wait_for(lambda old=old: set(programs.session(*gateway.sessions)) & set(old) == {gateway.master()},
                      "the old workers to end")
         assert [order(gateway, n).status for n in (0, "1?hold=tail", 2)] == [200, 202, 202]
-        let_go(gateway)
+        raise_limit(gateway)
         wait_for(lambda: api.count() == 2, "the first delivery, which the API does not answer yet")
         assert order(gateway, 3).status == 202
         api.release("tail")
@@ -198,11 +200,11 @@ def test_a_resized_table(api, tmp_path):
         assert gateway.output().count("nginx loads the new configuration") == 2
 
 
-def test_the_way_in_is_closed(api, tmp_path):
-    """Deliveries pass without limits, so nobody else may come that way."""
+def test_delivery_socket_is_closed_to_others(api, tmp_path):
+    """Deliveries pass without limits, so only the service may use their socket."""
     with start(api, tmp_path) as gateway:
         socket = gateway.runtime / "deliver" / "api.sock"
-        if os.geteuid() == 0:  # the service is another user, and has to get there
+        if os.geteuid() == 0:  # the service runs as another user, and must reach it
             wait_for(lambda: stat.S_IMODE(os.stat(socket.parent).st_mode) == 0o711, "the service to be let in")
             assert (stat.S_IMODE(os.stat(socket).st_mode), os.stat(socket).st_uid) == (0o600, pwd.getpwnam("nobody").pw_uid)
             assert os.stat(socket.parent).st_uid == 0
@@ -212,7 +214,7 @@ def test_the_way_in_is_closed(api, tmp_path):
     assert not socket.exists()
 
 
-def test_tickets_tell_nothing_else(api, tmp_path):
+def test_ticket_reveals_nothing_else(api, tmp_path):
     with start(api, tmp_path) as gateway:
         order(gateway, 0)
         where = order(gateway, 1).get("Location")
@@ -225,15 +227,15 @@ def test_tickets_tell_nothing_else(api, tmp_path):
         assert gateway.request("DELETE", where).status == 405
 
 
-def test_off(api, tmp_path):
+def test_queue_off_switches_deferral_off(api, tmp_path):
     with start(api, tmp_path, "--queue", "off") as gateway:
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
-        assert gateway.get("/.weir/tickets/" + "0" * 32).status == 200  # the API's own
+        assert gateway.get("/.weir/tickets/" + "0" * 32).status == 200  # the API's own response
         assert list(gateway.folder.rglob("api.sock")) == []
 
 
 def service(connection):
-    """Knows who says so."""
+    """An authentication service that takes the identity from a header field."""
     while True:
         head, _ = read_head(connection)
         known = "\r\nauthorization: user anna" in head.lower()
@@ -241,15 +243,15 @@ def service(connection):
         connection.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
 
 
-def test_who_it_is_is_kept(api, tmp_path):
-    """By what the service said; and nobody is kept whom it does not know."""
+def test_identity_is_stored_with_the_request(api, tmp_path):
+    """The identity comes from the authentication service. A request with an unknown identity is not deferred."""
     known = {"Remote_User": "root", "Authorization": "user anna"}
     with Listener(service) as auth, start(api, tmp_path, "--auth", f"http://127.0.0.1:{auth.port}/") as gateway:
         assert [order(gateway, n, **known).status for n in range(2)] == [200, 202]
         strangers = [order(gateway, n, user="9") for n in range(3)]
         assert [s.status for s in strangers] == [401, 429, 429]
         assert [s.get("X-Weir-Not-Deferred") for s in strangers[1:]] == ["not_authenticated"] * 2
-        let_go(gateway)
+        raise_limit(gateway)
         assert [r.get("Remote-User") for r in delivered(api, 2)] == ["anna"] * 2
         assert [r.get("Authorization") for r in api.records()] == ["user anna", None]
 
@@ -269,89 +271,89 @@ def test_credentials_need_a_key(api, tmp_path):
         assert order(gateway, 1, Authorization="Bearer s3cret").status == 202
         for path in (tmp_path / "queue").rglob("*"):
             assert b"s3cret" not in path.read_bytes() and stat.S_IMODE(path.stat().st_mode) == 0o600
-        let_go(gateway)
+        raise_limit(gateway)
         assert delivered(api, 2)[1].get("Authorization") == "Bearer s3cret"
 
 
-def test_nginx_is_killed(api, tmp_path):
-    """Its socket stays behind, and the next nginx starts all the same."""
+def test_deferral_works_after_nginx_was_killed(api, tmp_path):
+    """The socket of the killed nginx remains, and the next nginx starts nevertheless."""
     with start(api, tmp_path, allow=[*STILL_BOUND, "open socket #"]) as gateway:
         assert [order(gateway, n).status for n in range(3)] == [200, 202, 202]
         os.kill(gateway.master(), signal.SIGKILL)
-        gateway.wait_said("nginx runs again")
-        gateway.note_session()
-        let_go(gateway)
+        gateway.wait_output("nginx runs again")
+        gateway.register_session()
+        raise_limit(gateway)
         assert [r.target for r in delivered(api, 3)] == [f"/orders/{n}" for n in range(3)]
 
-        def kept():
+        def is_accepted():
             try:
                 return order(gateway, 3).status in (200, 202)
             except (OSError, Closed):
                 return False
-        wait_for(kept, "the new nginx")
+        wait_for(is_accepted, "the new nginx")
 
 
-def test_hup_switches_it_on_and_off(api, tmp_path):
+def test_sighup_switches_deferral_on_and_off(api, tmp_path):
     options = tmp_path / "gateway.yaml"
     options.write_text("queue: 'off'\n", encoding="ascii")
     with Gateway(api.port, "--config", options, rules=rules("1h")) as gateway:
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         options.write_text(f"queue: file:{tmp_path}/queue\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept")
+        wait_for(lambda: order(gateway, 2).status == 202, "a request to be deferred")
         options.write_text("queue: 'off'\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        wait_for(lambda: order(gateway, 3).status == 429, "it to be refused")
+        wait_for(lambda: order(gateway, 3).status == 429, "a request to be refused")
 
 
 @pytest.fixture(name="state")
-def state_of_nobody(tmp_path):
-    """Where a gateway on a port keeps requests if nobody says --queue; root's is not under HOME."""
+def default_queue_folder(tmp_path):
+    """Returns the default folder of the queue of a gateway on a port. That of root is not under HOME."""
     base = Path("/var/lib/weir" if os.geteuid() == 0 else tmp_path / ".local/state/weir")
     made = []
 
     def state(port):
         made.append(base / f"gateway-{port}")
-        keeper.files(str(made[-1]))
+        programs.register_files(str(made[-1]))
         return made[-1]
     yield state
     for folder in made:
-        keeper.forget_files(str(folder))
+        programs.remove_files(str(folder))
 
 
-def test_a_rule_begins_to_defer(api, tmp_path, state):
-    """The file is edited, nobody is told, and there was no queue before."""
+def test_rule_change_starts_deferral(api, tmp_path, state):
+    """The rule file is edited, without a signal, and there was no queue before."""
     with Gateway(api.port, rules=rules("1h", "reject"), environment={"HOME": str(tmp_path)}) as gateway:
         folder = state(gateway.port)
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         assert not folder.exists()
         gateway.write_rules(rules("1h"))
-        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
-        gateway.wait_said("a rule now has on_limit: defer", 1)
-        gateway.wait_said("deferred requests are stored in file:" + str(folder), 1)
+        wait_for(lambda: order(gateway, 2).status == 202, "a request to be deferred", 60)
+        gateway.wait_output("a rule now has on_limit: defer", 1)
+        gateway.wait_output("deferred requests are stored in file:" + str(folder), 1)
         assert (folder / "queue" / "queue.db").exists()
-        # A worker that is about to go, and knows of no queue, may take one more.
-        wait_for(lambda: [order(gateway, n).status for n in range(3, 7)] == [202] * 4, "all workers to keep them")
+        # A worker that is shutting down and has no queue may still accept a request.
+        wait_for(lambda: [order(gateway, n).status for n in range(3, 7)] == [202] * 4, "all workers to defer requests")
 
 
-def test_a_rule_begins_to_defer_and_there_is_no_place(api, tmp_path, state):
-    """Why and what to do is said once, and its requests are refused. The next change of the rules tries again."""
+def test_rule_change_starts_deferral_without_a_queue_folder(api, tmp_path, state):
+    """The reason and the remedy are logged once, and requests are refused. The next change of the rules tries again."""
     with Gateway(api.port, rules=rules("1h", "reject"), environment={"HOME": str(tmp_path)},
                  allow=["cannot create the folder"]) as gateway:
         folder = state(gateway.port)
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.write_text("no folder", encoding="ascii")
         gateway.write_rules(rules("1h"))
-        gateway.wait_said("cannot create the folder .*name another with --queue URL(.*\n)+.*nothing changes", 1, 60)
+        gateway.wait_output("cannot create the folder .*name another with --queue URL(.*\n)+.*nothing changes", 1, 60)
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         folder.unlink()
         gateway.write_rules(rules("2h"))
-        wait_for(lambda: order(gateway, 2).status == 202, "it to be kept", 60)
+        wait_for(lambda: order(gateway, 2).status == 202, "a request to be deferred", 60)
         assert gateway.output().count("cannot create the folder") == 1
 
 
-def test_a_rule_defers_no_more(api, tmp_path, state, clock):
-    """What it has kept is delivered all the same, by the next gateway, too."""
+def test_stored_requests_are_delivered_after_the_rule_stops_deferring(api, tmp_path, state, clock):
+    """The stored requests are delivered, also by the next gateway."""
     admin = free_port()
     with Gateway(api.port, "--admin", f"127.0.0.1:{admin}", rules=rules("1h"), environment={"HOME": str(tmp_path)}) as gateway:
         gateway.admin_port = admin
@@ -367,8 +369,8 @@ def test_a_rule_defers_no_more(api, tmp_path, state, clock):
         assert (folder / "queue" / "queue.db").exists()
 
 
-def test_print_config(tmp_path):
-    """It shows where deliveries come in, and no password."""
+def test_print_config_shows_the_delivery_socket(tmp_path):
+    """The configuration shows the socket of deliveries, and no password."""
     (tmp_path / "rules.yaml").write_text(rules(), encoding="ascii")
     done = subprocess.run([env.WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--queue", "redis://u:s3cret@127.0.0.1",
                            "--print-config", "--rules", tmp_path / "rules.yaml"], capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""weir gateway: starting, stopping, reloading, and dying in every order."""
+"""weir gateway: start, shutdown, reload, and the death of each process in every order."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import Closed, Traffic, env, free_port, full, keeper, needs, places, wait_for
+from weirtest import Closed, Traffic, env, free_port, full, programs, needs, runtime_paths, wait_for
 from weirtest.gateway import RULES, STILL_BOUND, Gateway
 
 
@@ -17,11 +17,11 @@ def listens(port):
         return s.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_says_what_it_does(api):
+def test_output_describes_the_gateway(api):
     with Gateway(api.port) as gateway:
         said = gateway.output()
         assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in said
-        assert f"  table     {places.table(gateway.table)}.v" in said
+        assert f"  table     {runtime_paths.table(gateway.table)}.v" in said
         assert ", 1M, 0 keys held, room for " in said
         assert f"  rules     {gateway.rules}: 1 file, generation 1, hash " in said
         assert ("  limits    of domain api:\n"
@@ -32,12 +32,12 @@ def test_says_what_it_does(api):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopping_waits_for_requests_under_way(api, number):
+def test_shutdown_waits_for_requests_in_flight(api, number):
     with Gateway(api.port) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=stop")
             wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
-            os.killpg(gateway.pid, number)  # as a terminal does: nginx must not hear of it
+            os.killpg(gateway.pid, number)  # sent to the process group, as a terminal does; nginx must not get it
             wait_for(lambda: not accepts(gateway.port), "nginx to stop listening")
             assert gateway.process.poll() is None
             api.release("stop")
@@ -51,11 +51,11 @@ def accepts(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-# nginx says so of every connection that it cuts off; and its master kills a worker that takes more than a second to end.
+# nginx logs this for every connection that it closes. Its master kills a worker that takes more than a second to exit.
 CUT_OFF = [r"open socket #\d+ left in connection", "aborting", "exited on signal 9"]
 
 
-def test_a_second_signal_stops_at_once(api):
+def test_second_signal_stops_at_once(api):
     with Gateway(api.port, allow=CUT_OFF) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=twice")
@@ -66,49 +66,49 @@ def test_a_second_signal_stops_at_once(api):
             assert gateway.wait() == 0
             with pytest.raises(Closed):
                 client.read()
-        gateway.wait_said("a second stop was requested; stopping nginx")
+        gateway.wait_output("a second stop was requested; stopping nginx")
 
 
-def test_draining_ends(api):
+def test_drain_timeout_ends_the_drain(api):
     with Gateway(api.port, "--drain", "300ms", allow=CUT_OFF) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=drain")
             wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
             gateway.signal(signal.SIGTERM)
             assert gateway.wait() == 0
-        gateway.wait_said("requests are still in flight; stopping nginx")
+        gateway.wait_output("requests are still in flight; stopping nginx")
 
 
 @full("the gateway waits five seconds before it kills")
-def test_what_does_not_end_is_killed(api):
-    """A stopped process heeds no signal but one."""
+def test_process_that_does_not_exit_is_killed(api):
+    """A stopped process reacts only to SIGKILL."""
     with Gateway(api.port, "--drain", "100ms", "--workers", "1") as gateway:
         master = gateway.master()
-        for pid in keeper.session(master):
+        for pid in programs.session(master):
             os.kill(pid, signal.SIGSTOP)
         gateway.signal(signal.SIGTERM)
         assert gateway.wait() == 0
-        wait_for(lambda: keeper.session(master) == {}, "those who were killed to end")
-        gateway.wait_said("requests are still in flight; killing nginx")
+        wait_for(lambda: programs.session(master) == {}, "the killed processes to exit")
+        gateway.wait_output("requests are still in flight; killing nginx")
 
 
-def test_the_master_is_killed_and_comes_back(api):
+def test_killed_master_is_restarted(api):
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
         first = gateway.master()
         gateway.wait_workers(2)
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said(r"nginx runs again \(process \d+\)")
-        gateway.note_session()
+        gateway.wait_output(r"nginx runs again \(process \d+\)")
+        gateway.register_session()
         assert gateway.master() != first
-        assert gateway.get("/few/a").status == 429  # counters outlive it
+        assert gateway.get("/few/a").status == 429  # counters outlive the master
         assert gateway.get("/").status == 200
-        wait_for(lambda: keeper.session(first) == {}, "the old workers to go")
-        gateway.wait_said("was ended by signal 9")
-        gateway.wait_said("2 workers of the last nginx asked to finish")
+        wait_for(lambda: programs.session(first) == {}, "the old workers to go")
+        gateway.wait_output("was ended by signal 9")
+        gateway.wait_output("2 workers of the last nginx asked to finish")
 
 
-def test_a_killed_worker_is_replaced(api):
+def test_killed_worker_is_replaced(api):
     with Gateway(api.port, allow=["exited on signal 9"]) as gateway:
         assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
         gateway.wait_workers(2)
@@ -119,36 +119,36 @@ def test_a_killed_worker_is_replaced(api):
         assert gateway.get("/").status == 200
 
 
-def test_workers_without_master_finish_what_they_have(api):
+def test_workers_without_a_master_finish_their_requests(api):
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=orphan")
             wait_for(lambda: api.count("/slow") == 1, "the request to arrive")
             os.kill(gateway.master(), signal.SIGKILL)
-            gateway.wait_said("nginx runs again")
-            gateway.note_session()
+            gateway.wait_output("nginx runs again")
+            gateway.register_session()
             assert gateway.get("/").status == 200
             api.release("orphan")
             assert client.read().status == 200
 
 
 @full("nginx tries to listen for two and a half seconds")
-def test_a_worker_that_holds_the_port_is_killed(api):
-    """It is stopped, so it cannot be asked; nginx fails to start once, then the way is cleared."""
+def test_worker_that_holds_the_port_is_killed(api):
+    """A stopped worker does not react to signals. nginx fails to start once, then the worker is killed."""
     with Gateway(api.port, "--workers", "1", allow=[*STILL_BOUND, r"still could not bind"]) as gateway:
         master = gateway.master()
         gateway.wait_workers(1)
-        [worker] = [pid for pid in keeper.session(master) if pid != master]
+        [worker] = [pid for pid in programs.session(master) if pid != master]
         os.kill(worker, signal.SIGSTOP)
         os.kill(master, signal.SIGKILL)
-        gateway.wait_said("1 worker of the last nginx killed", seconds=20)
-        gateway.wait_said("nginx runs again", seconds=20)
-        gateway.note_session()
+        gateway.wait_output("1 worker of the last nginx killed", seconds=20)
+        gateway.wait_output("nginx runs again", seconds=20)
+        gateway.register_session()
         assert gateway.get("/").status == 200
 
 
-def test_nginx_outlives_its_gateway_and_is_taken_over(api):
-    """No request is lost: the same nginx goes on, with the new gateway's configuration."""
+def test_nginx_of_a_killed_gateway_is_taken_over(api):
+    """No request is lost: the same nginx continues with the configuration of the new gateway."""
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         with Traffic(gateway.port, ["/"]) as traffic:
             traffic.wait(100)
@@ -163,32 +163,32 @@ def test_nginx_outlives_its_gateway_and_is_taken_over(api):
             traffic.wait(100)
         assert traffic.lost == [], traffic.lost
         assert "weir gateway took over an nginx that outlived its gateway" in gateway.output()
-        # And it is watched as if it were our child.
+        # The gateway watches it as if it were its child.
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said("nginx runs again")
-        gateway.note_session()
+        gateway.wait_output("nginx runs again")
+        gateway.register_session()
         assert gateway.get("/").status == 200
 
 
-def test_both_are_killed_and_workers_are_left(api):
+def test_gateway_and_master_are_killed_and_workers_remain(api):
     with Gateway(api.port) as gateway:
         master = gateway.master()
         gateway.wait_workers(2)
         gateway.signal(signal.SIGKILL)
         gateway.process.wait()
         os.kill(master, signal.SIGKILL)
-        wait_for(lambda: master not in keeper.session(master), "the master to be gone")
-        assert gateway.get("/").status == 200  # workers serve on
+        wait_for(lambda: master not in programs.session(master), "the master to exit")
+        assert gateway.get("/").status == 200  # the workers still serve
         gateway.start()
         assert gateway.master() != master
-        wait_for(lambda: keeper.session(master) == {}, "the old workers to end")
+        wait_for(lambda: programs.session(master) == {}, "the old workers to end")
         assert gateway.get("/").status == 200
-        gateway.wait_said("2 workers of an nginx without master asked to finish")
+        gateway.wait_output("2 workers of an nginx without master asked to finish")
 
 
-def test_nginx_is_upgraded_in_place(api):
-    """USR2 and QUIT, as nginx's manual has it: the gateway follows the new master. nginx allows that to
-    a master whose parent has gone, so this is one that was taken over."""
+def test_upgraded_nginx_is_followed(api):
+    """USR2 and QUIT, as in nginx's manual: the gateway follows the new master. nginx accepts USR2 only if the parent of
+    its master has exited, so the gateway here has taken nginx over."""
     with Gateway(api.port) as gateway:
         gateway.signal(signal.SIGKILL)
         gateway.process.wait()
@@ -202,13 +202,13 @@ def test_nginx_is_upgraded_in_place(api):
             new = gateway.master()
             wait_for(lambda: b"master process" in Path(f"/proc/{new}/cmdline").read_bytes(), "its title, by which it is known")
             os.kill(old, signal.SIGQUIT)
-            gateway.wait_said(rf"nginx was upgraded: process {new} replaces {old}")
+            gateway.wait_output(rf"nginx was upgraded: process {new} replaces {old}")
             traffic.wait(50)
         assert traffic.lost == [], traffic.lost
         assert gateway.get("/").status == 200
 
 
-def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
+def test_reload_to_a_port_in_use_changes_nothing(api):
     with Gateway(api.port, start=False) as gateway, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -218,11 +218,11 @@ def test_a_reload_onto_a_port_that_is_taken_changes_nothing(api):
         gateway.start()
         config.write_text(f"h2c: 127.0.0.1:{taken.getsockname()[1]}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said(f"port {taken.getsockname()[1]} is in use by")
+        gateway.wait_output(f"port {taken.getsockname()[1]} is in use by")
         assert gateway.get("/").status == 200
 
 
-def test_reload_takes_new_options(api):
+def test_reload_applies_new_options(api):
     with Gateway(api.port, start=False) as gateway:
         config = gateway.folder / "gateway.yaml"
         other = free_port()
@@ -234,7 +234,7 @@ def test_reload_takes_new_options(api):
             traffic.wait(50)
             config.write_text(f"headers: none\nh2c: 127.0.0.1:{other}\n", encoding="ascii")
             gateway.signal(signal.SIGHUP)
-            gateway.wait_said("nginx loads the new configuration")
+            gateway.wait_output("nginx loads the new configuration")
             wait_for(lambda: accepts(other), "the new port")
             wait_for(lambda: "x-ratelimit-limit" not in gateway.get("/").names(), "the new headers")
             traffic.wait(50)
@@ -247,13 +247,13 @@ def test_reload_takes_new_options(api):
     ("tls-cert: rules.yaml\ntls-key: rules.yaml\n", "nginx refuses the configuration"),
     ("rules: nowhere.yaml\n", "--rules nowhere.yaml: No such file or directory"),
 ])
-def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
+def test_invalid_reload_changes_nothing(api, config, said):
     with Gateway(api.port, allow=["cannot load certificate"], start=False) as gateway:
         path = gateway.folder / "gateway.yaml"
         path.write_text("", encoding="ascii")
         at = gateway.options
         gateway.options = [*at, "--config", str(path)]
-        if config.startswith("rules"):  # the command line would win
+        if config.startswith("rules"):  # an option on the command line would take precedence
             gateway.bare = True
             gateway.options = ["--upstream", gateway.upstream, "--listen", gateway.listen, "--runtime",
                                str(gateway.runtime), "--table", f"weirtest-{gateway.port}", "--memory", "1M",
@@ -262,16 +262,16 @@ def test_a_reload_that_cannot_be_changes_nothing(api, config, said):
         gateway.start()
         path.write_text(config, encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said(said.replace("?", r"\?"))
+        gateway.wait_output(said.replace("?", r"\?"))
         assert gateway.get("/").status == 200
         assert gateway.process.poll() is None
         path.write_text("rules: rules.yaml\n" if gateway.bare else "", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
 
 
-def test_what_nginx_refuses_does_not_reach_the_service(api):
-    """Options that nginx refuses for another reason leave the service's ports where they are."""
+def test_options_that_nginx_refuses_do_not_reach_the_service(api):
+    """Options that nginx refuses for another reason leave the ports of the service unchanged."""
     old, new = free_port(), free_port()
     with Gateway(api.port, allow=["nowhere/log"], start=False) as gateway:
         path = gateway.folder / "gateway.yaml"
@@ -281,16 +281,16 @@ def test_what_nginx_refuses_does_not_reach_the_service(api):
         assert listens(old)
         path.write_text(f"http: 127.0.0.1:{new}\naccess-log: nowhere/log\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx refuses the configuration .* the last one stays in force")
+        gateway.wait_output("nginx refuses the configuration .* the last one stays in force")
         assert listens(old) and not listens(new)
         path.write_text(f"http: 127.0.0.1:{new}\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         wait_for(lambda: listens(new) and not listens(old), "the service to move")
 
 
-def test_an_nginx_of_another_name(api):
-    """What the program's file is called is nobody's business: it is known by its title."""
+def test_nginx_with_another_file_name(api):
+    """nginx is recognised by its process title, not by its file name."""
     with Gateway(api.port, allow=STILL_BOUND, start=False) as gateway:
         other = gateway.folder / "webserver"
         other.symlink_to(gateway.variables().get("WEIR_NGINX", env.NGINX))
@@ -299,13 +299,13 @@ def test_an_nginx_of_another_name(api):
         assert gateway.get("/").status == 200
         master = gateway.master()
         os.kill(master, signal.SIGKILL)
-        gateway.wait_said(r"\d workers? of the last nginx asked to finish")
-        gateway.wait_said("nginx runs again")
-        gateway.note_session()
+        gateway.wait_output(r"\d workers? of the last nginx asked to finish")
+        gateway.wait_output("nginx runs again")
+        gateway.register_session()
         assert gateway.get("/").status == 200
 
 
-def test_rules_change_without_a_reload(api):
+def test_changed_rules_apply_without_a_reload(api):
     with Gateway(api.port) as gateway:
         assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
         fresh = gateway.folder / "fresh.yaml"
@@ -314,7 +314,7 @@ def test_rules_change_without_a_reload(api):
         wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
 
 
-def test_logs_are_opened_again(api):
+def test_logs_are_reopened(api):
     with Gateway(api.port, "--access-log", "access.log") as gateway:
         log, moved = gateway.folder / "access.log", gateway.folder / "moved.log"
         gateway.get("/one", {"User-Agent": "x"})
@@ -327,14 +327,14 @@ def test_logs_are_opened_again(api):
         assert 'weir=ADMITTED rule="api/everyone=together/365d" limit=1000000 remaining=999999' in line
 
 
-def test_the_log_on_standard_output(api):
+def test_log_on_standard_output(api):
     with Gateway(api.port, "--access-log", "-") as gateway:
         gateway.get("/few/a")
         gateway.signal(signal.SIGUSR1)
-        gateway.wait_said(r'"GET /few/a HTTP/1.1" 200 .* weir=ADMITTED rule="api/client/365d" limit=2 remaining=1')
+        gateway.wait_output(r'"GET /few/a HTTP/1.1" 200 .* weir=ADMITTED rule="api/client/365d" limit=2 remaining=1')
 
 
-def test_one_gateway_for_one_folder(api):
+def test_second_gateway_for_a_folder_is_refused(api):
     with Gateway(api.port) as gateway:
         code, said = gateway.run()
         assert code == 1
@@ -342,38 +342,39 @@ def test_one_gateway_for_one_folder(api):
         assert gateway.get("/").status == 200
 
 
-def test_a_port_that_is_taken(api):
+def test_port_in_use_prevents_the_start(api):
     with Gateway(api.port) as gateway:
         code, said = gateway.run("--runtime", gateway.folder / "other")
         assert code == 1
         found = re.search(rf"port {gateway.port} is in use by nginx \(process (\d+)\)", said)
-        assert int(found[1]) in keeper.session(gateway.master())  # of whom all have it, the one with the lowest number
+        # if several processes have the port, the one with the lowest pid
+        assert int(found[1]) in programs.session(gateway.master())
         assert "choose another port with --listen PORT" in said
 
 
-def test_hangs_no_terminal_and_no_pipe(api):
-    """Whoever reads the output goes away: the gateway and nginx go on."""
+def test_gateway_survives_a_closed_output(api):
+    """The reader of the output exits: the gateway and nginx keep running."""
     with Gateway(api.port, start=False) as gateway:
         read, write = os.pipe()
-        gateway.process = keeper.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
+        gateway.process = programs.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
                                        env=gateway.variables())
         os.close(write)
         said = b""
         while b"is ready" not in said:
             said += os.read(read, 4096)
-        gateway.note_session()
+        gateway.register_session()
         os.close(read)
         first = gateway.master()
         os.kill(first, signal.SIGKILL)
         gateway.master(other_than=first)
-        gateway.note_session()
-        wait_for(lambda: keeper.session(first) == {}, "the old workers to go")
+        gateway.register_session()
+        wait_for(lambda: programs.session(first) == {}, "the old workers to go")
         assert gateway.get("/").status == 200
 
 
 def test_rules_that_only_their_owner_can_read(api):
-    """The workers of a gateway of root's run as another user: the gateway says that they cannot read the rules, and SIGHUP
-    reads them all the same. The workers of an ordinary user's gateway can."""
+    """The workers of a gateway of root run as another user. The gateway logs that they cannot read the rules, and SIGHUP
+    still loads them. The workers of an ordinary user's gateway can read them."""
     with Gateway(api.port, start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()
@@ -381,12 +382,12 @@ def test_rules_that_only_their_owner_can_read(api):
         assert [gateway.get("/few/a").status for _ in range(3)] == [200, 200, 429]
         gateway.rules.write_text(RULES.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         wait_for(lambda: gateway.get("/few/a").status == 200, "the new limit")
 
 
 @needs("root")
-def test_a_folder_that_workers_cannot_enter(api):
+def test_folder_that_workers_cannot_enter(api):
     with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"
         closed.mkdir(mode=0o700)
@@ -396,8 +397,8 @@ def test_a_folder_that_workers_cannot_enter(api):
         assert f"who cannot enter {closed}/run: chmod o+x on it" in said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root, whose workers are another user")
-def test_a_folder_that_only_its_owner_can_enter(api):
+@pytest.mark.skipif(os.geteuid() == 0, reason="the workers of root run as another user")
+def test_folder_that_only_its_owner_can_enter(api):
     with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"
         closed.mkdir(mode=0o700)
@@ -407,8 +408,8 @@ def test_a_folder_that_only_its_owner_can_enter(api):
 
 
 @needs("root", "mounts")
-def test_a_table_that_cannot_be_had(api):
-    """/run has one MiB, in a mount namespace of the gateway's own."""
+def test_table_that_does_not_fit_prevents_the_start(api):
+    """/run has one MiB, in the gateway's own mount namespace."""
     with Gateway(api.port, start=False) as gateway:
         gateway.prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m none /run && exec "$@"', "sh"]
         code, said = gateway.run("--memory", "64M")

@@ -1,4 +1,4 @@
-"""`make run`: examples/quickstart, and every line it prints, tried as printed."""
+"""`make run`: examples/quickstart, and every command that it prints, run as printed."""
 
 import glob
 import os
@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import BUILD, JSON, ROOT, fetch, free_port, keeper, places, wait_for
+from weirtest import BUILD, JSON, ROOT, fetch, free_port, programs, runtime_paths, wait_for
 from weirtest.gateway import variables
 
 QUICKSTART = ROOT / "examples/quickstart"
 
 
 class Demo:
-    """What `make run PORT=…` runs."""
+    """The program that `make run PORT=…` runs."""
 
     def __init__(self, port):
         self.port = port
-        self.admin_port = free_port()  # the usual one may be another suite's
-        self.folder = Path(keeper.folder("quickstart"))
+        self.admin_port = free_port()  # another suite may use the default port
+        self.folder = Path(programs.temp_folder("quickstart"))
         self.log = self.folder / "output"
-        places.begin(f"quickstart-{port}")
+        runtime_paths.register(f"quickstart-{port}")
         with open(self.log, "wb") as out:
-            self.process = keeper.start(["/usr/bin/python3", "-B", QUICKSTART / "run", BUILD, port], stdout=out,
+            self.process = programs.start(["/usr/bin/python3", "-B", QUICKSTART / "run", BUILD, port], stdout=out,
                                         stderr=out, cwd=self.folder, env=variables(self.folder, TMPDIR=str(self.folder), WEIR_ADMIN=f"127.0.0.1:{self.admin_port}"))
         self.sessions = {}
 
@@ -38,7 +38,7 @@ class Demo:
         return self
 
     def note_sessions(self):
-        """The demo's own, the API's, the gateway's and nginx's: by parents, from ours downwards."""
+        """Returns the processes of the demo, the API, the gateway and nginx, found by their parents."""
         rows = {}
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -51,20 +51,20 @@ class Demo:
             ours |= more
         for session in {rows[pid][1] for pid in ours & set(rows)} - set(self.sessions):
             self.sessions[session] = True
-            keeper.watch(session)
+            programs.watch(session)
 
     def __exit__(self, *_):
         for session in self.sessions:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
-        keeper.stop(self.process)
+            programs.kill_session(session)
+            programs.unwatch(session)
+        programs.stop(self.process)
         for path in self.traces():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        places.end(f"quickstart-{self.port}")
-        keeper.forget(str(self.folder))
+        runtime_paths.remove(f"quickstart-{self.port}")
+        programs.remove_folder(str(self.folder))
 
     def traces(self):
-        """Files and folders of its own, wherever they may be."""
+        """Returns the demo's files and folders, wherever they are."""
         user = os.getuid()
         return [p for pattern in (f"/run/weir/*-{self.port}*", f"/dev/shm/weir-{user}-quickstart-{self.port}.*",
                                   f"/tmp/weir-{user}/gateway-{self.port}", f"/var/tmp/weir-{user}-gateway-{self.port}",
@@ -78,14 +78,14 @@ class Demo:
         return re.findall(r"^  (\S.*)\n    (curl .*)$", self.said(), re.M)
 
     def left(self):
-        return {s: keeper.session(s) for s in self.sessions if keeper.session(s)}
+        return {s: programs.session(s) for s in self.sessions if programs.session(s)}
 
 
 def sh(line):
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-# The promise of a line, and what must come out.
+# A printed promise, and the expected output of its command.
 OUTCOMES = [
     ("2 posts a second for each user. Prints: 201 201 429", ["201", "201", "429"]),
     ("10 sign-ups a day from each address. Prints ten times 201, then 429", ["201"] * 10 + ["429"]),
@@ -99,29 +99,29 @@ OUTCOMES = [
 
 @pytest.fixture(name="demo")
 def _demo(clock):
-    """Under the clock of the test: what is allowed in a second does not come back while a slow machine runs curl."""
+    """The demo on the test's clock: units of a second are not refilled while a slow machine runs curl."""
     del clock
     with Demo(free_port()) as demo:
         yield demo
 
 
-def test_each_line_keeps_its_promise(demo, clock):
+def test_each_printed_command_has_the_promised_output(demo, clock):
     lines = demo.curl_lines()
     assert [promise for promise, _ in lines] == [promise for promise, _ in OUTCOMES]
-    # Orders last: what is delivered later counts, too, and nothing else may count when 9,999 are to be left.
+    # Orders come last: later deliveries count too, and nothing else may count when 9,999 are to be left.
     for (promise, line), (_, outcome) in sorted(zip(lines, OUTCOMES), key=lambda tried: "order" in tried[0][0]):
-        clock.advance(1)  # what all share is all there
+        clock.advance(1)  # the shared limit is full
         assert sh(line).split() == outcome, promise
 
 
-def test_the_dashboards_address_has_a_token(demo):
-    """It is the last thing to see, and whoever has it may look; nobody else on this machine may."""
+def test_dashboard_address_has_a_token(demo):
+    """It is the last line. A client with the token is accepted; no other client on this machine is."""
     shown = re.search(rf"^Dashboard: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.said(), re.M)
     assert fetch(demo.admin_port, "GET", "/v1/status", {"Authorization": f"Bearer {shown[1]}"}).status == 200
     assert fetch(demo.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 401
 
 
-def test_every_run_begins_fresh(demo):
+def test_every_run_begins_with_empty_counters(demo):
     lines = demo.curl_lines()
     assert sh(lines[1][1]).split() == OUTCOMES[1][1]
     assert sh(lines[1][1]).split() == ["429"] * 11
@@ -132,7 +132,7 @@ def test_every_run_begins_fresh(demo):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_everything(demo, number):
+def test_signal_ends_all_processes(demo, number):
     assert len(demo.sessions) == 4
     demo.process.send_signal(number)
     assert demo.process.wait(60) == 0
@@ -140,14 +140,14 @@ def test_a_signal_ends_everything(demo, number):
     assert demo.traces() == []
 
 
-def test_the_api_ends_with_the_demo_however_that_ends(demo):
+def test_api_exits_with_the_demo_in_every_case(demo):
     api = [s for s in demo.sessions if "api.py" in " ".join(
         Path(f"/proc/{s}/cmdline").read_text().split("\0"))]
     demo.process.kill()
-    wait_for(lambda: keeper.session(api[0]) == {}, "the API to end")
+    wait_for(lambda: programs.session(api[0]) == {}, "the API to end")
 
 
-def test_a_port_that_is_taken():
+def test_port_in_use_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -159,15 +159,15 @@ def test_a_port_that_is_taken():
             assert demo.traces() == []
 
 
-def test_the_makefile_runs_it():
-    """Without building: what the recipe is."""
+def test_makefile_runs_the_demo():
+    """Checks the recipe without building."""
     recipe = subprocess.run(["make", "-n", "--no-print-directory", "run", "PORT=8123"], cwd=ROOT, capture_output=True, text=True,
                             check=True).stdout
     assert "tools/setup run\n" in recipe
     assert recipe.rstrip().endswith("/usr/bin/python3 examples/quickstart/run build 8123")
 
 
-def test_the_rules_have_no_warning():
+def test_rules_of_the_demo_have_no_warning():
     done = subprocess.run([BUILD / "weir", "check", "--strict", QUICKSTART / "rules.yaml"], capture_output=True,
                           text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,5 +1,5 @@
-"""Who may do what beside a `weir gateway`: processes that can open its socket, and are not nginx's workers; and what the
-processes of a gateway that root starts may do themselves."""
+"""Permissions around `weir gateway`: processes that can open its socket but are not nginx's workers, and the rights of
+the processes of a gateway that root starts."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from weirtest import env, fetch, needs, wait_for
-from weirtest.counter import record
+from weirtest.queueserver import record
 from weirtest.gateway import Gateway
 from weirtest.ports import free_port
 from weirtest.resp import Resp
@@ -48,8 +48,8 @@ def sockets(gateway):
 
 
 def as_member(path, *commands):
-    """What a process of another user gets that is in the group of the socket; of this user, where only root can
-    be another one."""
+    """Runs a client as another user in the group of the socket, and returns its output. Without root the client runs as
+    this user."""
     if os.geteuid() != 0:
         with Resp(path) as link:
             return [str(link.call(*words)) for words in commands]
@@ -65,8 +65,8 @@ def as_member(path, *commands):
     return json.loads(done.stdout)
 
 
-def test_members_of_the_group_forge_nothing(api, tmp_path):
-    """Requests, their tickets and the fleet's secret are for nginx's workers, which have inherited the key."""
+def test_group_members_cannot_use_the_link_commands(api, tmp_path):
+    """Deferring requests, reading tickets and the fleet's secret need the link key, which only nginx's workers inherit."""
     with start(api, tmp_path) as gateway:
         path = sockets(gateway)[-1]
         said = as_member(path, ["PING"], FORGED, ["WEIR.TICKET", "0" * 32], ["WEIR.FLEET"], ["WEIR.TELL", "x"], ["WEIR.ASK", "x"],
@@ -81,7 +81,7 @@ def test_members_of_the_group_forge_nothing(api, tmp_path):
         assert api.count() == 1
 
 
-def test_the_key_is_nobodys_to_read(api, tmp_path):
+def test_link_key_is_not_readable(api, tmp_path):
     with start(api, tmp_path) as gateway:
         key = gateway.runtime / "link.key"
         text = key.read_text(encoding="ascii")
@@ -99,12 +99,12 @@ def test_the_key_is_nobodys_to_read(api, tmp_path):
 
 
 @needs("root")
-def test_memory_of_workers_is_closed(api, tmp_path):
-    """Other processes of their user cannot read the key from it."""
+def test_memory_of_workers_is_not_readable(api, tmp_path):
+    """Other processes of the workers' user cannot read the key from their memory."""
     with start(api, tmp_path) as gateway:
         gateway.wait_workers()
         wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "the link")
-        wait_for(lambda: {os.stat(f"/proc/{pid}/cmdline").st_uid for pid in gateway.workers()} == {0}, "all workers to begin")
+        wait_for(lambda: {os.stat(f"/proc/{pid}/cmdline").st_uid for pid in gateway.workers()} == {0}, "all workers to start")
         for pid in gateway.workers():
             owner = int(re.search(r"^Uid:\s+(\d+)", open(f"/proc/{pid}/status", encoding="ascii").read(), re.M).group(1))
             assert owner != 0
@@ -113,10 +113,10 @@ def test_memory_of_workers_is_closed(api, tmp_path):
             assert "Permission denied" in done.stderr, (pid, done.stderr)
 
 
-# ---- rights that root gives up ----
+# ---- dropped root rights ----
 
 def processes(gateway):
-    """All of a gateway but nginx's: {pid: fields of /proc/PID/status}, of every thread."""
+    """Returns all processes of a gateway but nginx's: {pid: fields of /proc/PID/status}, of every thread."""
     def status(path):
         return dict(line.split(":\t", 1) for line in Path(path).read_text(encoding="ascii").splitlines())
     pids = [gateway.pid, *map(int, Path(f"/proc/{gateway.pid}/task/{gateway.pid}/children").read_text(encoding="ascii").split())]
@@ -129,8 +129,8 @@ def service_of(gateway):
     return pid
 
 
-def check_powerless(threads, user):
-    assert len(threads) > 1  # it is the one that has the loops
+def check_no_capabilities(threads, user):
+    assert len(threads) > 1  # the process with the loops
     for fields in threads:
         assert fields["Uid"].split() == [str(user.pw_uid)] * 4
         assert fields["Gid"].split() == [str(user.pw_gid)] * 4
@@ -141,12 +141,12 @@ def check_powerless(threads, user):
 
 
 @needs("root")
-def test_the_service_is_not_root(api, tmp_path):
-    """The gateway stays root to look after nginx, and speaks with nobody: it has no socket of its own."""
+def test_service_does_not_run_as_root(api, tmp_path):
+    """The gateway stays root to supervise nginx. It has no socket of its own."""
     with start(api, tmp_path, "--grpc", "unix:{0}/rls.sock".format(tmp_path), "--http", f"127.0.0.1:{free_port()}") as gateway:
         found = processes(gateway)
         assert len(found) == 2
-        check_powerless(found[service_of(gateway)], pwd.getpwnam("nobody"))
+        check_no_capabilities(found[service_of(gateway)], pwd.getpwnam("nobody"))
         (supervisor,) = found[gateway.pid]
         assert supervisor["Uid"].split() == ["0"] * 4
         inodes = {os.readlink(fd) for fd in Path(f"/proc/{gateway.pid}/fd").iterdir() if fd.is_symlink()}
@@ -160,8 +160,8 @@ def test_the_service_is_not_root(api, tmp_path):
 
 
 @needs("root")
-def test_a_port_of_root(api):
-    """It is bound before rights are given up, after a reload too."""
+def test_privileged_port_is_bound_before_rights_are_dropped(api):
+    """The port is bound before rights are dropped, also after a reload."""
     with Gateway(api.port, "--http", "127.0.0.1:1009", "--config", "{0}/gateway.yaml", start=False) as gateway:
         gateway.options[-1] = str(gateway.folder / "gateway.yaml")
         (gateway.folder / "gateway.yaml").write_text("drain: 7s\n", encoding="ascii")
@@ -170,14 +170,14 @@ def test_a_port_of_root(api):
         assert fetch(1009, "GET", "/healthz").status in (200, 404)
         (gateway.folder / "gateway.yaml").write_text("drain: 8s\n", encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         assert service_of(gateway) != first
         assert fetch(1009, "GET", "/healthz").status in (200, 404)
 
 
 @needs("root")
-def test_what_its_user_cannot_read(api):
-    """Rules that only root reads hold at SIGHUP, for the service too."""
+def test_rules_that_only_root_can_read_are_loaded_at_sighup(api):
+    """Rules that only root can read apply after SIGHUP, also in the service."""
     with Gateway(api.port, "--http", f"127.0.0.1:{(port := free_port())}", start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()
@@ -186,13 +186,13 @@ def test_what_its_user_cannot_read(api):
         assert ask()["descriptors"][0]["limit"] == 2
         gateway.rules.write_text(gateway.rules_text.replace("requests_per_unit: 2}", "requests_per_unit: 3}"), encoding="utf-8")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         assert ask()["descriptors"][0]["limit"] == 3
 
 
 @needs("root")
-def test_a_key_that_only_root_can_read(api, tmp_path):
-    """--queue-key is read before rights are given up: workers run as the same user, and cannot read it."""
+def test_queue_key_that_only_root_can_read(api, tmp_path):
+    """--queue-key is read before rights are dropped. Workers run as the same user and cannot read it."""
     key = tmp_path / "key"
     key.write_bytes(os.urandom(32))
     key.chmod(0o600)
@@ -203,8 +203,8 @@ def test_a_key_that_only_root_can_read(api, tmp_path):
 
 
 @needs("root")
-def test_a_queue_that_root_has_kept(api, tmp_path):
-    """It becomes the user's with all that is in it; a folder with other files does not."""
+def test_queue_of_root_is_given_to_the_user(api, tmp_path):
+    """The queue folder gets the user as owner, with all its files. A folder with other files does not."""
     with start(api, tmp_path, "--user", "root") as gateway:
         assert [order(gateway, n) for n in range(2)] == [200, 202]
     assert {p.stat().st_uid for p in (tmp_path / "queue").rglob("*")} == {0}
@@ -219,29 +219,29 @@ def test_a_queue_that_root_has_kept(api, tmp_path):
     assert (tmp_path / "other" / "queue" / "precious").stat().st_uid == 0
 
 
-def test_a_service_that_dies(api, tmp_path):
-    """It is started again; nginx goes on meanwhile, and so do the ports afterwards."""
+def test_dead_service_is_restarted(api, tmp_path):
+    """The service is restarted. nginx keeps running, and the ports are the same."""
     with start(api, tmp_path, allow=["service"]) as gateway:
         first = service_of(gateway)
         master = gateway.master()
         os.kill(first, signal.SIGKILL)
-        gateway.wait_said(r"the service \(process \d+\) was ended by signal 9 .*; starting it again in 0.1 s")
-        gateway.wait_said(r"the service runs again \(process \d+\)")
+        gateway.wait_output(r"the service \(process \d+\) was ended by signal 9 .*; starting it again in 0.1 s")
+        gateway.wait_output(r"the service runs again \(process \d+\)")
         assert service_of(gateway) != first and gateway.master() == master
         assert gateway.get("/").status == 200
         wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "requests to be kept again")
 
 
 def has_ended(pid):
-    """One that nobody has waited for yet is a zombie."""
+    """Returns whether the process runs. A process that was not waited for yet is a zombie."""
     try:
         return "State:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except FileNotFoundError:
         return True
 
 
-def test_a_gateway_that_is_killed_takes_its_service_along(api, tmp_path):
-    """nginx goes on; the next gateway has the ports, and nginx's workers its key."""
+def test_service_of_a_killed_gateway_exits(api, tmp_path):
+    """nginx keeps running. The next gateway gets the ports, and nginx's workers get its key."""
     with start(api, tmp_path) as gateway:
         service, master = service_of(gateway), gateway.master()
         key = (gateway.runtime / "link.key").read_text(encoding="ascii")
@@ -253,10 +253,10 @@ def test_a_gateway_that_is_killed_takes_its_service_along(api, tmp_path):
         wait_for(lambda: [order(gateway, n) for n in range(2)][1] == 202, "requests to be kept again")
 
 
-# ---- who it is ----
+# ---- the user of the service ----
 
 def gateway_as_root(api, *options):
-    """Without --user, on a machine that has no user weir."""
+    """A gateway without --user, on a machine without a user weir."""
     class Bare(Gateway):
         def user(self):
             return []
@@ -271,8 +271,8 @@ def has_weir():
 
 
 @needs("root")
-@pytest.mark.skipif(has_weir() is not None, reason="there is a user weir")
-def test_root_without_a_user(api, tmp_path):
+@pytest.mark.skipif(has_weir() is not None, reason="this machine has a user weir")
+def test_start_as_root_without_a_user(api, tmp_path):
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
         gateway.start()
@@ -286,8 +286,8 @@ def test_root_without_a_user(api, tmp_path):
 
 
 @needs("root")
-def test_a_number_that_no_account_has(api, tmp_path):
-    """The service is nobody else: what it keeps, its sockets and the way in are closed to the workers' user, too."""
+def test_user_number_without_an_account(api, tmp_path):
+    """The service has its own user: its files, its sockets and the delivery socket are closed to the workers' user too."""
     gateway = gateway_as_root(api, "--user", "60900", "--queue", f"file:{tmp_path}/queue", "--admin", f"127.0.0.1:{free_port()}")
     gateway.rules_text = RULES
     with gateway:
@@ -309,8 +309,9 @@ def test_a_number_that_no_account_has(api, tmp_path):
 
 
 @needs("root", "mounts")
-def test_the_user_weir(api, tmp_path):
-    """It is taken where it exists: here in a mount namespace of the gateway's own, in which /run is its own as well."""
+def test_user_weir_is_the_default(api, tmp_path):
+    """The user weir is used if it exists. Here it exists in the gateway's own mount namespace, which has its own /run
+    too."""
     for name, line in (("passwd", "weir:x:4242:4242::/nonexistent:/usr/sbin/nologin\n"), ("group", "weir:x:4242:\n")):
         text = "".join(row for row in Path("/etc", name).read_text(encoding="utf-8").splitlines(True) if not row.startswith("weir:"))
         (tmp_path / name).write_text(text + line, encoding="utf-8")
@@ -334,7 +335,7 @@ def test_the_user_weir(api, tmp_path):
 
 
 @needs("root")
-def test_names_that_are_no_user(api):
+def test_unknown_user_prevents_the_start(api):
     for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
                        (str(pwd.getpwnam("nobody").pw_uid), "this is not a number that is free of accounts and groups"),
                        ("0", "this is not a number that is free of accounts and groups"),
@@ -344,8 +345,8 @@ def test_names_that_are_no_user(api):
             assert code == 2 and said in output
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can be another user")
-def test_others_cannot_name_a_user(api):
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may switch to any user")
+def test_user_option_needs_root(api):
     with gateway_as_root(api, "--user", "nobody") as gateway:
         code, output = gateway.run()
         assert code == 2 and "only root can start the gateway as another user" in output

@@ -1,4 +1,4 @@
-"""weir gateway: TLS to clients, TLS to API servers, HTTP/2 with and without."""
+"""weir gateway: TLS to clients, TLS to API servers, HTTP/2 with and without TLS."""
 
 import json
 import ssl
@@ -56,13 +56,13 @@ def test_http2_without_tls_on_its_own_port(api):
             streams = [client.send("GET", "/few/b") for _ in range(3)]
             assert sorted(client.read(s).status for s in streams) == [200, 200, 429]
             assert client.request("POST", "/?echo=1", body=b"x" * 100000).status == 200
-        assert gateway.get("/few/b").status == 429  # one limit, whatever the protocol
+        assert gateway.get("/few/b").status == 429  # one limit for all protocols
         assert f"127.0.0.1:{port} (HTTP/2 without TLS)" in gateway.output()
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_connection_ends_after_a_thousand_resets(api, pair, tls):
-    """Streams that the client opens and resets cost it nothing; nginx counts them as requests of the connection."""
+def test_connection_ends_after_a_thousand_resets(api, pair, tls):
+    """Streams that the client opens and resets cost it nothing. nginx counts them as requests of the connection."""
     port = free_port()
     options = pair if tls else ["--h2c", f"127.0.0.1:{port}"]
     with Gateway(api.port, *options, tls=tls) as gateway:
@@ -82,7 +82,7 @@ def _ca(tmp_path_factory):
 
 @pytest.fixture(name="https_api")
 def _https_api(ca):
-    """An API that speaks TLS as api.test and answers with the name it was asked for."""
+    """An API with a TLS certificate for api.test, which answers with the requested server name."""
     names = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(ca / "api.pem", ca / "api-key.pem")
@@ -104,13 +104,13 @@ def test_https_servers_are_verified(https_api, ca):
         assert (answer.status, answer.body) == (200, b"api.test")
 
 
-def test_another_name_is_not_believed(https_api, ca):
+def test_certificate_for_another_name_is_refused(https_api, ca):
     with Gateway(https_api, "--upstream-ca", ca / "ca.pem", "--upstream-name", "other.test") as gateway:
         assert gateway.get("/").status == 502
-        gateway.wait_said("upstream SSL certificate does not match")
+        gateway.wait_output("upstream SSL certificate does not match")
 
 
-def test_another_authority_is_not_believed(https_api, ca):
+def test_certificate_of_another_authority_is_refused(https_api, ca):
     with Gateway(https_api, "--upstream-ca", ca / "api.pem", "--upstream-name", "api.test") as gateway:
         assert gateway.get("/").status == 502
-        gateway.wait_said("upstream SSL certificate verify error")
+        gateway.wait_output("upstream SSL certificate verify error")

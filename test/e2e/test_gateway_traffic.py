@@ -1,4 +1,4 @@
-"""weir gateway: what passes, how it looks to the API, and what does not pass."""
+"""weir gateway: forwarded requests as the API sees them, and refused requests."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from weirtest.gateway import Gateway, Listener, read_head
 
 
 def seen(response):
-    """What the API saw, of an answer to `?echo=1`: its fields as a dict in small letters."""
+    """Returns the request that the API received, from a response to `?echo=1`: its fields as a dict in lower case."""
     echo = json.loads(response.body)
     return {**echo, "fields": {k.lower(): v for k, v in echo["headers"]}}
 
@@ -27,7 +27,7 @@ def test_admitted_requests_reach_the_api_and_refused_ones_do_not(api):
         assert api.count("/few") == 2
 
 
-def test_what_the_api_sees(api):
+def test_header_fields_that_the_api_receives(api):
     with Gateway(api.port) as gateway:
         got = seen(gateway.get("/a//b/../c%2Fd?echo=1", {"Host": f"Shop.Example:{gateway.port}"}))
         assert got["target"] == "/a//b/../c%2Fd?echo=1"
@@ -42,7 +42,7 @@ def test_what_the_api_sees(api):
         assert "connection" not in got["fields"]
 
 
-def test_a_clients_own_word_about_itself_does_not_pass(api):
+def test_forwarding_fields_of_a_client_are_removed(api):
     forged = {"X-Forwarded-For": "10.9.9.9", "X-Real-IP": "10.9.9.9", "X-Forwarded-Proto": "https",
               "X-Forwarded-Host": "evil", "X-Forwarded-Port": "1", "X-Request-Id": "mine",
               "X-Forwarded-Prefix": "/x", "X-Forwarded-Ssl": "on", "X-Forwarded-Scheme": "https",
@@ -71,7 +71,7 @@ def test_a_clients_own_word_about_itself_does_not_pass(api):
         assert not [name for name in fields if "_" in name]
 
 
-def test_the_host_in_the_request_line_wins_for_all(api):
+def test_host_in_the_request_line_takes_precedence(api):
     with Gateway(api.port) as gateway:
         got = seen(gateway.get("http://inner.example/?echo=1", {"Host": "outer.example"}))
         assert got["fields"]["host"] == "inner.example"
@@ -81,7 +81,7 @@ def test_the_host_in_the_request_line_wins_for_all(api):
         assert got["version"] == "HTTP/1.1"
 
 
-def test_connections_to_the_api_are_kept(api):
+def test_connections_to_the_api_are_reused(api):
     with Gateway(api.port, "--workers", 1) as gateway:
         with gateway.client() as client:
             assert [client.get(f"/{i}").status for i in range(20)] == [200] * 20
@@ -89,14 +89,14 @@ def test_connections_to_the_api_are_kept(api):
 
 
 def open_connections(port):
-    """Established connections to a port of 127.0.0.1, from /proc/net/tcp, seen from the connecting side."""
+    """Returns the established connections to a port of 127.0.0.1 from /proc/net/tcp, on the connecting side."""
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table.readlines()[1:]]
     return [r for r in rows if r[2] == f"0100007F:{port:04X}" and r[3] == "01"]
 
 
-def test_two_messages_in_one_are_refused(api):
-    """Lengths that two servers could read differently: 400, and nothing behind them is a request."""
+def test_request_smuggling_is_refused(api):
+    """Lengths that two servers could read differently: 400, and the bytes after them are not read as a request."""
     smuggled = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
     heads = [b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
              b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd" + smuggled,
@@ -118,7 +118,7 @@ def test_two_messages_in_one_are_refused(api):
 
 
 def test_websocket(api):
-    """A handshake passes, and then bytes both ways; other protocols are not switched to."""
+    """A handshake passes, then bytes in both directions. Other protocols are not switched to."""
     def echo(connection):
         head, _ = read_head(connection)
         fields = {k.lower(): v.strip() for k, _, v in
@@ -152,9 +152,9 @@ def test_websocket(api):
         assert gateway.get("/few/socket", hello).status == 429  # a handshake is a request like others
 
 
-def test_answers_are_streamed():
-    """Each piece is sent only after the client has the one before. (Pieces that are chunks, or come
-    with the head, would arrive even if nginx collected them.)"""
+def test_responses_are_streamed():
+    """Each piece is sent only after the client has the previous one. (Pieces that are chunks, or come with the head,
+    would arrive even if nginx buffered them.)"""
     has = [threading.Event() for _ in range(3)]
 
     def events(connection):
@@ -181,14 +181,14 @@ def test_bodies_small_large_and_chunked(api):
         for how in ({}, {"chunked": 100000}):
             got = seen(gateway.request("POST", "/?echo=1", body=large, **how))
             assert got["body_sha256"] == hashlib.sha256(large).hexdigest()
-            assert got["fields"]["content-length"] == str(len(large))  # whole before it is passed on
+            assert got["fields"]["content-length"] == str(len(large))  # complete before it is forwarded
         before = api.count()
         assert gateway.request("POST", "/too-large", {"Content-Length": str(4 * 1024 * 1024 + 1)},
                                b"").status == 413
         assert api.count() == before
 
 
-def test_uploads_as_they_come():
+def test_stream_uploads_forwards_bodies_unbuffered():
     """--stream-uploads: the API has the beginning before the client sends the end."""
     has_first = threading.Event()
 
@@ -211,7 +211,7 @@ def test_uploads_as_they_come():
             assert client.read().status == 200
 
 
-def test_an_api_cannot_send_nginx_elsewhere(api):
+def test_x_accel_fields_of_the_api_have_no_effect(api):
     with Gateway(api.port) as gateway:
         for name, value in (("X-Accel-Redirect", "/elsewhere"), ("X-Accel-Limit-Rate", "1"),
                             ("X-Accel-Buffering", "yes"), ("X-Accel-Charset", "utf-7")):
@@ -221,7 +221,7 @@ def test_an_api_cannot_send_nginx_elsewhere(api):
         assert api.count() == 4
 
 
-def test_a_dead_server_is_passed_over(api):
+def test_dead_api_server_is_skipped(api):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         dead = nobody.getsockname()[1]
@@ -232,7 +232,7 @@ def test_a_dead_server_is_passed_over(api):
             assert api.count() == 20
 
 
-def test_what_is_not_safe_to_repeat_is_not_sent_twice(api):
+def test_unsafe_request_is_not_sent_twice(api):
     with Api() as other:
         with Gateway(f"http://127.0.0.1:{other.port},http://127.0.0.1:{api.port}") as gateway:
             assert gateway.request("POST", "/post?drop=1", body=b"x").status == 502
@@ -241,7 +241,7 @@ def test_what_is_not_safe_to_repeat_is_not_sent_twice(api):
             assert (api.count("/get"), other.count("/get")) == (1, 1)
 
 
-def test_an_api_that_comes_later():
+def test_api_that_starts_later():
     port = free_port()
     with Gateway(port) as gateway:
         assert gateway.get("/").status == 502
@@ -254,7 +254,7 @@ def test_an_api_that_comes_later():
             wait_for(lambda: gateway.get("/").status == 200, "the API to be found")
 
 
-def test_a_silent_api_is_given_up():
+def test_silent_api_times_out():
     with Listener(lambda c: (read_head(c), c.recv(1))) as server:
         with Gateway(server.port, "--upstream-timeout", "200ms") as gateway:
             assert gateway.get("/").status == 504
@@ -265,14 +265,14 @@ def test_unix_sockets_on_both_sides(api, tmp_path):
     with Gateway(f"unix:{api.socket}", "--listen", f"unix:{path}"):
         assert seen(fetch(path, target="/?echo=1"))["fields"]["x-forwarded-for"] == "unix:"
     assert not os.path.exists(path)
-    left = socket.socket(socket.AF_UNIX)  # as after a kill: a socket that nobody listens on
+    left = socket.socket(socket.AF_UNIX)  # as after a kill: a socket without a listener
     left.bind(path)
     left.close()
     with Gateway(f"unix:{api.socket}", "--listen", f"unix:{path}"):
         assert fetch(path).status == 200
 
 
-def test_a_bare_port_is_every_address(api):
+def test_port_without_address_listens_on_every_address(api):
     port = free_port()
     with Gateway(api.port, listen=str(port)) as gateway:
         for where in (("127.0.0.1", port), ("127.0.0.2", port)):
@@ -281,7 +281,7 @@ def test_a_bare_port_is_every_address(api):
 
 
 @needs("ipv6")
-def test_a_bare_port_is_every_address_of_ipv6(api):
+def test_port_without_address_listens_on_ipv6(api):
     port = free_port()
     with Gateway(api.port, listen=str(port)):
         assert fetch(("::1", port)).status == 200
@@ -290,7 +290,7 @@ def test_a_bare_port_is_every_address_of_ipv6(api):
 def test_dry_run_counts_and_refuses_nothing(api):
     with Gateway(api.port, "--dry-run", "--access-log", "-") as gateway:
         assert [gateway.get("/few/a").status for _ in range(4)] == [200] * 4
-        gateway.wait_said("weir=REFUSED_DRY_RUN", times=2)
+        gateway.wait_output("weir=REFUSED_DRY_RUN", times=2)
         assert "(dry run: counted, never enforced)" in gateway.output()
 
 

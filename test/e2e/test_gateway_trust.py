@@ -1,4 +1,4 @@
-"""weir gateway --trust: whose word about the client's address counts."""
+"""weir gateway --trust: proxies that may set the client's address."""
 
 import json
 
@@ -10,14 +10,14 @@ def fields_of(response):
     return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
 
 
-def test_without_trust_the_address_is_the_peers(api):
+def test_without_trust_the_address_is_that_of_the_peer(api):
     with Gateway(api.port) as gateway:
         statuses = [gateway.get("/few/a", {"X-Forwarded-For": f"192.0.2.{i}"}).status
                     for i in range(4)]
         assert statuses == [200, 200, 429, 429]
 
 
-def test_a_trusted_proxy_tells_the_address(api):
+def test_trusted_proxy_sets_the_address(api):
     with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
         statuses = [gateway.get("/few/a", {"X-Forwarded-For": f"192.0.2.{i // 3}"}).status
                     for i in range(6)]
@@ -32,8 +32,8 @@ def test_a_trusted_proxy_tells_the_address(api):
         assert got["x-request-id"] == "abc-123"
 
 
-def test_others_are_not_believed(api):
-    """127.0.0.2 is not trusted: what it says of others is dropped."""
+def test_untrusted_proxy_is_ignored(api):
+    """127.0.0.2 is not trusted: its forwarding fields are removed."""
     with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
         forged = {"X-Forwarded-For": "192.0.2.9", "X-Forwarded-Proto": "https",
                   "X-Forwarded-Host": "evil", "X-Request-Id": "mine"}
@@ -44,8 +44,8 @@ def test_others_are_not_believed(api):
         assert got["x-request-id"] != "mine"
 
 
-def test_what_is_left_of_the_last_untrusted_hop_does_not_count(api):
-    """The chain is read from the right, as far as proxies are trusted."""
+def test_addresses_left_of_the_last_untrusted_hop_are_ignored(api):
+    """The chain is read from the right, as long as the proxies are trusted."""
     with Gateway(api.port, "--trust", "127.0.0.1,10.0.0.0/8") as gateway:
         got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": "6.6.6.6, 192.0.2.9, 10.1.2.3"}))
         assert got["x-real-ip"] == "192.0.2.9"
@@ -59,7 +59,7 @@ SAID = [
     ("1192.0.2.9, 192.0.2.90, 192.0.2.9", "192.0.2.9, 127.0.0.1"),
     ("192.0.2.9, evil, 192.0.2.9:4711, 10.1.2.3", "192.0.2.9:4711, 10.1.2.3, 127.0.0.1"),
     ("2001:DB8::7, evil, [2001:DB8::7]:4711", "[2001:DB8::7]:4711, 127.0.0.1"),
-    ("10.1.2.3", "10.1.2.3, 127.0.0.1"),  # a trusted proxy asks for itself
+    ("10.1.2.3", "10.1.2.3, 127.0.0.1"),  # a trusted proxy sends its own request
     ("6.6.6.6, evil, 10.1.2.3", "10.1.2.3, 127.0.0.1"),
     ("evil", "127.0.0.1"),
     ("", "127.0.0.1"),
@@ -68,15 +68,15 @@ SAID = [
 ]
 
 
-def test_forwarded_for_begins_with_the_clients_address(api):
-    """Left of it is what the client wrote: an API that believes the first address believes the client's."""
+def test_forwarded_for_begins_with_the_address_of_the_client(api):
+    """Addresses to the left of it come from the client. An API that uses the first address would use a forged one."""
     with Gateway(api.port, "--trust", "127.0.0.1,10.0.0.0/8") as gateway:
         for said, passed_on in SAID:
             got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": said}))
             assert (said, got["x-forwarded-for"]) == (said, passed_on)
 
 
-def test_nonsense_from_a_trusted_proxy_is_replaced(api):
+def test_invalid_fields_of_a_trusted_proxy_are_replaced(api):
     with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
         got = fields_of(gateway.get("/?echo=1", {
             "X-Forwarded-For": "not an address", "X-Forwarded-Proto": "javascript",
@@ -87,7 +87,7 @@ def test_nonsense_from_a_trusted_proxy_is_replaced(api):
         assert len(got["x-request-id"]) == 32
 
 
-def test_a_proxy_on_a_unix_socket(api, tmp_path):
+def test_trusted_proxy_on_a_unix_socket(api, tmp_path):
     path = str(tmp_path / "gateway.sock")
     with Gateway(api.port, "--listen", f"unix:{path}", "--trust", "unix:"):
         got = fields_of(fetch(path, target="/?echo=1", headers={"X-Forwarded-For": "192.0.2.9"}))

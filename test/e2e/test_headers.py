@@ -1,5 +1,6 @@
-"""What an answer carries: header fields of each profile by value, admitted and refused, and bodies. The wall clock
-stands still, so each wait is an exact number."""
+"""Responses: header fields of each profile by value, admitted and refused, and bodies.
+
+The wall clock stands still, so each wait is an exact number."""
 
 import json
 
@@ -109,7 +110,7 @@ def take(nginx, target, user, count):
 
 # ---- profiles ----
 
-def test_x_admitted(nginx):
+def test_x_fields_of_an_admitted_request(nginx):
     with nginx.client() as c:
         for left in (6, 5, 4):
             r = c.get("/one/x/", {"X-User": "x-admitted"})
@@ -124,7 +125,7 @@ def test_x_admitted(nginx):
                 "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "RateLimit-Policy", "RateLimit"]
 
 
-def test_x_refused(nginx):
+def test_x_fields_of_a_refused_request(nginx):
     take(nginx, "/one/x/", "x-refused", 7)
     r = nginx.get("/one/x/", {"X-User": "x-refused"})
     assert (r.status, r.reason) == (429, "Too Many Requests")
@@ -137,7 +138,7 @@ def test_x_refused(nginx):
     assert r.get("Cache-Control") == "no-store"
 
 
-def test_ietf(nginx):
+def test_ietf_fields(nginx):
     take(nginx, "/one/ietf/", "ietf", 6)
     r = nginx.get("/one/ietf/", {"X-User": "ietf"})
     assert (r.status, limit_fields(r)) == (200, IETF)
@@ -148,7 +149,7 @@ def test_ietf(nginx):
     assert r.get("Cache-Control") == "no-store"
 
 
-def test_github(nginx, clock):
+def test_github_fields(nginx, clock):
     r = nginx.get("/one/github/", {"X-User": "github"})
     assert (r.status, limit_fields(r)) == (200, GITHUB)
     names = [n for n, _ in r.headers if n.lower() in GITHUB]
@@ -156,7 +157,7 @@ def test_github(nginx, clock):
                      "x-ratelimit-reset", "x-ratelimit-resource"]
     assert [r.get(n) for n in names[:3]] == ["7", "6", "1"]
     assert r.get("x-ratelimit-resource") == "user/1w"
-    # Epoch seconds when the one token is back, rounded up: the clock stands a nanosecond past a full second.
+    # The epoch second when the token is refilled, rounded up: the clock stands a nanosecond past a full second.
     assert int(r.get("x-ratelimit-reset")) == clock.now() + DAY + 1
     take(nginx, "/one/github/", "github", 6)
     r = nginx.get("/one/github/", {"X-User": "github"})
@@ -178,7 +179,7 @@ def test_waits_are_rounded_up_and_shrink(nginx, clock):
     assert (r.status, r.get("RateLimit")) == (200, f'"user/1w";r=0;t={DAY}')
 
 
-def test_none(nginx):
+def test_profile_none_adds_no_fields(nginx):
     take(nginx, "/one/none/", "none", 6)
     r = nginx.get("/one/none/", {"X-User": "none"})
     assert (r.status, limit_fields(r)) == (200, set())
@@ -189,10 +190,10 @@ def test_none(nginx):
 
 # ---- several limits ----
 
-def test_tightest_speaks_all_are_listed(nginx):
+def test_tightest_limit_is_reported_and_all_are_listed(nginx):
     r = nginx.get("/many/", {"X-User": "many"})
     assert r.status == 200
-    assert r.get("X-Ratelimit-Limit") == "2"  # of 7, 2 and 9 the one with the least left
+    assert r.get("X-Ratelimit-Limit") == "2"  # of 7, 2 and 9 the limit with the least left
     assert r.get("X-Ratelimit-Remaining") == "1"
     assert r.get("RateLimit-Policy") == (
         f'"user/1w";q=7;w={WEEK}, "two";q=2;w={WEEK}, "weekly";q=9;w={WEEK}')
@@ -201,7 +202,7 @@ def test_tightest_speaks_all_are_listed(nginx):
     assert len(r.all("RateLimit")) == len(r.all("X-Ratelimit-Limit")) == 1
 
 
-def test_refused_by_one_of_several_takes_nothing(nginx):
+def test_refusal_by_one_limit_takes_nothing_from_the_others(nginx):
     take(nginx, "/many/", "several", 2)
     for _ in range(2):
         r = nginx.get("/many/", {"X-User": "several"})
@@ -210,19 +211,19 @@ def test_refused_by_one_of_several_takes_nothing(nginx):
         assert r.get("X-Ratelimit-Remaining") == "0"
         assert r.get("Retry-After") == str(WEEK // 2)
         items = [i.split(";")[:2] for i in r.get("RateLimit").split(", ")]
-        # The others still have what the two admitted requests left.
+        # The other limits still have the units that the two admitted requests left.
         assert items == [['"user/1w"', "r=5"], ['"two"', "r=0"], ['"weekly"', "r=7"]]
         assert json.loads(r.body)["violated-policies"] == ["two"]
 
 
-# ---- nothing where nothing is due ----
+# ---- no fields ----
 
-def test_off_adds_nothing(nginx):
+def test_weir_off_adds_no_fields(nginx):
     r = nginx.get("/one/off/", {"X-User": "off"})
     assert (r.status, limit_fields(r), r.get("Cache-Control")) == (200, set(), None)
 
 
-def test_off_leaves_upstream_fields(nginx):
+def test_weir_off_keeps_upstream_fields(nginx):
     r = nginx.get("/one/off/?h=X-Ratelimit-Limit:99&h=RateLimit:mine&h=Retry-After:5",
                   {"X-User": "off"})
     assert r.get("X-Ratelimit-Limit") == "99"
@@ -230,15 +231,15 @@ def test_off_leaves_upstream_fields(nginx):
     assert r.get("Retry-After") == "5"
 
 
-def test_no_limit_applies(nginx):
-    """No entry of `requests:`, a source that is missing, and a rule that only counts."""
+def test_request_without_a_limit_has_no_fields(nginx):
+    """No entry of `requests:`, a missing source, and a rule that only counts."""
     for target, headers in (("/elsewhere", {"X-User": "1"}), ("/one/x/", {}),
                             ("/shadow/", {"X-User": "1"}), ("/shadow/", {"X-User": "1"})):
         r = nginx.get(target, headers)
         assert (r.status, limit_fields(r)) == (200, set()), target
 
 
-def test_allowed_is_not_limited(nginx):
+def test_allowed_request_has_no_fields(nginx):
     for _ in range(9):
         r = nginx.get("/allowed/", {"X-User": "allowed"})
         assert (r.status, limit_fields(r)) == (200, set())
@@ -255,8 +256,8 @@ def test_upstream_fields_of_the_same_name_are_dropped(nginx):
     assert r.all("RateLimit-Policy") == [f'"user/1w";q=7;w={WEEK}']
 
 
-def test_upstream_fields_weir_has_no_word_on_stay(nginx):
-    """An API that is overloaded itself says so, also through a gateway that admitted the request."""
+def test_other_upstream_fields_are_kept(nginx):
+    """The Retry-After of an overloaded API passes through a gateway that admitted the request."""
     r = nginx.get("/one/x/?status=503&h=Retry-After:120&h=Cache-Control:max-age=9&h=X-Ratelimit-Used:3",
                   {"X-User": "busy"})
     assert (r.status, r.get("Retry-After"), r.get("Cache-Control")) == (503, "120", "max-age=9")
@@ -268,7 +269,7 @@ def test_upstream_fields_weir_has_no_word_on_stay(nginx):
                                             ("/one/x/?status=204", 204), ("/one/x/?drop=1", 502),
                                             ("/one/static/none", 404),
                                             ("/one/static/index.html", 200)])
-def test_fields_whatever_the_status(nginx, target, status):
+def test_fields_are_sent_with_every_status(nginx, target, status):
     user = f"status-{target}"
     r = nginx.get(target, {"X-User": user})
     assert r.status == status
@@ -321,7 +322,7 @@ def test_head_has_the_fields_and_no_body(nginx):
     with nginx.client() as c:
         got = c.get("/one/x/", {"X-User": "head"})
         head = c.request("HEAD", "/one/x/", {"X-User": "head"})
-        again = c.get("/one/x/", {"X-User": "head"})  # would read a body of HEAD as its own head
+        again = c.get("/one/x/", {"X-User": "head"})  # the client would read a body of HEAD as the next head
     assert (got.status, head.status, again.status) == (429, 429, 429)
     assert head.body == b""
     assert head.get("Content-Type") == "application/problem+json"
@@ -329,7 +330,7 @@ def test_head_has_the_fields_and_no_body(nginx):
     assert limit_fields(head) == limit_fields(got)
 
 
-def test_own_response(nginx):
+def test_response_of_the_rule(nginx):
     take(nginx, "/own/", "own", 1)
     for accept in ("*/*", "text/html"):
         r = nginx.get("/own/", {"X-User": "own", "Accept": accept})
@@ -340,7 +341,7 @@ def test_own_response(nginx):
         assert r.get("Cache-Control") == "no-store"
 
 
-def test_own_status_alone(nginx):
+def test_status_of_the_rule_without_a_body(nginx):
     take(nginx, "/status/", "own", 1)
     r = nginx.get("/status/", {"X-User": "own"})
     assert r.status == 420
@@ -357,7 +358,7 @@ def test_missing_deny_is_403(nginx):
     assert nginx.get("/deny/", {"X-User": "known"}).status == 200
 
 
-def test_a_limit_of_zero_names_no_wait(nginx):
+def test_limit_of_zero_has_no_retry_after(nginx):
     r = nginx.get("/never/")
     assert r.status == 429
     assert r.get("X-Ratelimit-Limit") == "0" and r.get("X-Ratelimit-Remaining") == "0"
@@ -369,8 +370,8 @@ def test_a_limit_of_zero_names_no_wait(nginx):
 
 @pytest.mark.parametrize("place, status, body", [
     ("page", 429, b"<h1>Sorry</h1>\n"), ("named", 200, b"ok\n"), ("as200", 200, b"<h1>Sorry</h1>\n")])
-def test_error_page(nginx, place, status, body):
-    """The site's own page, with weir's fields: one refusal costs nothing however it is dressed."""
+def test_error_page_replaces_the_refusal_body(nginx, place, status, body):
+    """The site's own page with weir's header fields. The error page takes no further unit."""
     target, user = f"/one/{place}/", f"page-{place}"
     take(nginx, target, user, 7)
     for _ in range(2):
@@ -383,7 +384,7 @@ def test_error_page(nginx, place, status, body):
         assert r.get("X-From") == "named"
 
 
-def test_error_page_of_an_own_status(nginx):
+def test_error_page_of_a_status_set_by_the_rule(nginx):
     take(nginx, "/own/page/", "own-page", 1)
     r = nginx.get("/own/page/", {"X-User": "own-page"})
     assert (r.status, r.body) == (503, b"<h1>Sorry</h1>\n")

@@ -1,9 +1,9 @@
-"""Clients that mean harm, or are merely broken: slow ones, vanishing ones, floods, absurd keys."""
+"""Hostile or broken clients: slow clients, disconnecting clients, floods, absurd keys."""
 
 import socket
 
 import pytest
-from weirtest import H2, Closed, Nginx, by_user, full, message, pour, scaled
+from weirtest import H2, Closed, Nginx, by_user, full, message, send_pipelined, scaled
 
 SERVER = """
 	large_client_header_buffers 4 16k;
@@ -19,8 +19,7 @@ def nginx(_api):
 
 
 def left(nginx, user):
-    """What the user has left, found out without taking from it: by one more request, which is put back
-    into the sum."""
+    """Returns the user's remaining units. It sends one more request and adds its unit to the result."""
     r = nginx.get("/", {"X-User": user})
     return int(r.get("X-Ratelimit-Remaining")) + (r.status == 200)
 
@@ -31,8 +30,8 @@ def still_works(nginx):
 
 # ---- slow clients ----
 
-def test_byte_by_byte(nginx):
-    """A request that comes a byte at a time counts once, admitted and refused, body included."""
+def test_request_byte_by_byte_counts_once(nginx):
+    """A request that arrives byte by byte counts once, admitted or refused, including its body."""
     data = message("POST", "/", {"X-User": "bytewise"}, b"0123456789")
     with nginx.client() as c:
         for status in [200] * 5 + [429] * 2:
@@ -41,8 +40,8 @@ def test_byte_by_byte(nginx):
             assert c.read().status == status
 
 
-def test_an_unfinished_request_counts_nothing(nginx):
-    """Decided is when the head is whole. Ten clients that never finish theirs take nothing."""
+def test_incomplete_request_counts_nothing(nginx):
+    """The decision needs a complete head. Ten clients that never complete theirs take nothing."""
     clients = [nginx.client() for _ in range(10)]
     for c in clients:
         c.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX-User: unfinished\r\nX-Never: end")
@@ -52,9 +51,9 @@ def test_an_unfinished_request_counts_nothing(nginx):
     assert nginx.get("/", {"X-User": "unfinished"}).get("X-Ratelimit-Remaining") == "3"
 
 
-def test_a_refused_body_that_never_comes(nginx):
-    """Refused clients that announce a body and send none hold a connection until the timeout at most;
-    others are served meanwhile."""
+def test_refused_request_whose_body_never_comes(nginx):
+    """Refused clients that announce a body and send none hold a connection until the timeout at most. Others are served
+    meanwhile."""
     while nginx.get("/", {"X-User": "bodyless"}).status == 200:
         pass
     clients = [nginx.client() for _ in range(30)]
@@ -71,8 +70,8 @@ def test_a_refused_body_that_never_comes(nginx):
         c.close()
 
 
-def test_a_reader_that_does_not_read(nginx):
-    """Refusals pile up unread on a connection; its owner then vanishes."""
+def test_client_that_reads_no_refusals(nginx):
+    """Refusals pile up unread on a connection; then its client disconnects."""
     while nginx.get("/", {"X-User": "deaf"}).status == 200:
         pass
     with nginx.client() as c:
@@ -88,7 +87,7 @@ def test_a_reader_that_does_not_read(nginx):
     still_works(nginx)
 
 
-# ---- vanishing clients ----
+# ---- disconnecting clients ----
 
 STAGES = {
     "connected": b"",
@@ -105,7 +104,7 @@ STAGES = {
 
 @pytest.mark.parametrize("refused", [False, True])
 @pytest.mark.parametrize("stage", STAGES)
-def test_vanishing_at(nginx, stage, refused):
+def test_client_disconnects_at_each_stage(nginx, stage, refused):
     user = f"gone-{stage.replace(' ', '-')}-{refused}".encode()
     data = STAGES[stage].replace(b"X-User: gone", b"X-User: " + user)
     if refused:
@@ -123,7 +122,7 @@ def test_vanishing_at(nginx, stage, refused):
         assert r.get("X-Ratelimit-Remaining") == "4"
 
 
-def test_h2_vanishing(nginx):
+def test_http2_client_disconnects(nginx):
     for end in (True, False):
         c = H2(nginx.h2c_port)
         for i in range(20):
@@ -145,8 +144,8 @@ KEYS = {
 
 @pytest.mark.parametrize("name", KEYS)
 def test_absurd_header_values(nginx, name):
-    """Each is a key of its own with five requests; an empty one is none, and not limited. `binary` has a comma, so it is
-    a list: its counter is that of ambiguous requests."""
+    """Each value is its own key with five requests. An empty value is no key, and is not limited. `binary` has a comma,
+    so it is a list: its counter is that of ambiguous requests."""
     key = KEYS[name]
     seen = [nginx.get("/", {"X-User": key}) for _ in range(7)]
     if not key.strip():
@@ -154,7 +153,7 @@ def test_absurd_header_values(nginx, name):
         assert {r.get("X-Ratelimit-Limit") for r in seen} == {None}
     else:
         assert [r.status for r in seen] == [200] * 5 + [429] * 2
-    for r in seen:  # nothing a client sent comes back in what weir says
+    for r in seen:  # weir's responses contain nothing that a client sent
         assert len(key) < 5 or key.strip() not in str(r.headers).encode("utf-8", "surrogateescape")
         assert r.status != 429 or len(key) < 5 or key not in r.body
     still_works(nginx)
@@ -165,7 +164,7 @@ def test_keys_that_differ_in_the_last_byte_of_8_kb(nginx):
         assert left(nginx, b"z" * 8000 + end) == 5
 
 
-def test_a_nul_in_a_header_is_refused_by_nginx(nginx):
+def test_nul_in_a_header_is_refused_by_nginx(nginx):
     with nginx.client() as c:
         c.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX-User: a\0b\r\n\r\n")
         assert c.read().status == 400
@@ -199,14 +198,14 @@ def paths(_api):
 
 
 def together(nginx, spellings, headers=({},)):
-    """Asks with each spelling in turn; True when they share one counter of three."""
+    """Sends each spelling in turn. Returns True if they share one counter of three."""
     asked = [(t, h) for t in spellings for h in headers]
     seen = [nginx.get(*asked[i % len(asked)]).status for i in range(max(5, len(asked) + 1))]
     return seen[:3] == [200] * 3 and set(seen[3:]) == {429}
 
 
-def test_one_counter_however_it_is_spelled(paths):
-    """A client that spells its key in other ways gets no new counter."""
+def test_all_spellings_of_a_key_share_one_counter(paths):
+    """A client that spells its key in another way gets no new counter."""
     assert together(paths, ["/users/7", "/users/%37", "//users//7", "/users/x/../7", "/users/./7",
                             "/users/7/", "/users/7?x=1"])
     assert together(paths, ["/users/8", "//host.example/users/8", "///host/users//8", "http://h//host/users/8"])
@@ -226,7 +225,7 @@ def test_absurd_targets(paths, target):
     assert statuses in ([200] * 3 + [429] * 2, [400] * 5), statuses
 
 
-def test_garbage_is_nginxs_to_refuse(paths):
+def test_garbage_is_refused_by_nginx(paths):
     for garbage in (b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00",
                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET http://x/users/7 HTTP/1.1\r\n\r\n",
                     b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
@@ -243,8 +242,8 @@ def test_garbage_is_nginxs_to_refuse(paths):
 
 # ---- floods ----
 
-def test_header_flood(nginx):
-    """As many fields as nginx takes, the one that counts at the end, twice, or among lookalikes."""
+def test_flood_of_header_fields(nginx):
+    """As many fields as nginx accepts, with the relevant field at the end, twice, or among similar names."""
     many = [(f"X-Field-{i}", "v" * 10) for i in range(900)]
     with nginx.client() as c:
         for status in [200] * 5 + [429]:
@@ -254,11 +253,11 @@ def test_header_flood(nginx):
     for _ in range(3):
         assert nginx.get("/", [("X-User", "v" * 200)] * 200).status in (200, 400, 429)
     r = nginx.get("/", [(f"X-{i}", "v" * 1000) for i in range(100)])
-    assert r.status == 400  # more than its buffers take: nginx refuses that itself
+    assert r.status == 400  # more than its buffers hold: nginx refuses that itself
     still_works(nginx)
 
 
-def test_cookie_and_query_floods(paths):
+def test_flood_of_cookies_and_query_parameters(paths):
     cookies = "; ".join(f"c{i}=v" for i in range(800))
     assert [paths.get("/c", {"Cookie": f"{cookies}; k=flood"}).status for _ in range(4)] == [200] * 3 + [429]
     query = "&".join(f"p{i}=v" for i in range(900))
@@ -271,9 +270,9 @@ NINE = "domain: api\ndescriptors:\n" + "".join(f"  - key: k{i}\n    rate_limits:
 
 
 @pytest.mark.parametrize("auth", ["", "weir_auth /auth;"])
-def test_more_limits_than_can_be_counted(api, auth):
-    """A client adds the field that makes a ninth descriptor, with limits 65 to 72: the request is refused, not
-    let out of its limits."""
+def test_request_with_too_many_limits_is_refused(api, auth):
+    """A client adds the field for a ninth descriptor with limits 65 to 72: the request is refused, not exempted from its
+    limits."""
     fields = "".join(f"weir_descriptor api k{i}=$http_x_{i}; " for i in range(9))
     server = f"""
 	location / {{ {fields} {auth} proxy_pass http://api; }}
@@ -292,9 +291,9 @@ def test_more_limits_than_can_be_counted(api, auth):
 
 @pytest.mark.seconds(90)
 @pytest.mark.parametrize("keys", [10000, pytest.param(100000, marks=full("200,000 requests"))])
-def test_many_distinct_keys(keys):
-    """Every key has its own counter, also when there are 100,000: each asks twice with one allowed. The
-    table has room for them all, so nothing is forgotten: exactly one of two passes, for each."""
+def test_many_distinct_keys_are_counted_exactly(keys):
+    """Every key has its own counter, even with 100,000 keys: each asks twice with one allowed. The table has room for
+    all, so none is evicted: exactly one of two requests passes for each key."""
     keys = scaled(keys)
     rules = by_user("{unit: week, requests_per_unit: 1, algorithm: token_bucket}")
     server = "keepalive_requests 1000000; location / { weir on; empty_gif; }"
@@ -302,25 +301,25 @@ def test_many_distinct_keys(keys):
                table="weir_table test 32m dir={prefix}/table;", log_level="warn") as nginx:
         heads = [message("GET", "/", {"X-User": f"user-{i}"}) for i in range(keys)]
         for status in (200, 429):
-            assert pour(nginx.port, heads, connections=8) == {status: keys}
+            assert send_pipelined(nginx.port, heads, connections=8) == {status: keys}
 
 
-def test_more_keys_than_the_table_holds():
-    """A flood of made-up keys through a small table: what is forgotten is whoever is as good as new; a
-    client that was refused stays refused, and nginx lives."""
+def test_flood_of_keys_keeps_refused_clients_refused():
+    """A flood of made-up keys in a small table: only keys without active state are evicted. A refused client stays
+    refused, and nginx keeps running."""
     keys = scaled(40000)
     rules = by_user("{unit: week, requests_per_unit: 2, algorithm: token_bucket}")
     server = "keepalive_requests 1000000; location / { weir on; empty_gif; }"
     with Nginx(rules=rules, conf_server=server, table="weir_table test 512k dir={prefix}/table;") as nginx:
         victim = {"X-User": "victim"}
         assert [nginx.get("/", victim).status for _ in range(3)] == [200, 200, 429]
-        counts = pour(nginx.port, (message("GET", "/", {"X-User": f"flood-{i}"}) for i in range(keys)))
+        counts = send_pipelined(nginx.port, (message("GET", "/", {"X-User": f"flood-{i}"}) for i in range(keys)))
         assert counts == {200: keys}
         assert nginx.get("/", victim).status == 429
 
 
-def test_connection_storm(nginx):
-    """Connections by the hundred that open and close, with and without a word."""
+def test_hundreds_of_short_connections(nginx):
+    """Hundreds of connections open and close, with and without a byte."""
     for _ in range(3):
         sockets = [socket.create_connection(("127.0.0.1", nginx.port)) for _ in range(scaled(300, 50))]
         for i, s in enumerate(sockets):

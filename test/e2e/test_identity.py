@@ -1,8 +1,8 @@
-"""Who is asking: addresses behind trusted proxies, nginx's own values, an authentication service; and
-clients who claim to be somebody else."""
+"""Client identity: addresses behind trusted proxies, values of nginx, an authentication service; and clients that forge
+an identity."""
 
 import pytest
-from weirtest import H2, Nginx, by_user, fetch, scaled, tally, volley, wait_for
+from weirtest import H2, Nginx, by_user, fetch, scaled, count_statuses, send_at_once, wait_for
 
 ADDRESS = """
 domain: api
@@ -13,7 +13,7 @@ descriptors:
     rate_limit: {unit: week, requests_per_unit: 2, algorithm: token_bucket}
 """
 
-# By identity where there is one, and always by address: what is admitted counts in both.
+# By identity if there is one, and always by address: an admitted request counts in both.
 IDENTITY = """
 domain: api
 requests:
@@ -32,8 +32,8 @@ descriptors:
 
 # ---- realip ----
 
-def test_realip(api):
-    """Behind a trusted proxy the client is who the proxy says; an untrusted one may say what it likes."""
+def test_realip_uses_the_address_of_trusted_proxies_only(api):
+    """A trusted proxy sets the client's address; an untrusted one cannot."""
     server = """
 	set_real_ip_from 127.0.0.2;
 	real_ip_header X-Forwarded-For;
@@ -46,10 +46,10 @@ def test_realip(api):
         # Two clients behind the trusted proxy have a counter each …
         assert [ask("192.0.2.1", "127.0.0.2") for _ in range(3)] == [200, 200, 429]
         assert [ask("192.0.2.2", "127.0.0.2") for _ in range(3)] == [200, 200, 429]
-        # … the last address that is not a trusted one is believed, not what the client put before it …
+        # … the last untrusted address is used, not those that the client put before it …
         assert ask("10.9.9.9, 192.0.2.1", "127.0.0.2") == 429
         assert ask("2001:db8::7", "127.0.0.2") == 200
-        # … and who is not trusted is himself, whoever he says he is.
+        # … and an untrusted peer has its own address, whatever its fields contain.
         assert [ask(f"192.0.2.{n}", "127.0.0.3") for n in (10, 11, 12, 13)] == [200, 200, 429, 429]
         assert ask("192.0.2.12", "127.0.0.2") == 200
 
@@ -57,7 +57,7 @@ def test_realip(api):
 # ---- weir_identity ----
 
 def test_identity_from_a_value(api):
-    """`weir_identity` makes identity of anything nginx knows; empty means nobody."""
+    """`weir_identity` takes the identity from any value of nginx; empty means no identity."""
     server = """
 	weir_identity $arg_me-$http_x_team;
 	location / { weir on; proxy_pass http://api; }
@@ -134,7 +134,7 @@ def as_user(name, **more):
     return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
 
 
-def test_the_answer_is_the_identity(nginx, api):
+def test_identity_comes_from_the_response_of_the_service(nginx, api):
     for left in ("2", "1", "0"):
         r = nginx.get("/x", as_user("anna"))
         assert (r.status, r.get("X-Ratelimit-Limit"), r.get("X-Ratelimit-Remaining")) == (200, "3", left)
@@ -143,7 +143,7 @@ def test_the_answer_is_the_identity(nginx, api):
     assert {r.get("X-Who") for r in api.records() if r.target == "/x"} == {"anna", "bert"}
 
 
-def test_the_auth_request_has_the_clients_headers_and_no_body(nginx, api):
+def test_auth_request_has_the_headers_of_the_client_and_no_body(nginx, api):
     r = nginx.request("POST", "/upload?echo=1", as_user("carl", X_Trace="t1"), b"b" * 100000)
     assert r.status == 200 and b'"body_bytes": 100000' in r.body
     asked = next(r for r in api.records() if r.target.startswith("/auth"))
@@ -153,15 +153,15 @@ def test_the_auth_request_has_the_clients_headers_and_no_body(nginx, api):
     assert asked.get("Content-Length") in (None, "0")
 
 
-def test_one_auth_request_for_one_request(nginx, api):
+def test_each_request_makes_one_auth_request(nginx, api):
     nginx.get("/x", as_user("dora"))
     assert (api.count("/auth"), api.count("/x")) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["Remote-User", "X-Auth-Request-User", "X-Forwarded-User", "remote-user"])
-def test_forged_identity_headers(nginx, name):
-    """A client that sends the identity headers itself is still who the service says; and its copy is no
-    source for rules either (`header.remote-user` is the service's word)."""
+def test_forged_identity_headers_are_ignored(nginx, name):
+    """A client that sends the identity headers itself still has the identity of the service. Its copy is no source for
+    rules either (`header.remote-user` is the service's value)."""
     victim, thief = f"victim-{name}", f"thief-{name}"
     for _ in range(3):
         assert nginx.get("/", {**as_user(thief), name: victim}).status == 200
@@ -170,15 +170,15 @@ def test_forged_identity_headers(nginx, name):
     assert nginx.get("/", as_user(victim)).get("X-Ratelimit-Remaining") == "2"
 
 
-def test_forged_headers_without_an_identity(nginx):
-    """The service knows nobody (204 without a header): then there is no identity, whatever was sent."""
+def test_forged_headers_without_an_identity_are_ignored(nginx):
+    """The service sets no identity (204 without a header): then there is none, whatever the client sent."""
     for n in range(5):
         r = nginx.get("/", {**as_user("mute"), "Remote-User": f"made-up-{n}"})
         assert r.status == 200
         assert '"who/1w"' not in r.get("RateLimit") and '"claimed/1w"' not in r.get("RateLimit")
 
 
-def test_the_first_of_the_auth_headers_counts(nginx):
+def test_first_of_the_auth_headers_is_used(nginx):
     assert nginx.get("/", as_user("other")).get("RateLimit").startswith('"who/1w";r=2')
     assert nginx.get("/", as_user("both")).get("RateLimit").startswith('"who/1w";r=2')
     assert nginx.get("/", as_user("first")).get("RateLimit").startswith('"who/1w";r=1')
@@ -204,19 +204,19 @@ def test_401_and_403_are_passed_on(nginx, api):
     ("/x", as_user("broken"), (502,)), ("/x", as_user("teapot"), (502,)), ("/x", as_user("found"), (502,)),
     ("/x", as_user("drop"), (502,)), ("/refused", {}, (502,)), ("/hung", {}, (502, 504)),
     ("/absent", {}, (500, 502))])
-def test_a_failing_service_lets_nobody_in_and_takes_nothing(nginx, api, target, headers, statuses):
+def test_failing_service_admits_no_request_and_takes_no_unit(nginx, api, target, headers, statuses):
     before = nginx.get("/open").get("X-Ratelimit-Remaining")
     assert nginx.get(target, headers).status in statuses
     assert api.count(target) == 0
     assert int(nginx.get("/open").get("X-Ratelimit-Remaining")) == int(before) - 1
 
 
-def test_a_slow_service(nginx, api):
-    """Requests wait for it; others of the worker do not. A client may leave meanwhile."""
+def test_slow_service_delays_only_its_requests(nginx, api):
+    """Requests wait for the service; other requests of the worker do not. A client may disconnect meanwhile."""
     clients = [nginx.client() for _ in range(4)]
     for c in clients[:3]:
         c.send("GET", "/slow", as_user("slow"))
-    clients[3].send("GET", "/slow?n=4")  # somebody else: what he took would be missing to the three
+    clients[3].send("GET", "/slow?n=4")  # another identity, so that its unit is not missing from the three
     wait_for(lambda: api.count("/auth-slow") == 4, "four questions to the service")
     assert nginx.get("/open").status == 200
     clients[3].vanish()
@@ -227,12 +227,12 @@ def test_a_slow_service(nginx, api):
         c.close()
 
 
-def test_off_asks_nobody(nginx, api):
+def test_weir_off_makes_no_auth_request(nginx, api):
     assert nginx.get("/open", as_user("broken")).status == 200
     assert api.count("/auth") == 0
 
 
-def test_variables(api):
+def test_identity_variables(api):
     with auth_nginx(api) as nginx:
         nginx.get("/x", as_user("gina"))
         nginx.get("/x")
@@ -243,22 +243,22 @@ def test_variables(api):
     assert lines[2] == "200|ADMITTED|-|-|-"  # by address
 
 
-def test_a_flood_does_not_reach_the_service(api):
-    """The address has used up its limit: who floods on is refused before anyone is asked who it is."""
+def test_flood_does_not_reach_the_service(api):
+    """The address has used up its limit: further requests are refused before the service is asked."""
     with auth_nginx(api, addresses=20) as nginx:
-        shots = volley(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
-        assert tally(shots) == {200: 20}
+        results = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(20)])
+        assert count_statuses(results) == {200: 20}
         assert api.count("/auth") == 20
         flood = scaled(400)
-        shots = volley(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
+        results = send_at_once(nginx.port, [("GET", f"/f/{i}", as_user(f"flooder-{i}")) for i in range(flood)],
                        connections=20)
-        assert tally(shots) == {429: flood}
+        assert count_statuses(results) == {429: flood}
         assert api.count("/auth") == 20
         assert api.count("/f/") == 20
 
 
 def test_failed_attempts_count_against_the_address(api):
-    """Guessing passwords spends the address's limit: five tries, then 429 and no more questions."""
+    """Guessing passwords uses up the limit of the address: five tries, then 429 and no more auth requests."""
     with auth_nginx(api, addresses=5) as nginx:
         seen = [nginx.get("/x", as_user("bad")).status for _ in range(8)]
         assert seen == [401] * 5 + [429] * 3
@@ -267,8 +267,8 @@ def test_failed_attempts_count_against_the_address(api):
 
 
 @pytest.mark.parametrize("how", ["h1", "h2"])
-def test_who_leaves_while_the_service_is_asked_is_counted(api, how):
-    """A flood of requests that their clients reset at once would reach the service without end: five do."""
+def test_client_that_disconnects_during_authentication_is_counted(api, how):
+    """Without this, requests that their clients reset at once would reach the service without end: only five do."""
     with auth_nginx(api, addresses=5, h2c=True) as nginx:
         for n in range(1, 6):
             if how == "h2":
@@ -287,15 +287,15 @@ def test_who_leaves_while_the_service_is_asked_is_counted(api, how):
         api.release("auth")
 
 
-def test_no_quota_on_a_401(nginx):
-    """What others have left is nobody's business who is not let in (RateLimit fields leak it)."""
+def test_response_401_has_no_ratelimit_fields(nginx):
+    """RateLimit fields would reveal the remaining units of others to a client that is not authenticated."""
     r = nginx.get("/secret", as_user("bad"))
     assert r.status == 401
     assert '"who/1w"' not in (r.get("RateLimit") or "")
 
 
-def test_a_subrequest_and_the_auth_request_do_not_mix(api):
-    """auth_request behind weir_auth in the same place: both are asked once, weir counts once."""
+def test_auth_request_and_weir_auth_in_one_location(api):
+    """auth_request and weir_auth in the same location: both services are asked once, and weir counts once."""
     server = AUTH_SERVER + """
 	location /both { auth_request /second; proxy_pass http://api; }
 	location = /second { internal; weir_auth /auth; proxy_pass http://api/second; }

@@ -1,6 +1,6 @@
-"""The leaky bucket's queue: places, order, clients that do not wait, and pace.
+"""The leaky bucket's queue: positions, order, clients that disconnect, and rate.
 
-Places are decided by the wall clock, which is the test's here: it stands still while requests arrive, so each request
+Positions depend on the wall clock, which is that of the test: it stands still while requests arrive, so each request
 is told an exact delay. In most tests an hour lies between two places, and the test moves the clock from place to place.
 nginx looks at the clock when the timer of the first waiter of a queue expires, and whenever a request joins or leaves
 the queue. After a step of the clock the tests let one request join and leave (`look`), so no test waits for a timer.
@@ -18,7 +18,8 @@ import signal
 import time
 
 import pytest
-from weirtest import (H2, TERMINATED, Client, Nginx, Traffic, WRAP, by_user, full, message, tally, volley, wait_for)
+from weirtest import (H2, TERMINATED, WRAP, Client, Nginx, Traffic, by_user, count_statuses, full, message, send_at_once,
+                      wait_for)
 
 SLACK_NS = 1_000_000
 MS = 1_000_000
@@ -45,9 +46,9 @@ def hourly(queue=4):
     return by_user(f"{{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: {queue}}}")
 
 
-class Row:
-    """Connections that nginx has accepted already; asking on them one after the other makes requests
-    arrive in that order, since epoll hands out sockets in the order they became readable."""
+class AcceptedConnections:
+    """Connections that nginx has accepted already. Requests on them arrive in order, since epoll returns sockets in the
+    order in which they became readable."""
 
     def __init__(self, nginx, count):
         self.nginx = nginx
@@ -64,7 +65,7 @@ class Row:
             c.close()
 
     def ask(self, user, target="/r/{}"):
-        """Returns when all of them are decided: an answer to a request that was sent later is here."""
+        """Returns when all requests are decided: the response to a later request has arrived."""
         for i, c in enumerate(self.clients):
             self.sent_ns.append(time.monotonic_ns())
             c.send("GET", target.format(i), {"X-User": user})
@@ -75,8 +76,8 @@ class Row:
 
 
 def join(nginx, user, target):
-    """Sends a request on a connection of its own and waits until it is decided. Returns the connection if the request
-    waits in the queue, and None if it was refused."""
+    """Sends a request on its own connection and waits until it is decided. Returns the connection if the request waits in
+    the queue, and None if it was refused."""
     delayed, refused = (rf'weir: {verdict}.*"GET {re.escape(target)} ' for verdict in ("delayed", "refused"))
     before = nginx.logged(delayed), nginx.logged(refused)
     client = Client(nginx.port)
@@ -90,58 +91,58 @@ def join(nginx, user, target):
 
 
 def join_when_free(nginx, user, target):
-    """As join, again and again until nginx has noticed that a connection with waiting streams ended."""
+    """As join, repeated until nginx has noticed the end of a connection with waiting streams."""
     return wait_for(lambda: join(nginx, user, target), "a free place in the queue", every=0)
 
 
 def leave(nginx, client, target, how="reset"):
-    """The client of a waiting request leaves; returns when nginx has noticed."""
+    """The client of a waiting request disconnects. Returns when nginx has noticed."""
     gone = rf'client prematurely closed connection.*"GET {re.escape(target)} '
     before = nginx.logged(gone)
     client.vanish() if how == "reset" else client.close()
     wait_for(lambda: nginx.logged(gone) > before, f"nginx to notice that {target} left", every=0.002)
 
 
-def look(nginx, user):
-    """Makes nginx look at the clock for this queue, which has a free place: a request joins it and leaves again."""
+def make_nginx_read_the_clock(nginx, user):
+    """Makes nginx look at the clock for this queue, which has a free position: a request joins it and leaves again."""
     leave(nginx, join(nginx, user, "/look"), "/look")
 
 
-def never_early(records, sent_ns, interval_ns):
-    """Every prefix of what left keeps the rate; `sent_ns` is when the first request was sent."""
+def check_rate(records, sent_ns, interval_ns):
+    """Checks that every prefix of the forwarded requests keeps the rate. `sent_ns` is when the first request was sent."""
     for k, record in enumerate(records):
         earliest = sent_ns + k * interval_ns - SLACK_NS
         assert record.ns >= earliest, f"request {k} left {(earliest - record.ns) / MS} ms early"
 
 
 def number(record):
-    """At the end of its target."""
+    """Returns the number at the end of the target."""
     return int(record.target.rsplit("/", 1)[1])
 
 
 def left_at(record):
-    """In seconds."""
+    """Returns the time in seconds."""
     return float(record.get("X-Left"))
 
 
 def order(records):
-    """The numbers at the end of the targets, in the order in which nginx let them go. Several that leave in one turn of
-    its loop do so on connections of their own, and the API may read any of them first: these are sorted by number."""
+    """Returns the numbers at the end of the targets, in the order in which nginx forwarded them. Requests forwarded in
+    one turn of its loop use separate connections, and the API may read them in any order: these are sorted by number."""
     return [number(r) for r in sorted(records, key=lambda r: (left_at(r), number(r)))]
 
 
 def schedule(api, prefix, start):
-    """[(number, hours after `start` at which nginx let it go)], in that order."""
+    """Returns [(number, hours after `start` at which nginx forwarded it)], in that order."""
     records = [r for r in api.records() if r.target.startswith(prefix)]
     return sorted(((number(r), (left_at(r) - start) / HOUR) for r in records), key=lambda pair: pair[::-1])
 
 
-# ---- places ----
+# ---- positions ----
 
-def test_3_ten_at_once(clock, api):
-    """ACCEPTANCE 3: queue 4, one per 250 ms, ten at once: 1 leaves, 4 wait, 5 are refused at once, while the clock
-    stands. The waiters' places are 250 ms apart."""
-    with Nginx(rules=leaky(4, 4), conf_server=SERVER, api=api) as nginx, Row(nginx, 10) as row:
+def test_3_of_ten_at_once_one_leaves_four_wait_five_are_refused(clock, api):
+    """ACCEPTANCE 3: queue 4, one per 250 ms, ten at once: 1 is forwarded, 4 wait, 5 are refused at once, while the clock
+    stands still. The positions are 250 ms apart."""
+    with Nginx(rules=leaky(4, 4), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 10) as row:
         row.ask("a")
         refused = [c.read() for c in row.clients[5:]]
         answers = []
@@ -151,15 +152,15 @@ def test_3_ten_at_once(clock, api):
     assert [r.status for r in answers + refused] == [200] * 5 + [429] * 5
     assert [r.get("X-Result") for r in answers + refused] == ["ADMITTED"] + ["DELAYED"] * 4 + ["REFUSED"] * 5
     assert [r.get("X-Delay") for r in answers] == ["0.000", "0.250", "0.500", "0.750", "1.000"]
-    assert {r.get("Retry-After") for r in refused} == {"1"}  # a place is free in 250 ms
+    assert {r.get("Retry-After") for r in refused} == {"1"}  # a position is free in 250 ms
     assert order(api.records()) == [0, 1, 2, 3, 4]
 
 
-def test_each_leaves_when_its_place_is_due(clock, api):
+def test_each_request_is_forwarded_when_due(clock, api):
     """One queue per user. User b's queue is ten seconds ahead of a's. At each hour of b's queue its next request
     leaves, and none of a's; ten seconds later a's next request leaves. (A real timer of ten seconds does not expire in
     between.)"""
-    with Nginx(rules=hourly(5), conf_server=SERVER, api=api) as nginx, Row(nginx, 5) as a, Row(nginx, 5) as b:
+    with Nginx(rules=hourly(5), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 5) as a, AcceptedConnections(nginx, 5) as b:
         start = clock.now()
         b.ask("b", "/b/{}")
         clock.advance(10)
@@ -167,35 +168,35 @@ def test_each_leaves_when_its_place_is_due(clock, api):
         for place in range(5):
             if place:
                 clock.set(start + place * HOUR)
-                look(nginx, "a")  # too early
-                look(nginx, "b")
+                make_nginx_read_the_clock(nginx, "a")  # too early
+                make_nginx_read_the_clock(nginx, "b")
             assert b.clients[place].read().get("X-Delay") == f"{place * HOUR}.000"
             if place:
                 clock.advance(10)
-                look(nginx, "a")
+                make_nginx_read_the_clock(nginx, "a")
             assert a.clients[place].read().get("X-Delay") == f"{place * HOUR}.000"
     assert schedule(api, "/b/", start) == [(k, k) for k in range(5)]
     assert schedule(api, "/a/", start + 10) == [(k, k) for k in range(5)]
 
 
-def test_queues_are_by_key(clock, api):
+def test_each_key_has_its_own_queue(clock, api):
     """A user with an empty queue does not wait for others."""
-    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, Row(nginx, 3) as row:
+    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 3) as row:
         row.ask("a")
         assert nginx.get("/r/9", {"X-User": "b"}).get("X-Result") == "ADMITTED"
         assert row.clients[0].read().get("X-Result") == "ADMITTED"
         assert sorted(order(api.records())) == [0, 9]
         clock.advance(2 * HOUR)
-        look(nginx, "a")
+        make_nginx_read_the_clock(nginx, "a")
         assert [c.read().get("X-Result") for c in row.clients[1:]] == ["DELAYED"] * 2
 
 
-def test_across_workers_the_queue_is_one(clock, api):
-    """Four workers, queue 20, one per 25 ms, 31 at once: exactly 21 leave and 10 are refused. No two get the same
-    place, whichever workers they wait in."""
+def test_workers_share_one_queue(clock, api):
+    """Four workers, queue 20, one per 25 ms, 31 at once: exactly 21 are forwarded and 10 are refused. No two get the same
+    position, whichever workers they wait in."""
     with Nginx(rules=leaky(40, 20), workers=4, reuseport=True, conf_server=SERVER.replace(
             "add_header X-Result", "add_header X-Worker $pid always; add_header X-Result"),
-            api=api) as nginx, Row(nginx, 31) as row:
+            api=api) as nginx, AcceptedConnections(nginx, 31) as row:
         seen = set()
         wait_for(lambda: seen.add(nginx.get("/warm").get("X-Worker")) or len(seen) == 4,
                  "an answer of each worker", every=0)
@@ -210,13 +211,13 @@ def test_across_workers_the_queue_is_one(clock, api):
     assert api.count("/r/") == 21
 
 
-# ---- clients that leave ----
+# ---- clients that disconnect ----
 
 @pytest.mark.parametrize("who, how", [(1, "reset"), (2, "closed"), (3, "reset"), (4, "reset")])
-def test_later_waiters_move_up(clock, api, who, how):
-    """The place of a client that left is not left empty: those behind it go one place earlier each, in order, and the
-    last place is free for another request. The queue of another user is not changed."""
-    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, Row(nginx, 5) as a, Row(nginx, 5) as b:
+def test_later_requests_move_up_when_a_client_disconnects(clock, api, who, how):
+    """The position of a disconnected client is used: the requests behind it move up by one each, in order, and the last
+    position is free. The queue of another user does not change."""
+    with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 5) as a, AcceptedConnections(nginx, 5) as b:
         start = clock.now()
         a.ask("a", "/a/{}")
         b.ask("b", "/b/{}")
@@ -227,8 +228,8 @@ def test_later_waiters_move_up(clock, api, who, how):
         for place in range(5):
             if place:
                 clock.advance(HOUR)
-                look(nginx, "a")
-                look(nginx, "b")
+                make_nginx_read_the_clock(nginx, "a")
+                make_nginx_read_the_clock(nginx, "b")
             answer = a.clients[place].read()
             assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
             answer = b.clients[place].read()
@@ -238,13 +239,14 @@ def test_later_waiters_move_up(clock, api, who, how):
     assert schedule(api, "/b/", start) == [(k, k) for k in range(5)]
 
 
-# A limit beside the queue, which five waiters have used up; the step in time after which it is free again.
+# A limit beside the queue, which five waiting requests have used up, and the step of the clock after which it is free
+# again.
 BESIDE = [pytest.param("{unit: minute, requests_per_unit: 5}", 29.5, 1, id="fixed_window"),
           pytest.param("{unit: second, requests_per_unit: 1, burst: 5, algorithm: token_bucket}", 0, 10, id="token_bucket")]
 
 
-def beside(limit):
-    """Requests with X-Door wait in its queue; all count under the limit of X-User."""
+def rules_with_queue(limit):
+    """Requests with X-Door wait in its queue. All count under the limit of X-User."""
     return by_user(limit).replace("requests:\n", "requests:\n  - descriptor: [{key: door, from: header.x-door}]\n") + """\
   - key: door
     rate_limit: {unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 9}
@@ -252,13 +254,14 @@ def beside(limit):
 
 
 @pytest.mark.parametrize("limit, before, step", BESIDE)
-def test_a_waiter_gives_back_only_where_it_was_counted(clock, api, limit, before, step):
-    """Five wait in the queue and have used their limit up. Time passes: the next window has begun, or the bucket is full
-    again. Five others use that up. Then the waiters leave, and nobody is admitted for what they had taken before."""
+def test_disconnected_client_returns_no_units_of_a_later_window(clock, api, limit, before, step):
+    """Five requests wait in the queue and have used up their limit. Time passes: the next window has begun, or the bucket
+    is full again. Five others use that up. Then the waiting clients disconnect, and no request is admitted for their
+    earlier units."""
     user = {"X-User": "a"}
-    with Nginx(rules=beside(limit), conf_server=SERVER, api=api) as nginx, contextlib.ExitStack() as stack:
+    with Nginx(rules=rules_with_queue(limit), conf_server=SERVER, api=api) as nginx, contextlib.ExitStack() as stack:
         clock.advance(before)
-        assert nginx.get("/first", {"X-User": "b", "X-Door": "1"}).status == 200  # those behind it wait
+        assert nginx.get("/first", {"X-User": "b", "X-Door": "1"}).status == 200  # the requests behind it wait
         waiters = [stack.enter_context(contextlib.closing(Client(nginx.port))) for _ in range(5)]
         for i, c in enumerate(waiters):
             c.send("GET", f"/wait/{i}", {**user, "X-Door": "1"})
@@ -273,10 +276,10 @@ def test_a_waiter_gives_back_only_where_it_was_counted(clock, api, limit, before
     assert api.count("/wait/") == 0
 
 
-def test_all_leave(clock, api):
-    """All waiters leave; the queue is empty and takes four again, and not five."""
+def test_queue_is_empty_after_all_clients_disconnect(clock, api):
+    """All waiting clients disconnect. The queue is empty and accepts four again, not five."""
     with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx:
-        with Row(nginx, 5) as row:
+        with AcceptedConnections(nginx, 5) as row:
             row.ask("a")
             for i, c in enumerate(row.clients[1:], 1):
                 leave(nginx, c, f"/r/{i}")
@@ -286,20 +289,20 @@ def test_all_leave(clock, api):
 
 
 def four_join(nginx, clock, api):
-    """Four requests of user a get a place, and a fifth is refused. Each of the four is served at its hour."""
+    """Four requests of user a get a position, and a fifth is refused. Each of the four is served at its hour."""
     start, served = clock.now(), api.count()
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(contextlib.closing(join_when_free(nginx, "a", "/r/9"))) for _ in range(4)]
         assert join(nginx, "a", "/r/10") is None
         for place, c in enumerate(clients, 1):
             clock.set(start + place * HOUR)
-            look(nginx, "a")
+            make_nginx_read_the_clock(nginx, "a")
             assert c.read().get("X-Delay") == f"{place * HOUR}.000"
             assert api.count() == served + place
 
 
-def test_h2_streams_wait_and_leave(clock, api):
-    """Streams of one connection wait like connections do; a stream that is reset gives up its place."""
+def test_http2_streams_wait_and_a_reset_frees_the_position(clock, api):
+    """Streams of one connection wait like connections do. A stream that is reset frees its position."""
     user = {"X-User": "a"}
     with Nginx(rules=hourly(), conf_server=SERVER, api=api, h2c=True) as nginx, H2(nginx.h2c_port) as c:
         start = clock.now()
@@ -312,14 +315,14 @@ def test_h2_streams_wait_and_leave(clock, api):
         for place, stream in enumerate((*ids[:2], *ids[3:5], again)):
             if place:
                 clock.advance(HOUR)
-                look(nginx, "a")
+                make_nginx_read_the_clock(nginx, "a")
             answer = c.read(stream)
             assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
     assert schedule(api, "/a/", start) == [(0, 0), (1, 1), (3, 2), (4, 3), (9, 4)]
 
 
-def test_a_connection_with_waiting_streams_vanishes(clock, api):
-    """All four places become free: four more get in."""
+def test_closed_http2_connection_frees_all_positions(clock, api):
+    """All four positions become free: four more requests are accepted."""
     with Nginx(rules=hourly(), conf_server=SERVER, api=api, h2c=True) as nginx:
         c = H2(nginx.h2c_port)
         ids = [c.send("GET", f"/a/{i}", {"X-User": "a"}) for i in range(5)]
@@ -331,8 +334,8 @@ def test_a_connection_with_waiting_streams_vanishes(clock, api):
     assert api.count("/a/") == 1
 
 
-def test_a_waiter_may_send_its_next_request(api):
-    """Pipelined bytes behind a waiting request are no sign of a client that left. Their waits are real."""
+def test_waiting_client_may_pipeline_its_next_request(api):
+    """Pipelined bytes behind a waiting request do not count as a disconnect. The waits are in real time."""
     with Nginx(rules=leaky(25, 4), conf_server=SERVER, api=api) as nginx, nginx.client() as c:
         for i in range(4):
             c.send("POST", f"/r/{i}", {"X-User": "a"}, b"body %d" % i)
@@ -340,9 +343,9 @@ def test_a_waiter_may_send_its_next_request(api):
         assert order(api.records()) == [0, 1, 2, 3]
 
 
-def test_bodies_of_waiters_arrive_whole(clock, api):
-    """The body that a client sends while it waits reaches the API as it was sent. The clock starts to run when all
-    four are decided."""
+def test_bodies_of_waiting_requests_arrive_complete(clock, api):
+    """The body that a client sends while it waits reaches the API unchanged. The clock starts to run when all four are
+    decided."""
     with Nginx(rules=leaky(25, 4), conf_server="client_max_body_size 4m;" + SERVER, api=api) as nginx, \
             contextlib.ExitStack() as stack:
         clients = [stack.enter_context(nginx.client()) for _ in range(4)]
@@ -355,9 +358,9 @@ def test_bodies_of_waiters_arrive_whole(clock, api):
         assert all(r.status == 200 and b'"body_bytes": 300000' in r.body for r in answers)
 
 
-def test_dry_run_delays_nobody(clock, api):
-    """Counted as if: the first admitted, four delayed, the sixth refused, and all of them served though
-    an hour lies between two places."""
+def test_dry_run_delays_no_request(clock, api):
+    """The first is counted as admitted, four as delayed, the sixth as refused. All of them are served at once, though
+    positions are an hour apart."""
     del clock
     with Nginx(rules=hourly(), conf_server=SERVER, api=api) as nginx:
         seen = [nginx.get(f"/dry/{i}", {"X-User": "a"}) for i in range(7)]
@@ -367,11 +370,11 @@ def test_dry_run_delays_nobody(clock, api):
     assert api.count("/dry") == 7
 
 
-# ---- nginx ends or changes while requests wait ----
+# ---- nginx exits or reloads while requests wait ----
 
-def test_quit_lets_waiters_finish(clock, api):
-    """The clock runs from when the worker is shutting down."""
-    with Nginx(rules=leaky(25, 8), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+def test_quit_lets_waiting_requests_finish(clock, api):
+    """The clock runs from the moment that the worker is shutting down."""
+    with Nginx(rules=leaky(25, 8), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         os.kill(nginx.master, signal.SIGQUIT)
         nginx.wait_logged("gracefully shutting down")
@@ -382,12 +385,12 @@ def test_quit_lets_waiters_finish(clock, api):
         assert order(api.records()) == list(range(8))
 
 
-def test_reload_lets_waiters_finish_in_one_queue_with_the_new(clock, api):
-    """The old worker's waiters and the new worker's share a queue: the new ones' places are behind the eight."""
-    with Nginx(rules=leaky(25, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+def test_requests_of_old_and_new_workers_share_a_queue(clock, api):
+    """The waiting requests of the old and the new worker share a queue: new positions are behind the eight."""
+    with Nginx(rules=leaky(25, 20), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         nginx.reload()
-        with Row(nginx, 4) as new:
+        with AcceptedConnections(nginx, 4) as new:
             new.ask("a", "/n/{}")
             clock.run()
             answers = row.read() + new.read()
@@ -397,10 +400,10 @@ def test_reload_lets_waiters_finish_in_one_queue_with_the_new(clock, api):
         assert order([r for r in api.records() if r.target.startswith("/n/")]) == list(range(4))
 
 
-def test_terminate_with_waiters(clock, api):
-    """SIGTERM does not wait; the clients see their connections end, and nothing else happens."""
+def test_sigterm_closes_waiting_requests(clock, api):
+    """SIGTERM does not wait; the clients' connections are closed, and nothing else happens."""
     del clock
-    with Nginx(rules=hourly(8), conf_server=SERVER, api=api, allow=TERMINATED) as nginx, Row(nginx, 5) as row:
+    with Nginx(rules=hourly(8), conf_server=SERVER, api=api, allow=TERMINATED) as nginx, AcceptedConnections(nginx, 5) as row:
         row.ask("a")
         assert row.clients[0].read().status == 200
         os.kill(nginx.master, signal.SIGTERM)
@@ -409,8 +412,8 @@ def test_terminate_with_waiters(clock, api):
     assert api.count() == 1
 
 
-def test_waiting_under_changing_rules(api):
-    """Requests that wait keep their places when rules change under them, however often."""
+def test_waiting_requests_keep_their_positions_when_rules_change(api):
+    """Requests keep their positions when the rules change, however often."""
     with Nginx(rules=leaky(25, 10), conf_server=SERVER, api=api) as nginx:
         with Traffic(nginx.port, ["/r/1"], connections=6, headers={"X-User": "a"}) as traffic:
             for n in range(4):
@@ -423,18 +426,18 @@ def test_waiting_under_changing_rules(api):
         assert api.count("/r/") == sum(traffic.statuses.values())
 
 
-# ---- pace, in real time ----
+# ---- rate in real time ----
 
-@full("the pace of a queue in real time")
+@full("measures the rate of a queue in real time")
 @pytest.mark.parametrize("pattern", ["at once", "pipelined", "trickling", "bursts", "four workers"])
-def test_the_rate_is_never_exceeded(api, pattern):
-    """However requests arrive, 20 ms lie between two that leave, on the whole way."""
+def test_rate_is_never_exceeded(api, pattern):
+    """However requests arrive, 20 ms lie between two that are forwarded."""
     workers = 4 if pattern == "four workers" else 1
     with Nginx(rules=leaky(50, 40), conf_server=SERVER, api=api, workers=workers, reuseport=True) as nginx:
         start = time.monotonic_ns()
         if pattern in ("at once", "four workers"):
-            shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(30)])
-            assert tally(shots) == {200: 30}
+            results = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(30)])
+            assert count_statuses(results) == {200: 30}
         elif pattern == "pipelined":
             with nginx.client() as c:
                 for i in range(10):
@@ -447,43 +450,43 @@ def test_the_rate_is_never_exceeded(api, pattern):
                     assert c.get(f"/r/{i}", {"X-User": "a"}).status == 200
         else:
             for _ in range(3):
-                shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
-                assert tally(shots) == {200: 8}
-        never_early(api.records(), start, 20 * MS)
+                results = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8)])
+                assert count_statuses(results) == {200: 8}
+        check_rate(api.records(), start, 20 * MS)
 
 
-@full("the pace of a queue in real time")
-def test_the_rate_holds_over_a_reload(api):
-    """The rate holds over the waiters of the old worker and of the new one together. Slower under a wrapper, so that
-    there is a queue when the new ones come."""
+@full("measures the rate of a queue in real time")
+def test_rate_holds_over_a_reload(api):
+    """The rate holds for the waiting requests of the old and the new worker together. The interval is longer under a
+    wrapper, so that there is a queue when the new requests come."""
     rate = {"": 10, "asan": 5, "valgrind": 2}[WRAP]
     interval_ns = 1000 * MS // rate
-    with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+    with Nginx(rules=leaky(rate, 20), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         nginx.reload()
-        shots = volley(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
-        assert tally(shots) == {200: 4}
+        results = send_at_once(nginx.port, [("GET", f"/r/{i}", {"X-User": "a"}) for i in range(8, 12)])
+        assert count_statuses(results) == {200: 4}
         assert [r.status for r in row.read()] == [200] * 8
         records = api.records()
-        never_early(records, row.sent_ns[0], interval_ns)
+        check_rate(records, row.sent_ns[0], interval_ns)
         new = [r for r in records if number(r) >= 8]
-        never_early(new, row.sent_ns[0] + 8 * interval_ns, interval_ns)
+        check_rate(new, row.sent_ns[0] + 8 * interval_ns, interval_ns)
 
 
-@full("the pace of a queue in real time")
-def test_the_rate_holds_while_nginx_quits(api):
-    with Nginx(rules=leaky(5, 8), conf_server=SERVER, api=api) as nginx, Row(nginx, 8) as row:
+@full("measures the rate of a queue in real time")
+def test_rate_holds_while_nginx_quits(api):
+    with Nginx(rules=leaky(5, 8), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 8) as row:
         row.ask("a")
         os.kill(nginx.master, signal.SIGQUIT)
         assert [r.status for r in row.read()] == [200] * 8
         assert order(api.records()) == list(range(8))
-        never_early(api.records(), row.sent_ns[0], 200 * MS)
+        check_rate(api.records(), row.sent_ns[0], 200 * MS)
 
 
-@full("a worker that is held up for 2.5 s of real time")
-def test_a_worker_that_was_held_up_lets_nobody_go_early(api):
-    """Two requests of one turn of nginx's loop, two and a half seconds apart: between them it is held up by a log
-    that nobody reads. The second one's wait is counted from when it was decided, not from when the turn began."""
+@full("delays a worker for 2.5 s of real time")
+def test_delayed_worker_forwards_no_request_early(api):
+    """Two requests of one turn of nginx's loop, two and a half seconds apart: between them a blocked log delays the
+    worker. The wait of the second one begins at its decision, not at the beginning of the turn."""
     rules = by_user("{period: 4s, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 4}")
     server = SERVER + "location /logged { access_log {prefix}/log.pipe; alias {prefix}/html/index.html; }"
     with Nginx(rules=rules, conf_server=server, api=api, start=False) as nginx:
@@ -502,12 +505,12 @@ def test_a_worker_that_was_held_up_lets_nobody_go_early(api):
                 assert c.read().status == 200
         finally:
             os.close(pipe)
-    never_early(api.records(), start, 4000 * MS)
+    check_rate(api.records(), start, 4000 * MS)
     assert order(api.records()) == [0, 1]
 
 
 def fill(pipe):
-    """Writes until nothing more fits; returns how much that was."""
+    """Writes until the pipe is full. Returns the number of bytes."""
     written = 0
     try:
         while True:

@@ -1,7 +1,7 @@
-"""consistency: lease with a real Redis: requests are decided from what the node has borrowed, and the limit stays one
-limit, whoever is killed, paused, flushed or replaced meanwhile.
+"""`consistency: lease` with a real Redis: requests are decided from units that the node has borrowed. The limit is never
+exceeded, though nodes and Redis are killed, paused, flushed or replaced.
 
-Counts are of windows that do not end during the test, so that they can be held against the limit."""
+Windows do not end during a test, so counts can be compared with the limit."""
 
 import contextlib
 import re
@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from weirtest import Clock, env, free_port, full, scaled, tally, volley, wait_for
+from weirtest import Clock, env, free_port, full, scaled, count_statuses, send_at_once, wait_for
 from weirtest.clock import for_weir
 from weirtest.fleet import Load, Node, order
 from weirtest.gateway import Gateway
@@ -59,44 +59,44 @@ def nodes_on(url, count=2, **kwargs):
 
 
 def counts(*nodes):
-    """Of leases, all nodes together."""
+    """Returns the lease metrics, summed over all nodes."""
     found = [node.store()["counts"] for node in nodes]
     return {name: sum(one[name] for one in found) for name in found[0]}
 
 
 def assert_used_up(total, limit, nodes, share=0.99):
-    """Never more than the limit. Units that were not admitted are burnt: a node that the machine held up could not spend
-    them before its lease ended. In virtual time, where no node is held up, test/sim/test_lease.c asks for 990 of 1,000."""
+    """Never more than the limit is admitted. Units that were not admitted are burnt: a delayed node could not use them
+    before its lease ended. In virtual time, where no node is delayed, test/sim/test_lease.c requires 990 of 1,000."""
     assert limit * 0.5 <= total <= limit
 
-    def accounted():
+    def check_all_units_accounted():
         burnt = sum(Metrics(node.admin_port).value("weir_lease_units_burnt_total") for node in nodes)
         return total + burnt >= limit * share
-    wait_for(accounted, f"{limit} units less {total} admitted to be accounted for", 20)
+    wait_for(check_all_units_accounted, f"{limit} units less {total} admitted to be accounted for", 20)
 
 
 # ---- one limit ----
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_two_nodes_one_limit(name):
-    """Never more than the limit, and hardly less: of what was borrowed all is spent or returned."""
+def test_two_nodes_share_one_limit(name):
+    """Never more than the limit is admitted, and hardly less: all borrowed units are used or returned."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, name, "x") as load:
             load.wait_refused(200)
 
         def settled():
-            """All leases are over, every unit is accounted for, and many decisions were paid for with them."""
+            """All leases have ended, every unit is accounted for, and leases paid for many decisions."""
             sums = counts(*nodes)
             return not any(node.store()["leases"] for node in nodes) and sums["units_spent"] > LIMIT * 0.3 and \
                 sums["units_granted"] == sums["units_spent"] + sums["units_returned"] + sums["units_burnt"]
-        wait_for(settled, "all leases to be over", 20)
+        wait_for(settled, "all leases to end", 20)
         assert_used_up(load.total(), LIMIT, nodes)
-        # The store agrees with what was admitted.
+        # Redis has counted what was admitted.
         assert nodes[0].ask("HITS", 0, name, "x")["remaining"] <= LIMIT * 0.01
 
 
-def test_loops_of_one_node():
-    """Three threads, one of which keeps the lease; all spend, and those that find nothing ask for themselves."""
+def test_threads_of_one_node_share_a_lease():
+    """One of three threads owns the lease. All use it, and a thread that finds it empty asks Redis itself."""
     with Redis() as redis, nodes_on(redis.url(), 1, threads=3) as (node,):
         with Load([node], "fixed", "x", threads=6) as load:
             load.wait_refused(200)
@@ -104,8 +104,8 @@ def test_loops_of_one_node():
         wait_for(lambda: counts(node)["units_spent"] > LIMIT * 0.2, "many to be paid for", 20)
 
 
-def test_calls_are_few():
-    """A key asked for again and again: Redis is called for a few of the requests only."""
+def test_leases_save_calls_to_redis():
+    """Many requests for one key: Redis is called for only a few of them."""
     with Redis() as redis, nodes_on(redis.url(), 1) as (node,):
         with Load([node], "many", "x") as load:
             load.wait(3000)
@@ -114,7 +114,8 @@ def test_calls_are_few():
             load.wait(load.total() + 5000)
         after = redis.client().info("commandstats")["cmdstat_evalsha"]["calls"]
         took = time.monotonic() - began
-        # A lease of a second is renewed before its last quarter, or when it is used up too soon; and there is a beat.
+        # A lease of a second is renewed before its last quarter, or when it is used up too soon. There is also a
+        # heartbeat.
         assert after - before <= 10 + 8 * took, (after - before, took)
 
 
@@ -132,7 +133,7 @@ descriptors:
 
 @contextlib.contextmanager
 def gateways(api, redis, count, limit):
-    """Each has an .admin_port."""
+    """Starts gateways, each with an .admin_port."""
     def member():
         admin = free_port()
         one = stack.enter_context(Gateway(api.port, "--redis", redis.url(), "--redis-timeout", "20s", "--admin",
@@ -149,8 +150,8 @@ def gateways(api, redis, count, limit):
             return len(redis.keys("weir:1:{*")) > before
         for one in members:
             wait_for(lambda: asks(one), "the gateway to ask Redis", 30)
-            one.renew_workers()  # those that began before the service knew Redis decide alone for up to a second
-        wait_for(lambda: redis.client().zcard("weir:1:nodes") == count, "all to be counted", 30)
+            one.renew_workers()  # workers that started before the service knew Redis decide alone for up to a second
+        wait_for(lambda: redis.client().zcard("weir:1:nodes") == count, "all gateways to be counted", 30)
         yield members
 
 
@@ -162,21 +163,21 @@ def balancer(members):
 
 
 def test_18_three_gateways_behind_a_balancer(api):
-    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 at once: never more than 1,000, and at least 990
-    with those that held-up gateways burnt."""
+    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 requests at once: never more than 1,000 are admitted, and
+    at least 990 including units that delayed gateways burnt."""
     limit = scaled(1000)
     rule = f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log, consistency: lease}}"
     with Redis() as redis, gateways(api, redis, 3, rule) as members, balancer(members) as front:
         api.reset()
-        shots = volley(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
-        found = tally(shots)
+        results = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit * 3 // 2), connections=limit // 4 + 1)
+        found = count_statuses(results)
         assert set(found) == {200, 429}
         assert_used_up(found[200], limit, members)
         assert api.count() == found[200]
 
 
-def test_20_a_client_hops(api):
-    """ACCEPTANCE 20: whichever of two gateways it asks, it is one limit."""
+def test_20_client_alternates_between_two_gateways(api):
+    """ACCEPTANCE 20: whichever of two gateways the client asks, it has one limit."""
     limit = scaled(300, 60)
     rule = f"{{unit: day, requests_per_unit: {limit}, consistency: lease}}"
     with Redis() as redis, gateways(api, redis, 2, rule) as (one, two):
@@ -186,8 +187,8 @@ def test_20_a_client_hops(api):
         assert_used_up(statuses.count(200), limit, [one, two])
 
 
-def test_workers_spend(api):
-    """nginx decides from the table: of a thousand requests few are asked for."""
+def test_workers_decide_from_leases(api):
+    """nginx decides from the table: few of a thousand requests ask Redis."""
     requests = scaled(2000, 200)
     with Redis() as redis, gateways(api, redis, 1, MANY) as (one,):
         with one.client() as client:
@@ -199,10 +200,10 @@ def test_workers_spend(api):
         wait_for(spent, "most to be paid for from leases", 20)
 
 
-# ---- those who go ----
+# ---- nodes that end ----
 
-def test_a_node_that_is_killed_takes_its_units_along():
-    """kill -9 of a service that holds leases: what it had is burnt by time, nobody gets more than the limit."""
+def test_units_of_a_killed_node_are_burnt():
+    """kill -9 of a service with leases: its units are burnt when the lease ends, and no more than the limit is admitted."""
     with Redis() as redis, nodes_on(redis.url()) as (one, two):
         with Load([one, two], "fixed", "x", slow_from=LIMIT // 4) as load:
             load.wait(LIMIT // 4)
@@ -212,16 +213,16 @@ def test_a_node_that_is_killed_takes_its_units_along():
             load.wait_refused(200)
             assert load.total() <= LIMIT
             before = load.total()
-        one.start()  # the same table, with what the dead one left in it
+        one.start()  # the same table, with the data of the killed service
         one.wait_up(30)
         with Load([one, two], "fixed", "x") as more:
             more.wait_refused(200)
-        # All but what the dead one held, at most a quarter of what was left when it borrowed.
+        # All but the units of the killed node, at most a quarter of the rest when it borrowed.
         assert LIMIT * 0.7 <= before + more.total() <= LIMIT
 
 
-def test_a_node_that_ends_returns_its_units():
-    """TERM: what was borrowed and not spent is there for others at once; Redis has counted what was admitted."""
+def test_node_returns_its_units_at_shutdown():
+    """SIGTERM: borrowed and unused units are available to other nodes at once. Redis has counted the admitted ones."""
     with Redis() as redis, nodes_on(redis.url(), 1) as (node,):
         with Load([node], "fixed", "x") as load:
             load.wait(LIMIT // 4)
@@ -230,8 +231,8 @@ def test_a_node_that_ends_returns_its_units():
         assert [int(redis.client().get(k)) for k in counters] == [load.total()]
 
 
-def test_a_node_that_is_paused_spends_nothing_late():
-    """SIGSTOP for longer than a lease lasts: what waits for the node when it goes on is not paid for from what others
+def test_paused_node_uses_no_expired_lease():
+    """SIGSTOP for longer than a lease lasts: requests that wait for the node are not paid from units that other nodes
     have by then."""
     with Redis() as redis, nodes_on(redis.url()) as (one, two):
         with Load([one], "bucket", "x", threads=1, slow_from=LIMIT // 10) as load:
@@ -248,10 +249,10 @@ def test_a_node_that_is_paused_spends_nothing_late():
         assert load.total() + other.total() <= LIMIT
 
 
-# ---- Redis that forgets ----
+# ---- Redis loses data ----
 
-def test_flushall():
-    """At most one limit more, and what Redis has forgotten is void."""
+def test_flushall_admits_at_most_one_more_limit():
+    """At most one more limit is admitted, and leases that Redis has lost are void."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "fixed", "x", slow_from=LIMIT // 2) as load:
             load.wait(LIMIT // 2)
@@ -263,9 +264,9 @@ def test_flushall():
         wait_for(lambda: counts(*nodes)["leases_voided"] > 0, "a lease to be void", 20)
 
 
-@pytest.mark.skipif(env.WRAP == "valgrind", reason="three sentinels take their time")
-def test_a_failover():
-    """What the new master did not get of the old one's writes is at most one limit more."""
+@pytest.mark.skipif(env.WRAP == "valgrind", reason="three sentinels are too slow under valgrind")
+def test_failover_admits_at_most_one_more_limit():
+    """Writes that did not reach the new master admit at most one more limit."""
     with Sentinels() as group, nodes_on(group.url()) as nodes:
         with Load(nodes, "fixed", "x", slow_from=LIMIT // 4) as load:
             load.wait(LIMIT // 4)
@@ -275,8 +276,8 @@ def test_a_failover():
         assert LIMIT * 0.7 <= load.total() <= 2 * LIMIT
 
 
-def test_redis_away_and_back():
-    """Leases are spent while they last; then on_store_failure decides (deny). Nothing is admitted twice."""
+def test_leases_last_while_redis_is_unavailable():
+    """Leases are used until they end. Then on_store_failure decides (deny). No unit is admitted twice."""
     with Redis(aof=True) as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "bucket", "x", slow_from=LIMIT // 4) as load:
             load.wait(LIMIT // 4)
@@ -291,8 +292,8 @@ def test_redis_away_and_back():
         assert load.total() <= LIMIT
 
 
-def test_a_cluster_whose_slot_moves():
-    """The counter and what is lent of it go to another server under load: nothing is lost, nothing comes twice."""
+def test_leases_survive_a_slot_migration():
+    """The counter and its leases move to another server under load: no unit is lost or admitted twice."""
     with Cluster(masters=2, replicas=0) as cluster, nodes_on(cluster.url()) as nodes:
         with Load(nodes, "fixed", "x", slow_from=LIMIT // 10) as load:
             load.wait(LIMIT // 10)
@@ -310,7 +311,7 @@ def test_a_cluster_whose_slot_moves():
 
 # ---- operators ----
 
-def test_a_lowered_limit_holds_within_a_second():
+def test_lowered_limit_applies_within_a_second():
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "fixed", "x", slow_from=LIMIT // 8) as load:
             load.wait(LIMIT // 8)
@@ -330,7 +331,7 @@ def test_a_lowered_limit_holds_within_a_second():
         assert_used_up(load.total(), LIMIT, nodes)
 
 
-def test_reset_and_ban():
+def test_reset_and_ban_of_a_leased_key():
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         entries = [{"key": "fixed", "value": "x"}]
         with Load(nodes, "fixed", "x") as load:
@@ -344,10 +345,10 @@ def test_reset_and_ban():
         assert load.total() <= 2 * LIMIT
 
 
-# ---- who sees it ----
+# ---- observability ----
 
-def test_it_is_seen(clock):
-    """/metrics, /v1/status, /v1/fleet and weir top tell of leases and nodes."""
+def test_leases_are_visible_in_metrics_status_and_top(clock):
+    """/metrics, /v1/status, /v1/fleet and weir top show leases and nodes."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "many", "x"):
             wait_for(lambda: Metrics(nodes[0].admin_port).value("weir_leases") == 1, "the gauge", 20)

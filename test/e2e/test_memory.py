@@ -1,27 +1,28 @@
-"""What nginx's processes hold does not grow with requests, refusals, waits or reloads."""
+"""The memory of nginx's processes does not grow with requests, refusals, waits or reloads."""
 
 import os
 import re
 from pathlib import Path
 
 import pytest
-from weirtest import (WRAP, Client, Nginx, Traffic, by_user, full, message, pour, scaled, tally, volley, wait_for)
+from weirtest import (WRAP, Client, Nginx, Traffic, by_user, count_statuses, full, message, scaled, send_at_once,
+                      send_pipelined, wait_for)
 
-# malloc's arenas settle after a while: this much is no leak. 100,000 requests may leave 2.5 bytes each behind. Under a
-# wrapper the allocator is another one and keeps what was freed, so its own leak check stands for this.
+# malloc's arenas settle after a while: this much is no leak. 100,000 requests may leave 2.5 bytes each. Under a wrapper
+# the allocator is another one and keeps freed memory, so its leak check is used instead.
 GROWTH_KB = 256 if not WRAP else None
-# Under valgrind the larger counts below are scaled down to about the smaller ones, so only one of both runs.
+# Under valgrind the larger counts below are scaled down to about the smaller ones, so only one of the two runs.
 
 
 @pytest.fixture
 def quick(clock):
-    """A worker looks at the rules each quarter of a second, and where a second of the wall clock ends. The clock stands
-    ten milliseconds before such an end, so the workers look all the time."""
+    """A worker looks at the rules every quarter of a second, and at the end of a second of the wall clock. The clock
+    stands ten milliseconds before such an end, so the workers look all the time."""
     clock.advance(0.99)
 
 
 def anonymous_kb(pid):
-    """Memory of the process's own: neither the table nor the program."""
+    """Returns the private memory of the process, without the table and the program."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(re.search(r"RssAnon:\s+(\d+) kB", text)[1])
 
@@ -35,16 +36,16 @@ def descriptors(pid):
 
 
 def reread(nginx, text):
-    """Other rules, and waits until they are in force. The worker reads them in a thread, whose stack and arena stay;
-    it may want one for a look that takes long as well, whenever that is."""
+    """Loads other rules and waits until they are in force. The worker reads them in a thread, whose stack and arena stay.
+    It may also need one for a slow look at a later time."""
     seen = nginx.logged("generation")
     nginx.write_rules(text)
     wait_for(lambda: nginx.logged("generation") > seen, "new rules", every=0.005)
 
 
-def grown_no_more(pid, before, mapped=2):
-    """Waits until the process holds no more than `before`, a pair of memory and mappings: what a thread holds that reads
-    rules just now goes again, what is left behind does not."""
+def wait_no_growth(pid, before, mapped=2):
+    """Waits until the process holds no more than `before`, a pair of memory and mappings. The memory of a thread that is
+    reading rules is freed soon, a leak is not."""
     if GROWTH_KB is not None:
         wait_for(lambda: anonymous_kb(pid) - before[0] <= GROWTH_KB, "memory to be given back")
         wait_for(lambda: len(mappings(pid)) <= before[1] + mapped, "mappings to go")
@@ -56,8 +57,8 @@ def grown_no_more(pid, before, mapped=2):
     ("admitted", 20000), ("refused body", 20000),
     *(pytest.param(kind, 100000, marks=full("100,000 requests")) for kind in ("admitted", "refused body", "keys"))
 ][2 if WRAP == "valgrind" else 0:])
-def test_requests_leave_nothing_behind(kind, requests):
-    """100,000 requests after 20,000 to warm up: the worker holds as much as before. Or 20,000 after 4,000."""
+def test_requests_leak_no_memory(kind, requests):
+    """100,000 requests after 20,000 to warm up, or 20,000 after 4,000: the worker's memory does not grow."""
     requests = scaled(requests)
     limit = 0 if kind == "refused body" else 1000000000
     rules = by_user(f"{{unit: week, requests_per_unit: {limit}, algorithm: token_bucket}}")
@@ -73,29 +74,30 @@ def test_requests_leave_nothing_behind(kind, requests):
                table="weir_table test 32m dir={prefix}/table;", log_level="notice") as nginx:
         worker, = nginx.workers()
         reread(nginx, rules + "# as before\n")
-        pour(nginx.port, heads(requests // 5))
+        send_pipelined(nginx.port, heads(requests // 5))
         files, before = descriptors(worker), (anonymous_kb(worker), len(mappings(worker)))
-        assert pour(nginx.port, heads(requests)) == {status: requests}
+        assert send_pipelined(nginx.port, heads(requests)) == {status: requests}
         wait_for(lambda: descriptors(worker) <= files, "connections to close")
         assert nginx.workers() == [worker]
-        grown_no_more(worker, before)
+        wait_no_growth(worker, before)
 
 
 @pytest.mark.parametrize("rounds", [4] if WRAP == "valgrind" else [
-    4, pytest.param(16, marks=full("more rounds of the same"))])
-def test_waiting_leaves_nothing_behind(api, rounds):
-    """Requests that waited, and clients that left while they did."""
+    4, pytest.param(16, marks=full("sixteen rounds"))])
+def test_waiting_requests_leak_no_memory(api, rounds):
+    """Requests that waited, and clients that disconnected while they waited."""
     rules = by_user("{unit: second, requests_per_unit: 1000, algorithm: leaky_bucket, queue_size: 50}")
     rounds = scaled(rounds, least=4)
     with Nginx(rules=rules, conf_server="location / { weir on; proxy_pass http://api; }", api=api) as nginx:
         worker, = nginx.workers()
 
         def crowd():
-            """More at once than at any time later, however much is held up then: memory that a crowd needs is there."""
+            """Sends more requests at once than at any later time, so that the memory for them is allocated before the
+            measurement."""
             clients = [Client(nginx.port) for _ in range(100)]
             for i, c in enumerate(clients):
                 c.send("GET", "/?hold=crowd", {"X-User": f"crowd-{i % 2}"})
-            wait_for(lambda: api.count("/?hold") == len(clients), "all of them at the API")
+            wait_for(lambda: api.count("/?hold") == len(clients), "all requests to arrive at the API")
             api.release("crowd")
             assert {c.read().status for c in clients} == {200}
             for c in clients:
@@ -103,8 +105,8 @@ def test_waiting_leaves_nothing_behind(api, rounds):
 
         def wait_and_leave(times):
             for _ in range(times):
-                shots = volley(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
-                assert set(tally(shots)) <= {200, 429}
+                results = send_at_once(nginx.port, [("GET", "/", {"X-User": "a"})] * 40)
+                assert set(count_statuses(results)) <= {200, 429}
                 gone = [Client(nginx.port) for _ in range(20)]
                 for c in gone:
                     c.send("GET", "/", {"X-User": "b"})
@@ -116,14 +118,14 @@ def test_waiting_leaves_nothing_behind(api, rounds):
         wait_for(lambda: descriptors(worker) < 100, "connections to close")
         before = anonymous_kb(worker), len(mappings(worker))
         wait_and_leave(2 * rounds)
-        grown_no_more(worker, before)
+        wait_no_growth(worker, before)
 
 
 @pytest.mark.seconds(120)
 @pytest.mark.parametrize("reloads", [10] if WRAP == "valgrind" else [10, pytest.param(50, marks=full("fifty reloads"))])
-def test_reloads_leave_nothing_behind(reloads):
-    """Reloads: the master has one table mapped, once, as many mappings and files open as after the
-    fifth, and no worker a thread beside its own."""
+def test_reloads_leak_no_memory(reloads):
+    """After reloads the master has the table mapped once, as many mappings and open files as after the fifth reload, and
+    no worker has an extra thread."""
     reloads = scaled(reloads, least=6)
     with Nginx(rules=by_user(), conf_server="location / { weir on; empty_gif; }",
                workers=2) as nginx:
@@ -140,20 +142,20 @@ def test_reloads_leave_nothing_behind(reloads):
                           anonymous_kb(nginx.master))
         wait_for(lambda: len(nginx.processes()) == 3, "old workers to end")
         assert table_maps(nginx.master) == first_tables
-        # the master closes a worker's channel when it has noticed its end, a moment later
+        # the master closes a worker's channel when it has noticed its exit, a moment later
         wait_for(lambda: descriptors(nginx.master) <= before[1], "channels of old workers to close")
         if GROWTH_KB is not None:
             assert len(mappings(nginx.master)) <= before[0] + 2
-            assert anonymous_kb(nginx.master) - before[2] <= 1024  # 20 kB a reload; nginx itself keeps some
+            assert anonymous_kb(nginx.master) - before[2] <= 1024  # 20 kB per reload; nginx itself keeps some
         for worker in nginx.workers():
             assert table_maps(worker) == first_tables
-            # a look at the rules may have one for a moment
+            # a look at the rules may have a thread for a moment
             wait_for(lambda pid=worker: len(os.listdir(f"/proc/{pid}/task")) == 1, "threads to end")
 
 
 @pytest.mark.usefixtures("quick")
-def test_rule_changes_leave_nothing_behind():
-    """Rules replaced again and again under traffic: old ones are freed."""
+def test_rule_changes_leak_no_memory():
+    """Rules are replaced repeatedly under traffic: old ones are freed."""
     def rules(n):
         return by_user("{unit: week, requests_per_unit: 100000000, algorithm: token_bucket}") + "".join(
             f"  - key: k{i}\n    rate_limit: {{unit: hour, requests_per_unit: {n + 1}}}\n"
@@ -171,4 +173,4 @@ def test_rule_changes_leave_nothing_behind():
             before = anonymous_kb(worker), len(mappings(worker))
             change(1 + changes // 2, 1 + changes)
         assert traffic.lost == [] and set(traffic.statuses) == {200}
-        grown_no_more(worker, before, mapped=4)
+        wait_no_growth(worker, before, mapped=4)

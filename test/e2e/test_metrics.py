@@ -1,5 +1,4 @@
-"""/metrics: what promtool, a real Prometheus and a reader of our own make of it; and that it tells exactly
-what was sent."""
+"""/metrics, read by promtool, by a real Prometheus and by our own parser. The counts are exactly those of the requests."""
 
 import contextlib
 import json
@@ -10,8 +9,8 @@ import urllib.parse
 
 import pytest
 
-from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, keeper, message, needs, patience, pour,
-                      scaled, wait_for)
+from weirtest import (JSON, ROOT, WEIR, WRAP, Client, Closed, fetch, free_port, full, message, needs, patience, programs,
+                      scaled, send_pipelined, wait_for)
 from weirtest.clock import for_weir
 from weirtest.fleet import Node
 from weirtest.redis import Redis
@@ -67,7 +66,7 @@ def promtool(text):
     return done.returncode, done.stdout + done.stderr
 
 
-def test_counts_are_what_was_sent(still):
+def test_counts_match_the_requests(still):
     assert [ask(still, "user", "7") for _ in range(9)] == ["admit"] * 5 + ["refuse"] * 4
     assert [ask(still, "quiet", "7") for _ in range(3)] == ["admit"] * 3
     assert [ask(still, "door", "1") for _ in range(3)].count("delay") == 2
@@ -94,7 +93,7 @@ def test_counts_are_what_was_sent(still):
 
 
 def test_decisions_over_resp_are_timed():
-    """One in 64 of them, each for itself though all came in one pipeline; with Redis as well."""
+    """One in 64 decisions is timed, each by itself though all came in one pipeline; with Redis as well."""
     rules = RULES + "  - {key: here, rate_limit: {unit: year, requests_per_unit: 900, consistency: local}}\n"
     with Redis() as redis, Node(redis.url(), rules, threads=1, probe="here") as serve:
         serve.wait_up()
@@ -109,7 +108,7 @@ def test_decisions_over_resp_are_timed():
             assert after.value(name, store=store) - (before.value(name, store=store) or 0) == 2, store
 
 
-def test_both_formats(serve):
+def test_prometheus_and_openmetrics_formats(serve):
     ask(serve, "user", 'quote " back \\ line \n end')
     plain, opened = Metrics(serve.admin_port), Metrics(serve.admin_port, OPEN)
     assert plain.type == "text/plain; version=0.0.4; charset=utf-8"
@@ -124,7 +123,7 @@ def test_both_formats(serve):
                  b"{}").status == 405
 
 
-def test_no_key_of_a_client_is_in_it(serve):
+def test_metrics_contain_no_client_keys(serve):
     for i in range(50):
         ask(serve, "user", f"secret-{i}")
     metrics = Metrics(serve.admin_port)
@@ -134,14 +133,14 @@ def test_no_key_of_a_client_is_in_it(serve):
              "the keys to be counted, once for the rule and once for its candidate")
 
 
-def test_reloads(serve):
+def test_reloads_are_counted(serve):
     def loads(result):
         return Metrics(serve.admin_port).value("weir_rules_loads_total", result=result)
 
     def hash_of():
         return dict(next(k[1] for k in Metrics(serve.admin_port).samples if k[0] == "weir_rules_info"))
 
-    ask(serve, "user", "7")  # a process is a host from its first decision on
+    ask(serve, "user", "7")  # a process counts as a host from its first decision on
     before = hash_of()
     serve.write_rules("domain: api\nnonsense: 1\n")
     wait_for(lambda: loads("failed") == 1, "the failed load to be counted")
@@ -156,7 +155,7 @@ def test_reloads(serve):
     assert hash_of() != before
 
 
-def test_the_list_in_the_documentation_is_complete():
+def test_documentation_lists_all_metrics():
     source = (ROOT / "src/serve/admin/metrics_families.h").read_text(encoding="utf-8")
     documented = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
     families = re.findall(r'X\(\w+, "(weir_\w+)", (\w+)', source)
@@ -166,8 +165,8 @@ def test_the_list_in_the_documentation_is_complete():
         assert f"`{name}" in documented, name
 
 
-@full("with Redis, which is killed")
-def test_the_store():
+@full("kills Redis")
+def test_metrics_of_redis():
     args = lambda store: ["--redis", store.url(), "--redis-timeout", "10s"]
     with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=args(store)) as serve:
         def value(name):
@@ -191,7 +190,7 @@ def test_the_store():
         wait_for(lambda: "redis      does not answer" in top(), "top to say so")
 
 
-# ---- bounds ----
+# ---- limits ----
 
 def many_rules(count):
     return (f"domain: api\nrequests:\n  - descriptor: [{{key: user, from: header.x-user}}]\ndescriptors:\n"
@@ -199,7 +198,7 @@ def many_rules(count):
             + "".join(f"  - {{key: k{i}, rate_limit: {{unit: year, requests_per_unit: 100}}}}\n" for i in range(count - 1)))
 
 
-def test_rules_beyond_a_bound_are_counted_together():
+def test_rules_above_the_series_limit_are_counted_together():
     with Serve(rules=many_rules(500), http=True, admin=True, memory="16M", args=["--metrics-rules", "100"]) as serve:
         for i in range(300):
             ask(serve, f"k{i}", "x")
@@ -212,7 +211,7 @@ def test_rules_beyond_a_bound_are_counted_together():
 
 @full("a hundred thousand keys")
 @pytest.mark.seconds(300)
-def test_thousands_of_rules_and_keys():
+def test_series_do_not_grow_with_the_number_of_keys():
     rules, keys = many_rules(5000), scaled(100_000)
 
     def anonymous_kib(serve):
@@ -225,16 +224,16 @@ def test_thousands_of_rules_and_keys():
         before = anonymous_kib(serve)
         heads = (message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/",
                                                "X-User": f"user-{i}"}) for i in range(keys))
-        assert pour(serve.http_port, heads) == {200: keys}
+        assert send_pipelined(serve.http_port, heads) == {200: keys}
         metrics = Metrics(serve.admin_port)
         assert metrics.value("weir_decisions_total", result="admitted", **USER) == keys
         assert metrics.value("weir_rules_in_other") == 0
         assert metrics.series("weir_decisions_total") == 2 * 5001
-        assert metrics.series() == first.series()  # not one more for all these keys
+        assert metrics.series() == first.series()  # no further series for all these keys
         assert len(metrics.text) < 4 << 20
         for _ in range(5):
             Metrics(serve.admin_port)
-        if not WRAP:  # AddressSanitizer keeps what was freed
+        if not WRAP:  # AddressSanitizer keeps freed memory
             assert anonymous_kib(serve) - before < (24 << 10)
         assert promtool(metrics.text)[0] == 0
     with Serve(rules=rules, http=True, admin=True, memory="64M", args=["--metrics-rules", "100"]) as serve:
@@ -248,9 +247,9 @@ def test_thousands_of_rules_and_keys():
 
 
 @needs("ptrace")
-def test_scrapes_at_once():
-    """Eight are written at a time; more are told at once to come again. The thread that writes them is halted, so that
-    none of 96 is done before all have come."""
+def test_ninth_simultaneous_scrape_is_refused():
+    """Eight scrapes are written at a time; more get a refusal at once. The writing thread is halted, so that none of 96
+    is finished before all have arrived."""
     with Serve(rules=RULES, admin=True, variables={"UV_THREADPOOL_SIZE": "1"}) as serve, contextlib.ExitStack() as clients:
         before = threads_of(serve.pid)
         Metrics(serve.admin_port)
@@ -278,7 +277,7 @@ def test_scrapes_at_once():
         assert Metrics(serve.admin_port).series() > 50
 
 
-def test_client_that_leaves(serve):
+def test_client_disconnects_during_a_scrape(serve):
     for _ in range(20):
         client = Client(serve.admin_port)
         client.send("GET", "/metrics")
@@ -290,7 +289,7 @@ def test_client_that_leaves(serve):
 
 class Prometheus:
     def __init__(self, target):
-        self.folder = keeper.folder("prometheus")
+        self.folder = programs.temp_folder("prometheus")
         self.port = free_port()
         with open(f"{self.folder}/prometheus.yml", "w", encoding="ascii") as f:
             f.write("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
@@ -298,28 +297,28 @@ class Prometheus:
 
     def __enter__(self):
         with open(f"{self.folder}/output", "wb") as out:
-            self.process = keeper.start(
+            self.process = programs.start(
                 ["prometheus", f"--config.file={self.folder}/prometheus.yml",
                  f"--storage.tsdb.path={self.folder}/data", f"--web.listen-address=127.0.0.1:{self.port}",
                  "--log.level=warn"], stdout=out, stderr=out)
         return self
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.folder)
+        programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
     def get(self, path, **query):
         try:
             answer = fetch(self.port, "GET", f"/api/v1/{path}?{urllib.parse.urlencode(query)}")
         except (OSError, Closed):
             return None
-        if answer.status != 200:  # 503, in words, until it has read what it stored
+        if answer.status != 200:  # 503 as text until it has read its storage
             return None
         told = json.loads(answer.body)
         return told["data"] if told["status"] == "success" else None
 
     def value(self, query):
-        """The one number a query gives, or None."""
+        """Returns the only number of a query's result, or None."""
         data = self.get("query", query=query)
         values = [float(r["value"][1]) for r in data["result"]] if data else []
         assert len(values) <= 1, f"{query}: {data}"
@@ -328,27 +327,27 @@ class Prometheus:
 
 @full("Prometheus scrapes once a second")
 @pytest.mark.seconds(120)
-def test_a_real_prometheus(serve):
+def test_real_prometheus_scrapes_the_service(serve):
     for _ in range(9):
         ask(serve, "user", "7")
     with Prometheus(serve.admin_port) as prometheus:
         refused = 'weir_decisions_total{rule="api/user/365d",result="refused"}'
-        # A scrape that took longer than its second is one that failed, and what was scraped before it is stale.
-        def soon(condition, what):
+        # A scrape of more than its second has failed, and the samples before it are stale.
+        def wait_for_scrape(condition, what):
             return wait_for(condition, what, 60, every=0.2)
 
         def target():
             found = (prometheus.get("targets") or {}).get("activeTargets") or [{}]
             return found[0].get("health"), found[0].get("lastError")
 
-        soon(lambda: prometheus.value(refused) == 4, "Prometheus to have scraped")
-        soon(lambda: target() == ("up", ""), "a scrape without fault")
-        soon(lambda: prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9, "all to be counted")
-        types = soon(lambda: prometheus.get("metadata"), "metadata")
-        assert types["weir_decisions"][0]["type"] == "counter"  # it asks for OpenMetrics
+        wait_for_scrape(lambda: prometheus.value(refused) == 4, "Prometheus to have scraped")
+        wait_for_scrape(lambda: target() == ("up", ""), "a scrape without fault")
+        wait_for_scrape(lambda: prometheus.value('sum(weir_decisions_total{rule="api/user/365d"})') == 9, "all decisions to be counted")
+        types = wait_for_scrape(lambda: prometheus.get("metadata"), "metadata")
+        assert types["weir_decisions"][0]["type"] == "counter"  # it requests OpenMetrics
         assert types["weir_decision_duration_seconds"][0]["type"] == "histogram"
         for _ in range(6):
             ask(serve, "user", "7")
-        soon(lambda: prometheus.value(refused) == 10, "the next scrape")
-        soon(lambda: prometheus.value(f"increase({refused}[1m]) > bool 0") == 1, "an increase")
-        soon(lambda: prometheus.value('count(weir_rules_info)') == 1, "what rules are in force")
+        wait_for_scrape(lambda: prometheus.value(refused) == 10, "the next scrape")
+        wait_for_scrape(lambda: prometheus.value(f"increase({refused}[1m]) > bool 0") == 1, "an increase")
+        wait_for_scrape(lambda: prometheus.value('count(weir_rules_info)') == 1, "what rules are in force")

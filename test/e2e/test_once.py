@@ -1,4 +1,4 @@
-"""A request counts once, whatever it goes through inside nginx."""
+"""A request counts once, whatever internal redirects and subrequests it has."""
 
 import pytest
 from weirtest import Nginx, by_user, wait_for
@@ -54,8 +54,8 @@ def nginx(_api):
     ("/error", 404), ("/error-named", 200), ("/error-chain", 503), ("/missing", 404),
     ("/accel", 200), ("/accel-named", 200), ("/folder/", 200), ("/auth-request", 200),
     ("/mirror", 200), ("/ssi", 200), ("/add", 200), ("/all", 404)])
-def test_each_counts_once(nginx, target, status):
-    """Five are allowed: after three there are two left, and after two more nothing."""
+def test_request_counts_once(nginx, target, status):
+    """Five are allowed: after three requests two are left, and after two more none."""
     user = {"X-User": f"once{target}"}
     seen = [nginx.get(target, user) for _ in range(3)]
     assert [r.get("X-Ratelimit-Remaining") for r in seen] == FIVE_LEFT
@@ -65,7 +65,7 @@ def test_each_counts_once(nginx, target, status):
     assert nginx.get(target, user).status == 429
 
 
-def test_what_is_inside_still_happened(nginx, api):
+def test_subrequests_still_run(nginx, api):
     user = {"X-User": "inside"}
     assert nginx.get("/ssi", user).body == b"[ok\n|ok\n]\n"
     assert nginx.get("/add", user).body == b"ok\nok\nok\n"
@@ -76,7 +76,7 @@ def test_what_is_inside_still_happened(nginx, api):
     wait_for(lambda: api.count("/mirrored") == 2, "both mirrored requests")
 
 
-def test_a_refused_request_starts_no_subrequest(nginx, api):
+def test_refused_request_starts_no_subrequest(nginx, api):
     user = {"X-User": "nothing"}
     for _ in range(5):
         nginx.get("/plain", user)
@@ -86,8 +86,8 @@ def test_a_refused_request_starts_no_subrequest(nginx, api):
     assert api.count() == 0
 
 
-def test_the_decision_of_the_first_place_holds(api):
-    """An error page in a place with other descriptors is not asked for again."""
+def test_decision_of_the_first_location_holds(api):
+    """An error page in a location with other descriptors makes no new decision."""
     server = """
 	location = /first { weir_descriptor api user=$http_x_user; error_page 404 /second;
 		proxy_intercept_errors on; proxy_pass http://api/?status=404; }
@@ -102,9 +102,9 @@ def test_the_decision_of_the_first_place_holds(api):
         assert nginx.get("/first", {"X-User": "a"}).status == 429
 
 
-def test_limited_subrequests_of_an_unlimited_page(api):
-    """A page where weir is off includes a place where it is on: a subrequest is part of the request that
-    made it, and that one is not limited."""
+def test_subrequests_of_an_unlimited_page_are_not_limited(api):
+    """A page in a location with weir off includes a location with weir on. A subrequest is part of its request, which is
+    not limited."""
     server = """
 	location = /page { ssi on; ssi_types text/plain; try_files /ssi.txt =404; }
 	location /part/ { weir on; proxy_pass http://api; }

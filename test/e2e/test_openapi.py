@@ -1,5 +1,5 @@
-"""docs/openapi.yaml is a valid document, and it allows exactly the questions that the service takes. Answers are held
-against it by the tests of each API."""
+"""docs/openapi.yaml is a valid document, and it allows exactly the requests that the service accepts. The tests of each
+API check the responses against it."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ descriptors:
 """
 KEY = {"domain": "api", "entries": [{"key": "user", "value": "7"}]}
 
-# A question of each kind that the service takes.
+# A request of each kind that the service accepts.
 QUESTIONS = [
     ("/v1/check", {"domain": "api", "hits": 1, "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}),
     ("/v1/check", {"domain": "api", "request": {"target": "/x", "method": "GET", "headers": {"x-user": "7"}}}),
@@ -54,14 +54,15 @@ def serve():
 
 @needs("npm")
 @pytest.mark.seconds(300)
-def test_the_document_is_valid():
+def test_document_is_valid():
     problems = run_node("openapi.js", ROOT / "docs/openapi.yaml")
     probes = {f"#/paths/~1{name}/get/responses" for name in ("healthz", "readyz", "healthcheck")}
     assert [p for p in problems if (p["rule"], p["at"] in probes) != ("operation-4xx-response", True)] == []
 
 
 def mutants(body):
-    """The question, each member left out, and one too many; then the same with `lift` beside `for`."""
+    """Yields the request, the request without each member, and with an unknown member; then the same with `lift` beside
+    `for`."""
     yield body
     for name in body:
         yield {k: v for k, v in body.items() if k != name}
@@ -80,8 +81,8 @@ def is_allowed(target, body):
 
 
 @pytest.mark.parametrize("target, body", QUESTIONS, ids=lambda value: value if isinstance(value, str) else "-".join(value))
-def test_the_document_and_the_service_agree(serve, target, body):
-    """A question that the document does not allow is answered 400, and one that it allows is not."""
+def test_document_and_service_accept_the_same_requests(serve, target, body):
+    """A request that the document does not allow gets a 400, and a request that it allows does not."""
     port = serve.http_port if target in ("/v1/check", "/json") else serve.admin_port
     for mutant in mutants(body):
         answer = fetch(port, "POST", target, JSON, json.dumps(mutant).encode())
@@ -90,7 +91,7 @@ def test_the_document_and_the_service_agree(serve, target, body):
     assert is_allowed(target, body)
 
 
-def test_files_of_the_dashboard(serve):
+def test_files_of_the_dashboard_are_described(serve):
     """Every kind of file is described."""
     kinds = set()
     for path in (ROOT / "web").rglob("*"):
@@ -119,7 +120,7 @@ def kinds_of(described):
 
 
 @pytest.mark.parametrize("status", REFUSED_BY_THE_SERVER)
-def test_what_the_server_refuses_unread_is_described_for_every_path(serve, status):
+def test_refusals_before_routing_are_described_for_every_path(serve, status):
     line, field = REFUSED_BY_THE_SERVER[status]
     for path, item in DOCUMENT["paths"].items():
         method = "post" if "post" in item else "get"

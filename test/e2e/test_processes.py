@@ -1,15 +1,14 @@
-"""Limits are one limit through everything that happens to nginx's processes.
+"""A limit stays one limit through all events of nginx's processes.
 
-The load is against a budget that nothing refills, for the wall clock stands still: what is admitted in the end is the
-budget, exactly, whatever was reloaded, replaced or killed meanwhile.
-"""
+The wall clock stands still, so nothing refills the budget: the number of admitted requests is the budget, exactly,
+whatever was reloaded, replaced or killed."""
 
 import os
 import signal
 from pathlib import Path
 
 import pytest
-from weirtest import Closed, Nginx, Traffic, WRAP, by_user, full, keeper, scaled, tally, volley, wait_for
+from weirtest import Closed, Nginx, Traffic, WRAP, by_user, full, programs, scaled, count_statuses, send_at_once, wait_for
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -24,19 +23,19 @@ def budget(count, algorithm="token_bucket"):
     return by_user(f"{{unit: week, requests_per_unit: {count}, algorithm: {algorithm}}}")
 
 
-def four(rules, api, **kwargs):
-    server = "keepalive_requests 100000;\n" + SERVER  # spend_rest may have more than nginx's 1,000 to ask
+def nginx_with_four_workers(rules, api, **kwargs):
+    server = "keepalive_requests 100000;\n" + SERVER  # spend_rest may send more than nginx's 1,000 requests
     return Nginx(rules=rules, workers=4, reuseport=True, conf_server=server, api=api, **kwargs)
 
 
 def spend_rest(nginx, limit):
-    """Asks until it is refused thrice; returns how many of these were admitted."""
+    """Sends requests until three are refused. Returns the number of admitted ones."""
     admitted = refused = 0
     c = nginx.client()
     while refused < 3:
         try:
             status = c.get("/rest", USER).status
-        except Closed:  # by a worker that was just leaving
+        except Closed:  # by a worker that was shutting down
             c.close()
             c = nginx.client()
             continue
@@ -47,31 +46,31 @@ def spend_rest(nginx, limit):
     return admitted
 
 
-# ---- exact ----
+# ---- exact counts ----
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window_log", "sliding_window_counter",
                                        "token_bucket"])
-def test_exact_across_four_workers(api, algorithm):
-    """Twice the budget over 64 connections of four workers: the budget, not one more or less."""
+def test_count_is_exact_across_four_workers(api, algorithm):
+    """Twice the budget over 64 connections of four workers: exactly the budget is admitted."""
     limit = scaled(400, least=64)  # with fewer connections a worker might get none
-    with four(budget(limit, algorithm), api) as nginx:
-        shots = volley(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
+    with nginx_with_four_workers(budget(limit, algorithm), api) as nginx:
+        results = send_at_once(nginx.port, [("GET", f"/r/{i}", USER) for i in range(2 * limit)],
                        connections=64)
-        assert tally(shots) == {200: limit, 429: limit}
+        assert count_statuses(results) == {200: limit, 429: limit}
         assert api.count("/r/") == limit
-        workers = {s.response.get("X-Worker") for s in shots}
+        workers = {s.response.get("X-Worker") for s in results}
         assert len(workers) == 4 and workers == {str(w) for w in nginx.workers()}
 
 
-def test_many_keys_each_exact(api):
-    """A hundred users at once, seven requests each against five: 5 and 2 for every one of them."""
+def test_counts_of_a_hundred_keys_are_exact(api):
+    """A hundred users at once, seven requests each with five allowed: 5 and 2 for each of them."""
     users = scaled(100)
-    with four(by_user(), api) as nginx:
-        shots = volley(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
+    with nginx_with_four_workers(by_user(), api) as nginx:
+        results = send_at_once(nginx.port, [("GET", f"/u/{i % users}", {"X-User": str(i % users)})
                                     for i in range(7 * users)], connections=32)
-        assert tally(shots) == {200: 5 * users, 429: 2 * users}
+        assert count_statuses(results) == {200: 5 * users, 429: 2 * users}
         for user in range(users):
-            assert tally(shots[user::users]) == {200: 5, 429: 2}, user
+            assert count_statuses(results[user::users]) == {200: 5, 429: 2}, user
 
 
 # ---- nginx -s reload ----
@@ -80,11 +79,10 @@ def test_many_keys_each_exact(api):
 # Under valgrind twelve are scaled down to three as well.
 @pytest.mark.parametrize("reloads", [3] if WRAP == "valgrind" else [
     3, pytest.param(12, marks=full("twelve reloads under load"))])
-def test_reload_under_load(api, reloads):
-    """Reloads one after the other while eight clients ask: nothing is lost, nothing counted twice or
-    forgotten."""
+def test_reloads_under_load_lose_and_miscount_nothing(api, reloads):
+    """Reloads one after the other while eight clients send requests: no request is lost, counted twice or not counted."""
     limit, reloads = scaled(250 * reloads), scaled(reloads, least=3)
-    with four(budget(limit), api) as nginx:
+    with nginx_with_four_workers(budget(limit), api) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
             for n in range(reloads):
                 traffic.wait(scaled(100, least=8))
@@ -101,8 +99,8 @@ def test_reload_under_load(api, reloads):
         assert api.count() == limit
 
 
-def test_reload_to_other_rules(api):
-    """A reload takes the configuration's rules and goes on counting: 5 used of 8 leave 3."""
+def test_reload_with_other_rules_keeps_counts(api):
+    """A reload loads the rules of the configuration and keeps the counts: 5 used of 8 leave 3."""
     with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
         assert [nginx.get("/", USER).status for _ in range(6)] == [200] * 5 + [429]
         other = nginx.prefix / "other.yaml"
@@ -114,7 +112,7 @@ def test_reload_to_other_rules(api):
         assert (r.status, r.get("X-Ratelimit-Limit")) == (200, "8")
 
 
-def test_reload_with_broken_rules_leaves_all_as_it_was(api):
+def test_reload_with_broken_rules_changes_nothing(api):
     with Nginx(rules=by_user(), conf_server=SERVER, api=api, allow=[r"\[emerg\]"]) as nginx:
         assert nginx.get("/", USER).get("X-Ratelimit-Remaining") == "4"
         before = nginx.workers()
@@ -132,7 +130,7 @@ def test_reload_with_broken_rules_leaves_all_as_it_was(api):
 
 
 def test_restart_keeps_the_counts(api):
-    """Stopped and started: the table is a file, and the bucket is as empty as it was."""
+    """After a restart the table is the same file, and the bucket is as empty as before."""
     with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
         assert [nginx.get("/", USER).status for _ in range(4)] == [200] * 4
         nginx.quit()
@@ -143,7 +141,7 @@ def test_restart_keeps_the_counts(api):
 # ---- binary upgrade ----
 
 def upgrade(nginx):
-    """USR2, then QUIT to the old master once the new one has workers; waits until the old one is gone."""
+    """Sends USR2, then QUIT to the old master once the new one has workers. Waits until the old one has exited."""
     old = nginx.master
     os.kill(old, signal.SIGUSR2)
     previous = Path(f"{nginx.pid_file}.oldbin")
@@ -161,7 +159,7 @@ def upgrade(nginx):
 @pytest.mark.seconds(120)
 def test_binary_upgrade_under_load(api):
     limit, upgrades = scaled(2000), 1 + (scaled(2) == 2)
-    with four(budget(limit), api, orphan=True) as nginx:
+    with nginx_with_four_workers(budget(limit), api, orphan=True) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
             for _ in range(upgrades):
                 traffic.wait(scaled(200, least=8))
@@ -178,31 +176,31 @@ def test_binary_upgrade_under_load(api):
 
 @pytest.mark.seconds(120)
 def test_workers_killed_under_load(api):
-    """Each killed worker takes with it what it was doing: those requests are lost, nothing else. What
-    they had taken is spent, so the API may see that many fewer than the budget, and never more."""
+    """Requests in flight at a killed worker are lost, no others. Their units are used up, so the API may receive that
+    many fewer than the budget, and never more."""
     limit, kills = scaled(2000), scaled(12, least=3)
     connections = 8
-    with four(budget(limit), api, allow=["exited on signal 9", "exited with code"]) as nginx:
+    with nginx_with_four_workers(budget(limit), api, allow=["exited on signal 9", "exited with code"]) as nginx:
         with Traffic(nginx.port, ["/r"], connections=connections, headers=USER) as traffic:
             for n in range(kills):
                 traffic.wait(scaled(60, least=6))
                 workers = nginx.workers()
                 os.kill(workers[n % len(workers)], signal.SIGKILL)
                 wait_for(lambda: len(set(nginx.workers()) - set(workers)) >= 1, "a new worker")
-        # A request that met a dead worker's connection was sent again; the first try may count.
+        # A request on a connection of a killed worker was sent again. The first try may count.
         spoiled = len(traffic.lost) + traffic.races
         assert spoiled <= kills * connections
         rest = spend_rest(nginx, limit)
         assert set(traffic.statuses) <= {200, 429}
         assert limit - spoiled <= traffic.statuses[200] + rest <= limit
         assert traffic.statuses[200] + rest <= api.count() <= limit
-        # And all of it still works, on every worker.
-        shots = volley(nginx.port, [("GET", "/x", USER)] * 32)
-        assert tally(shots) == {429: 32}
+        # All workers still work.
+        results = send_at_once(nginx.port, [("GET", "/x", USER)] * 32)
+        assert count_statuses(results) == {429: 32}
 
 
-def test_a_worker_killed_while_requests_wait(clock, api):
-    """Places of a dead worker's queue pass by unused; the queue goes on behind them."""
+def test_worker_is_killed_while_requests_wait(clock, api):
+    """The positions of a killed worker's requests pass unused. The queue continues behind them."""
     rules = by_user("{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: 6}")
     with Nginx(rules=rules, conf_server=SERVER, api=api, allow=["exited on signal 9"]) as nginx:
         clients = [nginx.client() for _ in range(5)]
@@ -225,11 +223,11 @@ def test_a_worker_killed_while_requests_wait(clock, api):
         assert [r.target for r in api.records()] == ["/w", "/after"]
 
 
-def test_killed_master_and_a_new_start(api):
-    """nginx dies altogether; the next start finds the counts."""
+def test_counts_survive_a_kill_of_all_processes(api):
+    """All of nginx is killed; the next start finds the counts."""
     with Nginx(rules=by_user(), conf_server=SERVER, api=api) as nginx:
         assert [nginx.get("/", USER).status for _ in range(3)] == [200] * 3
-        keeper.kill_session(nginx.process.pid)
+        programs.kill_session(nginx.process.pid)
         nginx.process.wait()
         wait_for(lambda: not nginx.processes(), "all processes to end")
         nginx.pid_file.unlink()

@@ -1,4 +1,4 @@
-"""HTTP/1.0, 1.1 and 2, with and without TLS: connections stay in step whatever is refused on them."""
+"""HTTP/1.0, 1.1 and 2, with and without TLS: connections stay in sync whatever is refused on them."""
 
 import json
 import socket
@@ -35,8 +35,8 @@ def use_up(nginx, user):
 
 # ---- HTTP/1.x ----
 
-def test_http_1_0(nginx):
-    """Without keep-alive the server closes; with it, it does not. A refusal is like any answer."""
+def test_http_1_0_with_and_without_keep_alive(nginx):
+    """Without keep-alive the server closes; with it, it does not. This holds for refusals too."""
     use_up(nginx, "1.0")
     for user, status in (("1.0-new", 200), ("1.0", 429)):
         with nginx.client() as c:
@@ -52,7 +52,7 @@ def test_http_1_0(nginx):
                 assert (r.status, r.get("Connection")) == (status, "keep-alive")
 
 
-def test_connection_close_is_kept(nginx):
+def test_connection_close_is_respected(nginx):
     use_up(nginx, "close")
     with nginx.client() as c:
         r = c.get("/", {"X-User": "close", "Connection": "close"})
@@ -63,8 +63,8 @@ def test_connection_close_is_kept(nginx):
 @pytest.mark.parametrize("size", [0, 1, 100, BUFFER - 1, BUFFER, BUFFER + 1, 1000000])
 @pytest.mark.parametrize("chunked", [0, 1000])
 def test_keep_alive_after_a_refused_body(nginx, api, size, chunked):
-    """The body of a refused request is read and thrown away: the next request on the connection is read
-    from where it begins, not from within that body."""
+    """The body of a refused request is read and discarded: the next request on the connection is read from its beginning,
+    not from within that body."""
     use_up(nginx, "bodies")
     body = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n" * (size // 35 + 1)
     with nginx.client() as c:
@@ -78,7 +78,7 @@ def test_keep_alive_after_a_refused_body(nginx, api, size, chunked):
 
 @pytest.mark.parametrize("target", ["/", "/stream"])
 @pytest.mark.parametrize("chunked", [0, 7000])
-def test_admitted_bodies_arrive_whole(nginx, target, chunked):
+def test_admitted_bodies_arrive_complete(nginx, target, chunked):
     body = bytes(range(256)) * 1500
     with nginx.client() as c:
         r = c.request("POST", f"{target}?echo=1", {"X-User": f"whole{target}{chunked}"}, body,
@@ -87,8 +87,8 @@ def test_admitted_bodies_arrive_whole(nginx, target, chunked):
         assert json.loads(r.body)["body_bytes"] == len(body)
 
 
-def test_a_refusal_does_not_wait_for_the_body(nginx):
-    """The answer is there before the body is; what then comes is swallowed."""
+def test_refusal_does_not_wait_for_the_body(nginx):
+    """The response arrives before the body is sent. The body is then discarded."""
     use_up(nginx, "early")
     with nginx.client() as c:
         c.send("POST", "/", {"X-User": "early", "Content-Length": "300000"})
@@ -97,8 +97,8 @@ def test_a_refusal_does_not_wait_for_the_body(nginx):
         assert c.get("/free").status == 200
 
 
-def test_pipelined(nginx, api):
-    """Ten requests in one write, five of them admitted: ten answers, in order."""
+def test_pipelined_requests_are_answered_in_order(nginx, api):
+    """Ten requests in one write, five of them admitted: ten responses, in order."""
     with nginx.client() as c:
         for i in range(10):
             c.send("POST" if i % 2 else "GET", f"/p/{i}", {"X-User": "pipelined"},
@@ -120,7 +120,7 @@ def test_pipelined_bodies_behind_a_refusal(nginx):
 
 
 def test_expect_100_continue(nginx):
-    """Admitted: 100, then the answer. Refused: 429 at once, so a polite client sends no body at all."""
+    """Admitted: 100, then the response. Refused: 429 at once, so a client that waits for the 100 sends no body."""
     with nginx.client() as c:
         c.send("POST", "/?echo=1", {"X-User": "expect", "Expect": "100-continue", "Content-Length": "5"})
         assert c.read(interim=True).status == 100
@@ -131,7 +131,7 @@ def test_expect_100_continue(nginx):
     with nginx.client() as c:
         c.send("POST", "/", {"X-User": "expect", "Expect": "100-continue", "Content-Length": "5"})
         r = c.read(interim=True)
-        if r.status == 100:  # nginx asks for the body it is going to throw away: then it gets it
+        if r.status == 100:  # nginx asks for the body that it will discard, and gets it
             c.raw(b"hello")
             r = c.read()
             assert r.status == 429
@@ -140,7 +140,7 @@ def test_expect_100_continue(nginx):
             assert r.status == 429
 
 
-def test_a_body_that_is_too_large_is_not_weirs_business(nginx):
+def test_too_large_body_is_refused_by_nginx(nginx):
     r = nginx.request("POST", "/", {"X-User": "large", "Content-Length": "99999999"}, b"x")
     assert r.status == 413
     assert nginx.get("/", {"X-User": "large"}).get("X-Ratelimit-Remaining") == "4"
@@ -152,20 +152,20 @@ def test_streaming_passes_through(nginx):
     assert r.get("X-Ratelimit-Remaining") == "4"
 
 
-def test_large_answers(nginx):
+def test_large_responses(nginx):
     r = nginx.get("/?bytes=3000000", {"X-User": "big"})
     assert (r.status, len(r.body), r.get("X-Ratelimit-Remaining")) == (200, 3000000, "4")
 
 
-def test_range_and_methods(nginx):
-    """Every method counts, also those nginx does not know."""
+def test_every_method_counts(nginx):
+    """Every method counts, also those that nginx does not know."""
     with nginx.client() as c:
         for left, method in zip("43210", ("OPTIONS", "DELETE", "PATCH", "PROPFIND", "BREW")):
             assert c.request(method, "/", {"X-User": "methods"}).get("X-Ratelimit-Remaining") == left
         assert c.get("/", {"X-User": "methods"}).status == 429
 
 
-# ---- where clients come from ----
+# ---- client addresses ----
 
 def where(nginx, family):
     return {"ipv4": nginx.port, "ipv6": ("::1", nginx.port), "unix": str(nginx.prefix / "nginx.sock")}[family]
@@ -198,8 +198,9 @@ def by_address(_api):
 
 @pytest.mark.parametrize("family, source", [
     ("ipv4", None), ("ipv4", "127.0.0.9"), pytest.param("ipv6", None, marks=needs("ipv6")), ("unix", None)])
-def test_addresses_as_keys(by_address, family, source):
-    """Addresses are the key: 127.0.0.1, another IPv4 address and ::1. A Unix socket has none: no descriptor, no limit."""
+def test_each_address_has_its_own_limit(by_address, family, source):
+    """The address is the key: 127.0.0.1, another IPv4 address and ::1. A Unix socket has no address: no descriptor, no
+    limit."""
     statuses = [fetch(where(by_address, family), source=source).status for _ in range(3)]
     assert statuses == [200, 200, 200 if family == "unix" else 429]
 
@@ -208,12 +209,12 @@ def test_addresses_as_keys(by_address, family, source):
 
 @pytest.fixture(params=["h2c", "h2", "tls"])
 def secure(request, nginx):
-    """A maker of connections: HTTP/2 in plain text, HTTP/2 by ALPN, HTTP/1.1 over TLS."""
+    """Returns a function that connects: HTTP/2 in plain text, HTTP/2 by ALPN, HTTP/1.1 over TLS."""
     return {"h2c": lambda: H2(nginx.h2c_port), "h2": lambda: H2(nginx.tls_port, tls=True),
             "tls": lambda: Client(nginx.tls_port, tls=True)}[request.param], request.param
 
 
-def test_fields_and_refusals(nginx, secure):
+def test_header_fields_and_refusals(nginx, secure):
     connect, name = secure
     with connect() as c:
         seen = [c.get("/", {"X-User": f"secure-{name}"}) for _ in range(7)]
@@ -228,7 +229,7 @@ def test_fields_and_refusals(nginx, secure):
 
 
 @pytest.mark.parametrize("size", [0, 5, BUFFER + 1, 400000])
-def test_refused_bodies(nginx, secure, size):
+def test_bodies_of_refused_requests(nginx, secure, size):
     connect, _ = secure
     use_up(nginx, "h2-bodies")
     with connect() as c:
@@ -246,7 +247,7 @@ def test_h2_streams_at_once(nginx, api):
     assert api.count("/h2/") == 5
 
 
-def test_h2_names_are_small(nginx):
+def test_h2_header_names_are_in_lower_case(nginx):
     with H2(nginx.h2c_port) as c:
         r = c.get("/", {"X-User": "small"})
         assert all(n == n.lower() for n, _ in r.headers)
@@ -254,7 +255,7 @@ def test_h2_names_are_small(nginx):
 
 
 def test_h2_stream_reset_within_a_body(nginx):
-    """A stream that ends in the midst of a refused body takes nobody with it."""
+    """A stream that is reset in the middle of a refused body does not affect others."""
     use_up(nginx, "h2-reset")
     with H2(nginx.h2c_port) as c:
         for _ in range(5):
@@ -277,8 +278,8 @@ def test_one_limit_over_all_protocols(nginx):
 
 # ---- half-closed and upgraded ----
 
-def test_half_closed_client_gets_its_answer(nginx):
-    """A client that has sent all it will still reads, admitted or refused."""
+def test_half_closed_client_gets_its_response(nginx):
+    """A client that has shut down its sending side gets its response, admitted or refused."""
     use_up(nginx, "half")
     for user, status in (("half-new", 200), ("half", 429)):
         with nginx.client() as c:
@@ -288,8 +289,7 @@ def test_half_closed_client_gets_its_answer(nginx):
 
 
 def test_websocket_upgrade_is_one_request(api):
-    """A handshake that the API refuses is still a request; weir adds its fields and does not stand in the
-    way of Upgrade."""
+    """A handshake that the API refuses is still a request. weir adds its header fields and does not change Upgrade."""
     server = """location / { weir on; proxy_set_header Upgrade $http_upgrade;
 		proxy_set_header Connection upgrade; proxy_pass http://api; }"""
     with Nginx(rules=by_user(), conf_server=server, api=api) as nginx:

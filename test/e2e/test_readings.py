@@ -1,5 +1,6 @@
-"""Requests that servers read in different ways: limits hold for any reading, exemptions for all. The
-same targets go through nginx, through forward-auth and through /v1/check."""
+"""Requests that servers read in different ways: limits apply to any reading, exemptions only if they match all readings.
+
+The same targets go through nginx, through forward-auth and through /v1/check."""
 
 import json
 
@@ -78,7 +79,7 @@ def serve():
 
 @pytest.fixture
 def rest_limited():
-    """/static/ is exempt, all else is limited to one request."""
+    """/static/ is exempt, everything else is limited to one request."""
     rules = """
 domain: api
 requests:
@@ -109,15 +110,15 @@ def check(port, target, case):
                             json.dumps(question).encode()).body)["status"]
 
 
-# What nginx itself refuses, and other proxies may pass on.
+# Targets that nginx refuses, and that other proxies may pass on.
 @pytest.mark.parametrize("target", ["/static/%u002e%u002e/", "/static/%zz", "/static/ ../"])
-def test_an_unusual_path_is_not_exempt(rest_limited, target):
+def test_unusual_path_is_not_exempt(rest_limited, target):
     assert [forward(rest_limited.http_port, target) for _ in range(3)] == [200, 429, 429]
 
 
 @pytest.mark.parametrize("host, seen", [("free.example", FREE), ("FREE.example.:80", FREE), ("free%2eexample", LIMITED),
                                         ("other", LIMITED)])
-def test_an_exemption_by_host(nginx, serve, host, seen):
+def test_exemption_by_host(nginx, serve, host, seen):
     fields = {"Host": host, "X-Case": f"host-{host}"}
     assert [nginx.get("/v1/a", fields).status for _ in range(4)] == seen
     fields = [("X-Forwarded-Host", host), ("X-Case", f"host-{host}")]
@@ -125,25 +126,25 @@ def test_an_exemption_by_host(nginx, serve, host, seen):
 
 
 @pytest.mark.parametrize("method, seen", [("OPTIONS", FREE), ("options", LIMITED)])
-def test_an_exemption_by_method(serve, method, seen):
+def test_exemption_by_method(serve, method, seen):
     assert [forward(serve.http_port, "/v1/a", [("X-Case", method)], method) for _ in range(4)] == seen
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_nginx(nginx, api, target):
+def test_reading_of_nginx(nginx, api, target):
     seen = [nginx.get(target, {"X-Case": target}).status for _ in range(4)]
     assert seen == TARGETS[target]
     assert api.count() == seen.count(200)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_forward_auth(serve, target):
+def test_reading_of_forward_auth(serve, target):
     seen = [forward(serve.http_port, target, [("X-Case", target)]) for _ in range(4)]
     assert seen == TARGETS[target]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_check(serve, target):
+def test_reading_of_v1_check(serve, target):
     assert [check(serve.http_port, target, "c" + target) for _ in range(4)] == TARGETS[target]
 
 
@@ -156,7 +157,7 @@ def test_head_is_limited_as_get(nginx, serve):
 
 
 def test_two_values_share_a_counter(nginx, serve):
-    """Whichever pair a client sends, in whatever order, and in one field or in two."""
+    """Whichever pair of values a client sends, in any order, and in one field or in two."""
     both = [[("X-User", "1"), ("X-User", "2")], [("X-User", "2, 1")], [("X-User", "3"), ("X-User", "4")], [("X-User", "5,6")]]
     assert [nginx.get("/user", b).status for b in both] == LIMITED
     assert [forward(serve.http_port, "/user", b) for b in both] == LIMITED
@@ -178,8 +179,8 @@ descriptors:
 """ + "".join(f"          - {{period: {i + 1}h, requests_per_unit: 2}}\n" for i in range(8))
 
 
-def test_more_limits_than_can_be_counted(api):
-    """The ninth header leads to the 65th limit: the request is refused, not let pass."""
+def test_request_with_too_many_limits_is_refused(api):
+    """The ninth header leads to the 65th limit: the request is refused."""
     headers = [(f"H{i}", "x") for i in range(9)]
     with Serve(rules=CROWD, http=True, grpc=True, resp=True) as serve:
         assert [forward(serve.http_port, "/", headers[:8]) for _ in range(3)] == [200, 200, 429]
@@ -195,7 +196,7 @@ def test_more_limits_than_can_be_counted(api):
         assert [nginx.get("/", headers).status for _ in range(3)] == [429] * 3
 
 
-def test_more_limits_by_grpc_and_resp():
+def test_request_with_too_many_limits_over_grpc_and_resp():
     def raw(count):
         return b"\x0a\x03api" + b"".join(
             b"\x12\x10\x0a\x06\x0a\x01k\x12\x01%d\x0a\x06\x0a\x01v\x12\x01y" % i for i in range(count))

@@ -1,6 +1,6 @@
-"""Two nodes under load while something happens to their Redis, or to the way there. What is held, whatever it is:
+"""Two nodes under load during faults of their Redis or of the network. In all cases:
 
-- with `deny` nobody is admitted more often than his limit, plus one more limit for each time that Redis lost data;
+- with `deny` no user is admitted above the limit, plus one more limit for each time that Redis lost data;
 - every question gets a decision, and none hangs;
 - afterwards the limits hold again, for both nodes together.
 """
@@ -24,7 +24,7 @@ LIMIT = 30
 USERS = 20
 SEED = int(os.environ.get("WEIR_SEED") or 20240229)  # `make soak` sets others
 
-# A bucket that fills within a week: nothing comes back while a test runs, and there is no window's edge.
+# A bucket that fills within a week: no token is refilled during a test, and no window ends.
 RULES = f"""
 domain: api
 descriptors:
@@ -63,26 +63,26 @@ class Fleet:
         return self.stack.__exit__(*what)
 
     def recover(self):
-        """Both nodes are back, and five are five."""
+        """Waits until both nodes reach Redis again and a limit of five admits five."""
         for node in self.nodes:
             node.wait_up()
         wait_exact(self.nodes)
 
 
-def hammered(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, moment=lambda load: True):
-    """Load before, during and after a fault; returns the load for further questions. No more than eight of a user's thirty
-    are asked for before the fault is there, however late it comes: so Redis is asked while it lasts, until it is noticed.
-    `moment` is a fault that passes: it comes again until somebody has met it, and few ask meanwhile."""
+def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, moment=lambda load: True):
+    """Load before, during and after a fault. Returns the load for further checks. At most eight of a user's thirty units
+    are used before the fault begins, however late it comes: so Redis is asked until the fault is noticed. `moment` is a
+    short fault: it is repeated until a node has met it, with little load meanwhile."""
     with Hammer(fleet.nodes, key, USERS, turns=2 * USERS) as load:
         load.wait(100)
         fault()
         wait_for(lambda: moment(load), "somebody to meet it")
         load.go_on()
-        wait_for(noticed, "it to be noticed", every=0.02)
+        wait_for(noticed, "the fault to be noticed", every=0.02)
         load.wait(150)
         before = load.total()
         heal()
-        wait_for(lambda: load.total() > before or is_spent(fleet.nodes[0], key), "it to admit again")
+        wait_for(lambda: load.total() > before or is_spent(fleet.nodes[0], key), "requests to be admitted again")
         load.wait(300)
     assert load.failures == []
     assert load.slow == []
@@ -92,8 +92,8 @@ def hammered(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, m
 
 
 def is_spent(node, key):
-    """Nothing is left to be admitted: all users are refused, and not for want of Redis, which knows of somebody new. (An
-    answer that came too late has taken, and admitted nobody.)"""
+    """Returns whether no unit is left: all users are refused, and not because Redis is unavailable, since a new user is admitted. (A
+    reply that came too late has taken a unit and admitted no request.)"""
     def refused(value):
         return node.ask("HITS", 0, key, value)["verdict"] == "refuse"
     return all(refused(f"u{n}") for n in range(USERS)) and not refused("somebody new")
@@ -103,56 +103,56 @@ def nothing():
     pass
 
 
-# No answer; or, if nobody asked for a second and the connection was given up, no new one.
+# No reply; or no new connection, if there was no question for a second and the connection was closed.
 SILENT = {"timeout", "connect"}
 
 
-def each_has(fleet, *kinds):
-    """All nodes have met such a fault."""
+def all_nodes_met(fleet, *kinds):
+    """Returns whether all nodes have met one of these faults."""
     return all(node.faults().keys() & set(kinds) for node in fleet.nodes)
 
 
 @pytest.mark.parametrize("key", ["denied", "logged"])
-def test_killed_and_restarted_with_its_data(key):
+def test_redis_is_killed_and_restarted_with_its_data(key):
     with Fleet(aof=True) as fleet:
-        # The breaker keeps questions back.
-        hammered(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: each_has(fleet, "open"))
+        # The circuit breaker holds questions back.
+        load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: all_nodes_met(fleet, "open"))
 
 
-def test_killed_and_restarted_without_its_data_costs_one_limit_each_time():
+def test_redis_restart_without_its_data_admits_one_more_limit():
     with Fleet() as fleet:
-        hammered(fleet, fleet.redis.kill, fleet.redis.start, losses=1, noticed=lambda: each_has(fleet, "open"))
+        load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, losses=1, noticed=lambda: all_nodes_met(fleet, "open"))
 
 
-def test_flushall_in_the_midst_of_it():
+def test_flushall_under_load():
     with Fleet() as fleet:
-        load = hammered(fleet, fleet.redis.flush, nothing, losses=1)
+        load = load_around_fault(fleet, fleet.redis.flush, nothing, losses=1)
         assert load.total() > 0
 
 
-def test_flushall_costs_what_was_counted():
-    """Four of each user's are forgotten: he gets four more, and no others."""
+def test_flushall_admits_the_forgotten_units_again():
+    """Four units of each user are forgotten: each gets four more, and no others."""
     with Fleet(timeout="10s") as fleet:
         with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
             load.round()
             assert load.admitted == {f"u{n}": 4 for n in range(USERS)}
             fleet.redis.flush()
             load.go_on()
-            wait_for(lambda: load.total() >= (LIMIT + 4) * USERS, "all to be admitted", 30)
+            wait_for(lambda: load.total() >= (LIMIT + 4) * USERS, "all units to be admitted", 30)
             load.wait(100)
         assert load.failures == []
         assert load.admitted == {f"u{n}": LIMIT + 4 for n in range(USERS)}
 
 
-def test_script_flush_costs_nothing():
+def test_script_flush_admits_nothing_more():
     with Fleet(timeout="10s") as fleet:
         with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
             for _ in range(5):
                 load.go_on(USERS)
-                load.wait(USERS)  # of four times as many: in the midst of it, unless somebody was held up
+                load.wait(USERS)  # of four times as many: under load, unless the machine delayed a thread
                 fleet.redis.client().script_flush()
             load.go_on()
-            wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 30)
+            wait_for(lambda: load.total() >= LIMIT * USERS, "all units to be admitted", 30)
             load.wait(100)
         assert load.failures == []
         assert load.admitted == {f"u{n}": LIMIT for n in range(USERS)}
@@ -161,16 +161,17 @@ def test_script_flush_costs_nothing():
 
 
 @pytest.mark.parametrize("how", ["pause", "sleep", "freeze"])
-def test_a_redis_that_is_silent(how):
+def test_silent_redis(how):
     with Fleet() as fleet:
         if how == "freeze":
-            hammered(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: each_has(fleet, *SILENT))
+            load_around_fault(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: all_nodes_met(fleet, *SILENT))
         else:
-            hammered(fleet, nothing, nothing, moment=lambda load: silent_for_once(fleet, getattr(fleet.redis, how), load))
+            load_around_fault(fleet, nothing, nothing, moment=lambda load: silent_for_once(fleet, getattr(fleet.redis, how), load))
 
 
 def silent_for_once(fleet, silence, load):
-    """Not, if nobody got to ask meanwhile: 24 do, of the 440 that Redis is still to be asked."""
+    """Returns whether a node has noticed the silence. The load asks 24 of the 440 remaining questions meanwhile, so this may
+    fail if the machine delays it."""
     silence(0.7)
     for _ in range(6):
         load.go_on(1)
@@ -184,19 +185,19 @@ def silent_for_once(fleet, silence, load):
 @pytest.mark.parametrize("how, seen_as", [
     ("delay", {"timeout"}), ("drop replies", SILENT), ("drop requests", SILENT), ("halve", SILENT),
     ("halve and cut", {"lost"}), ("refuse", {"connect"}), ("cut", None)], ids=lambda v: v if isinstance(v, str) else "")
-def test_a_network_that_does_not_keep_its_word(how, seen_as):
+def test_unreliable_network(how, seen_as):
     orders = {"delay": lambda p: p.delay(0.4), "drop replies": lambda p: p.drop("replies"),
               "drop requests": lambda p: p.drop("requests"), "halve": lambda p: p.halve(),
               "halve and cut": lambda p: p.halve(cut=True), "refuse": lambda p: p.refuse(), "cut": lambda p: p.cut()}
     with Fleet() as fleet:
-        hammered(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal,
-                 noticed=lambda: seen_as is None or each_has(fleet, *seen_as))
+        load_around_fault(fleet, lambda: orders[how](fleet.proxy), fleet.proxy.heal,
+                 noticed=lambda: seen_as is None or all_nodes_met(fleet, *seen_as))
         if how != "delay":
             wait_for(lambda: all(node.store()["counts"]["connects"] >= 2 for node in fleet.nodes), "new connections")
 
 
-def test_again_and_again():
-    """Faults follow each other faster than a node recovers; the data survives them all. Their order comes from SEED."""
+def test_faults_in_quick_succession():
+    """Faults follow each other faster than a node recovers; the data survives all of them. Their order comes from SEED."""
     print(f"repeat with WEIR_SEED={SEED}")
     dice = random.Random(SEED)
     with Fleet(aof=True) as fleet, Hammer(fleet.nodes, "denied", USERS) as load:
@@ -214,9 +215,9 @@ def test_again_and_again():
     assert max(load.admitted.values()) <= LIMIT
 
 
-def test_what_needs_no_redis_is_not_held_up():
-    """With a timeout of twenty seconds and a Redis that says nothing, two hundred local questions, asked in the midst
-    of others that wait, take nowhere near a second each."""
+def test_local_questions_do_not_wait_for_redis():
+    """With a timeout of twenty seconds and a silent Redis, two hundred local questions between waiting ones take far less
+    than a second each."""
     with Redis() as redis, Node(redis.url(), RULES, timeout="20s") as node, node.connect() as one:
         node.wait_up()
         redis.freeze()
@@ -227,14 +228,14 @@ def test_what_needs_no_redis_is_not_held_up():
         assert load.failures == []
 
 
-def test_allow_admits_uncounted_while_redis_is_away():
+def test_allow_admits_uncounted_while_redis_is_unavailable():
     with Fleet(timeout="10s") as fleet:
         assert all(fleet.nodes[0].verdicts("allowed", "x", times=LIMIT))
         assert not any(fleet.nodes[1].verdicts("allowed", "x", times=5))
         fleet.proxy.refuse()
         for node in fleet.nodes:
             wait_for(lambda node=node: node.store()["state"] == "away", "the breaker to open")
-        # A refusal is remembered for up to a second, whatever becomes of Redis.
+        # A refusal is remembered for up to a second, whatever happens to Redis.
         wait_for(lambda: all(alternate(fleet.nodes, "allowed", "x", times=2)), "refusals to be forgotten")
         assert all(alternate(fleet.nodes, "allowed", "x", times=2 * LIMIT))
         assert not any(alternate(fleet.nodes, "denied", "x", times=5))
@@ -244,8 +245,8 @@ def test_allow_admits_uncounted_while_redis_is_away():
 
 
 @needs("namespaces", "nft")
-def test_a_partition():
-    """A node that is cut off, without a word, from Redis and from nobody else; then all of them."""
+def test_network_partition():
+    """A node is cut off silently from Redis only; then all nodes are."""
     with Network("redis", "a", "b") as net, contextlib.ExitStack() as stack:
         at = net["redis"]
         redis = stack.enter_context(Redis(host=at.address, prefix=at.prefix))

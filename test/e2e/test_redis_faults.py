@@ -1,4 +1,5 @@
-"""What Redis may say instead of an answer, each with its outcome and its counter; and a way there that changes."""
+"""Error replies of Redis, each with its outcome and its counter; changes of password and address; shares during an
+outage."""
 
 import contextlib
 import os
@@ -47,7 +48,7 @@ def one_node(redis, url=None, timeout="10s", **kwargs):
 
 
 def outcome(node):
-    """What a rule does that denies without a store, and one that allows."""
+    """Returns the result of a rule that denies without Redis, and of a rule that allows."""
     return node.ask("denied", "x")["verdict"], node.ask("allowed", "x")["verdict"]
 
 
@@ -84,7 +85,7 @@ def oom(redis):
 
 @contextlib.contextmanager
 def busy(redis):
-    """Somebody's script runs and runs."""
+    """Another client's script does not end."""
     def run():
         with contextlib.suppress(redispy.exceptions.RedisError):
             redis.client().eval("while true do end", 0)
@@ -105,7 +106,7 @@ def noreplicas(redis):
 
 @contextlib.contextmanager
 def misconf(redis):
-    """A save that failed: a folder is in its way."""
+    """A save that failed: a folder is at the path of its file."""
     with redis.client() as c:
         c.config_set("save", "1 1000000")
         c.config_set("stop-writes-on-bgsave-error", "yes")
@@ -120,7 +121,7 @@ def misconf(redis):
 
 
 @pytest.mark.parametrize("kind", [readonly, masterdown, oom, busy, noreplicas, misconf], ids=lambda f: f.__name__)
-def test_replies_that_are_no_answer(kind):
+def test_error_replies_apply_the_fallback(kind):
     with Redis() as redis, one_node(redis) as node:
         with kind(redis):
             wait_for(lambda: outcome(node) == AWAY and node.faults().get(kind.__name__), f"{kind.__name__} to be noticed")
@@ -128,8 +129,8 @@ def test_replies_that_are_no_answer(kind):
         recovers(node)
 
 
-def test_loading():
-    """A restart that takes its time: keys are read one by one, with a pause of half a second until there was enough of it."""
+def test_redis_that_is_loading_its_data():
+    """A slow restart: keys are loaded one by one, with a pause of half a second, until the test has seen it."""
     with Redis("key-load-delay 500000", "loading-process-events-interval-bytes 1024", "rdbcompression no") as redis:
         with redis.client() as c:
             for n in range(240):
@@ -144,7 +145,7 @@ def test_loading():
             recovers(node)
 
 
-def test_a_key_of_another_type():
+def test_key_of_another_type():
     with Redis() as redis, one_node(redis) as node:
         with redis.client() as c:
             for key in c.scan_iter("weir:1:{*}:token_bucket*"):
@@ -156,7 +157,7 @@ def test_a_key_of_another_type():
 
 
 @pytest.mark.parametrize("policy, warned", [("allkeys-lru", True), ("noeviction", False), ("volatile-ttl", False)])
-def test_a_policy_that_forgets_counters_is_warned_of(policy, warned):
+def test_eviction_policy_that_loses_counters_is_warned_of(policy, warned):
     with Redis("maxmemory 100mb", f"maxmemory-policy {policy}") as redis, one_node(redis) as node:
         wait_for(lambda: node.store()["shards"][0]["maxmemory_policy"] == policy, "the policy to be known")
         said = f"maxmemory-policy {policy} may evict"
@@ -165,10 +166,10 @@ def test_a_policy_that_forgets_counters_is_warned_of(policy, warned):
         assert (said in node.log()) == warned
 
 
-# ---- who we are ----
+# ---- passwords and permissions ----
 
-def test_a_password_that_changes():
-    """Existing connections live on in Redis; what connects anew needs the new one, which the file has."""
+def test_changed_password_is_read_from_the_file():
+    """Redis keeps existing connections. New connections need the new password, which the file has."""
     user = "weir on >first ~weir:* &* +@all"
     with Redis(users=[user]) as redis, contextlib.ExitStack() as stack:
         secret = redis.folder / "secret"
@@ -187,7 +188,7 @@ def test_a_password_that_changes():
         assert "second" not in node.log() and "first" not in node.log()
 
 
-def test_a_password_that_was_not_given():
+def test_missing_password():
     with Redis(password="p") as redis, Node(redis.url(), RULES) as node:
         node.wait_fault("noauth")
         assert outcome(node) == AWAY
@@ -196,7 +197,7 @@ def test_a_password_that_was_not_given():
         recovers(node)
 
 
-def test_rights_that_are_taken_away():
+def test_revoked_permissions():
     with Redis(users=["weir on >p ~weir:* +@all"]) as redis, one_node(redis, redis.url("weir", "p")) as node:
         with redis.client() as c:
             c.execute_command("ACL", "SETUSER", "weir", "-evalsha")
@@ -205,18 +206,18 @@ def test_rights_that_are_taken_away():
         recovers(node)
 
 
-def test_the_url_is_shown_without_its_password():
+def test_url_is_shown_without_its_password():
     with Redis(users=["weir on >hush-hush ~weir:* +@all"]) as redis, \
             one_node(redis, redis.url("weir", "hush-hush")) as node:
         shown = f"{node.log()}{node.status()}"
         assert "hush" not in shown and f"127.0.0.1:{redis.port}" in shown
 
 
-# ---- where it is ----
+# ---- address ----
 
 @needs("mounts")
-def test_a_name_that_points_elsewhere():
-    """The name moves from one address to another: the next connection goes there. The node has a hosts file of its own."""
+def test_host_name_that_changes_its_address():
+    """The name moves from one address to another: the next connection uses the new one. The node has its own hosts file."""
     port = free_port()
     with Redis(host="127.0.0.2", port=port) as old, Redis(host="127.0.0.3", port=port) as new:
         hosts = old.folder / "hosts"
@@ -234,11 +235,11 @@ def test_a_name_that_points_elsewhere():
 # ---- the share of an outage ----
 
 @pytest.mark.parametrize("rule", ["shared", "window"])
-def test_local_shares_and_what_is_told_afterwards(rule):
-    """Ten for two nodes. Three are taken while Redis is there, two of them by the first. Without it each node grants five
-    in all, counting what it took before, and no more than half of what Redis had left when it last answered: the first
-    three more (five less two, below half of eight), the second three (half of seven, below five less one). When Redis
-    is back it hears of the six: nine are gone."""
+def test_local_shares_and_their_reports(rule):
+    """Ten units for two nodes. Three are taken while Redis is available, two of them by the first node. Without Redis
+    each node grants five in all, including those it took before, and at most half of the units that Redis had left at its
+    last reply: the first grants three more (five less two, below half of eight), the second three (half of seven, below
+    five less one). When Redis is back it gets a report of the six: nine are used."""
     with Redis(aof=True) as redis, contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(redis.url(), RULES)) for _ in range(2)]
         for node in nodes:
@@ -260,9 +261,9 @@ def test_local_shares_and_what_is_told_afterwards(rule):
 
 
 @pytest.mark.parametrize("rule", ["shared", "window"])
-def test_a_report_whose_answer_is_lost_counts_once(rule):
-    """Two with Redis and three without. The report of the three arrives, and its answer does not: it is sent again, and
-    five of ten are gone, not eight."""
+def test_report_whose_reply_is_lost_counts_once(rule):
+    """Two units with Redis and three without. The report of the three arrives, but its reply is lost: it is sent again,
+    and five of ten are used, not eight."""
     with Redis() as redis, Proxy(redis.port) as proxy, Node(redis.url(port=proxy.port), RULES) as node:
         node.wait_up()
         assert node.verdicts(rule, "x", times=2) == [True] * 2
@@ -287,7 +288,7 @@ def test_a_report_whose_answer_is_lost_counts_once(rule):
         assert node.verdicts(rule, "x", times=7) == [True] * 5 + [False] * 2
 
 
-def test_a_fleet_that_nobody_has_heard_of_is_as_large_as_it_is_said_to_be():
+def test_fleet_size_option_applies_before_the_first_contact():
     with Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms", args=["--fleet-size", "4"]) as node, \
             Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms") as alone:
         assert node.verdicts("shared", "x", times=5) == [True] * 2 + [False] * 3
@@ -303,4 +304,4 @@ def test_readiness_stays_up_without_redis_unless_every_rule_denies():
     with Node(url, RULES, timeout="100ms", http=True) as mixed, \
             Node(url, only_deny, timeout="100ms", http=True) as strict:
         assert fetch(mixed.http_port, "GET", "/readyz").status == 200
-        wait_for(lambda: fetch(strict.http_port, "GET", "/readyz").status == 503, "it to be not ready")
+        wait_for(lambda: fetch(strict.http_port, "GET", "/readyz").status == 503, "the service to be not ready")

@@ -1,4 +1,4 @@
-"""examples/flask as its README tells: three apps, each with a weir of its own, nginx and Redis; one limit."""
+"""examples/flask as described in its README: three apps, each with its own weir, nginx and Redis; one limit."""
 
 import json
 import os
@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import ROOT, WEIR, Client, fetch, free_port, full, keeper, wait_for
+from weirtest import ROOT, WEIR, Client, fetch, free_port, full, programs, wait_for
 from weirtest.gateway import variables
 
 pytestmark = full("an example with three apps; test_redis_serve.py has one limit for several nodes")
 
 EXAMPLE = ROOT / "examples/flask"
 PORTS = ("8080", "5001", "5002", "5003", "8091", "8092", "8093", "6390")
-# What a test needs beside its own ports: to see whether a weir has reached Redis, by its one loop; and apps that wait for
-# an answer though the machine is busy.
+# Additions for the test: a way to see whether a weir has reached Redis, by its only loop; and apps that wait for a
+# response on a busy machine.
 CHANGES = {"run": [("--admin off", '--threads 1 --admin "unix:$work/$3.sock"')], "app.py": [("timeout=1)", "timeout=60)")],
            "nginx.conf": []}
 
 
 class Demo:
-    """`run`, in a copy of its folder with ports that are free."""
+    """Runs `run` in a copy of its folder with free ports."""
 
     def __init__(self):
-        self.folder = Path(keeper.folder("flask"))
+        self.folder = Path(programs.temp_folder("flask"))
         self.place = self.folder / "flask"
         shutil.copytree(EXAMPLE, self.place, ignore=shutil.ignore_patterns("__pycache__"))
         self.ports = {p: str(free_port()) for p in PORTS}
@@ -42,8 +42,8 @@ class Demo:
     def __enter__(self):
         (self.folder / "tmp").mkdir()
         with open(self.folder / "output", "wb") as out:
-            # A busy machine is no fault of Redis: more than the usual 250 ms.
-            self.process = keeper.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
+            # A timeout above the usual 250 ms, so that a busy machine does not exceed it.
+            self.process = programs.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
                 self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="20s"))
         wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)
         assert self.process.poll() is None, self.said()
@@ -51,7 +51,7 @@ class Demo:
         return self
 
     def all_up(self):
-        """Until then each grants its share alone."""
+        """Waits until all nodes use Redis. Until then each grants its share alone."""
         found = [json.loads(fetch(str(path), "GET", "/v1/status").body)["store"]
                  for path in (self.folder / "tmp").glob("*/app?.sock")]
         return [(store["state"], store["secret"] != "unknown") for store in found] == [("up", True)] * 3
@@ -60,12 +60,12 @@ class Demo:
         os.kill(self.process.pid, signal.SIGTERM)
         try:
             wait_for(lambda: self.process.poll() is not None, "the demo to end", 20)
-            left = keeper.session(self.process.pid)
+            left = programs.session(self.process.pid)
             traces = list((self.folder / "tmp").iterdir())
         finally:
-            keeper.stop(self.process)
+            programs.stop(self.process)
             said = self.said()
-            keeper.forget(str(self.folder))
+            programs.remove_folder(str(self.folder))
         if kind is None:
             assert (self.process.returncode, left, traces) == (0, {}, []), said
             assert not re.search("Traceback|Sanitizer|runtime error", said), said
@@ -74,7 +74,7 @@ class Demo:
         return (self.folder / "output").read_text(errors="replace")
 
     def printed(self):
-        """The command it says to try."""
+        """Returns the command that the demo prints."""
         return re.search(r"^  (curl .*)$", self.said(), re.M)[1]
 
 
@@ -84,7 +84,7 @@ def demo():
         yield running
 
 
-def test_one_user_twelve_requests_three_apps_ten_pass(demo):
+def test_ten_of_twelve_requests_to_three_apps_pass(demo):
     with os.popen(demo.printed()) as pipe:
         assert pipe.read().split() == ["200"] * 10 + ["429"] * 2
 

@@ -1,8 +1,8 @@
-"""Gateways with one Redis: one limit for all of them, and what clients notice when Redis, or the service between,
-is gone. Real redis-server, real gateways, each with a table of its own as on a machine of its own.
+"""Gateways with one Redis: one limit for all of them, and the effect on clients when Redis or the service is down.
 
-The store's timeout is long (SECONDS) where a test counts exactly: on a busy machine the usual 250 ms may be over
-before anybody was at fault. What was too late is decided by on_store_failure, which other tests are about."""
+Real redis-server and real gateways, each with its own table as on separate machines. The timeout of questions is long
+(SECONDS) where a test counts exactly: a busy machine may exceed the usual 250 ms without a fault. on_store_failure
+decides late questions; other tests cover that."""
 
 import os
 import pwd
@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import MODULE, WEIR, WRAP, Clock, Nginx, Traffic, fetch, free_port, full, needs, patience, scaled, tally, volley, wait_for
-from weirtest import keeper
+from weirtest import (MODULE, WEIR, WRAP, Clock, Nginx, Traffic, count_statuses, fetch, free_port, full, needs, patience,
+                      scaled, send_at_once, wait_for)
+from weirtest import programs
 from weirtest.gateway import Gateway, variables
 from weirtest.redis import Redis
 
@@ -87,9 +88,9 @@ class Fleet:
             for one in self.members:
                 one.__enter__()
             for one in self.members:
-                wait_for(lambda one=one: self.asks(one), "the gateway to ask Redis", 30)
-                # A worker that began before the service knew the fleet's secret looks again in a second, and decides alone
-                # until then. One that begins now waits for it.
+                wait_for(lambda one=one: self.uses_redis(one), "the gateway to ask Redis", 30)
+                # A worker that started before the service had the fleet's secret looks again after a second, and decides
+                # alone until then. A worker that starts now waits for it.
                 one.renew_workers()
             self.redis.client().delete(*self.redis.keys("weir:1:{*"))
         except BaseException as error:
@@ -97,8 +98,8 @@ class Fleet:
             raise
         return self.members
 
-    def asks(self, one):
-        """Whether a request to this gateway makes a counter in Redis."""
+    def uses_redis(self, one):
+        """Returns whether a request to this gateway creates a counter in Redis."""
         before = len(self.redis.keys("weir:1:{*"))
         one.get("/", {"X-User": f"probe-{time.monotonic_ns()}"})
         return len(self.redis.keys("weir:1:{*")) > before
@@ -122,13 +123,13 @@ def test_18_three_gateways_behind_a_balancer(api, redis):
     rules = by_user(f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log}}")
     with Fleet(api, redis, 3, *SECONDS, rules=rules) as members, balancer(members) as front:
         api.reset()
-        shots = volley(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
-        assert tally(shots) == {200: limit, 429: 1}
+        results = send_at_once(front.port, [("GET", "/", {"X-User": "7"})] * (limit + 1), connections=limit // 4 + 1)
+        assert count_statuses(results) == {200: limit, 429: 1}
         assert api.count() == limit
 
 
-def test_20_a_client_hops(api, redis):
-    """ACCEPTANCE 20: whichever of two gateways it asks, it is one limit, and is told the same."""
+def test_20_client_alternates_between_two_gateways(api, redis):
+    """ACCEPTANCE 20: whichever of two gateways the client asks, it has one limit and gets the same header fields."""
     with Fleet(api, redis, 2, *SECONDS, rules=by_user("{unit: year, requests_per_unit: 7}")) as (one, two):
         answers = [(one, two)[i % 2].get("/", {"X-User": "7"}) for i in range(10)]
         assert [a.status for a in answers] == [200] * 7 + [429] * 3
@@ -144,8 +145,8 @@ def statuses(one, path, count=20):
 
 
 def test_21_redis_is_killed_under_load(api, redis):
-    """ACCEPTANCE 21: each rule does what it says, nobody fails or waits beyond the timeout, and limits are back
-    with Redis."""
+    """ACCEPTANCE 21: each rule applies its fallback, no request fails or waits beyond the timeout, and limits apply again
+    when Redis is back."""
     timeout_s = 0.5
     with gateway(api, redis, "--redis-timeout", "500ms", "--admin", "off", rules=POLICIES) as one:
         wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 20)
@@ -164,33 +165,33 @@ def test_21_redis_is_killed_under_load(api, redis):
             wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked again", 30)
             for traffic in traffics:
                 traffic.wait(50)
-            wait_for(lambda: [statuses(one, path) for path in PATHS] == [{200}] * 4, "all workers to ask it", 30)
+            wait_for(lambda: [statuses(one, path) for path in PATHS] == [{200}] * 4, "all workers to ask Redis", 30)
         finally:
             for traffic in traffics:
                 traffic.stop()
         for path, traffic in zip(PATHS, traffics):
             assert not traffic.lost, path
             assert set(traffic.statuses) <= ({200, 429} if path == "/deny/x" else {200}), path
-            # The timeout, nginx's quarter more, and what a busy machine adds.
+            # The timeout, nginx's additional quarter, and the delay of a busy machine.
             assert slowest(traffic) < timeout_s * 1.25 + patience(10), path
 
 
-def test_limits_are_back_with_redis(api, redis):
-    """What was admitted on the node's share while Redis was away is in Redis afterwards: six. What was in Redis before,
-    four, went with it, for it keeps nothing."""
+def test_units_of_the_outage_are_reported_to_redis(api, redis):
+    """Six units that the node's share admitted while Redis was down are in Redis afterwards. The four that were in Redis
+    before are lost, since this Redis has no persistence."""
     with Fleet(api, redis, 1, *SECONDS, rules=by_user("{unit: year, requests_per_unit: 10}")) as (one,):
         assert [one.get("/", {"X-User": "7"}).status for _ in range(4)] == [200] * 4
         redis.kill()
-        # The share of one node is all of it, of which 4 are used.
+        # The share of a single node is the whole limit, of which 4 are used.
         assert [one.get("/", {"X-User": "7"}).status for _ in range(7)] == [200] * 6 + [429]
         redis.start()
         wait_for(lambda: [redis.client().get(key) for key in redis.keys("weir:1:{*}:fixed_window/*")] == ["6"], "the report")
         assert [one.get("/", {"X-User": "7"}).status for _ in range(5)] == [200] * 4 + [429]
 
 
-def test_the_service_is_killed_under_load(api, redis):
-    """kill -9 of the gateway, and with it of the service: nginx goes on with the node's share, nobody notices;
-    the next gateway takes nginx over and limits are Redis' again."""
+def test_service_is_killed_under_load(api, redis):
+    """kill -9 of the gateway and its service: nginx continues with the node's share, and no request fails. The next
+    gateway takes nginx over, and limits use Redis again."""
     with gateway(api, redis, "--redis-timeout", "500ms", "--admin", "off", rules=POLICIES,
                  allow=["shutting down"]) as one:
         wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 20)
@@ -219,8 +220,8 @@ def test_the_service_is_killed_under_load(api, redis):
             assert set(traffic.statuses) <= ({200, 429} if path == "/deny/x" else {200}), path
 
 
-def test_redis_comes_late(api, redis):
-    """The gateway starts without it, and needs no reload when it is there."""
+def test_gateway_starts_without_redis(api, redis):
+    """The gateway starts without Redis, and needs no reload when Redis starts."""
     redis.kill()
     with gateway(api, redis, *SECONDS, rules=POLICIES) as one:
         assert [one.get(path).status for path in PATHS] == [200, 200, 429, 200]
@@ -244,12 +245,12 @@ def test_redis_is_added_by_a_reload(api, redis, tmp_path):
         one.signal(signal.SIGHUP)
         wait_for(lambda: "weir_central" not in (one.runtime / "nginx.conf").read_text(encoding="utf-8"), "a reload")
         wait_for(lambda: redis.connections() == 0, "the service to leave Redis")
-        # Workers from before deny until they have gone.
+        # Earlier workers deny until they have exited.
         wait_for(lambda: one.get("/deny/x").status == 200, "the table to be counted in")
 
 
-def test_a_password_on_the_command_line_is_struck_out(api, tmp_path):
-    """In the gateway and in nginx; a reload reads the options again and has it still."""
+def test_password_is_removed_from_the_command_line(api, tmp_path):
+    """In the gateway and in nginx. A reload reads the options again and still has it."""
     config = tmp_path / "gateway.yaml"
     config.write_text("drain: 5s\n", encoding="ascii")
     with Redis(password="topsecret") as redis, \
@@ -266,7 +267,7 @@ def test_a_password_on_the_command_line_is_struck_out(api, tmp_path):
 
 
 def run_plain(folder, port, redis, rules, api, user):
-    """`weir gateway` without a --runtime of its own, as this user, who may not get at the build."""
+    """`weir gateway` without --runtime, as this user, who may have no access to the build."""
     shutil.copy(WEIR, f"{folder}/weir")
     shutil.copy(MODULE, f"{folder}/module.so")
     argv = [f"{folder}/weir", "gateway", "--module", f"{folder}/module.so", "--upstream", f"http://127.0.0.1:{api.port}", "--listen", f"127.0.0.1:{port}",
@@ -274,15 +275,15 @@ def run_plain(folder, port, redis, rules, api, user):
             "--memory", "1M", *(["--user", "nobody"] if user.pw_uid == 0 else [])]
     become = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     with open(f"{folder}/output", "wb") as out:
-        return keeper.start(argv, stdout=out, stderr=out, cwd=folder, env=variables(folder), **become)
+        return programs.start(argv, stdout=out, stderr=out, cwd=folder, env=variables(folder), **become)
 
 
 @pytest.mark.parametrize("who", [pytest.param("root", marks=needs("root")), "nobody"])
-def test_rights(api, redis, who):
-    """nginx's workers reach the service in the usual folders: of root, whose workers are somebody else, and of an
-    ordinary user. Nobody else does."""
+def test_workers_reach_the_service_in_the_default_folders(api, redis, who):
+    """nginx's workers reach the service in the default folders: those of root, whose workers are another user, and those
+    of an ordinary user. No other user does."""
     user = pwd.getpwnam(who) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-    folder, port = keeper.folder("rights"), free_port()
+    folder, port = programs.temp_folder("rights"), free_port()
     os.chmod(folder, 0o755)
     rules = f"{folder}/rules.yaml"
     with open(rules, "w", encoding="ascii") as f:
@@ -296,7 +297,7 @@ def test_rights(api, redis, who):
         assert process.poll() is None, said()
         master = int(re.search(r"nginx is process (\d+)", said()).group(1))
         session = os.getsid(master)
-        keeper.watch(session)
+        programs.watch(session)
         wait_for(lambda: fetch(port, "GET", "/deny/x").status == 200, "Redis to be asked", 20)
         assert redis.keys("weir:1:{*")
         sockets = re.findall(r"^  resp      unix:(\S+)$", said(), re.M)
@@ -312,19 +313,19 @@ def test_rights(api, redis, who):
             os.kill(process.pid, signal.SIGTERM)
             process.wait(patience(30))
         if session:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
-        keeper.stop(process)
+            programs.kill_session(session)
+            programs.unwatch(session)
+        programs.stop(process)
         for table in re.findall(r"^  table     (/\S+),", said(), re.M):
             if os.path.exists(table):
                 os.unlink(table)
-        keeper.forget(folder)  # /tmp/weir-UID stays: others may be about to make theirs in it
+        programs.remove_folder(folder)  # /tmp/weir-UID stays: other suites may be about to use it
     assert process.returncode == 0
     assert not [path for path in sockets if os.path.exists(path)]
 
 
-def test_printed_configuration(api, redis, tmp_path):
-    """--print-config has the line, and no password in it."""
+def test_printed_configuration_has_redis_and_no_password(api, redis, tmp_path):
+    """--print-config has the directive, without a password."""
     (tmp_path / "rules.yaml").write_text(POLICIES, encoding="ascii")
     done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", tmp_path / "rules.yaml",
                            "--redis", "redis://:hunter2@127.0.0.1:6399", "--fleet-size", "3", "--print-config"],

@@ -1,5 +1,5 @@
-"""`weir serve` stands still while nginx waits for it: requests are decided by on_store_failure, and Redis carries their
-takes out when the service goes on. Redis must then have counted each request once that `local` admitted, and no other."""
+"""`weir serve` is frozen while nginx waits for it: on_store_failure decides, and Redis executes the takes when the
+service continues. Redis must then have counted each request that `local` admitted once, and no other."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from weirtest import Nginx, full, patience, tally, volley, wait_for
+from weirtest import Nginx, full, patience, count_statuses, send_at_once, wait_for
 from weirtest.nginx import worker_user
 from weirtest.redis import Redis
 from weirtest.serve import Serve
@@ -15,7 +15,7 @@ from weirtest.serve import Serve
 pytestmark = full("requests that wait in nginx for a frozen service until a timeout, in real time")
 
 CROWD = 12
-QUIET = 1.5  # seconds in which reports (0.2 s) and give-backs (0.2 s) would have changed a counter
+QUIET = 1.5  # seconds in which reports (0.2 s) and returns (0.2 s) would have changed a counter
 
 RULES = """
 domain: api
@@ -34,7 +34,7 @@ USER = {"X-User": "7"}
 
 
 def serve_with(redis, rules):
-    """As the user of nginx's workers: others may not use its socket."""
+    """A service that runs as the user of nginx's workers: other users may not use its socket."""
     user = ["--user", worker_user()] if os.getuid() == 0 else []
     return Serve(rules=rules, resp="unix:{folder}/weir.sock",
                  args=["--redis", redis.url(), "--redis-timeout", "20s", "--link-key", "{folder}/link.key", *user])
@@ -54,7 +54,7 @@ def freeze(serve):
 
 
 def counted(redis):
-    """What the only counter says, once nothing has changed it for a while."""
+    """Returns the value of the only counter after it has not changed for a while."""
     value, since = None, time.monotonic()
     while time.monotonic() - since < QUIET:
         now = [redis.client().get(key) for key in redis.keys("weir:1:{*}:fixed_window/*")]
@@ -66,21 +66,21 @@ def counted(redis):
 
 @pytest.mark.parametrize("link", ["kept", "lost"])
 @pytest.mark.parametrize("policy, status, counts", [("local", 200, CROWD), ("allow", 200, 0), ("deny", 429, 0)])
-def test_a_frozen_service(api, policy, status, counts, link):
-    """`allow` and `deny` count nothing without Redis. nginx gives a link up on which nothing was said for two seconds
-    more than the timeout."""
+def test_frozen_service_counts_each_request_at_most_once(api, policy, status, counts, link):
+    """`allow` and `deny` count nothing without Redis. nginx closes a link without a reply for two seconds more than the
+    timeout."""
     rules = RULES.format(policy=policy)
     with Redis() as redis, serve_with(redis, rules) as serve, nginx_with(serve, rules, api) as nginx:
         nginx.wait_logged('"weir_central" is (up|back)')
         assert nginx.get("/", USER).get("X-Remaining") == "99"
         freeze(serve)
         try:
-            shots = volley(nginx.port, [("GET", "/", USER)] * CROWD)
+            results = send_at_once(nginx.port, [("GET", "/", USER)] * CROWD)
             if link == "lost":
                 nginx.wait_logged("lost: no reply")
         finally:
             serve.signal(signal.SIGCONT)
-        assert tally(shots) == {status: CROWD}
+        assert count_statuses(results) == {status: CROWD}
         if link == "lost":
             nginx.wait_logged('"weir_central" is back')
         assert counted(redis) == [1 + counts]

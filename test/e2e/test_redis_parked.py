@@ -1,5 +1,5 @@
-"""Requests that are parked in nginx while Redis is asked: what becomes of them when it is killed or silent, or when
-their clients leave. test_redis_gateway.py has the rest about gateways."""
+"""Requests that are parked in nginx while Redis is asked: Redis is killed or silent, or their clients disconnect.
+test_redis_gateway.py has the other tests of gateways."""
 
 import contextlib
 import json
@@ -7,13 +7,13 @@ import select
 import time
 
 import pytest
-from weirtest import Traffic, fetch, free_port, full, patience, tally, volley, wait_for
+from weirtest import Traffic, fetch, free_port, full, patience, count_statuses, send_at_once, wait_for
 from weirtest.gateway import Gateway
 from weirtest.redis import Redis
 
 pytestmark = full("requests that wait in nginx for Redis until a timeout, in real time")
 
-HANG = patience(10)  # seconds; the timeout is a fraction of it, and the rest is for a busy machine
+HANG = patience(10)  # seconds; a multiple of the timeout, so that a busy machine does not exceed it
 
 RULES = """
 domain: api
@@ -53,7 +53,7 @@ def as_user(name):
 
 
 @contextlib.contextmanager
-def several(api, url, count, **kwargs):
+def start_gateways(api, url, count, **kwargs):
     with contextlib.ExitStack() as stack:
         gateways = [stack.enter_context(gateway(api, url, **kwargs)) for _ in range(count)]
         for one in gateways:
@@ -63,16 +63,16 @@ def several(api, url, count, **kwargs):
 
 
 def wait_ready(one):
-    """The fleet's secret is known to the service and to those of nginx's workers who answer: until then `deny` denies. Workers
-    that begin later wait for it."""
+    """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies. Later
+    workers wait for it."""
     def ready():
-        shots = volley(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
-        return set(tally(shots)) == {200}
+        results = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
+        return set(count_statuses(results)) == {200}
     wait_for(ready, "the gateway to have its Redis", 20, every=0.05)
 
 
 def holds(gateways):
-    """Twenty pass, and never more; fewer if the machine was so busy that somebody was too late."""
+    """Twenty requests pass, and never more; fewer if the machine was so busy that some were late."""
     user = as_user(f"again-{time.monotonic_ns()}")
     statuses = [gateways[n % len(gateways)].get("/deny/x", user).status for n in range(24)]
     assert statuses.count(200) <= 20, statuses
@@ -80,8 +80,8 @@ def holds(gateways):
 
 
 @pytest.mark.seconds(120)
-def test_nobody_gets_more_than_his_limit_when_redis_is_killed_and_comes_back(api):
-    with Redis(aof=True) as redis, several(api, redis.url(), 2, timeout="100ms") as gateways:
+def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
+    with Redis(aof=True) as redis, start_gateways(api, redis.url(), 2, timeout="100ms") as gateways:
         users = [f"{rule}/{n}" for rule in ("deny", "allow", "share", "here") for n in range(4)]
         with contextlib.ExitStack() as stack:
             loads = {user: stack.enter_context(Traffic(gateways[i % 2].port, [f"/{user}"], 1, as_user(user), pause=0.002))
@@ -108,13 +108,14 @@ def test_nobody_gets_more_than_his_limit_when_redis_is_killed_and_comes_back(api
             if rule == "deny":
                 assert load.statuses[200] <= 20, (user, load.statuses)
             if rule == "allow":
-                assert load.statuses[200] >= 20, "those while it was away came on top"
+                assert load.statuses[200] >= 20, "requests during the outage are counted in addition"
         wait_for(lambda: holds(gateways), "the limit to hold for both together")
 
 
-def test_clients_that_leave_while_redis_is_silent(api):
-    """What Redis grants to those who have left is given back: twenty go, and twenty others pass. (Of a bucket
-    the first would get nothing back while others have taken behind it: part of his token has flown in since.)"""
+def test_units_of_disconnected_clients_are_returned(api):
+    """Units that Redis grants to disconnected clients are returned: twenty clients disconnect, and twenty others pass. (A
+    token bucket would return less to the first while others have taken after it, since a part of its token has been
+    refilled.)"""
     port = free_port()
     with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="30s") as one:
         wait_ready(one)
@@ -126,32 +127,32 @@ def test_clients_that_leave_while_redis_is_silent(api):
         clients = [one.client() for _ in range(20)]
         for client in clients:
             client.send("GET", "/log/x", as_user("leaver"))
-        wait_for(lambda: store()["waiting"] == 20, "all to wait")
-        assert one.get("/here/x").status == 200, "nobody else waits"
+        wait_for(lambda: store()["waiting"] == 20, "all requests to wait")
+        assert one.get("/here/x").status == 200, "no other request waits"
         for client in clients:
             client.vanish()
         redis.thaw()
-        wait_for(lambda: store()["counts"]["returned"] == 20, "all twenty to be given back")
+        wait_for(lambda: store()["counts"]["returned"] == 20, "all twenty units to be returned")
         assert api.count("/log/x") == 0
         assert [one.get("/log/x", as_user("leaver")).status for _ in range(21)] == [200] * 20 + [429]
 
 
 def test_requests_parked_when_the_timeout_ends(api):
-    with Redis() as redis, several(api, redis.url(), 1, timeout="200ms") as (one,):
+    with Redis() as redis, start_gateways(api, redis.url(), 1, timeout="200ms") as (one,):
         redis.freeze()
         began = time.monotonic()
-        shots = volley(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
+        results = send_at_once(one.port, [("GET", f"/{how}/x", as_user(f"u{n}")) for n in range(10) for how in ("deny", "allow")])
         assert time.monotonic() - began < 10 * HANG
-        assert {s.status for s in shots[0::2]} == {429} and {s.status for s in shots[1::2]} == {200}
+        assert {s.status for s in results[0::2]} == {429} and {s.status for s in results[1::2]} == {200}
         redis.thaw()
         wait_ready(one)
 
 
-def test_3_a_queue_in_redis(api, clock):
-    """Ten at one moment of the clock over two gateways, one place every quarter of a second, four may wait: five are
-    refused. Then time passes, and the others leave one after the other, never faster."""
+def test_3_leaky_bucket_in_redis(api, clock):
+    """Ten at one moment of the clock over two gateways, one position every quarter of a second, four may wait: five are
+    refused. Then time passes, and the others are forwarded one after the other, never faster."""
     per_second = 4
-    with Redis() as redis, several(api, redis.url(), 2, rules=f"""
+    with Redis() as redis, start_gateways(api, redis.url(), 2, rules=f"""
 domain: api
 requests:
   - when: {{path: "/queue"}}
@@ -183,21 +184,21 @@ descriptors:
 
 
 def answered(clients):
-    """Those that have something to read."""
+    """Returns the connections with unread bytes."""
     readable, _, _ = select.select([client.socket for client in clients], [], [], 0.05)
     return readable
 
 
 def test_two_workers_and_many_users_through_one_socket(api):
     users = 30
-    with Redis() as redis, several(api, redis.url(), 2) as gateways:
+    with Redis() as redis, start_gateways(api, redis.url(), 2) as gateways:
         requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]
-        shots = volley(gateways[0].port, requests) + volley(gateways[1].port, requests)
-        assert tally(shots) == {200: users * 20, 429: users * 6}
+        results = send_at_once(gateways[0].port, requests) + send_at_once(gateways[1].port, requests)
+        assert count_statuses(results) == {200: users * 20, 429: users * 6}
 
 
 def test_header_fields_are_those_of_a_local_limit(api):
-    with Redis() as redis, several(api, redis.url(), 1) as (one,):
+    with Redis() as redis, start_gateways(api, redis.url(), 1) as (one,):
         for _ in range(20):
             admitted = fetch(one.port, "GET", "/deny/x", as_user("fields"))
         refused = fetch(one.port, "GET", "/deny/x", as_user("fields"))

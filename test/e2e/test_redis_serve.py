@@ -2,7 +2,7 @@
 Redis is down.
 
 This is the Redis suite of `make test`. The other test_redis_*.py, test_lease.py, test_eventual.py and test_regions.py run
-in `make test-full`. The wall clock is the test's (weirtest/clock.py): it runs from half a minute after noon, so no window
+in `make test-full`. The wall clock is that of the test (weirtest/clock.py): it runs from half a minute after noon, so no window
 ends during a test. Most tests share one Redis and two nodes, and each uses values of its own."""
 
 import collections
@@ -17,7 +17,7 @@ import pytest
 
 from weirtest import JSON, Client, Clock, env, fetch, full, tokens
 from weirtest.clock import for_weir
-from weirtest.eventual import LIMIT as EVENTUAL, SYNC, learn, left, meet, take, wait_told
+from weirtest.eventual import LIMIT as EVENTUAL, SYNC, take_until_known, left, take_one_each, take, wait_reported
 from weirtest.fleet import Load, Node, alternate, answer, wait_exact
 from weirtest.ports import free_port
 from weirtest.redis import Cluster, Redis
@@ -70,8 +70,8 @@ def stopped(clock):
 
 @pytest.fixture(scope="module")
 def fleet(clock):
-    """A Redis and two nodes with all ports, one with one thread and the other with two."""
-    del clock  # in use before they start
+    """A Redis and two nodes with all ports. One node has one thread, the other two."""
+    del clock  # the clock is in use before the nodes start
     with Redis() as redis, node(redis, grpc=True, http=True, timeout="30s", args=SYNC) as one, \
             node(redis, grpc=True, http=True, timeout="30s", args=SYNC, threads=2) as two:
         for serve in (one, two):
@@ -103,8 +103,9 @@ def order(serve, verb, key, value, **more):
 
 # ---- one counter ----
 
-def test_one_counter_by_every_protocol(fleet):
-    """Twelve in a year: gRPC, /v1/check, /json, /check and RESP on two nodes, in turn. All of them refuse the next."""
+def test_all_protocols_share_one_counter(fleet):
+    """The limit is 12 a year. gRPC, /v1/check, /json, /check and RESP take from it on two nodes in turn. Then all of them
+    refuse."""
     def envoy(serve):
         return fetch(serve.http_port, "POST", "/json", JSON, question("user", "7")).status
 
@@ -135,7 +136,7 @@ def test_one_counter_by_every_protocol(fleet):
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window_log", "token_bucket"])
 def test_19_processes_and_threads_on_one_key_admit_exactly_the_limit(fleet, algorithm):
-    """ACCEPTANCE 19: 400 a week, 800 requests of 8 clients in pipelines on two nodes: 400 are admitted."""
+    """ACCEPTANCE 19: the limit is 400 a week. 8 clients send 800 requests in pipelines to two nodes: 400 are admitted."""
     clients, depth, rounds = 8, 25, 4
     admitted = []
 
@@ -155,9 +156,9 @@ def test_19_processes_and_threads_on_one_key_admit_exactly_the_limit(fleet, algo
     assert fleet.one.faults() == fleet.two.faults() == {}
 
 
-def test_pipelines_overlap_and_stay_in_order(fleet):
-    """Questions for Redis, a local question and an unknown command: replies come in the order of the commands, though
-    the first one waits until Redis goes on."""
+def test_replies_of_a_pipeline_stay_in_order(fleet):
+    """A pipeline has questions for Redis, a local question and an unknown command. Replies come in the order of the
+    commands, though the first one waits for Redis."""
     redis, serve, _ = fleet
     with serve.connect() as connection:
         redis.freeze()
@@ -172,8 +173,8 @@ def test_pipelines_overlap_and_stay_in_order(fleet):
     assert (pong, echo) == ("PONG", "x") and isinstance(unknown, Error)
 
 
-def test_a_client_that_has_said_all_is_answered(fleet):
-    """The client closes its half of the connection and still gets its replies."""
+def test_client_that_half_closes_gets_its_replies(fleet):
+    """The client shuts down its sending side and still gets its replies."""
     redis, serve, _ = fleet
     with serve.connect() as connection:
         redis.freeze()
@@ -186,8 +187,8 @@ def test_a_client_that_has_said_all_is_answered(fleet):
         assert connection.ended()
 
 
-def test_a_client_that_leaves_gets_nothing_for_it(fleet):
-    """The unit that Redis grants after the client has gone is given back."""
+def test_unit_of_a_disconnected_client_is_returned(fleet):
+    """Redis grants a unit after the client has disconnected. The unit is returned."""
     redis, serve, _ = fleet
     with Rls(serve.grpc_port) as rls:
         assert rls.ask("api", ("user", "leaver")) == OK
@@ -203,8 +204,8 @@ def test_a_client_that_leaves_gets_nothing_for_it(fleet):
     wait_for(lambda: serve.ask("HITS", "0", "user", "leaver")["remaining"] == 11, "only one unit to be used")
 
 
-def test_who_looks_at_a_key_and_leaves(fleet):
-    """Redis does not answer, the client of the admin port goes, and the service goes on."""
+def test_admin_client_disconnects_while_redis_is_asked(fleet):
+    """Redis does not reply, the client of the admin port disconnects, and the service keeps running."""
     redis, serve, _ = fleet
     redis.freeze()
     body = json.dumps({"domain": "api", "entries": [{"key": "deny", "value": "looked-at"}]}).encode()
@@ -216,7 +217,7 @@ def test_who_looks_at_a_key_and_leaves(fleet):
     wait_for(lambda: counter(serve, "deny", "looked-at") == ("store", 2, False), "Redis to be asked again")
 
 
-def test_throttle_is_shared(fleet, clock):
+def test_throttle_command_shares_its_limit(fleet, clock):
     redis, one, two = fleet
     with stopped(clock), one.connect() as first, two.connect() as second:
         assert first.call("CL.THROTTLE", "k", 4, 1, 3600) == [0, 5, 4, -1, 3600]
@@ -227,9 +228,9 @@ def test_throttle_is_shared(fleet, clock):
     assert [k for k in redis.keys() if "throttle/3600s" in k]
 
 
-def test_delays_are_waited_out(fleet, clock):
-    """A queue in Redis: places of both nodes follow one another, three minutes apart or 50 ms. gRPC answers when the
-    clock has reached the end of the delay, not before."""
+def test_delays_of_both_nodes_follow_one_another(fleet, clock):
+    """A leaky bucket in Redis: the positions of requests to both nodes follow one another, three minutes apart or 50 ms.
+    gRPC answers when the clock has reached the end of the delay, not before."""
     with stopped(clock):
         delays = [check_http(serve, "slow", "1")["delay"] for serve in (fleet.one, fleet.two) * 2]
         assert delays == [0, 180, 360, 540]
@@ -245,8 +246,8 @@ def test_delays_are_waited_out(fleet, clock):
                 assert held[i].result()[:2] == bytes([1 << 3, OK])
 
 
-def test_lease(fleet):
-    """Two nodes under load from four connections: most requests are paid for from leases, the limit is never exceeded,
+def test_leases_never_exceed_the_limit(fleet):
+    """Two nodes under load from four connections. Most requests are admitted from leases. The limit is never exceeded,
     and every unit of it is either admitted or burnt by a lease that ended. (test/sim/test_lease.c: at most 1 % is burnt.)"""
     nodes = [fleet.one, fleet.two]
     with Load(nodes, "leased", "x") as load:
@@ -257,40 +258,40 @@ def test_lease(fleet):
                 for name in ("units_granted", "units_spent", "units_returned", "units_burnt")}
         return not any(one.store()["leases"] for one in nodes) and sums["units_spent"] > 0 and \
             sums["units_granted"] == sums["units_spent"] + sums["units_returned"] + sums["units_burnt"]
-    wait_for(settled, "all leases to be over")
+    wait_for(settled, "all leases to end")
     burnt = sum(one.store()["counts"]["units_burnt"] for one in nodes)
     assert load.total() <= LEASED <= load.total() + burnt + LEASED * 0.01
     assert fleet.one.ask("HITS", 0, "leased", "x")["remaining"] <= LEASED * 0.01
 
 
-def test_eventual(fleet):
-    """Two nodes decide alone and tell each other once a second: both refuse when the limit is used up, and the total
-    exceeds it only by requests that were made before a node had heard."""
+def test_eventual_nodes_refuse_after_an_exchange(fleet):
+    """Two nodes decide alone and exchange their counts once a second. Both refuse when the limit is used up. The total
+    exceeds the limit only by requests that were admitted before a node received the other's count."""
     redis, a, b = fleet
-    meet(redis, "fixed", a, b)
+    take_one_each(redis, "fixed", a, b)
     total = 2 + take(a, "fixed", "u", 58)
     assert total == 60
-    wait_told(redis, "fixed", total)
-    total += learn(b, "fixed", "u", EVENTUAL - total)
+    wait_reported(redis, "fixed", total)
+    total += take_until_known(b, "fixed", "u", EVENTUAL - total)
     remaining = left(b, "fixed", "u")
     assert EVENTUAL - total <= remaining <= EVENTUAL - total + 2
     assert take(b, "fixed", "u", 50) == remaining
     total += remaining
-    wait_told(redis, "fixed", total)
-    total += learn(a, "fixed", "u", 0)
+    wait_reported(redis, "fixed", total)
+    total += take_until_known(a, "fixed", "u", 0)
     assert take(a, "fixed", "u", 5) == take(b, "fixed", "u", 5) == 0
     assert EVENTUAL <= total <= EVENTUAL + 5
 
 
-def test_cluster():
-    """One limit for two nodes on a cluster of two servers, which both have counters."""
+def test_two_nodes_share_a_limit_on_a_cluster():
+    """Two nodes share one limit on a cluster of two servers. Both servers have counters."""
     with Cluster(masters=2, replicas=0) as cluster, node(cluster.url()) as one, node(cluster.url()) as two:
         one.wait_up()
         two.wait_up()
         for user in range(20):
             assert alternate([one, two], "five", f"user-{user}", times=7) == [True] * 5 + [False] * 2
         assert all(server.keys("weir:1:{*") for server in cluster.masters())
-        # Two limits on two servers: the unit of the first is given back when the second refuses.
+        # Two limits on two servers: the unit of the first is returned when the second refuses.
         for n in range(10):
             pair = ("deny", f"pair-{n}", "|", "five", f"pair-{n}")
             assert [one.ask(*pair)["verdict"] for _ in range(4)] == ["admit", "admit", "refuse", "refuse"]
@@ -299,8 +300,8 @@ def test_cluster():
 
 # ---- connections ----
 
-def test_tls():
-    """The CA's certificate is believed. A certificate for another name or of another CA is not."""
+def test_tls_to_redis_verifies_the_certificate():
+    """A certificate of the given CA is accepted. A certificate for another name or of another CA is not."""
     with Redis(tls=True) as redis, Redis(tls=True, start=False) as other:
         good = ["--redis-ca", redis.ca]
         with node(redis, args=good) as serve, node(redis.url(host="localhost"), args=good) as by_name, \
@@ -311,7 +312,7 @@ def test_tls():
             by_name.wait_up()
             assert by_name.ask("user", "1")["verdict"] == "refuse"
             stranger.wait_logged("self-signed certificate in certificate chain")
-            wait_for(lambda: stranger.store()["state"] == "away", "the state to be shown")
+            wait_for(lambda: stranger.store()["state"] == "away", "the status to report Redis as unavailable")
             misled.wait_logged("127.0.0.2")
             assert misled.ask("user", "2")["verdict"] == "admit"  # on_store_failure: local
 
@@ -341,8 +342,9 @@ def test_acl_user_and_password_file():
             assert serve.ask("user", "1")["remaining"] == 10
 
 
-def test_wrong_password_at_the_start_and_a_right_one_later():
-    """The service starts, says why Redis refuses it, and connects when the file has the right password."""
+def test_service_connects_when_the_password_file_is_corrected():
+    """The service starts with a wrong password and logs the refusal of Redis. It connects when the file has the right
+    password."""
     with Redis(password="right") as redis:
         args = ["--redis-password-file", "{folder}/password"]
         with node(redis, args=args, start=False) as serve:
@@ -360,7 +362,7 @@ def test_wrong_password_at_the_start_and_a_right_one_later():
 
 
 def test_unix_socket_host_name_prefix_and_database():
-    """By Unix socket and by host name it is the same Redis. A prefix names all keys, a database holds all keys."""
+    """The Unix socket and the host name lead to the same Redis. A prefix begins all keys, a database holds all keys."""
     with Redis() as redis, node(redis.unix_url, args=["--redis-prefix", "mine"]) as by_path, \
             node(redis.url(host="localhost"), args=["--redis-prefix", "mine"]) as by_name, \
             node(redis.url(db=3)) as apart:
@@ -372,15 +374,15 @@ def test_unix_socket_host_name_prefix_and_database():
         assert redis.client(db=3).keys("weir:1:{*")
 
 
-def test_a_host_name_that_does_not_exist():
+def test_unknown_host_name_of_redis():
     with node("redis://no.such.name.invalid") as serve:
         serve.wait_logged("no.such.name.invalid", seconds=50)  # a resolver without a name server gives up after 20 s
         assert serve.ask("allow", "1")["verdict"] == "admit"
 
 
-def test_key_secret():
-    """Nodes with the same secret file share counters without Redis keeping the secret; a node with another file does not
-    share them."""
+def test_nodes_with_the_same_key_secret_share_counters():
+    """Nodes with the same secret file share counters, and Redis does not store the secret. A node with another file does
+    not share them."""
     with Redis() as redis:
         args = ["--key-secret", "{folder}/secret"]
         nodes = [node(redis, args=args, start=False) for _ in range(3)]
@@ -427,7 +429,7 @@ REGION = ["--redis", "redis://h", "--region", "eu", "--key-secret", "{folder}/se
     ([*REGION, "--peer", "redis://u:topsecret@"], "--peer: "),
     ([*REGION, "--peer", ",".join(f"redis://p{i}" for i in range(9))], "more than 8 are given"),
 ])
-def test_options_that_are_refused(args, why):
+def test_invalid_redis_options_prevent_the_start(args, why):
     with Serve(rules=RULES, resp=True, args=args, start=False) as serve:
         (serve.folder / "secret").write_text("0123456789abcdef0123456789abcdef", encoding="ascii")
         (serve.folder / "secret").chmod(0o600)
@@ -436,24 +438,24 @@ def test_options_that_are_refused(args, why):
         assert "topsecret" not in said
 
 
-def test_a_password_on_the_command_line_is_struck_out():
+def test_password_is_removed_from_the_command_line():
     with Redis(password="topsecret") as redis, node(redis.url(password="topsecret")) as serve:
         serve.wait_up()
         serve.wait_logged("--redis-password-file")
         assert "topsecret" not in serve.log()
         shown = pathlib.Path(f"/proc/{serve.pid}/cmdline").read_bytes()
         assert b"\0--redis\0redis://" in shown
-        assert b"topsecret" not in shown or env.WRAP == "valgrind"  # which has the arguments for itself
+        assert b"topsecret" not in shown or env.WRAP == "valgrind"  # which has its own copy of the arguments
 
 
 # ---- without Redis ----
 
-def test_redis_comes_later():
-    """The service starts without Redis, says so once, and asks Redis from when it is there."""
+def test_service_starts_without_redis_and_connects_later():
+    """The service starts without Redis and logs that once. It uses Redis as soon as Redis runs."""
     port = free_port()
     with node(f"redis://127.0.0.1:{port}") as serve:
         serve.wait_logged("Connection refused")
-        wait_for(lambda: serve.store()["state"] == "away", "the state to be shown")
+        wait_for(lambda: serve.store()["state"] == "away", "the status to report Redis as unavailable")
         assert serve.verdicts("allow", "1", times=4) == [True] * 4
         assert serve.verdicts("deny", "1", times=2) == [False] * 2
         assert serve.verdicts("share", "1", times=7) == [True] * 6 + [False]
@@ -474,15 +476,16 @@ def ready(serve):
     return fetch(serve.http_port, "GET", "/readyz").status
 
 
-def test_each_rule_has_its_fallback_and_redis_hears_of_it():
-    """Redis is killed. allow admits, deny refuses, local grants the node's share: 6 for two nodes are 3 each, 2 of which
-    were used; a local limit is not affected. A key is shown as this machine knows it. A node whose rules all say deny is
-    not ready, the other one is. When Redis is back with its data, it gets a report of the third: two nodes have 3 left."""
+def test_each_rule_applies_its_fallback_and_reports_to_redis():
+    """Redis is killed. `allow` admits, `deny` refuses, `local` grants the node's share: of a limit of 6 each of two nodes
+    has 3, and 2 of them are used. A local limit is not affected. A key is shown with the counts of this node. A node
+    whose rules all have `deny` is not ready, the other one is. When Redis is back with its data, it gets a report of the
+    third unit: two nodes have 3 left."""
     with Redis(aof=True) as redis, node(redis, STRICT, http=True, grpc=True) as strict:
         strict.wait_up()
         with node(redis, http=True) as mixed, Rls(strict.grpc_port) as rls:
             mixed.wait_up()
-            # The node that starts last knows at once that there are two; readiness is told later than the status.
+            # The node that starts last knows at once that there are two. Readiness is reported later than the status.
             wait_for(lambda: mixed.store()["nodes"] == 2, "the nodes to have counted each other")
             wait_for(lambda: (ready(strict), rls.health()) == (200, 1), "readiness")
             assert mixed.verdicts("share", "1", times=2) == [True] * 2
@@ -491,7 +494,7 @@ def test_each_rule_has_its_fallback_and_redis_hears_of_it():
             assert mixed.verdicts("deny", "1", times=2) == [False] * 2
             assert mixed.verdicts("share", "1", times=3) == [True, False, False]
             assert mixed.verdicts("here", "1", times=4) == [True] * 3 + [False]
-            wait_for(lambda: mixed.store()["state"] == "away", "the state to be shown")
+            wait_for(lambda: mixed.store()["state"] == "away", "the status to report Redis as unavailable")
             wait_for(lambda: counter(mixed, "deny", "1") == ("machine", 2, False), "the table to be shown")
             assert "of this machine only: Redis did not answer" in key_get(mixed, "deny=1")
             wait_for(lambda: ready(strict) == 503, "readiness to end")
@@ -522,9 +525,9 @@ def key_get(serve, key):
                           text=True, check=True, timeout=env.patience(20)).stdout
 
 
-def test_orders_act_everywhere(fleet):
-    """A reset, a grant, a ban and its end, each given to one node, act on the other; a ban acts on a node that starts
-    later."""
+def test_operator_orders_apply_on_all_nodes(fleet):
+    """A reset, a grant, a ban and its end, each sent to one node, apply on the other. A ban also applies on a node that
+    starts later."""
     redis, one, two = fleet
     assert one.verdicts("deny", "1", times=3) == [True, True, False]
     assert two.ask("deny", "1")["verdict"] == "refuse"
@@ -549,8 +552,8 @@ def test_orders_act_everywhere(fleet):
     wait_for(lambda: two.ask("deny", "resp")["verdict"] == "admit", "the reset over RESP to act there")
 
 
-def test_a_key_is_shown_as_redis_has_it(fleet):
-    """A node shows what another node admitted, and a reset at one node is a reset for both."""
+def test_key_is_shown_with_the_counts_of_redis(fleet):
+    """A node shows the units that another node admitted. A reset at one node resets both."""
     _, one, two = fleet
     assert one.verdicts("deny", "shown", times=2) == [True, True]
     assert counter(two, "deny", "shown") == counter(one, "deny", "shown") == ("store", 0, True)
@@ -564,8 +567,8 @@ def test_a_key_is_shown_as_redis_has_it(fleet):
     assert "0 of 2 left" in shown and "read from Redis" in shown
 
 
-def test_the_last_order_is_the_last_everywhere(fleet):
-    """One node lifts a ban that it has not heard of yet, and is restarted later."""
+def test_last_operator_order_wins_on_all_nodes(fleet):
+    """A node lifts a ban that it has not received yet, and is restarted later."""
     redis, one, two = fleet
     before = redis.client().xlen("weir:1:control")
     for written in (1, 3, 5):
@@ -574,7 +577,7 @@ def test_the_last_order_is_the_last_everywhere(fleet):
         order(one, "ban", "user", "order", lift=True)
         wait_for(lambda: redis.client().xlen("weir:1:control") == before + written + 1, "its end to be written")
     order(one, "ban", "user", "order-2", **{"for": "1h"})
-    wait_for(lambda: look(two, "user", "order-2") == "refuse", "all orders to be heard")
+    wait_for(lambda: look(two, "user", "order-2") == "refuse", "all orders to arrive at the other node")
     wait_for(lambda: [look(n, "user", "order") for n in (one, two)] == ["admit"] * 2, "the nodes to agree")
     one.stop()
     one.start()
@@ -583,10 +586,10 @@ def test_the_last_order_is_the_last_everywhere(fleet):
     assert look(one, "user", "order") == "admit"
 
 
-# ---- a table that is resized, and the end ----
+# ---- resized table, shutdown ----
 
-@full("the table is looked at once a second of real time")
-def test_a_resized_table_keeps_the_store():
+@full("the service looks at its table once a second of real time")
+def test_resized_table_keeps_the_connection_to_redis():
     with Redis() as redis, node(redis) as serve:
         serve.wait_up()
         assert serve.ask("user", "1")["remaining"] == 11
@@ -599,8 +602,8 @@ def test_a_resized_table_keeps_the_store():
         assert serve.is_up()
 
 
-def test_ends_when_questions_are_answered():
-    """TERM while three questions wait for Redis: they are answered, then the service ends."""
+def test_shutdown_waits_for_pending_questions():
+    """SIGTERM while three questions wait for Redis: they are answered, then the service exits."""
     with Redis() as redis, node(redis, timeout="30s") as serve:
         serve.wait_up()
         redis.freeze()
@@ -616,9 +619,9 @@ def test_ends_when_questions_are_answered():
         assert serve.wait() == 0
 
 
-@full("the timeout of eight seconds has to pass")
-def test_ends_when_questions_have_timed_out():
-    """TERM while three questions wait for a Redis that does not answer: the fallback decides, then the service ends."""
+@full("waits for a timeout of eight seconds")
+def test_shutdown_waits_for_the_timeout_of_questions():
+    """SIGTERM while three questions wait for a Redis that does not reply: the fallback decides, then the service exits."""
     with Redis() as redis, node(redis, timeout="8s") as serve:
         serve.wait_up()
         redis.freeze()

@@ -1,4 +1,4 @@
-"""The Redis servers and the proxy that other tests stand on do what they say."""
+"""Tests of the harness: the Redis servers and the proxy that other tests use."""
 
 import socket
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 import redis as redispy
 
-from weirtest import full, keeper, needs, patience, wait_for
+from weirtest import full, programs, needs, patience, wait_for
 from weirtest.netns import Network
 from weirtest.proxy import Proxy
 from weirtest.redis import Cluster, Redis, Sentinels
@@ -19,7 +19,7 @@ def over_tcp(server, port=None, **kwargs):
     return redispy.Redis(host="127.0.0.1", port=port or server.port, **kwargs)
 
 
-def test_killed_and_started_again_it_keeps_what_was_to_be_kept():
+def test_append_only_file_survives_a_kill():
     with Redis() as redis, Redis(aof=True) as kept:
         for server in (redis, kept):
             over_tcp(server).set("a", 1)
@@ -37,15 +37,15 @@ def test_users_passwords_and_tls():
         assert redis.url("weir", "secret") == f"rediss://weir:secret@127.0.0.1:{redis.port}"
 
 
-def test_paused_asleep_and_frozen_it_is_silent():
+def test_paused_sleeping_and_frozen_redis_is_silent():
     with Redis() as redis:
-        # Again, if it was over before anybody asked.
-        wait_for(lambda: redis.pause(0.5) or is_silent(redis), "it to pause")
+        # Repeated, if the pause was over before the test asked.
+        wait_for(lambda: redis.pause(0.5) or is_silent(redis), "Redis to pause")
         assert over_tcp(redis).ping()
         redis.freeze()
         assert is_silent(redis)
         redis.thaw()
-        wait_for(lambda: redis.sleep(1) or is_silent(redis), "it to sleep")
+        wait_for(lambda: redis.sleep(1) or is_silent(redis), "Redis to sleep")
         assert over_tcp(redis).ping()
 
 
@@ -58,7 +58,7 @@ def is_silent(redis):
 
 
 @pytest.mark.seconds(180)
-def test_sentinels_name_a_new_master_by_order_and_by_themselves():
+def test_sentinels_fail_over_by_order_and_automatically():
     with Sentinels(replicas=2) as group:
         first = group.master()
         second = group.failover()
@@ -70,7 +70,7 @@ def test_sentinels_name_a_new_master_by_order_and_by_themselves():
         assert group.wait_master(second) in (first, third)
 
 
-def test_a_cluster_moves_a_slot_and_survives_a_master():
+def test_cluster_moves_a_slot_and_survives_a_kill():
     with Cluster() as cluster:
         a, b, c = cluster.nodes[:3]
         assert [cluster.owner(s) for s in (0, 6000, 16383)] == [a, b, c]
@@ -92,7 +92,7 @@ def test_a_cluster_moves_a_slot_and_survives_a_master():
         assert heir.client().get("{x}1") == "one"
 
 
-def test_the_proxy_spoils_what_it_is_told_to():
+def test_each_fault_of_the_proxy():
     with Redis() as redis, Proxy(redis.port) as proxy:
         patient = over_tcp(redis, proxy.port)
         patient.set("a", "0123456789")
@@ -111,7 +111,7 @@ def test_the_proxy_spoils_what_it_is_told_to():
         impatient = over_tcp(redis, proxy.port, socket_timeout=0.2)
         with pytest.raises(redispy.exceptions.TimeoutError):
             impatient.incr("heard")
-        wait_for(lambda: redis.client().get("heard") == "1", "it to have been heard")
+        wait_for(lambda: redis.client().get("heard") == "1", "the command to arrive")
         proxy.drop("requests")
         with pytest.raises(redispy.exceptions.TimeoutError):
             impatient.incr("unheard")
@@ -150,7 +150,7 @@ def ends(s):
 
 
 @needs("namespaces", "nft")
-def test_namespaces_are_parted_and_joined():
+def test_namespaces_are_separated_and_joined():
     with Network("redis", "a", "b") as net:
         at = net["redis"]
         with Redis(host=at.address, prefix=at.prefix) as redis:
@@ -158,9 +158,9 @@ def test_namespaces_are_parted_and_joined():
                 return net[name].run("redis-cli", "-h", at.address, "-p", str(redis.port), "INCR", "n")
             assert (incr("a"), incr("b")) == ("1\n", "2\n")
             net.part("a", "redis")
-            lost = keeper.start([*net["a"].prefix, "redis-cli", "-h", at.address, "-p", str(redis.port), "INCR", "n"])
+            lost = programs.start([*net["a"].prefix, "redis-cli", "-h", at.address, "-p", str(redis.port), "INCR", "n"])
             assert incr("b") == "3\n"
             net.join()
-            assert lost.wait(patience(30)) == 0  # the kernel had tried to connect all along
+            assert lost.wait(patience(30)) == 0  # the kernel has retried the connect
             assert redis.client().get("n") == "4"
-            keeper.stop(lost)
+            programs.stop(lost)

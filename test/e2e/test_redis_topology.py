@@ -1,4 +1,4 @@
-"""Ways to have a Redis: alone, with TLS and users; with sentinels; as a cluster. And nodes with different clocks on it."""
+"""Redis topologies: a single Redis with TLS and users, sentinels, a cluster. Also nodes with different clocks."""
 
 import contextlib
 import re
@@ -25,7 +25,8 @@ descriptors:
     rate_limit: {{unit: week, requests_per_unit: 2, algorithm: token_bucket, on_store_failure: deny}}
 """
 
-# One of each algorithm, five within a test (ten in a queue that moves every 8.4 hours is refused at once).
+# One rule of each algorithm, five units within a test. (Position ten of a queue with one request per 8.4 hours is refused
+# at once.)
 ALGORITHMS = {
     "token_bucket": "{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}",
     "fixed_window": "{unit: year, requests_per_unit: 5, algorithm: fixed_window, on_store_failure: deny}",
@@ -53,31 +54,31 @@ def five(nodes, value="x"):
 
 # ---- one Redis ----
 
-def test_hits_that_give_back_and_hits_that_only_look():
+def test_negative_hits_refund_and_zero_hits_peek():
     with Redis() as redis, nodes_on(redis.url()) as (one, other):
         assert one.ask("HITS", 4, "five", "x")["remaining"] == 1
         assert other.ask("HITS", 0, "five", "x")["verdict"] == "admit"
         assert other.ask("HITS", 2, "five", "x")["verdict"] == "refuse"
         one.ask("HITS", -3, "five", "x")
         wait_for(lambda: other.ask("HITS", 0, "five", "x")["remaining"] == 4, "three to be given back")
-        # A refusal is remembered for up to a second, for as many and for more.
+        # A refusal is remembered for up to a second, for as many and for more hits.
         wait_for(lambda: other.ask("HITS", 4, "five", "x")["verdict"] == "admit", "four to be had")
-        wait_for(lambda: one.ask("HITS", 0, "five", "x")["verdict"] == "refuse", "nothing to be left")
+        wait_for(lambda: one.ask("HITS", 0, "five", "x")["verdict"] == "refuse", "no unit to be left")
 
 
-def test_keys_name_nobody_and_go_away():
+def test_redis_keys_are_hashed_and_expire():
     with Redis() as redis, nodes_on(redis.url(), 1) as nodes:
         nodes[0].ask("five", "alice@example.org")
         with redis.client() as c:
             found = list(c.scan_iter("weir:1:{*}:*"))
-            assert len(found) >= 2  # alice's, and those by which the test saw that the node is up
+            assert len(found) >= 2  # that of alice, and those of the test's probes
             for key in found:
                 assert re.fullmatch(r"weir:1:\{[\w-]{22}\}:token_bucket/1w", key)
-                # A fifth of the bucket is back after a fifth of the week.
+                # A fifth of the bucket is refilled after a fifth of the week.
                 assert 0 < c.pttl(key) <= (7 * 86400 // 5 + 2) * 1000
 
 
-def test_tls():
+def test_tls_with_the_ca_certificate():
     with Redis(tls=True) as redis:
         with nodes_on(redis.url(), args=["--redis-ca", redis.ca]) as nodes:
             five(nodes)
@@ -85,7 +86,7 @@ def test_tls():
             five(nodes, "by name")
 
 
-def test_tls_that_is_not_to_be_trusted(tmp_path):
+def test_untrusted_tls_certificate_is_refused(tmp_path):
     certificates(tmp_path)
     with Redis(tls=True) as redis, \
             Node(redis.url(), RULES, args=["--redis-ca", tmp_path / "ca.pem"]) as stranger, \
@@ -93,7 +94,7 @@ def test_tls_that_is_not_to_be_trusted(tmp_path):
         for node in (stranger, trusting_the_system):
             node.wait_fault("connect")
             assert not any(node.verdicts("five", "x", times=2))
-            wait_for(lambda node=node: re.search("certificate|verify", node.log()), "it to be said")
+            wait_for(lambda node=node: re.search("certificate|verify", node.log()), "the reason in the log")
     with Redis(tls=True) as redis:
         certificates(redis.folder, "DNS:elsewhere.test")
         redis.restart()
@@ -102,48 +103,49 @@ def test_tls_that_is_not_to_be_trusted(tmp_path):
             assert not any(node.verdicts("five", "x", times=2))
 
 
-def test_tls_with_a_certificate_of_ours():
+def test_tls_with_a_client_certificate():
     with Redis("tls-auth-clients yes", tls=True) as redis:
         shown = ["--redis-ca", redis.ca, "--redis-cert", redis.client_cert, "--redis-key", redis.client_key]
         with nodes_on(redis.url(), args=shown) as nodes:
             five(nodes)
         with Node(redis.url(), RULES, args=["--redis-ca", redis.ca]) as node:
-            wait_for(lambda: node.faults(), "Redis to turn it away")
+            wait_for(lambda: node.faults(), "Redis to refuse the node")
             node.wait_logged("certificate required")
             assert not any(node.verdicts("five", "x", times=2))
 
 
 def documented_user(which=0):
-    """The ACL lines of docs/redis.md: that of the servers, that of the sentinels."""
+    """Returns the ACL lines of docs/redis.md: for the servers, for the sentinels."""
     text = (ROOT / "docs/redis.md").read_text(encoding="utf-8")
     return re.findall(r"^ACL SETUSER (weir .*)$", text, re.M)[which].replace("PASSWORD", "secret")
 
 
-def everything(nodes):
-    """All that weir does with a Redis."""
+def use_every_feature(nodes):
+    """Uses every feature of weir that needs Redis."""
     for n, name in enumerate(ALGORITHMS):
         alternate(nodes, name, f"x{n}", times=7)
     assert all(nodes[0].verdicts("long", "x", times=150))  # a log that has become a ring
-    wait_for(lambda: borrows_and_returns(nodes[0]), "what was borrowed to be returned", 30)
+    wait_for(lambda: borrows_and_returns(nodes[0]), "the leased units to be returned", 30)
     over = time.monotonic() + 1.1
-    wait_for(lambda: time.monotonic() > over, "what was borrowed to be over")
-    nodes[0].ask("leased", "x")  # and to be forgotten
+    wait_for(lambda: time.monotonic() > over, "the leases to end")
+    nodes[0].ask("leased", "x")  # and let it be forgotten
     for n in range(3):
         for node in nodes:
-            node.ask("two", f"y{n}", "|", "five", f"y{n}")  # the third is refused: what the other took is given back
+            node.ask("two", f"y{n}", "|", "five", f"y{n}")  # the third is refused: the unit of the other limit is returned
     order(nodes[0], "reset", domain="api", entries=[{"key": "two", "value": "y0"}])
     order(nodes[0], "ban", domain="api", entries=[{"key": "two", "value": "y0"}], **{"for": "1h"})
-    wait_for(lambda: nodes[1].ask("two", "y0")["verdict"] == "refuse", "the ban to be heard of")
+    wait_for(lambda: nodes[1].ask("two", "y0")["verdict"] == "refuse", "the ban to arrive")
     wait_for(lambda: all(node.store()["nodes"] == len(nodes) for node in nodes), "the nodes to know of each other", 20)
     wait_for(lambda: all(node.store()["shards"][0]["version"] for node in nodes), "the version to be known")
     assert not any("noperm" in node.faults() for node in nodes)
 
 
 def borrows_and_returns(node):
-    """Not, if the node was held up just when it should have returned it: then that is burnt."""
+    """Returns whether the node has returned leased units. If the machine delayed the node at that time, the units are
+    burnt instead."""
     assert all(node.verdicts("leased", "x", times=50))
     with contextlib.suppress(AssertionError):
-        wait_for(lambda: node.store()["counts"]["units_returned"] > 0, "it to be counted", 3)
+        wait_for(lambda: node.store()["counts"]["units_returned"] > 0, "the returned units to be counted", 3)
         return True
     return False
 
@@ -153,16 +155,16 @@ def denied(servers):
 
 
 def used(servers):
-    """Commands that somebody gave, as an ACL names them."""
+    """Returns the commands in use, in the notation of ACLs."""
     found = set()
     for server in servers:
         found |= {name.removeprefix("cmdstat_") for name in server.client().info("commandstats")}
     return found
 
 
-def test_the_documented_user_is_enough():
+def test_documented_acl_user_is_sufficient():
     with Redis(users=[documented_user()]) as redis, nodes_on(redis.url("weir", "secret"), rules=ALL) as nodes:
-        everything(nodes)
+        use_every_feature(nodes)
         redis.client().script_flush()
         five(nodes, "after SCRIPT FLUSH")
         assert denied([redis]) == []
@@ -171,7 +173,7 @@ def test_the_documented_user_is_enough():
 # ---- sentinels ----
 
 @pytest.mark.seconds(180)
-def test_sentinels_a_failover_by_order():
+def test_sentinels_with_an_ordered_failover():
     with Sentinels() as group, nodes_on(group.url(), timeout="500ms") as nodes:
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(100)
@@ -184,7 +186,7 @@ def test_sentinels_a_failover_by_order():
 
 
 def _asks_only(node, master):
-    """Not while the sentinels disagree."""
+    """Returns whether the node uses only this master. `master` is None while the sentinels disagree."""
     shards = node.store()["shards"]
     return master and [s["address"] for s in shards] == [f"127.0.0.1:{master.port}"] and shards[0]["state"] == "up"
 
@@ -194,7 +196,7 @@ def test_sentinels_when_the_master_is_killed():
     with Sentinels(password="p", sentinel_password="s") as group, \
             nodes_on(group.url("", "p") + "?sentinel_password=s", timeout="500ms") as nodes:
         first = group.master()
-        group.watchers[0].kill()  # the one that is asked first
+        group.watchers[0].kill()  # the sentinel that is asked first
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(100)
             first.kill()
@@ -235,18 +237,18 @@ def slot_of(server, key):
     return server.client().execute_command("CLUSTER", "KEYSLOT", key)
 
 
-def test_cluster_all_masters_have_a_part(cluster):
+def test_cluster_keys_are_spread_over_all_masters(cluster):
     with nodes_on(cluster.url()) as nodes:
         for user in range(20):
             five(nodes, f"part-{user}")
-        # The secret is by chance, and with it who has whom: of so many, each has some.
+        # The secret is random, and so is the master of each user: among this many users, each master has some.
         for user in range(80):
             nodes[0].ask("five", f"some-{user}")
         assert all(counters(node) for node in cluster.masters())
 
 
-def test_cluster_descriptors_in_different_slots_are_all_or_none(cluster):
-    """Two limits in two places: the one that would admit gives back what the other's refusal made useless."""
+def test_cluster_limits_in_different_slots_take_all_or_none(cluster):
+    """Two limits on two masters: when one refuses, the unit of the other is returned."""
     with nodes_on(cluster.url(), 1) as (node,):
         for n in range(10):
             pair = ("two", f"pair-{n}", "|", "five", f"pair-{n}")
@@ -255,12 +257,12 @@ def test_cluster_descriptors_in_different_slots_are_all_or_none(cluster):
 
 
 @pytest.mark.seconds(120)
-def test_cluster_slots_move_under_load(cluster):
+def test_cluster_slot_migration_under_load(cluster):
     with nodes_on(cluster.url()) as nodes:
         a, b = cluster.masters()[:2]
         before = set(counters(a))
-        # One thread for each node: both ask about every user after every step, and about half of them while it is done. That is
-        # 29 times of 30 at most, so Redis is asked each time.
+        # One thread for each node: both ask about every user after every step, and about half of them during it. That is
+        # at most 29 of 30 requests, so Redis is asked each time.
         with Hammer(nodes, "denied", USERS, threads=2, turns=0) as load:
             load.round()
             moved = {slot_of(a, key) for key in set(counters(a)) - before}
@@ -270,7 +272,7 @@ def test_cluster_slots_move_under_load(cluster):
                     step()
                     load.round()
             load.go_on()
-            wait_for(lambda: load.total() >= LIMIT * USERS, "all to be admitted", 60)
+            wait_for(lambda: load.total() >= LIMIT * USERS, "all units to be admitted", 60)
             load.wait(100)
         assert moved and load.failures == [] and load.slow == []
         assert load.total() == LIMIT * USERS and set(load.admitted.values()) == {LIMIT}, "nothing lost, nothing doubled"
@@ -281,7 +283,7 @@ def test_cluster_slots_move_under_load(cluster):
 
 
 @pytest.mark.seconds(180)
-def test_cluster_a_master_is_killed_under_load(cluster):
+def test_cluster_master_is_killed_under_load(cluster):
     with nodes_on(cluster.url(), timeout="500ms") as nodes:
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(200)
@@ -298,18 +300,18 @@ def test_cluster_a_master_is_killed_under_load(cluster):
         wait_for(cluster.is_settled, "the killed one to follow", 30)
 
 
-def test_cluster_with_tls_and_a_user_who_may_no_more_than_needed():
-    """The documented user is enough, and there is nothing in its line that nobody uses."""
+def test_cluster_with_tls_and_the_documented_user():
+    """The documented user is sufficient, and its ACL line permits no unused command."""
     line = documented_user()
     with Cluster(tls=True, users=[line]) as made, \
             nodes_on(made.url("weir", "secret"), rules=ALL, args=["--redis-ca", made.nodes[0].ca]) as nodes:
         for user in range(6):
             five(nodes, f"u{user}")
-        everything(nodes)
+        use_every_feature(nodes)
         a, b = made.masters()[:2]
         before = set(counters(a))
         for step in ("taken", "while they move", "moved"):
-            for user in range(60):  # so many that some are a's, whatever the secret is
+            for user in range(60):  # enough keys that some are on master a, whatever the secret is
                 assert nodes[0].ask("denied", f"u{user}")["verdict"] == "admit", step
             for slot in sorted({slot_of(a, key) for key in set(counters(a)) - before})[:4] if step == "taken" else ():
                 made.begin(slot, b)
@@ -319,15 +321,15 @@ def test_cluster_with_tls_and_a_user_who_may_no_more_than_needed():
         assert not made.moving
         assert denied(made.nodes) == []
         allowed = {word[1:] for word in line.split() if word.startswith("+")}
-        # The one is what only a master without a cluster is asked for, the other what comes from other regions.
+        # The first is only needed without a cluster, the second only by other regions.
         assert allowed - used(made.nodes) == {"role", "hget"}
 
 
-# ---- many clocks ----
+# ---- different clocks ----
 
 @contextlib.contextmanager
-def an_hour_apart(clock, rules):
-    """A Redis that has the test's clock, and three nodes: one an hour late, one in time, one an hour early."""
+def nodes_an_hour_apart(clock, rules):
+    """A Redis on the test's clock and three nodes: an hour late, on time, an hour early."""
     with Redis() as redis, contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(redis.url(), rules, variables=clock.apart(seconds)))
                  for seconds in (-3600, 0, 3600)]
@@ -336,22 +338,23 @@ def an_hour_apart(clock, rules):
         yield nodes
 
 
-def test_clocks_an_hour_apart_give_the_same_answers(clock):
-    """The clock stands still, so all nodes tell the same wait, to the millisecond."""
-    with an_hour_apart(clock, ALL) as nodes:
+def test_nodes_with_clocks_an_hour_apart_decide_alike(clock):
+    """The clock stands still, so all nodes report the same wait, to the millisecond."""
+    with nodes_an_hour_apart(clock, ALL) as nodes:
         for name in ALGORITHMS:
             answers = [nodes[n % 3].ask(name, "x") for n in range(9)]
             verdicts = [a["verdict"] for a in answers]
             first = "admit" if name != "leaky_bucket" else "delay"
             assert verdicts == ["admit"] + [first] * 4 + ["refuse"] * 4, (name, verdicts)
             assert [a["remaining"] for a in answers] == [4, 3, 2, 1, 0, 0, 0, 0, 0], name
-            # Each node's first refusal. The second one of a node is remembered, and shorter by what passed.
+            # This is the first refusal of each node. The second one of a node is remembered, and its wait is shorter by
+            # the elapsed time.
             assert len({a["retry_after_ms"] for a in answers[5:8]}) == 1, (name, answers[5:])
 
 
-def test_calendar_days_begin_by_the_clock_of_redis(clock):
-    """The day has begun half an hour ago. For the node that is late it is still yesterday, and it counts in the same
-    window all the same."""
+def test_calendar_days_follow_the_clock_of_redis(clock):
+    """The day began half an hour ago. By the clock of the late node it is still yesterday, but that node counts in the
+    same window."""
     clock.set("2026-01-14 00:30:00")
     rules = """
 domain: api
@@ -359,14 +362,14 @@ descriptors:
   - {key: five, rate_limit: {unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}}
   - {key: day, rate_limit: {calendar: day, timezone: UTC, requests_per_unit: 5, on_store_failure: deny}}
 """
-    with an_hour_apart(clock, rules) as nodes:
+    with nodes_an_hour_apart(clock, rules) as nodes:
         answers = [nodes[n % 3].ask("day", "x") for n in range(5)]
         since = time.monotonic()
         answers += [nodes[n % 3].ask("day", "x") for n in range(5, 9)]
         passed_ms = (time.monotonic() - since) * 1000
         assert [a["verdict"] for a in answers] == ["admit"] * 5 + ["refuse"] * 4
         rest_ms = (23 * 60 + 30) * 60000
-        # Each node's first refusal is that of Redis, whose clock stands still. The second one of a node is remembered,
-        # and shorter by what passed meanwhile: a monotonic clock does not stand still.
+        # The first refusal of each node comes from Redis, whose clock stands still. The second one of a node is
+        # remembered, and its wait is shorter by the elapsed time, because a monotonic clock does not stand still.
         assert [a["retry_after_ms"] for a in answers[5:8]] == [rest_ms] * 3
         assert rest_ms - passed_ms <= answers[8]["retry_after_ms"] <= rest_ms

@@ -1,4 +1,4 @@
-"""weir serve as a process: start, stop, reload, sockets, rights, bounds."""
+"""weir serve as a process: start, shutdown, reload, sockets, user rights, limits on connections."""
 
 import json
 import os
@@ -43,9 +43,9 @@ def user(name):
     return ("user", name)
 
 
-# ---- starting ----
+# ---- start ----
 
-def test_start_tells_what_is_where():
+def test_start_logs_the_address_of_each_port():
     with Serve(rules=RULES, grpc=True, http=True) as serve:
         log = serve.log()
         assert f"weir serve: table {serve.table}/default.v" in log
@@ -64,7 +64,7 @@ def test_start_tells_what_is_where():
             assert rls.ask("rl", user("a")) == OVER
 
 
-def test_rules_missing_or_broken():
+def test_missing_or_broken_rules_prevent_the_start():
     code, said = Serve(rules_path=None, grpc=True).run()
     assert (code, said) == (1, "weir serve: --rules is missing: a file or a directory of rule files\n")
     code, said = Serve(rules_path="/nowhere/rules", grpc=True).run()
@@ -90,7 +90,7 @@ def test_rules_may_be_a_directory():
             assert rls.ask("rl", user("a")) == OK
 
 
-def test_port_taken():
+def test_port_in_use_prevents_the_start():
     with Serve(rules=RULES, grpc=True) as serve:
         second = Serve(rules=RULES, grpc=f"127.0.0.1:{serve.grpc_port}")
         code, said = second.run()
@@ -109,13 +109,13 @@ def test_port_taken():
     (["--threads", "257"], 2, "--threads"),
     (["--nonsense"], 2, "nonsense"),
 ])
-def test_wrong_flags(args, code, text):
+def test_wrong_option_prevents_the_start(args, code, text):
     got, said = Serve(rules=RULES, grpc=f"127.0.0.1:{free_port()}", args=args).run()
     assert got == code, said
     assert text in said
 
 
-def test_nothing_to_serve():
+def test_no_open_port_prevents_the_start():
     code, said = Serve(rules=RULES).run()
     assert code == 1
     assert "nothing to serve: every port is off" in said
@@ -128,8 +128,8 @@ def test_help_names_every_port():
 
 
 @needs("namespaces")
-def test_ports_are_on_loopback_unless_told_otherwise():
-    """With no address named, on a machine of its own: nothing else listens there."""
+def test_ports_are_on_loopback_by_default():
+    """Without addresses, in its own network namespace, where nothing else listens."""
     with Network("alone") as net, Serve(rules=RULES, prefix=net["alone"].prefix, start=False) as serve:
         serve.addresses = {}
         serve.start()
@@ -137,7 +137,7 @@ def test_ports_are_on_loopback_unless_told_otherwise():
         assert set(listening) == {f"127.0.0.1:{port}" for port in (8081, 8082, 6380, 9099)}
 
 
-# Opens five connections at once and asks on each; prints how many were answered.
+# Opens five connections at once and sends a request on each. Prints the number of answered requests.
 FIVE = """
 import socket, sys
 answered = 0
@@ -153,20 +153,20 @@ print(answered)
 
 
 @needs("namespaces")
-def test_connections_of_one_address_are_bounded():
+def test_connections_per_address_are_limited():
     with Network("weir", "a", "b") as net, \
             Serve(rules=RULES, prefix=net["weir"].prefix, args=["--max-connections-per-address", "3"], start=False) as serve:
         serve.addresses = {"http": "0.0.0.0:8082", "grpc": "off", "resp": "off", "admin": "off"}
         serve.start()
-        for where in ("a", "b", "a"):  # each address has its own, and gets them back
+        for where in ("a", "b", "a"):  # the limit is per address, and closed connections are released
             wait_for(lambda: net[where].run("/usr/bin/python3", "-c", FIVE, net["weir"].address) == "3\n", "three answers")
         assert net["weir"].run("/usr/bin/python3", "-c", FIVE, "127.0.0.1") == "5\n"
         assert "10.213.0.2 has 3 connections, a new one was closed" in serve.log()
 
 
-# ---- the reference's environment ----
+# ---- environment variables of the reference ----
 
-def test_environment_of_the_reference():
+def test_environment_variables_of_the_reference_are_accepted():
     with Serve(start=False) as serve:
         where = serve.folder / "root" / "sub" / "config"
         where.mkdir(parents=True)
@@ -190,7 +190,7 @@ def test_environment_of_the_reference():
             assert [rls.ask("rl", user("a")) for _ in range(5)] == [OK] * 5
 
 
-# ---- stopping ----
+# ---- shutdown ----
 
 def follow(rls, statuses):
     try:
@@ -200,7 +200,7 @@ def follow(rls, statuses):
 
 
 def is_refused(port):
-    """The line in the log comes before the last of the loops has closed its socket."""
+    """Waits until the port is closed. The log line comes before the last loop has closed its socket."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
     except OSError:
@@ -209,13 +209,13 @@ def is_refused(port):
 
 
 def remaining(rls, name):
-    """What is left, looked at without taking."""
+    """Returns the remaining units, read without taking one."""
     answer = Response.FromString(rls.ask_raw(request("rl", user(name), hits=0).SerializeToString()))
     return answer.statuses[0].limit_remaining
 
 
-def test_drain_says_so_first():
-    """On TERM the service is unhealthy at once and still answers, as long as --drain-delay says."""
+def test_service_is_unhealthy_but_answers_during_drain_delay():
+    """On SIGTERM the service reports unhealthy at once, and answers requests until --drain-delay is over."""
     with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1h"]) as serve:
         with Rls(serve.grpc_port) as rls, Rls(serve.grpc_port) as other:
             assert rls.health() == SERVING
@@ -233,14 +233,14 @@ def test_drain_says_so_first():
             assert serve.wait() == 0
 
 
-def test_drain_lets_streams_end(clock):
-    """Four calls, due at 0, 100, 200 and 300 ms, and a clock that stands: three wait while the ports close. They get
-    their answers when their time comes, and the process ends without waiting for --drain."""
+def test_drain_waits_for_delayed_calls(clock):
+    """Four calls are due at 0, 100, 200 and 300 ms on a clock that stands still: three wait while the ports close. They
+    get their answers when they are due, and the process exits without waiting for the rest of --drain."""
     with Serve(rules=LEAKY, grpc=True, args=["--drain", "1h"]) as serve:
         with RawH2(serve.grpc_port) as raw:
             calls = [raw.call(question("rl", user("a"))) for _ in range(4)]
             raw.send(b"".join(whole for _, whole in calls) + frame(PING, payload=b"12345678"))
-            assert raw.until(PING)[3] == b"12345678"  # they have been read
+            assert raw.until(PING)[3] == b"12345678"  # the service has read them
             serve.signal(signal.SIGTERM)
             serve.wait_logged("ports closed, 1 connections are still open")
             wait_for(lambda: is_refused(serve.grpc_port), "the port to close")
@@ -256,14 +256,15 @@ def test_drain_lets_streams_end(clock):
         assert "cut" not in serve.log()
 
 
-def test_drain_has_an_end():
-    """One is admitted, 29 wait for an hour each; a connection that still has calls is cut."""
+def test_drain_timeout_closes_connections_with_calls():
+    """One call is admitted, 29 wait for an hour each. At the end of --drain the connection is closed with its calls
+    pending."""
     with Serve(rules=LEAKY.replace("unit: second", "unit: hour").replace("queue_size: 10", "queue_size: 1000"),
                grpc=True, args=["--drain", "200ms"]) as serve:
         with Rls(serve.grpc_port) as rls:
             before = remaining(rls, "a")
             waits = [rls.begin("rl", user("a"), timeout=1000000) for _ in range(30)]
-            wait_for(lambda: remaining(rls, "a") == before - 30, "all to have come")
+            wait_for(lambda: remaining(rls, "a") == before - 30, "all calls to arrive")
             serve.signal(signal.SIGTERM)
             assert serve.wait() == 0
             assert "1 connections were still open and are cut" in serve.log()
@@ -271,7 +272,7 @@ def test_drain_has_an_end():
             assert (codes.count(grpc.StatusCode.OK), codes.count(grpc.StatusCode.UNAVAILABLE)) == (1, 29)
 
 
-def test_second_term_ends_at_once():
+def test_second_sigterm_ends_the_service_at_once():
     with Serve(rules=RULES, grpc=True, args=["--drain-delay", "1h"]) as serve:
         serve.signal(signal.SIGTERM)
         serve.wait_logged("shutting down: health is NOT_SERVING, ports close in 3600.0 s")
@@ -279,8 +280,8 @@ def test_second_term_ends_at_once():
         assert serve.wait() == 0
 
 
-def test_idle_connections_do_not_hold_up_the_end():
-    """An open connection of each kind without a request under way: told to go, and gone."""
+def test_idle_connections_do_not_delay_the_shutdown():
+    """One connection of each protocol without a request in flight: each is told to close, and is closed."""
     with Serve(rules=RULES, grpc=True, http=True, resp=True, admin=True,
                args=["--drain", "1h"]) as serve:
         with Rls(serve.grpc_port) as rls:
@@ -299,9 +300,9 @@ def test_idle_connections_do_not_hold_up_the_end():
             assert "cut" not in serve.log()
 
 
-# ---- reloading ----
+# ---- reload ----
 
-def test_hup_and_changed_rules():
+def test_rules_are_reloaded_on_sighup_and_on_change():
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
         serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 5"))
@@ -339,7 +340,7 @@ IPV4, IPV6 = "127.0.0.1", "::1"
     pytest.param("[::1]:{port}", [IPV6], [IPV4], marks=needs("ipv6")),
     pytest.param("127.0.0.1:{port},[::1]:{port}", [IPV4, IPV6], [], marks=needs("ipv6")),
 ])
-def test_addresses(address, served, refused):
+def test_listen_addresses(address, served, refused):
     port = free_port()
     with Serve(rules=RULES, resp=address.format(port=port), threads=2) as serve:
         for host in served:
@@ -367,7 +368,7 @@ def test_log_as_json():
 
 # ---- Unix sockets ----
 
-def test_unix_socket():
+def test_unix_socket_of_a_dead_process_is_replaced():
     with Serve(rules=RULES, grpc="unix:{folder}/rls.sock", threads=2) as serve:
         path = serve.folder / "rls.sock"
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -377,7 +378,7 @@ def test_unix_socket():
         assert code == 1
         assert "another program listens there" in said
         serve.kill()
-        assert path.is_socket()  # left over
+        assert path.is_socket()  # left over from a killed process
         serve.start()
         with Rls(f"unix:{path}") as rls:
             assert rls.ask("rl", user("a")) == OVER
@@ -385,7 +386,7 @@ def test_unix_socket():
         assert not path.exists()
 
 
-def test_unix_path_that_is_no_socket_is_not_removed():
+def test_file_at_the_unix_socket_path_is_not_removed():
     serve = Serve(rules=RULES, grpc="unix:{folder}/file")
     (serve.folder / "file").write_text("precious")
     code, said = serve.run()
@@ -395,8 +396,8 @@ def test_unix_path_that_is_no_socket_is_not_removed():
 
 
 @needs("root")
-def test_unix_socket_turns_strangers_away():
-    """The mode of the file keeps them out; so does the service, if somebody widened it."""
+def test_unix_socket_refuses_other_users():
+    """The mode of the socket file keeps other users out. The service refuses them too, if the mode was widened."""
     with Serve(rules=RULES, grpc="unix:{folder}/rls.sock") as serve:
         path = serve.folder / "rls.sock"
         path.chmod(0o777)
@@ -410,10 +411,10 @@ def test_unix_socket_turns_strangers_away():
             assert rls.ask("rl", user("a")) == OK
 
 
-# ---- rights ----
+# ---- user rights ----
 
 @needs("root")
-def test_user_gives_up_rights_after_opening():
+def test_user_option_drops_root_after_opening_the_ports():
     nobody = pwd.getpwnam("nobody")
     with Serve(rules=RULES, grpc="unix:{folder}/rls.sock", http=True,
                args=["--user", "nobody"]) as serve:
@@ -435,7 +436,7 @@ def test_user_gives_up_rights_after_opening():
 
 
 @needs("root")
-def test_root_without_a_user_is_warned():
+def test_start_as_root_without_user_option_logs_a_warning():
     with Serve(rules=RULES, grpc=True) as serve:
         warned = "the service runs as root: useradd --system --no-create-home" in serve.log()
         assert warned == (Path(f"/proc/{serve.pid}").stat().st_uid == 0)
@@ -444,7 +445,7 @@ def test_root_without_a_user_is_warned():
 
 
 @needs("root")
-def test_user_who_cannot_read_the_rules():
+def test_user_that_cannot_read_the_rules_prevents_the_start():
     serve = Serve(rules=RULES, grpc=True, args=["--user", "nobody"])
     serve.rules.chmod(0o600)
     code, said = serve.run()
@@ -454,9 +455,9 @@ def test_user_who_cannot_read_the_rules():
 
 # ---- systemd ----
 
-class Manager:
-    """What systemd is to a service: told of its life, twice a second. Reads at once, for what does not fit into the
-    queue of the socket is lost."""
+class FakeSystemd:
+    """A fake of systemd's notification socket. It reads at once, because messages that exceed the socket's queue are
+    lost."""
 
     def __init__(self, serve):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -479,36 +480,36 @@ class Manager:
         while said := self.socket.recv(1024):
             self.told.put(said.decode())
 
-    def hear(self, wanted):
+    def wait_message(self, wanted):
         while wanted not in (said := self.told.get(timeout=env.patience(20))).split("\n"):
             assert said in ("WATCHDOG=1", "READY=1"), said
         return said
 
     def seconds(self, count):
-        """Returns when the keeper, who gives the signs and looks around once a second, has looked so often."""
+        """Returns when housekeeping, which runs once a second and sends the notifications, has run this many times."""
         while not self.told.empty():
             self.told.get()
         for _ in range(2 * count + 2):
-            self.hear("WATCHDOG=1")
+            self.wait_message("WATCHDOG=1")
 
 
-def test_systemd_is_told():
-    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+def test_systemd_is_notified():
+    with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
-        manager.hear("READY=1")
-        manager.hear("WATCHDOG=1")
-        manager.hear("WATCHDOG=1")
+        manager.wait_message("READY=1")
+        manager.wait_message("WATCHDOG=1")
+        manager.wait_message("WATCHDOG=1")
         serve.signal(signal.SIGHUP)
-        assert "MONOTONIC_USEC=" in manager.hear("RELOADING=1")
-        manager.hear("READY=1")
+        assert "MONOTONIC_USEC=" in manager.wait_message("RELOADING=1")
+        manager.wait_message("READY=1")
         serve.signal(signal.SIGTERM)
-        manager.hear("STOPPING=1")
+        manager.wait_message("STOPPING=1")
         serve.wait()
 
 
 # ---- two processes, one table ----
 
-def test_two_processes_one_table_through_kill_9():
+def test_two_processes_share_a_table_and_survive_kill_9():
     limit = RULES.replace("hour, requests_per_unit: 3", "year, requests_per_unit: 100")
     with Serve(rules=limit, grpc=True) as one, Serve(rules=limit, grpc=True, table=one.table) as two:
         with Rls(one.grpc_port) as first, Rls(two.grpc_port) as second:
@@ -522,9 +523,9 @@ def test_two_processes_one_table_through_kill_9():
             assert first.ask("rl", user("a")) == OVER
 
 
-@full("the table is looked at once a second; test_serve_table has a resize for every run")
+@full("the service looks at its table once a second; test_serve_table has a resize in every tier")
 def test_table_resized_under_traffic():
-    """Another process resizes the table: the service moves over and no request is lost."""
+    """Another process resizes the table. The service switches to the new one, and no request fails."""
     with Serve(rules=RULES, grpc=True, threads=2) as serve, Rls(serve.grpc_port) as rls:
         assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
         resize(serve.table, 8 << 20)
@@ -539,9 +540,9 @@ def test_table_resized_under_traffic():
         assert [rls.ask("rl", user("b")) for _ in range(4)] == [OK, OK, OK, OVER]
 
 
-@full("three looks at the table, a second apart")
-def test_a_resized_table_is_not_taken_for_a_removed_one():
-    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+@full("waits for three looks at the table, a second apart")
+def test_resized_table_is_not_reported_as_removed():
+    with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
         resize(serve.table, 8 << 20)
         serve.wait_logged("the table was resized")
@@ -550,13 +551,13 @@ def test_a_resized_table_is_not_taken_for_a_removed_one():
         serve.stop()
 
 
-@full("three looks at the table, a second apart")
-def test_table_removed_under_it():
-    with Serve(rules=RULES, grpc=True, start=False) as serve, Manager(serve) as manager:
+@full("waits for three looks at the table, a second apart")
+def test_table_file_is_removed_while_the_service_runs():
+    with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
         with Rls(serve.grpc_port) as rls:
             assert rls.ask("rl", user("gone")) == OK
-            manager.seconds(1)  # it has been looked at
+            manager.seconds(1)  # housekeeping has looked at the table
             for file in Path(serve.table).iterdir():
                 file.unlink()
             serve.wait_logged("was removed: this process keeps its counters")
@@ -578,42 +579,42 @@ opts = Opts(ctypes.sizeof(Opts), 0, None, {folder.encode()!r}, {size}, 0, None, 
 rc = lib.weir_resize(ctypes.byref(opts), time.time_ns(), error)
 assert rc == 0, (rc, error.raw)
 """
-    # Python leaves memory to the end of its process, which is none of ours
+    # Python frees this memory only at its exit.
     variables = {**os.environ, **env.wrapper("/tmp")[1], "ASAN_OPTIONS": "detect_leaks=0"}
     subprocess.run(["/usr/bin/python3", "-c", code], check=True, timeout=60, env=clock.current.variables(variables))
 
 
-# ---- bounds ----
+# ---- limits ----
 
 def connect(port):
     return socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
 
 
-def test_max_connections():
+def test_connections_above_max_connections_are_refused():
     with Serve(rules=RULES, grpc=True, args=["--max-connections", "10"]) as serve:
         held = [connect(serve.grpc_port) for _ in range(10)]
-        for s in held:  # the server's SETTINGS: it has taken the connection
+        for s in held:  # the server's SETTINGS: it has accepted the connection
             assert s.recv(9)
         refused = connect(serve.grpc_port)
         assert refused.recv(9) == b""
         serve.wait_logged("all 10 connections of this port are in use")
         held.pop().close()
 
-        def comes_in():
+        def is_accepted():
             with connect(serve.grpc_port) as s:
                 try:
                     return s.recv(9) != b""
                 except ConnectionResetError:
                     return False
 
-        wait_for(comes_in, "a place to be free again")
+        wait_for(is_accepted, "a place to be free again")
         for s in held:
             s.close()
         refused.close()
 
 
-def test_a_flood_at_one_port_leaves_room_for_others():
-    """Of 16 places one port may have 14."""
+def test_flood_at_one_port_leaves_connections_for_others():
+    """One port may use 14 of 16 connections."""
     with Serve(rules=RULES, grpc=True, http=True, args=["--max-connections", "16"]) as serve:
         held = [connect(serve.grpc_port) for _ in range(14)]
         for s in held:
@@ -626,28 +627,28 @@ def test_a_flood_at_one_port_leaves_room_for_others():
             s.close()
 
 
-def test_file_limit_lowers_the_connections_and_says_so():
+def test_low_file_limit_lowers_max_connections_and_is_logged():
     with Serve(rules=RULES, grpc=True, prefix=["prlimit", "--nofile=500:500", "setpriv",
                                                "--bounding-set=-sys_resource",
                                                "--inh-caps=-sys_resource"]) as serve:
         assert "this process may open only 500 files: --max-connections is lowered to 132 from 16384" in serve.log()
 
 
-@full("a second in which nothing may spin")
-def test_out_of_files_is_survived():
-    """With no file descriptors left the service neither spins nor dies; it goes on when there are. Connections are
-    made until one is not accepted: which numbers are free is not ours to know."""
+@full("measures the processor time of a second")
+def test_service_survives_a_lack_of_file_descriptors():
+    """Without free file descriptors the service neither spins nor exits. It accepts connections again when descriptors
+    are free. The test opens connections until one is not accepted, because the number of free descriptors is unknown."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert rls.ask("rl", user("a")) == OK
         soft, hard = resource.prlimit(serve.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (serve.open_files(), hard))
         waiting = []
 
-        def are_out():
+        def descriptors_are_used_up():
             waiting.append(connect(serve.grpc_port))
             return "cannot accept connections: Too many open files" in serve.log()
 
-        wait_for(are_out, "files to be out", every=0.1)
+        wait_for(descriptors_are_used_up, "files to be out", every=0.1)
         before = cpu_ticks(serve.pid)
         assert rls.ask("rl", user("a")) == OK
         time.sleep(1)
@@ -664,8 +665,8 @@ def cpu_ticks(pid):
 
 
 def leave_when_asked(raw):
-    """The client is asked to go, and goes: a GOAWAY that still allows calls, a PING to know that it was heard, then
-    the last GOAWAY and the end of the connection."""
+    """The server asks the client to leave: a GOAWAY that still allows calls, a PING to learn that the client has read it,
+    the final GOAWAY, then the end of the connection."""
     assert raw.goaway() == (0x7fffffff, 0)
     raw.send(frame(PING, ACK, 0, raw.until(PING)[3]))
     assert raw.goaway() == (0, 0)
@@ -676,12 +677,12 @@ def test_idle_connections_are_closed():
     with Serve(rules=RULES, grpc=True, args=["--idle", "300ms"]) as serve:
         with RawH2(serve.grpc_port) as raw:
             leave_when_asked(raw)
-        with Rls(serve.grpc_port) as rls:  # a client that comes back is served
+        with Rls(serve.grpc_port) as rls:  # a client that reconnects is served
             assert rls.ask("rl", user("a")) == OK
 
 
-@full("a client that does not go has five seconds of grace")
-def test_idle_connections_that_do_not_go_are_cut():
+@full("the service waits five seconds for a client that ignores GOAWAY")
+def test_idle_connections_that_ignore_goaway_are_closed():
     with Serve(rules=RULES, grpc=True, args=["--idle", "300ms"]) as serve:
         with RawH2(serve.grpc_port) as raw:
             assert raw.goaway() == (0x7fffffff, 0)
@@ -692,13 +693,13 @@ def test_idle_connections_that_do_not_go_are_cut():
 
 
 def peers_of(port):
-    """The peers of the connections that a service has at 127.0.0.1:port."""
+    """Returns the peers of the connections that a service has at 127.0.0.1:port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     return {row[2] for row in rows if row[1] == f"0100007F:{port:04X}" and row[3] == "01"}
 
 
-def test_old_connections_are_asked_to_go():
-    """Also a busy one: the client moves over to new connections, and no call fails."""
+def test_old_connections_get_goaway_and_no_call_fails():
+    """A busy connection is also asked to close. The client moves to new connections, and no call fails."""
     with Serve(rules=GENEROUS, grpc=True, args=["--max-age", "300ms"]) as serve:
         with RawH2(serve.grpc_port) as raw:
             leave_when_asked(raw)
@@ -713,9 +714,9 @@ def test_old_connections_are_asked_to_go():
             wait_for(has_moved_twice, "the client to have had three connections")
 
 
-def test_slow_clients_are_cut():
+def test_slow_clients_are_disconnected():
     with Serve(rules=RULES, grpc=True, args=["--slow", "300ms"]) as serve:
-        with connect(serve.grpc_port) as s:  # half a preface
+        with connect(serve.grpc_port) as s:  # half of the HTTP/2 preface
             s.sendall(b"PRI * HTTP/2.0")
             while True:
                 try:
@@ -724,5 +725,6 @@ def test_slow_clients_are_cut():
                 except ConnectionResetError:
                     break
         serve.wait_logged("was disconnected because it sent or read too slowly")
-        with Rls(serve.grpc_port) as rls:  # who is held up for a second is cut, too, and comes again
+        # a client that the machine delays for a second is disconnected too, and reconnects
+        with Rls(serve.grpc_port) as rls:
             assert wait_for(rls.answers("rl", user("a")), "somebody else to be served") == OK

@@ -1,4 +1,4 @@
-"""What the dashboard is served by: its files, events, explanations, and who may change something."""
+"""The API behind the dashboard: files, events, explanations, and permissions for changes."""
 
 import contextlib
 import gzip
@@ -31,7 +31,7 @@ def get(port, target, headers=()):
     return answer
 
 
-def told(port, target, body=None, headers=()):
+def ask_admin(port, target, body=None, headers=()):
     raw = None if body is None else json.dumps(body).encode()
     answer = fetch(port, "POST" if raw else "GET", target, {**JSON, **dict(headers)}, raw)
     check_answer("POST" if raw else "GET", target, answer)
@@ -46,12 +46,12 @@ def ask(serve, user, times=1):
 
 
 def rows(serve, query=""):
-    return told(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
+    return ask_admin(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """Statistics get their next second when a test moves it: serve.pass_seconds(clock)."""
+    """Statistics get their next second when a test moves the clock: serve.pass_seconds(clock)."""
     with Clock() as stands:
         yield stands
 
@@ -82,7 +82,7 @@ def test_files_are_hardened_and_cached(serve):
         assert fetch(serve.admin_port, "GET", name).status == 404, name
 
 
-def test_a_link_leads_here_and_a_frame_does_not(serve):
+def test_page_opens_by_link_and_not_in_a_frame(serve):
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
     assert get(serve.admin_port, "/", link).status == 200
     assert get(serve.admin_port, "/", {**link, "Sec-Fetch-Dest": "iframe"}).status == 403
@@ -91,11 +91,11 @@ def test_a_link_leads_here_and_a_frame_does_not(serve):
 
 # ---- changes ----
 
-def test_a_page_needs_its_token_for_a_change(serve):
+def test_change_from_a_page_needs_the_page_token(serve):
     port = serve.admin_port
     own = {"Origin": f"http://127.0.0.1:{port}", "Host": f"127.0.0.1:{port}"}
     body = json.dumps({"domain": "api", "entries": [{"key": "quiet", "value": "x"}]}).encode()
-    page = told(port, "/v1/session")["page"]
+    page = ask_admin(port, "/v1/session")["page"]
     assert len(page) == 32
     for extra in ({}, {"X-Weir-Page": ""}, {"X-Weir-Page": page[:-1] + "g"}, {"X-Weir-Page": page + "0"}):
         answer = fetch(port, "POST", "/v1/key/reset", {**JSON, **own, **extra}, body)
@@ -106,36 +106,36 @@ def test_a_page_needs_its_token_for_a_change(serve):
     assert fetch(port, "POST", "/v1/key/reset", JSON, body).status == 200  # weir key, curl
 
 
-def test_what_was_done_is_told(serve, clock):
+def test_changes_of_a_key_are_listed(serve, clock):
     key = {"domain": "api", "entries": [{"key": "quiet", "value": "told"}]}
-    assert told(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
-    told(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
+    assert ask_admin(serve.admin_port, "/v1/key/changes", key) == {"changes": []}
+    ask_admin(serve.admin_port, "/v1/key/ban", {**key, "for": "1h"})
     banned_at = clock.now()
     clock.advance(1)
-    told(serve.admin_port, "/v1/key/reset", key)
-    done = told(serve.admin_port, "/v1/key/changes", key)["changes"]
+    ask_admin(serve.admin_port, "/v1/key/reset", key)
+    done = ask_admin(serve.admin_port, "/v1/key/changes", key)["changes"]
     assert [c["what"].split(":")[0] for c in done] == ["reset api quiet=told", "ban api quiet=told for 3600 s"]
     assert done[0]["who"] == "127.0.0.1" and [int(c["at"]) for c in done] == [banned_at + 1, banned_at]
-    assert told(serve.admin_port, "/v1/changes")["changes"][:2] == done
+    assert ask_admin(serve.admin_port, "/v1/changes")["changes"][:2] == done
     other = {"domain": "api", "entries": [{"key": "quie", "value": "ttold"}]}
-    assert told(serve.admin_port, "/v1/key/changes", other) == {"changes": []}
+    assert ask_admin(serve.admin_port, "/v1/key/changes", other) == {"changes": []}
 
 
-def test_a_source_names_the_counter(serve):
+def test_source_selects_the_counter(serve):
     assert ask(serve, "sourced", 4) == [True, True, True, False]
     key = {"domain": "api", "entries": [{"key": "user", "value": "sourced"}]}
-    assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
+    assert ask_admin(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
     key["entries"][0]["source"] = "header.x-user"
-    assert told(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 0
-    told(serve.admin_port, "/v1/key/reset", key)
+    assert ask_admin(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 0
+    ask_admin(serve.admin_port, "/v1/key/reset", key)
     assert ask(serve, "sourced") == [True]
 
 
-# ---- looking ----
+# ---- read ----
 
 def test_overview_counts_and_pages(clock):
-    """Of a service that has counted nothing else, so that all of it is of the last minute. Keys are watched from the
-    second on that a rule was first met in."""
+    """A new service, so that all counts are of the last minute. Keys are recorded from the second in which a rule was
+    first used."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         serve.pass_seconds(clock, 2)
         assert ask(serve, "a", 5) == [True] * 3 + [False] * 2
@@ -156,10 +156,10 @@ def test_overview_counts_and_pages(clock):
             assert get(serve.admin_port, f"/v1/overview{bad}").status == 400, bad
 
 
-def test_how_many_a_second_is_of_now(serve, clock):
-    """The pace is that of the last ten seconds."""
+def test_rate_per_second_is_current(serve, clock):
+    """The rate is that of the last ten seconds."""
     def pace():
-        answer = told(serve.admin_port, "/v1/overview?filter=api/user")
+        answer = ask_admin(serve.admin_port, "/v1/overview?filter=api/user")
         return answer["rules"]["rows"][0]["per_second"], answer["totals"]["per_second"]
 
     serve.pass_seconds(clock, 11)
@@ -173,40 +173,40 @@ def test_how_many_a_second_is_of_now(serve, clock):
     assert pace() == (0, 0)
 
 
-def test_one_rule(serve, clock):
+def test_page_of_one_rule(serve, clock):
     ask(serve, "b", 6)
     serve.pass_seconds(clock)
     ask(serve, "b", 6)
     slot = rows(serve, "?filter=user")[0]["slot"]
-    assert "b" in [k["text"] for k in told(serve.admin_port, f"/v1/rule?slot={slot}")["refused_keys"]["keys"]]
-    rule = told(serve.admin_port, f"/v1/rule?slot={slot}")
+    assert "b" in [k["text"] for k in ask_admin(serve.admin_port, f"/v1/rule?slot={slot}")["refused_keys"]["keys"]]
+    rule = ask_admin(serve.admin_port, f"/v1/rule?slot={slot}")
     assert rule["in_force"]["domain"] == "api"
     assert rule["in_force"]["descriptor"] == [{"key": "user", "open": True}]
     candidate = rule["candidates"][0]
     assert candidate["text"].startswith("fixed_window, 5 per") and candidate["refuses_more"] == 0
     assert candidate["would_admit"] + candidate["would_refuse"] == rule["admitted"] + rule["refused"]
     assert len(rule["history"]["admitted"]) == len(candidate["history"]["admitted"])
-    minutes = told(serve.admin_port, f"/v1/rule?slot={slot}&span=minutes")["history"]
+    minutes = ask_admin(serve.admin_port, f"/v1/rule?slot={slot}&span=minutes")["history"]
     assert minutes["span"] == 60
     assert get(serve.admin_port, "/v1/rule?slot=4294967294").status == 404
 
 
-def test_fleet(serve):
-    fleet = told(serve.admin_port, "/v1/fleet")
+def test_fleet_lists_the_hosts(serve):
+    fleet = ask_admin(serve.admin_port, "/v1/fleet")
     assert [(h["pid"], h["name"]) for h in fleet["hosts"]] == [(serve.pid, "serve")]
     assert fleet["hosts"][0]["rules_hash"] == fleet["health"]["rules"]["hash"]
 
 
-def test_explain(serve):
+def test_explain_a_request(serve):
     request = {"method": "POST", "target": "/v1/posts", "headers": {"x-user": "7"}, "address": "192.0.2.7"}
-    domain = told(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
+    domain = ask_admin(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
     walk = domain["descriptors"][0]
     assert walk["entries"] == [{"key": "user", "value": "7", "source": "header.x-user"}]
     assert walk["limits"][0]["stat"] == "api/user/365d" and walk["rule"]["line"] == 6
     key = {"domain": "api", "entries": [{"key": "user", "value": "7"}]}
-    assert told(serve.admin_port, "/v1/explain", key)["domains"][0]["sources"] == [["header.x-user", "remote_address"]]
+    assert ask_admin(serve.admin_port, "/v1/explain", key)["domains"][0]["sources"] == [["header.x-user", "remote_address"]]
     none = {"domain": "no such", "entries": [{"key": "user", "value": "7"}]}
-    assert told(serve.admin_port, "/v1/explain", none)["domains"][0]["known"] is False
+    assert ask_admin(serve.admin_port, "/v1/explain", none)["domains"][0]["known"] is False
     for bad in ({}, {"domain": "api"}, {"entries": key["entries"]}, {"request": {}}, {"reqest": {}}, {**key, "request": request}):
         answer = fetch(serve.admin_port, "POST", "/v1/explain", JSON, json.dumps(bad).encode())
         assert answer.status == 400, bad
@@ -214,14 +214,14 @@ def test_explain(serve):
 
 def test_rule_files_and_their_errors():
     with Serve(rules=RULES, admin=True) as serve:
-        text = told(serve.admin_port, "/v1/rules/text")
+        text = ask_admin(serve.admin_port, "/v1/rules/text")
         assert [f["name"] for f in text["files"]] == [str(serve.rules)]
         assert text["files"][0]["text"] == serve.rules.read_text(encoding="utf-8")
         assert not [d for d in text["diagnostics"] if d["severity"] == "error"]
         broken = serve.rules.read_text(encoding="utf-8").replace("unit: hour", "unit: huor")
         serve.write_rules(broken + "# \u00fc and " + "\n")
         serve.wait_logged("error")
-        text = told(serve.admin_port, "/v1/rules/text")
+        text = ask_admin(serve.admin_port, "/v1/rules/text")
         error = [d for d in text["diagnostics"] if d["severity"] == "error"][0]
         assert (error["line"], text["rules"]["generation"]) == (12, 1) and "huor" in error["message"]
         assert "huor" in text["rules"]["error"] and text["files"][0]["text"].count("\u00fc") == 1
@@ -236,7 +236,7 @@ def events(port, target="/v1/fleet"):
 
 
 def read_events(client, count):
-    """The data of so many events, from a chunked answer."""
+    """Returns the data of this many events from a chunked response."""
     seen = b""
     while seen.count(b"\n\n") < count:
         piece = client.socket.recv(65536)
@@ -245,14 +245,14 @@ def read_events(client, count):
     return seen
 
 
-def test_events_come_again(serve):
+def test_events_are_repeated(serve):
     with events(serve.admin_port, "/v1/overview?count=1") as client:
         seen = read_events(client, 2)
     assert seen.startswith(b"HTTP/1.1 200") and b"text/event-stream" in seen.split(b"\r\n\r\n")[0]
     assert seen.count(b"data: {\"now\":") >= 2
 
 
-def test_events_are_bounded_and_given_back(serve):
+def test_event_streams_are_limited_and_released(serve):
     clients = []
     while len(clients) < 20:
         client = events(serve.admin_port)
@@ -260,7 +260,7 @@ def test_events_are_bounded_and_given_back(serve):
             client.close()
             break
         clients.append(client)
-    assert len(clients) in (15, 16)  # the test before this one may have left just now
+    assert len(clients) in (15, 16)  # a client of the previous test may have disconnected just now
     for client in clients:
         read_events(client, 1)
     assert get(serve.admin_port, "/v1/fleet").status == 200

@@ -1,4 +1,4 @@
-"""What weir serve makes of the reference's environment, value by value."""
+"""weir serve and the environment variables of the reference, value by value."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def laid_out(**variables):
 
 @pytest.mark.parametrize("spelling, on", [("true", True), ("True", True), ("T", True), ("1", True),
                                           ("FALSE", False), ("f", False), ("0", False)])
-def test_yes_and_no_as_the_reference_spells_them(spelling, on):
+def test_boolean_spellings_of_the_reference(spelling, on):
     with laid_out(SHADOW_MODE=spelling, RESPONSE_DYNAMIC_METADATA=spelling,
                   GRPC_SERVER_USE_TLS="False") as serve:
         serve.start()
@@ -26,14 +26,14 @@ def test_yes_and_no_as_the_reference_spells_them(spelling, on):
 
 
 @pytest.mark.parametrize("name", ["SHADOW_MODE", "GRPC_SERVER_USE_TLS", "LIMIT_RESPONSE_HEADERS_ENABLED"])
-def test_neither_yes_nor_no(name):
+def test_invalid_boolean_prevents_the_start(name):
     with laid_out(**{name: "maybe"}) as serve:
         code, text = serve.run()
         assert code == 2 and f"{name}=maybe is neither true nor false" in text
 
 
 @pytest.mark.parametrize("name", ["a b", "x:", "é"])
-def test_names_that_no_header_field_has(name):
+def test_invalid_header_name_prevents_the_start(name):
     with laid_out(LIMIT_RESPONSE_HEADERS_ENABLED="true", LIMIT_RESET_HEADER=name) as serve:
         code, text = serve.run()
         assert code == 1 and f"--reset-header '{name}' is not a valid header field name" in text

@@ -48,15 +48,15 @@ def test_one_counter_for_nginx_and_grpc(api):
         assert not socket_file.exists()
 
 
-def test_usual_admin_port_is_not_insisted_on(api):
-    """Two gateways on one machine: the second has no admin port, says so, and works."""
+def test_default_admin_port_is_optional(api):
+    """Two gateways on one machine: the second has no admin port, logs that, and works."""
     with Gateway(api.port) as first, Gateway(api.port) as second:
         assert (first.get().status, second.get().status) == (200, 200)
         assert "no admin port: cannot listen at 127.0.0.1:9099" in first.output() + second.output()
 
 
-def test_the_admin_socket_is_there_without_the_port(api):
-    """The second has the usual port of neither, and a socket all the same: weir's commands find it by the table."""
+def test_admin_socket_exists_without_the_admin_port(api):
+    """The second gateway has no default port but has a socket: weir's commands find it by the table."""
     with Gateway(api.port) as first, Gateway(api.port) as second:
         for gateway in (first, second):
             done = subprocess.run([WEIR, "pause", "--list", "--table", gateway.table], capture_output=True, text=True, check=True,
@@ -65,14 +65,14 @@ def test_the_admin_socket_is_there_without_the_port(api):
 
 
 @pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "10.0.0.0/8"), 403), (("--refunds", "127.0.0.1"), 200)])
-def test_who_may_give_back(api, options, status):
+def test_refunds_need_permission(api, options, status):
     port = free_port()
     asked = {"domain": "api", "hits": -1, "descriptors": [{"entries": [{"key": "everyone", "value": "together"}]}]}
     with Gateway(api.port, "--http", f"127.0.0.1:{port}", "--admin", "off", *options):
         assert fetch(port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).status == status
 
 
-def test_port_that_was_asked_for_is(api):
+def test_configured_port_must_be_available(api):
     with socket.create_server(("127.0.0.1", free_port())) as taken:
         port = taken.getsockname()[1]
         with Gateway(api.port, "--admin", "off") as gateway:
@@ -85,7 +85,7 @@ def test_port_that_was_asked_for_is(api):
 
 
 def test_runtime_folder_too_deep_for_a_socket(api):
-    """A socket's path has 107 bytes. Without one, and with no port asked for, nginx does its work."""
+    """The path of a socket has at most 107 bytes. Without a socket and a configured port, nginx still works."""
     with Gateway(api.port, "--admin", "off") as gateway:
         gateway.signal(signal.SIGTERM)
         gateway.wait()
@@ -94,13 +94,13 @@ def test_runtime_folder_too_deep_for_a_socket(api):
         assert f"no weir.sock: the path of {gateway.runtime} is too long" in gateway.output()
         assert gateway.get().status == 200
         gateway.signal(signal.SIGHUP)
-        gateway.wait_said("nginx loads the new configuration")
+        gateway.wait_output("nginx loads the new configuration")
         assert gateway.get().status == 200
 
 
-def test_reload_with_other_options(api):
-    """HUP reads the options again: the port moves, the counter stays; and where the new port cannot be
-    had, the old one goes on."""
+def test_reload_moves_a_port(api):
+    """SIGHUP reads the options again: the port moves, the counter stays. If the new port is unavailable, the old one
+    stays open."""
     first, second = free_port(), free_port()
     with Gateway(api.port, "--admin", "off", "--config", "/dev/null", rules=FEW) as gateway:
         gateway.signal(signal.SIGTERM)
@@ -120,7 +120,7 @@ def test_reload_with_other_options(api):
         with socket.create_server(("127.0.0.1", first)):
             options.write_text(f"grpc: 127.0.0.1:{first}\n")
             gateway.signal(signal.SIGHUP)
-            gateway.wait_said("the service continues with its previous options")
+            gateway.wait_output("the service continues with its previous options")
             assert open_at(second)
         assert gateway.get().status == 429
 
@@ -133,7 +133,7 @@ def open_at(port):
         return False
 
 
-def test_kill_9_of_the_gateway_leaves_nginx_and_the_socket_is_taken_over(api):
+def test_socket_of_a_killed_gateway_is_taken_over(api):
     with Gateway(api.port, "--admin", "off", rules=FEW) as gateway:
         gateway.process.kill()
         gateway.process.wait()
@@ -143,8 +143,8 @@ def test_kill_9_of_the_gateway_leaves_nginx_and_the_socket_is_taken_over(api):
         assert ping(gateway.runtime / "weir.sock") == b"+PONG\r\n"
 
 
-def test_health_ends_first(api):
-    """TERM: the service says NOT_SERVING while nginx finishes what is under way."""
+def test_health_reports_not_serving_before_the_shutdown(api):
+    """SIGTERM: the service reports NOT_SERVING while nginx finishes its requests."""
     port = free_port()
     with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off") as gateway:
         with Rls(port) as rls:
@@ -181,8 +181,8 @@ descriptors:
 """
 
 
-def test_calls_under_way_end_though_nginx_has_nothing_to_do(api, clock):
-    """Two calls that wait in a leaky bucket, held by a clock that stands, get their answers after TERM."""
+def test_delayed_calls_are_answered_at_shutdown(api, clock):
+    """Two calls that wait in a leaky bucket, held by a clock that stands still, get their responses after SIGTERM."""
     port = free_port()
     with Gateway(api.port, "--grpc", f"127.0.0.1:{port}", "--admin", "off", rules=SLOW) as gateway:
         with Rls(port) as rls:
@@ -190,7 +190,7 @@ def test_calls_under_way_end_though_nginx_has_nothing_to_do(api, clock):
             waits = []
             for _ in range(2):
                 waits.append(rls.begin("rl", ("user", "a")))
-                assert rls.ask("rl", ("no rule", "a")) == OK  # sent later, so the service has read the call that waits
+                assert rls.ask("rl", ("no rule", "a")) == OK  # sent later, so the service has read the waiting call
             gateway.signal(signal.SIGTERM)
             wait_for(lambda: not listens(port), "the port to close")
             assert not any(w.done() for w in waits)

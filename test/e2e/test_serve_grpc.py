@@ -1,4 +1,4 @@
-"""weir serve over gRPC, asked by grpcio and by hand."""
+"""weir serve over gRPC: requests from grpcio and from frames without a library."""
 
 import contextlib
 import gzip
@@ -57,7 +57,7 @@ class Client:
         return self.should(request("rl", *entries, **kwargs), timeout=patience(20))
 
     def code(self, call, *args, **kwargs):
-        """The status of a call that fails."""
+        """Returns the status of a failing call."""
         with pytest.raises(grpc.RpcError) as failed:
             call(*args, timeout=patience(20), **kwargs)
         return failed.value.code(), failed.value.details()
@@ -93,7 +93,7 @@ def codes(answer):
 
 # ---- ShouldRateLimit ----
 
-def test_golden_bytes(client):
+def test_response_has_the_expected_bytes(client):
     asked = bytes.fromhex("0a02726c120c0a0a0a03666f6f1203626172")
     answer = client.raw(asked, timeout=patience(20))
     assert answer.hex() == "0801120e08011204080a100218092202081e"  # 9 left, and 30 s to the next minute
@@ -101,7 +101,7 @@ def test_golden_bytes(client):
     assert other.hex() == "080112020801"
 
 
-def test_statuses(client):
+def test_descriptor_statuses(client):
     asked = descriptor(request("rl", ("user", "a")), ("nothing", "here"))
     answer = client.should(asked, timeout=patience(20))
     assert codes(answer) == [OK, OK, OK]
@@ -118,7 +118,7 @@ def test_statuses(client):
     assert codes(client.ask(("other", "a"), limit=(0, 3))) == [OVER, OVER]
 
 
-def test_giving_back_needs_a_right():
+def test_refund_without_permission_is_refused():
     with Serve(rules=RULES, grpc=True, args=["--refunds", "192.0.2.0/24"]) as serve, Client(serve.grpc_port) as client:
         assert codes(client.ask(("user", "r"), hits=3)) == [OK, OK]
         asked = request("rl", ("user", "r"))
@@ -129,7 +129,7 @@ def test_giving_back_needs_a_right():
         assert codes(client.ask(("user", "r"))) == [OVER, OVER]
 
 
-def test_codes_of_bad_requests(client):
+def test_invalid_requests_have_a_status_code(client):
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     assert client.code(client.should, request("", ("a", "b"))) == (
         invalid, "rate limit domain must not be empty")
@@ -148,7 +148,7 @@ def test_codes_of_bad_requests(client):
 
 
 def test_too_many_descriptors_are_over_the_limit(client):
-    """An error would let the request pass, by Envoy's default."""
+    """By default Envoy would let a request pass after an error."""
     many = Request(domain="rl")
     for _ in range(33):
         descriptor(many, ("a", "b"))
@@ -156,7 +156,7 @@ def test_too_many_descriptors_are_over_the_limit(client):
     assert (answer.overall_code, len(answer.statuses)) == (OVER, 32)
 
 
-def test_two_messages_and_none(client):
+def test_call_with_two_messages_or_none_is_refused(client):
     many = client.channel.stream_unary(ASK)
     asked = request("rl", ("user", "streamed")).SerializeToString()
     assert client.code(many, iter([asked, asked]))[0] == grpc.StatusCode.UNIMPLEMENTED
@@ -164,7 +164,7 @@ def test_two_messages_and_none(client):
     assert client.ask(("user", "streamed"), hits=0).statuses[0].limit_remaining == 3
 
 
-def test_gzip(client):
+def test_gzip_with_grpcio(client):
     answer = client.should(request("rl", ("user", "zipped" * 100)), timeout=patience(20),
                            compression=grpc.Compression.Gzip)
     assert answer.statuses[0].limit_remaining == 2
@@ -172,7 +172,7 @@ def test_gzip(client):
     assert client.should(asked, timeout=patience(20)).statuses[0].limit_remaining == 2
 
 
-def test_gzip_by_hand(shared):
+def test_gzip_frames(shared):
     data = request("rl", ("user", "by hand")).SerializeToString()
     with RawH2(shared.grpc_port) as raw:
         for packed, flag, encoding, status in [
@@ -193,8 +193,8 @@ def test_gzip_by_hand(shared):
                 assert head["grpc-accept-encoding"] == "identity,gzip"
 
 
-def test_pieces(shared):
-    """A call whose message arrives byte by byte, between others; padded frames; client trailers."""
+def test_message_in_pieces_padding_and_trailers(shared):
+    """A call whose message arrives byte by byte, between other calls; padded frames; client trailers."""
     data = grpc_message(request("rl", ("user", "pieces"), hits=0).SerializeToString())
     with RawH2(shared.grpc_port) as raw:
         stream = raw.new_stream()
@@ -208,7 +208,7 @@ def test_pieces(shared):
         assert Response.FromString(raw.answer(stream)[1][5:]).statuses[0].limit_remaining == 3
 
 
-def test_not_grpc(shared):
+def test_requests_other_than_grpc_are_refused(shared):
     with RawH2(shared.grpc_port) as raw:
         for kwargs, status in [({"kind": "text/plain"}, "415"), ({"kind": None}, "415"),
                                ({"kind": "application/grpc-web"}, "415"),
@@ -220,8 +220,8 @@ def test_not_grpc(shared):
             assert b"gRPC" in body
 
 
-def test_not_grpc_by_head(shared):
-    """An answer to HEAD has no body, and 405 names the method that is allowed."""
+def test_head_request_gets_no_body(shared):
+    """A response to HEAD has no body, and 405 names the allowed method."""
     with RawH2(shared.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream, end=True, method="HEAD"))
@@ -229,8 +229,8 @@ def test_not_grpc_by_head(shared):
         assert (head[":status"], head["allow"], body) == ("405", "POST", b"") and trailers == head
 
 
-def test_not_grpc_is_answered_when_its_body_is_here(shared):
-    """Or when 64 KiB of it are: then the client is told to stop."""
+def test_refusal_waits_for_at_most_64_kib_of_body(shared):
+    """The refusal comes after the body, or after 64 KiB of it. Then the client is told to stop sending."""
     with RawH2(shared.grpc_port) as raw:
         waiting, endless = raw.new_stream(), raw.new_stream()
         raw.send(raw.head(waiting, kind="text/plain") + frame(DATA, 0, waiting, bytes(100)) + raw.head(endless, kind="text/plain"))
@@ -245,7 +245,7 @@ def test_not_grpc_is_answered_when_its_body_is_here(shared):
         assert raw.answer(waiting)[0][":status"] == "415"
 
 
-def test_message_ends_early(shared):
+def test_incomplete_message_is_an_error(shared):
     with RawH2(shared.grpc_port) as raw:
         for body in (b"\0", b"\0\0\0\0\x09abc", b"\0\xff\xff\xff\xff"):
             stream = raw.new_stream()
@@ -263,22 +263,22 @@ def test_grpc_message_is_percent_encoded(shared):
             "3", "grpc-timeout is up to eight digits and one of H M S m u n")
 
 
-# ---- waiting ----
+# ---- delayed responses ----
 
-def hold(client, *asked):
-    """A call that is waiting: the service has read it when it has answered the next one."""
+def start_delayed_call(client, *asked):
+    """Starts a call that waits. The service has read it when it has answered the next one."""
     held = client.should.future(asked[0] if isinstance(asked[0], Request) else request("rl", *asked), timeout=patience(60))
     assert codes(client.ask(("foo", "meanwhile"))) == [OK, OK]
     return held
 
 
-def test_leaky_bucket_holds_its_answer(client, clock):
-    """Five a second: the second waits 200 ms, the third 400 ms, and others do not wait for them. A call of another
-    queue that is due at 100 ms is answered first; its answer says that the service has looked at the queues."""
+def test_leaky_bucket_delays_its_response(client, clock):
+    """Five a second: the second call waits 200 ms, the third 400 ms, and other calls do not wait for them. A call of
+    another queue that is due at 100 ms is answered first. Its response shows that the service has looked at the queues."""
     assert codes(client.ask(("slow", "a"))) == [OK, OK]
     assert codes(client.ask(("quick", "a"))) == [OK, OK]
-    second, third = hold(client, ("slow", "a")), hold(client, ("slow", "a"))
-    soon = hold(client, ("quick", "a"))
+    second, third = start_delayed_call(client, ("slow", "a")), start_delayed_call(client, ("slow", "a"))
+    soon = start_delayed_call(client, ("quick", "a"))
     assert not (second.done() or third.done() or soon.done())
     clock.advance(0.1)
     assert codes(soon.result()) == [OK, OK]
@@ -290,12 +290,12 @@ def test_leaky_bucket_holds_its_answer(client, clock):
     assert codes(third.result()) == [OK, OK]
 
 
-def test_what_a_held_call_counted_stays_counted(client, clock):
+def test_units_of_a_delayed_call_stay_counted(client, clock):
     def asked():
         return descriptor(request("rl", ("slow", "beside")), ("user", "beside"))
 
     assert client.should(asked(), timeout=patience(20)).statuses[1].limit_remaining == 2
-    held = hold(client, asked())
+    held = start_delayed_call(client, asked())
     assert client.ask(("user", "beside"), hits=0).statuses[0].limit_remaining == 1
     clock.advance(0.2)
     assert held.result().statuses[1].limit_remaining == 1
@@ -303,8 +303,8 @@ def test_what_a_held_call_counted_stays_counted(client, clock):
     assert codes(client.ask(("user", "beside"))) == [OVER, OVER]
 
 
-def test_deadline_refuses_what_would_be_late(client):
-    """A proxy lets pass what is not answered in time: it is refused at once, and nothing is taken."""
+def test_call_that_would_miss_its_deadline_is_refused_at_once(client):
+    """A proxy lets a request pass if there is no response in time. Such a call is refused at once, and takes no unit."""
     assert codes(client.ask(("slower", "b"))) == [OK, OK]
     left = client.ask(("slower", "b"), hits=0).statuses[0].limit_remaining
     asked = request("rl", ("slower", "b"))
@@ -315,7 +315,7 @@ def test_deadline_refuses_what_would_be_late(client):
     assert client.ask(("slower", "b"), hits=0).statuses[0].limit_remaining == left
 
 
-def test_deadline_that_has_passed(shared, clock):
+def test_call_with_a_passed_deadline(shared, clock):
     clock.run()
     with RawH2(shared.grpc_port) as raw:
         data = request("rl", ("user", "late")).SerializeToString()
@@ -330,8 +330,8 @@ def test_deadline_that_has_passed(shared, clock):
 
 
 @pytest.mark.parametrize("how", ["cancel", "disconnect"])
-def test_client_that_leaves_gives_its_place_back(shared, how):
-    """Three wait in the queue of five, minutes; when they go there is room for five again."""
+def test_position_of_a_disconnected_client_is_free_again(shared, how):
+    """Three calls wait for minutes in the queue of five. When their clients disconnect, there is room for five again."""
     key = ("slower", how)
     leaver, stayer = Client(shared.grpc_port), Client(shared.grpc_port)
     with leaver, stayer:
@@ -349,9 +349,9 @@ def test_client_that_leaves_gives_its_place_back(shared, how):
                  "the places to be given back")
 
 
-# ---- answers ----
+# ---- responses ----
 
-def test_header_settings_and_bodies():
+def test_response_header_settings_and_bodies():
     args = ["--rls-headers", "--limit-header", "X-Limit", "--rls-profile", "ietf", "--rls-bodies"]
     with Serve(rules=RULES, grpc=True, args=args) as serve, Client(serve.grpc_port) as client:
         answer = client.ask(("user", "a"))
@@ -365,14 +365,14 @@ def test_header_settings_and_bodies():
         assert fields["RateLimit-Remaining"] == "0"
 
 
-def test_body_of_a_rule(client):
+def test_refusal_body_of_a_rule(client):
     answer = client.ask(("own", "x"))
     assert answer.raw_body == b"no\n"
     assert [(h.key, h.value) for h in answer.response_headers_to_add] == [
         ("content-type", "text/plain")]
 
 
-def test_global_shadow_and_metadata():
+def test_global_shadow_mode_and_metadata():
     with Serve(rules=RULES, grpc=True, args=["--shadow", "--dynamic-metadata"]) as serve, \
             Client(serve.grpc_port) as client:
         answer = client.ask(("own", "x"))
@@ -423,7 +423,7 @@ def test_watch_of_an_unknown_service_stays_open(client):
 
 @contextlib.contextmanager
 def draining(delay):
-    """A service that was told to end, a client, and its streams, which have heard of it."""
+    """A service after SIGTERM, a client, and its watch streams, which have reported it."""
     with Serve(rules=RULES, grpc=True, args=["--drain-delay", delay]) as serve, \
             Client(serve.grpc_port) as client:
         streams = [watch(client, ""), watch(client, "ratelimit")]
@@ -433,8 +433,8 @@ def draining(delay):
         yield serve, client, streams
 
 
-def test_health_is_true_for_both_names_while_draining():
-    """Number 7 of the reference's faults, and its missing drain. A second TERM ends the delay."""
+def test_health_reports_not_serving_for_both_names_while_draining():
+    """Fault 7 of the reference, and its missing drain. A second SIGTERM ends the delay."""
     with draining("1h") as (serve, client, _):
         check = client.unary(CHECK, protos.HealthRequest, protos.HealthResponse)
         assert [check(protos.HealthRequest(service=n), timeout=patience(20)).status
@@ -444,7 +444,7 @@ def test_health_is_true_for_both_names_while_draining():
         assert serve.wait() == 0
 
 
-def test_watchers_are_told_when_ports_close():
+def test_watch_streams_report_the_closing_of_ports():
     with draining("200ms") as (serve, _, streams):
         for stream in streams:
             with pytest.raises(grpc.RpcError) as ended:
@@ -454,7 +454,7 @@ def test_watchers_are_told_when_ports_close():
         assert serve.wait() == 0
 
 
-def test_goaway_comes_twice_and_calls_under_way_are_answered(clock):
+def test_two_goaways_are_sent_and_calls_in_flight_are_answered(clock):
     with Serve(rules=RULES, grpc=True) as serve, RawH2(serve.grpc_port) as raw:
         data = request("rl", ("slow", "x")).SerializeToString()
         first, whole = raw.call(data)
@@ -464,12 +464,12 @@ def test_goaway_comes_twice_and_calls_under_way_are_answered(clock):
         raw.send(whole)
         ping = frame(PING, payload=b"12345678")
         raw.send(ping)
-        assert raw.until(PING)[3] == b"12345678"  # the call has been read
+        assert raw.until(PING)[3] == b"12345678"  # the service has read the call
         serve.signal(signal.SIGTERM)
         assert raw.goaway() == (0x7fffffff, 0)
         asked = raw.until(PING)
         late, whole = raw.call(request("rl", ("foo", "late")).SerializeToString())
-        raw.send(whole)  # was under way when the GOAWAY came
+        raw.send(whole)  # was in flight when the GOAWAY came
         assert raw.answer(late)[2]["grpc-status"] == "0"
         raw.send(frame(PING, ACK, 0, asked[3]))
         assert raw.goaway() == (late, 0)
@@ -484,8 +484,8 @@ def test_goaway_comes_twice_and_calls_under_way_are_answered(clock):
 # ---- reflection ----
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_reflection(client, version):
-    """A client that knows nothing finds the service and its messages."""
+def test_reflection_describes_the_service(client, version):
+    """A client without .proto files finds the service and its messages."""
     path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
     call = client.channel.stream_stream(path, protos.ReflectionRequest.SerializeToString,
                                         protos.ReflectionResponse.FromString)
@@ -507,10 +507,10 @@ def test_reflection(client, version):
         assert file == ours[file.name]
 
 
-# ---- others of the reference's faults ----
+# ---- other faults of the reference ----
 
-def test_files_of_a_config_map():
-    """Number 10: copies under ..data made `duplicate domain`, and every file was parsed."""
+def test_rules_in_a_config_map_are_read_once():
+    """Fault 10 of the reference: copies under ..data caused `duplicate domain`, and every file was parsed."""
     with Serve(grpc=True, start=False) as serve:
         real = serve.folder / "rules" / "..2026_11_16"
         real.mkdir(parents=True)
@@ -526,7 +526,7 @@ def test_files_of_a_config_map():
             assert check(protos.HealthRequest(service="ratelimit"), timeout=patience(20)).status == SERVING
 
 
-# ---- many at once ----
+# ---- load ----
 
 def test_h2load_is_counted_exactly(shared, client, tmp_path):
     body = tmp_path / "body"
@@ -541,8 +541,8 @@ def test_h2load_is_counted_exactly(shared, client, tmp_path):
 
 @needs("npm")
 @pytest.mark.seconds(300)
-def test_grpc_js(shared):
-    """Node's own gRPC, with gzip: 500 calls at once on one connection."""
+def test_grpc_js_makes_500_calls_at_once(shared):
+    """The gRPC client of Node.js with gzip: 500 calls at once on one connection."""
     seen = run_node("grpc.js", shared.grpc_port, ROOT / "proto")
     assert seen["first"]["overall_code"] == "OK"
     assert seen["first"]["statuses"][0]["limit_remaining"] == 2
@@ -553,8 +553,8 @@ def test_grpc_js(shared):
     assert seen["bad"] == [3, "the limit of descriptor 0 has unit 0; there are SECOND 1 to YEAR 6"]
 
 
-def test_many_clients_share_a_limit(shared):
-    """Twelve threads, three admissions."""
+def test_twelve_clients_share_a_limit_of_three(shared):
+    """Twelve threads ask; three requests are admitted."""
     verdicts = []
 
     def ask():

@@ -1,4 +1,4 @@
-"""Clients that mean harm, frame by frame: they are cut off, memory stays bounded, others are served."""
+"""Attacks on the gRPC port, frame by frame: the attacker is disconnected, memory stays bounded, other clients are served."""
 
 import contextlib
 import random
@@ -21,28 +21,28 @@ descriptors:
   - {key: user, rate_limit: {unit: day, requests_per_unit: 1000000}}
 """
 ASKED = request("rl", ("user", "x"))
-MEGABYTE = 1024  # of resident_kib
+MEGABYTE = 1024  # growth of resident_kib
 
 INITIAL_WINDOW = 4
 
 
 @pytest.fixture(scope="module")
 def serve():
-    """Nobody is cut here for being slow."""
+    """A service that disconnects no client for being slow."""
     with Serve(rules=RULES, grpc=True, args=["--slow", "10m"]) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def hasty():
-    """Clients that do not go on are cut after a moment."""
+def impatient_serve():
+    """A service with a short --slow timeout."""
     with Serve(rules=RULES, grpc=True, args=["--slow", "400ms"]) as one:
         yield one
 
 
 class Other:
-    """Another client, which is served all the while. A hasty service may cut it when the machine holds it up; then it
-    comes again."""
+    """Another client that is served throughout. A service with a short timeout may disconnect it when the machine delays
+    it; it then reconnects."""
 
     def __init__(self, serve, channel):
         self.serve = serve
@@ -61,7 +61,8 @@ class Other:
 
 @pytest.fixture(autouse=True, name="other")
 def _other(request):
-    """Served before, while (on a connection that is open) and after; and what memory grew by is bounded."""
+    """Another client is served before, during (on an open connection) and after the attack, and the growth of memory is
+    bounded."""
     serve = request.getfixturevalue("hasty" if "hasty" in request.fixturenames else "serve")
     with grpc.insecure_channel(f"127.0.0.1:{serve.grpc_port}",
                                [("grpc.use_local_subchannel_pool", 1)]) as channel:
@@ -74,8 +75,8 @@ def _other(request):
         assert serve.resident_kib() - before < 16 * MEGABYTE
 
 
-def drained(raw, seconds=patience(20)):
-    """Reads until the server closes; returns the error code of its GOAWAY, or None."""
+def read_to_end(raw, seconds=patience(20)):
+    """Reads until the server closes. Returns the error code of its GOAWAY, or None."""
     code = None
     raw.socket.settimeout(seconds)
     while got := raw.read_frame():
@@ -86,24 +87,24 @@ def drained(raw, seconds=patience(20)):
 
 # ---- floods ----
 
-def test_continuation_flood(serve, other):
+def test_continuation_flood_is_disconnected(serve, other):
     with RawH2(serve.grpc_port) as raw:
         block = raw.encoder.encode(raw.fields())
         raw.send(frame(HEADERS, 0, 1, block))
-        raw.pour(frame(CONTINUATION, 0, 1, b"\0\x01x\x01y" * 3000), 400)
+        raw.send_repeatedly(frame(CONTINUATION, 0, 1, b"\0\x01x\x01y" * 3000), 400)
         assert other.is_served()
-        assert drained(raw) != 0
+        assert read_to_end(raw) != 0
 
 
-def test_empty_continuation_flood(serve):
+def test_empty_continuation_flood_is_disconnected(serve):
     with RawH2(serve.grpc_port) as raw:
         raw.send(frame(HEADERS, 0, 1, raw.encoder.encode(raw.fields())))
-        raw.pour(frame(CONTINUATION, 0, 1) * 100, 400)
-        assert drained(raw) != 0
+        raw.send_repeatedly(frame(CONTINUATION, 0, 1) * 100, 400)
+        assert read_to_end(raw) != 0
 
 
-def test_rapid_reset(serve, other):
-    """HEADERS, DATA and RST_STREAM at once, again and again (CVE-2023-44487)."""
+def test_rapid_reset_is_disconnected(serve, other):
+    """HEADERS, DATA and RST_STREAM in one write, repeatedly (CVE-2023-44487)."""
     data = ASKED.SerializeToString()
     with RawH2(serve.grpc_port) as raw:
         try:
@@ -115,12 +116,12 @@ def test_rapid_reset(serve, other):
                 raw.send(burst)
         except ConnectionError:
             pass
-        assert drained(raw) in (CALM, None)
+        assert read_to_end(raw) in (CALM, None)
         assert other.is_served()
 
 
-def test_made_you_reset(serve):
-    """The server is brought to reset: WINDOW_UPDATE of 0 on open calls (CVE-2025-8671)."""
+def test_made_you_reset_is_disconnected(serve):
+    """The client makes the server reset streams: WINDOW_UPDATE of 0 on open calls (CVE-2025-8671)."""
     with RawH2(serve.grpc_port) as raw:
         try:
             for _ in range(400):
@@ -131,11 +132,11 @@ def test_made_you_reset(serve):
                 raw.send(burst)
         except ConnectionError:
             pass
-        assert drained(raw) in (CALM, 1, None)
+        assert read_to_end(raw) in (CALM, 1, None)
 
 
-def test_resets_of_a_proxy_under_load_are_fine(serve):
-    """One call in three is given up; 3,000 calls on one connection."""
+def test_resets_of_a_proxy_under_load_are_tolerated(serve):
+    """3,000 calls on one connection; one call in three is reset."""
     data = ASKED.SerializeToString()
     with RawH2(serve.grpc_port) as raw:
         for _ in range(scaled(100)):
@@ -156,18 +157,19 @@ def test_resets_of_a_proxy_under_load_are_fine(serve):
     frame(WINDOW, 0, 0, struct.pack(">I", 1)), frame(0xbb, 0, 0, b"xyz")],
     ids=["settings", "ping", "priority", "window_update", "unknown"])
 @pytest.mark.parametrize("reading", [False, True])
-def test_floods_of_frames_that_ask_for_nothing(serve, other, flood, reading):
-    """The connection is closed, whether the client reads what it is sent or not."""
+def test_flood_of_useless_frames_is_disconnected(serve, other, flood, reading):
+    """The connection is closed, whether the client reads the server's frames or not."""
     with RawH2(serve.grpc_port) as raw:
         try:
-            for _ in range(4000):  # points come back while the client stands still; none stands so long
+            # points are refilled while the machine halts the client; no halt lasts long enough to matter
+            for _ in range(4000):
                 raw.send(flood * 500)
                 if reading:
                     raw.discard()
         except (ConnectionError, socket.timeout):
             pass
         assert other.is_served()
-        assert drained(raw) != 0
+        assert read_to_end(raw) != 0
 
 
 def on_stream(make):
@@ -214,25 +216,25 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_a_flood_ends_with_goaway(serve, other, kind):
-    """ENHANCE_YOUR_CALM, whatever the frames are. The client reads what it is sent."""
+def test_flood_ends_with_goaway_enhance_your_calm(serve, other, kind):
+    """The GOAWAY has ENHANCE_YOUR_CALM for all kinds of frames. The client reads the server's frames."""
     flood = FLOODS[kind]
-    # Points come back while the client stands still; none stands so long. 10,000 frames of the first two kinds are too many,
-    # and their bytes alone are too many from 90,000 on.
+    # Points are refilled while the machine halts the client; no halt lasts long enough to matter. 10,000 frames of the
+    # first two kinds are too many. Their bytes alone are too many from 90,000 on.
     hundreds = 600 if kind in ("priority", "unknown") else 20000
     with RawH2(serve.grpc_port) as raw:
         code = None
         for _ in range(hundreds):
             if code is not None:
                 break
-            raw.pour(flood(raw, 100), 1)
+            raw.send_repeatedly(flood(raw, 100), 1)
             code = goaway_so_far(raw)
-        assert (drained(raw) if code is None else code) == CALM
+        assert (read_to_end(raw) if code is None else code) == CALM
         assert other.is_served()
 
 
 def goaway_so_far(raw):
-    """The error code of a GOAWAY among the frames that have come, or None."""
+    """Returns the error code of a GOAWAY among the received frames, or None."""
     raw.socket.setblocking(False)
     try:
         while got := raw.read_frame():
@@ -245,25 +247,26 @@ def goaway_so_far(raw):
     return "closed without GOAWAY"
 
 
-def test_acknowledgements_that_are_not_read(serve):
-    """Above 256 of them the client is sent away, and told why."""
+def test_unread_acknowledgements_are_limited(serve):
+    """With more than 256 unread acknowledgements the client gets a GOAWAY with the reason."""
     with RawH2(serve.grpc_port) as raw:
-        raw.send(frame(PING, payload=bytes(8)) * 800)  # less than a window: all of it arrives at once
-        assert drained(raw) == CALM
+        raw.send(frame(PING, payload=bytes(8)) * 800)  # less than a window, so that all of it arrives at once
+        assert read_to_end(raw) == CALM
 
 
-def test_empty_data_flood(serve):
+def test_empty_data_flood_is_disconnected(serve):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream))
-        raw.pour(frame(DATA, 0, stream) * 500, 400)
-        assert drained(raw) in (CALM, None)
+        raw.send_repeatedly(frame(DATA, 0, stream) * 500, 400)
+        assert read_to_end(raw) in (CALM, None)
 
 
 # ---- windows ----
 
-def test_zero_window():
-    """Answers that the client does not let us send wait in bounds; it may have them later, within --slow."""
+def test_responses_wait_for_a_zero_window_within_limits():
+    """Responses that the client's window does not admit are kept within a limit. The client gets them if it opens the
+    window within --slow."""
     data = ASKED.SerializeToString()
     with Serve(rules=RULES, grpc=True, args=["--slow", "10m"]) as patient, \
             RawH2(patient.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw, RawH2(patient.grpc_port) as other:
@@ -284,17 +287,17 @@ def test_zero_window():
         assert (body[0], trailers["grpc-status"]) == (len(body) - 1, "0")
 
 
-def test_window_that_overflows(serve):
+def test_overflowing_window_is_an_error(serve):
     with RawH2(serve.grpc_port) as raw:
         raw.send(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fffffff)))
-        assert drained(raw) == 3
+        assert read_to_end(raw) == 3
 
 
-def test_client_that_does_not_read(hasty, other):
-    """Calls are sent and no answer read: reading stops, and the connection is cut."""
+def test_client_that_does_not_read_is_disconnected(impatient_serve, other):
+    """The client sends calls and reads no response. The server stops reading and closes the connection."""
     data = ASKED.SerializeToString()
-    with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
-        raw.pour(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)), 1)
+    with RawH2(impatient_serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0x7fffffff)]) as raw:
+        raw.send_repeatedly(frame(WINDOW, 0, 0, struct.pack(">I", 0x7fff0000 - 65535)), 1)
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.socket.settimeout(5)
         try:
@@ -305,7 +308,7 @@ def test_client_that_does_not_read(hasty, other):
         assert other.is_served()
 
 
-# ---- frames that are not what they say ----
+# ---- invalid frames ----
 
 @pytest.mark.parametrize("data", [
     frame(RST, 0, 1, bytes(3)),
@@ -324,14 +327,14 @@ def test_client_that_does_not_read(hasty, other):
     frame(CONTINUATION, END_HEADERS, 1, b"\x82"),
     frame(5, END_HEADERS, 1, bytes(8)),
 ], ids=lambda d: f"{d[3]}-{int.from_bytes(d[:3], 'big')}-{int.from_bytes(d[5:9], 'big')}")
-def test_wrong_frames_end_the_connection(serve, data):
+def test_invalid_frames_end_the_connection(serve, data):
     with RawH2(serve.grpc_port) as raw:
         raw.send(data)
-        assert drained(raw) not in (0, CALM)
+        assert read_to_end(raw) not in (0, CALM)
 
 
 def ended(raw):
-    """A call that has been answered, and its stream is closed."""
+    """Makes a call that is answered and whose stream is closed."""
     stream, whole = raw.call(ASKED.SerializeToString())
     raw.send(whole)
     raw.answer(stream)
@@ -344,31 +347,31 @@ def ended(raw):
     lambda raw, stream: raw.head(stream),
     lambda raw, stream: raw.head(stream, end=True, fields=[("x", "y")]),
 ], ids=["data", "end", "headers", "trailers"])
-def test_frames_for_a_stream_that_has_ended(serve, late):
+def test_frames_for_an_ended_stream_are_an_error(serve, late):
     """RFC 9113, 5.1: an error, for a stream that was answered and for one that the client has reset."""
     with RawH2(serve.grpc_port) as raw:
         stream = ended(raw)
         raw.send(late(raw, stream))
-        assert drained(raw) == STREAM_CLOSED
+        assert read_to_end(raw) == STREAM_CLOSED
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream) + frame(RST, 0, stream, struct.pack(">I", 8)) + frame(PING, payload=bytes(8)))
         assert raw.until(PING)
         raw.send(late(raw, stream))
-        assert drained(raw) == STREAM_CLOSED
+        assert read_to_end(raw) == STREAM_CLOSED
 
 
-def test_a_stream_below_the_newest_that_was_never_used(serve):
-    """RFC 9113, 5.1.1: streams are begun in order."""
+def test_stream_number_below_the_newest_is_an_error(serve):
+    """RFC 9113, 5.1.1: stream numbers increase."""
     with RawH2(serve.grpc_port) as raw:
         raw.next_stream = 5
         ended(raw)
         raw.send(raw.head(3))
-        assert drained(raw) == PROTOCOL
+        assert read_to_end(raw) == PROTOCOL
 
 
-def test_frames_that_may_come_late_are_read_over(serve):
-    """RST_STREAM, WINDOW_UPDATE and PRIORITY of a stream that has ended, and the rest of a call that was refused early."""
+def test_late_frames_of_ended_streams_are_ignored(serve):
+    """RST_STREAM, WINDOW_UPDATE and PRIORITY of an ended stream, and the rest of a call that was refused early."""
     with RawH2(serve.grpc_port) as raw:
         for _ in range(50):
             stream = ended(raw)
@@ -388,20 +391,20 @@ def test_frames_that_may_come_late_are_read_over(serve):
     (frame(PRIORITY, 0, 1, bytes(6)), FRAME_SIZE),
     (frame(PRIORITY, 0, 3, bytes([0, 0, 0, 3, 15])), PROTOCOL),
 ], ids=["stream-0", "short", "long", "itself"])
-def test_bad_priority(serve, data, code):
+def test_invalid_priority_is_an_error(serve, data, code):
     with RawH2(serve.grpc_port) as raw:
         raw.send(data)
-        assert drained(raw) == code
+        assert read_to_end(raw) == code
 
 
-def test_padding_longer_than_the_frame(serve):
+def test_padding_longer_than_the_frame_is_an_error(serve):
     with RawH2(serve.grpc_port) as raw:
         stream = raw.new_stream()
         raw.send(raw.head(stream) + frame(DATA, PADDED, stream, b"\xff" + b"x" * 20))
-        assert drained(raw) == 1
+        assert read_to_end(raw) == 1
 
 
-def test_content_length_that_does_not_fit(serve):
+def test_wrong_content_length_is_an_error(serve):
     with RawH2(serve.grpc_port) as raw:
         stream, whole = raw.call(b"abc", extra=[("content-length", "3")])
         raw.send(whole)
@@ -412,36 +415,36 @@ def test_content_length_that_does_not_fit(serve):
                                    PREFACE[:-1] + b"X", PREFACE + frame(PING, payload=bytes(8)),
                                    random.Random(64).randbytes(64)],
                          ids=["http1", "tls", "preface", "no-settings", "noise"])
-def test_not_http2(serve, start):
+def test_client_without_http2_is_disconnected(serve, start):
     with RawH2(serve.grpc_port, greet=False) as raw:
         raw.send(start)
-        drained(raw)
+        read_to_end(raw)
 
 
 @pytest.mark.parametrize("rest", [b"", PREFACE[:10], PREFACE, PREFACE + b"\0\0\x09\x01"],
                          ids=["nothing", "half-preface", "no-settings", "half-frame"])
-def test_who_begins_and_stops_is_cut(hasty, rest):
-    with RawH2(hasty.grpc_port, greet=False) as raw:
-        with contextlib.suppress(ConnectionError):  # it may have been cut by now
+def test_client_that_stops_in_the_preface_is_disconnected(impatient_serve, rest):
+    with RawH2(impatient_serve.grpc_port, greet=False) as raw:
+        with contextlib.suppress(ConnectionError):  # the server may have closed it already
             raw.send(rest)
-        drained(raw)
+        read_to_end(raw)
 
 
-def test_half_a_call_is_cut(hasty, other):
-    """Headers, and half of a message; and headers in the midst of a block."""
-    with RawH2(hasty.grpc_port) as message, RawH2(hasty.grpc_port) as block:
+def test_half_a_call_is_disconnected(impatient_serve, other):
+    """One client sends headers and half of a message, another one half of a header block."""
+    with RawH2(impatient_serve.grpc_port) as message, RawH2(impatient_serve.grpc_port) as block:
         stream = message.new_stream()
-        message.pour(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"), 1)
-        block.pour(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())), 1)
+        message.send_repeatedly(message.head(stream) + frame(DATA, 0, stream, b"\0\0\0\x10\0abc"), 1)
+        block.send_repeatedly(frame(HEADERS, 0, 1, block.encoder.encode(block.fields())), 1)
         assert other.is_served()
-        drained(message)
-        drained(block)
+        read_to_end(message)
+        read_to_end(block)
 
 
-def test_other_calls_do_not_prolong_half_a_call(hasty):
-    """A call has --slow from its first byte to its last, whatever else ends meanwhile."""
+def test_other_calls_do_not_extend_the_timeout_of_half_a_call(impatient_serve):
+    """A call has --slow from its first byte to its last, whatever other calls end in this time."""
     data = ASKED.SerializeToString()
-    with RawH2(hasty.grpc_port) as raw:
+    with RawH2(impatient_serve.grpc_port) as raw:
         half = raw.new_stream()
         raw.send(raw.head(half) + frame(DATA, 0, half, b"\0\0\0\x10\0abc"))
 
@@ -456,20 +459,20 @@ def test_other_calls_do_not_prolong_half_a_call(hasty):
         wait_for(cut, "the connection to be cut")
 
 
-def test_truncated_and_gone(serve):
+def test_client_disconnects_in_a_frame(serve):
     lengths = random.Random(300)
     data = ASKED.SerializeToString()
     for _ in range(scaled(300)):
         with RawH2(serve.grpc_port) as raw:
             _, whole = raw.call(data)
             raw.send(whole[:lengths.randrange(len(whole))])
-    wait_for(lambda: serve.open_files() < 60, "connections to be gone")
+    wait_for(lambda: serve.open_files() < 60, "connections to be closed")
 
 
 # ---- header fields ----
 
-def test_huge_header_fields(serve):
-    """Many small ones, one large one, and more than a block may have."""
+def test_huge_header_fields_are_refused(serve):
+    """Many small fields, one large field, and more than a header block may have."""
     with RawH2(serve.grpc_port) as raw:
         stream, whole = raw.call(ASKED.SerializeToString(),
                                  extra=[(f"x-{i}", "v" * 20) for i in range(100)])
@@ -493,8 +496,8 @@ def test_huge_header_fields(serve):
         assert raw.answer(stream)[2]["grpc-status"] == "0"
 
 
-def test_hpack_bomb(serve, other):
-    """A value of 4,000 bytes in the table, named 16,000 times by a byte each."""
+def test_hpack_bomb_is_disconnected(serve, other):
+    """A value of 4,000 bytes in the table is referenced 16,000 times by one byte each."""
     with RawH2(serve.grpc_port) as raw:
         first = raw.head(1, fields=raw.fields(extra=[("x-bomb", "v" * 3900)]))
         raw.send(first)
@@ -506,30 +509,30 @@ def test_hpack_bomb(serve, other):
 
 # ---- streams ----
 
-def test_more_streams_than_allowed():
-    """With time enough, or they would be cut as calls that do not go on."""
+def test_streams_above_the_limit_are_refused():
+    """The timeout is long, so that the calls are not disconnected as incomplete."""
     with Serve(rules=RULES, grpc=True, args=["--slow", "10m"]) as patient:
         with RawH2(patient.grpc_port) as raw, RawH2(patient.grpc_port) as other:
             got = raw.until(SETTINGS)
             announced = dict(struct.iter_unpack(">HI", got[3]))
             assert announced[3] == 1024
-            raw.pour_streams(1100)
+            raw.open_streams(1100)
             stream, whole = other.call(ASKED.SerializeToString())
             other.send(whole)
             assert other.answer(stream)[2]["grpc-status"] == "0"
-            assert drained(raw) == PROTOCOL
-        with RawH2(patient.grpc_port) as raw:  # before it has acknowledged our SETTINGS
-            raw.pour_streams(1100)
+            assert read_to_end(raw) == PROTOCOL
+        with RawH2(patient.grpc_port) as raw:  # before the client has acknowledged the server's SETTINGS
+            raw.open_streams(1100)
             refused = raw.until(RST, 2049)
             assert refused[3] == struct.pack(">I", REFUSED)
 
 
-def test_streams_that_are_left_open_are_cut(hasty, other):
-    """1,000 calls without an end: after --slow the connection is gone."""
-    with RawH2(hasty.grpc_port) as raw:
-        raw.pour_streams(1000)
+def test_open_streams_are_disconnected_after_the_slow_timeout(impatient_serve, other):
+    """1,000 calls without an end: after --slow the connection is closed."""
+    with RawH2(impatient_serve.grpc_port) as raw:
+        raw.open_streams(1000)
         assert other.is_served()
-        assert drained(raw) is None
+        assert read_to_end(raw) is None
 
 
 def watch(raw):
@@ -538,8 +541,8 @@ def watch(raw):
     return stream
 
 
-def test_watches_have_a_bound(serve):
-    """32 watches and reflections of a connection; one that ends makes room."""
+def test_watches_of_a_connection_are_limited(serve):
+    """A connection may have 32 watches and reflection streams. One that ends makes room."""
     with RawH2(serve.grpc_port) as raw:
         watches = [watch(raw) for _ in range(31)]
         reflection = raw.new_stream()
@@ -551,9 +554,9 @@ def test_watches_have_a_bound(serve):
         assert raw.until(DATA, watch(raw))[3] == b"\0\0\0\0\x02\x08\x01"
 
 
-def test_calls_that_wait_for_their_clients_share_a_bound():
-    """100 connections of 1,000 calls each whose answers may not be sent would take 150 MB. 64 MiB of a loop are kept, the
-    connections with the most are cut off, another client is served, and the memory goes back."""
+def test_memory_of_unsent_responses_is_bounded_per_loop():
+    """100 connections have 1,000 calls each whose responses cannot be sent; they would take 150 MB. A loop keeps at most
+    64 MiB: it closes the connections with the most, serves another client, and frees the memory."""
     count = scaled(100)
     with Serve(rules=RULES, grpc=True, threads=1, args=["--slow", "10m"]) as one, \
             RawH2(one.grpc_port) as other, contextlib.ExitStack() as stack:
@@ -570,10 +573,10 @@ def test_calls_that_wait_for_their_clients_share_a_bound():
         open_ones = []
         for _ in range(count):
             raw = stack.enter_context(RawH2(one.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]))
-            raw.pour(calls, 1)
+            raw.send_repeatedly(calls, 1)
             open_ones.append(raw)
             assert served()
-        if count == 100:  # a wrapper has memory of its own
+        if count == 100:  # a wrapper needs memory of its own
             assert one.resident_kib() - before < 96 * MEGABYTE
             assert "unfinished calls take more than 64 MiB" in one.log()
         for raw in open_ones:
@@ -583,8 +586,8 @@ def test_calls_that_wait_for_their_clients_share_a_bound():
             wait_for(lambda: one.resident_kib() - before < 24 * MEGABYTE, "the memory to go back")
 
 
-def test_long_messages_share_a_bound(serve, other):
-    """100 streams of 100,000 bytes each that do not end: 1 MiB is kept, the others are refused."""
+def test_memory_of_incomplete_messages_is_bounded(serve, other):
+    """100 streams of 100,000 bytes each do not end: 1 MiB is kept, the other streams are refused."""
     with RawH2(serve.grpc_port) as raw:
         raw.until(SETTINGS)
         streams = [raw.new_stream() for _ in range(100)]
@@ -604,22 +607,23 @@ def test_message_beyond_the_bound_is_refused_before_it_arrives(serve):
         stream = raw.new_stream()
         raw.send(raw.head(stream) + frame(DATA, 0, stream, b"\0\0\x02\0\x01"))
         assert raw.answer(stream)[2]["grpc-status"] == "8"
-        assert raw.until(RST, stream)[3] == bytes(4)  # and told to stop sending
+        assert raw.until(RST, stream)[3] == bytes(4)  # and the client is told to stop sending
 
 
-def test_answers_nobody_reads_of_a_reflection(hasty, other):
-    """A stream may ask for ever, but not without reading: what waits is bounded, and then cut."""
+def test_unread_reflection_responses_are_bounded(impatient_serve, other):
+    """A reflection stream may ask without end, but must read. Unread responses are limited, then the connection is
+    closed."""
     path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
     asked = grpc_message(b"\x22\x2benvoy.service.ratelimit.v3.RateLimitService")
-    with RawH2(hasty.grpc_port) as raw:
+    with RawH2(impatient_serve.grpc_port) as raw:
         stream = raw.new_stream()
-        raw.pour(raw.head(stream, path=path), 1)
-        raw.pour(frame(DATA, 0, stream, asked), 1000)
+        raw.send_repeatedly(raw.head(stream, path=path), 1)
+        raw.send_repeatedly(frame(DATA, 0, stream, asked), 1000)
         assert other.is_served()
-        assert drained(raw) is None
+        assert read_to_end(raw) is None
 
 
-def test_windows_that_stay_closed_are_cut(hasty):
-    with RawH2(hasty.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
-        raw.pour(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)), 1)
-        assert drained(raw) is None
+def test_connection_with_a_closed_window_is_disconnected(impatient_serve):
+    with RawH2(impatient_serve.grpc_port, own_settings=[(INITIAL_WINDOW, 0)]) as raw:
+        raw.send_repeatedly(b"".join(raw.call(ASKED.SerializeToString())[1] for _ in range(10)), 1)
+        assert read_to_end(raw) is None

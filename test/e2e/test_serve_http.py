@@ -1,5 +1,6 @@
-"""/v1/check, /json, health, and what bounds them, over real sockets. Every answer is held against
-docs/openapi.yaml."""
+"""/v1/check, /json, health and their limits, over real sockets.
+
+Every response is checked against docs/openapi.yaml."""
 
 import contextlib
 import json
@@ -61,7 +62,7 @@ def ask(port, body):
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands still: times that answers tell are exact."""
+    """A clock that stands still, so that times in responses are exact."""
     with Clock() as stands:
         yield stands
 
@@ -74,7 +75,7 @@ def serve():
 
 # ---- /v1/check ----
 
-def test_counts_down_then_refuses(serve, clock):
+def test_remaining_counts_down_then_requests_are_refused(serve, clock):
     told = [ask(serve.http_port, question(("user", "down"))) for _ in range(4)]
     assert [t["admitted"] for t in told] == [True, True, True, False]
     assert [t["remaining"] for t in told] == [2, 1, 0, 0]
@@ -88,7 +89,7 @@ def test_counts_down_then_refuses(serve, clock):
     assert told[3]["verdict"] == "refuse" and told[3]["delay"] == 0
 
 
-def test_the_tightest_of_several_speaks(serve):
+def test_response_reports_the_tightest_of_several_limits(serve):
     body = {"domain": "api", "descriptors": [descriptor(("user", "t")),
                                              descriptor(("group", "g"), ("user", "t"))]}
     told = ask(serve.http_port, body)
@@ -98,18 +99,18 @@ def test_the_tightest_of_several_speaks(serve):
     assert {d["unit"] for d in told["descriptors"]} == {"year"}
 
 
-def test_hits_look_and_give_back(serve):
+def test_hits_of_zero_peek_and_negative_hits_refund(serve):
     port = serve.http_port
     assert ask(port, question(("user", "h"), hits=2))["remaining"] == 1
     assert ask(port, question(("user", "h"), hits=0))["remaining"] == 1
     own = {"domain": "api", "descriptors": [descriptor(("user", "h"), hits=2)]}
     assert ask(port, own)["admitted"] is False
     assert ask(port, question(("user", "h"), hits=-2))["remaining"] == 3
-    assert ask(port, {**own, "hits": 3})["remaining"] == 1  # the descriptor's own hits win
+    assert ask(port, {**own, "hits": 3})["remaining"] == 1  # the descriptor's own hits take precedence
 
 
-def test_giving_back_needs_a_right(serve):
-    """Without --refunds, hits below 0 are refused at every door of HTTP, and nothing is counted."""
+def test_refund_without_permission_is_refused(serve):
+    """Without --refunds every HTTP endpoint refuses negative hits, and nothing is counted."""
     with Serve(rules=RULES, http=True, resp="unix:{folder}/resp") as closed:
         port = closed.http_port
         assert ask(port, question(("user", "g"), hits=3))["remaining"] == 0
@@ -130,14 +131,14 @@ def test_giving_back_needs_a_right(serve):
     assert post(serve.http_port, "/json", negative).status == 200
 
 
-def test_refunds_of_a_unix_socket():
+def test_refunds_over_a_unix_socket():
     with Serve(rules=RULES, http="unix:{folder}/http") as near:
         where = str(near.folder / "http")
         assert ask(where, question(("user", "u"), hits=3))["remaining"] == 0
         assert ask(where, question(("user", "u"), hits=-2))["remaining"] == 2
 
 
-def test_flags_say_why(serve):
+def test_flags_name_the_reason(serve):
     port = serve.http_port
     told = [ask(port, question(("shadowed", "x"))) for _ in range(2)]
     assert [t["admitted"] for t in told] == [True, True]
@@ -149,16 +150,16 @@ def test_flags_say_why(serve):
     assert ask(port, question(("never", "x")))["retry_after"] is None
 
 
-def test_a_limit_of_the_question(serve):
+def test_limit_in_the_request_overrides_the_rule(serve):
     body = {"domain": "api", "descriptors": [descriptor(
         ("user", "o"), limit={"requests": 1, "unit": "month"})]}
     told = [ask(serve.http_port, body) for _ in range(2)]
     assert [t["admitted"] for t in told] == [True, False]
     assert told[0]["descriptors"][0]["flags"] == ["override"]
-    assert ask(serve.http_port, question(("user", "o")))["remaining"] == 2  # another period is another counter
+    assert ask(serve.http_port, question(("user", "o")))["remaining"] == 2  # another period has another counter
 
 
-def test_a_described_request(serve):
+def test_http_request_in_the_body_is_matched_to_descriptors(serve):
     body = {"domain": "api", "request": {"method": "POST", "target": "/v1/posts?x=1", "host": "h",
                                          "address": "192.0.2.7", "headers": {"X-User": "req"}}}
     assert ask(serve.http_port, body)["remaining"] == 2
@@ -167,14 +168,14 @@ def test_a_described_request(serve):
     assert ask(serve.http_port, question(("user", "req")))["admitted"]
 
 
-def test_a_delay_is_told_and_not_waited_out(serve):
+def test_delay_is_reported_without_waiting(serve):
     told = [ask(serve.http_port, question(("door", "d"))) for _ in range(3)]
     assert [t["verdict"] for t in told] == ["admit", "delay", "refuse"]
     assert [t["admitted"] for t in told] == [True, True, False]
     assert told[1]["delay"] == 3600 and told[1]["status"] == 200
 
 
-def test_many_in_order(serve):
+def test_batch_is_answered_in_order(serve):
     body = [question(("user", "m")), question(("user", "m"), hits=2), question(("user", "m")),
             question(("group", "g"), ("user", "m"))]
     told = ask(serve.http_port, body)
@@ -182,13 +183,13 @@ def test_many_in_order(serve):
     assert [t["remaining"] for t in told] == [2, 0, 0, 1]
 
 
-def test_a_hundred_and_no_more(serve):
+def test_batch_of_more_than_a_hundred_is_refused(serve):
     assert len(ask(serve.http_port, [question(("user", f"n{i}")) for i in range(100)])) == 100
     refused = post(serve.http_port, "/v1/check", [question(("user", "n"))] * 101)
     assert refused.status == 400 and json.loads(refused.body)["code"] == "too_many"
 
 
-def test_one_bad_question_and_none_is_decided(serve):
+def test_one_invalid_check_of_a_batch_refuses_the_batch(serve):
     body = [question(("user", "all")), {"domain": "api", "descriptors": [{"entries": []}]}]
     refused = post(serve.http_port, "/v1/check", body)
     assert refused.status == 400
@@ -231,14 +232,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize("body,code,pointer", WRONG)
-def test_what_is_wrong_is_pointed_at(serve, body, code, pointer):
+def test_error_points_at_the_invalid_member(serve, body, code, pointer):
     response = post(serve.http_port, "/v1/check", body)
     assert response.status == 400 and response.get("content-type") == "application/problem+json"
     problem = json.loads(response.body)
     assert (problem["code"], problem["pointer"], problem["status"]) == (code, pointer, 400)
 
 
-def test_any_text_is_a_key_of_its_own(serve):
+def test_any_text_is_a_distinct_key(serve):
     for value in ("ü", "\u0000", "a\"b\\c", "\U0001f600", "x" * 5000):
         told = ask(serve.http_port, question(("user", value)))
         assert told["remaining"] == 2, value
@@ -246,7 +247,7 @@ def test_any_text_is_a_key_of_its_own(serve):
 
 # ---- /json ----
 
-def test_json_as_the_reference_answers(serve):
+def test_json_response_is_that_of_the_reference(serve):
     port = serve.http_port
     body = {"domain": "api", "descriptors": [descriptor(("user", "j"))], "hitsAddend": 2}
     first = post(port, "/json", body)
@@ -262,7 +263,7 @@ def test_json_as_the_reference_answers(serve):
     assert "limitRemaining" not in json.loads(over.body)["statuses"][0]
 
 
-def test_json_takes_what_protojson_takes(serve):
+def test_json_accepts_all_forms_of_protojson(serve):
     port = serve.http_port
     many = {"domain": "api", "descriptors": [
         {"entries": [{"key": "user", "value": "pj"}], "hits_addend": "2"},
@@ -282,7 +283,7 @@ def test_json_takes_what_protojson_takes(serve):
     b'{"domain":"api","descriptors":[{"entries":[{"key":"a"}],"limit":{"unit":0}}]}',
     b'{"domain":"api","descriptors":[{"entries":[{"key":"a"}],"hitsAddend":-1}]}',
     b'{"domain":"api","descriptors":[{"entries":[{"key":7}]}]}'])
-def test_json_that_is_bad(serve, body):
+def test_invalid_json_is_refused(serve, body):
     response = post(serve.http_port, "/json", body)
     assert (response.status, response.body) == (400, b"Bad Request\n")
     assert response.get("content-type") == "text/plain; charset=utf-8"
@@ -296,8 +297,8 @@ def test_json_that_is_bad(serve, body):
     ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 403),
     ({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ({"Content-Type": None}, 415), ({"Content-Type": "application/json; charset=utf-8"}, 200)])
-def test_web_pages_may_not_ask(serve, target, fields, status):
-    """What a page can have a browser send is turned away before anything is counted."""
+def test_requests_of_web_pages_are_refused(serve, target, fields, status):
+    """Requests that a page can make a browser send are refused before anything is counted."""
     fields = {k: v for k, v in {**JSON, **fields}.items() if v}
     user = f"page-{target}-{fields}"
     answer = post(serve.http_port, target, question(("user", user)), fields)
@@ -308,8 +309,8 @@ def test_web_pages_may_not_ask(serve, target, fields, status):
 @pytest.mark.parametrize("host, status", [
     ("evil.example", 421), ("evil.example:{port}", 421), ("127.0.0.1.evil.example", 421), ("localhost:{port}", 200),
     ("127.0.0.1:{port}", 200), ("[::1]:{port}", 200)])
-def test_names_that_were_made_to_lead_here(serve, host, status):
-    """DNS rebinding: the page's own name is the Host."""
+def test_dns_rebinding_is_refused(serve, host, status):
+    """DNS rebinding: the Host is the name of the attacker's page, which resolves to this address."""
     host = host.format(port=serve.http_port)
     answer = fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(question(("user", "dns"), hits=0)).encode(), host=host)
     check_answer("POST", "/v1/check", answer)
@@ -317,8 +318,8 @@ def test_names_that_were_made_to_lead_here(serve, host, status):
     assert fetch(serve.http_port, "GET", "/healthz", host=host).status == 200
 
 
-def test_a_name_is_taken_where_others_can_reach_it():
-    """In a cluster the Host is a service's name."""
+def test_host_name_is_accepted_on_a_public_address():
+    """In a cluster the Host is the name of a service."""
     port = free_port()
     with Serve(rules=RULES, http=f"0.0.0.0:{port}"):
         answer = fetch(port, "POST", "/v1/check", JSON, json.dumps(question(("user", "svc"))).encode(), host="weir:8082")
@@ -327,7 +328,7 @@ def test_a_name_is_taken_where_others_can_reach_it():
 
 # ---- health, routes ----
 
-def test_health(serve):
+def test_health_endpoints(serve):
     for target, text in (("/healthz", b"ok\n"), ("/readyz", b"ready\n"), ("/healthcheck", b"OK")):
         response = fetch(serve.http_port, "GET", target)
         check_answer("GET", target, response)
@@ -336,7 +337,7 @@ def test_health(serve):
         assert head.status == 200 and head.get("content-length") == str(len(text))
 
 
-def test_wrong_path_and_method(serve):
+def test_wrong_path_gets_404_and_wrong_method_gets_405(serve):
     missing = fetch(serve.http_port, "GET", "/v2/check")
     assert missing.status == 404 and json.loads(missing.body)["code"] == "not_found"
     wrong = fetch(serve.http_port, "GET", "/v1/check")
@@ -344,7 +345,7 @@ def test_wrong_path_and_method(serve):
     assert fetch(serve.http_port, "GET", "/check/").status == 404
 
 
-def test_the_document_has_every_route_and_no_other():
+def test_openapi_document_lists_exactly_the_routes():
     methods = {}
     for path, item in DOCUMENT["paths"].items():
         plain = path.replace("{domain}", "").replace("{file}", "")
@@ -367,7 +368,7 @@ def test_many_requests_on_one_connection(serve):
             assert c.request("POST", "/v1/check", JSON, raw).status == 200
 
 
-def test_pipelined_and_in_pieces(serve):
+def test_pipelined_requests_and_requests_in_pieces(serve):
     raw = json.dumps(question(("user", "pipe"))).encode()
     with Client(serve.http_port) as c:
         for _ in range(4):
@@ -378,7 +379,7 @@ def test_pipelined_and_in_pieces(serve):
         assert json.loads(c.read().body)["admitted"] is False
 
 
-def test_too_large_a_body(serve):
+def test_too_large_body_is_refused(serve):
     with Client(serve.http_port) as c:
         c.send("POST", "/v1/check", {"Content-Length": str(300 * 1024)}, None)
         answer = c.read()
@@ -387,7 +388,7 @@ def test_too_large_a_body(serve):
     with Client(serve.http_port) as c:
         c.send("POST", "/v1/check", JSON, b"x" * (300 * 1024), chunked=8000)
         assert c.read().status == 413
-    with contextlib.suppress(Closed, OSError):  # it is cut off if it goes on for seconds
+    with contextlib.suppress(Closed, OSError):  # the server closes the connection if the client sends for seconds
         with Client(serve.http_port) as c:
             c.send("POST", "/v1/check", JSON, b"x" * (2 * 1024 * 1024), chunked=8000)
             assert c.read().status == 413
@@ -395,7 +396,7 @@ def test_too_large_a_body(serve):
     assert len(big) == 90
 
 
-# Header fields of 32 KiB in various shapes, as "Name: value" lines with their line ends; HOST comes first.
+# 32 KiB of header fields in various shapes, as "Name: value" lines with their line ends. HOST comes first.
 FIELDS_MAX = 32 * 1024
 HOST = b"Host: localhost\r\n"
 HEAD = b"%s HTTP/1.1\r\n" + HOST
@@ -408,8 +409,8 @@ SHAPES = {
 }
 
 
-def say(port, raw):
-    """Everything that is answered until the server closes."""
+def send_raw(port, raw):
+    """Returns everything that the server sends until it closes."""
     with connect(port) as s:
         s.sendall(raw)
         told = b""
@@ -420,8 +421,8 @@ def say(port, raw):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("target", ["GET /healthz", "GET /check/api", "POST /v1/check"])
-def test_32_kib_of_fields_in_any_shape(serve, shape, target):
-    """As many fields as fit are read, whatever their shape. One byte more is answered with one 431."""
+def test_32_kib_of_header_fields_in_any_shape(serve, shape, target):
+    """32 KiB of header fields are accepted, whatever their shape. One byte more gets a single 431."""
     wanted = {"GET /healthz": b"200 OK", "GET /check/api": b"400 Bad Request", "POST /v1/check": b"200 OK"}[target]
     rest = b"Connection: close\r\n"
     body = b""
@@ -430,37 +431,37 @@ def test_32_kib_of_fields_in_any_shape(serve, shape, target):
         rest += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     fields = SHAPES[shape](FIELDS_MAX - len(HOST + rest))
     head = HEAD % target.encode() + rest + fields
-    told = say(serve.http_port, head + b"\r\n" + body)
+    told = send_raw(serve.http_port, head + b"\r\n" + body)
     assert told.startswith(b"HTTP/1.1 " + wanted) and told.count(b"\r\nDate: ") == 1, told[:200]
     over = FIELDS_MAX + 1 - len(HOST + rest + fields)
-    told = say(serve.http_port, head + b"b:" + b"x" * max(0, over - 4) + b"\r\n\r\n" + body)
+    told = send_raw(serve.http_port, head + b"b:" + b"x" * max(0, over - 4) + b"\r\n\r\n" + body)
     assert told.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n"), told[:200]
     assert told.count(b"\r\nDate: ") == 1 and b'"code":"header_too_large"' in told
 
 
-def test_a_head_without_end(serve):
-    """Neither a request line nor fields are read for ever."""
-    assert say(serve.http_port, b"GET /" + b"x" * 10000).startswith(b"HTTP/1.1 414 URI Too Long\r\n")
-    told = say(serve.http_port, HEAD % b"GET /healthz" + b"a: " + b"x" * 50000)
+def test_endless_request_line_or_header_is_refused(serve):
+    """An endless request line and endless header fields are refused at their limits."""
+    assert send_raw(serve.http_port, b"GET /" + b"x" * 10000).startswith(b"HTTP/1.1 414 URI Too Long\r\n")
+    told = send_raw(serve.http_port, HEAD % b"GET /healthz" + b"a: " + b"x" * 50000)
     assert told.startswith(b"HTTP/1.1 431 ") and told.count(b"\r\nDate: ") == 1
 
 
-def test_the_longest_head(serve):
-    """8 KiB of a request line and 32 KiB of fields."""
+def test_longest_allowed_head_is_accepted(serve):
+    """A request line of 8 KiB and header fields of 32 KiB are accepted."""
     line = b"GET /healthz?" + b"a" * (8192 - len(b"GET /healthz? HTTP/1.1")) + b" HTTP/1.1\r\n"
     fields = b"Host: x\r\nConnection: close\r\n"
     fields += b"a: " + b"x" * (FIELDS_MAX - len(fields) - 5) + b"\r\n"
-    assert say(serve.http_port, line + fields + b"\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+    assert send_raw(serve.http_port, line + fields + b"\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_lines_without_cr_are_refused_at_once(serve):
-    """Their sender would wait for an answer otherwise."""
+def test_lines_without_cr_get_an_immediate_400(serve):
+    """Without an immediate refusal the client would wait for a response."""
     for raw in (b"GET /healthz HTTP/1.0\n\n", b"GET /healthz HTTP/1.1\r\nHost: x\n"):
-        told = say(serve.http_port, raw)
+        told = send_raw(serve.http_port, raw)
         assert told.startswith(b"HTTP/1.1 400 Bad Request\r\n") and told.count(b"\r\nDate: ") == 1
 
 
-def test_no_interim_answer_for_http_1_0(serve):
+def test_http_1_0_gets_no_100_continue(serve):
     body = json.dumps(question(("nothing", "x"))).encode()
     with connect(serve.http_port) as s:
         s.sendall(b"POST /v1/check HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -494,13 +495,13 @@ def test_large_and_small_heads_on_one_connection(serve):
     (b"POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2x\r\n{}\r\n0\r\n\r\n", 400),
     (b"POST /json HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
 ])
-def test_a_request_with_two_readings_is_refused(serve, head, status):
-    """One answer, and the connection ends: what follows is not read as a request."""
-    told = say(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+def test_ambiguous_request_is_refused_and_ends_the_connection(serve, head, status):
+    """The request gets one error response and the connection ends, so that the bytes after it are not read as a request."""
+    told = send_raw(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     assert told.startswith(b"HTTP/1.1 %d " % status) and told.count(b"\r\nDate: ") == 1, told[:300]
 
 
-def test_expect_continue_and_old_clients(serve):
+def test_expect_continue_and_http_1_0_clients(serve):
     raw = json.dumps(question(("nothing", "x"))).encode()
     with connect(serve.http_port) as s:
         s.sendall(HEAD % b"POST /v1/check" + b"Content-Type: application/json\r\nExpect: 100-continue\r\n"
@@ -508,7 +509,7 @@ def test_expect_continue_and_old_clients(serve):
         assert s.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         s.sendall(raw)
         assert s.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
-    told = say(serve.http_port, b"GET /healthz HTTP/1.0\r\n\r\n")
+    told = send_raw(serve.http_port, b"GET /healthz HTTP/1.0\r\n\r\n")
     assert told.startswith(b"HTTP/1.1 200 OK\r\n") and told.endswith(b"\r\n\r\nok\n")
     assert b"Connection: close\r\n" in told
     with connect(serve.http_port) as s:
@@ -525,17 +526,17 @@ def test_expect_continue_and_old_clients(serve):
                                  b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
                                  b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999\r\n\r\n",
                                  b"POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"])
-def test_nonsense_is_turned_away_and_others_are_served(serve, raw):
+def test_invalid_bytes_are_refused_and_others_are_served(serve, raw):
     with connect(serve.http_port) as s:
         s.sendall(raw)
-        with contextlib.suppress(OSError):  # it may have been turned away by now
+        with contextlib.suppress(OSError):  # the server may have closed it already
             s.shutdown(socket.SHUT_WR)
         assert not s.recv(65536).startswith(b"HTTP/1.1 200")
     assert ask(serve.http_port, question(("nothing", "x")))["admitted"]
 
 
-def all_are_cut(*clients):
-    """Each sends a byte now and then, until the server has closed it."""
+def all_are_closed(*clients):
+    """Each client sends a byte from time to time, until the server has closed its connection."""
     left = list(clients)
 
     def ended():
@@ -545,17 +546,17 @@ def all_are_cut(*clients):
     wait_for(ended, "the connections to be cut", 20, every=0.1)
 
 
-def test_slow_and_idle_clients_are_cut():
+def test_slow_and_idle_clients_are_disconnected():
     with Serve(rules=RULES, http=True, args=["--idle", "1s", "--slow", "500ms"]) as serve:
         with Client(serve.http_port) as silent, Client(serve.http_port) as body, Client(serve.http_port) as head:
             body.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
             head.raw(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nX-A: ")
-            all_are_cut(body, head)
+            all_are_closed(body, head)
             assert silent.at_end()
         wait_for(lambda: is_served(serve), "a client that asks in time to be served")
 
 
-def test_an_end_that_comes_with_the_last_bytes_is_seen():
+def test_close_in_the_packet_of_the_last_bytes_is_noticed():
     with Serve(rules=RULES, http=True, args=["--idle", "1h", "--slow", "1h"]) as serve:
         with Client(serve.http_port) as head, Client(serve.http_port) as body:
             for client, raw in ((head, b"GET /heal"),
@@ -567,14 +568,14 @@ def test_an_end_that_comes_with_the_last_bytes_is_seen():
             assert head.at_end() and body.at_end()
 
 
-@full("three seconds of sweeps; test_slow_and_idle_clients_are_cut is for every run")
-def test_a_head_that_trickles_is_cut_by_slow_alone():
+@full("takes three seconds; test_slow_and_idle_clients_are_disconnected runs in every tier")
+def test_slow_head_is_limited_by_slow_and_not_by_idle():
     with Serve(rules=RULES, http=True, args=["--slow", "500ms"]) as serve:
         with Client(serve.http_port) as line, Client(serve.http_port) as field, Client(serve.http_port) as second:
-            assert second.get("/healthz").status == 200  # the head of its next request trickles
+            assert second.get("/healthz").status == 200  # the head of its next request arrives byte by byte
             line.raw(b"G")
             field.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
-            all_are_cut(line, field, second)
+            all_are_closed(line, field, second)
         with Client(serve.http_port) as c:
             assert c.get("/healthz").status == 200
             c.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -583,7 +584,7 @@ def test_a_head_that_trickles_is_cut_by_slow_alone():
 
 
 def trickle(client):
-    """Sends one byte more; True once the server has closed."""
+    """Sends one more byte. Returns True once the server has closed."""
     try:
         client.raw(b"x")
         client.socket.setblocking(False)
@@ -596,7 +597,7 @@ def trickle(client):
         client.socket.settimeout(patience(20))
 
 
-def test_more_connections_than_there_are_places():
+def test_connections_above_the_limit_are_closed():
     with Serve(rules=RULES, http=True, args=["--max-connections", "5"]) as serve:
         held = [Client(serve.http_port) for _ in range(5)]
         try:
@@ -617,23 +618,23 @@ def is_served(serve):
         return False
 
 
-def test_over_a_unix_socket_and_two_loops():
+def test_unix_socket_with_two_loops():
     with Serve(rules=RULES, http="unix:{folder}/http.sock", threads=2) as serve:
         where = str(serve.folder / "http.sock")
         told = [ask(where, question(("user", "u")))["remaining"] for _ in range(3)]
         assert told == [2, 1, 0]
 
 
-@full("a client that is held up for a second of real time may be cut off")
-def test_draining_loses_no_request_of_busy_clients():
-    """Two clients keep their connections, two come anew for each request. They are told to close by an answer, or find
-    the port closed; none is cut off. A busy client asks again at once: a connection on which nothing comes for a second
-    is idle, and may be closed."""
+@full("a client that the machine delays for a second may be disconnected")
+def test_drain_loses_no_request_of_busy_clients():
+    """Two clients keep their connections, two open a new one for each request. A response tells them to close, or they
+    find the port closed; no request is cut off. A busy client sends its next request at once: a connection without a
+    request for a second is idle and may be closed."""
     lost, answered = [], []
 
     def ask_on(serve, keeps):
         while True:
-            before = time.monotonic()  # it came, or asked last
+            before = time.monotonic()  # it connected, or sent its last request
             try:
                 client = Client(serve.http_port)
             except ConnectionRefusedError:
@@ -653,7 +654,7 @@ def test_draining_loses_no_request_of_busy_clients():
                         if (asked or time.monotonic()) - before < 0.3:
                             lost.append(error)
                             return
-                        break  # it was held up
+                        break  # the machine delayed it
                     before = asks
                     answered.append(1)
 
@@ -668,25 +669,25 @@ def test_draining_loses_no_request_of_busy_clients():
     assert not lost
 
 
-def test_drain():
+def test_readyz_is_503_and_connections_close_during_the_drain_delay():
     with Serve(rules=RULES, http=True, args=["--drain-delay", "1h"]) as serve:
         with Client(serve.http_port) as busy:
             assert busy.get("/readyz").status == 200
             serve.signal(15)
 
-            def unready():
+            def is_unready():
                 answer = fetch(serve.http_port, "GET", "/readyz")
                 return answer.status == 503 and answer.get("connection") == "close"
 
-            wait_for(unready, "/readyz to say that it is over")
+            wait_for(is_unready, "/readyz to say that it is over")
             answer = busy.get("/healthz")
             assert answer.status == 200 and answer.get("connection") == "close" and busy.at_end()
         serve.signal(15)
         serve.wait()
 
 
-@full("two seconds of sweeps; test_serve_core has an idle connection of each port")
-def test_idle_clients_are_told_when_the_port_closes():
+@full("takes two seconds; test_serve_core has an idle connection of each port")
+def test_idle_connections_are_closed_when_the_port_closes():
     with Serve(rules=RULES, http=True, args=["--drain-delay", "200ms", "--drain", "1h"]) as serve:
         with Client(serve.http_port) as idle:
             assert idle.get("/readyz").status == 200
@@ -703,7 +704,7 @@ def test_shadow_mode_admits_everything():
         assert post(serve.http_port, "/json", question(("user", "w"))).status == 200
 
 
-def test_json_has_the_metadata_grpc_has():
+def test_json_response_has_the_metadata_of_grpc():
     with Serve(rules=RULES, http=True, args=["--dynamic-metadata"]) as serve:
         told = json.loads(post(serve.http_port, "/json", question(("user", "md"))).body)
         assert told["dynamicMetadata"]["domain"] == "api"

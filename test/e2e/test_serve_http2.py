@@ -1,4 +1,4 @@
-"""HTTP/2 and HPACK by the RFCs: the 146 cases that h2spec counts, at the gRPC port."""
+"""HTTP/2 and HPACK by the RFCs: the 146 cases of h2spec, at the gRPC port."""
 
 import pytest
 
@@ -20,12 +20,12 @@ def serve():
         assert one.process.poll() is None
 
 
-def test_there_is_a_case_for_each_of_h2spec():
+def test_all_cases_of_h2spec_are_present():
     assert len(CASES) == 146 == len({case.section for case in CASES})
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])
 @pytest.mark.parametrize("case", CASES, ids=[case.section for case in CASES])
 def test_case(serve, case, together):
-    """As frames come one by one, and all in one piece."""
+    """The frames arrive one by one, and all in one piece."""
     assert holds(case, serve.grpc_port, patience(20), together), case.title

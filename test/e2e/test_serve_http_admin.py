@@ -1,4 +1,4 @@
-"""The admin API: what it shows and changes, who may, and what is logged."""
+"""The admin API: its data and changes, permissions, and the log."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def admin(where, target, body=None, headers=(), method=None):
     return answer
 
 
-def told(where, target, body=None, **more):
+def ask_admin(where, target, body=None, **more):
     answer = admin(where, target, body, **more)
     assert answer.status in (200, 202), answer.body
     return json.loads(answer.body)
@@ -59,21 +59,21 @@ def serve():
 
 
 def test_rules_and_status(serve):
-    rules = told(serve.admin_port, "/v1/rules")
+    rules = ask_admin(serve.admin_port, "/v1/rules")
     assert (rules["generation"], rules["error"], len(rules["domains"])) == (1, None, 1)
     limits = rules["domains"][0]["rules"]
     assert [r["rule"] for r in limits] == ["api/user/365d", "api/user=vip/1h", "api/route/ip/365d"]
     assert limits[0]["limit"] == "3 per year" and limits[0]["name"] == "per-user"
     assert limits[1]["descriptor"] == [{"key": "user", "value": "vip"}] and limits[1]["shadow"]
     assert limits[2]["line"] == 12
-    status = told(serve.admin_port, "/v1/status")
+    status = ask_admin(serve.admin_port, "/v1/status")
     assert status["health"] == "serving" and status["pid"] == serve.pid
     assert {x["name"] for x in status["listeners"]} == {"http", "admin"}
     assert status["rules"]["hash"] == rules["hash"]
     assert status["table"]["path"].startswith(serve.table)
 
 
-def test_rlconfig_as_the_reference_prints_it(serve):
+def test_rlconfig_has_the_format_of_the_reference(serve):
     lines = admin(serve.admin_port, "/rlconfig").body.decode().splitlines()
     assert sorted(lines) == [
         "api.route.ip: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false",
@@ -81,55 +81,55 @@ def test_rlconfig_as_the_reference_prints_it(serve):
         "api.user_vip: unit=HOUR requests_per_unit=50, shadow_mode: true, quota_mode: false"]
 
 
-def test_reset(serve):
+def test_reset_of_a_key(serve):
     for _ in range(4):
         last = ask(serve, ("user", "reset"))
     assert not last["admitted"]
-    before = told(serve.admin_port, "/v1/key/get", key(("user", "reset")))["counters"]
+    before = ask_admin(serve.admin_port, "/v1/key/get", key(("user", "reset")))["counters"]
     assert [(c["rule"], c["remaining"], c["limit"]) for c in before] == [("api/user/365d", 0, 3)]
-    after = told(serve.admin_port, "/v1/key/reset", key(("user", "reset")))["counters"]
+    after = ask_admin(serve.admin_port, "/v1/key/reset", key(("user", "reset")))["counters"]
     assert after[0]["remaining"] == 3 and after[0]["reset_after"] == 0
     assert ask(serve, ("user", "reset"))["remaining"] == 2
     serve.wait_logged("admin: 127.0.0.1: reset api user=reset: 1 counter")
 
 
-def test_grant(serve):
-    counter = told(serve.admin_port, "/v1/key/grant",
+def test_grant_to_a_key(serve):
+    counter = ask_admin(serve.admin_port, "/v1/key/grant",
                    key(("user", "grant"), extra=2, **{"for": "1h"}))["counters"][0]
     assert (counter["limit"], counter["remaining"], counter["granted"]) == (5, 5, 2)
     assert [ask(serve, ("user", "grant"))["admitted"] for _ in range(6)] == [True] * 5 + [False]
-    ended = told(serve.admin_port, "/v1/key/grant", key(("user", "grant"), extra=0))["counters"][0]
+    ended = ask_admin(serve.admin_port, "/v1/key/grant", key(("user", "grant"), extra=0))["counters"][0]
     assert (ended["limit"], ended["remaining"], ended["granted_until"]) == (3, 0, None)
     serve.wait_logged("grant 2 api user=grant for 3600 s: 1 counter")
 
 
 def test_ban_and_lift(serve):
-    banned = told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), **{"for": "1h"}))["counters"][0]
+    banned = ask_admin(serve.admin_port, "/v1/key/ban", key(("user", "ban"), **{"for": "1h"}))["counters"][0]
     assert banned["banned_until"] > 0 and banned["remaining"] == 3
     refused = ask(serve, ("user", "ban"))
     assert not refused["admitted"] and 3600 - patience(60) < refused["retry_after"] <= 3601
     assert ask(serve, ("user", "other"))["admitted"]
-    listed = told(serve.admin_port, "/v1/overrides")["overrides"]
+    listed = ask_admin(serve.admin_port, "/v1/overrides")["overrides"]
     assert [(o["key"], o["rule"]) for o in listed if o["banned_until"]] == [
         ("api|user=ban", "api/user/365d")]
-    told(serve.admin_port, "/v1/key/ban", key(("user", "ban"), lift=True))
+    ask_admin(serve.admin_port, "/v1/key/ban", key(("user", "ban"), lift=True))
     assert ask(serve, ("user", "ban"))["remaining"] == 2
-    ever = told(serve.admin_port, "/v1/key/ban", key(("user", "ever"), **{"for": "ever"}))["counters"][0]
+    ever = ask_admin(serve.admin_port, "/v1/key/ban", key(("user", "ever"), **{"for": "ever"}))["counters"][0]
     assert ever["banned_until"] == "ever" and ask(serve, ("user", "ever"))["retry_after"] is None
 
 
 def test_pause_and_resume(serve):
     pair = (("route", "/a"), ("ip", "192.0.2.1"))
     assert [ask(serve, *pair)["admitted"] for _ in range(2)] == [True, False]
-    assert told(serve.admin_port, "/v1/pause", {"rule": "api/route"})["paused"] == ["api/route"]
+    assert ask_admin(serve.admin_port, "/v1/pause", {"rule": "api/route"})["paused"] == ["api/route"]
     assert ask(serve, *pair)["admitted"]
-    assert told(serve.admin_port, "/v1/key/get", key(*pair))["counters"][0]["paused"]
-    assert told(serve.admin_port, "/v1/pause", {})["paused"] == ["", "api/route"]
-    assert told(serve.admin_port, "/v1/status")["pauses"] == 2
-    assert told(serve.admin_port, "/v1/resume", {})["paused"] == ["api/route"]
+    assert ask_admin(serve.admin_port, "/v1/key/get", key(*pair))["counters"][0]["paused"]
+    assert ask_admin(serve.admin_port, "/v1/pause", {})["paused"] == ["", "api/route"]
+    assert ask_admin(serve.admin_port, "/v1/status")["pauses"] == 2
+    assert ask_admin(serve.admin_port, "/v1/resume", {})["paused"] == ["api/route"]
     assert admin(serve.admin_port, "/v1/resume", {}).status == 404
-    assert told(serve.admin_port, "/v1/resume", {"rule": "api/route"})["paused"] == []
-    assert told(serve.admin_port, "/v1/paused")["paused"] == []
+    assert ask_admin(serve.admin_port, "/v1/resume", {"rule": "api/route"})["paused"] == []
+    assert ask_admin(serve.admin_port, "/v1/paused")["paused"] == []
     assert not ask(serve, *pair)["admitted"]
     serve.wait_logged("pause everything")
 
@@ -149,30 +149,30 @@ def test_pause_and_resume(serve):
     ("/v1/key/grant", key(("user", "x"), extra=-3, **{"for": "1h"}), 400, "/extra"),
     ("/v1/pause", {"rul": "x"}, 400, "/rul"),
     ("/v1/pause", [], 400, "")])
-def test_what_is_wrong_is_pointed_at(serve, target, body, status, pointer):
+def test_error_points_at_the_invalid_member(serve, target, body, status, pointer):
     answer = admin(serve.admin_port, target, body)
     assert answer.status == status
     assert json.loads(answer.body).get("pointer") == pointer
 
 
-def test_the_last_error_of_a_reload():
+def test_last_reload_error_is_shown():
     with Serve(rules=RULES, admin=True) as serve:
         serve.write_rules("domain: api\ndescriptors: [{key: user, rate_limi: {}}]\n")
-        told(serve.admin_port, "/v1/reload", {})
-        error = wait_for(lambda: told(serve.admin_port, "/v1/rules")["error"], "the error")
+        ask_admin(serve.admin_port, "/v1/reload", {})
+        error = wait_for(lambda: ask_admin(serve.admin_port, "/v1/rules")["error"], "the error")
         assert "rate_limi" in error["text"] and "rules.yaml:2" in error["text"]
-        assert told(serve.admin_port, "/v1/status")["rules"]["generation"] == 1
+        assert ask_admin(serve.admin_port, "/v1/status")["rules"]["generation"] == 1
         serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 4"))
-        told(serve.admin_port, "/v1/reload", {})
-        # 2 when they are read because they were told to be, 3 when they had been noticed before that
-        wait_for(lambda: told(serve.admin_port, "/v1/rules")["generation"] >= 2, "new rules")
-        assert told(serve.admin_port, "/v1/rules")["error"] is None
+        ask_admin(serve.admin_port, "/v1/reload", {})
+        # 2 if the reload order read them, 3 if the change had been noticed before
+        wait_for(lambda: ask_admin(serve.admin_port, "/v1/rules")["generation"] >= 2, "new rules")
+        assert ask_admin(serve.admin_port, "/v1/rules")["error"] is None
         serve.wait_logged("admin: 127.0.0.1: reload", times=2)
 
 
-# ---- who may ----
+# ---- permissions ----
 
-def test_pages_of_other_sites_stay_outside(serve):
+def test_requests_of_other_sites_are_refused(serve):
     port = serve.admin_port
     rebound = admin(port, "/v1/status", headers={"Host": "evil.example"})
     assert rebound.status == 421
@@ -188,7 +188,7 @@ def test_pages_of_other_sites_stay_outside(serve):
     form = fetch(port, "POST", "/v1/pause", {"Content-Type": "text/plain"}, b"{}")
     assert form.status == 415
     assert fetch(port, "OPTIONS", "/v1/pause", {"Origin": "http://localhost"}).status in (403, 405)
-    assert told(port, "/v1/paused")["paused"] == []
+    assert ask_admin(port, "/v1/paused")["paused"] == []
 
 
 def shown_token(serve):
@@ -196,8 +196,8 @@ def shown_token(serve):
     return token
 
 
-def test_a_token_is_made_at_start():
-    """Nobody who has only reached the port can look at keys or change anything."""
+def test_token_is_created_at_start():
+    """A client that only reaches the port cannot see keys or change anything."""
     with Serve(rules=RULES, admin=True) as serve, Serve(rules=RULES, admin=True) as other:
         token, port = shown_token(serve), serve.admin_port
         assert token != shown_token(other)
@@ -215,8 +215,8 @@ def test_a_token_is_made_at_start():
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
-def test_a_half_closed_client_gets_all_of_a_long_answer(version):
-    """The page is made by another thread, and is longer than what the kernel takes at once."""
+def test_half_closed_client_gets_a_long_response(version):
+    """Another thread writes the page, which exceeds the kernel's socket buffer."""
     rules = "domain: rl\ndescriptors:\n" + "".join(
         f"  - {{key: user, value: v{i}, rate_limit: {{unit: day, requests_per_unit: 1, name: a-rule-with-a-long-name-{i}}}}}\n"
         for i in range(4000))
@@ -226,16 +226,16 @@ def test_a_half_closed_client_gets_all_of_a_long_answer(version):
         s.connect(("127.0.0.1", serve.admin_port))
         s.sendall(f"GET /metrics HTTP/{version}\r\nHost: 127.0.0.1\r\n\r\n".encode())
         s.shutdown(socket.SHUT_WR)
-        told = b""
+        ask_admin = b""
         while piece := s.recv(65536):
-            told += piece
-        head, body = told.split(b"\r\n\r\n", 1)
+            ask_admin += piece
+        head, body = ask_admin.split(b"\r\n\r\n", 1)
         assert head.startswith(b"HTTP/1.1 200 OK\r\n") and len(body) > 1000000
         assert f"Content-Length: {len(body)}".encode() in head
 
 
-def test_what_needs_no_token():
-    """The page itself and the counts, in which no client is named."""
+def test_endpoints_without_a_token():
+    """The page itself and the metrics, which contain no client names."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         asked = [{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "mallory@example.org"}]}]}] * 100
 
@@ -243,7 +243,7 @@ def test_what_needs_no_token():
             assert fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).status == 200
             return b"mallory" in admin(serve.admin_port, "/v1/overview").body
 
-        wait_for(is_shown, "the client to be shown to those who may look")
+        wait_for(is_shown, "the client to be shown with a token")
         for target in ("/", "/ui/app.js"):
             assert fetch(serve.admin_port, "GET", target, anonymous=True).status == 200
         for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
@@ -252,7 +252,7 @@ def test_what_needs_no_token():
             assert b"mallory" not in counts.body
 
 
-def test_admin_open():
+def test_admin_open_needs_no_token():
     with Serve(rules=RULES, admin=True, args=["--admin-open"]) as serve:
         assert f"dashboard at http://127.0.0.1:{serve.admin_port}/\n" in serve.log()
         assert fetch(serve.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 200
@@ -266,18 +266,18 @@ def test_admin_open():
 
 
 def test_wrong_tokens_are_throttled():
-    """20 at once and one a second, by address. The right token is accepted all the while."""
+    """20 at once and one a second, per address. The right token is always accepted."""
     with Serve(rules=RULES, admin=True) as serve:
         with Client(serve.admin_port) as guesser:
             for n in range(64):
                 guesser.send("GET", "/v1/status", {"Authorization": f"Bearer {n:064x}"})
-            told = [guesser.read()]
-            while told[-1].status == 401:
-                told.append(guesser.read())
-            assert len(told) > 20 and told[-1].status == 429
-            check_answer("GET", "/v1/status", told[-1])
-            assert (told[-1].get("retry-after"), told[-1].get("connection")) == ("1", "close")
-            assert json.loads(told[-1].body)["code"] == "too_often"
+            ask_admin = [guesser.read()]
+            while ask_admin[-1].status == 401:
+                ask_admin.append(guesser.read())
+            assert len(ask_admin) > 20 and ask_admin[-1].status == 429
+            check_answer("GET", "/v1/status", ask_admin[-1])
+            assert (ask_admin[-1].get("retry-after"), ask_admin[-1].get("connection")) == ("1", "close")
+            assert json.loads(ask_admin[-1].body)["code"] == "too_often"
             with pytest.raises(Closed):
                 guesser.read()
         assert admin(serve.admin_port, "/v1/status").status == 200
@@ -290,7 +290,7 @@ def token_file(serve, text, mode=0o600):
     os.chmod(path, mode)
 
 
-def test_tokens():
+def test_token_file():
     serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
         token_file(serve, f"# people\nann:{TOKEN}\n\n0123456789abcdef0123\n")
@@ -316,33 +316,33 @@ def test_tokens():
 @pytest.mark.parametrize("text,mode,message", [
     ("short\n", 0o600, "at least 16"), ("# none\n", 0o600, "no token"),
     (f"{TOKEN}\n", 0o644, "chmod 640")])
-def test_token_files_that_are_refused(text, mode, message):
+def test_invalid_token_files_prevent_the_start(text, mode, message):
     serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     token_file(serve, text, mode)
     code, output = serve.run()
     assert code == 1 and message in output
 
 
-def test_other_machines_need_a_token():
+def test_public_admin_port_needs_a_token():
     code, output = Serve(rules=RULES, admin=f"0.0.0.0:{free_port()}", start=False).run()
     assert code != 0 and "--admin-token-file" in output
 
 
-def test_over_a_unix_socket():
+def test_admin_api_over_a_unix_socket():
     with Serve(rules=RULES, admin="unix:{folder}/admin.sock") as serve:
         where = str(serve.folder / "admin.sock")
-        assert told(where, "/v1/pause", {"rule": "api"}, headers={"Host": "anything"})["paused"] == ["api"]
+        assert ask_admin(where, "/v1/pause", {"rule": "api"}, headers={"Host": "anything"})["paused"] == ["api"]
         serve.wait_logged(f"admin: uid {os.getuid()} (pid {os.getpid()}): pause api")
 
 
-def test_hostile_names_are_logged_harmlessly(serve):
-    told(serve.admin_port, "/v1/key/reset", key(("user", "a\u001b[31m\nb\u0000" + "x" * 10000)))
+def test_hostile_names_are_escaped_in_the_log(serve):
+    ask_admin(serve.admin_port, "/v1/key/reset", key(("user", "a\u001b[31m\nb\u0000" + "x" * 10000)))
     serve.wait_logged("reset api user=a")
     assert "\x1b" not in serve.log() and "x" * 3000 not in serve.log()
 
 
-def test_admin_has_places_of_its_own():
+def test_admin_port_has_its_own_connection_limit():
     with Serve(rules=RULES, http=True, admin=True, args=["--max-connections", "2"]) as serve:
         with Client(serve.http_port) as a, Client(serve.http_port) as b:
             assert a.get("/healthz").status == b.get("/healthz").status == 200
-            assert told(serve.admin_port, "/v1/status")["connections"] == 2
+            assert ask_admin(serve.admin_port, "/v1/status")["connections"] == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weirtest import WEIR, Client, free_port, keeper, patience, tokens, wait_for
+from weirtest import WEIR, Client, free_port, programs, patience, tokens, wait_for
 from weirtest.serve import Serve
 
 RULES = """
@@ -147,7 +147,7 @@ def test_a_stopped_command_continues_to_wait(serve, how):
     port = serve.http_port if how == "--http" else serve.grpc_port
     serve.signal(signal.SIGSTOP)
     try:
-        asking = keeper.start([WEIR, "ask", how, port, "api", f"user=stopped{how}"], stdout=subprocess.PIPE, text=True)
+        asking = programs.start([WEIR, "ask", how, port, "api", f"user=stopped{how}"], stdout=subprocess.PIPE, text=True)
         wait_for(lambda: is_connected(asking) and state(asking) == "S", "it to wait for the answer")
         asking.send_signal(signal.SIGSTOP)
         wait_for(lambda: state(asking) == "T", "it to stand still")
@@ -156,7 +156,7 @@ def test_a_stopped_command_continues_to_wait(serve, how):
     finally:
         serve.signal(signal.SIGCONT)
     out = asking.communicate(timeout=patience(60))[0]
-    keeper.stop(asking)
+    programs.stop(asking)
     assert asking.returncode == 0 and out.startswith("admitted")
 
 

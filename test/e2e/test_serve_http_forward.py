@@ -1,5 +1,4 @@
-"""/check/DOMAIN: what Traefik, Caddy and nginx ask, who may ask it, and leaky buckets that hold the
-answer."""
+"""/check/DOMAIN: requests of Traefik, Caddy and nginx, their permissions, and leaky buckets that delay the response."""
 
 import json
 import selectors
@@ -63,7 +62,7 @@ def check(where, uri, headers=(), method="GET", query="", family="Forwarded", as
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands still: requests are held until a test moves it."""
+    """A clock that stands still: requests are held until a test moves it."""
     with Clock() as stands:
         yield stands
 
@@ -74,7 +73,7 @@ def serve():
         yield running
 
 
-def test_admitted_then_refused_with_all_fields(serve):
+def test_admitted_and_refused_responses_have_all_header_fields(serve):
     answers = [check(serve.http_port, "/by/user", {"X-User": "1"}) for _ in range(3)]
     assert [a.status for a in answers] == [200, 200, 429]
     assert [a.get("x-ratelimit-remaining") for a in answers] == ["1", "0", "0"]
@@ -88,7 +87,7 @@ def test_admitted_then_refused_with_all_fields(serve):
     assert '"per-user";q=2' in refused.get("ratelimit-policy")
 
 
-def test_the_body_is_what_the_client_likes(serve):
+def test_body_format_follows_accept(serve):
     for _ in range(2):
         check(serve.http_port, "/by/user", {"X-User": "2"})
     html = check(serve.http_port, "/by/user", {"X-User": "2", "Accept": "text/html"})
@@ -98,12 +97,12 @@ def test_the_body_is_what_the_client_likes(serve):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PROPFIND"])
-def test_any_method_asks(serve, method):
+def test_any_method_is_accepted(serve, method):
     answer = check(serve.http_port, "/nothing", method=method)
     assert answer.status == 200
 
 
-def test_the_method_and_host_that_count_are_the_forwarded_ones(serve):
+def test_forwarded_method_and_host_are_matched(serve):
     host = {"X-Forwarded-Host": "shop.example"}
     assert check(serve.http_port, "/by/method", host, method="POST").status == 200  # a GET
     first = check(serve.http_port, "/by/method", host, as_method="POST")
@@ -113,21 +112,21 @@ def test_the_method_and_host_that_count_are_the_forwarded_ones(serve):
     assert check(serve.http_port, "/by/method", other, as_method="POST").status == 200
 
 
-def test_a_browser_behind_the_proxy(serve):
-    """The client's own fields come along: they say nothing about who asks."""
+def test_header_fields_of_a_browser_behind_the_proxy_are_accepted(serve):
+    """The proxy passes on the client's own header fields. They do not identify the sender of the check."""
     fields = {"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site", "Content-Type": "text/plain", "X-User": "web"}
     for host in ("shop.example", "shop.example:8443", f"localhost:{serve.http_port}"):
         assert check(serve.http_port, "/nothing", {**fields, "Host": host}).status == 200
 
 
-def test_a_name_that_was_made_to_lead_here(serve):
-    """DNS rebinding: a page can then set the proxy's fields, but its Host has the port of weir."""
+def test_dns_rebinding_is_refused(serve):
+    """DNS rebinding: a page can then set the proxy's header fields, but its Host has the port of weir."""
     fields = {"X-User": "rebound", "Host": f"evil.example:{serve.http_port}"}
     assert [check(serve.http_port, "/by/user", fields).status for _ in range(3)] == [421, 421, 421]
     assert check(serve.http_port, "/by/user", {"X-User": "rebound"}).get("x-ratelimit-remaining") == "1"
 
 
-def test_deny_changes_the_status_alone(serve):
+def test_deny_option_changes_only_the_status(serve):
     for _ in range(2):
         check(serve.http_port, "/by/user", {"X-User": "3"})
     refused = check(serve.http_port, "/by/user", {"X-User": "3"}, query="?deny=403")
@@ -138,19 +137,19 @@ def test_deny_changes_the_status_alone(serve):
 
 
 @pytest.mark.parametrize("query", ["?deny=200", "?deny=x", "?by=me", "?denny=403", "?deny=4030"])
-def test_a_query_that_is_not_understood(serve, query):
+def test_unknown_query_is_refused(serve, query):
     answer = check(serve.http_port, "/by/user", {"X-User": "5"}, query=query)
     assert answer.status == 400 and json.loads(answer.body)["code"] == "bad_request"
 
 
-def test_a_deferred_one_is_refused_here(serve):
+def test_request_of_a_deferring_rule_is_refused(serve):
     assert check(serve.http_port, "/later").status == 200
     assert check(serve.http_port, "/later").status == 429
 
 
-# ---- who wrote the fields ----
+# ---- origin of the header fields ----
 
-def test_both_families_at_once_are_not_believed(serve):
+def test_two_families_of_forwarding_fields_are_refused(serve):
     forged = {"X-User": "6", "X-Original-URI": "/nothing"}
     answer = check(serve.http_port, "/by/user", forged)
     assert answer.status == 400 and "?by=" in json.loads(answer.body)["detail"]
@@ -161,7 +160,7 @@ def test_both_families_at_once_are_not_believed(serve):
     assert original.get("x-ratelimit-remaining") == "0"
 
 
-def test_ingress_nginx_sends_a_whole_url(serve):
+def test_whole_url_of_ingress_nginx_is_accepted(serve):
     fields = {"X-Original-Method": "POST", "X-Original-URL": "https://ing.example/by/method?x=1"}
     assert check(serve.http_port, None, fields).get("x-ratelimit-remaining") == "0"
     assert check(serve.http_port, None, fields).status == 429
@@ -170,11 +169,11 @@ def test_ingress_nginx_sends_a_whole_url(serve):
 @pytest.mark.parametrize("fields", [
     {}, {"X-Forwarded-Method": "GET"}, {"X-Forwarded-Uri": "/x"},
     {"X-Original-Method": "GET", "X-Original-URI": "/a", "X-Original-URL": "http://h/b"}])
-def test_what_is_missing_or_twofold_is_said(serve, fields):
+def test_missing_or_repeated_fields_are_refused(serve, fields):
     assert check(serve.http_port, None, fields).status == 400
 
 
-def test_a_field_twice_is_not_believed(serve):
+def test_repeated_field_is_refused(serve):
     fields = [("X-Forwarded-Method", "GET"), ("X-Forwarded-Uri", "/a"), ("X-Forwarded-Uri", "/b")]
     assert fetch(serve.http_port, "GET", "/check/api", fields).status == 400
 
@@ -184,12 +183,12 @@ def remaining(where, xff, **more):
     return answer.get("x-ratelimit-remaining") if answer.status == 200 else answer.status
 
 
-def test_the_address_is_what_the_asking_proxy_saw(serve):
+def test_client_address_is_the_last_forwarded_one(serve):
     port = serve.http_port
     assert remaining(port, "192.0.2.1") == "1"
-    assert remaining(port, "198.51.100.9, 192.0.2.1") == "0"  # what stands left of it is hearsay
+    assert remaining(port, "198.51.100.9, 192.0.2.1") == "0"  # addresses to the left of it are unverified
     assert remaining(port, "192.0.2.1:4711") == 429
-    assert remaining(port, "192.0.2.1, 10.0.0.7") == "1"  # a neighbour is a client like others
+    assert remaining(port, "192.0.2.1, 10.0.0.7") == "1"  # a private address is a client like others
     assert remaining(port, "2001:db8::1") == "1"
     assert remaining(port, "[2001:db8:0::1]:80") == "0"
     assert remaining(port, "unknown") == 400
@@ -197,7 +196,7 @@ def test_the_address_is_what_the_asking_proxy_saw(serve):
     assert real.get("x-ratelimit-remaining") == "1"
 
 
-def test_proxies_that_are_named_are_passed_over():
+def test_trusted_proxies_are_skipped():
     with Serve(rules=RULES, http=True, args=["--trust", "127.0.0.0/8,203.0.113.0/24"]) as serve:
         port = serve.http_port
         assert remaining(port, "192.0.2.1, 203.0.113.5") == "1"
@@ -205,7 +204,7 @@ def test_proxies_that_are_named_are_passed_over():
         assert remaining(port, "10.0.0.9") == "1"
 
 
-def test_strangers_may_not_describe_requests():
+def test_untrusted_peer_may_not_send_forwarding_fields():
     with Serve(rules=RULES, http=True, args=["--trust", "127.0.0.2"]) as serve:
         answer = check(serve.http_port, "/by/user", {"X-User": "1"})
         assert answer.status == 403 and "--trust" in json.loads(answer.body)["detail"]
@@ -215,12 +214,12 @@ def test_strangers_may_not_describe_requests():
         assert fetch(serve.http_port, "GET", "/healthz").status == 200
 
 
-def test_trust_that_is_no_network():
+def test_invalid_trust_option_prevents_the_start():
     code, text = Serve(rules=RULES, http=True, args=["--trust", "everybody"], start=False).run()
     assert code == 1 and "--trust 'everybody'" in text
 
 
-def test_identity_is_a_field_the_proxy_names(serve):
+def test_identity_comes_from_the_configured_field(serve):
     assert check(serve.http_port, "/by/identity").status == 403  # missing: deny
     fields = {"X-Auth-User": "ann"}
     assert check(serve.http_port, "/by/identity", fields).status == 403
@@ -229,30 +228,30 @@ def test_identity_is_a_field_the_proxy_names(serve):
     assert asked == [200, 429]
 
 
-# ---- leaky buckets hold the answer ----
+# ---- leaky buckets delay the response ----
 
 def left(serve, key, host):
-    """How many more the bucket would take, looked at without asking for a place."""
+    """Returns how many more requests the bucket would accept, without taking a position."""
     body = {"domain": "api", "hits": 0, "descriptors": [{"entries": [{"key": key, "value": host}]}]}
     return json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)["remaining"]
 
 
 def waiting(serve, uri, host):
-    """A client that has asked."""
+    """Returns a client that has sent a request."""
     client = Client(serve.http_port)
     client.send("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": uri, "X-Forwarded-Host": host})
     return client
 
 
 def next_answer(answered):
-    """The next of the answers that a selector of clients waits for."""
+    """Returns the next response among clients in a selector."""
     [(key, _), *_] = answered.select(patience(20))
     answered.unregister(key.fileobj)
     return key.data.read()
 
 
-def test_the_queue_has_an_end(serve):
-    """One an hour and a queue of four: of six who come, one is admitted at once, four wait, one is refused."""
+def test_full_leaky_bucket_refuses_requests(serve):
+    """One an hour and a queue of four: of six requests, one is admitted at once, four wait, one is refused."""
     assert left(serve, "gate", "h") == 5
     clients = [waiting(serve, "/gate", "h") for _ in range(6)]
     wait_for(lambda: left(serve, "gate", "h") == 0, "the queue to be full")
@@ -260,19 +259,19 @@ def test_the_queue_has_an_end(serve):
     for client in clients:
         answered.register(client.socket, selectors.EVENT_READ, client)
     assert sorted(next_answer(answered).status for _ in range(2)) == [200, 429]
-    assert (answered.select(0), left(serve, "gate", "h")) == ([], 0)  # the four wait on
+    assert (answered.select(0), left(serve, "gate", "h")) == ([], 0)  # the four still wait
     for client in clients:
         client.close()
 
 
-def test_answers_do_not_leave_early(serve, clock):
-    """Ten a second: of five that come at once the first is answered, and one more each 100 ms."""
+def test_responses_are_not_sent_early(serve, clock):
+    """Ten a second: of five requests that arrive at once the first is answered, and one more every 100 ms."""
     clients = [waiting(serve, "/quick", "q") for _ in range(5)]
     answered = selectors.DefaultSelector()
     for client in clients:
         answered.register(client.socket, selectors.EVENT_READ, client)
     assert next_answer(answered).status == 200
-    wait_for(lambda: left(serve, "quick", "q") == 0, "the others to wait")
+    wait_for(lambda: left(serve, "quick", "q") == 0, "the other requests to wait")
     for _ in range(4):
         assert answered.select(0) == []
         clock.advance(0.1)
@@ -281,7 +280,7 @@ def test_answers_do_not_leave_early(serve, clock):
         client.close()
 
 
-def test_who_leaves_gives_his_place_back(serve):
+def test_position_of_a_disconnected_client_is_free_again(serve):
     assert check(serve.http_port, "/door", {"X-Forwarded-Host": "leave"}).status == 200
     assert left(serve, "door", "leave") == 1
     leaver = waiting(serve, "/door", "leave")
@@ -291,7 +290,7 @@ def test_who_leaves_gives_his_place_back(serve):
     wait_for(lambda: left(serve, "door", "leave") == 1, "a place in the queue to be free")
 
 
-# ---- clients that send no more while they wait ----
+# ---- half-closed clients ----
 
 def asked(uri, host, version="1.1", more=b""):
     return (f"GET /check/api HTTP/{version}\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: {uri}\r\n"
@@ -299,7 +298,7 @@ def asked(uri, host, version="1.1", more=b""):
 
 
 def half_closed(where, data):
-    """A socket that has sent all it will, as `nc -N` does."""
+    """Returns a socket whose sending side is shut down after the request, as `nc -N` does."""
     s = socket.create_connection(("127.0.0.1", where), timeout=patience(20)) if isinstance(where, int) else unix(where)
     s.sendall(data)
     s.shutdown(socket.SHUT_WR)
@@ -323,8 +322,8 @@ def to_the_end(s):
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-def test_a_half_closed_client_is_answered(serve, clock):
-    """An interim answer finds out that it is still there."""
+def test_half_closed_client_is_answered(serve, clock):
+    """An interim response finds out that the client is still connected."""
     assert check(serve.http_port, "/quick", {"X-Forwarded-Host": "half"}).status == 200
     with half_closed(serve.http_port, asked("/quick", "half")) as s:
         assert s.recv(len(CONTINUE), socket.MSG_WAITALL) == CONTINUE
@@ -332,8 +331,8 @@ def test_a_half_closed_client_is_answered(serve, clock):
         assert to_the_end(s).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_requests_behind_a_held_one_of_a_half_closed_client(serve, clock):
-    """All three are answered in their order; what is not complete is not."""
+def test_pipelined_requests_of_a_half_closed_client_are_answered(serve, clock):
+    """All three are answered in order; an incomplete request is not."""
     assert check(serve.http_port, "/quick", {"X-Forwarded-Host": "behind"}).status == 200
     data = asked("/quick", "behind") + asked("/quick", "behind") + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /heal"
     with half_closed(serve.http_port, data) as s:
@@ -349,8 +348,9 @@ def test_requests_behind_a_held_one_of_a_half_closed_client(serve, clock):
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
-def test_a_client_that_closes_gives_its_place_back(serve, version):
-    """To TCP it looks as one that is half closed. In HTTP/1.0, which has no interim answers, both count as gone."""
+def test_position_of_a_closed_client_is_free_again(serve, version):
+    """TCP does not distinguish a closed client from a half-closed one. HTTP/1.0 has no interim responses, so both count
+    as disconnected."""
     host = f"closes-{version}"
     assert check(serve.http_port, "/door", {"X-Forwarded-Host": host}).status == 200
     leaver = half_closed(serve.http_port, asked("/door", host, version))
@@ -364,8 +364,8 @@ def test_a_client_that_closes_gives_its_place_back(serve, version):
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
-def test_half_closed_at_a_unix_socket(clock, version):
-    """The kernel tells a client that is half closed from one that has gone; no interim answer is needed."""
+def test_half_closed_client_of_a_unix_socket(clock, version):
+    """On a Unix socket the kernel distinguishes a half-closed client from a closed one; no interim response is needed."""
     with Serve(rules=RULES, http="unix:{folder}/http") as serve:
         path = serve.http_port = str(serve.folder / "http")
         with half_closed(path, asked("/quick", "first", version)) as s:
@@ -398,12 +398,12 @@ descriptors:
 @pytest.mark.parametrize("limit, step", [
     pytest.param("{unit: minute, requests_per_unit: 5}", 1, id="fixed_window"),
     pytest.param("{unit: second, requests_per_unit: 1, burst: 5, algorithm: token_bucket}", 10, id="token_bucket")])
-def test_who_leaves_gives_back_only_where_it_was_counted(clock, limit, step):
-    """Five wait and have used up another limit. Time passes, and five others use up what is there then. The waiters leave:
-    nobody is admitted for what they had taken before."""
+def test_disconnected_client_returns_no_units_of_a_later_window(clock, limit, step):
+    """Five requests wait and have used up another limit. Time passes, and five others use up the refilled limit. The
+    waiting clients disconnect: no request is admitted for their earlier units."""
     user = {"X-User": "a", "X-Forwarded-Host": "h"}
     with Serve(rules=BESIDE.replace("LIMIT", limit), http=True) as serve:
-        clock.advance(119.5 - clock.now() % 60)  # half a second before a minute ends
+        clock.advance(119.5 - clock.now() % 60)  # half a second before the end of a minute
         assert check(serve.http_port, "/door", {"X-User": "b", "X-Forwarded-Host": "h"}).status == 200
         waiters = []
         for n in range(5):
@@ -419,7 +419,7 @@ def test_who_leaves_gives_back_only_where_it_was_counted(clock, limit, step):
         assert [check(serve.http_port, "/", user).status for _ in range(5)] == [429] * 5
 
 
-def test_the_end_does_not_wait_for_those_who_wait():
+def test_shutdown_does_not_wait_for_delayed_requests():
     with Serve(rules=RULES, http=True, args=["--drain", "200ms"]) as serve:
         assert check(serve.http_port, "/door", {"X-Forwarded-Host": "end"}).status == 200
         with waiting(serve, "/door", "end"):

@@ -1,12 +1,13 @@
-"""examples/nginx-auth-request end to end: Debian's nginx asks weir serve, and says 429 itself. The other
-examples' rules load, and what their configurations ask for is answered."""
+"""examples/nginx-auth-request end to end: Debian's nginx asks weir serve and sends the 429 itself.
+
+The rules of the other examples load, and the requests of their configurations are answered."""
 
 import re
 
 import pytest
 import yaml
 
-from weirtest import JSON, NGINX, ROOT, Client, Clock, fetch, free_port, keeper, wait_for
+from weirtest import JSON, NGINX, ROOT, Client, Clock, fetch, free_port, programs, wait_for
 from weirtest.clock import START
 from weirtest.serve import Serve
 
@@ -17,7 +18,7 @@ class Asking:
     """nginx with the example's configuration, on free ports, in front of `api`."""
 
     def __init__(self, api, weir_port):
-        self.folder = keeper.folder("auth-request")
+        self.folder = programs.temp_folder("auth-request")
         self.port = free_port()
         text = (EXAMPLE / "nginx.conf").read_text(encoding="utf-8")
         for old, new in (("listen 8080", f"listen 127.0.0.1:{self.port}"),
@@ -33,7 +34,7 @@ class Asking:
             f.write(f"daemon off;\npid {self.folder}/pid;\nerror_log {self.folder}/error.log;\n{text}")
 
     def __enter__(self):
-        self.process = keeper.start([NGINX, "-p", self.folder, "-c", self.conf])
+        self.process = programs.start([NGINX, "-p", self.folder, "-c", self.conf])
         wait_for(self._listens, "nginx to listen")
         return self
 
@@ -46,13 +47,13 @@ class Asking:
             return False
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.folder)
+        programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands at half past a minute: no window ends during a test."""
+    """The clock stands at half past a minute: no window ends during a test."""
     with Clock() as stands:
         yield stands
 
@@ -91,7 +92,7 @@ def test_methods_and_bodies(api, weir):
         assert api.count("/p") == 2
 
 
-def test_the_clients_own_fields_change_nothing(api, weir):
+def test_forged_fields_of_clients_have_no_effect(api, weir):
     forged = {"X-Forwarded-For": "192.0.2.99", "X-Forwarded-Uri": "/else", "X-Original-URI": "/else",
               "X-Forwarded-Method": "OPTIONS", "X-Original-Method": "OPTIONS", "X-Forwarded-Host": "else"}
     with Asking(api, weir.http_port) as nginx:
@@ -99,13 +100,13 @@ def test_the_clients_own_fields_change_nothing(api, weir):
         assert statuses == [200, 200, 429]
 
 
-def test_the_api_keeps_its_own_403(api, weir):
+def test_response_403_of_the_api_is_passed_on(api, weir):
     with Asking(api, weir.http_port) as nginx:
         answer = fetch(nginx.port, "GET", "/own?status=403")
         assert answer.status == 403 and answer.get("retry-after") is None
 
 
-def test_without_weir_traffic_flows(api, weir):
+def test_requests_pass_while_weir_is_down(api, weir):
     with Asking(api, weir.http_port) as nginx:
         assert fetch(nginx.port, "GET", "/up").get("x-ratelimit-limit") == "5"
         weir.kill()
@@ -116,7 +117,7 @@ def test_without_weir_traffic_flows(api, weir):
 
 # ---- the other examples ----
 
-def test_traefik_and_caddy_ask_what_is_answered(weir):
+def test_requests_of_traefik_and_caddy_are_answered(weir):
     traefik = yaml.safe_load((ROOT / "examples/traefik/dynamic.yaml").read_text(encoding="utf-8"))
     address = traefik["http"]["middlewares"]["weir"]["forwardAuth"]["address"]
     caddy = re.search(r"rewrite (\S+)", (ROOT / "examples/caddy/Caddyfile").read_text(encoding="utf-8")).group(1)
@@ -129,7 +130,7 @@ def test_traefik_and_caddy_ask_what_is_answered(weir):
     assert all(answers[0].get(name) for name in shown)
 
 
-def test_envoys_actions_meet_envoys_rules():
+def test_actions_of_the_envoy_example_match_its_rules():
     conf = yaml.safe_load((ROOT / "examples/envoy/envoy.yaml").read_text(encoding="utf-8"))
     filters = conf["static_resources"]["listeners"][0]["filter_chains"][0]["filters"]
     manager = filters[0]["typed_config"]
@@ -144,7 +145,7 @@ def test_envoys_actions_meet_envoys_rules():
 
 
 @pytest.mark.parametrize("name", ["envoy", "traefik", "caddy", "haproxy", "nginx-auth-request"])
-def test_rules_of_examples_load_and_all_have_a_page(name):
+def test_rules_of_examples_load_and_all_are_documented(name):
     assert (ROOT / "examples" / name / "README.md").exists()
     with Serve(rules_path=ROOT / "examples" / name / "rules.yaml", http=True) as serve:
         text = "".join(line for line in serve.log().splitlines(True) if "the service runs as root" not in line)

@@ -25,7 +25,7 @@ pytestmark = full("ten thousand connections, a million keys")
 
 
 def open_files(wanted):
-    """So many files may be open from now on; the test is skipped where the machine does not allow it."""
+    """Raises the limit of open files. The test is skipped if the machine does not allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < wanted and os.geteuid() != 0:
         pytest.skip(f"{hard} open files at most")
@@ -34,10 +34,10 @@ def open_files(wanted):
 
 @pytest.mark.seconds(180)
 def test_ten_thousand_idle_connections():
-    """A third of them are gRPC's and say nothing, a third are HTTP's and say nothing, a third have begun an HTTP request.
+    """A third are silent gRPC connections, a third are silent HTTP connections, a third have begun an HTTP request.
     Others are served at both ports, and memory is bounded."""
     open_files(CONNECTIONS + 1000)
-    with Serve(rules=RULES, grpc=True, http=True, threads=2, args=["--slow", "1h"]) as serve:  # or they would be cut
+    with Serve(rules=RULES, grpc=True, http=True, threads=2, args=["--slow", "1h"]) as serve:  # or they would time out
         with Rls(serve.grpc_port) as rls:
             assert rls.ask("rl", ("user", "before")) == OK
             before = serve.resident_kib()
@@ -45,7 +45,7 @@ def test_ten_thousand_idle_connections():
             for i in range(CONNECTIONS):
                 s = socket.socket()
                 s.settimeout(env.patience(20))
-                # the kernel has fewer than 10,000 ports for one address in some set-ups
+                # some machines have fewer than 10,000 ports for one address
                 s.bind((f"127.0.0.{2 + i % 8}", 0))
                 s.connect(("127.0.0.1", serve.http_port if i % 3 else serve.grpc_port))
                 held.append(s)
@@ -53,7 +53,7 @@ def test_ten_thousand_idle_connections():
                     s.sendall(b"POST /v1/ch")
                 if i % 500 == 0:
                     assert rls.ask("rl", ("user", str(i))) == OK
-            for s in held[::3]:  # each has been greeted, so each is open at the service
+            for s in held[::3]:  # each has got the server's greeting, so each is open at the service
                 assert len(s.recv(9)) == 9
             wait_for(lambda: serve.open_files() > CONNECTIONS, "all to be open at the service")
             assert [rls.ask("rl", ("user", "among")) for _ in range(4)] == [OK, OK, OK, OVER]
@@ -63,15 +63,15 @@ def test_ten_thousand_idle_connections():
                 assert grown < CONNECTIONS * 16, f"{grown} KiB for {CONNECTIONS} connections"
             for s in held:
                 s.close()
-            wait_for(lambda: serve.open_files() < 100, "the connections to be gone", 30)
+            wait_for(lambda: serve.open_files() < 100, "the connections to be closed", 30)
             assert rls.ask("rl", ("user", "after")) == OK
             assert fetch(serve.http_port, "GET", "/healthz").status == 200
 
 
 @pytest.mark.seconds(120)
-def test_clients_that_do_not_read():
-    """Forty clients ask and never read an answer: nothing more is read from them, they are cut, and
-    somebody else is served all the while."""
+def test_clients_that_do_not_read_are_disconnected():
+    """Forty clients ask and never read a response: the service stops reading from them and disconnects them. Another
+    client is served throughout."""
     ask = b"INFO\r\n" * 1000
     with Serve(rules=RULES, resp=True, args=["--slow", "2s"]) as serve:
         before = serve.resident_kib()
@@ -103,8 +103,8 @@ def test_clients_that_do_not_read():
 
 @pytest.mark.seconds(240)
 def test_a_million_keys_in_64_megabytes():
-    """--memory 48M holds a million keys, and the process stays within 64 MB. Keys are asked for over
-    /json, pipelined: a million of them once each."""
+    """--memory 48M holds a million keys, and the process stays within 64 MB. A million keys are asked once each over
+    /json, pipelined."""
     keys = scaled(1000000)
     with Serve(rules=RULES, http=True, memory="48M", args=["--max-connections", "1000"]) as serve:
         ask_keys(serve.http_port, keys)
@@ -118,7 +118,7 @@ def test_a_million_keys_in_64_megabytes():
 
 
 def ask_keys(port, keys, connections=8, batch=200):
-    """Asks each key once. Answers are only counted; all of them have to be 200."""
+    """Asks for each key once. Responses are only counted; all of them have to be 200."""
     sel = selectors.DefaultSelector()
     asked = answered = 0
     for _ in range(connections):
@@ -132,7 +132,7 @@ def ask_keys(port, keys, connections=8, batch=200):
             piece, (due, data) = key.fileobj.recv(1 << 20), key.data
             assert piece, f"closed, {answered} of {keys} answered"
             data += piece
-            statuses = re.findall(rb"HTTP/1.1 (\d{3}) ", data)  # pieces end where they like: all since the batch was sent
+            statuses = re.findall(rb"HTTP/1.1 (\d{3}) ", data)  # pieces may end anywhere: all bytes since the batch was sent
             assert set(statuses) <= {b"200"}, data[:300]
             if len(statuses) == due and data.endswith(b"}"):
                 answered += due

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from weirtest import ROOT, Client, Clock, fetch, free_port, keeper, wait_for
+from weirtest import ROOT, Client, Clock, fetch, free_port, programs, wait_for
 from weirtest.serve import Serve
 
 
@@ -18,7 +18,7 @@ class Proxy:
     program, example, files, listen, first_lines = [], "", (), ("", ""), ""
 
     def __init__(self, api, weir_port):
-        self.folder = keeper.folder(self.example)
+        self.folder = programs.temp_folder(self.example)
         self.port = free_port()
         for name in self.files:
             text = (ROOT / "examples" / self.example / name).read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ class Proxy:
 
     def __enter__(self):
         with open(f"{self.folder}/log", "wb") as log:
-            self.process = keeper.start([word.format(folder=self.folder) for word in self.program], cwd=self.folder,
+            self.process = programs.start([word.format(folder=self.folder) for word in self.program], cwd=self.folder,
                                         stdout=log, stderr=log, env={**os.environ, "HOME": self.folder})
         wait_for(self._listens, "the proxy to listen")
         return self
@@ -44,8 +44,8 @@ class Proxy:
             return False
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.folder)
+        programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
 
 class Caddy(Proxy):
@@ -63,7 +63,7 @@ PROXIES = [Caddy, Haproxy]
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands at half past a minute: no window ends during a test."""
+    """The clock stands at half past a minute: no window ends during a test."""
     with Clock() as stands:
         yield stands
 
@@ -100,8 +100,8 @@ def test_methods_bodies_and_forged_fields(api, weir, kind):
 
 
 @pytest.mark.parametrize("kind", PROXIES)
-def test_without_weir_traffic_flows(api, weir, kind):
-    """Frozen, then down: requests pass with their bodies, once each, and within the proxy's timeout."""
+def test_requests_pass_while_weir_is_frozen_or_down(api, weir, kind):
+    """weir is frozen, then down: requests pass with their bodies, once each, and within the proxy's timeout."""
     with kind(api, weir.http_port) as proxy:
         os.kill(weir.pid, signal.SIGSTOP)
         try:
@@ -116,14 +116,14 @@ def test_without_weir_traffic_flows(api, weir, kind):
 
 
 @pytest.mark.parametrize("kind", PROXIES)
-def test_a_failure_of_the_api_is_not_sent_twice(api, weir, kind):
+def test_failed_request_to_the_api_is_not_sent_twice(api, weir, kind):
     with kind(api, weir.http_port) as proxy:
         assert fetch(proxy.port, "POST", "/drop?drop=1", (), b"x").status in (500, 502, 504)
         assert api.count("/drop") == 1
 
 
-def test_caddys_identity_cannot_be_forged(api, weir):
-    """Three a minute for bob, whatever the header says; anonymous clients have no identity."""
+def test_identity_set_by_caddy_cannot_be_forged(api, weir):
+    """Three a minute for bob, whatever the header contains. Anonymous clients have no identity."""
     bob = {"Authorization": "Basic " + base64.b64encode(b"bob:hiccup").decode()}
     with Caddy(api, weir.http_port) as proxy, Client(proxy.port) as client:
         statuses = [client.request("GET", "/private/x", {**bob, "X-Weir-Identity": f"other{i}"}).status for i in range(4)]
@@ -131,5 +131,5 @@ def test_caddys_identity_cannot_be_forged(api, weir):
         anonymous = client.get("/private/x")
         assert anonymous.status == 401 and anonymous.get("WWW-Authenticate")
         assert api.count("/private/x") == 3
-        weir.kill()  # without weir, authentication still holds
+        weir.kill()  # without weir, authentication still applies
         assert client.get("/private/x").status == 401 and api.count("/private/x") == 3

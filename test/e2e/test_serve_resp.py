@@ -1,4 +1,4 @@
-"""The RESP port with the clients people have: redis-cli, redis-py, redis-benchmark, ioredis."""
+"""The RESP port with common clients: redis-cli, redis-py, redis-benchmark, ioredis."""
 
 import signal
 import subprocess
@@ -17,13 +17,13 @@ descriptors:
   - key: user
     rate_limit: {unit: day, requests_per_unit: 3, algorithm: token_bucket}
 """
-# A bucket of 3 that gets one back in a day: times told are 86400 s and a multiple.
+# A bucket of 3 that gets one back in a day: reported times are 86400 s and multiples.
 THREE = ("2", "1", "86400")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """It stands still: times that are told are exact."""
+    """A clock that stands still: reported times are exact."""
     with Clock() as stands:
         yield stands
 
@@ -35,7 +35,7 @@ def _serve():
 
 
 def cli(*args, serve=None, stdin=None, code=0):
-    """redis-cli; its lines."""
+    """Runs redis-cli. Returns its lines."""
     where = ["-p", str(serve.resp_port)] if serve else []
     done = subprocess.run(["redis-cli", "--no-raw", *where, *map(str, args)], text=True, input=stdin,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -46,7 +46,7 @@ def cli(*args, serve=None, stdin=None, code=0):
 
 # ---- redis-cli ----
 
-def test_cli(serve):
+def test_redis_cli(serve):
     assert cli("PING", serve=serve) == ["PONG"]
     asked = ("CL.THROTTLE", "cli", *THREE)
     assert cli(*asked, serve=serve) == [
@@ -56,17 +56,17 @@ def test_cli(serve):
     assert refused[0] == "1) (integer) 1" and refused[3] == "4) (integer) 86400"
 
 
-def test_cli_resp3_and_inline(serve):
+def test_redis_cli_with_resp3_and_inline_commands(serve):
     answer = cli("-3", "WEIR.CHECK", "api", "user", "cli", serve=serve)
     assert answer[0] == '1# "verdict" => "admit"'
     assert answer[2] == '3# "remaining" => (integer) 2'
-    # Lines from a pipe, as people type them.
+    # Lines from a pipe, as typed by a person.
     assert cli(serve=serve, stdin='ECHO "a b"\nPING\nNOSUCH x\n') == [
         '"a b"', "PONG", "(error) ERR unknown command 'NOSUCH', with args beginning with: 'x' "]
 
 
-def test_cli_bulk_loading(serve):
-    """redis-cli --pipe writes without reading, then ECHOes to see that all has arrived."""
+def test_redis_cli_pipe(serve):
+    """redis-cli --pipe writes without reading, then sends ECHO to check that all has arrived."""
     done = subprocess.run(["redis-cli", "-p", str(serve.resp_port), "--pipe"], text=True,
                           input="CL.THROTTLE pipe 99 1 86400\r\n" * 1000, stdout=subprocess.PIPE,
                           timeout=env.patience(20), check=True)
@@ -105,7 +105,7 @@ def test_redis_py_pipeline(serve):
 
 
 def test_redis_py_transaction(serve):
-    """pipeline() of redis-py sends MULTI and EXEC unless told otherwise."""
+    """pipeline() of redis-py sends MULTI and EXEC by default."""
     client = redis.Redis(port=serve.resp_port)
     pipe = client.pipeline()
     for _ in range(3000):
@@ -142,8 +142,8 @@ def test_check_peek_reset(serve):
     assert ask("WEIR.PEEK")["remaining"] == 3
 
 
-def test_giving_back_and_resetting_need_a_right():
-    """A client on this machine is nobody in particular."""
+def test_refunds_and_resets_need_permission():
+    """A client on this machine has no special permission."""
     with Serve(rules=RULES, resp=True) as closed, Resp(closed.resp_port) as client:
         client.call("WEIR.CHECK", "api", "HITS", "3", "user", "r")
         for words in (("WEIR.CHECK", "api", "HITS", "-3", "user", "r"), ("CL.THROTTLE", "k", "4", "1", "60", "-5"),
@@ -223,8 +223,8 @@ def test_passwords():
             assert resp.call("CL.THROTTLE", "k", *THREE)[0] == 0
 
 
-def test_guessing_is_slow(clock):
-    """Sixty wrong passwords a minute from one address, whatever connection they come by, and then one a second."""
+def test_wrong_passwords_are_limited(clock):
+    """Sixty wrong passwords a minute from one address, over all its connections, and then one a second."""
     with Serve(rules=RULES, resp=True, args=["--resp-password-file", "{folder}/users"],
                start=False) as serve:
         (serve.folder / "users").write_text("secret\n", encoding="ascii")
@@ -241,9 +241,9 @@ def test_guessing_is_slow(clock):
             assert [resp.call("AUTH", "wrong").split()[0] for _ in range(3)] == ["WRONGPASS", "ERR", "ERR"]
 
 
-# ---- where it listens ----
+# ---- listeners ----
 
-def test_unix_socket():
+def test_resp_over_a_unix_socket():
     with Serve(rules=RULES, resp="unix:{folder}/resp") as serve:
         where = str(serve.folder / "resp")
         assert cli("-s", where, "PING") == ["PONG"]
@@ -251,7 +251,7 @@ def test_unix_socket():
         assert redis.Redis(unix_socket_path=where).client_info()["addr"] == where
 
 
-def test_tls():
+def test_resp_over_tls():
     with Serve(rules=RULES, resp=True, start=False,
                args=["--tls-cert", "{folder}/cert.pem", "--tls-key", "{folder}/key.pem"]) as serve:
         certificate.self_signed(serve.folder)
@@ -266,7 +266,7 @@ def test_tls():
         client.connection_pool.disconnect()
 
 
-# ---- while it runs ----
+# ---- running ----
 
 def test_new_rules_reach_open_connections():
     with Serve(rules=RULES, resp=True) as serve, Resp(serve.resp_port) as resp:
@@ -277,7 +277,7 @@ def test_new_rules_reach_open_connections():
         assert resp.call("WEIR.CHECK", "api", "user", 1)["remaining"] == 28
 
 
-def test_shadow():
+def test_shadow_mode_admits_everything():
     with Serve(rules=RULES, resp=True, args=["--shadow"]) as serve, Resp(serve.resp_port) as resp:
         resp.call("HELLO", 3)
         answers = [resp.call("WEIR.CHECK", "api", "user", 1) for _ in range(5)]
@@ -286,7 +286,7 @@ def test_shadow():
         assert [resp.call("CL.THROTTLE", "k", *THREE)[0] for _ in range(5)] == [0] * 5
 
 
-def test_term_ends_connections():
+def test_sigterm_ends_connections():
     with Serve(rules=RULES, resp=True) as serve, Resp(serve.resp_port) as resp:
         assert resp.call("PING") == "PONG"
         serve.signal(signal.SIGTERM)
@@ -295,7 +295,7 @@ def test_term_ends_connections():
         assert serve.wait() == 0
 
 
-def test_errors_are_values(serve):
+def test_errors_do_not_end_the_connection(serve):
     with Resp(serve.resp_port) as resp:
         assert isinstance(resp.call("CL.THROTTLE", "k"), Error)
         assert resp.call("PING") == "PONG"

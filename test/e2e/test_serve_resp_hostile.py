@@ -1,4 +1,4 @@
-"""Clients of the RESP port that break rules, dawdle, or do not listen."""
+"""Clients of the RESP port that break the protocol, are slow, or do not read."""
 
 import socket
 
@@ -34,7 +34,7 @@ def _serve():
     (b"a" * 5000, "too big inline request"),
     (b'ECHO "a\r\n', "unbalanced quotes in request"),
 ])
-def test_broken(serve, sent, error):
+def test_malformed_commands_are_refused(serve, sent, error):
     with Resp(serve.resp_port) as resp:
         resp.send(command("PING") + sent + command("PING"))
         assert resp.read() == "PONG"
@@ -42,8 +42,8 @@ def test_broken(serve, sent, error):
         assert resp.ended()
 
 
-def test_browser(serve):
-    """A page that makes a browser POST here gets nothing done, and no answer."""
+def test_http_request_is_refused(serve):
+    """A page that makes a browser POST to this port has no effect, and gets no response."""
     with Resp(serve.resp_port) as resp:
         resp.send("POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nCL.THROTTLE browser 0 1 86400\r\n")
         assert resp.ended()
@@ -51,7 +51,7 @@ def test_browser(serve):
         assert resp.call("CL.THROTTLE", "browser", 0, 1, 86400) == [0, 1, 0, -1, 86400]
 
 
-def test_byte_by_byte(serve):
+def test_commands_byte_by_byte(serve):
     with Resp(serve.resp_port) as resp:
         resp.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in command("CL.THROTTLE", "slowly", 4, 1, 86400) + b"PING\r\n":
@@ -60,8 +60,8 @@ def test_byte_by_byte(serve):
         assert resp.read() == "PONG"
 
 
-def test_dawdling():
-    """Half a command is waited for --slow, no longer; a client that says nothing may stay."""
+def test_half_a_command_times_out():
+    """The service waits --slow for the rest of a command. A client without a begun command may stay connected."""
     with Serve(rules=RULES, resp=True, args=["--slow", "400ms"]) as serve, \
             Resp(serve.resp_port) as silent, Resp(serve.resp_port) as half:
         assert silent.call("PING") == "PONG"
@@ -70,9 +70,9 @@ def test_dawdling():
         assert silent.call("PING") == "PONG"
 
 
-def test_nobody_reads():
-    """Replies that are not read stop the commands behind them: memory stays bounded, others are
-    served, and in the end every reply comes, in order."""
+def test_unread_replies_stop_the_reading_of_commands():
+    """While replies are not read, the commands behind them are not read: memory stays bounded, and others are served. At
+    the end every reply arrives, in order."""
     rounds = scaled(3000)
     with Serve(rules=RULES, resp=True, args=["--slow", "1h"]) as serve:
         with Resp(serve.resp_port) as deaf, Resp(serve.resp_port) as other:
@@ -90,12 +90,12 @@ def test_nobody_reads():
                     return True
 
             def stuck():
-                """Still full after the server's one loop has had a turn, which the PING shows."""
+                """Returns whether the socket is still full after a turn of the server's only loop, which the PING shows."""
                 return is_full() and other.call("PING") == "PONG" and is_full()
 
             wait_for(stuck, "the server to stop reading")
             assert [other.call("PING") for _ in range(100)] == ["PONG"] * 100
-            # Each COMMAND DOCS is 4 KiB of reply: without a bound there would be thousands of them.
+            # Each COMMAND DOCS has a reply of 4 KiB: without a limit there would be thousands of them.
             assert serve.resident_kib() - before < 4096 * env.SLOWER
             deaf.socket.settimeout(env.patience(20))
             for i in range(rounds):
@@ -105,8 +105,8 @@ def test_nobody_reads():
                 assert deaf.read() == str(i)
 
 
-def test_many_connections():
-    """A thousand that have said something and wait: a few KiB each."""
+def test_memory_of_a_thousand_connections():
+    """A thousand connections that have sent a command and wait: a few KiB each."""
     count = scaled(1000)
     with Serve(rules=RULES, resp=True) as serve:
         with Resp(serve.resp_port) as first:
@@ -125,7 +125,7 @@ def test_many_connections():
             wait_for(lambda: "connected_clients:1\r\n" in first.call("INFO", "clients"), "them to go")
 
 
-def test_strangers_have_less_to_say():
+def test_unauthenticated_clients_have_lower_limits():
     with Serve(rules=RULES, resp=True, args=["--resp-password-file", "{folder}/users"],
                start=False) as serve:
         (serve.folder / "users").write_text("secret\n", encoding="ascii")
@@ -139,7 +139,7 @@ def test_strangers_have_less_to_say():
             resp.send(b"*2\r\n$4\r\nAUTH\r\n$16385\r\n")
             assert resp.read() == "ERR Protocol error: unauthenticated bulk length"
             assert resp.ended()
-        # The command behind AUTH, in one go, is read with its rights.
+        # The command behind AUTH in the same write is read with the new permission.
         with Resp(serve.resp_port) as resp:
             resp.send(command("AUTH", "secret") + command("ECHO", "x" * 20000))
             assert resp.read() == "OK"

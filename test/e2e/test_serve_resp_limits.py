@@ -1,4 +1,4 @@
-"""Limits through the RESP port are exact: many connections, several threads, two processes, one killed."""
+"""Limits through the RESP port are exact: many connections, several threads, two processes, one of them killed."""
 
 import threading
 
@@ -16,8 +16,8 @@ CROWD = 16
 
 
 def crowd(ports, asks, question, admitted, between=lambda i, asked: None):
-    """CROWD connections, each pipelining `asks` questions; counts replies for which admitted(reply).
-    `between` is called before each of them sends sixteen more."""
+    """CROWD connections, each of which pipelines `asks` questions; counts replies for which admitted(reply). `between` is
+    called before each of them sends sixteen more."""
     counts = [0] * CROWD
     lost = [False] * CROWD
     gate = threading.Barrier(CROWD)
@@ -42,7 +42,7 @@ def crowd(ports, asks, question, admitted, between=lambda i, asked: None):
     return sum(counts), lost
 
 
-def test_cl_throttle_over_threads():
+def test_cl_throttle_is_exact_over_threads():
     limit = scaled(4000)
     with Serve(rules=RULES.replace("LIMIT", "1"), resp=True, threads=4) as serve:
         question = command("CL.THROTTLE", "hot", limit - 1, 1, 86400)
@@ -52,7 +52,7 @@ def test_cl_throttle_over_threads():
             assert resp.call("CL.THROTTLE", "hot", limit - 1, 1, 86400, 0)[2] == 0
 
 
-def test_check_over_two_processes():
+def test_check_is_exact_over_two_processes():
     limit = scaled(4000)
     rules = RULES.replace("LIMIT", str(limit))
     with Serve(rules=rules, resp=True) as one, \
@@ -63,9 +63,9 @@ def test_check_over_two_processes():
         assert (count, any(lost)) == (limit, False)
 
 
-def test_a_process_is_killed():
-    """What is lost is what the killed one was deciding and what it had not yet said. Until it is dead nobody asks so
-    often that half of the limit could be gone, however fast they are."""
+def test_killed_process_loses_only_its_decisions_in_flight():
+    """Only decisions in flight and unsent replies of the killed process are lost. Before the kill the clients ask at most
+    half of the limit, however fast they are."""
     limit = scaled(8000)
     killed = threading.Event()
     with Serve(rules=RULES.replace("LIMIT", "1"), resp=True) as one, \
@@ -81,7 +81,7 @@ def test_a_process_is_killed():
         question = command("CL.THROTTLE", "hot", limit - 1, 1, 86400)
         count, lost = crowd([one.resp_port, other.resp_port], limit, question, lambda r: r[0] == 0, between)
         assert lost == [i % 2 == 1 for i in range(CROWD)]
-        # Every connection of the killed one had up to 16 answers on their way to it.
+        # Each connection of the killed process had up to 16 replies in flight.
         assert limit - 16 * CROWD // 2 <= count <= limit
         with Resp(one.resp_port) as resp:
             assert resp.call("CL.THROTTLE", "hot", limit - 1, 1, 86400)[0] == 1

@@ -1,6 +1,5 @@
-"""Same answers everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, by the
-library and through the nginx module, all on one table, gives one row of decisions and moves one
-counter."""
+"""Equal decisions everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, the library and the
+nginx module, all on one table, has one series of decisions and one counter."""
 
 import json
 
@@ -38,10 +37,10 @@ descriptors:
 PLANS = ("free", "bursts", "log", "counter")
 
 
-# ---- all ways of asking; each returns (admitted, remaining) ----
+# ---- all interfaces; each returns (admitted, remaining) ----
 
-def by_grpc(world, user, plan):
-    should = world.channel.unary_unary(ASK, Request.SerializeToString, Response.FromString)
+def by_grpc(interfaces, user, plan):
+    should = interfaces.channel.unary_unary(ASK, Request.SerializeToString, Response.FromString)
     answer = should(request("api", ("user", user), ("plan", plan)), timeout=patience(20))
     return answer.overall_code == 1, answer.statuses[0].limit_remaining
 
@@ -51,61 +50,61 @@ def question(user, plan):
                                                           {"key": "plan", "value": plan}]}]}
 
 
-def by_json(world, user, plan):
-    answer = fetch(world.serve.http_port, "POST", "/json", JSON, json.dumps(question(user, plan)).encode())
+def by_json(interfaces, user, plan):
+    answer = fetch(interfaces.serve.http_port, "POST", "/json", JSON, json.dumps(question(user, plan)).encode())
     told = json.loads(answer.body)
     assert (answer.status == 200) == (told["overallCode"] == "OK")
     return answer.status == 200, told["statuses"][0].get("limitRemaining", 0)
 
 
-def by_check(world, user, plan):
-    answer = fetch(world.serve.http_port, "POST", "/v1/check", JSON,
+def by_check(interfaces, user, plan):
+    answer = fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON,
                    json.dumps(question(user, plan)).encode())
     told = json.loads(answer.body)
     return told["admitted"], told["remaining"]
 
 
-def by_described_request(world, user, plan):
+def by_described_request(interfaces, user, plan):
     body = {"domain": "api", "request": {"target": "/", "headers": {"x-user": user, "x-plan": plan}}}
-    told = json.loads(fetch(world.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
+    told = json.loads(fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
     return told["admitted"], told["remaining"]
 
 
-def by_forward_auth(world, user, plan):
-    answer = fetch(world.serve.http_port, "GET", "/check/api", {
+def by_forward_auth(interfaces, user, plan):
+    answer = fetch(interfaces.serve.http_port, "GET", "/check/api", {
         "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user, "X-Plan": plan})
     assert answer.status in (200, 429)
     return answer.status == 200, int(answer.get("x-ratelimit-remaining"))
 
 
-def by_resp(world, user, plan):
-    answer = world.redis.execute_command("WEIR.CHECK", "api", "user", user, "plan", plan)
+def by_resp(interfaces, user, plan):
+    answer = interfaces.redis.execute_command("WEIR.CHECK", "api", "user", user, "plan", plan)
     told = dict(zip(answer[::2], answer[1::2]))
     return told[b"verdict"] == b"admit", told[b"remaining"]
 
 
-def by_library(world, user, plan):
-    return world.library.ask(("user", user), ("plan", plan))
+def by_library(interfaces, user, plan):
+    return interfaces.library.ask(("user", user), ("plan", plan))
 
 
-def by_nginx(world, user, plan):
-    answer = fetch(world.nginx.port, "GET", "/", {"X-User": user, "X-Plan": plan})
+def by_nginx(interfaces, user, plan):
+    answer = fetch(interfaces.nginx.port, "GET", "/", {"X-User": user, "X-Plan": plan})
     assert answer.status in (200, 429)
     return answer.status == 200, int(answer.get("x-ratelimit-remaining"))
 
 
 WAYS = [by_grpc, by_json, by_check, by_described_request, by_forward_auth, by_resp, by_nginx]
 if WRAP == "":
-    WAYS.append(by_library)  # a library with AddressSanitizer does not go into a Python without it
+    WAYS.append(by_library)  # a Python without AddressSanitizer cannot load a library with it
 
 
-class World:
+class Interfaces:
     pass
 
 
 @pytest.fixture(scope="module")
-def world():
-    made = World()
+def interfaces():
+    made = Interfaces()
     with Serve(rules=RULES, grpc=True, http=True, resp=True, admin=True) as serve:
         made.serve = serve
         with Nginx(rules_path=serve.rules, table=f"weir_table default dir={serve.table};",
@@ -122,35 +121,35 @@ def world():
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_in_turn_they_count_one_counter_down(world, plan):
-    told = [WAYS[i % len(WAYS)](world, "turn", plan) for i in range(LIMIT)]
+def test_all_interfaces_share_one_counter(interfaces, plan):
+    told = [WAYS[i % len(WAYS)](interfaces, "turn", plan) for i in range(LIMIT)]
     assert told == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
-    assert [way(world, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)
-    assert WAYS[0](world, "another", plan) == (True, LIMIT - 1)
+    assert [way(interfaces, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)
+    assert WAYS[0](interfaces, "another", plan) == (True, LIMIT - 1)
 
 
 @pytest.mark.parametrize("first", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("second", WAYS, ids=lambda way: way.__name__)
-def test_every_pair_shares_a_counter(world, first, second):
+def test_every_pair_of_interfaces_shares_a_counter(interfaces, first, second):
     user = f"{first.__name__}-{second.__name__}"
-    assert first(world, user, "free") == (True, LIMIT - 1)
-    assert second(world, user, "free") == (True, LIMIT - 2)
+    assert first(interfaces, user, "free") == (True, LIMIT - 1)
+    assert second(interfaces, user, "free") == (True, LIMIT - 2)
 
 
-def test_what_an_operator_does_holds_everywhere(world):
+def test_operator_orders_apply_to_all_interfaces(interfaces):
     def operate(verb, **more):
         body = {"domain": "api", "entries": [{"key": "user", "value": "op"}, {"key": "plan", "value": "free"}],
                 **more}
-        answer = fetch(world.serve.admin_port, "POST", f"/v1/key/{verb}",
+        answer = fetch(interfaces.serve.admin_port, "POST", f"/v1/key/{verb}",
                        {"Content-Type": "application/json"}, json.dumps(body).encode())
         assert answer.status == 200, answer.body
 
     operate("ban", **{"for": "1h"})
-    assert [way(world, "op", "free")[0] for way in WAYS] == [False] * len(WAYS)
+    assert [way(interfaces, "op", "free")[0] for way in WAYS] == [False] * len(WAYS)
     operate("ban", lift=True)
     operate("grant", extra=5, **{"for": "1h"})
-    told = [WAYS[i % len(WAYS)](world, "op", "free") for i in range(LIMIT + 6)]
+    told = [WAYS[i % len(WAYS)](interfaces, "op", "free") for i in range(LIMIT + 6)]
     assert [admitted for admitted, _ in told] == [True] * (LIMIT + 5) + [False]
     operate("reset")
-    assert [way(world, "op", "free") for way in WAYS] == [
+    assert [way(interfaces, "op", "free") for way in WAYS] == [
         (True, LIMIT + 5 - 1 - i) for i in range(len(WAYS))]

@@ -1,4 +1,4 @@
-"""TLS of weir serve: what is spoken, who may come, and certificates that change."""
+"""TLS of weir serve: protocol versions, client certificates, and changing certificates."""
 
 import re
 import signal
@@ -24,7 +24,7 @@ CLIENTS = FLAGS + ["--tls-client-ca", "{folder}/ca.pem"]
 
 
 def signed(folder, name, san):
-    """A client's certificate by the folder's CA: (key, certificate), PEM."""
+    """Returns a client's certificate by the folder's CA: (key, certificate), PEM."""
     certificate.signed(folder, name, san, key=f"{name}.key", ca_key="ca.key")
     return (folder / f"{name}.key").read_bytes(), (folder / f"{name}.pem").read_bytes()
 
@@ -42,7 +42,7 @@ def tls_serve(flags=FLAGS, **kwargs):
 
 
 def handshake(serve, alpn=("h2",), least=None, most=None, client=None, cipher=None):
-    """The version and protocol that a handshake comes to, and the server's common name's digest."""
+    """Returns the version and protocol of a handshake, and the digest of the server's common name."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -58,7 +58,7 @@ def handshake(serve, alpn=("h2",), least=None, most=None, client=None, cipher=No
         context.load_cert_chain(serve.folder / f"{client}.pem", serve.folder / f"{client}.key")
     with socket.create_connection(("127.0.0.1", serve.grpc_port), timeout=env.patience(20)) as raw:
         with context.wrap_socket(raw) as s:
-            s.recv(9)  # the server's SETTINGS: with TLS 1.3, only now it has agreed to us
+            s.recv(9)  # the server's SETTINGS: with TLS 1.3 the server accepts the client only now
             return s.version(), s.selected_alpn_protocol(), s.getpeercert(binary_form=True)
 
 
@@ -85,7 +85,7 @@ def test_tls_versions_and_alpn():
         serve.wait_logged("a TLS handshake failed: ")
 
 
-def test_plain_text_and_rubbish_are_refused():
+def test_plain_text_and_invalid_bytes_are_refused():
     with tls_serve(flags=FLAGS + ["--slow", "400ms"]) as serve:
         for rubbish in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\0" * 40000,
                         b"\x16\x03\x01", b""):
@@ -96,12 +96,12 @@ def test_plain_text_and_rubbish_are_refused():
                         pass
                 except ConnectionError:
                     pass
-        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:  # in time, or again
+        with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:  # in time, or tried again
             assert wait_for(rls.answers("rl", ("user", "a")), "somebody else to be served") == OK
 
 
-def test_large_answers_over_tls():
-    """More than a record and more than a socket's buffer: sealed as the kernel takes it."""
+def test_large_responses_over_tls():
+    """More than a record and more than a socket buffer: encrypted as the kernel accepts it."""
     with tls_serve() as serve:
         with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
             calls = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01b", timeout=env.patience(60))
@@ -110,7 +110,7 @@ def test_large_answers_over_tls():
             assert codes.count(OK) == 3 and codes.count(OVER) == 1997
 
 
-def test_clients_need_a_certificate():
+def test_client_without_a_certificate_is_refused():
     with tls_serve(CLIENTS) as serve:
         good = signed(serve.folder, "good", "DNS:envoy.example")
         self_signed(serve.folder, "stranger", "stranger.pem", "stranger.key")
@@ -128,11 +128,11 @@ def test_clients_need_a_certificate():
 
 @pytest.mark.parametrize("san", ["DNS:envoy.example", "DNS:*.svc.example", "URI:spiffe://example/envoy",
                                  "IP:10.0.0.7", "email:envoy@example"])
-def test_allowed_names(san):
+def test_allowed_names_of_client_certificates(san):
     names = "envoy.example,envoy.svc.example,spiffe://example/envoy,10.0.0.7,envoy@example"
     with tls_serve(CLIENTS + ["--tls-client-san", names]) as serve:
         signed(serve.folder, "good", san)
-        signed(serve.folder, "envoy.example", "DNS:other.example.org")  # its common name is no use
+        signed(serve.folder, "envoy.example", "DNS:other.example.org")  # its common name is not used
         assert handshake(serve, client="good")[1] == "h2"
         with pytest.raises(ssl.SSLError):
             handshake(serve, client="envoy.example")
@@ -140,8 +140,8 @@ def test_allowed_names(san):
 
 
 def in_place(serve, *changes):
-    """A folder of its own, with a certificate and key and then these changes, comes at the place of the one before in
-    one step, as Kubernetes does it: the service does not see the half of it, however long openssl takes."""
+    """A new folder with a certificate and key and these changes replaces the previous one in one step, as in Kubernetes:
+    the service never sees half of it, however long openssl takes."""
     folder = serve.folder / f"certificates.{len(list(serve.folder.glob('certificates.*')))}"
     folder.mkdir()
     self_signed(folder)
@@ -151,8 +151,8 @@ def in_place(serve, *changes):
     (serve.folder / "next").rename(serve.folder / "live")
 
 
-def test_certificates_are_read_again():
-    """Without a signal, and with one; certificates that are not usable change nothing."""
+def test_certificates_are_reloaded():
+    """Without a signal, and with one. Unusable certificates change nothing."""
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
         in_place(serve)
@@ -172,8 +172,8 @@ def test_certificates_are_read_again():
         assert handshake(serve)[2] not in (first, second)
 
 
-@full("five changes that are seen by a look once a second")
-def test_certificates_that_change():
+@full("five changes, each noticed within a second")
+def test_changed_certificates_are_used():
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
         in_place(serve)
@@ -207,7 +207,7 @@ def test_certificates_that_change():
     (lambda f: (f / "key.pem").write_text("x"), "--tls-key FOLDER/key.pem: the file contains no private key of this certificate in PEM form"),
     (lambda f: self_signed(f, "x", "x.pem", "key.pem"), "FOLDER/key.pem: the file contains no private key of this certificate in PEM form (key values mismatch)"),
 ])
-def test_certificates_broken_at_start(break_it, text):
+def test_broken_certificates_prevent_the_start(break_it, text):
     serve = tls_serve()
     break_it(serve.folder)
     code, said = serve.run()

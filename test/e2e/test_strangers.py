@@ -1,4 +1,4 @@
-"""Clients that are not part of the harness: hey, siege and curl."""
+"""Third-party clients: hey, siege and curl."""
 
 import re
 import subprocess
@@ -25,10 +25,10 @@ def run(*argv, seconds=60):
                           stdin=subprocess.DEVNULL, timeout=patience(seconds))
 
 
-@full("the limit across workers once more, by another client; test_processes has it in the test tier")
-def test_hey(api):
-    """1,001 requests over 91 connections against 1,000 per minute: hey counts 1,000 and 1. It wants as
-    many requests as are a multiple of its connections; 1,001 is 91 times 11."""
+@full("repeats the limit across workers with another client; test_processes has it in every tier")
+def test_hey_counts_one_refusal_of_1001(api):
+    """1,001 requests over 91 connections with a limit of 1,000 per minute: hey counts 1,000 and 1. hey needs a multiple
+    of its connections; 1,001 is 91 times 11."""
     asked = LIMIT + 1
     workers = next(n for n in range(min(91, asked), 0, -1) if asked % n == 0)
     with Nginx(rules=ALL, conf_server=SERVER, api=api, workers=4, reuseport=True) as nginx:
@@ -38,9 +38,9 @@ def test_hey(api):
         assert api.count("/hey") == LIMIT
 
 
-@full("the limit across workers once more, by another client; test_processes has it in the test tier")
-def test_siege(api, tmp_path):
-    """siege with 7 users, each 143 requests: 1,001 in all. Its log of transactions is counted."""
+@full("repeats the limit across workers with another client; test_processes has it in every tier")
+def test_siege_counts_one_refusal_of_1001(api, tmp_path):
+    """siege with 7 users, each 143 requests: 1,001 in all. The test counts its log of transactions."""
     asked = LIMIT + 1
     users = next(n for n in (7, 3, 2, 1) if asked % n == 0)
     config = tmp_path / "siegerc"
@@ -74,8 +74,8 @@ def test_curl_retry_honours_retry_after(clock, api, tmp_path):
         assert api.count("/curl") == 2
 
 
-def test_curl_http2_and_verbose_fields(api):
-    """curl reads our fields over HTTP/2 as it does over HTTP/1.1."""
+def test_curl_reads_the_fields_over_http2(api):
+    """curl reads our header fields over HTTP/2 as over HTTP/1.1."""
     with Nginx(rules=by_user(), conf_server=SERVER, api=api, h2c=True, tls=True) as nginx:
         for flags, port, scheme in ((["--http1.1"], nginx.port, "http"),
                                     (["--http2-prior-knowledge"], nginx.h2c_port, "http"),

@@ -1,4 +1,4 @@
-"""The test's end of the API server: starts it, asks what it saw, stops it."""
+"""The test's side of the API server: starts it, reads the requests that it has received, stops it."""
 
 import json
 import os
@@ -7,40 +7,40 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import keeper
+from . import programs
 from .waiting import wait_for
 
 
 @dataclass
 class Record:
-    """A request as the API server saw it: `ns` is CLOCK_MONOTONIC when it was read. On a busy machine the
-    server may read several at once, in any order."""
+    """A request as the API server received it. `ns` is CLOCK_MONOTONIC when the server read it. On a busy machine the
+    server may read several requests at once, in any order."""
     ns: int
     method: str
     target: str
     headers: list = field(default_factory=list)
 
     def get(self, name):
-        """The value of a header field, or None; of several, joined by `, `."""
+        """Returns the value of a header field, or None. Several values are joined by `, `."""
         values = [v for k, v in self.headers if k.lower() == name.lower()]
         return ", ".join(values) if values else None
 
 
 class Api:
-    """`with Api() as api:` is an API server in its own process; see apiserver.py for what it can.
+    """`with Api() as api:` is an API server in its own process; apiserver.py lists its options.
 
     api.port, api.socket  where it listens: 127.0.0.1, and a Unix socket
-    api.count("/a")       how many requests arrived whose target begins so; of all without argument
-    api.records()         all of them in order of arrival, see Record
+    api.count("/a")       the number of requests whose target begins with this; without argument, of all
+    api.records()         all requests in order of arrival, see Record
     api.release(NAME)     answers the requests that `hold=NAME` holds
-    api.reset()           forgets all
+    api.reset()           discards all records
     """
 
     def __enter__(self):
-        self.folder = keeper.folder("api")
+        self.folder = programs.temp_folder("api")
         try:
             here = str(Path(__file__).resolve().parents[1])
-            self.process = keeper.start(
+            self.process = programs.start(
                 ["/usr/bin/python3", "-B", "-m", "weirtest.apiserver", self.folder],
                 env={**os.environ, "PYTHONPATH": here}, stdout=sys.stderr)
             wait_for(lambda: self.process.poll() is not None or os.path.exists(
@@ -61,8 +61,8 @@ class Api:
             self._answers.close()
             self._line.close()
         if hasattr(self, "process"):
-            keeper.stop(self.process)
-        keeper.forget(self.folder)
+            programs.stop(self.process)
+        programs.remove_folder(self.folder)
 
     def _ask(self, **order):
         self._line.sendall(json.dumps(order).encode() + b"\n")
@@ -80,7 +80,7 @@ class Api:
         return found
 
     def unfinished(self):
-        """Connections that were lost within a request."""
+        """Returns the number of connections that were lost before a request was complete."""
         return self._ask(do="unfinished")
 
     def release(self, name):

@@ -1,15 +1,15 @@
 """The API server behind the gateway, as a process of its own: `python3 -m weirtest.apiserver FOLDER`.
 
 It listens on a TCP port of 127.0.0.1 and on FOLDER/api.sock, writes the port to FOLDER/port, and takes orders
-on FOLDER/control.sock, a JSON object per line. `api.py` is the other end of that.
+on FOLDER/control.sock, a JSON object per line. `api.py` is the client.
 
 It counts every request once its head has arrived, in the order of arrival, and stamps it with
-CLOCK_MONOTONIC, which all processes of a machine share. What it answers, the query says:
+CLOCK_MONOTONIC, which all processes of a machine share. The query of a request sets the response:
 
     status=503        the status                       bytes=N    a body of N times `x`
     h=Name:value      a header field (may repeat)      echo=1     a JSON object of the request
     delay=0.2         seconds before it answers        chunks=N   chunked: N pieces, `gap=` seconds apart
-    hold=NAME         answers when told `release NAME` drop=1     closes without an answer
+    hold=NAME         answers after `release NAME` drop=1     closes without an answer
 """
 
 import asyncio
@@ -26,7 +26,7 @@ REASONS = {200: "OK", 201: "Created", 204: "No Content", 401: "Unauthorized", 40
 
 
 class State:
-    """What was seen. Each record is (ns, method, target, head bytes)."""
+    """The requests received so far. Each record is (ns, method, target, head bytes)."""
 
     def __init__(self):
         self.records = []
@@ -56,7 +56,7 @@ class Request:
 
 
 class Connection(asyncio.Protocol):
-    """One connection: heads are cut from what arrives, answered one after the other."""
+    """One connection. Its requests are parsed as their bytes arrive and are answered in order."""
 
     def connection_made(self, transport):
         self.transport = transport
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
 
 
 def obey(order):
-    """One order of the control socket; returns the answer."""
+    """Executes one order of the control socket and returns the answer."""
     what = order["do"]
     if what == "records":
         return [(ns, m, t, head.decode("latin-1")) for ns, m, t, head in STATE.records]

@@ -1,28 +1,28 @@
-"""Debian's Chromium, driven by playwright-core in a Node.js process of its own."""
+"""Debian's Chromium, controlled through playwright-core in its own Node.js process."""
 
 import json
 import os
 import subprocess
 import urllib.parse
 
-from . import env, keeper, node, tokens
+from . import env, programs, node, tokens
 from .waiting import wait_for
 
 
 class Browser:
     """`with Browser() as browser: browser.open("http://127.0.0.1:9099/")`. One page at a time.
 
-    .open(url, **options)     a new page, without cookies or storage; options as browser.newContext has them
+    .open(url, **options)     a new page, without cookies or storage; options as in browser.newContext
     .click, .fill, .press     by selectors of playwright ("text=Ban…", "role=button[name='Ban…']")
-    .js(code)                 what an expression is in the page
-    .until(code, what)        until it is true
-    .noise()                  what a page should never do: errors, requests to other origins
+    .js(code)                 the value of an expression in the page
+    .until(code, what)        waits until the expression is true
+    .noise()                  the errors of the page, and its requests to other origins
     """
 
     def __enter__(self):
         node.install()
         variables = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-        self.process = keeper.start(["node", str(node.SOURCE / "browser.js")], stdin=subprocess.PIPE,
+        self.process = programs.start(["node", str(node.SOURCE / "browser.js")], stdin=subprocess.PIPE,
                                     stdout=subprocess.PIPE, text=True,
                                     env={**variables, "NODE_PATH": str(node.FOLDER / "node_modules")})
         self._ask("launch")
@@ -34,7 +34,7 @@ class Browser:
             self.process.wait(env.patience(10))
         except subprocess.TimeoutExpired:
             pass
-        keeper.stop(self.process)
+        programs.stop(self.process)
 
     def _ask(self, op, **more):
         self.process.stdin.write(json.dumps({"op": op, **more}) + "\n")
@@ -46,14 +46,14 @@ class Browser:
         return answer["value"]
 
     def open(self, url, origin=None, **options):
-        """Signed in, if the service made a token at its start."""
+        """Opens the page, signed in if the service created a token at its start."""
         token = tokens.of(urllib.parse.urlsplit(url).port)
         if not token or "#token=" in url:
             self._open(url, origin, options)
             return
         self._open("/".join(url.split("/")[:3]) + f"/#token={token}", origin, options)
         self.until("location.hash === '#/'", "the token to be taken from the address")
-        self.goto("about:blank")  # or an address that differs in its fragment alone would load nothing
+        self.goto("about:blank")  # an address that differs only in its fragment would not be loaded
         self.goto(url)
 
     def _open(self, url, origin, options):
@@ -106,7 +106,7 @@ class Browser:
         self._ask("shot", path=str(path), full=full)
 
     def axe(self):
-        """Serious faults that axe-core finds."""
+        """Returns the serious accessibility faults that axe-core finds."""
         return self._ask("axe")
 
     def noise(self):

@@ -22,12 +22,12 @@ def self_signed(folder, subject="localhost", cert="cert.pem", key="key.pem", nam
 
 
 def authority(folder, key="ca-key.pem"):
-    """ca.pem, a certificate that signs others."""
+    """Creates ca.pem, a certificate that signs others."""
     _openssl(folder, "req", "-x509", *_KEY, *_DAYS, "-subj", "/CN=weirtest CA", "-keyout", key, "-out", "ca.pem")
 
 
 def signed(folder, subject, names, key=None, ca_key="ca-key.pem"):
-    """SUBJECT.pem for these names, signed by the folder's ca.pem; its key is SUBJECT-key.pem or `key`."""
+    """Creates SUBJECT.pem for these names, signed by the folder's ca.pem. Its key is SUBJECT-key.pem or `key`."""
     key = key or f"{subject}-key.pem"
     Path(folder, f"{subject}.ext").write_text(f"subjectAltName={names}\n", encoding="ascii")
     _openssl(folder, "req", *_KEY, "-subj", f"/CN={subject}", "-keyout", key, "-out", f"{subject}.csr")

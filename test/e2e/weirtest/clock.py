@@ -25,7 +25,7 @@ from . import env
 LIBRARY = env.BUILD / "test/e2e/libtestclock.so"
 START = "2026-01-14 12:00:30"  # a Wednesday, half a minute after noon: no edge of a window is near
 
-current = None  # the clock in use; keeper.start() hands it to every process
+current = None  # the clock in use; programs.start() passes it to every process
 
 
 def seconds_of(text):
@@ -39,7 +39,8 @@ def wall_ns():
 
 
 def for_weir(base=None):
-    """The environment for a run of `weir` that keeper.start() does not start: `base` or os.environ, and the clock."""
+    """Returns the environment for a run of `weir` that programs.start() does not start: `base` or os.environ, and the
+    clock."""
     base = os.environ if base is None else base
     return current.variables(base, sanitized=env.WRAP == "asan") if current else base
 
@@ -51,22 +52,22 @@ class Clock:
     clock.advance(seconds)  moves it on (or back); clock.set(text or seconds) puts it there
     clock.run()             lets it go on from where it is, as fast as real time does; clock.stop() halts it
     clock.variables()       the environment variables for a program that the harness does not start
-    clock.apart(seconds)    those of a process whose clock is always so many seconds ahead of this one: Serve(variables=…)
+    clock.apart(seconds)    the same for a process whose clock is always this many seconds ahead of this one: Serve(variables=…)
     """
 
     def __init__(self, at=START):
         self.at = at
-        self._offset_ns = None  # while it runs
+        self._offset_ns = None  # while the clock runs
 
     def __enter__(self):
         global current
         assert LIBRARY.exists(), f"{LIBRARY}: not there; build weir, or set WEIR_BUILD"
-        from . import keeper  # which hands the clock to what it starts, and so imports this module
-        self.folder = keeper.folder("clock")
+        from . import programs  # programs passes the clock to the processes that it starts, and so imports this module
+        self.folder = programs.temp_folder("clock")
         self.path = Path(self.folder, "clock")
         self._library = Path(self.folder, LIBRARY.name)  # a link: LD_PRELOAD cannot name a path with a space in it
         self._library.symlink_to(LIBRARY)
-        self._words = [(self._word(self.path), 0)]  # with how far it is ahead, in nanoseconds
+        self._words = [(self._word(self.path), 0)]  # followed by the number of nanoseconds that it is ahead
         self.set(self.at)
         self._outer, current = current, self
         return self
@@ -76,8 +77,8 @@ class Clock:
         current = self._outer
         for word, _ in self._words:
             word.close()
-        from . import keeper
-        keeper.forget(self.folder)
+        from . import programs
+        programs.remove_folder(self.folder)
 
     @staticmethod
     def _word(path):
@@ -114,7 +115,7 @@ class Clock:
             self._write(self._offset_ns)
             return
         self._now_ns = now_ns
-        self._write(now_ns | 1)  # odd: it stands
+        self._write(now_ns | 1)  # an odd value: the clock stands still
 
     def run(self):
         self._offset_ns = self._now_ns - time.time_ns() & ~1
@@ -125,8 +126,9 @@ class Clock:
         self._set_ns(now_ns)
 
     def variables(self, base=None, sanitized=False):
-        """`base` (os.environ unless given) and what preloads the clock, before all other libraries but AddressSanitizer's
-        runtime, which has to be the first. `sanitized`: for a program that was built with it."""
+        """Returns `base` (os.environ unless given) with the variables that preload the clock. It comes before all other
+        libraries except the runtime of AddressSanitizer, which has to be the first. `sanitized`: the program was built
+        with AddressSanitizer."""
         base = dict(os.environ if base is None else base)
         others = [p for p in base.get("LD_PRELOAD", "").split(":") if p and os.path.basename(p) != LIBRARY.name]
         first = [p for p in others if "libasan" in p] or ([env.asan_runtime()] if sanitized else [])

@@ -1,4 +1,4 @@
-"""A gateway that keeps what it refuses, and small disks for it to fill."""
+"""A gateway that defers requests above a limit, and small disks for its queue to fill."""
 
 import json
 import os
@@ -6,14 +6,14 @@ import signal
 import subprocess
 from pathlib import Path
 
-from . import clock, env, keeper, tokens
+from . import clock, env, programs, tokens
 from .gateway import Gateway
 from .http1 import fetch
 from .ports import free_port
 from .waiting import wait_for
 
-# What nginx says when its neighbours are killed. One that follows a killed master may come before the last worker is gone:
-# it tries again, and "still could not bind" is none of these.
+# Messages of nginx after other processes were killed. A new nginx may start before the last worker of a killed master has
+# exited. It then retries its binds; "still could not bind" is not among these messages.
 KILLED = ["exited on signal 9", r"open socket #\d+ left in connection", "aborting",
           r" bind\(\) to \S+ failed \(98: Address already in use\)"]
 
@@ -22,8 +22,8 @@ UNLIMITED = "{unit: second, requests_per_unit: 100000"
 
 
 def rules(rate="{unit: hour, requests_per_unit: 1", defer="", more=""):
-    """A rule that defers the orders of each user; `rate` without its closing brace. Users whose name begins with `f` are
-    free. Unless `defer` says otherwise they are kept for so long that all that a test sends could be delivered."""
+    """Returns rules that defer the orders of each user. `rate` comes without its closing brace. Users whose name begins
+    with `f` are not limited. Unless `defer` sets max_age, it is long enough to deliver all requests of a test."""
     if "max_age" not in defer:
         defer = f"max_age: 366d, {defer}".removesuffix(", ")
     defer = f", defer: {{{defer}}}"
@@ -38,13 +38,13 @@ descriptors:
 {more}"""
 
 
-class Shop(Gateway):
+class DeferringGateway(Gateway):
     """A Gateway with --queue in a folder of its own (.queue) and an admin port.
 
     .order(user, number, **headers)   POST /orders/USER/NUMBER
-    .ticket(response)                 what the ticket of that 202 says now, as a dict; None for 404
+    .ticket(response)                 the current state of the ticket in that 202, as a dict; None for 404
     .stats()                          `weir queue stats --json`
-    .is_idle()                        whether nothing waits
+    .is_idle()                        whether no request waits
     .weir(*words)                     `weir WORDS` with the admin port: (exit code, output)
     .kill()                           kill -9 of the gateway alone; .kill_all(): of nginx too
     .start()                          again
@@ -60,13 +60,13 @@ class Shop(Gateway):
         self.prefix = disk.prefix if disk else []
 
     def __enter__(self):
-        self.home = Path(keeper.folder("queue"))
+        self.home = Path(programs.temp_folder("queue"))
         self.queue = Path(self.disk.path if self.disk else self.home) / "queue"
         return super().__enter__()
 
     def _clean(self):
         super()._clean()
-        keeper.forget(str(self.home))
+        programs.remove_folder(str(self.home))
 
     def command(self):
         return [*super().command(), "--queue", self.queue_url or f"file:{self.queue}"]
@@ -87,29 +87,30 @@ class Shop(Gateway):
                  every=0.05)
         return self.ticket(response)
 
-    def hurry(self, condition, what, seconds=30):
-        """Until `condition` holds: what waits, be it for its next try, is tried now, again and again."""
+    def retry_until(self, condition, what, seconds=30):
+        """Waits until `condition` holds. Until then, waiting requests are retried at once again and again, without their
+        back-off."""
         wait_for(lambda: condition() or self.retry(), what, seconds, every=0.03)
 
-    def hurry_ticket(self, response, status, seconds=30):
-        self.hurry(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds)
+    def retry_until_ticket(self, response, status, seconds=30):
+        self.retry_until(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds)
         return self.ticket(response)
 
     def retry(self):
-        """Tries waiting requests now, not dead ones, which would wait again."""
+        """Retries waiting requests now. Dead requests are not retried: they would wait again."""
         answer = fetch(self.admin_port, "POST", "/v1/queue/retry", {"Content-Type": "application/json"},
                        b'{"state": "waiting"}')
         assert answer.status == 200, answer
 
     def listed(self, uri):
-        """What `weir queue list --json` says of the request with that path."""
+        """Returns the request with that path from `weir queue list --json`."""
         [found] = [r for r in json.loads(self.weir("queue", "list", "--json"))["requests"] if r["uri"] == uri]
         return found
 
     def raise_limit(self, text=None, retry=True):
-        """Other rules from now on, without a limit to speak of; what waits for the old ones is told to look again. (Of
-        several gateways with one queue all must know the rules before one is told, or it may meet the old ones.) A clock
-        of the test's runs from now on, or there would be one token."""
+        """Loads rules that effectively have no limit, then retries the waiting requests. If several gateways share a
+        queue, all must have loaded the rules before the retry, or a gateway may still apply the old rules. A test clock
+        runs from now on; otherwise only one token would be available."""
         if clock.current:
             clock.current.stop()
             clock.current.run()
@@ -119,7 +120,7 @@ class Shop(Gateway):
         if retry:
             self.weir("queue", "retry", "--all")
 
-    # ---- looking ----
+    # ---- observe ----
 
     def weir(self, *words, check=True):
         done = subprocess.run([env.WEIR, *words, *tokens.flags(self.admin_port)], capture_output=True,
@@ -136,42 +137,43 @@ class Shop(Gateway):
         return self.admin("/v1/status")["rules"]["hash"]
 
     def stats(self):
-        """As of the last second."""
+        """Returns the statistics, up to one second old."""
         return json.loads(self.weir("queue", "stats", "--json"))["queue"]
 
     def is_idle(self):
-        """Nothing waits, nothing is under way: as the queue has it now. Its numbers are of the last look at it, and 0
-        before the first. False also if it can not say."""
+        """Returns whether no request waits or is being delivered. It lists the queue, since the statistics are those of
+        the last look at the queue, and 0 before the first look. Also returns False if the list is unavailable."""
         after = 0
         while after is not None:
-            code, said = self.weir("queue", "list", "--json", "--state", "waiting", "--count", "500", "--after", str(after),
+            code, output = self.weir("queue", "list", "--json", "--state", "waiting", "--count", "500", "--after", str(after),
                                    check=False)
-            page = json.loads(said) if code == 0 else {"requests": [said]}
+            page = json.loads(output) if code == 0 else {"requests": [output]}
             if page["requests"]:
                 return False
             after = page["next"]
         return True
 
-    # ---- breaking ----
+    # ---- break ----
 
     def kill(self):
         self.signal(signal.SIGKILL)
         self.process.wait()
 
-    def wait_let_go(self, seconds=30):
-        """After kill(): until nginx, which goes on, has done with what the gateway was delivering. A worker that is held up
-        passes it on later, when the next gateway may have sent it again, and what comes behind it."""
+    def wait_deliveries_closed(self, seconds=30):
+        """After kill(): waits until nginx, which keeps running, has closed the connections of the gateway's deliveries.
+        Otherwise a delayed worker could forward a request after the next gateway has sent it and its successors."""
         path = str(self.runtime / "deliver" / "api.sock")
 
         def is_let_go():
             rows = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]]
-            return not any(row[7:] == [path] and not int(row[3], 16) & 0x10000 for row in rows)  # but who listens
+            # except the listening socket
+            return not any(row[7:] == [path] and not int(row[3], 16) & 0x10000 for row in rows)
 
         wait_for(is_let_go, "nginx to let go of the gateway", seconds)
 
     def kill_nginx(self):
         for session in self.sessions:
-            keeper.kill_session(session)
+            programs.kill_session(session)
 
     def kill_all(self):
         self.kill()
@@ -179,18 +181,18 @@ class Shop(Gateway):
 
 
 class Disk:
-    """`with Disk("4m") as disk:` is a file system of that size, in memory, seen only by programs with `disk.prefix` before
-    their command line. .path is where they see it; .inside is the same for us. The test needs("mounts")."""
+    """`with Disk("4m") as disk:` is a file system of that size, in memory, visible only to programs with `disk.prefix` before
+    their command line. .path is its path for them; .inside is its path for the test. The test needs("mounts")."""
 
     def __init__(self, size):
         self.size = size
 
     def __enter__(self):
-        self.path = keeper.folder("disk")
+        self.path = programs.temp_folder("disk")
         ours = [str(os.getuid()), str(os.getgid())]
         new_user = ["--user", "--map-root-user"] if os.getuid() else []
         script = 'mount -t tmpfs -o "size=$1,mode=755" tmpfs "$2" && touch "$2/here" && exec sleep infinity'
-        self.process = keeper.start(["unshare", *new_user, "--mount", "sh", "-c", script, "sh", self.size, self.path])
+        self.process = programs.start(["unshare", *new_user, "--mount", "sh", "-c", script, "sh", self.size, self.path])
         self.inside = Path(f"/proc/{self.process.pid}/root{self.path}")
         wait_for(lambda: self.process.poll() is not None or (self.inside / "here").exists(), "a small disk")
         assert self.process.poll() is None, "no mount namespaces here: the kernel has them switched off"
@@ -203,14 +205,14 @@ class Disk:
         return self
 
     def __exit__(self, *_):
-        keeper.stop(self.process)
-        keeper.forget(self.path)
+        programs.stop(self.process)
+        programs.remove_folder(self.path)
 
     def run(self, *argv):
         subprocess.run([*self.enter, *argv], check=True, capture_output=True)
 
     def fill(self, leave=0):
-        """Until nothing fits any more, or `leave` bytes."""
+        """Fills the disk until `leave` bytes are free."""
         usage = os.statvfs(self.inside)
         with open(self.inside / "ballast", "wb", buffering=0) as f:
             left = usage.f_bavail * usage.f_frsize - leave

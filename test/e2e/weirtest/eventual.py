@@ -1,4 +1,4 @@
-"""Nodes whose limits are eventual, and what a test asks them."""
+"""Nodes with `consistency: eventual`, and helpers that read their counters."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ from .waiting import wait_for
 
 LIMIT = 100
 
-# Within a week no token comes back while a test runs, and hardly ever a window ends.
+# With a week as the unit, no token is refilled during a test, and a window rarely ends.
 RULES = f"""
 domain: api
 descriptors:
@@ -23,7 +23,7 @@ descriptors:
     rate_limit: {{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}}
 """
 
-# A node that has not exchanged for three intervals is on its own: long enough for a machine that is busy.
+# A node without an exchange for three intervals counts as isolated. One second is enough for a busy machine.
 SYNC = ["--sync-interval", "1s"]
 ALGORITHM = {"fixed": "fixed_window", "counter": "sliding_window_counter", "bucket": "token_bucket"}
 KEYS = list(ALGORITHM)
@@ -40,12 +40,12 @@ def nodes(redis, count):
         made = [stack.enter_context(node(redis)) for _ in range(count)]
         for one in made:
             one.wait_up()
-            wait_together(one)
+            wait_exchanging(one)
         yield made
 
 
-def wait_together(one):
-    """Until it has the whole limit: a node that does not exchange has its share."""
+def wait_exchanging(one):
+    """Waits until the node has the whole limit. A node that does not exchange counters has only its share."""
     def has_all():
         has_all.number += 1
         return take(one, "whole", f"together-{one.folder}-{has_all.number}", LIMIT) == LIMIT
@@ -54,48 +54,49 @@ def wait_together(one):
 
 
 def hash_of(redis, of=""):
-    """What nodes have told of the one counter that is used, but for those of wait_together."""
+    """Returns the Redis key of the counter that the test uses, without those of wait_exchanging."""
     return next((name for name in redis.keys("weir:1:*:e:*") if of in name and not name.endswith("/1d")), None)
 
 
-def wait_told(redis, key, total):
-    """Until nodes have told Redis of so many of the key's one counter: who asks next hears of all of them at once."""
+def wait_reported(redis, key, total):
+    """Waits until the nodes have reported this total for the key's only counter. The next node that asks then learns all
+    of it at once."""
     def told():
         name = hash_of(redis, ALGORITHM[key])
         return name and sum(int(words.split()[1]) for words in redis.client().hvals(name)) == total
-    wait_for(told, f"{total} to be told of", 20)
+    wait_for(told, f"{total} units to be reported", 20)
 
 
 def left(one, key, value):
-    """What the node thinks is left."""
+    """Returns the remaining units by the node's own count."""
     with one.connect() as connection:
         return answer(connection.call("WEIR.PEEK", "api", key, value))["remaining"]
 
 
 def take(one, key, value, times=1):
-    """How many of so many were admitted."""
+    """Returns the number of admitted requests among `times`."""
     return sum(one.verdicts(key, value, times=times))
 
 
-def learn(one, key, value, most):
-    """A node hears of others where it is asked itself: a request now and then, until it knows that no more than so many
-    are left. How many were admitted."""
+def take_until_known(one, key, value, most):
+    """A node learns the counts of other nodes when it exchanges after a request of its own. Sends requests until the node
+    knows that at most `most` units are left. Returns the number of admitted requests."""
     taken = 0
 
     def knows():
         nonlocal taken
         taken += take(one, key, value)
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: left(one, key, value) <= most, "it to be heard", 2)
+            wait_for(lambda: left(one, key, value) <= most, "the counts of other nodes", 2)
             return True
         return False
     wait_for(knows, f"no more than {most} to be left of {key}, {left(one, key, value)} are", 30)
     return taken
 
 
-def meet(redis, key, *those):
-    """Each takes one and has told so, one after the other: from then on it counts what others take from a bucket, the
-    first one all of it."""
+def take_one_each(redis, key, *those):
+    """Each node in turn takes one unit and reports it. From then on each node counts the units that other nodes take from
+    a token bucket; the first node counts all of them."""
     for number, one in enumerate(those, 1):
         assert take(one, key, "u") == 1
-        wait_told(redis, key, number)
+        wait_reported(redis, key, number)

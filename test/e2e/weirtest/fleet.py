@@ -1,4 +1,5 @@
-"""Nodes of a fleet, each a `weir serve` with a table of its own on a common Redis, and load that counts what they admit."""
+"""Nodes of a fleet: each is a `weir serve` with its own table and a common Redis. Load generators count the admitted
+requests."""
 
 import collections
 import json
@@ -6,7 +7,7 @@ import math
 import threading
 import time
 
-from . import env, keeper
+from . import env, programs
 from .http1 import fetch
 from .resp import Error, Resp, command
 from .serve import Serve
@@ -14,33 +15,33 @@ from .waiting import wait_for
 
 
 class Node(Serve):
-    """A Serve with --redis. `url` as Redis.url() and the others give it; `timeout` of questions is so long that a
-    busy machine is no fault, unless a test is about timeouts.
+    """A Serve with --redis. `url` comes from Redis.url() etc. The `timeout` of questions is so long that a
+    busy machine does not exceed it.
 
     .ask(key, value)       one question over RESP: its answer as a dict
-    .store()               what /v1/status says of Redis, up to a second old
-    .wait_up()             until Redis is asked and answers: the status says so, and a question about a new value of
+    .store()               the state of Redis in /v1/status, up to a second old
+    .wait_up()             waits until Redis answers: the status reports it, and a question about a new value of
                            the key `probe`, whose rule denies without Redis, is admitted
     """
 
     def __init__(self, url, rules, timeout="10s", args=(), probe="five", **kwargs):
         self.probe = probe
-        # In memory, as everywhere but in tests: a page of a table on a disk that is busy may be long in writing.
-        self.shared = keeper.folder("table", "/dev/shm")
+        # The table is in memory, as in production: on a busy disk, writing a page may take long.
+        self.shared = programs.temp_folder("table", "/dev/shm")
         kwargs.setdefault("table", self.shared)
         kwargs = {"resp": True, "admin": True, **kwargs}
         args = ["--redis", url, "--redis-timeout", timeout, "--refunds", "127.0.0.0/8", *args]
         super().__init__(rules=rules, args=args, **kwargs)
 
     def _end(self):
-        keeper.forget(self.shared)
+        programs.remove_folder(self.shared)
         return super()._end()
 
     def connect(self):
         return Resp(self.resp_port or self._path("resp"))
 
     def _path(self, name):
-        """Of a port that is a Unix socket."""
+        """Returns the path of a port that is a Unix socket."""
         return self.addresses[name].removeprefix("unix:")
 
     def ask(self, *words, domain="api", connection=None):
@@ -50,7 +51,7 @@ class Node(Serve):
             return answer(fresh.call("WEIR.CHECK", domain, *words))
 
     def verdicts(self, *words, times):
-        """Of so many questions, one after the other: [True, True, False] …"""
+        """Sends `times` questions one after the other. Returns [True, True, False] …"""
         with self.connect() as connection:
             return [self.ask(*words, connection=connection)["verdict"] == "admit" for _ in range(times)]
 
@@ -63,7 +64,7 @@ class Node(Serve):
         return self.status()["store"]
 
     def faults(self):
-        """{kind: how many} of those that happened, but for the script that the first one has to send."""
+        """Returns {kind: count} of faults, without `noscript`, which the first question always causes."""
         return {kind: n for kind, n in self.store()["faults"].items() if kind != "noscript"}
 
     def is_up(self):
@@ -79,21 +80,21 @@ class Node(Serve):
 
 
 def answer(reply):
-    """A reply to WEIR.CHECK as a dict; anything else is a failed request."""
+    """Returns a reply to WEIR.CHECK as a dict. Any other reply is a failed request."""
     if isinstance(reply, Error) or not isinstance(reply, list):
         raise AssertionError(f"no decision: {reply!r}")
     return dict(zip(reply[::2], reply[1::2]))
 
 
 def order(node, what, **body):
-    """An operator's: reset, grant, ban."""
+    """Sends an operator's order: reset, grant, ban."""
     done = fetch(node.admin_port, "POST", f"/v1/key/{what}", {"Content-Type": "application/json"},
                  json.dumps(body).encode())
     assert done.status == 200, done
 
 
 def alternate(nodes, *words, times):
-    """So many questions, each to the next node in turn; [True, …]."""
+    """Sends `times` questions to the nodes in turn. Returns [True, …]."""
     lines = [node.connect() for node in nodes]
     try:
         return [nodes[i % len(nodes)].ask(*words, connection=lines[i % len(nodes)])["verdict"] == "admit"
@@ -104,8 +105,8 @@ def alternate(nodes, *words, times):
 
 
 def wait_exact(nodes, limit=5, key="five"):
-    """Until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. Never more; fewer
-    only as long as a node does not reach Redis, or was too late because the machine was busy."""
+    """Waits until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. It is never
+    admitted more often. It is admitted less often only while a node does not reach Redis, or is late on a busy machine."""
     def exact():
         verdicts = alternate(nodes, key, f"exact-{time.monotonic_ns()}", times=limit + 3)
         assert sum(verdicts) <= limit, verdicts
@@ -116,17 +117,17 @@ def wait_exact(nodes, limit=5, key="five"):
 class Hammer:
     """Asks nodes about the values `u0` … of a key, in turn, until the end of the block.
 
-    turns           each thread asks so many questions and then halts until it is told to go on: whoever has to do something
-                    before all is used up can be held up as long as it takes
-    .go_on()        on for ever; .go_on(n): each thread asks n more
-    .round()        each thread asks about every value once more, and halts; returns when all have
-    .wait(n)        until n more answers have come, or all threads have halted
-    .admitted       {value: how many}
-    .answers        how many came; .failures those that did not, or were no decision
-    .slow           answers that took longer than HANG: (when it was asked, value, seconds, node's port)
+    turns           each thread asks this many questions and then pauses until go_on(). A test can act before
+                    the limit is used up, however slow the machine is
+    .go_on()        no more pauses; .go_on(n): each thread asks n more
+    .round()        each thread asks about every value once more and pauses; returns when all have
+    .wait(n)        until n more answers have arrived, or all threads have paused
+    .admitted       {value: count}
+    .answers        count of decisions; .failures: errors and other answers
+    .slow           answers that took longer than HANG: (time of the question, value, seconds, node's port)
     """
 
-    HANG = env.patience(10)  # seconds. Timeouts are a fraction of it, and the rest is for a busy machine
+    HANG = env.patience(10)  # seconds; a multiple of all timeouts, so that a busy machine does not exceed it
 
     def __init__(self, nodes, key, users=20, threads=4, pause=0.001, turns=math.inf):
         self.nodes, self.key, self.users, self.pause, self.turns = nodes, key, users, pause, turns
@@ -171,7 +172,7 @@ class Hammer:
         return min(self._done) >= self.turns
 
     def _may_go(self, number):
-        """Waits for its turn; False at the end."""
+        """Waits until the thread may ask. Returns False at the end of the block."""
         with self._changed:
             self._changed.wait_for(lambda: self._done[number] < self.turns)
         return not self._stop.is_set()
@@ -202,8 +203,8 @@ class Hammer:
 class Load:
     """Asks nodes for one key in short pipelines until the end of the block: .admitted, .asked (lists by node).
 
-    `slow_from`: once so many are admitted, each thread asks one at a time, ten a second, until `go_on`: what a test does
-    in the middle of a limit happens there, however long it is held up, and leases are in use meanwhile."""
+    `slow_from`: after this many admissions, each thread asks one question at a time, ten a second, until `go_on`. A test
+    acts in this phase, in the middle of a limit: leases are in use, and a slow machine does not use up the limit."""
 
     def __init__(self, nodes, *words, threads=2, depth=4, slow_from=None):
         self.nodes, self.words, self.depth, self.slow_from = nodes, words, depth, slow_from
@@ -245,7 +246,7 @@ class Load:
                 self.errors.append(repr(e))
 
     def kill(self, node):
-        """kill -9."""
+        """Ends the node with kill -9."""
         self.killed.append(node)
         node.kill()
 
@@ -259,8 +260,8 @@ class Load:
         wait_for(lambda: self.total() >= admitted or self.errors, f"{admitted} to be admitted", seconds)
 
     def wait_refused(self, more=50, seconds=60):
-        """Until nobody has been admitted for a while, at any node: one may have a lease that its clients, whom the machine
-        keeps waiting, have not spent."""
+        """Waits until no node has admitted a request for a while. A node may still have a lease that its delayed clients
+        have not used up."""
         def over():
             before, asked = self.total(), list(self.asked)
             wait_for(lambda: self.errors or all(now >= then + more for now, then, node in zip(self.asked, asked, self.nodes)

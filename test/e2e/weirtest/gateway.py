@@ -1,4 +1,4 @@
-"""`weir gateway` as a user starts it, in a folder and on a port of its own."""
+"""`weir gateway` as a user starts it, in its own folder and on its own port."""
 
 import contextlib
 import os
@@ -11,14 +11,14 @@ import sys
 import threading
 from pathlib import Path
 
-from . import certificate, clock, env, keeper, places, tokens
+from . import certificate, clock, env, programs, runtime_paths, tokens
 from .http1 import Client, fetch
 from .nginx import _BAD
 from .ports import free_port
-from .serve import where_it_hangs
+from .serve import thread_states
 from .waiting import wait_for
 
-# Everything is limited, but so widely that only tests who mean it meet a limit. Years, whose end no test meets.
+# Every path has a limit. Only tests of limits reach it. The unit is a year, so that no window ends during a test.
 RULES = """
 domain: api
 requests:
@@ -37,14 +37,14 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 2}
 """
 
-# What a new nginx says while workers of one that was killed still listen; it tries again for 2.5 s.
+# The message of a new nginx while workers of a killed nginx still listen. nginx retries for 2.5 s.
 STILL_BOUND = [r"bind\(\) to \S+ failed \(98: Address already in use\)"]
 
 
 def variables(folder, **more):
-    """The environment for `weir gateway`: nothing of the test run's own WEIR_…. Under asan its nginx is a
-    script that preloads the runtime; `nginx -t` frees nothing, so leaks are looked for in `weir` alone,
-    and in nginx by the module's tests. Reports are in folder/reports."""
+    """Returns the environment for `weir gateway`, without the WEIR_… variables of the test run. Under asan its nginx is a
+    script that preloads the runtime. `nginx -t` frees no memory, so the leak check covers only `weir` here; the module's
+    tests cover nginx. Reports are in folder/reports."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
     reports = Path(folder) / "reports"
     reports.mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def variables(folder, **more):
         if clock.current:
             words = clock.current.variables(words)
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in words.items())
-        # By its own name, which nginx runs again when it is upgraded, without its environment.
+        # nginx executes this name again at an upgrade, without its environment, so the script passes its own name.
         script.write_text(f'#!/bin/bash\n{exports}exec -a "$0" {env.NGINX} "$@"\n', encoding="ascii")
         script.chmod(0o755)
         clean["WEIR_NGINX"] = str(script)
@@ -64,16 +64,16 @@ def variables(folder, **more):
 
 
 class Gateway:
-    """`with Gateway(api.port) as gateway:` runs `weir gateway` before an API server; options are given as
+    """`with Gateway(api.port) as gateway:` runs `weir gateway` in front of an API server; options are given as
     a user would write them.
 
-    .port, .folder, .output()          where it is, what it said
-    .get, .request, .client()          as Nginx has them
+    .port, .folder, .output()          its port, its folder, its output
+    .get, .request, .client()          as in Nginx
     .master(), .workers()              nginx's processes; .pid is the gateway's own
-    .wait_workers(count)               nginx's master says that it runs before it has started them
-    .renew_workers()                   a reload, until all workers are new ones
-    .signal(number), .wait(seconds)    to the gateway; its exit code
-    At the end it gets SIGTERM and must be gone with all its processes. With start=False nothing is started before .start().
+    .wait_workers(count)               waits for them: nginx's master reports ready before it has started them
+    .renew_workers()                   reloads and waits until all workers are new
+    .signal(number), .wait(seconds)    signals the gateway; waits and returns its exit code
+    At the end it gets SIGTERM and must exit with all its processes. With start=False, .start() starts it.
     """
 
     def __init__(self, upstream, *options, rules=RULES, listen=None, environment=None, tls=False,
@@ -86,21 +86,21 @@ class Gateway:
         self.environment = environment or {}
         self.tls = tls
         self.allow = list(allow)
-        self.bare = bare  # options as they are, none added
+        self.bare = bare  # use `options` unchanged
         self.wants_start = start
-        self.prefix = []  # before the command line
+        self.prefix = []  # words before the command line
         self.table = f"weirtest-{self.port}"
         self.process = None
         self.sessions = set()
 
     def __enter__(self):
-        self.folder = Path(keeper.folder("gateway"))
+        self.folder = Path(programs.temp_folder("gateway"))
         self.rules = self.folder / "rules.yaml"
         self.rules.write_text(self.rules_text, encoding="utf-8")
         self.runtime = self.folder / "run"
         self.reports = self.folder / "reports"
         self.variables()
-        places.begin(self.table)
+        runtime_paths.register(self.table)
         try:
             if self.wants_start:
                 self.start()
@@ -120,31 +120,31 @@ class Gateway:
         finally:
             self._clean()
         if kind is not None:
-            print(f"weir gateway, beside the failure above, said:\n{self.said[-8000:]}", file=sys.stderr)
+            print(f"weir gateway, beside the failure above:\n{self.last_output[-8000:]}", file=sys.stderr)
         if kind is None:
-            assert code in (0, None), f"weir gateway ended with {code}:\n{self.said}"
-            assert not left, f"left behind: {left}\n{self.said}"
+            assert code in (0, None), f"weir gateway ended with {code}:\n{self.last_output}"
+            assert not left, f"left behind: {left}\n{self.last_output}"
             assert not trouble, trouble
 
     def left(self, failed):
-        """What outlives the gateway. Workers that it has killed, or told to end since their master was gone, may take a
-        moment."""
+        """Returns the processes that outlive the gateway. Workers that it has killed, or has ended after their master
+        died, may take a moment to exit."""
         def living():
-            return {s: found for s in self.sessions if (found := keeper.session(s))}
+            return {s: found for s in self.sessions if (found := programs.session(s))}
         if not failed:
             with contextlib.suppress(AssertionError):
                 wait_for(lambda: not living(), "all processes to end")
         return living()
 
     def _clean(self):
-        self.said = self.output()
+        self.last_output = self.output()
         for session in self.sessions:
-            keeper.kill_session(session)
-            keeper.unwatch(session)
+            programs.kill_session(session)
+            programs.unwatch(session)
         if self.process:
-            keeper.stop(self.process)
-        places.end(self.table)
-        keeper.forget(str(self.folder))
+            programs.stop(self.process)
+        runtime_paths.remove(self.table)
+        programs.remove_folder(str(self.folder))
 
     def command(self):
         if self.bare:
@@ -154,40 +154,40 @@ class Gateway:
                 "1M", "--workers", "2", *self.user(), *self.options]
 
     def user(self):
-        """Where root runs the tests, the service and nginx's workers are somebody else: --user, which is to be had on
-        every machine."""
+        """Returns the --user option if root runs the tests. The service and nginx's workers then run as a user that
+        exists on every machine."""
         return [] if os.geteuid() != 0 or "--user" in self.options else ["--user", "nobody"]
 
     def variables(self):
         return variables(self.folder, **self.environment)
 
     def start(self):
-        """Starts it, anew if need be, and waits until it is ready."""
+        """Starts or restarts the gateway and waits until it is ready."""
         before = len(self.output())
         with open(self.folder / "output", "ab") as out:
-            self.process = keeper.start(self.command(), stdout=out, stderr=out, cwd=self.folder,
+            self.process = programs.start(self.command(), stdout=out, stderr=out, cwd=self.folder,
                                         env=self.variables())
         wait_for(lambda: self.process.poll() is not None
                  or "weir gateway is ready" in self.output()[before:], "the gateway to be ready", 30)
         assert self.process.poll() is None, self.output()
-        tokens.learn(self.output())
-        self.note_session()
+        tokens.read_from(self.output())
+        self.register_session()
 
-    def note_session(self):
-        """nginx has a session of its own, which the keeper must know."""
+    def register_session(self):
+        """Registers nginx's own session for the cleanup."""
         session = os.getsid(self.master())
         if session not in self.sessions:
-            keeper.watch(session)
+            programs.watch(session)
             self.sessions.add(session)
 
     def run(self, *options):
-        """Runs it to its end, as when it cannot start: (exit code, output)."""
+        """Runs the command until it exits, for starts that fail. Returns (exit code, output)."""
         self.options += [str(o) for o in options]
         done = subprocess.run([str(c) for c in self.command()], capture_output=True, text=True,
                               timeout=env.patience(30), cwd=self.folder, env=self.variables(), check=False)
         return done.returncode, done.stdout + done.stderr
 
-    # ---- looking ----
+    # ---- observe ----
 
     @property
     def pid(self):
@@ -205,9 +205,9 @@ class Gateway:
         return int(wait_for(written, "nginx.pid to be written"))
 
     def workers(self):
-        """Of the nginx that runs now, in its session."""
+        """Returns the workers of the current nginx, by its session."""
         master = self.master()
-        return {pid for pid in keeper.session(os.getsid(master)) if pid != master}
+        return {pid for pid in programs.session(os.getsid(master)) if pid != master}
 
     def wait_workers(self, count=2):
         wait_for(lambda: len(self.workers()) == count, f"{count} workers")
@@ -216,15 +216,15 @@ class Gateway:
         before = self.workers()
         times = len(re.findall("nginx loads the new configuration", self.output()))
         self.signal(signal.SIGHUP)
-        self.wait_said("nginx loads the new configuration", times + 1)
+        self.wait_output("nginx loads the new configuration", times + 1)
         wait_for(lambda: (now := self.workers()) and not now & before, "new workers")
 
     def output(self):
         path = self.folder / "output"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def wait_said(self, pattern, times=1, seconds=20):
-        wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} to be said",
+    def wait_output(self, pattern, times=1, seconds=20):
+        wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} in the output",
                  seconds)
 
     def tables(self):
@@ -240,10 +240,10 @@ class Gateway:
                 lines.append(f"{report.name}:\n{text}")
         return "\n".join(lines[:30])
 
-    # ---- acting ----
+    # ---- act ----
 
     def write_rules(self, text):
-        """Replaces the file in one step: whoever watches it never finds half of it."""
+        """Replaces the file in one step, so that a watcher never reads half of it."""
         fresh = self.rules.with_suffix(".new")
         fresh.write_text(text, encoding="utf-8")
         fresh.rename(self.rules)
@@ -255,7 +255,7 @@ class Gateway:
         try:
             return self.process.wait(env.patience(seconds))
         except subprocess.TimeoutExpired:
-            hangs = [where_it_hangs(pid) for s in (self.pid, *self.sessions) for pid in keeper.session(s)]
+            hangs = [thread_states(pid) for s in (self.pid, *self.sessions) for pid in programs.session(s)]
             raise AssertionError(f"the gateway does not end:\n{self.output()}{''.join(hangs)}") from None
 
     def client(self, **kwargs):
@@ -269,8 +269,9 @@ class Gateway:
 
 
 class Listener:
-    """A TCP server for one behaviour that Api has not: `serve(connection)` runs in a thread for each
-    connection. `with Listener(serve) as server:` … server.port"""
+    """A TCP server for a behaviour that Api does not have: `serve(connection)` runs in a thread for each connection.
+
+        `with Listener(serve) as server:` … server.port"""
 
     def __init__(self, serve, wrap=None, port=0):
         self.serve = serve
@@ -289,7 +290,7 @@ class Listener:
 
     def __exit__(self, *_):
         self.socket.shutdown(socket.SHUT_RDWR)
-        self.thread.join()  # else it might go on with a socket of the same number
+        self.thread.join()  # the thread could otherwise use a new socket with the same descriptor
         self.socket.close()
         for connection in self.connections:
             connection.close()
@@ -313,7 +314,7 @@ class Listener:
 
 
 def read_head(connection):
-    """The head of a request, as text, and what came behind it."""
+    """Returns the head of a request as text, and the bytes after it."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)
@@ -325,6 +326,6 @@ def read_head(connection):
 
 
 def authority(folder, names="DNS:api.test"):
-    """ca.pem, and a certificate for api.test, or other names, signed by it: api.pem, api-key.pem."""
+    """Creates ca.pem, and a certificate for api.test or other names, signed by it: api.pem, api-key.pem."""
     certificate.authority(folder)
     certificate.signed(folder, "api", names)

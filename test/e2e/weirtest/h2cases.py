@@ -33,8 +33,8 @@ class Case(NamedTuple):
 
 
 class Connection(RawH2):
-    """A client whose SETTINGS are exchanged before the case begins. Its peer's silence ends a wait. Frames go out one by one,
-    or, `together`, in one piece before the client reads."""
+    """A client that has exchanged SETTINGS before the case begins. A silent peer ends a wait. Frames are sent one by one
+    or, with `together`, in one piece before the client reads."""
 
     def __init__(self, port, seconds, greet=True, together=False):
         super().__init__(port, greet=False)
@@ -86,7 +86,7 @@ class Connection(RawH2):
         return self.encoder.encode(self.plain(*args, **kwargs))
 
     def fill(self, count=1):
-        """Fields that a server has no use for."""
+        """Returns fields that a server ignores."""
         return self.encoder.encode([(f"x-filler-{i}", "x" * FILLER_BYTES) for i in range(count)])
 
     def get(self, stream=1, flags=WHOLE):
@@ -96,7 +96,7 @@ class Connection(RawH2):
         self.send(frame(HEADERS, flags, stream, self.block("POST", extra)))
 
     def first(self, kind):
-        """The next frame of a kind, or None: the server has closed, or is silent."""
+        """Returns the next frame of a kind, or None if the server has closed or is silent."""
         try:
             return self.until(kind)
         except socket.timeout:
@@ -106,7 +106,7 @@ class Connection(RawH2):
 # ---- reactions ----
 
 def closes_or(accepted):
-    """The server closes, or sends a frame that `accepted` is true of."""
+    """The server closes, or sends a frame for which `accepted` returns true."""
     def accepts(c):
         try:
             while got := c.read_frame():
@@ -127,7 +127,7 @@ def connection_error(*codes):
 
 
 def stream_error(*codes):
-    """Also as an error of the connection."""
+    """An error of the stream, or of the connection."""
     return closes_or(lambda kind, _, __, payload: kind in (GOAWAY, RST) and error_code(kind, payload) in codes)
 
 
@@ -135,7 +135,7 @@ closes = closes_or(lambda *_: False)
 
 
 def first_is(kind, true_of=lambda *_: True):
-    """The first frame of this kind, others read over."""
+    """Checks the first frame of this kind; other frames are skipped."""
     def accepts(c):
         got = c.first(kind)
         return got is not None and true_of(*got)
@@ -159,7 +159,7 @@ one_byte = first_is(DATA, lambda _, __, ___, payload: len(payload) == 1)
 
 
 def after(*steps):
-    """Sends and checks by turns, for a case of several exchanges."""
+    """Sends and checks in turn, for a case with several exchanges."""
     def accepts(c):
         for step in steps:
             if step(c) is False:
@@ -168,7 +168,7 @@ def after(*steps):
     return accepts
 
 
-# ---- what is sent ----
+# ---- frames to send ----
 
 def raw(*parts):
     return lambda c: c.send(b"".join(parts))
@@ -214,7 +214,7 @@ def head(method="GET", flags=WHOLE, stream=1, **kwargs):
 
 
 def fields(*pairs, flags=WHOLE, stream=1):
-    """A block of these fields only."""
+    """A header block with only these fields."""
     return lambda c: c.send(frame(HEADERS, flags, stream, c.encoder.encode(list(pairs))))
 
 
@@ -223,12 +223,12 @@ def continuation(flags=END_HEADERS, stream=1):
 
 
 def encoded(behind=b"", before=b""):
-    """A usual block with bytes of HPACK around it."""
+    """A usual header block with bytes of HPACK around it."""
     return lambda c: c.send(frame(HEADERS, WHOLE, 1, before + c.block() + behind))
 
 
 def literal(first, name, value, huffman):
-    """A literal field with its name in full; `first` says how it is indexed."""
+    """A literal field with its full name; `first` selects how it is indexed."""
     out = bytes([first])
     for text in (name, value):
         text, flag = (HUFFMAN.encode(text), 0x80) if huffman else (text, 0)
@@ -237,7 +237,7 @@ def literal(first, name, value, huffman):
 
 
 def in_parts(*cuts):
-    """A block in HEADERS and CONTINUATION, cut at these places."""
+    """A header block in HEADERS and CONTINUATION, cut at these offsets."""
     def send(c):
         block = c.block()
         parts = [block[a:b] for a, b in zip((0, *cuts), (*cuts, len(block)))]
@@ -276,7 +276,7 @@ def oversized_table(c):
 
 
 def too_many_streams(c):
-    """One more than announced, with windows that keep their answers from being sent."""
+    """Opens one stream more than announced, with windows that keep their responses from being sent."""
     if MAX_STREAMS not in c.announced:
         raise LookupError("no bound is announced")
     c.send(settings((INITIAL_WINDOW, 0)))
@@ -285,7 +285,7 @@ def too_many_streams(c):
 
 
 def stream_ends(c):
-    """Reads to the end of an answer."""
+    """Reads to the end of a response."""
     try:
         while got := c.read_frame():
             kind, flags, _, payload = got
@@ -593,14 +593,14 @@ CASES = GENERIC + HTTP2 + HPACK
 
 
 def holds(case, port, seconds, together=False):
-    """Whether the server at this port passes a case; it may be silent for so long."""
+    """Returns whether the server at this port passes a case. The server may be silent for this many seconds."""
     with Connection(port, seconds, case.section not in NO_SETTINGS_YET, together) as connection:
         try:
             case.send(connection)
         except LookupError:
             return False
         except ConnectionError:
-            pass  # the server was faster
+            pass  # the server closed first
         try:
             return bool(case.accepts(connection))
         except ConnectionError:

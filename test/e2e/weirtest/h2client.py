@@ -38,7 +38,7 @@ class H2:
         self.h2 = h2.connection.H2Connection(config)
         self.h2.initiate_connection()
         self.streams = {}
-        self.gone = self.last_stream = None  # of a GOAWAY
+        self.gone = self.last_stream = None  # from a GOAWAY
         self._flush()
 
     def __enter__(self):
@@ -55,7 +55,7 @@ class H2:
             self.socket.sendall(data)
 
     def send(self, method, target, headers=(), body=None, authority="localhost", end=True):
-        """Sends a request, returns its stream. With `end=False` the body can go on, see `more`."""
+        """Sends a request and returns its stream. With `end=False`, `more` sends the rest of the body."""
         stream = self._queue(method, target, headers, authority, end and body is None)
         self._flush()
         if body is not None:
@@ -80,7 +80,7 @@ class H2:
         return stream
 
     def more(self, stream, body, end=True):
-        """Sends (more of) a body, as fast as the other side lets us; stops when it has answered."""
+        """Sends a part of a body as fast as flow control allows. Stops when the server has answered."""
         at = 0
         while at < len(body) and not self.streams[stream].done:
             room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
@@ -95,7 +95,7 @@ class H2:
             self._flush()
 
     def cancel(self, stream):
-        """Resets the stream, unless the server has done so."""
+        """Resets the stream, unless the server has reset it."""
         try:
             self.h2.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
         except h2.exceptions.StreamClosedError:
@@ -103,7 +103,7 @@ class H2:
         self._flush()
 
     def wait_gone(self):
-        """Until the server has said GOAWAY."""
+        """Waits for the server's GOAWAY."""
         while self.gone is None:
             self._receive()
 
@@ -132,7 +132,7 @@ class H2:
             stream.done, stream.reset = True, event.error_code
 
     def read(self, stream):
-        """The response of a stream."""
+        """Returns the response of a stream."""
         while not self.streams[stream].done:
             self._receive()
         found = self.streams[stream]

@@ -1,7 +1,5 @@
-"""HTTP/1.x by hand: what is sent is what the test says, byte by byte, and what comes is shown whole.
-
-`Client` is one connection that blocks; load.py has many at once.
-"""
+"""HTTP/1.x without a library: a test sets every byte of a request and sees every byte of a response. `Client` is one
+blocking connection; load.py has many at once."""
 
 import socket
 import ssl
@@ -15,11 +13,11 @@ class Response:
     version: str
     status: int
     reason: str
-    headers: list = field(default_factory=list)  # (name, value) as they came
+    headers: list = field(default_factory=list)  # (name, value) in order of arrival
     body: bytes = b""
 
     def get(self, name, default=None):
-        """The value of a field, whatever the case of its name; several are joined by `, `."""
+        """Returns the value of a field; the case of its name does not matter. Several values are joined by `, `."""
         values = self.all(name)
         return ", ".join(values) if values else default
 
@@ -31,7 +29,7 @@ class Response:
 
 
 class Closed(Exception):
-    """The connection ended where a response was due. `.got` is what had arrived of it."""
+    """The connection ended before a complete response. `.got` is the received part."""
 
     def __init__(self, got):
         super().__init__(f"connection closed, {len(got)} bytes of a response came: {got[:200]!r}")
@@ -39,8 +37,8 @@ class Closed(Exception):
 
 
 class Parser:
-    """Feed it bytes; `next` gives a Response when one is whole, else None. It must be told the method
-    of each request that it shall see an answer to, because of HEAD."""
+    """Parses responses. `next` returns a Response when one is complete, else None. `expect` sets the method of each
+    request, because a response to HEAD has no body."""
 
     def __init__(self):
         self.buffer = bytearray()
@@ -70,7 +68,7 @@ class Parser:
         return Response(version, int(status), reason[0] if reason else "", fields)
 
     def _body(self, response, start, eof):
-        """Puts the body into the response; returns where the next response begins, or None."""
+        """Puts the body into the response. Returns the offset of the next response, or None."""
         method = self.methods[0] if self.methods else "GET"
         if method == "HEAD" or response.status < 200 or response.status in (204, 304):
             return start
@@ -103,11 +101,11 @@ class Parser:
                 return at
 
 
-JSON = {"Content-Type": "application/json"}  # what POST /v1/check, /json and the admin API ask for
+JSON = {"Content-Type": "application/json"}  # required by POST /v1/check, /json and the admin API
 
 
 def message(method, target, headers=(), body=None, version="1.1", host="localhost", chunked=0):
-    """The bytes of a request. `body` gets a Content-Length, or is cut into chunks of `chunked`."""
+    """Returns the bytes of a request. `body` gets a Content-Length, or is cut into chunks of `chunked` bytes."""
     fields = list(headers.items() if isinstance(headers, dict) else headers)
     given = {k.lower() for k, _ in fields}
     if host is not None and "host" not in given:
@@ -138,8 +136,8 @@ def _bytes(text):
 
 
 def connect(where, tls=False, alpn=(), timeout=None, source=None):
-    """A connected socket. `where` is a port of 127.0.0.1, a (host, port), or the path of a Unix socket;
-    `source` is our own address: any of 127.0.0.0/8 is ours."""
+    """Returns a connected socket. `where` is a port of 127.0.0.1, a (host, port), or the path of a Unix socket. `source`
+    is the local address: any address of 127.0.0.0/8."""
     timeout = timeout or env.patience(20)
     if isinstance(where, str):
         s = socket.socket(socket.AF_UNIX)
@@ -184,12 +182,12 @@ class Client:
         self.socket.close()
 
     def vanish(self):
-        """Closes so that the other side gets a reset, as when a client dies."""
+        """Closes with a reset, as when a client dies."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
 
     def raw(self, data):
-        """Sends bytes; use `expect` beforehand if the request is a HEAD."""
+        """Sends bytes. Call `expect` before if the request is a HEAD."""
         self.socket.sendall(data)
 
     def send(self, method, target, headers=(), body=None, **kwargs):
@@ -201,7 +199,7 @@ class Client:
         self.raw(message(method, target, headers, body, **kwargs))
 
     def read(self, interim=False):
-        """The next response. 1xx ones are skipped unless `interim`. Raises Closed."""
+        """Returns the next response. Skips 1xx responses unless `interim`. Raises Closed."""
         eof = False
         while True:
             response = self.parser.next(eof)
@@ -226,7 +224,7 @@ class Client:
         return self.request("GET", target, headers, **kwargs)
 
     def at_end(self):
-        """Waits until the server closes; True if it did so without another byte."""
+        """Waits until the server closes. Returns True if it did so without another byte."""
         try:
             return not self.parser.buffer and self.socket.recv(65536) == b""
         except ConnectionResetError:
@@ -234,6 +232,6 @@ class Client:
 
 
 def fetch(where, method="GET", target="/", headers=(), body=None, tls=False, source=None, anonymous=False, **kwargs):
-    """One request on a connection of its own."""
+    """Sends one request on its own connection."""
     with Client(where, tls=tls, source=source, anonymous=anonymous) as c:
         return c.request(method, target, headers, body, **kwargs)

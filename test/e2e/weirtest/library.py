@@ -1,7 +1,7 @@
 """libweir through ctypes: a program that embeds the engine.
 
 `python3 -m weirtest.library TABLE-DIR RULES` is such a program in a process of its own: it reads lines
-"COUNT KEY VALUE" and answers each with "ADMITTED REFUSED" when it has asked that often.
+"COUNT KEY VALUE", asks COUNT times and prints "ADMITTED REFUSED" for each line.
 """
 
 import ctypes
@@ -38,14 +38,14 @@ class Result(ctypes.Structure):
 
 
 class StatusHead(ctypes.Structure):
-    """The beginning of struct weir_status; the rest is room."""
+    """The beginning of struct weir_status. Its other fields are not read."""
     _fields_ = [("size", ctypes.c_uint32), ("code", ctypes.c_uint32), ("flags", ctypes.c_uint32),
                 ("requests_per_unit", ctypes.c_uint32), ("unit", ctypes.c_uint32),
                 ("remaining", ctypes.c_uint32), ("limit", ctypes.c_uint32), ("reset_s", ctypes.c_uint32),
                 ("period_ns", ctypes.c_uint64), ("texts", Str * 3), ("decision", ctypes.c_uint64 * 6)]
 
 
-class Library:  # not with AddressSanitizer: it does not go into a Python without it
+class Library:  # not with AddressSanitizer: a Python without its runtime cannot load it
     """libweir in this process, with an engine on the table in a folder."""
 
     def __init__(self, table, rules_path, name=None):
@@ -64,7 +64,7 @@ class Library:  # not with AddressSanitizer: it does not go into a Python withou
         self.lib.weir_close(self.table)
 
     def ask(self, *pairs, domain="api"):
-        """(admitted, remaining)"""
+        """Returns (admitted, remaining)."""
         lib, ask = self.lib, ctypes.c_void_p()
         lib.weir_ask_decide.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])

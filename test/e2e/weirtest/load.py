@@ -1,8 +1,8 @@
 """Many requests at once.
 
-`volley`   N requests, each on a connection of its own or pipelined over fewer, sent at one moment
-`Traffic`  a thread that keeps asking over some connections while the test does things to nginx
-`pour`     requests by the hundred thousand, pipelined, answers only counted
+`send_at_once`    N requests, each on a connection of its own or pipelined over fewer, sent at the same moment
+`Traffic`         a thread that keeps asking over some connections while the test does things to nginx
+`send_pipelined`  hundreds of thousands of pipelined requests; only counts the responses
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from .http1 import Client, Closed, Parser, Response, message
 
 
 @dataclass
-class Shot:
-    """One request of a volley. Times are CLOCK_MONOTONIC in ns."""
+class SentRequest:
+    """One request of send_at_once. Times are CLOCK_MONOTONIC in ns."""
     index: int
     sent_ns: int = 0
     done_ns: int = 0
@@ -39,7 +39,7 @@ async def _open(where):
 
 
 async def _final(reader, parser):
-    """The next response that is not a 1xx."""
+    """Returns the next response that is not a 1xx."""
     eof = False
     while True:
         response = parser.next(eof)
@@ -54,65 +54,65 @@ async def _final(reader, parser):
         parser.buffer += data
 
 
-async def _fire(stream, shots, requests, start):
+async def _fire(stream, results, requests, start):
     reader, writer = stream
     parser = Parser()
     try:
         await start.wait()
-        for shot in shots:
-            method, data = requests[shot.index]
+        for result in results:
+            method, data = requests[result.index]
             parser.expect(method)
-            shot.sent_ns = time.monotonic_ns()
+            result.sent_ns = time.monotonic_ns()
             writer.write(data)
-        for shot in shots:
-            shot.response = await _final(reader, parser)
-            shot.done_ns = time.monotonic_ns()
+        for result in results:
+            result.response = await _final(reader, parser)
+            result.done_ns = time.monotonic_ns()
     except (Closed, OSError) as e:
-        for shot in shots:
-            if shot.response is None:
-                shot.error = type(e).__name__
+        for result in results:
+            if result.response is None:
+                result.error = type(e).__name__
     finally:
         writer.close()
 
 
-async def _volley(where, requests, connections, seconds):
-    shots = [Shot(i) for i in range(len(requests))]
+async def _send_at_once(where, requests, connections, seconds):
+    results = [SentRequest(i) for i in range(len(requests))]
     count = min(connections or len(requests), len(requests))
     streams = []
-    for at in range(0, count, 100):  # not more at once than a listen queue takes
+    for at in range(0, count, 100):  # no more at once than a listen queue holds
         streams += await asyncio.gather(*(_open(where) for _ in range(min(100, count - at))))
     start = asyncio.Event()
-    tasks = [asyncio.create_task(_fire(s, shots[i::count], requests, start))
+    tasks = [asyncio.create_task(_fire(s, results[i::count], requests, start))
              for i, s in enumerate(streams)]
     await asyncio.sleep(0)
     start.set()
     await asyncio.wait_for(asyncio.gather(*tasks), seconds)
-    return shots
+    return results
 
 
-def volley(where, requests, connections=None, seconds=30):
-    """Sends all requests at one moment and returns a Shot for each, in the same order. A request is a
-    target, a (method, target), or a (method, target, headers[, body]). Without `connections` each
-    has its own, which are all open before the first byte is sent; else they are pipelined."""
+def send_at_once(where, requests, connections=None, seconds=30):
+    """Sends all requests at the same moment and returns a SentRequest for each, in the same order. A request is a target,
+    a (method, target), or a (method, target, headers[, body]). Without `connections` each request has its own connection,
+    and all are open before the first byte is sent; else requests are pipelined."""
     made = []
     for request in requests:
         parts = ("GET", request) if isinstance(request, str) else request
         made.append((parts[0], message(*parts)))
-    return asyncio.run(_volley(where, made, connections, env.patience(seconds)))
+    return asyncio.run(_send_at_once(where, made, connections, env.patience(seconds)))
 
 
-def tally(shots):
-    """{status: how many} of a volley."""
-    return dict(collections.Counter(s.status for s in shots))
+def count_statuses(results):
+    """Returns {status: count} of the requests of send_at_once."""
+    return dict(collections.Counter(s.status for s in results))
 
 
 class Traffic:
-    """Keeps asking while the test goes on:
+    """Sends requests while the test goes on:
 
         with Traffic(nginx.port, ["/a"], connections=8) as t:
-            t.wait(100)                  # until 100 more answers have come
+            t.wait(100)                  # until 100 more responses have arrived
             ...
-        t.statuses, t.lost               # {status: count}, requests whose answer never came
+        t.statuses, t.lost               # {status: count}, requests without a response
 
     A connection that the server closes between two requests is opened again and nothing is lost: a
     request that was sent on a kept connection and met a close without a byte of an answer is sent
@@ -145,7 +145,7 @@ class Traffic:
             thread.join(env.patience(30))
 
     def wait(self, more, seconds=30):
-        """Until `more` further answers have come."""
+        """Waits for `more` further responses."""
         target = self._count() + more
         deadline = time.monotonic() + env.patience(seconds)
         while self._count() < target:
@@ -174,7 +174,7 @@ class Traffic:
             client.close()
 
     def _one(self, client, target):
-        """Asks once, perhaps again on a fresh connection; returns the connection if it is usable."""
+        """Sends one request, a second time on a new connection if needed. Returns the connection if it is usable."""
         sent = time.monotonic_ns()
         for attempt in (1, 2):
             fresh = client is None
@@ -205,15 +205,15 @@ class Traffic:
 
 
 
-def pour(where, heads, connections=4, depth=100, seconds=120):
+def send_pipelined(where, heads, connections=4, depth=100, seconds=120):
     """Sends every request of the iterable `heads` (bytes, without a body), `depth` at a time on each
-    of some connections, and returns {status: count}. Answers must have a Content-Length.
+    connection, and returns {status: count}. Answers must have a Content-Length.
     """
-    return dict(asyncio.run(asyncio.wait_for(_pour(where, heads, connections, depth),
+    return dict(asyncio.run(asyncio.wait_for(_send_pipelined(where, heads, connections, depth),
                                              env.patience(seconds))))
 
 
-async def _pour(where, heads, connections, depth):
+async def _send_pipelined(where, heads, connections, depth):
     source = iter(heads)
     counts = collections.Counter()
 
@@ -225,7 +225,7 @@ async def _pour(where, heads, connections, depth):
                 stream = stream or await _open(where)
                 answered = await _exchange(stream, batch[done:], counts)
                 done += answered
-                if done < len(batch):  # nginx closes after keepalive_requests: go on where it did
+                if done < len(batch):  # nginx closes after keepalive_requests: continue with the next request
                     stream[1].close()
                     stream = None
         if stream:
@@ -239,7 +239,7 @@ _ANSWER = re.compile(rb"HTTP/1\.1 (\d\d\d) .*?\r\nContent-Length: (\d+)(?:\r\n.*
 
 
 async def _exchange(stream, batch, counts):
-    """Sends a batch and counts the statuses of its answers; returns how many there were."""
+    """Sends a batch and counts the statuses of its responses. Returns the number of responses."""
     reader, writer = stream
     writer.write(b"".join(batch))
     buffer = bytearray()

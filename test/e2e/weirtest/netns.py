@@ -1,37 +1,37 @@
-"""Machines in a box: network namespaces on a switch of their own, which a test parts and joins again.
+"""Simulated machines: network namespaces on their own switch. A test separates and joins them.
 
     with Network("redis", "a", "b") as net:
         Redis(host=net["redis"].address, prefix=net["redis"].prefix)
-        Serve(..., prefix=net["a"].prefix)       # in that namespace, where 127.0.0.1 is not ours: talk to it by Unix sockets
-        net.part("a", "redis")                   # packets between the two vanish; nobody is told
+        Serve(..., prefix=net["a"].prefix)       # 127.0.0.1 is another one there: use Unix sockets
+        net.part("a", "redis")                   # packets between the two are dropped silently
         net.join()
 
-Nothing of it is seen outside: the switch is in a namespace too. Each is held by a process that the keeper knows;
-with the process go namespace and cables. Who is not root is so in a user namespace.
+The switch is in a namespace too, so nothing is visible outside. A registered process holds each namespace;
+the namespace and its links end with the process. Without root rights a user namespace is used.
 """
 
 import os
 import subprocess
 
-from . import keeper
+from . import programs
 from .waiting import wait_for
 
 
 class Host:
-    """.address, and .prefix: what stands before the command line of a program that shall run there. `beside` is a host
-    whose user namespace it shares."""
+    """A simulated machine. .address; .prefix: the words before the command line of a program that runs there. `beside` is
+    a host whose user namespace it shares."""
 
     def __init__(self, name, address, beside=None):
         self.name, self.address = name, address
         ours = os.readlink("/proc/self/ns/net")
         new_user = ["--user", "--map-root-user"] if os.getuid() and not beside else []
-        self.process = keeper.start([*(beside.enter("user") if beside else []), "unshare", *new_user, "--net",
+        self.process = programs.start([*(beside.enter("user") if beside else []), "unshare", *new_user, "--net",
                                      "sleep", "infinity"])
         wait_for(lambda: self._namespace() not in ("", ours), "a network namespace")
         self.prefix = self.enter("user", "net")
 
     def enter(self, *which):
-        """nsenter, into these namespaces; that of users only for who needs it."""
+        """Returns the nsenter command for these namespaces. The user namespace is only entered without root rights."""
         paths = [f"--{kind}=/proc/{self.process.pid}/ns/{kind}" for kind in which if kind != "user" or os.getuid()]
         return ["nsenter", "--preserve-credentials", *paths] if paths else []
 
@@ -74,7 +74,7 @@ class Network:
     def __exit__(self, *_):
         for host in (*self.hosts.values(), self._switch):
             if host:
-                keeper.stop(host.process)
+                programs.stop(host.process)
 
     def _plug(self, name, address):
         host = self.hosts[name] = Host(name, address, self._switch)
@@ -89,11 +89,11 @@ class Network:
                  "chain out { type filter hook output priority 0; ip daddr @away drop; }\n}\n")
 
     def part(self, one, other):
-        """What either sends to the other vanishes."""
+        """Drops all packets between the two."""
         for here, there in ((one, other), (other, one)):
             self[here].run("nft", "add", "element", "inet", "weirtest", "away", f"{{ {self[there].address} }}")
 
     def join(self):
-        """All hear each other again."""
+        """Ends all separations."""
         for host in self.hosts.values():
             host.run("nft", "flush", "set", "inet", "weirtest", "away")

@@ -1,4 +1,4 @@
-"""A real nginx with the module, in a folder of its own."""
+"""A real nginx with the module, in its own folder."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from . import certificate, clock, env, keeper
+from . import certificate, clock, env, programs
 from .http1 import Client, fetch
 from .ports import free_port
 from .waiting import wait_for
@@ -54,16 +54,16 @@ _UPSTREAM = """
 	proxy_set_header Host $http_host;
 """
 
-# What nginx writes when something is wrong that no client may cause.
+# Messages of nginx that report a fault which no client may cause.
 _BAD = re.compile(r"\[(alert|emerg|crit)\]|exited on signal|exited with fatal|AddressSanitizer"
                   r"|runtime error:|stack smashing|double free|corrupt")
 
-# `allow` of a test that ends nginx with SIGTERM: its master kills a worker that is held up for more than 1.5 s.
+# For `allow` of a test that ends nginx with SIGTERM: the master kills a worker that takes more than 1.5 s to exit.
 TERMINATED = ["exited on signal 9"]
 
 
 class Nginx:
-    """`with Nginx(...) as nginx:` runs it and, at the end, lets it quit and looks for trouble.
+    """`with Nginx(...) as nginx:` runs it. At the end it quits, and errors in its log or reports fail the test.
 
     conf_http     text for http { }         conf_server   text for the server { }
     conf_main     text for the top level    workers       worker_processes
@@ -76,7 +76,7 @@ class Nginx:
     h2c, tls      open a second port for that: nginx.h2c_port, nginx.tls_port
     allow         regular expressions of bad lines in the error log that the test provokes
     files         {name: text or bytes} below the document root
-    orphan        whoever started it is gone, as behind `daemon on`: nginx takes USR2 only then
+    orphan        its parent has exited, as with `daemon on`: nginx accepts USR2 only then
 
     nginx.port, .prefix, .conf, .rules (a Path), .error_log, .access_log (Paths), .master (a pid)
     """
@@ -90,7 +90,7 @@ class Nginx:
         self.wants_start = start
         self.orphan = orphan
         self.process = None
-        self.prefix = Path(keeper.folder("nginx"))
+        self.prefix = Path(programs.temp_folder("nginx"))
         self.port = free_port()
         self.h2c_port = free_port() if h2c else None
         self.tls_port = free_port() if tls else None
@@ -144,7 +144,8 @@ class Nginx:
                  for k, v in self.parts.items()}
         parts["access_log"] = "" if "access_log" in parts["http"] else "access_log off;"
         _, variables = env.wrapper(self.reports)
-        kept = {*variables, *(("LD_PRELOAD", "TESTCLOCK_FILE") if clock.current else ())}  # for a new binary
+        # so that a new binary inherits the variables
+        kept = {*variables, *(("LD_PRELOAD", "TESTCLOCK_FILE") if clock.current else ())}
         environment = "".join(f"env {name};\n" for name in sorted(kept))
         user = f"user {worker_user()};\n" if os.getuid() == 0 else ""
         self.conf.write_text(_MAIN.format(module=env.MODULE, prefix=self.prefix, user=user,
@@ -154,7 +155,7 @@ class Nginx:
 
     def __enter__(self):
         if not env.MODULE.exists():
-            keeper.forget(str(self.prefix))
+            programs.remove_folder(str(self.prefix))
             raise AssertionError(f"{env.MODULE}: not there; build weir, or set WEIR_BUILD")
         try:
             if self.wants_start:
@@ -176,7 +177,7 @@ class Nginx:
             print(f"nginx, beside the failure above:\n{trouble}", file=sys.stderr)
 
     def command(self, *args):
-        """The command line and environment that run nginx with this configuration."""
+        """Returns the command line and the environment that run nginx with this configuration."""
         wrap, variables = env.wrapper(self.reports)
         argv = [*wrap, env.NGINX, "-p", f"{self.prefix}/", "-c", self.conf, "-e", self.error_log]
         return [str(a) for a in (*argv, *args)], {**os.environ, **variables}
@@ -187,9 +188,9 @@ class Nginx:
             argv = ["/bin/sh", "-c", '"$@" & while kill -0 $! && ! [ -s "$0" ]; do sleep 0.02; done',
                     self.pid_file, *argv]
         with open(self.prefix / "stderr", "ab") as out:
-            self.process = keeper.start(argv, env=variables, stdout=out, stderr=out)
+            self.process = programs.start(argv, env=variables, stdout=out, stderr=out)
         wait_for(self._is_up, "nginx to listen", 30)
-        if self.orphan:  # until the shell has gone nginx would ignore USR2
+        if self.orphan:  # nginx ignores USR2 until the shell has exited
             self.process.wait(timeout=env.patience(20))
 
     def _is_up(self):
@@ -202,7 +203,7 @@ class Nginx:
             return False
 
     def output(self):
-        """What it wrote to stderr and to its error log."""
+        """Returns nginx's stderr and its error log."""
         return ((self.prefix / "stderr").read_text(errors="replace")
                 + (self.error_log.read_text(errors="replace") if self.error_log.exists() else ""))
 
@@ -211,8 +212,8 @@ class Nginx:
         return int(self.pid_file.read_text(encoding="ascii"))
 
     def workers(self):
-        """The pids of the master's workers that are not shutting down. nginx says that of itself in its
-        title; under valgrind nobody sees titles, but the log has it too."""
+        """Returns the pids of the master's workers that are not shutting down. nginx shows this in its process title.
+        Under valgrind titles are not visible, so the log is used too."""
         master = self.master
         leaving = set()
         if env.WRAP == "valgrind":
@@ -222,11 +223,11 @@ class Nginx:
                       and b"shutting down" not in _read(f"/proc/{pid}/cmdline"))
 
     def processes(self):
-        """Every living process that came of this nginx: {pid: name}."""
-        return keeper.session(self.process.pid)
+        """Returns all living processes of this nginx: {pid: name}."""
+        return programs.session(self.process.pid)
 
     def run(self, *args):
-        """Runs `nginx ARGS` with this configuration, as `-t` or `-s reload`: (exit code, output)."""
+        """Runs `nginx ARGS` with this configuration, for example `-t` or `-s reload`. Returns (exit code, output)."""
         argv, variables = self.command(*args)
         done = subprocess.run(argv, env=variables, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
@@ -234,14 +235,14 @@ class Nginx:
         return done.returncode, done.stdout
 
     def reload(self):
-        """SIGHUP, and waits until new workers are there and the old ones take no more connections."""
+        """Sends SIGHUP and waits until new workers run and the old ones accept no more connections."""
         before = set(self.workers())
         os.kill(self.master, signal.SIGHUP)
         wait_for(lambda: len(fresh := set(self.workers())) >= self.workers_wanted
                  and not fresh & before, "new workers after a reload", 20)
 
     def quit(self):
-        """SIGQUIT, and waits. A request that the module never ends shows here."""
+        """Sends SIGQUIT and waits. A request that the module never finishes is found here."""
         if self.process.poll() is not None and not self.processes():
             return
         for pid in self._masters():
@@ -250,22 +251,22 @@ class Nginx:
                  "nginx to quit (a request or connection that never ends?)", 20)
 
     def _masters(self):
-        """One, or two in the midst of an upgrade."""
-        said = _read(self.pid_file).split() + _read(f"{self.pid_file}.oldbin").split()
-        return set(map(int, said)) & set(self.processes())
+        """Returns the masters: one, or two during an upgrade."""
+        pids = _read(self.pid_file).split() + _read(f"{self.pid_file}.oldbin").split()
+        return set(map(int, pids)) & set(self.processes())
 
     def _end(self):
         if self.process:
-            keeper.stop(self.process)
+            programs.stop(self.process)
         trouble = self.trouble()
         if trouble and os.environ.get("WEIR_KEEP"):
             trouble += f"\nkept: {self.prefix}"
         else:
-            keeper.forget(str(self.prefix))
+            programs.remove_folder(str(self.prefix))
         return trouble
 
     def trouble(self):
-        """Bad lines of the error log and reports of sanitizers and valgrind; "" when all is well."""
+        """Returns errors of the error log and reports of sanitizers and valgrind; "" if there are none."""
         lines = [line for line in (self.output() if self.process else "").splitlines()
                  if _BAD.search(line) and not any(re.search(a, line) for a in self.allow)]
         for report in sorted(self.reports.iterdir()):
@@ -273,46 +274,46 @@ class Nginx:
                 lines.append(f"{report.name}:\n{text}")
         return "\n".join(lines[:30] + ([f"… and {len(lines) - 30} more"] if lines[30:] else []))
 
-    # ---- looking ----
+    # ---- observe ----
 
     def log(self):
-        """The error log."""
+        """Returns the error log."""
         return self.error_log.read_text(errors="replace") if self.error_log.exists() else ""
 
     def logged(self, pattern):
-        """How many lines of the error log match."""
+        """Returns the number of lines of the error log that match."""
         return len(re.findall(pattern, self.log(), re.M))
 
     def wait_logged(self, pattern, times=1, seconds=20):
         wait_for(lambda: self.logged(pattern) >= times, f"{pattern!r} in the error log", seconds)
 
     def access_lines(self, count):
-        """The first `count` lines of the access log, waited for (nginx logs after it answered)."""
+        """Returns the first `count` lines of the access log. Waits for them, because nginx logs after it has answered."""
         wait_for(lambda: self.access_log.exists() and
                  len(self.access_log.read_text(errors="replace").splitlines()) >= count,
                  f"{count} lines in the access log")
         return self.access_log.read_text(errors="replace").splitlines()
 
     def get(self, target="/", headers=(), **kwargs):
-        """One GET on a connection of its own."""
+        """Sends one GET on its own connection."""
         return fetch(self.port, "GET", target, headers, **kwargs)
 
     def request(self, method, target, headers=(), body=None, **kwargs):
         return fetch(self.port, method, target, headers, body, **kwargs)
 
     def client(self, **kwargs):
-        """A connection: `with nginx.client() as c:`."""
+        """Returns a connection: `with nginx.client() as c:`."""
         return Client(self.port, **kwargs)
 
     def write_rules(self, text):
-        """Replaces the rules as editors do: a new file, renamed over the old one."""
+        """Replaces the rules as editors do: a new file is renamed over the old one."""
         fresh = self.rules.with_name(".rules.new")
         fresh.write_text(textwrap.dedent(text), encoding="utf-8")
         os.rename(fresh, self.rules)
 
 
 def _parent(pid):
-    """Of a process that may just have ended."""
+    """Returns the parent of a process that may just have exited."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return int(fields[1]) if fields else None
 
@@ -325,7 +326,7 @@ def _read(path):
 
 
 def worker_user():
-    """Somebody without rights, so that what only root could do shows."""
+    """Returns a user without special rights, so that actions that need root fail."""
     for name in ("www-data", "nobody"):
         try:
             return pwd.getpwnam(name).pw_name
@@ -335,7 +336,7 @@ def worker_user():
 
 
 def check_conf(server="", http="", rules=None, **kwargs):
-    """`nginx -t` of a configuration: (exit code, output). Fails if the test left anything behind."""
+    """Runs `nginx -t` on a configuration. Returns (exit code, output). Fails if the check leaves files behind."""
     with Nginx(conf_http=http, conf_server=server, rules=rules, start=False, **kwargs) as nginx:
         before = _tree(nginx.prefix)
         code, output = nginx.run("-t")

@@ -45,7 +45,7 @@ def install():
 
 
 def run_node(script, *args, timeout=60):
-    """Runs a script of test/e2e/node; what it prints, read as JSON."""
+    """Runs a script of test/e2e/node. Returns its output, parsed as JSON."""
     install()
     done = subprocess.run(["node", str(SOURCE / script), *map(str, args)], text=True,
                           env={**_plain(), "NODE_PATH": str(FOLDER / "node_modules")},
@@ -56,5 +56,5 @@ def run_node(script, *args, timeout=60):
 
 
 def _plain():
-    """The environment without what is meant for weir under a sanitizer."""
+    """Returns the environment without the variables for weir under a sanitizer."""
     return {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}

@@ -1,4 +1,4 @@
-"""docs/openapi.yaml, and answers held against it."""
+"""docs/openapi.yaml, and checks of responses against it."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def _validate(value, schema):
 
 
 def check_answer(method, target, response):
-    """AssertionError or ValidationError if the document does not know such an answer."""
+    """Raises AssertionError or ValidationError if the document does not describe the response."""
     if response.status in (404, 405) and _path_of(target) is None:
         return
     item = DOCUMENT["paths"][_path_of(target)]
@@ -48,13 +48,13 @@ def check_answer(method, target, response):
 
 
 def check_question(target, body):
-    """The body is one the document allows."""
+    """Checks that the document allows this request body."""
     content = DOCUMENT["paths"][target]["post"]["requestBody"]["content"]
     _validate(body, content["application/json"]["schema"])
 
 
 def routes():
-    """{path: methods} as the two lists of routes in the source have them."""
+    """Returns {path: methods} from the two lists of routes in the source."""
     found = {}
     for name in ("http", "admin"):
         text = (ROOT / f"src/serve/{name}/{name}.h").read_text(encoding="utf-8")

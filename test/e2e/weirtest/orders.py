@@ -1,4 +1,5 @@
-"""Orders: an API server that remembers them through kill -9, buyers who send them, and what must hold in the end."""
+"""Orders: an API server that keeps its record through kill -9, clients that send orders, and checks of the delivered
+orders."""
 
 import collections
 import json
@@ -11,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import env, keeper
+from . import env, programs
 from .http1 import Client, Closed
 from .ports import free_port
 from .waiting import wait_for
@@ -19,8 +20,8 @@ from .waiting import wait_for
 
 @dataclass
 class Seen:
-    """A request as the API server saw it. `wall_ns` is the wall clock, or the test's; `answered_ns` is 0 if it gave no
-    answer."""
+    """A request as the API server received it. `wall_ns` is the wall clock, or the test's clock. `answered_ns` is 0 if
+    the server sent no response."""
     serial: str
     ns: int
     wall_ns: int
@@ -32,13 +33,13 @@ class Seen:
     answered_ns: int = 0
 
     def get(self, name):
-        """The value of a header field, or None; of several, joined by `, `."""
+        """Returns the value of a header field, or None. Several values are joined by `, `."""
         values = [v for k, v in self.headers if k.lower() == name.lower()]
         return ", ".join(values) if values else None
 
     @property
     def order(self):
-        """(key, number) of /orders/KEY/NUMBER."""
+        """Returns (key, number) of /orders/KEY/NUMBER."""
         _, _, key, number = self.target.split("?")[0].split("/")
         return key, int(number)
 
@@ -48,21 +49,21 @@ class Seen:
 
 
 class Orders:
-    """`with Orders() as api:` is an API server on a port of its own; see orderserver.py for what it can.
+    """`with Orders() as api:` is an API server on a port of its own; orderserver.py lists its options.
 
-    .port                        also after a restart
-    .seen(prefix="")             what arrived, in order of arrival (Seen)
-    .wait_seen(n, prefix="")     until so many have
-    .wait_read()                 until it has read all that was sent to it
-    .plan(prefix, *answers)      what it answers to targets that begin so, one after the other, the last one for ever:
-                                 a status or a dict; no answers: as usual again
-    .release(name)               answers what {"hold": name} holds
-    .kill(), .start()            kill -9; again, with its record but without plans
-    .reset()                     as new, for the next test of a file: it runs, has seen nothing and plans nothing
+    .port                        the same after a restart
+    .seen(prefix="")             the requests in order of arrival (Seen)
+    .wait_seen(n, prefix="")     waits for this many requests
+    .wait_read()                 waits until it has read all bytes sent to it
+    .plan(prefix, *answers)      its responses to targets with this prefix, in order; the last one is repeated:
+                                 a status or a dict; without answers the default applies again
+    .release(name)               answers the requests that {"hold": name} holds
+    .kill(), .start()            kill -9; a restart keeps the record but not the plans
+    .reset()                     for the next test of a file: the server runs, without records and plans
     """
 
     def __init__(self, start=True):
-        self.folder = keeper.folder("orders")
+        self.folder = programs.temp_folder("orders")
         self.port = free_port()
         self.process = None
         self.wants_start = start
@@ -80,11 +81,11 @@ class Orders:
 
     def __exit__(self, *_):
         self.kill()
-        keeper.forget(self.folder)
+        programs.remove_folder(self.folder)
 
     def start(self):
         here = str(Path(__file__).resolve().parents[1])
-        self.process = keeper.start(
+        self.process = programs.start(
             ["/usr/bin/python3", "-B", "-m", "weirtest.orderserver", self.folder, self.port],
             env={**os.environ, "PYTHONPATH": here}, stdout=sys.stderr)
         wait_for(self._is_up, "the order server to start")
@@ -98,11 +99,11 @@ class Orders:
 
     def kill(self):
         if self.process:
-            keeper.stop(self.process)
+            programs.stop(self.process)
             self.process = None
 
     def reset(self):
-        """Once no gateway of an earlier test is left to send anything."""
+        """Call it after all gateways of the earlier test have exited."""
         if not self.process:
             self.start()
         self.wait_read()
@@ -133,13 +134,14 @@ class Orders:
         return self.seen(prefix)
 
     def wait_read(self, seconds=30):
-        """Also from those who are gone: what they sent waits in the kernel if it is held up."""
+        """Waits until the server has read all bytes, also those of peers that have exited: they wait in the kernel while
+        the server is slow."""
         def is_read():
             rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
             return all(int(row[4].split(":")[1], 16) == 0 for row in rows if int(row[1].split(":")[1], 16) == self.port)
 
-        wait_for(is_read, "the order server to read what came", seconds)
-        self._order(do="ping")  # what it has read is in its record
+        wait_for(is_read, "the order server to read all bytes", seconds)
+        self._order(do="ping")  # the record now contains everything that the server has read
 
     def _read(self):
         path = Path(self.folder, "record")
@@ -153,19 +155,19 @@ class Orders:
         for line in data[:end].splitlines():
             try:
                 one = json.loads(line)
-            except ValueError:  # it was killed in the midst of writing it, and so has not answered
+            except ValueError:  # the server was killed while it wrote this line, so it has not answered
                 continue
             if one.pop("do") == "seen":
                 self._lines[one["serial"]] = Seen(**one)
-            elif one["serial"] in self._lines:  # of this test
+            elif one["serial"] in self._lines:  # a request of this test
                 self._lines[one["serial"]].answered_ns = one["ns"]
 
 
-# ---- buyers ----
+# ---- clients ----
 
 @dataclass
-class Bought:
-    """What came of an order: its last status, or None when nobody knows (the connection broke)."""
+class SentOrder:
+    """The result of an order: its last status, or None if the connection broke and the result is unknown."""
     key: str
     number: int
     status: int
@@ -173,22 +175,21 @@ class Bought:
     ticket: str = ""
 
 
-class Buyers:
-    """`with Buyers(ports, keys, each) as buyers:` has a thread for each key, which sends `each` orders, one after the
-    other, to the ports in turn. One that is refused (429: the queue is full) or meets nobody is sent again. One
-    whose answer never came is not, since it may have arrived; nor one that is told `away`, since that is also said when
-    the connection broke between a worker and the service.
+class OrderClients:
+    """`with OrderClients(ports, keys, each) as clients:` has a thread for each key, which sends `each` orders, one after
+    the other, to the ports in turn. An order that is refused (429: the queue is full) or cannot connect is sent again. An
+    order without a response is not sent again, since it may have arrived. Neither is an order refused with the reason
+    `away`, since a broken connection between a worker and the service has the same reason.
 
-    .bought       list of Bought
-    .allow(n)     nobody sends more than his first n until told (`first` says it from the start)
-    .wait()       until all have been sent; .wait_bought(n): until n have an answer
-    .refusals     how often each reason was given for a 429
-    """
+    .sent         list of SentOrder
+    .allow(n)     lets each thread send its first n orders (`first` sets n at the start)
+    .wait()       waits until all have been sent; .wait_sent(n): until n have a result
+    .refusals     {reason of a 429: count}"""
 
     def __init__(self, ports, keys, each, body=b"one, please", pause_s=0.02, first=None):
         self.ports, self.each, self.body, self.pause_s = list(ports), each, body, pause_s
         self._allowed, self._more = each if first is None else first, threading.Condition()
-        self.bought, self.refusals = [], collections.Counter()
+        self.sent, self.refusals = [], collections.Counter()
         self.began_ns = time.monotonic_ns()
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(key, i), daemon=True) for i, key in enumerate(keys)]
@@ -215,16 +216,16 @@ class Buyers:
         assert not self.failure, self.failure
 
     def is_over(self):
-        """Whether all have been sent, and have an answer."""
+        """Returns whether all orders have been sent and have a result."""
         return not any(t.is_alive() for t in self._threads)
 
-    def wait_bought(self, count, seconds=60):
-        wait_for(lambda: self.failure or len(self.bought) >= count, f"{count} orders to be answered", seconds)
+    def wait_sent(self, count, seconds=60):
+        wait_for(lambda: self.failure or len(self.sent) >= count, f"{count} orders to be answered", seconds)
         assert not self.failure, self.failure
 
     def accepted(self):
-        """Those with a 202: {(key, number): Bought}."""
-        return {(b.key, b.number): b for b in list(self.bought) if b.status == 202}
+        """Returns the orders with a 202: {(key, number): SentOrder}."""
+        return {(b.key, b.number): b for b in list(self.sent) if b.status == 202}
 
     def _run(self, key, turn):
         clients = {}
@@ -238,7 +239,7 @@ class Buyers:
                     if self._one(clients, port, key, number):
                         break
                     self._stop.wait(self.pause_s)
-        except BaseException as e:  # a thread's own end is nobody's
+        except BaseException as e:  # an exception of a thread would otherwise be lost
             self.failure = repr(e)
             raise
         finally:
@@ -246,7 +247,7 @@ class Buyers:
                 client.close()
 
     def _one(self, clients, port, key, number):
-        """True if the order is over and done with."""
+        """Sends an order. Returns True if it has a final result."""
         try:
             client = clients.get(port) or clients.setdefault(port, Client(port))
         except OSError:
@@ -267,19 +268,19 @@ class Buyers:
                 return False
             self._stop.wait(self.pause_s)
         with self._lock:
-            self.bought.append(Bought(key, number, status, time.monotonic_ns(), ticket))
+            self.sent.append(SentOrder(key, number, status, time.monotonic_ns(), ticket))
         return True
 
 
 def reason_of(response):
-    """Why a refused order was not kept; "" if it does not say."""
+    """Returns the reason why a refused order was not deferred; "" if there is none."""
     try:
         return json.loads(response.body).get("not-deferred", "")
     except ValueError:
         return ""
 
 
-# ---- what must hold ----
+# ---- checks ----
 
 def by_key(seen):
     sorted_out = collections.defaultdict(list)
@@ -296,9 +297,9 @@ def check_none_lost(seen, accepted):
 
 
 def check_order(seen, bought, statuses=(202, 2)):
-    """Per key, orders arrive as they were sent: those with a 202, and those that were let through at once and so must
-    not have overtaken one that waited. (What became of the others is anybody's guess.) An order may arrive again,
-    but not after its successor."""
+    """For each key, orders arrive in the order of sending. This covers orders with a 202, and orders that were forwarded
+    at once: they must not overtake a queued order. The result of other orders is unknown. An order may arrive again, but
+    not after its successor."""
     known = {(b.key, b.number) for b in bought if b.status and (b.status in statuses or b.status // 100 in statuses)}
     for key, arrivals in by_key(seen).items():
         numbers = [one.order[1] for one in arrivals if one.order in known]
@@ -307,14 +308,14 @@ def check_order(seen, bought, statuses=(202, 2)):
 
 
 def story(arrivals, numbers):
-    """What happened to some orders, for whoever reads a failure."""
+    """Returns the history of some orders, for the message of a failure."""
     return [(one.order[1], one.ns, "kept" if one.is_deferred else "direct", one.get("idempotency-key"))
             for one in arrivals if one.order[1] in numbers]
 
 
 def check_rate(seen, since_ns, burst, per_second):
-    """Never more of a key than its token bucket has let through since the start. A request arrives after it was
-    admitted, so this holds at every moment however busy the machine is."""
+    """For each key, no more requests arrive than its token bucket has admitted since the start. A request arrives after
+    its admission, so this holds at every moment on any machine."""
     for key, arrivals in by_key(seen).items():
         for count, one in enumerate(arrivals, 1):
             most = burst + per_second * (one.ns - since_ns) / 1e9
@@ -322,7 +323,7 @@ def check_rate(seen, since_ns, burst, per_second):
 
 
 def check_pace(seen, since, interval):
-    """One of a key at once and one more in each interval, by the test's clock, in seconds: at no moment more."""
+    """For each key, one request arrives at once and at most one more in each interval, by the test's clock in seconds."""
     for key, arrivals in by_key(seen).items():
         for count, one in enumerate(arrivals):
             passed_us = one.wall_ns // 1000 - round(since * 1e6)
@@ -330,9 +331,9 @@ def check_pace(seen, since, interval):
 
 
 def check_copies(seen, faults=(), at_a_time=0):
-    """An order that came more than once came with the same Idempotency-Key each time, which no other has; and each
-    time but the last the API gave no answer, or somebody who had to hear or to note it was killed in between. So
-    there are not more of those than `at_a_time` for each fault: (when it began, when it was over, in ns, …)."""
+    """All copies of an order have the same Idempotency-Key, and no other order has it. The API did not answer any copy
+    but the last, or a fault hit a process that had to receive or record the answer. So each fault causes at most
+    `at_a_time` copies of answered orders. A fault is (start, end, …) in ns."""
     owners, copies = {}, collections.defaultdict(list)
     for one in seen:
         if one.is_deferred:

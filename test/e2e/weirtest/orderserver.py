@@ -1,11 +1,11 @@
-"""An API server that takes orders and forgets none: `python3 -m weirtest.orderserver FOLDER PORT`.
+"""An API server that records all orders on disk: `python3 -m weirtest.orderserver FOLDER PORT`.
 
 It is apiserver.py with a record on disk: FOLDER/record has a JSON object per line, `seen` when a request is complete
-and `answered` before its answer is handed to the kernel. So a server that is killed at any moment, and started again, has
-lost nothing of what it did; of one answer for each connection it may be that it was never sent. `orders.py` is the other end.
+and `answered` before its answer is handed to the kernel. A server that is killed at any moment and restarted
+has a complete record. On each connection, one recorded answer may not have been sent. `orders.py` is the client.
 
-It answers 200, or what a plan says that came over the control socket: for targets with a prefix, one answer after the
-other ({"status": 503, "headers": {"Retry-After": "2"}, "drop": true, "hold": NAME}), the last one for ever.
+It answers 200, or follows a plan from the control socket: for targets with a prefix, one answer after the
+other ({"status": 503, "headers": {"Retry-After": "2"}, "drop": true, "hold": NAME}), the last one repeatedly.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ import time
 from . import apiserver
 
 
-class Book:
-    """The record, and what is planned."""
+class RequestLog:
+    """The record on disk, and the planned answers."""
 
     def __init__(self, folder):
         self.file = os.open(os.path.join(folder, "record"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         size = os.fstat(self.file).st_size
-        if size and os.pread(self.file, 1, size - 1) != b"\n":  # a kill may end a write in its midst
+        if size and os.pread(self.file, 1, size - 1) != b"\n":  # a kill may have interrupted a write
             os.write(self.file, b"\n")
         self.serial = 0
         self.plans = {}
@@ -35,7 +35,7 @@ class Book:
 
     def write(self, **line):
         data = json.dumps(line).encode() + b"\n"
-        while data:  # one that is stopped and goes on may have written a part of it
+        while data:  # a stopped and continued server may have written only a part
             data = data[os.write(self.file, data):]
 
     def seen(self, request):
@@ -53,16 +53,16 @@ class Book:
         return None
 
 
-BOOK = None
+LOG = None
 
 
-class Counter(apiserver.Connection):
-    """Where orders are handed in."""
+class OrderConnection(apiserver.Connection):
+    """A connection that records its requests."""
 
     async def answer(self, request):
-        serial = BOOK.seen(request)
-        apiserver.STATE.records.clear()  # the book has them
-        plan = BOOK.planned(request.target)
+        serial = LOG.seen(request)
+        apiserver.STATE.records.clear()  # they are in the record on disk
+        plan = LOG.planned(request.target)
         if plan is not None:
             await self.follow(plan, serial)
             return
@@ -71,7 +71,7 @@ class Counter(apiserver.Connection):
 
     def note(self, serial):
         if not self.transport.is_closing():
-            BOOK.write(do="answered", serial=serial, ns=time.monotonic_ns())
+            LOG.write(do="answered", serial=serial, ns=time.monotonic_ns())
 
     async def follow(self, plan, serial):
         if "hold" in plan:
@@ -90,13 +90,13 @@ class Counter(apiserver.Connection):
 
 def obey(order):
     if order["do"] == "plan":
-        BOOK.plans = {order["prefix"]: order["answers"], **BOOK.plans} if order["answers"] else \
-            {k: v for k, v in BOOK.plans.items() if k != order["prefix"]}
+        LOG.plans = {order["prefix"]: order["answers"], **LOG.plans} if order["answers"] else \
+            {k: v for k, v in LOG.plans.items() if k != order["prefix"]}
         return True
     if order["do"] == "ping":
         return True
     if order["do"] == "forget":
-        BOOK.forget()
+        LOG.forget()
         return apiserver.obey({"do": "reset"})
     return apiserver.obey(order)
 
@@ -109,12 +109,12 @@ async def control(reader, writer):
 
 
 async def main(folder, port):
-    global BOOK
-    BOOK = Book(folder)
+    global LOG
+    LOG = RequestLog(folder)
     path = os.path.join(folder, "control.sock")
     if os.path.exists(path):
         os.unlink(path)
-    await asyncio.get_running_loop().create_server(Counter, "127.0.0.1", port, backlog=4096, reuse_address=True)
+    await asyncio.get_running_loop().create_server(OrderConnection, "127.0.0.1", port, backlog=4096, reuse_address=True)
     await asyncio.start_unix_server(control, path)
     await asyncio.Event().wait()
 

@@ -1,5 +1,5 @@
-"""Ports nobody else uses: outside the range of which the kernel gives client sockets theirs, wherever
-that is here, and locked, so that suites that run at the same time do not choose the same one."""
+"""Free ports: outside the kernel's range for client sockets, and locked, so that suites that run at the same time do not
+choose the same port."""
 
 import fcntl
 import os
@@ -18,10 +18,10 @@ if machine.CAPABILITIES["ipv6"][1]():
 def _candidates():
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
         first, last = map(int, f.read().split())
-    for some in (range(12000, 32000), range(2000, 65536)):  # programs with a port of their own are mostly below
+    for some in (range(12000, 32000), range(2000, 65536)):  # most programs use fixed ports below 12000
         if len(found := [p for p in some if not first <= p <= last]) > 2000:
             return found
-    return range(12000, 65536)  # the kernel has them all: what is taken meanwhile is bad luck
+    return range(12000, 65536)  # the kernel's range covers all ports: another program may take a port meanwhile
 
 
 _CANDIDATES = _candidates()
@@ -54,7 +54,7 @@ def _is_free(port):
 
 
 def free_port():
-    """A port that is free on every address; it is ours until this process ends."""
+    """Returns a port that is free on every address. It stays reserved until this process ends."""
     for _ in range(2000):
         port = random.choice(_CANDIDATES)
         if (lock := _lock(port)) is None:

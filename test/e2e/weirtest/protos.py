@@ -1,4 +1,4 @@
-"""Messages of the .proto files of the tree, read by Google's protobuf."""
+"""Messages of the tree's .proto files, parsed by Google's protobuf."""
 
 import functools
 import subprocess
@@ -13,7 +13,7 @@ FILES = ["envoy/service/ratelimit/v3/rls.proto", "grpc/health/v1/health.proto",
 
 @functools.cache
 def descriptors():
-    """The FileDescriptorSet that protoc makes of our files and their imports."""
+    """Returns the FileDescriptorSet that protoc makes of our files and their imports."""
     made = subprocess.run(["protoc", f"-I{ROOT}/proto", "--include_imports",
                            "--descriptor_set_out=/dev/stdout", *FILES],
                           capture_output=True, check=True, cwd=ROOT / "proto").stdout
@@ -34,7 +34,7 @@ def _pool():
 
 @functools.cache
 def message(name):
-    """The class of a message, as message("envoy.service.ratelimit.v3.RateLimitRequest")."""
+    """Returns the class of a message: message("envoy.service.ratelimit.v3.RateLimitRequest")."""
     return message_factory.MessageFactory(_pool()).GetPrototype(_pool().FindMessageTypeByName(name))
 
 

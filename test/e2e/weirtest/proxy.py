@@ -1,21 +1,21 @@
-"""A TCP proxy that does wrong on demand.
+"""A TCP proxy that causes faults on demand.
 
     with Proxy(redis.port) as proxy:        # or the path of a Unix socket
         … "--redis", f"redis://127.0.0.1:{proxy.port}"
-        proxy.delay(0.1)                    # from now on; connections live on
+        proxy.delay(0.1)                    # from now on; connections stay open
         proxy.heal()
 
-What it does holds for what arrives from then on, on open and on new connections:
+A fault applies to bytes that arrive after the call, on open and on new connections:
 
-    delay(seconds)      every piece waits so long, in order; they do not add up
-    drop("replies")     swallows what comes from the server: it has done the work and nobody hears of it
-    drop("requests")    swallows what the client sends; drop() both
-    halve()             sends half of the next piece that the server sends, then nothing more, on each connection
-    halve(cut=True)     and closes the connection there
-    spoil(replies=f)    passes on f(piece) of each piece the server sends; f runs in the proxy's thread. b"" is a piece lost
-    refuse()            closes every connection as soon as it is there, and those that are
-    cut()               closes those that are (with a reset) and takes new ones: a fault of one moment
-    heal()              again as a cable; what was swallowed stays lost, so connections that lost something are closed
+    delay(seconds)      delays every piece; delays of several pieces do not add up
+    drop("replies")     discards bytes from the server: it has done the work, and the client gets no reply
+    drop("requests")    discards bytes from the client; drop() both
+    halve()             on each connection, forwards half of the server's next piece, then nothing more
+    halve(cut=True)     also closes the connection there
+    spoil(replies=f)    forwards f(piece) of each piece from the server; f runs in the proxy's thread. b"" drops the piece
+    refuse()            closes all connections, and every new one at once
+    cut()               closes the open connections with a reset, and accepts new ones
+    heal()              ends the fault; connections with discarded bytes are closed
 """
 
 import asyncio
@@ -25,11 +25,11 @@ import threading
 
 
 class _Link:
-    """One connection and its other half."""
+    """One connection and its connection to the server."""
 
     def __init__(self):
         self.writers = []
-        self.lost = False  # bytes of it were swallowed: what would come now makes no sense
+        self.lost = False  # bytes were discarded, so later bytes would make no sense
 
 
 class Proxy:
@@ -63,7 +63,7 @@ class Proxy:
     def _do(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
 
-    # ---- orders ----
+    # ---- faults ----
 
     def delay(self, seconds):
         self._set("delay", seconds=seconds)
@@ -90,12 +90,12 @@ class Proxy:
 
     @property
     def open(self):
-        """How many connections there are now."""
+        """The number of open connections."""
         return len(self._links)
 
     @property
     def swallowed(self):
-        """Whether something was lost on a connection that is still open."""
+        """Whether bytes were discarded on a connection that is still open."""
         return any(link.lost for link in list(self._links))
 
     def _set(self, mode, seconds=0.0, which=""):
@@ -146,7 +146,7 @@ class Proxy:
             self._close(link)
             return
         link.writers.append(far_writer)
-        if link not in self._links:  # cut meanwhile
+        if link not in self._links:  # cut during the connect
             self._close(link)
             return
         try:
@@ -157,7 +157,7 @@ class Proxy:
         self._close(link)
 
     async def _pump(self, link, direction, reader, writer):
-        """Reads at once and writes when it is due, so that pieces wait side by side."""
+        """Reads at once and writes each piece when its delay is over, so that delays overlap."""
         queue = asyncio.Queue(4096)
         sender = asyncio.ensure_future(self._send(queue, writer))
         try:
@@ -171,7 +171,7 @@ class Proxy:
             await sender
         finally:
             sender.cancel()
-            # One side has closed: the other learns it.
+            # Close the other direction too.
             self._close(link)
 
     async def _send(self, queue, writer):
@@ -185,7 +185,7 @@ class Proxy:
             await writer.drain()
 
     def _spoil(self, link, direction, data):
-        """What becomes of a piece."""
+        """Returns the bytes to forward in place of `data`."""
         if self._mode == "drop" and self._which in (direction, "both"):
             link.lost = True
             return b""

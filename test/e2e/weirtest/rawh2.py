@@ -1,4 +1,4 @@
-"""HTTP/2 frame by frame: what no library would send."""
+"""HTTP/2 frame by frame, for frames that no library would send."""
 
 import socket
 import struct
@@ -27,17 +27,19 @@ def grpc_message(data, flag=0, length=None):
 
 
 class RawH2:
-    """A connection that has sent the preface and, unless told otherwise, empty SETTINGS."""
+    """A connection that has sent the preface and, by default, empty SETTINGS."""
 
     def __init__(self, port, greet=True, own_settings=()):
         self.encoder = hpack.Encoder()
         self.decoder = hpack.Decoder()
         self.buffer = b""
         self.next_stream = 1
-        self.aside = {}  # what came of streams that nobody has asked for yet: [(kind, flags, payload or fields)]
+        self.aside = {}  # frames of streams that were not read yet: [(kind, flags, payload or fields)]
         greeting = PREFACE + settings(*own_settings) if greet else b""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
-        self.pour(greeting, 1)  # at once: --slow has begun. A test that was held up for longer finds the connection cut.
+        # Sent at once, because the --slow timer runs. If the test was delayed for longer, the server has closed the
+        # connection.
+        self.send_repeatedly(greeting, 1)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):
@@ -49,8 +51,8 @@ class RawH2:
     def send(self, data):
         self.socket.sendall(data)
 
-    def pour(self, data, times):
-        """Sends the same bytes again and again without reading; returns how many times it went well."""
+    def send_repeatedly(self, data, times):
+        """Sends the same bytes `times` times without reading. Returns the number of successful sends."""
         for n in range(times):
             try:
                 self.socket.sendall(data)
@@ -58,7 +60,7 @@ class RawH2:
                 return n
         return times
 
-    def pour_streams(self, count):
+    def open_streams(self, count):
         """Opens streams that do not end."""
         try:
             for _ in range(count):
@@ -67,7 +69,7 @@ class RawH2:
             pass
 
     def discard(self):
-        """Reads over what is there; the beginning of a frame is kept."""
+        """Discards the received frames; keeps the beginning of an incomplete frame."""
         timeout = self.socket.gettimeout()
         self.socket.setblocking(False)
         try:
@@ -94,13 +96,13 @@ class RawH2:
         return self.next_stream - 2
 
     def call(self, data, stream=None, **kwargs):
-        """The frames of a whole call; returns (stream, bytes)."""
+        """Returns the frames of a whole call as (stream, bytes)."""
         stream = stream or self.new_stream()
         return stream, (self.head(stream, **kwargs) +
                         frame(DATA, END_STREAM, stream, grpc_message(data)))
 
     def read_frame(self):
-        """(kind, flags, stream, payload), or None: the server has closed."""
+        """Returns (kind, flags, stream, payload), or None if the server has closed."""
         while True:
             if len(self.buffer) >= 9:
                 length = int.from_bytes(self.buffer[:3], "big")
@@ -118,7 +120,7 @@ class RawH2:
             self.buffer += piece
 
     def until(self, kind, stream=None):
-        """The next frame of this kind, others read over; None when the server closes instead."""
+        """Returns the next frame of this kind and skips others; None if the server closes first."""
         for i, (seen, flags, payload) in enumerate(self.aside.get(stream, [])):
             if seen == kind:
                 del self.aside[stream][i]
@@ -133,13 +135,13 @@ class RawH2:
 
     def _put_aside(self, got):
         kind, flags, stream, payload = got
-        if kind == HEADERS:  # in the order in which they came, or the decoder's table is wrong
+        if kind == HEADERS:  # decoded in order of arrival, which the decoder's table needs
             payload = dict(self.decoder.decode(payload))
         if kind in (HEADERS, DATA, RST):
             self.aside.setdefault(stream, []).append((kind, flags, payload))
 
     def answer(self, stream):
-        """(fields, body, trailers) of a stream; of a reset one (fields or None, body, error code)."""
+        """Returns (fields, body, trailers) of a stream; for a reset stream (fields or None, body, error code)."""
         head, body = None, b""
         while got := self._next_of(stream):
             kind, flags, payload = got
@@ -156,7 +158,8 @@ class RawH2:
         raise ConnectionError(f"closed without an answer; had {head}, {body!r}")
 
     def _next_of(self, stream):
-        """(kind, flags, payload) of this stream, those of others kept for whoever asks for them; None: closed."""
+        """Returns (kind, flags, payload) of the next frame of this stream, and keeps frames of other streams; None if
+        closed."""
         while not self.aside.get(stream):
             got = self.read_frame()
             if not got:
@@ -167,6 +170,6 @@ class RawH2:
         return self.aside[stream].pop(0)
 
     def goaway(self):
-        """(last stream, error code) of the next GOAWAY, or None: closed without."""
+        """Returns (last stream, error code) of the next GOAWAY; None if the server closes without one."""
         got = self.until(GOAWAY)
         return struct.unpack(">II", got[3][:8]) if got else None

@@ -1,8 +1,8 @@
-"""Real Redis servers: one alone, a master with replicas under Sentinel, a cluster. All from Debian's packages, each
-in a folder of its own, started in a fraction of a second and gone with the test.
+"""Real Redis servers: a single server, a master with replicas under Sentinel, a cluster. All come from Debian's packages.
+Each has its own folder, starts in a fraction of a second and ends with the test.
 
-Every server listens on a Unix socket too, by which the test talks to it (`client()`) whatever has become of its
-network, its TLS or its passwords."""
+Every server also listens on a Unix socket. The test uses it (`client()`), whatever the state of the network, TLS and
+passwords."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import redis
 
-from . import certificate, env, keeper
+from . import certificate, env, programs
 from .ports import free_port
 from .waiting import wait_for
 
@@ -23,7 +23,7 @@ SENTINEL = "/usr/bin/redis-sentinel"
 
 
 def certificates(folder, names=certificate.LOCALHOST):
-    """ca.pem, and signed by it server.pem for these names and client.pem, with their *-key.pem."""
+    """Creates ca.pem and, signed by it, server.pem for these names and client.pem, with their *-key.pem."""
     certificate.authority(folder)
     for subject in ("server", "client"):
         certificate.signed(folder, subject, names)
@@ -33,7 +33,7 @@ class Redis:
     """`with Redis() as redis:` runs a redis-server on a free port of 127.0.0.1.
 
     config     further lines of its configuration, as "maxmemory 3mb"; in Redis 7 any of them
-    port       another port, as the one of a server that has gone
+    port       a given port, for example that of a stopped server
     host       the address it binds, `prefix` what stands before its command line (network namespaces)
     tls        the port speaks TLS, with certificates of a CA made for it: .ca, .client_cert, .client_key (Paths);
                a Redis, Sentinels or Cluster whose certificates it shall use instead of its own
@@ -43,15 +43,15 @@ class Redis:
     .port, .folder, .pid, .socket (a Unix socket, as text)
     .url(user=, password=, db=)        redis://… or rediss://…
     .client()                          a redis.Redis (python3-redis) of the default user
-    .kill(), .start(), .restart()      kill -9; again, on the same port and in the same folder
-    .freeze(), .thaw()                 SIGSTOP and SIGCONT: connections stay, and nothing is answered
-    .pause(seconds), .sleep(seconds)   CLIENT PAUSE; DEBUG SLEEP, which does not wait for its end
+    .kill(), .start(), .restart()      kill -9; a restart uses the same port and folder
+    .freeze(), .thaw()                 SIGSTOP and SIGCONT: connections stay open without replies
+    .pause(seconds), .sleep(seconds)   CLIENT PAUSE; DEBUG SLEEP, without waiting for its end
     .flush()                           FLUSHALL
     """
 
     def __init__(self, *config, port=None, host="127.0.0.1", prefix=(), tls=False, password=None, users=(),
                  aof=False, start=True):
-        self.folder = Path(keeper.folder("redis"))
+        self.folder = Path(programs.temp_folder("redis"))
         self.socket = str(self.folder / "redis.sock")
         self.port = port or free_port()
         self.host, self.prefix, self.password = host, list(prefix), password
@@ -59,7 +59,7 @@ class Redis:
         self.process = None
         self.wants_start = start
         self._sleepers = []
-        # jemalloc's thread waits by the wall clock, and would spin where that is the test's.
+        # jemalloc's background thread waits by the wall clock and would spin on the test's clock.
         lines = ["daemonize no", 'save ""', f"dir {self.folder}", f"logfile {self.folder}/log", f"bind {host}",
                  f"unixsocket {self.socket}", "protected-mode no", "enable-debug-command yes", "hz 100",
                  "repl-diskless-sync-delay 0", "jemalloc-bg-thread no", f"appendonly {'yes' if aof else 'no'}",
@@ -93,19 +93,19 @@ class Redis:
 
     def __exit__(self, *_):
         if self.process:
-            keeper.stop(self.process)
+            programs.stop(self.process)
         for sleeper in self._sleepers:
             sleeper.join(env.patience(10))
-        keeper.forget(str(self.folder))
+        programs.remove_folder(str(self.folder))
 
     def command(self):
         return [*self.prefix, SERVER, self.conf]
 
     def launch(self):
-        """Starts it without waiting for anything."""
+        """Starts the server without waiting for it."""
         Path(self.socket).unlink(missing_ok=True)
         with open(self.folder / "output", "ab") as out:
-            self.process = keeper.start(self.command(), stdout=out, stderr=out, cwd=self.folder)
+            self.process = programs.start(self.command(), stdout=out, stderr=out, cwd=self.folder)
 
     def start(self):
         self.launch()
@@ -126,9 +126,9 @@ class Redis:
         return self.process.pid
 
     def kill(self):
-        """kill -9."""
+        """Ends the server with kill -9."""
         if self.process:
-            keeper.stop(self.process)
+            programs.stop(self.process)
 
     def restart(self):
         self.kill()
@@ -142,10 +142,10 @@ class Redis:
     def thaw(self):
         os.kill(self.pid, signal.SIGCONT)
 
-    # ---- talking ----
+    # ---- commands ----
 
     def client(self, **kwargs):
-        """By the Unix socket; without waiting for more than a hang."""
+        """Returns a client on the Unix socket. Its timeout only covers hangs."""
         kwargs = {"decode_responses": True, "socket_timeout": env.patience(20), "password": self.password, **kwargs}
         return redis.Redis(unix_socket_path=self.socket, **kwargs)
 
@@ -162,12 +162,12 @@ class Redis:
         self.client().flushall()
 
     def pause(self, seconds, all_commands=True):
-        """CLIENT PAUSE: nobody is answered for so long, an order to end it included."""
+        """CLIENT PAUSE: no client gets a reply for this long. An UNPAUSE would wait too."""
         with self.client() as c:
             c.execute_command("CLIENT", "PAUSE", int(seconds * 1000), "ALL" if all_commands else "WRITE")
 
     def sleep(self, seconds):
-        """DEBUG SLEEP: the server does nothing at all for so long."""
+        """DEBUG SLEEP: the server does nothing for this long."""
         def run():
             try:
                 with self.client(socket_timeout=None) as c:
@@ -182,7 +182,7 @@ class Redis:
             return sorted(c.scan_iter(pattern))
 
     def connections(self, user=None):
-        """How many clients are connected over the network."""
+        """Returns the number of clients connected over the network."""
         with self.client() as c:
             return sum(1 for one in c.client_list()
                        if one["addr"] and not one["addr"].startswith("/") and user in (None, one.get("user")))
@@ -198,9 +198,9 @@ class Sentinels:
 
     .servers (Redis), .watchers (sentinels, as Redis too), .name of the master
     .url()                 redis+sentinel://…
-    .master()              the Redis whom the sentinels call master
-    .failover()            by order of a sentinel; returns when all three name the new master
-    .wait_master(not_=)    until they name another than that Redis, as after .master().kill()
+    .master()              the Redis that the sentinels name as master
+    .failover()            orders a failover; returns when all three sentinels name the new master
+    .wait_master(not_=)    waits until they name another Redis, for example after .master().kill()
     password, sentinel_password, users, sentinel_users: as of Redis; `tls` for all of them
     """
 
@@ -237,7 +237,7 @@ class Sentinels:
             one.__exit__()
 
     def is_settled(self):
-        """Every replica is in step with its master, and the sentinels have seen them all."""
+        """Returns whether every replica is in sync with its master and all sentinels know all replicas."""
         master = self.master()
         if not master:
             return False
@@ -253,13 +253,13 @@ class Sentinels:
         return True
 
     def master(self):
-        """None while the sentinels disagree."""
+        """Returns the master; None while the sentinels disagree."""
         ports = {w.client().sentinel_get_master_addr_by_name(self.name)[1] for w in self.watchers
                  if w.process.poll() is None}
         return next((s for s in self.servers if {s.port} == ports), None)
 
     def failover(self):
-        """Ordered again if it was given up: a second is what it may take, and not always enough."""
+        """Orders the failover again if it was given up: its timeout of one second is not always enough."""
         before = self.master()
         at = {"ordered": -10.0}
 
@@ -268,7 +268,7 @@ class Sentinels:
                 return True
             if time.monotonic() - at["ordered"] > 5:
                 at["ordered"] = time.monotonic()
-                # One that has not yet had a replica's INFO says NOGOODSLAVE, one that is at it INPROG.
+                # A sentinel without INFO of a replica replies NOGOODSLAVE; a sentinel in a failover replies INPROG.
                 with contextlib.suppress(redis.exceptions.ResponseError):
                     self.watchers[0].client().execute_command("SENTINEL FAILOVER", self.name)
             return False
@@ -290,7 +290,7 @@ class Sentinels:
 
 
 class Sentinel(Redis):
-    """One of Sentinels."""
+    """One sentinel of Sentinels."""
 
     def __init__(self, group, tls=False):
         super().__init__(tls=tls, password=group.sentinel_password, start=False)
@@ -309,7 +309,7 @@ class Sentinel(Redis):
         self.conf.write_text("\n".join([*lines, ""]), encoding="ascii")
 
     def introduce(self, watchers):
-        """They would find each other by themselves, in some seconds."""
+        """Writes the other sentinels into the configuration. Without this they would find each other after some seconds."""
         with open(self.conf, "a", encoding="ascii") as conf:
             for other in watchers:
                 if other is not self:
@@ -320,12 +320,12 @@ class Sentinel(Redis):
 
 
 class Cluster:
-    """`with Cluster() as cluster:` is `masters` masters with a replica each, that know each other from the start.
+    """`with Cluster() as cluster:` runs `masters` masters with a replica each. They know each other from the start.
 
     .nodes (ClusterNode, the masters first), .masters(), .url() (redis+cluster://…)
-    .owner(slot)                     the master that has it
+    .owner(slot)                     the master that owns it
     .begin(slot, target), .move(slot), .finish(slot)
-                                     the three steps of a slot's migration; .migrate(slot, target) is all
+                                     the three steps of a slot's migration; .migrate(slot, target) does all three
     .moving                          slots between begin and finish: {slot: (source, target)}
     .kill_master(node)               kill -9; returns the replica that took over
     """
@@ -379,7 +379,7 @@ class Cluster:
         return True
 
     def is_in_step(self, master):
-        """Whether its replicas have all that it has."""
+        """Returns whether the replicas of a master have all its data."""
         offset = master.client().info("replication")["master_repl_offset"]
         seen = [n.client().info("replication") for n in self.alive() if n is not master]
         return all(i["slave_repl_offset"] >= offset for i in seen if i.get("master_port") == master.port)
@@ -391,7 +391,7 @@ class Cluster:
         return [n for n in self.alive() if n.client().info("replication")["role"] == "master"]
 
     def owner(self, slot):
-        """As most of the living nodes see it; None while nobody living has it."""
+        """Returns the owner by the view of most living nodes; None while no living node owns the slot."""
         votes = {}
         for node in self.alive():
             for one in node.view():
@@ -408,14 +408,15 @@ class Cluster:
     # ---- moving a slot ----
 
     def begin(self, slot, target):
-        """From here on the owner answers ASK for keys it no longer has, and TRYAGAIN for halves."""
+        """Starts a migration: the owner answers ASK for keys that it no longer has, and TRYAGAIN if only some keys have
+        moved."""
         source = self.owner(slot)
         target.client().execute_command("CLUSTER SETSLOT", slot, "IMPORTING", source.id)
         source.client().execute_command("CLUSTER SETSLOT", slot, "MIGRATING", target.id)
         self.moving[slot] = (source, target)
 
     def move(self, slot, most=1000):
-        """Moves up to so many keys of the slot; returns how many."""
+        """Moves up to `most` keys of the slot. Returns their number."""
         source, target = self.moving[slot]
         keys = source.client().execute_command("CLUSTER GETKEYSINSLOT", slot, most)
         if keys:
@@ -423,7 +424,7 @@ class Cluster:
         return len(keys)
 
     def finish(self, slot):
-        """From here on MOVED, until a client has a new map."""
+        """Ends a migration: the old owner answers MOVED until a client has a new slot map."""
         source, target = self.moving.pop(slot)
         for node in (target, source, *self.masters()):
             node.client().execute_command("CLUSTER SETSLOT", slot, "NODE", target.id)
@@ -435,14 +436,14 @@ class Cluster:
         self.finish(slot)
 
     def wait_owner(self, slot, not_):
-        """Until all is well again and another than this one has the slot, as after its kill."""
+        """Waits until the cluster is healthy and another node owns the slot, for example after a kill."""
         def other():
             owner = self.owner(slot)
             return owner if owner and owner is not not_ and self.is_settled() else None
         return wait_for(other, "a replica to take over", 30, every=0.05)
 
     def kill_master(self, node):
-        """kill -9; returns who has taken over."""
+        """Ends a master with kill -9. Returns the node that has taken over."""
         slot = min(one for view in node.view() if view["id"] == node.id for one in view["slots"])
         node.kill()
         return self.wait_owner(slot, node)
@@ -457,7 +458,7 @@ class ClusterNode(Redis):
         super().__init__(f"cluster-port {self.bus}", *config, **kwargs)
 
     def view(self):
-        """The masters as this node sees them: [{"id":, "slots": a set}]."""
+        """Returns the masters in this node's view: [{"id":, "slots": a set}]."""
         found = []
         for line in self.client().execute_command("CLUSTER", "NODES").splitlines():
             fields = line.split()

@@ -1,4 +1,5 @@
-"""The Redis protocol by hand, for what client libraries would not send, and would not show."""
+"""The Redis protocol without a library, for commands that client libraries would not send, and replies that they would
+hide."""
 
 import socket
 
@@ -6,14 +7,14 @@ from . import env
 
 
 class Error(str):
-    """-ERR …, as a value."""
+    """A reply -ERR …, as a value."""
 
 
 class Resp:
-    """A connection: `.call("PING")`, or `.send` and `.read` for pipelines and broken ones."""
+    """A connection: `.call("PING")`, or `.send` and `.read` for pipelines and malformed commands."""
 
     def __init__(self, address):
-        """A port of this machine, or the path of a Unix socket."""
+        """`address` is a port of this machine, or the path of a Unix socket."""
         unix = isinstance(address, str)
         self.socket = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
         self.socket.settimeout(env.patience(20))
@@ -38,7 +39,7 @@ class Resp:
         return self.read()
 
     def ended(self):
-        """Whether the server closed it and left nothing unread."""
+        """Returns whether the server has closed and no byte is unread."""
         try:
             return self.file.read(1) == b""
         except ConnectionResetError:
@@ -74,7 +75,7 @@ class Resp:
 
 
 def command(*words):
-    """An array of bulk strings."""
+    """Returns an array of bulk strings."""
     parts = [f"*{len(words)}\r\n".encode()]
     for word in words:
         data = word if isinstance(word, bytes) else str(word).encode()

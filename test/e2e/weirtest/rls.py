@@ -1,8 +1,8 @@
-"""Envoy's question by hand: bytes of RateLimitRequest, asked with grpcio."""
+"""A client of Envoy's rate limit service on grpcio. It encodes RateLimitRequest by itself."""
 
 import os
 
-# An idle channel of grpcio reads its connection this often, 5 s unless set: it is how long a GOAWAY stays unheard.
+# An idle channel of grpcio reads its connection at this interval, 5 s by default. A GOAWAY is noticed no earlier.
 os.environ.setdefault("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100")
 
 import grpc  # noqa: E402
@@ -22,7 +22,7 @@ def _field(number, data):
 
 
 def question(domain, *entries, hits=None):
-    """The bytes of a request with one descriptor of these (key, value)."""
+    """Returns the bytes of a request with one descriptor of these (key, value) pairs."""
     descriptor = b"".join(
         _field(1, _field(1, key.encode()) + _field(2, value.encode())) for key, value in entries)
     data = _field(1, domain.encode()) + _field(2, descriptor)
@@ -34,7 +34,7 @@ def _same(data):
 
 
 class Rls:
-    """A channel: `ask` returns the overall code, `health` what Check says."""
+    """A channel: `ask` returns the overall code, `health` the status of Check."""
 
     def __init__(self, target, credentials=None, options=()):
         if isinstance(target, int):
@@ -61,8 +61,8 @@ class Rls:
         return answer[1]
 
     def answers(self, *args, **kwargs):
-        """For wait_for, where a service may cut us off before we have asked: a function that asks, and is false when
-        there was no answer."""
+        """Returns a function for wait_for that asks, and returns None if there was no response: the service may close the
+        connection before the request is sent."""
         def ask():
             try:
                 return self.ask(*args, **kwargs)
@@ -72,7 +72,7 @@ class Rls:
         return ask
 
     def begin(self, domain, *entries, timeout=env.patience(60)):
-        """A question under way: a grpc.Future."""
+        """Starts a request. Returns a grpc.Future."""
         return self._ask.future(question(domain, *entries), timeout=timeout)
 
     def health(self, service="ratelimit", timeout=env.patience(20)):
@@ -80,6 +80,6 @@ class Rls:
         return answer[1] if answer else 0
 
     def watch(self, service="ratelimit", timeout=env.patience(30)):
-        """Yields each status as it comes."""
+        """Yields each status as it arrives."""
         for answer in self._watch(_field(1, service.encode()), timeout=timeout):
             yield answer[1] if answer else 0

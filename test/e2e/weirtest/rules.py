@@ -1,12 +1,12 @@
 """Rules that many tests use."""
 
-# Five requests, and within a test no sixth: a bucket has no window edge that a test could straddle,
-# and the next token is 33 hours away.
+# Five requests are admitted, and no sixth within a test. A token bucket has no window that could end during a test, and
+# the next token comes after 33 hours.
 FIVE = "{unit: week, requests_per_unit: 5, algorithm: token_bucket}"
 
 
 def by_user(limit=FIVE, domain="api"):
-    """Rules with one limit for each value of the header field X-User."""
+    """Returns rules with one limit for each value of the header field X-User."""
     return f"""\
 domain: {domain}
 requests:

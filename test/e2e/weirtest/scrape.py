@@ -1,4 +1,4 @@
-"""/metrics, read by a reader that is not weir's: names, labels and values."""
+"""/metrics, parsed without weir's code: names, labels and values."""
 
 import re
 
@@ -14,7 +14,7 @@ def _unescape(text):
 
 
 def parse(text):
-    """{(name, frozenset of labels): value}; AssertionError for a line that is none, or comes twice."""
+    """Returns {(name, frozenset of labels): value}. AssertionError for an invalid or repeated line."""
     found, typed = {}, set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -35,8 +35,8 @@ def parse(text):
 
 
 class Metrics:
-    """One scrape. `.value(name, rule="api/user/1y", result="refused")` is the one series that has these
-    labels; None if there is none."""
+    """One scrape. `.value(name, rule="api/user/1y", result="refused")` is the value of the only series with these labels;
+    None if there is no such series."""
 
     def __init__(self, port, headers=()):
         answer = fetch(port, "GET", "/metrics", headers)

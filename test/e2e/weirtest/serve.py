@@ -1,4 +1,4 @@
-"""A real `weir serve`, in a folder of its own."""
+"""A real `weir serve`, in its own folder."""
 
 import json
 import os
@@ -9,48 +9,48 @@ import sys
 import textwrap
 from pathlib import Path
 
-from . import env, keeper, tokens
+from . import env, programs, tokens
 from .http1 import fetch
 from .ports import free_port
 from .waiting import wait_for
 
-# What only a fault of ours writes.
+# Text that only a bug of weir writes.
 _BAD = re.compile(r"AddressSanitizer|runtime error:|Assertion|stack smashing|double free|corrupt")
 
 PORTS = ("grpc", "http", "resp", "admin")
 
 
-def where_it_hangs(pid):
-    """What the kernel says each thread of a process waits in, for whoever reads a failure."""
-    said = ""
+def thread_states(pid):
+    """Returns the kernel's state of each thread of a process, for the message of a failure."""
+    output = ""
     for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
         for name in ("comm", "wchan", "syscall", "stat"):
             try:
-                said += f"{task.name} {name}: {(task / name).read_text(errors='replace').strip()}\n"
+                output += f"{task.name} {name}: {(task / name).read_text(errors='replace').strip()}\n"
             except OSError:
                 pass
-    return said
+    return output
 
 
 class Serve:
-    """`with Serve(rules=...) as serve:` runs it and, at the end, ends it with TERM and looks for trouble.
+    """`with Serve(rules=...) as serve:` runs it. At the end it gets SIGTERM, and a sanitizer report fails the test.
 
     rules      text of the rules file                rules_path  instead of that, a path
     grpc, http, resp, admin
                True: a free port of 127.0.0.1 (serve.grpc_port …); False: off; or an address as text, in
-               which {folder} stands for the folder. Only `ports` of them are on unless said otherwise
+               which {folder} stands for the folder. All are off by default
     args       more flags, as ["--idle", "1s"]; {folder} stands for the folder
     table      the folder of the table (default: one of its own); `name` of it: another Serve's `.table`
     variables  environment variables beside the usual ones
     prefix     what stands before the command line, as ["setpriv", …]
-    start      False: only lay out the folder; `serve.start()` later
+    start      False: only creates the folder; `serve.start()` later
 
     serve.folder, .rules (a Path), .table (a str), .process, .pid
     """
 
     def __init__(self, rules=None, rules_path=None, grpc=False, http=False, resp=False, admin=False,
                  args=(), table=None, threads=1, memory="4M", variables=None, prefix=(), start=True):
-        self.folder = Path(keeper.folder("serve"))
+        self.folder = Path(programs.temp_folder("serve"))
         self.rules = self.folder / "rules.yaml"
         self.table = str(table or self.folder / "table")
         self.process = None
@@ -93,7 +93,7 @@ class Serve:
 
     def __enter__(self):
         if not env.WEIR.exists():
-            keeper.forget(str(self.folder))
+            programs.remove_folder(str(self.folder))
             raise AssertionError(f"{env.WEIR}: not there; build weir, or set WEIR_BUILD")
         try:
             if self.wants_start:
@@ -108,12 +108,12 @@ class Serve:
             if self.process and self.process.poll() is None and kind is None:
                 self.stop()
         finally:
-            said = self.log()
+            output = self.log()
             trouble = self._end()
         if trouble and kind is None:
             raise AssertionError(trouble)
         if kind is not None:
-            print(f"weir serve, beside the failure above:\n{trouble or said[-8000:]}", file=sys.stderr)
+            print(f"weir serve, beside the failure above:\n{trouble or output[-8000:]}", file=sys.stderr)
 
     def _environment(self):
         wrap, variables = env.wrapper(self.reports)
@@ -122,10 +122,10 @@ class Serve:
         return wrap, {**keep, **variables, **self.variables}
 
     def launch(self):
-        """Starts it without waiting for anything."""
+        """Starts the service without waiting for it."""
         wrap, variables = self._environment()
         with open(self.output, "ab") as out:
-            self.process = keeper.start(wrap + self.command(), stdout=out, stderr=out,
+            self.process = programs.start(wrap + self.command(), stdout=out, stderr=out,
                                         env=variables, cwd=self.folder)
         return self.process
 
@@ -142,11 +142,11 @@ class Serve:
         try:
             wait_for(is_ready, "weir serve to be ready", 30)
         except AssertionError as e:
-            raise AssertionError(f"{e}; it said\n{self.log()}{where_it_hangs(self.pid)}") from None
-        tokens.learn(self.log())
+            raise AssertionError(f"{e}; its output:\n{self.log()}{thread_states(self.pid)}") from None
+        tokens.read_from(self.log())
 
     def run(self, timeout=30):
-        """Runs it to its end: (exit code, what it wrote). For starts that have to fail."""
+        """Runs the service until it exits, for starts that fail. Returns (exit code, output)."""
         wrap, variables = self._environment()
         done = subprocess.run(wrap + self.command(), env=variables, cwd=self.folder, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -161,7 +161,7 @@ class Serve:
         os.kill(self.process.pid, number)
 
     def stop(self, seconds=20):
-        """TERM; returns the exit code, which is 0 unless the test provoked something else."""
+        """Sends SIGTERM. Returns the exit code, which must be 0."""
         self.signal(signal.SIGTERM)
         return self.wait(seconds)
 
@@ -169,27 +169,27 @@ class Serve:
         try:
             code = self.process.wait(timeout=env.patience(seconds))
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"weir serve does not end:\n{self.log()}{where_it_hangs(self.pid)}") from None
+            raise AssertionError(f"weir serve does not end:\n{self.log()}{thread_states(self.pid)}") from None
         assert code == 0, f"weir serve ended with {code}:\n{self.log()}"
         return code
 
     def kill(self):
-        """kill -9."""
+        """Ends the service with kill -9."""
         self.process.kill()
         self.process.wait()
 
     def _end(self):
         if self.process:
-            keeper.stop(self.process)
+            programs.stop(self.process)
         log = self.log()
         reports = "".join(p.read_text(errors="replace") for p in self.reports.iterdir()
                           if p.stat().st_size)
         trouble = reports + (log if _BAD.search(log) else "")
         if not (trouble and os.environ.get("WEIR_KEEP")):
-            keeper.forget(str(self.folder))
+            programs.remove_folder(str(self.folder))
         return trouble
 
-    # ---- looking ----
+    # ---- observe ----
 
     def log(self):
         return self.output.read_text(errors="replace") if self.output.exists() else ""
@@ -204,14 +204,14 @@ class Serve:
         fresh.rename(self.rules)
 
     def pass_seconds(self, clock, count=1):
-        """Moves the test's clock on, second by second; returns when the statistics have each of them. With admin=True."""
+        """Moves the test's clock on, second by second. Returns when the statistics include each second. Needs admin=True."""
         for _ in range(count):
             clock.advance(1)
             self.wait_counted(clock)
 
     def wait_counted(self, clock):
-        """Until statistics have all that was decided before this second of the test's clock. A file that comes and goes
-        beside the rules makes the service look at once instead of within half a second."""
+        """Waits until the statistics include all decisions before this second of the test's clock. Creating and removing
+        a file beside the rules makes the service look at once instead of within half a second."""
         wanted = int(clock.now())
 
         def has_counted():

@@ -1,10 +1,10 @@
-"""A terminal that a program runs in and whose screen can be read: tmux, a server of its own."""
+"""A program in a terminal whose screen can be read: tmux with its own server."""
 
 import os
 import shlex
 import subprocess
 
-from . import clock, env, keeper
+from . import clock, env, programs
 from .env import patience
 from .waiting import wait_for
 
@@ -12,18 +12,18 @@ from .waiting import wait_for
 class Terminal:
     """`with Terminal(["weir", "top"], columns=100, lines=30) as terminal:` and then `.screen()`, `.press("q")`,
     `.wait_shown("text")`, `.resize(80, 24)`. When the program has ended its exit code is shown as
-    "ended: 0". `before` is typed into the shell's line before the program, as LC_ALL=C."""
+    "ended: 0". `before` comes before the program in the shell's command line, for example LC_ALL=C."""
 
     def __init__(self, argv, columns=100, lines=30, before="LC_ALL=C.UTF-8"):
-        self.folder = keeper.folder("tmux")
+        self.folder = programs.temp_folder("tmux")
         self.size = (columns, lines)
         command = " ".join(shlex.quote(str(a)) for a in [*self._clock(), *argv])
-        # The shell stays, so that what the program leaves behind can be seen.
+        # The shell keeps running, so that the screen after the program's exit can be read.
         self.command = f"{before} {command}; echo ended: $?; exec cat"
 
     @staticmethod
     def _clock():
-        """The program gets the test's clock, if one is in use."""
+        """Returns the words that pass on the test's clock, if one is in use."""
         if not clock.current:
             return []
         variables = clock.current.variables({}, sanitized=env.WRAP == "asan")
@@ -36,8 +36,8 @@ class Terminal:
 
     def __enter__(self):
         columns, lines = map(str, self.size)
-        # In the foreground, so that the keeper has all of it: -D is a server without a client.
-        self.server = keeper.start(["tmux", "-S", f"{self.folder}/socket", "-f", "/dev/null", "-D"],
+        # With -D the server stays in the foreground, so that the cleanup covers it.
+        self.server = programs.start(["tmux", "-S", f"{self.folder}/socket", "-f", "/dev/null", "-D"],
                                    env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"})
         wait_for(lambda: os.path.exists(f"{self.folder}/socket"), "tmux")
         self._tmux("new-session", "-d", "-x", columns, "-y", lines, self.command)
@@ -47,14 +47,14 @@ class Terminal:
         try:
             self._tmux("kill-server")
         finally:
-            keeper.stop(self.server)
-            keeper.forget(self.folder)
+            programs.stop(self.server)
+            programs.remove_folder(self.folder)
 
     def screen(self):
         return self._tmux("capture-pane", "-p")
 
     def coloured(self):
-        """The screen with what makes it bold or inverse."""
+        """Returns the screen with the codes for bold and inverse."""
         return self._tmux("capture-pane", "-p", "-e")
 
     def press(self, *keys):
@@ -64,7 +64,7 @@ class Terminal:
         self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
     def wait_shown(self, text, seconds=20):
-        """Waits for a text, or for a condition of the screen; returns the screen."""
+        """Waits for a text, or for a condition on the screen. Returns the screen."""
         shown = text if callable(text) else (lambda screen: text in screen)
         seen = {}
 

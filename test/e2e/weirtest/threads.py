@@ -1,10 +1,10 @@
-"""Threads of a process under test that a test halts, while the others go on. Needs the capability `ptrace`."""
+"""Halts some threads of a process while the others run. Needs the capability `ptrace`."""
 
 import contextlib
 import ctypes
 import os
 
-_SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17  # of ptrace
+_SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17  # ptrace requests
 _WALL = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -23,7 +23,7 @@ def _ptrace(request, thread):
 
 @contextlib.contextmanager
 def halted(threads):
-    """These threads stand still within the block."""
+    """Halts these threads within the block."""
     seized = []
     try:
         for thread in threads:

@@ -1,4 +1,4 @@
-"""Which tests run where: `full` for those that only `make test-full` runs, `needs` for those that a machine may not allow."""
+"""Marks for tests: `full` runs only in `make test-full`, `needs` requires capabilities of the machine."""
 
 import pytest
 
@@ -6,7 +6,8 @@ from .env import machine
 
 
 def needs(*capabilities):
-    """Skips the test, with a reason that names it, where the machine lacks one of tools/machine.py's capabilities."""
+    """Skips the test on a machine that lacks one of these capabilities of tools/machine.py. The reason names the
+    capability."""
     unknown = set(capabilities) - set(machine.CAPABILITIES)
     assert not unknown, f"no capability {unknown}; there are: {' '.join(machine.CAPABILITIES)}"
     missing = [machine.CAPABILITIES[c][0] for c in capabilities if machine.is_missing(c)]
@@ -14,5 +15,5 @@ def needs(*capabilities):
 
 
 def full(reason):
-    """The test runs in `make test-full` only; `reason` says why: real time is its subject, or it takes long."""
+    """The test runs only in `make test-full`, because of `reason`: it takes long, or it measures real time."""
     return pytest.mark.full(reason)

@@ -1,34 +1,34 @@
-"""Tokens that services made at their start. `Serve` and `Gateway` learn them from the dashboard's address, and the
-clients of the harness show them: Client, fetch, Browser. `fetch(…, anonymous=True)` shows none."""
+"""Tokens that services create at their start. `Serve` and `Gateway` read them from the dashboard's address in the output.
+The clients of the harness (Client, fetch, Browser) send them; `fetch(…, anonymous=True)` sends none."""
 
 import functools
 import re
 from pathlib import Path
 
-from . import keeper
+from . import programs
 
 _ADDRESS = re.compile(r"http://\S*?:(\d+)/#token=([0-9a-f]{64})")
 _by_port = {}
 
 
-def learn(said):
-    """From what a service wrote. One that was started anew has another token: the last counts."""
-    for port, token in _ADDRESS.findall(said):
+def read_from(output):
+    """Reads tokens from a service's output. A restarted service has a new token: the last one applies."""
+    for port, token in _ADDRESS.findall(output):
         _by_port[int(port)] = token
 
 
 def of(where):
-    """The token of a port, or of a (host, port); None: there is none, or it is not known."""
+    """Returns the token of a port, or of a (host, port); None if there is none."""
     return _by_port.get(where[1] if isinstance(where, tuple) else where)
 
 
 @functools.cache
 def _folder():
-    return Path(keeper.folder("tokens"))
+    return Path(programs.temp_folder("tokens"))
 
 
 def file(port):
-    """A file with the token of a port, for `--token-file` of weir's commands."""
+    """Returns a file with the token of a port, for `--token-file` of weir's commands."""
     path = _folder() / str(port)
     path.write_text(of(port) + "\n", encoding="ascii")
     path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Waiting for conditions instead of sleeping and hoping."""
+"""Waiting for conditions instead of sleeping."""
 
 import time
 
@@ -6,8 +6,8 @@ from . import env
 
 
 def wait_for(condition, what, seconds=20, every=0.01):
-    """Calls `condition` until it returns something true, and returns that. AssertionError, naming
-    `what`, when it did not for `seconds` (more under a wrapper)."""
+    """Calls `condition` until it returns a true value, and returns that value. Raises AssertionError with `what` after
+    `seconds` (more under a wrapper)."""
     deadline = time.monotonic() + env.patience(seconds)
     while True:
         if value := condition():

@@ -1,4 +1,4 @@
-"""A `weir serve` with a queue, to which orders are handed over by WEIR.DEFER as nginx does."""
+"""A `weir serve` with a queue. Tests send requests to it with WEIR.DEFER, as nginx does."""
 
 import json
 import struct
@@ -26,7 +26,7 @@ descriptors:
 
 
 def record(key, value, cost=1):
-    """What weir_ask_record writes of one descriptor."""
+    """Returns one descriptor as weir_ask_record writes it."""
     text = lambda s: struct.pack("<I", len(s)) + s.encode()
     return struct.pack("<BqB", 1, cost, 1) + text(key) + text(value) + text("")
 
@@ -37,8 +37,8 @@ def linked(serve):
     return link
 
 
-class Counter:
-    """A `weir serve` with a queue, and a connection to hand orders over."""
+class QueueServer:
+    """A `weir serve` with a queue, and a connection that sends deferred requests to it."""
 
     def __init__(self, api, *args, target=None, queue="file:{folder}/queue", **kwargs):
         args = ["--queue", queue, "--queue-target", target or f"http://127.0.0.1:{api.port}", *args]
@@ -56,7 +56,7 @@ class Counter:
         return self.serve.__exit__(*what)
 
     def connect(self):
-        """As a worker of nginx does: with the key, which the service has made."""
+        """Connects as a worker of nginx does, with the link key that the service has created."""
         return linked(self.serve)
 
     def call(self, *words):
@@ -64,7 +64,7 @@ class Counter:
         return self.link.call(*words)
 
     def again(self):
-        """After the service was started again."""
+        """Connects again after the service was restarted."""
         if self.link:
             self.link.close()
         self.link = None
@@ -78,7 +78,7 @@ class Counter:
                 record(key, value), *(str(line[n]) for n in names), body, *(w for f in fields for w in f)]
 
     def defer(self, uri, **kwargs):
-        """(ticket, position, expected seconds)"""
+        """Defers a request. Returns (ticket, position, expected seconds)."""
         told = self.call(*self.words(uri, **kwargs))
         assert not isinstance(told, Error), told
         return told[0], told[1], told[2] / 1e9
@@ -94,11 +94,11 @@ class Counter:
         return wait_for(seen, f"a ticket to be {status}", seconds)
 
     def retry(self):
-        """Tries waiting requests now, not dead ones, which would wait again."""
+        """Retries waiting requests now. Dead requests are not retried: they would wait again."""
         assert self.admin("POST", "/v1/queue/retry", {"state": "waiting"})[0] == 200
 
-    def hurry_ticket(self, ticket, status, seconds=30):
-        """As wait_ticket, but nothing waits for its next try."""
+    def retry_until_ticket(self, ticket, status, seconds=30):
+        """As wait_ticket, but retries waiting requests until then."""
         def seen():
             told = self.ticket(ticket)
             return told if told["status"] == status else self.retry()
@@ -113,7 +113,7 @@ class Counter:
         return answer.status, json.loads(answer.body)
 
     def waiting(self):
-        """Those that wait, as operators see them."""
+        """Returns the waiting requests as the admin API lists them."""
         return self.admin("GET", "/v1/queue/requests?state=waiting")[1]["requests"]
 
     def stats(self):

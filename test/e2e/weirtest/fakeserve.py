@@ -1,5 +1,5 @@
-"""A stand-in for the socket of `weir serve` behind which a central store is: real sockets, answers as
-bytes of src/limiter/question.h, and every way to go wrong that a test may want."""
+"""A fake of the socket of `weir serve` that carries questions for Redis: real sockets, answers in the format of
+src/limiter/question.h, and every fault that a test needs."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from . import clock, keeper
+from . import clock, programs
 
 HEAD = struct.Struct("<BBHI")
 ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQII")
@@ -16,7 +16,7 @@ VERDICT = struct.Struct("<IIIIQQQQ")
 TAKE, RETURN, ANSWER, REPORT, RESET, LATE = 1, 2, 3, 4, 5, 6
 ADMITTED, FAILED = 1, 4
 DAY_NS = 86400 * 10 ** 9
-KEY = "0123456789abcdef" * 4  # of nginx's workers
+KEY = "0123456789abcdef" * 4  # the link key of nginx's workers
 
 
 @dataclass
@@ -53,14 +53,14 @@ def parse(data):
 
 
 def answer(verdicts):
-    """The bytes of an answer: each verdict is (flags, limit, remaining, retry_ns, delay_ns)."""
+    """Returns the bytes of an answer. Each verdict is (flags, limit, remaining, retry_ns, delay_ns)."""
     body = b"".join(VERDICT.pack(flags, limit, remaining, 0, retry, DAY_NS, delay, now_us())
                     for flags, limit, remaining, retry, delay in verdicts)
     return HEAD.pack(2, ANSWER, len(verdicts), HEAD.size + len(body)) + body
 
 
 def now_us():
-    """The wall clock as the programs under test see it."""
+    """Returns the wall clock of the programs under test in microseconds."""
     return (clock.current.now_ns() if clock.current else time.time_ns()) // 1000
 
 
@@ -68,20 +68,20 @@ def bulk(data):
     return b"$%d\r\n%s\r\n" % (len(data), data)
 
 
-class Store:
-    """`with Store() as store:` listens on store.path (`store.conf` is the directive for nginx).
+class FakeServe:
+    """`with FakeServe() as store:` listens on store.path (`store.conf` is the directive for nginx).
 
-    It counts `limit` for each key, which never comes back, and keeps `.asked` and `.told` (Messages),
-    `.connections` and `.fleets` (how often it was asked for the secret).
+    It admits `limit` units for each key, which are never refilled, and records `.asked` and `.told` (Messages),
+    `.connections` and `.fleets` (number of questions for the secret).
 
-    secret      what WEIR.FLEET says; None: it is not known
-    hold()      questions are kept without an answer until release(); hold_all() at a moment when none is
-    reply       a function (Message, bytes) -> bytes that stand in for the answer's, or None: close
-    piece       so many bytes are sent at a time
+    secret      the reply to WEIR.FLEET; None: the secret is unknown
+    hold()      questions get no answer until release(); hold_all() first waits for pending answers to WEIR.FLEET
+    reply       a function (Message, bytes) -> bytes to send in place of the answer, or None: close
+    piece       the number of bytes sent at a time
     """
 
     def __init__(self, timeout="20s", secret=bytes(range(7, 199))):
-        self.folder = keeper.folder("store")
+        self.folder = programs.temp_folder("store")
         os.chmod(self.folder, 0o755)
         self.path = f"{self.folder}/s.sock"
         self.key = f"{self.folder}/link.key"
@@ -104,10 +104,10 @@ class Store:
     def __exit__(self, *_):
         self.release()
         self.stop()
-        keeper.forget(self.folder)
+        programs.remove_folder(self.folder)
 
     def listen(self):
-        """Under another name first: who finds it there can connect."""
+        """Binds under another name first: when the path exists, it accepts connections."""
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(f"{self.path}.new")
         os.chmod(f"{self.path}.new", 0o666)
@@ -117,11 +117,11 @@ class Store:
         self.accepting.start()
 
     def stop(self):
-        """Nobody listens any more, and who is connected is not."""
+        """Stops listening and closes all connections."""
         if self.listener.fileno() < 0:
             return
         self.listener.shutdown(socket.SHUT_RDWR)
-        self.accepting.join()  # else it might go on with a socket of the same number
+        self.accepting.join()  # the thread could otherwise use a new socket with the same descriptor
         self.listener.close()
         self.cut()
 
@@ -136,7 +136,7 @@ class Store:
         self.go.clear()
 
     def hold_all(self):
-        """As hold, at a moment when no question for the secret is half answered; returns how many there were."""
+        """As hold, at a moment when no question for the secret is unanswered. Returns the number of these questions."""
         while True:
             self.hold()
             with self.lock:
@@ -149,17 +149,17 @@ class Store:
         self.go.set()
 
     def returned(self):
-        """What was given back: [(cost, decided_us)]."""
+        """Returns the returned units: [(cost, decided_us)]."""
         return [(i.cost, i.decided_us) for m in self.told if m.kind == RETURN for i in m.items]
 
     def late(self):
-        """Takes whose answer came too late: [(cost, decided_us)]."""
+        """Returns the takes whose answer arrived too late: [(cost, decided_us)]."""
         return [(i.cost, i.decided_us) for m in self.told if m.kind == LATE for i in m.items]
 
     def reported(self):
         return sum(i.cost for m in self.told if m.kind == REPORT for i in m.items)
 
-    # ---- inside ----
+    # ---- internal ----
 
     def _accept(self, listener):
         while True:
@@ -173,7 +173,7 @@ class Store:
             threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
 
     def _serve(self, peer):
-        """Reads at once and answers in order, so that what was asked shows while answers are held."""
+        """Reads at once and answers in order, so that `.asked` shows questions whose answers are held."""
         queue, ready = [], threading.Condition()
 
         def write():

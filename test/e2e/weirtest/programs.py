@@ -1,10 +1,8 @@
-"""Nothing that a test starts outlives it.
+"""Programs under test: starting them, and cleaning up after them, however the test run ends.
 
-`start` runs a program in a session of its own, so that `stop` finds every process that came of it
-(nginx's workers, the new binary of an upgrade) wherever it went in the tree. A keeper process, which
-nobody's tree contains, waits for the end of this one: however that comes (a ctest timeout kills
-with -9), it then kills the sessions that are left and removes their folders.
-"""
+`start` runs a program in its own session, so that `stop` finds all its descendants (nginx's workers, the new binary of an
+upgrade). A cleanup process outside the process tree waits for the end of the test run. It then kills the remaining
+sessions and removes their folders, even if a ctest timeout has ended the run with kill -9."""
 
 import contextlib
 import glob
@@ -18,24 +16,24 @@ import time
 
 from . import clock, env
 
-_keeper = None
-_born = {}  # sessions we know: when their leaders began
+_cleanup = None
+_born = {}  # the start times of the leaders of known sessions
 
-# A thousand connections, each with two ends in nginx and one here.
+# Enough for a thousand connections, each with two descriptors in nginx and one in the test.
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(16384, _hard), _hard))
 
 
-def _tell(*words):
-    global _keeper
-    if _keeper is None or _keeper[0] != os.getpid():
-        _keeper = (os.getpid(), _launch())
-    os.write(_keeper[1], (" ".join(words) + "\n").encode())
+def _register(*words):
+    global _cleanup
+    if _cleanup is None or _cleanup[0] != os.getpid():
+        _cleanup = (os.getpid(), _launch())
+    os.write(_cleanup[1], (" ".join(words) + "\n").encode())
 
 
 def _launch():
-    """Forks the keeper twice, so that it belongs to init, and returns the pipe it listens to. It has nothing
-    else open when this returns: a port that we close is closed."""
+    """Starts the cleanup process with two forks, so that its parent is init. Returns the pipe that it reads. It has no
+    other descriptor open when this function returns: a port that the test closes is closed."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -43,7 +41,7 @@ def _launch():
         _close_all_but(read)
         if os.fork():
             os._exit(0)
-        _keep(read)
+        _clean_up(read)
         os._exit(0)
     os.close(read)
     os.waitpid(child, 0)
@@ -58,14 +56,14 @@ def _close_all_but(kept):
     os.closerange(kept + 1, 16384)
 
 
-def _keep(read):
+def _clean_up(read):
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
-    said = b""
+    received = b""
     while piece := os.read(read, 4096):
-        said += piece
+        received += piece
     held = {"session": set(), "folder": set(), "files": set()}
-    for line in said.decode().splitlines():
+    for line in received.decode().splitlines():
         verb, what = line.split(" ", 1)
         kind = held[verb[1:]]
         kind.discard(what) if verb.startswith("-") else kind.add(what)
@@ -89,7 +87,8 @@ def _remove(pattern):
 
 
 def _stat(pid):
-    """The name of a process and the fields behind it, from the state on; ("", []): there is none."""
+    """Returns the name of a process and the fields of its stat file from the state on; ("", []) if there is no such
+    process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
             comm, _, rest = f.read().partition("(")[2].rpartition(")")
@@ -99,15 +98,15 @@ def _stat(pid):
 
 
 def _began(pid):
-    """In ticks since the machine did; 0: it is gone."""
+    """Returns the start time of a process in ticks since boot; 0 if it has exited."""
     fields = _stat(pid)[1]
     return int(fields[19]) if fields else 0
 
 
 def session(sid):
-    """The living processes of a session: {pid: name}. Zombies are not living, unless a thread of theirs is
-    and still holds what they had open. A number that another leader has by now is not the session that we knew:
-    the kernel gives it to nobody as long as a session has members."""
+    """Returns the living processes of a session: {pid: name}. A zombie counts as living while a thread of it is alive and
+    holds its descriptors. The session number is reused only after all members have exited, so a leader with another start
+    time means that the session has ended."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         comm, fields = _stat(name)
@@ -121,7 +120,7 @@ def session(sid):
 
 
 def kill_session(sid, patience_s=30.0):
-    """Kills every process of the session, each by its pid, until none is left. AssertionError when some do not end."""
+    """Kills every process of the session by its pid until none is left. AssertionError if some do not exit."""
     deadline = time.monotonic() + patience_s
     while pids := session(sid):
         for pid in pids:
@@ -135,7 +134,8 @@ def kill_session(sid, patience_s=30.0):
 
 
 def start(argv, **kwargs):
-    """subprocess.Popen in a new session that the keeper knows. End it with `stop`. A clock in use is handed on."""
+    """subprocess.Popen in a new session that is registered for the cleanup. End it with `stop`. Passes on the clock in
+    use."""
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     argv = [str(a) for a in argv]
     if clock.current:
@@ -147,42 +147,42 @@ def start(argv, **kwargs):
 
 
 def watch(sid):
-    """Makes a session known that something else began."""
+    """Registers a session that another program has started."""
     _born[sid] = _began(sid)
-    _tell("+session", str(sid), str(_born[sid]))
+    _register("+session", str(sid), str(_born[sid]))
 
 
 def unwatch(sid):
-    """It has ended."""
-    _tell("-session", str(sid), str(_born.pop(sid, 0)))
+    """Removes a session that has ended."""
+    _register("-session", str(sid), str(_born.pop(sid, 0)))
 
 
 def stop(process):
-    """Kills what is left of the session that `start` began."""
-    if process.pid in _born:  # not stopped before: the number may be another's by now
+    """Kills the remaining processes of the session that `start` began."""
+    if process.pid in _born:  # not stopped before; otherwise the number may belong to another session by now
         kill_session(process.pid)
     process.wait()
     unwatch(process.pid)
 
 
-def folder(prefix, where=None):
-    """A temporary folder that workers who are not root may enter; `forget` removes it."""
+def temp_folder(prefix, where=None):
+    """Creates a temporary folder that workers without root rights may enter; `remove_folder` removes it."""
     path = tempfile.mkdtemp(prefix=f"weirtest-{prefix}-", dir=where)
     os.chmod(path, 0o755)
-    _tell("+folder", path)
+    _register("+folder", path)
     return path
 
 
-def forget(path):
+def remove_folder(path):
     shutil.rmtree(path, ignore_errors=True)
-    _tell("-folder", path)
+    _register("-folder", path)
 
 
-def files(pattern):
-    """Files outside of a folder of ours, which a program is about to make: `forget_files` removes them."""
-    _tell("+files", pattern)
+def register_files(pattern):
+    """Registers files outside the test's folders that a program is about to create; `remove_files` removes them."""
+    _register("+files", pattern)
 
 
-def forget_files(pattern):
+def remove_files(pattern):
     _remove(pattern)
-    _tell("-files", pattern)
+    _register("-files", pattern)

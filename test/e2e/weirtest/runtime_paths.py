@@ -1,8 +1,7 @@
-"""Where weir keeps its files when a test does not say where: tables, runtime folders, queues. All of them are removed.
+"""Files that weir creates at its default paths: tables, runtime folders, queues. All of them are removed.
 
-The folders of them all (/run/weir, /var/lib/weir, /tmp/weir-UID) are shared with suites that run at the same time. The last
-suite to end removes those that were not there before the first began.
-"""
+Suites that run at the same time share the parent folders (/run/weir, /var/lib/weir, /tmp/weir-UID). The last suite to end
+removes the folders that did not exist before the first suite began."""
 
 import atexit
 import contextlib
@@ -10,16 +9,16 @@ import fcntl
 import os
 import tempfile
 
-from . import keeper
+from . import programs
 
 _NOBODY = 65534
 _SHARED = ["/run/weir", "/var/lib/weir", f"/tmp/weir-{os.geteuid()}", f"/tmp/weir-{_NOBODY}"]
-_used = None  # the lock that says so, while this process runs
+_used = None  # a lock that this process holds while it uses the shared folders
 
 
 def table(name):
-    """The path of a table of that name, without the number of its version, as weir chooses it. XDG_RUNTIME_DIR is not
-    set for programs under test."""
+    """Returns the default path of a table of that name, without its version number. XDG_RUNTIME_DIR is not set for
+    programs under test."""
     if os.geteuid() == 0 or os.access("/run/weir", os.W_OK | os.X_OK):
         return f"/run/weir/{name}"
     return f"/dev/shm/weir-{os.geteuid()}-{name}"
@@ -29,19 +28,20 @@ def _patterns(name, uid):
     return [f"/run/weir/{name}[.-]*", f"/dev/shm/weir-{uid}-{name}[.-]*"]
 
 
-def begin(name, uid=None):
-    """A program that uses a table of that name is about to start: however the test ends, `end` or the keeper removes it."""
+def register(name, uid=None):
+    """Registers the table of a program that is about to start. `remove` or the cleanup process removes it, however the
+    test ends."""
     _use()
     for pattern in _patterns(name, os.geteuid() if uid is None else uid):
-        keeper.files(pattern)
+        programs.register_files(pattern)
 
 
-def end(name, uid=None):
+def remove(name, uid=None):
     for pattern in _patterns(name, os.geteuid() if uid is None else uid):
-        keeper.forget_files(pattern)
+        programs.remove_files(pattern)
 
 
-# ---- folders of them all ----
+# ---- shared folders ----
 
 def _open(name):
     where = os.path.join(tempfile.gettempdir(), f"weirtest-places-{os.geteuid()}")
@@ -57,7 +57,7 @@ def _try_lock(file):
 
 
 def _use():
-    """Notes which folders are not there, unless a suite that is running has done so."""
+    """Records which shared folders do not exist, unless a running suite has done so."""
     global _used
     if _used:
         return

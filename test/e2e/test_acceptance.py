@@ -172,8 +172,8 @@ def test_23_client_that_waits_for_retry_after_is_admitted(clock, api, name):
         assert [r.status for r in seen] == [200] * admitted + [429]
         assert [r.get("X-Ratelimit-Limit") for r in seen] == [str(admitted)] * len(seen)
         assert [r.get("X-Ratelimit-Remaining") for r in seen] == [str(n) for n in (*range(admitted)[::-1], 0)]
-        told = seen[-1].get("Retry-After")
-        assert told == seen[-1].get("X-Ratelimit-Retry-After") == str(math.ceil(wait))
+        reported = seen[-1].get("Retry-After")
+        assert reported == seen[-1].get("X-Ratelimit-Retry-After") == str(math.ceil(wait))
         clock.advance(wait - TICK)
         refused = ask()
         assert (refused.status, refused.get("Retry-After")) == (429, "1")

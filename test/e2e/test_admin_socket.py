@@ -48,9 +48,9 @@ def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause", body=
         os._exit(0)
     os.close(back)
     with os.fdopen(there, "rb") as answer:
-        told = int(answer.read())
+        reported = int(answer.read())
     os.waitpid(child, 0)
-    return told or None
+    return reported or None
 
 
 def test_commands_ask_the_socket():
@@ -97,8 +97,8 @@ def test_path_of_the_socket(admin, args, there):
 
 
 def test_a_configured_path_must_be_usable():
-    code, said = Serve(rules=RULES, http=True, args=["--admin-socket", "/nowhere/at/all"], start=False).run()
-    assert code == 1 and "cannot listen at unix:/nowhere/at/all (--admin-socket)" in said
+    code, output = Serve(rules=RULES, http=True, args=["--admin-socket", "/nowhere/at/all"], start=False).run()
+    assert code == 1 and "cannot listen at unix:/nowhere/at/all (--admin-socket)" in output
 
 
 @needs("root")
@@ -144,10 +144,10 @@ def test_a_socket_of_another_user(tmp_path, mode, asked):
         with subprocess.Popen([WEIR, "pause", "--dir", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
             connection, _ = listener.accept()
             with connection:
-                told = connection.recv(4096)
-            said = command.communicate()[1]
-        assert command.returncode == 2 and told.startswith(b"POST /v1/pause") == asked
-        assert (f"user {NOBODY} listens at unix:{path}, who is neither root nor this user" in said) != asked
+                reported = connection.recv(4096)
+            output = command.communicate()[1]
+        assert command.returncode == 2 and reported.startswith(b"POST /v1/pause") == asked
+        assert (f"user {NOBODY} listens at unix:{path}, who is neither root nor this user" in output) != asked
 
 
 def test_a_flood_of_the_port_does_not_affect_the_socket():

@@ -140,9 +140,9 @@ def test_known_user_is_admitted_and_counted_once(nginx, api, target):
     assert [r.get("X-Ratelimit-Remaining") for r in answers] == ["4", "3", "2"]
     assert {r.status for r in answers} == {404 if target in ("/error", "/error-named-404") else 200}
     assert api.count("/auth") == 3
-    told = [r for r in api.records() if r.target == "/app"]
-    assert {(r.get("X-Who"), r.get("Remote-User")) for r in told} <= {("anna", "anna")}
-    assert len(told) == 3 or {r.body for r in answers} == {b"index\n"}
+    reported = [r for r in api.records() if r.target == "/app"]
+    assert {(r.get("X-Who"), r.get("Remote-User")) for r in reported} <= {("anna", "anna")}
+    assert len(reported) == 3 or {r.body for r in answers} == {b"index\n"}
 
 
 @pytest.mark.parametrize("target", ["/try", "/accel", "/error-named"])
@@ -178,14 +178,14 @@ def test_service_behind_another_location(nginx):
 def test_client_cannot_set_the_identity_field(nginx, api):
     """The service accepts without a name: neither the client's header field nor an earlier identity becomes the identity."""
     assert nginx.get("/try", as_user("mute", Remote_User="root")).status == 200
-    (told,) = [r for r in api.records() if r.target == "/app"]
-    assert (told.get("X-Who"), told.get("Remote-User")) == (None, None)
+    (reported,) = [r for r in api.records() if r.target == "/app"]
+    assert (reported.get("X-Who"), reported.get("Remote-User")) == (None, None)
 
 
 def test_refusing_response_sets_no_identity(nginx, api):
     assert nginx.get("/open-named", as_user("expired")).status == 200
-    (told,) = [r for r in api.records() if r.target == "/open"]
-    assert (told.get("X-Who"), told.get("Remote-User"), told.get("X-Reason")) == (None, None, "expired")
+    (reported,) = [r for r in api.records() if r.target == "/open"]
+    assert (reported.get("X-Who"), reported.get("Remote-User"), reported.get("X-Reason")) == (None, None, "expired")
 
 
 def test_each_location_asks_its_own_service(nginx, api):
@@ -196,8 +196,8 @@ def test_each_location_asks_its_own_service(nginx, api):
     assert (r.status, r.all("WWW-Authenticate")) == (401, ["Digest"])
     assert api.count("/other") == 0
     assert nginx.get("/two", as_user("anna", X_Second="bert")).status == 200
-    (told,) = [r for r in api.records() if r.target.startswith("/other")]
-    assert (told.get("X-Who"), told.get("Remote-User")) == ("bert", "bert")
+    (reported,) = [r for r in api.records() if r.target.startswith("/other")]
+    assert (reported.get("X-Who"), reported.get("Remote-User")) == ("bert", "bert")
 
 
 def test_accepted_request_is_not_authenticated_again(nginx, api):
@@ -206,8 +206,8 @@ def test_accepted_request_is_not_authenticated_again(nginx, api):
     r = nginx.get("/two", as_user("anna", X_Second="bert", X_User="back", X_Status="404"))
     assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, "4")
     assert (api.count("/auth"), api.count("/second?")) == (1, 1)
-    (told,) = [r for r in api.records() if r.target == "/back"]
-    assert (told.get("X-Who"), told.get("Remote-User")) == ("anna", "anna")
+    (reported,) = [r for r in api.records() if r.target == "/back"]
+    assert (reported.get("X-Who"), reported.get("Remote-User")) == ("anna", "anna")
     api.reset()
     assert nginx.get("/same", as_user("anna")).status == 200
     assert api.count("/auth") == 1

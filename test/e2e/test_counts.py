@@ -77,8 +77,8 @@ def through_resp(serve, user, count):
         for _ in range(count):
             pipe.execute_command("WEIR.CHECK", "api", "user", user)
         for answer in pipe.execute():
-            told = dict(zip(answer[::2], answer[1::2]))
-            counts[200 if told[b"verdict"] == b"admit" else 429] += 1
+            reported = dict(zip(answer[::2], answer[1::2]))
+            counts[200 if reported[b"verdict"] == b"admit" else 429] += 1
     return counts
 
 
@@ -199,6 +199,6 @@ except OSError:
             programs.stop(process)
             sent, answered = map(int, ([last] + rest)[-2].split())
             serve.start()
-            told = sum(counts_of_metrics(serve).values())
-            assert counted + answered <= told <= counted + sent
-            counted = told
+            reported = sum(counts_of_metrics(serve).values())
+            assert counted + answered <= reported <= counted + sent
+            counted = reported

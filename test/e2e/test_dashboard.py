@@ -288,8 +288,8 @@ def test_try_page_decides_a_request(browser, crowded):
     browser.fill("#address", "192.0.2.7")
     browser.click("text=Try request")
     browser.until_text("signup_address=192.0.2.7", ".try")
-    said = browser.text(".try")
-    assert "user=7" in said and "10 per day" in said and "120 per minute" in said
+    output = browser.text(".try")
+    assert "user=7" in output and "10 per day" in output and "120 per minute" in output
     browser.click(".try button.link >> nth=1")
     browser.until("document.activeElement.classList.contains('listing')", "the line to be shown")
     browser.fill("#address", "nowhere")
@@ -335,7 +335,7 @@ def test_fleet_page_shows_leases(browser):
             return granted == spent + returned + burnt and (
                 f"{granted:,} units: {spent:,} spent, {returned:,} returned, {burnt:,} burnt")
 
-        wait_for(lambda: (said := units()) and said in browser.text(), "all leased units to be accounted for")
+        wait_for(lambda: (output := units()) and output in browser.text(), "all leased units to be accounted for")
         assert browser.axe() == [] and browser.noise() == []
 
 
@@ -589,8 +589,8 @@ def test_hostile_keys_are_shown_as_text(browser):
         browser.goto(f"{url}/#/rule/{slot}")
         browser.until_text("<script>alert(1)</script>")
         browser.until_text("<img src=x onerror=alert(2)>")
-        said = browser.text()
-        assert "\x1b" not in said and "\u241b[31mred" in said and "\u202e" not in said and "⟨202E⟩" in said
+        output = browser.text()
+        assert "\x1b" not in output and "\u241b[31mred" in output and "\u202e" not in output and "⟨202E⟩" in output
         assert not browser.js("[...document.querySelectorAll('main img, main script, main svg')].length")
         browser.click("a:has-text('<script>') >> nth=0")
         browser.until_text("State in every limit")
@@ -659,11 +659,11 @@ def test_page_of_another_origin_cannot_spend_limits(browser):
         }})()"""
         assert browser.js(attack) == "done"
         asked = {"domain": "api", "hits": 2, "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
-        told = json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).body)
-        assert told["remaining"] == 3
+        reported = json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).body)
+        assert reported["remaining"] == 3
         assert browser.js(attack) == "done"
-        told = json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps({**asked, "hits": 0}).encode()).body)
-        assert told["remaining"] == 3
+        reported = json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps({**asked, "hits": 0}).encode()).body)
+        assert reported["remaining"] == 3
 
 
 def sign_in_file(serve, text):

@@ -53,9 +53,9 @@ def test_response_202_has_ticket_position_and_delay(api, clock):
             assert answer.get("location") == f"/.weir/tickets/{ticket}"
             assert answer.get("content-type") == "application/json"
             assert answer.get("cache-control") == "no-store"
-            said = json.loads(answer.body)
-            assert (said["ticket"], said["status"], said["position"]) == (ticket, "waiting", position)
-            assert said["expected_delay"] == position * 3600
+            output = json.loads(answer.body)
+            assert (output["ticket"], output["status"], output["position"]) == (ticket, "waiting", position)
+            assert output["expected_delay"] == position * 3600
         assert first.get("x-weir-ticket") != second.get("x-weir-ticket")
         assert api.seen()[1:] == []
 

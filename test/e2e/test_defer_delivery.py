@@ -181,8 +181,8 @@ def test_order_older_than_max_age_is_dead(api, clock):
             gateway.kill_all()
             clock.advance(away)
             gateway.start()
-            told = gateway.retry_until_ticket(answer, status)
-        check_too_old(told)
+            reported = gateway.retry_until_ticket(answer, status)
+        check_too_old(reported)
 
 
 @full("waits for fifteen seconds")

@@ -227,15 +227,15 @@ def test_queue_socket_that_does_not_exist(api):
         refused(post(nginx), "away")
 
 
-@pytest.mark.parametrize("said,why", [
+@pytest.mark.parametrize("output,why", [
     (b"-DEFER full as many requests wait as may\r\n", "full"), (b"-DEFER no_space the disk\r\n", "no_space"),
     (b"-DEFER key_full\r\n", "key_full"), (b"-ERR unknown command\r\n", "error"), (b"-DEFER \r\n", "error"),
     (b"-DEFER <b>x</b> y\r\n", "error"), (b"-DEFER %s y\r\n" % (b"a" * 100), "error"), (b"+OK\r\n", "error"),
     (b"*2\r\n:1\r\n:2\r\n", "error"), (b"$-1\r\n", "error"), (b"*3\r\n$2\r\nab\r\n:1\r\n:2\r\n", "error")])
-def test_refusal_of_the_queue_is_reported_to_the_client(api, queue, said, why):
+def test_refusal_of_the_queue_is_reported_to_the_client(api, queue, output, why):
     with nginx_with(queue, api, ", defer: {max_waiting: 4}") as nginx:
         begin(nginx)
-        queue.reply = lambda command, usual: said
+        queue.reply = lambda command, usual: output
         refused(post(nginx), why)
         queue.reply = None
         assert post(nginx).status == 202
@@ -578,7 +578,7 @@ def test_reload_while_a_request_is_being_deferred(api, queue):
             assert client.read().status == 202
 
 
-@pytest.mark.parametrize("conf,said", [
+@pytest.mark.parametrize("conf,output", [
     ("weir_queue 127.0.0.1:6380;", "invalid socket"),
     ("weir_queue unix:/a; weir_queue unix:/a;", "is duplicate"),
     ("weir_queue unix:/a timeout=0;", "invalid parameter"),
@@ -591,6 +591,6 @@ def test_reload_while_a_request_is_being_deferred(api, queue):
     ("weir_link_key /dev/null;", "must be a file that only its owner can read"),
     ("weir_queue_field x_y z;", 'invalid header name "x_y"'),
 ])
-def test_wrong_configuration_is_refused(conf, said):
+def test_wrong_configuration_is_refused(conf, output):
     code, output = check_conf("location / { weir on; }", conf, rules())
-    assert code != 0 and said in output
+    assert code != 0 and output in output

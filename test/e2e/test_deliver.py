@@ -36,8 +36,8 @@ def test_request_arrives_unchanged(api):
     with QueueServer(api) as service:
         ticket, position, expected = service.defer("/orders/7/1?x=%2F..%2F&y=a+b", body=body, fields=fields, method="PUT")
         assert (len(ticket), position, expected) == (32, 1, 0)
-        told = service.wait_ticket(ticket, "delivered")
-        assert told["http_status"] == 200 and told["tries"] == 0 and told["ticket"] == ticket
+        reported = service.wait_ticket(ticket, "delivered")
+        assert reported["http_status"] == 200 and reported["tries"] == 0 and reported["ticket"] == ticket
         [seen] = api.seen()
         assert (seen.method, seen.target, seen.bytes) == ("PUT", "/orders/7/1?x=%2F..%2F&y=a+b", len(body))
         sent = sorted((k.lower(), v) for k, v in seen.headers)
@@ -45,7 +45,7 @@ def test_request_arrives_unchanged(api):
                                         "x-note", "x-weir-deferred"]
         assert seen.get("host") == "shop.example" and seen.get("idempotency-key") == "mine-7"
         assert seen.get("content-length") == str(len(body)) and seen.get("x-note") == ""
-        assert seen.get("x-weir-deferred") == told["accepted"]
+        assert seen.get("x-weir-deferred") == reported["accepted"]
 
 
 def test_methods_without_a_body_are_delivered(api):
@@ -108,8 +108,8 @@ def test_request_above_its_limit_waits(api):
     with QueueServer(api) as service:
         ticket, _, _ = service.defer("/orders/shut/1", key="shut")
         service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
-        told = service.ticket(ticket)
-        assert told["status"] == "waiting" and told["position"] == 1
+        reported = service.ticket(ticket)
+        assert reported["status"] == "waiting" and reported["position"] == 1
         assert numbers(api, "shut") == []
 
 
@@ -144,8 +144,8 @@ def test_other_responses_are_retried(api):
     with QueueServer(api) as service:
         tickets = {s: [service.defer(f"/orders/u{s}/{n}", value=f"u{s}")[0] for n in (1, 2)] for s in NOT_FINAL}
         for status, (first, second) in tickets.items():
-            told = service.retry_until_ticket(first, "delivered")
-            assert (told["http_status"], told["tries"]) == (201, int(status not in ABSENT))
+            reported = service.retry_until_ticket(first, "delivered")
+            assert (reported["http_status"], reported["tries"]) == (201, int(status not in ABSENT))
             service.wait_ticket(second, "delivered")
             check_tried_again(api.seen(f"/orders/u{status}/"))
 
@@ -156,8 +156,8 @@ def test_retry_waits_for_its_back_off(api, status):
     api.plan("/orders/", status, 201)
     with QueueServer(api) as service:
         first, second = service.defer("/orders/7/1")[0], service.defer("/orders/7/2")[0]
-        told = service.wait_ticket(first, "delivered")
-        assert (told["http_status"], told["tries"]) == (201, int(status not in ABSENT))
+        reported = service.wait_ticket(first, "delivered")
+        assert (reported["http_status"], reported["tries"]) == (201, int(status not in ABSENT))
         service.wait_ticket(second, "delivered")
         seen = api.seen("/orders/7/")
         check_tried_again(seen)
@@ -174,9 +174,9 @@ def test_retry_after_a_lost_response_has_the_same_idempotency_key(api):
 def test_slow_response_times_out_and_is_retried(api):
     api.plan("/orders/", {"hold": "never"}, 200)
     with QueueServer(api, "--queue-timeout", "300ms") as service:
-        told = service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
+        reported = service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
         # One more try for each time that the second response was late as well.
-        assert numbers(api, "7") == [1] * (told["tries"] + 1) and told["tries"] >= 1
+        assert numbers(api, "7") == [1] * (reported["tries"] + 1) and reported["tries"] >= 1
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
@@ -231,8 +231,8 @@ def test_request_that_always_fails_becomes_dead_and_others_are_delivered(api):
         behind = service.defer("/orders/bad/2", value="bad")[0]
         other = service.defer("/orders/good/1", value="good")[0]
         service.wait_ticket(other, "delivered")
-        told = service.retry_until_ticket(poison, "dead")
-        assert (told["http_status"], told["tries"], told["reason"]) == (500, 2, "HTTP status 500")
+        reported = service.retry_until_ticket(poison, "dead")
+        assert (reported["http_status"], reported["tries"], reported["reason"]) == (500, 2, "HTTP status 500")
         service.wait_ticket(behind, "delivered")
         assert numbers(api, "bad") == [1, 1, 2]
         wait_for(lambda: service.stats()["dead"] == 1, "the dead one to be counted")
@@ -254,16 +254,16 @@ def test_request_older_than_max_age_is_dead_after_a_restart(api, clock):
             service.serve.stop()
             clock.advance(away)
             service.serve.start()
-            told = service.retry_until_ticket(ticket, status)
-        assert told["tries"] >= 1 and "too old" in told["reason"]
+            reported = service.retry_until_ticket(ticket, status)
+        assert reported["tries"] >= 1 and "too old" in reported["reason"]
 
 
 @full("waits for six seconds")
 def test_request_older_than_max_age_is_dead(api):
     api.plan("/orders/", 500)
     with QueueServer(api) as service:
-        told = service.wait_ticket(service.defer("/orders/7/1", max_age_s=6)[0], "dead", 60)
-        assert told["tries"] >= 1
+        reported = service.wait_ticket(service.defer("/orders/7/1", max_age_s=6)[0], "dead", 60)
+        assert reported["tries"] >= 1
 
 
 @full("tries of an unavailable API server are seconds apart")
@@ -289,8 +289,8 @@ def test_load_balancer_without_api_server_makes_no_request_dead(api):
     with QueueServer(api) as service:
         service.wait_ticket(service.defer("/orders/first/1", value="first")[0], "delivered")
         ticket = service.defer("/orders/7/1", key="daily", max_tries=2)[0]
-        told = service.retry_until_ticket(ticket, "delivered")
-        assert (told["http_status"], told["tries"]) == (200, 0)
+        reported = service.retry_until_ticket(ticket, "delivered")
+        assert (reported["http_status"], reported["tries"]) == (200, 0)
         assert len(api.seen("/orders/7/")) == 13
         assert answer(service.call("WEIR.PEEK", "shop", "daily", "7"))["remaining"] == 0
 
@@ -307,8 +307,8 @@ def test_tries_count_while_the_api_server_answers_other_requests(api, status):
             wait_for(lambda tries=number - 1: service.ticket(poison)["tries"] == tries, "its try to be noted")
             service.wait_ticket(service.defer(f"/orders/good/{number}", value="good")[0], "delivered")
             service.retry()
-        told = service.wait_ticket(poison, "dead")
-        assert (told["http_status"], told["tries"]) == (status, 3)
+        reported = service.wait_ticket(poison, "dead")
+        assert (reported["http_status"], reported["tries"]) == (status, 3)
         assert numbers(api, "bad") == [1, 1, 1, 1]
 
 
@@ -318,15 +318,15 @@ def test_tries_without_an_api_server_return_their_units():
         ticket = service.defer("/orders/7/1", key="daily", max_tries=1)[0]
         wait_for(lambda: service.stats()["target_up"] is False, "the target to be missed")
         api.start()
-        told = service.wait_ticket(ticket, "delivered", 60)
-        assert (told["http_status"], told["tries"]) == (200, 0)
+        reported = service.wait_ticket(ticket, "delivered", 60)
+        assert (reported["http_status"], reported["tries"]) == (200, 0)
 
 
 def test_unreachable_api_reported_by_a_gateway_is_logged(api):
     api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
     with QueueServer(api) as service:
-        told = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
-        assert (told["http_status"], told["tries"]) == (200, 0)
+        reported = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
+        assert (reported["http_status"], reported["tries"]) == (200, 0)
         service.serve.wait_logged("is unreachable (HTTP status 502)")
         service.serve.wait_logged("is reachable again")
 
@@ -448,7 +448,7 @@ def test_key_cannot_use_more_than_its_share_of_the_queue(api, kind):
         service = stack.enter_context(QueueServer(api, "--queue-bytes", "1M", "--queue-line-bytes", "100K",
                                               "--queue-dead-max", "2", **where))
         mine = [service.call(*service.words(f"/orders/7/{n}", body=b"x" * 30000)) for n in range(4)]
-        assert [isinstance(told, Error) for told in mine] == [False, False, False, True]
+        assert [isinstance(reported, Error) for reported in mine] == [False, False, False, True]
         assert mine[3].startswith("DEFER key_bytes_full ")
         other = service.defer("/orders/8/1", value="8", body=b"x" * 30000, max_tries=1)[0]
         service.wait_ticket(other, "dead")
@@ -474,8 +474,8 @@ def test_operator_retry_respects_the_limits(api, kind):
         service.defer("/orders/shut/1", key="shut")
         assert service.weir("retry", "--state", "dead") == (
             0, "0 to be retried\n1 stay dead: the queue has no room for them\n", "")
-        status, told = service.admin("POST", "/v1/queue/retry", {"id": 1})
-        assert status == 503 and "--queue-max" in told["detail"]
+        status, reported = service.admin("POST", "/v1/queue/retry", {"id": 1})
+        assert status == 503 and "--queue-max" in reported["detail"]
         assert service.ticket(dead)["status"] == "dead"
         assert drop_all(service, "shop/shut") == 1
         api.plan("/orders/8/")
@@ -485,9 +485,9 @@ def test_operator_retry_respects_the_limits(api, kind):
 
 def test_position_and_expected_delay_of_a_request(api):
     with QueueServer(api) as service:
-        told = [service.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
-        assert [(p, round(e, 3)) for _, p, e in told] == [(1, 2.0), (2, 3.0), (3, 4.0)]
-        status = service.ticket(told[2][0])
+        reported = [service.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
+        assert [(p, round(e, 3)) for _, p, e in reported] == [(1, 2.0), (2, 3.0), (3, 4.0)]
+        status = service.ticket(reported[2][0])
         assert status["position"] == 3 and 2 <= status["expected_delay"] <= 65
 
 
@@ -555,8 +555,8 @@ def test_operators_list_retry_and_drop_requests(api):
         assert service.weir("drop")[0] == 2 and service.weir("retry", "x")[0] == 2
         assert drop_all(service, "shop/shut") == 4
         service.weir("retry", "--state", "dead", "--key", first["key"])
-        for told in (f"drop {first['id']}", 'drop all of rule "shop/shut"', f"retry all that are dead of key {first['key']}"):
-            service.serve.wait_logged(f"queue {told}\n")
+        for reported in (f"drop {first['id']}", 'drop all of rule "shop/shut"', f"retry all that are dead of key {first['key']}"):
+            service.serve.wait_logged(f"queue {reported}\n")
         assert numbers(api, "shut") == []
 
 
@@ -592,8 +592,8 @@ def test_invalid_operator_orders_are_refused(api):
 def test_service_without_a_queue_refuses_deferred_requests():
     with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=["--link-key", "{folder}/link.key"]) as serve:
         with linked(serve) as link:
-            told = link.call(*QueueServer.words("/orders/7/1"))
-            assert isinstance(told, Error) and told.startswith("DEFER off ")
+            reported = link.call(*QueueServer.words("/orders/7/1"))
+            assert isinstance(reported, Error) and reported.startswith("DEFER off ")
             assert link.call("WEIR.TICKET", "0" * 32).startswith("DEFER off ")
         answer = fetch(serve.admin_port, "GET", "/v1/queue")
         assert json.loads(answer.body)["queue"] is None
@@ -601,7 +601,7 @@ def test_service_without_a_queue_refuses_deferred_requests():
         assert "weir_queue_" not in Metrics(serve.admin_port).text
 
 
-@pytest.mark.parametrize("args, said", [
+@pytest.mark.parametrize("args, output", [
     (["--queue", "ftp://x"], "--queue"),
     (["--queue", "file:/tmp/x", "--queue-target", "127.0.0.1:80"], "--queue-target"),
     (["--queue", "file:/tmp/x", "--queue-target", "http://x/path"], "--queue-target"),
@@ -611,11 +611,11 @@ def test_service_without_a_queue_refuses_deferred_requests():
     (["--queue", "file:/tmp/x", "--queue-target", "https://x", "--queue-target-ca", "/etc/passwd"], "PEM"),
     (["--queue", "file:/tmp/x", "--queue-connections", "0"], "--queue-connections"),
 ])
-def test_invalid_queue_options_prevent_the_start(args, said, tmp_path):
+def test_invalid_queue_options_prevent_the_start(args, output, tmp_path):
     rules = tmp_path / "rules.yaml"
     rules.write_text(RULES)
     args = [a.replace("/tmp/x", str(tmp_path / "q")) for a in args]
     done = subprocess.run([WEIR, "serve", "--rules", rules, "--table-dir", tmp_path, "--grpc", "off", "--http", "off",
                            "--resp", "off", "--admin", f"unix:{tmp_path}/a", "--memory", "1M", *args],
                           capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode in (1, 2) and said in done.stderr, done
+    assert done.returncode in (1, 2) and output in done.stderr, done

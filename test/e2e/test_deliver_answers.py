@@ -51,8 +51,8 @@ def https(tls):
 def test_https_with_a_private_ca(tls):
     with https(tls) as server, QueueServer(None, "--queue-target-ca", tls / "ca.pem",
                                        target=f"https://localhost:{server.port}") as service:
-        told = service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
-        assert (told["http_status"], told["tries"]) == (201, 0)
+        reported = service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
+        assert (reported["http_status"], reported["tries"]) == (201, 0)
 
 
 def test_untrusted_https_server_gets_no_request(tls):
@@ -81,8 +81,8 @@ def test_interim_responses_are_skipped():
     with Listener(raw(busy, hints + CREATED, CREATED)) as server, \
             QueueServer(None, target=f"http://127.0.0.1:{server.port}") as service:
         tickets = [service.defer(f"/orders/7/{n}")[0] for n in range(2)]
-        told = [service.retry_until_ticket(t, "delivered") for t in tickets]
-        assert [(t["http_status"], t["tries"]) for t in told] == [(201, 0), (201, 0)]
+        reported = [service.retry_until_ticket(t, "delivered") for t in tickets]
+        assert [(t["http_status"], t["tries"]) for t in reported] == [(201, 0), (201, 0)]
 
 
 def test_status_101_is_a_failure():
@@ -90,5 +90,5 @@ def test_status_101_is_a_failure():
     switched = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
     with Listener(raw(switched)) as server, \
             QueueServer(None, "--queue-timeout", "1h", target=f"http://127.0.0.1:{server.port}") as service:
-        told = service.wait_ticket(service.defer("/orders/7/1")[0], "dead")
-        assert (told["http_status"], told["reason"]) == (101, "HTTP status 101")
+        reported = service.wait_ticket(service.defer("/orders/7/1")[0], "dead")
+        assert (reported["http_status"], reported["reason"]) == (101, "HTTP status 101")

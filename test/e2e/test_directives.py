@@ -333,10 +333,10 @@ descriptors:
                 c.send("GET", f"/slow/{level}")
                 nginx.wait_logged(rf'delayed by.*"GET /slow/{level} ')
 
-        def said(level, rule, place):
+        def output(level, rule, place):
             return nginx.logged(rf'\[{level}\].*{rule}.*client: 127\.0\.0\.1.*"GET {place} ')
         for level, below in zip(LEVELS, ["info", *LEVELS]):  # as with limit_req, info is the lowest
             for at in LEVELS:
-                assert said(at, "api/level/1w", f"/{level}") == (at == level), (at, level)
-                assert said(at, "api/slow/1h", f"/slow/{level}") == (at == below), (at, level)
-        assert said("notice", "api/level/1w", "/default") == 1
+                assert output(at, "api/level/1w", f"/{level}") == (at == level), (at, level)
+                assert output(at, "api/slow/1h", f"/slow/{level}") == (at == below), (at, level)
+        assert output("notice", "api/level/1w", "/default") == 1

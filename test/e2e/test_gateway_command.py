@@ -62,7 +62,7 @@ def test_log_memory_option(options, more):
         assert json.loads(info.stdout)["log_bytes"] == 512 << 10
 
 
-@pytest.mark.parametrize("options,said", [
+@pytest.mark.parametrize("options,output", [
     (["--upstrem", "x"], "there is no option --upstrem; did you mean --upstream?"),
     (["--workers", "many"], "--workers is 'many', which is not a whole number"),
     (["--listen", "99999"], "--listen '99999' is not PORT, HOST:PORT, [IPV6]:PORT or unix:/path"),
@@ -78,10 +78,10 @@ def test_log_memory_option(options, more):
     (["--access-log", "a$b"], "contains '$', which nginx reads as a variable"),
     (["--headers", "x; weir off"], "--headers is 'x; weir off', which is not one of: x ietf github none"),
 ])
-def test_invalid_options_are_refused(place, options, said):
+def test_invalid_options_are_refused(place, options, output):
     code, out, err = weir(place, *options)
     assert (code, out) == (2, "")
-    assert err.startswith("weir gateway: ") and said in err
+    assert err.startswith("weir gateway: ") and output in err
 
 
 def test_folder_whose_name_cannot_be_in_a_configuration(place):
@@ -256,19 +256,19 @@ def test_gateway_of_an_ordinary_user(place, api):
     runtime = f"{home}/gateway-{port}"
     session = None
     try:
-        def said():
+        def output():
             with open(f"{place}/output", encoding="utf-8") as f:
                 return f.read()
-        wait_for(lambda: "is ready" in said() or gateway.poll() is not None, "the gateway", 30)
-        assert gateway.poll() is None, said()
+        wait_for(lambda: "is ready" in output() or gateway.poll() is not None, "the gateway", 30)
+        assert gateway.poll() is None, output()
         with open(f"{runtime}/nginx.pid", encoding="ascii") as f:
             session = int(f.read())
         programs.watch(session)
         assert [fetch(port, target="/few/a").status for _ in range(3)] == [200, 200, 429]
-        assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in said()
+        assert f"/dev/shm/weir-{user.pw_uid}-weirtest-{port}.v" in output()
         assert {os.stat(f"/proc/{pid}").st_uid for pid in programs.session(session)} == {user.pw_uid}
         gateway.terminate()
-        assert gateway.wait(60) == 0, said()
+        assert gateway.wait(60) == 0, output()
         assert programs.session(session) == {}
     finally:
         if session:

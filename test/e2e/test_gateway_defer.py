@@ -159,10 +159,10 @@ def test_control_characters_of_clients_are_escaped(api, tmp_path):
         for _ in range(2):
             gateway.request("POST", b"/orders/\xc2\x9b2J\xc3\xa4", {"X-User": "7"},
                             b"\x1b]0;x\x07\xc2\x9b1m\tb\nc\x7f \xc3\xa4")
-        said = [subprocess.run([env.WEIR, "queue", *words, *admin], capture_output=True, check=True,
+        output = [subprocess.run([env.WEIR, "queue", *words, *admin], capture_output=True, check=True,
                                timeout=env.patience(30)).stdout for words in (["list"], ["show", "1"])]
-        assert all(b"POST /orders/?2J\xc3\xa4" in s for s in said), said
-        assert said[1].endswith(b"\n\n?]0;x??1m\tb\nc? \xc3\xa4\n"), said
+        assert all(b"POST /orders/?2J\xc3\xa4" in s for s in output), output
+        assert output[1].endswith(b"\n\n?]0;x??1m\tb\nc? \xc3\xa4\n"), output
 
 
 def test_queue_command_refuses_ids_together_with_filters():
@@ -218,9 +218,9 @@ def test_ticket_reveals_nothing_else(api, tmp_path):
     with start(api, tmp_path) as gateway:
         order(gateway, 0)
         where = order(gateway, 1).get("Location")
-        told = ticket(gateway, where)
-        assert told["status"] == "waiting" and told["position"] == 1 and told["expected_delay"] > 0
-        assert "order" not in json.dumps(told)
+        reported = ticket(gateway, where)
+        assert reported["status"] == "waiting" and reported["position"] == 1 and reported["expected_delay"] > 0
+        assert "order" not in json.dumps(reported)
         last = "0" if where[-1] != "0" else "1"
         assert ticket(gateway, where[:-1] + last) == 404
         assert gateway.get("/.weir/tickets/").status == 404

@@ -19,16 +19,16 @@ def listens(port):
 
 def test_output_describes_the_gateway(api):
     with Gateway(api.port) as gateway:
-        said = gateway.output()
-        assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in said
-        assert f"  table     {runtime_paths.table(gateway.table)}.v" in said
-        assert ", 1M, 0 keys held, room for " in said
-        assert f"  rules     {gateway.rules}: 1 file, generation 1, hash " in said
+        output = gateway.output()
+        assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in output
+        assert f"  table     {runtime_paths.table(gateway.table)}.v" in output
+        assert ", 1M, 0 keys held, room for " in output
+        assert f"  rules     {gateway.rules}: 1 file, generation 1, hash " in output
         assert ("  limits    of domain api:\n"
                 "            api/everyone=together: 1000000 per year for all together, fixed_window\n"
                 "            api/client: 2 per year for each client, fixed_window\n"
-                "            api/user: 2 per year for each user, fixed_window\n") in said
-        assert said.endswith(f"weir gateway is ready, nginx is process {gateway.master()}\n")
+                "            api/user: 2 per year for each user, fixed_window\n") in output
+        assert output.endswith(f"weir gateway is ready, nginx is process {gateway.master()}\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -241,13 +241,13 @@ def test_reload_applies_new_options(api):
         assert traffic.lost == [], traffic.lost
 
 
-@pytest.mark.parametrize("config,said", [
+@pytest.mark.parametrize("config,output", [
     ("headers: purple\n", "headers is 'purple', which is not one of: x ietf github none"),
     ("heders: x\n", "there is no option 'heders'; did you mean 'headers'?"),
     ("tls-cert: rules.yaml\ntls-key: rules.yaml\n", "nginx refuses the configuration"),
     ("rules: nowhere.yaml\n", "--rules nowhere.yaml: No such file or directory"),
 ])
-def test_invalid_reload_changes_nothing(api, config, said):
+def test_invalid_reload_changes_nothing(api, config, output):
     with Gateway(api.port, allow=["cannot load certificate"], start=False) as gateway:
         path = gateway.folder / "gateway.yaml"
         path.write_text("", encoding="ascii")
@@ -262,7 +262,7 @@ def test_invalid_reload_changes_nothing(api, config, said):
         gateway.start()
         path.write_text(config, encoding="ascii")
         gateway.signal(signal.SIGHUP)
-        gateway.wait_output(said.replace("?", r"\?"))
+        gateway.wait_output(output.replace("?", r"\?"))
         assert gateway.get("/").status == 200
         assert gateway.process.poll() is None
         path.write_text("rules: rules.yaml\n" if gateway.bare else "", encoding="ascii")
@@ -336,20 +336,20 @@ def test_log_on_standard_output(api):
 
 def test_second_gateway_for_a_folder_is_refused(api):
     with Gateway(api.port) as gateway:
-        code, said = gateway.run()
+        code, output = gateway.run()
         assert code == 1
-        assert f"a weir gateway is running already in {gateway.runtime} (process {gateway.pid})" in said
+        assert f"a weir gateway is running already in {gateway.runtime} (process {gateway.pid})" in output
         assert gateway.get("/").status == 200
 
 
 def test_port_in_use_prevents_the_start(api):
     with Gateway(api.port) as gateway:
-        code, said = gateway.run("--runtime", gateway.folder / "other")
+        code, output = gateway.run("--runtime", gateway.folder / "other")
         assert code == 1
-        found = re.search(rf"port {gateway.port} is in use by nginx \(process (\d+)\)", said)
+        found = re.search(rf"port {gateway.port} is in use by nginx \(process (\d+)\)", output)
         # if several processes have the port, the one with the lowest pid
         assert int(found[1]) in programs.session(gateway.master())
-        assert "choose another port with --listen PORT" in said
+        assert "choose another port with --listen PORT" in output
 
 
 def test_gateway_survives_a_closed_output(api):
@@ -359,9 +359,9 @@ def test_gateway_survives_a_closed_output(api):
         gateway.process = programs.start(gateway.command(), stdout=write, stderr=write, cwd=gateway.folder,
                                        env=gateway.variables())
         os.close(write)
-        said = b""
-        while b"is ready" not in said:
-            said += os.read(read, 4096)
+        output = b""
+        while b"is ready" not in output:
+            output += os.read(read, 4096)
         gateway.register_session()
         os.close(read)
         first = gateway.master()
@@ -392,9 +392,9 @@ def test_folder_that_workers_cannot_enter(api):
         closed = gateway.folder / "closed"
         closed.mkdir(mode=0o700)
         gateway.runtime = closed / "run"
-        code, said = gateway.run()
+        code, output = gateway.run()
         assert code == 1
-        assert f"who cannot enter {closed}/run: chmod o+x on it" in said
+        assert f"who cannot enter {closed}/run: chmod o+x on it" in output
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the workers of root run as another user")
@@ -412,6 +412,6 @@ def test_table_that_does_not_fit_prevents_the_start(api):
     """/run has one MiB, in the gateway's own mount namespace."""
     with Gateway(api.port, start=False) as gateway:
         gateway.prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m none /run && exec "$@"', "sh"]
-        code, said = gateway.run("--memory", "64M")
+        code, output = gateway.run("--memory", "64M")
         assert code == 1
-        assert "no room for the table" in said or "No space left" in said
+        assert "no room for the table" in output or "No space left" in output

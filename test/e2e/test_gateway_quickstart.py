@@ -32,7 +32,7 @@ class Demo:
         self.sessions = {}
 
     def __enter__(self):
-        wait_for(lambda: "Ctrl-C ends the demo" in self.said() or self.process.poll() is not None,
+        wait_for(lambda: "Ctrl-C ends the demo" in self.output() or self.process.poll() is not None,
                  "the demo to be ready", 30)
         self.note_sessions()
         return self
@@ -71,11 +71,11 @@ class Demo:
                                   f"{os.environ.get('XDG_RUNTIME_DIR', '/nowhere')}/weir/*-{self.port}*")
                 for p in map(Path, glob.glob(pattern))]
 
-    def said(self):
+    def output(self):
         return self.log.read_text(errors="replace")
 
     def curl_lines(self):
-        return re.findall(r"^  (\S.*)\n    (curl .*)$", self.said(), re.M)
+        return re.findall(r"^  (\S.*)\n    (curl .*)$", self.output(), re.M)
 
     def left(self):
         return {s: programs.session(s) for s in self.sessions if programs.session(s)}
@@ -116,7 +116,7 @@ def test_each_printed_command_has_the_promised_output(demo, clock):
 
 def test_dashboard_address_has_a_token(demo):
     """It is the last line. A client with the token is accepted; no other client on this machine is."""
-    shown = re.search(rf"^Dashboard: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.said(), re.M)
+    shown = re.search(rf"^Dashboard: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.output(), re.M)
     assert fetch(demo.admin_port, "GET", "/v1/status", {"Authorization": f"Bearer {shown[1]}"}).status == 200
     assert fetch(demo.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 401
 
@@ -154,8 +154,8 @@ def test_port_in_use_is_reported():
         port = taken.getsockname()[1]
         with Demo(port) as demo:
             assert demo.process.wait(60) == 1
-            assert f"port {port} is in use by" in demo.said()
-            assert "`make run PORT=8090` uses another port" in demo.said()
+            assert f"port {port} is in use by" in demo.output()
+            assert "`make run PORT=8090` uses another port" in demo.output()
             assert demo.traces() == []
 
 

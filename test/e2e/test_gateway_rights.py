@@ -69,14 +69,14 @@ def test_group_members_cannot_use_the_link_commands(api, tmp_path):
     """Deferring requests, reading tickets and the fleet's secret need the link key, which only nginx's workers inherit."""
     with start(api, tmp_path) as gateway:
         path = sockets(gateway)[-1]
-        said = as_member(path, ["PING"], FORGED, ["WEIR.TICKET", "0" * 32], ["WEIR.FLEET"], ["WEIR.TELL", "x"], ["WEIR.ASK", "x"],
+        output = as_member(path, ["PING"], FORGED, ["WEIR.TICKET", "0" * 32], ["WEIR.FLEET"], ["WEIR.TELL", "x"], ["WEIR.ASK", "x"],
                          ["WEIR.RESET", "api", "user", "7"], ["WEIR.CHECK", "api", "HITS", "-1", "user", "7"], ["WEIR.LINK", "0" * 64])
-        assert said[0] == "PONG"
-        for name, text in zip(["defer", "ticket", "fleet", "tell", "ask"], said[1:6]):
+        assert output[0] == "PONG"
+        for name, text in zip(["defer", "ticket", "fleet", "tell", "ask"], output[1:6]):
             assert text.startswith(f"NOPERM 'weir.{name}' is for nginx's workers"), text
         if os.geteuid() == 0:
-            assert said[6].startswith("NOPERM 'weir.reset'") and said[7].startswith("NOPERM"), said[6:8]
-        assert said[8].startswith("WRONGPASS")
+            assert output[6].startswith("NOPERM 'weir.reset'") and output[7].startswith("NOPERM"), output[6:8]
+        assert output[8].startswith("WRONGPASS")
         assert [order(gateway, n) for n in range(2)] == [200, 202]
         assert api.count() == 1
 
@@ -214,8 +214,8 @@ def test_queue_of_root_is_given_to_the_user(api, tmp_path):
     (tmp_path / "other" / "queue").mkdir(parents=True)
     (tmp_path / "other" / "queue" / "precious").write_text("x", encoding="ascii")
     with start(api, tmp_path / "other", start=False) as gateway:
-        code, said = gateway.run()
-        assert code == 1 and "belongs to root and contains other files" in said
+        code, output = gateway.run()
+        assert code == 1 and "belongs to root and contains other files" in output
     assert (tmp_path / "other" / "queue" / "precious").stat().st_uid == 0
 
 
@@ -280,8 +280,8 @@ def test_start_as_root_without_a_user(api, tmp_path):
         assert gateway.get("/").status == 200
     for options, what in ((["--queue", f"file:{tmp_path}/queue"], "a queue"), (["--redis", "redis://127.0.0.1:1"], "--redis")):
         with gateway_as_root(api, *options) as gateway:
-            code, said = gateway.run()
-            assert code == 1 and f"weir gateway: {what} needs a user of its own, because root runs the gateway: {remedy} creates one" in said
+            code, output = gateway.run()
+            assert code == 1 and f"weir gateway: {what} needs a user of its own, because root runs the gateway: {remedy} creates one" in output
     assert not (tmp_path / "queue").exists()
 
 
@@ -336,13 +336,13 @@ def test_user_weir_is_the_default(api, tmp_path):
 
 @needs("root")
 def test_unknown_user_prevents_the_start(api):
-    for name, said in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
+    for name, output in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
                        (str(pwd.getpwnam("nobody").pw_uid), "this is not a number that is free of accounts and groups"),
                        ("0", "this is not a number that is free of accounts and groups"),
                        ("4294967296", "this is not a number that is free of accounts and groups")):
         with gateway_as_root(api, "--user", name) as gateway:
             code, output = gateway.run()
-            assert code == 2 and said in output
+            assert code == 2 and output in output
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may switch to any user")

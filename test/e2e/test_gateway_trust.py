@@ -71,9 +71,9 @@ SAID = [
 def test_forwarded_for_begins_with_the_address_of_the_client(api):
     """Addresses to the left of it come from the client. An API that uses the first address would use a forged one."""
     with Gateway(api.port, "--trust", "127.0.0.1,10.0.0.0/8") as gateway:
-        for said, passed_on in SAID:
-            got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": said}))
-            assert (said, got["x-forwarded-for"]) == (said, passed_on)
+        for output, passed_on in SAID:
+            got = fields_of(gateway.get("/?echo=1", {"X-Forwarded-For": output}))
+            assert (output, got["x-forwarded-for"]) == (output, passed_on)
 
 
 def test_invalid_fields_of_a_trusted_proxy_are_replaced(api):

@@ -170,10 +170,10 @@ def test_github_fields(nginx, clock):
 def test_waits_are_rounded_up_and_shrink(nginx, clock):
     """Of a day, half a second has passed, then a second, then all but a microsecond, then all of it."""
     take(nginx, "/one/x/", "shrink", 7)
-    for step, told in ((0.5, DAY), (0.5, DAY - 1), (DAY - 1 - 0.000001, 1)):
+    for step, reported in ((0.5, DAY), (0.5, DAY - 1), (DAY - 1 - 0.000001, 1)):
         clock.advance(step)
         r = nginx.get("/one/x/", {"X-User": "shrink"})
-        assert (r.status, r.get("Retry-After"), r.get("RateLimit")) == (429, str(told), f'"user/1w";r=0;t={told}')
+        assert (r.status, r.get("Retry-After"), r.get("RateLimit")) == (429, str(reported), f'"user/1w";r=0;t={reported}')
     clock.advance(0.000001)
     r = nginx.get("/one/x/", {"X-User": "shrink"})
     assert (r.status, r.get("RateLimit")) == (200, f'"user/1w";r=0;t={DAY}')

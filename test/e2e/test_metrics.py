@@ -205,8 +205,8 @@ def test_rules_above_the_series_limit_are_counted_together():
         metrics = Metrics(serve.admin_port)
         assert metrics.series("weir_decisions_total") == 2 * 101
         assert metrics.value("weir_rules_in_other") == 400
-        told = metrics.all("weir_decisions_total", result="admitted")
-        assert len(told) == 101 and sum(told.values()) == 300
+        reported = metrics.all("weir_decisions_total", result="admitted")
+        assert len(reported) == 101 and sum(reported.values()) == 300
 
 
 @full("a hundred thousand keys")
@@ -242,8 +242,8 @@ def test_series_do_not_grow_with_the_number_of_keys():
         metrics = Metrics(serve.admin_port)
         assert metrics.series("weir_decisions_total") == 2 * 101
         assert metrics.value("weir_rules_in_other") == 4900
-        told = metrics.all("weir_decisions_total", result="admitted")
-        assert len(told) == 101 and sum(told.values()) == 300
+        reported = metrics.all("weir_decisions_total", result="admitted")
+        assert len(reported) == 101 and sum(reported.values()) == 300
 
 
 @needs("ptrace")
@@ -314,8 +314,8 @@ class Prometheus:
             return None
         if answer.status != 200:  # 503 as text until it has read its storage
             return None
-        told = json.loads(answer.body)
-        return told["data"] if told["status"] == "success" else None
+        reported = json.loads(answer.body)
+        return reported["data"] if reported["status"] == "success" else None
 
     def value(self, query):
         """Returns the only number of a query's result, or None."""

@@ -188,8 +188,8 @@ def test_request_with_too_many_limits_is_refused(api):
         question = {"domain": "api", "request": {"target": "/", "headers": dict(headers)}}
         answer = fetch(serve.http_port, "POST", "/v1/check", [("Content-Type", "application/json")],
                        json.dumps(question).encode())
-        told = json.loads(answer.body)
-        assert (told["admitted"], told["status"], told["retry_after"]) == (False, 429, None)
+        reported = json.loads(answer.body)
+        assert (reported["admitted"], reported["status"], reported["retry_after"]) == (False, 429, None)
     with Nginx(rules=CROWD, conf_server="location / { weir on; proxy_pass http://api; }",
                api=api) as nginx:
         assert [nginx.get("/", headers[:8]).status for _ in range(3)] == [200, 200, 429]

@@ -160,10 +160,10 @@ def test_key_of_another_type():
 def test_eviction_policy_that_loses_counters_is_warned_of(policy, warned):
     with Redis("maxmemory 100mb", f"maxmemory-policy {policy}") as redis, one_node(redis) as node:
         wait_for(lambda: node.store()["shards"][0]["maxmemory_policy"] == policy, "the policy to be known")
-        said = f"maxmemory-policy {policy} may evict"
+        output = f"maxmemory-policy {policy} may evict"
         if warned:
-            node.wait_logged(said)
-        assert (said in node.log()) == warned
+            node.wait_logged(output)
+        assert (output in node.log()) == warned
 
 
 # ---- passwords and permissions ----

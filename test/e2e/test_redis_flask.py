@@ -45,8 +45,8 @@ class Demo:
             # A timeout above the usual 250 ms, so that a busy machine does not exceed it.
             self.process = programs.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
                 self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="20s"))
-        wait_for(lambda: "Ready." in self.said() or self.process.poll() is not None, "the demo to be ready", 30)
-        assert self.process.poll() is None, self.said()
+        wait_for(lambda: "Ready." in self.output() or self.process.poll() is not None, "the demo to be ready", 30)
+        assert self.process.poll() is None, self.output()
         wait_for(self.all_up, "three to reach Redis", 30)
         return self
 
@@ -64,18 +64,18 @@ class Demo:
             traces = list((self.folder / "tmp").iterdir())
         finally:
             programs.stop(self.process)
-            said = self.said()
+            output = self.output()
             programs.remove_folder(str(self.folder))
         if kind is None:
-            assert (self.process.returncode, left, traces) == (0, {}, []), said
-            assert not re.search("Traceback|Sanitizer|runtime error", said), said
+            assert (self.process.returncode, left, traces) == (0, {}, []), output
+            assert not re.search("Traceback|Sanitizer|runtime error", output), output
 
-    def said(self):
+    def output(self):
         return (self.folder / "output").read_text(errors="replace")
 
     def printed(self):
         """Returns the command that the demo prints."""
-        return re.search(r"^  (curl .*)$", self.said(), re.M)[1]
+        return re.search(r"^  (curl .*)$", self.output(), re.M)[1]
 
 
 @pytest.fixture(scope="module")

@@ -291,17 +291,17 @@ def test_workers_reach_the_service_in_the_default_folders(api, redis, who):
     process = run_plain(folder, port, redis, rules, api, user)
     session = None
     try:
-        def said():
+        def output():
             return Path(folder, "output").read_text(errors="replace")
-        wait_for(lambda: "weir gateway is ready" in said() or process.poll() is not None, "the gateway", 30)
-        assert process.poll() is None, said()
-        master = int(re.search(r"nginx is process (\d+)", said()).group(1))
+        wait_for(lambda: "weir gateway is ready" in output() or process.poll() is not None, "the gateway", 30)
+        assert process.poll() is None, output()
+        master = int(re.search(r"nginx is process (\d+)", output()).group(1))
         session = os.getsid(master)
         programs.watch(session)
         wait_for(lambda: fetch(port, "GET", "/deny/x").status == 200, "Redis to be asked", 20)
         assert redis.keys("weir:1:{*")
-        sockets = re.findall(r"^  resp      unix:(\S+)$", said(), re.M)
-        assert len(sockets) == (2 if who == "root" else 1), said()
+        sockets = re.findall(r"^  resp      unix:(\S+)$", output(), re.M)
+        assert len(sockets) == (2 if who == "root" else 1), output()
         for path in sockets:
             stranger = subprocess.run(["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups",
                                        "/usr/bin/python3", "-c", "import socket,sys; s=socket.socket(socket.AF_UNIX)\n"
@@ -316,7 +316,7 @@ def test_workers_reach_the_service_in_the_default_folders(api, redis, who):
             programs.kill_session(session)
             programs.unwatch(session)
         programs.stop(process)
-        for table in re.findall(r"^  table     (/\S+),", said(), re.M):
+        for table in re.findall(r"^  table     (/\S+),", output(), re.M):
             if os.path.exists(table):
                 os.unlink(table)
         programs.remove_folder(folder)  # /tmp/weir-UID stays: other suites may be about to use it

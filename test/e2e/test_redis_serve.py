@@ -334,8 +334,8 @@ def test_acl_user_and_password_file():
             password = serve.folder / "password"
             password.write_text("secret\n")
             password.chmod(0o644)
-            code, said = serve.run()
-            assert code == 1 and "is open to others: chmod 600 it" in said
+            code, output = serve.run()
+            assert code == 1 and "is open to others: chmod 600 it" in output
             password.chmod(0o600)
             serve.start()
             serve.wait_up()
@@ -433,9 +433,9 @@ def test_invalid_redis_options_prevent_the_start(args, why):
     with Serve(rules=RULES, resp=True, args=args, start=False) as serve:
         (serve.folder / "secret").write_text("0123456789abcdef0123456789abcdef", encoding="ascii")
         (serve.folder / "secret").chmod(0o600)
-        code, said = serve.run()
-        assert code in (1, 2) and why in said, said
-        assert "topsecret" not in said
+        code, output = serve.run()
+        assert code in (1, 2) and why in output, output
+        assert "topsecret" not in output
 
 
 def test_password_is_removed_from_the_command_line():

@@ -163,8 +163,8 @@ def test_operator_orders_apply_in_one_region():
         eu, us = regions.nodes["eu"], regions.nodes["us"]
         assert take(eu, "fixed", "u") == 1
         take_until_known(us, "fixed", "u", LIMIT - 1)
-        said = order(eu, "ban", "--for", "1h")
-        assert "banned until" in said and said.endswith("Changed in region eu only: run the command at a service of each other region too.\n")
+        output = order(eu, "ban", "--for", "1h")
+        assert "banned until" in output and output.endswith("Changed in region eu only: run the command at a service of each other region too.\n")
         assert "banned" in order(eu, "get") and "region" not in order(eu, "get")
         assert "banned" not in order(us, "get")
         assert json.loads(order(us, "get", "--json"))["region"] == "us"

@@ -39,13 +39,13 @@ def current_limit(nginx):
 
 def wait_all_workers_have(nginx, limit):
     """Waits until every worker has answered with this limit."""
-    told = set()
+    reported = set()
 
     def asked():
         answer = ask(nginx)
         if answer.get("X-Ratelimit-Limit") == limit:
-            told.add(int(answer.get("X-Worker")))
-        return told >= set(nginx.workers())
+            reported.add(int(answer.get("X-Worker")))
+        return reported >= set(nginx.workers())
     wait_for(asked, f"every worker to tell the limit {limit}", every=0)
 
 

@@ -65,16 +65,16 @@ def test_start_logs_the_address_of_each_port():
 
 
 def test_missing_or_broken_rules_prevent_the_start():
-    code, said = Serve(rules_path=None, grpc=True).run()
-    assert (code, said) == (1, "weir serve: --rules is missing: a file or a directory of rule files\n")
-    code, said = Serve(rules_path="/nowhere/rules", grpc=True).run()
+    code, output = Serve(rules_path=None, grpc=True).run()
+    assert (code, output) == (1, "weir serve: --rules is missing: a file or a directory of rule files\n")
+    code, output = Serve(rules_path="/nowhere/rules", grpc=True).run()
     assert code == 1
-    assert "--rules /nowhere/rules: No such file or directory" in said
-    code, said = Serve(rules=RULES.replace("unit: hour", "unti: hour"), grpc=True).run()
+    assert "--rules /nowhere/rules: No such file or directory" in output
+    code, output = Serve(rules=RULES.replace("unit: hour", "unti: hour"), grpc=True).run()
     assert code == 1
-    assert "FOLDER/rules.yaml:5:18: error: unknown key 'unti'" in said
-    assert "weir serve: FOLDER/rules.yaml: 1 error in the rules" in said
-    assert "weir check FOLDER/rules.yaml shows them" in said
+    assert "FOLDER/rules.yaml:5:18: error: unknown key 'unti'" in output
+    assert "weir serve: FOLDER/rules.yaml: 1 error in the rules" in output
+    assert "weir check FOLDER/rules.yaml shows them" in output
 
 
 def test_rules_may_be_a_directory():
@@ -93,10 +93,10 @@ def test_rules_may_be_a_directory():
 def test_port_in_use_prevents_the_start():
     with Serve(rules=RULES, grpc=True) as serve:
         second = Serve(rules=RULES, grpc=f"127.0.0.1:{serve.grpc_port}")
-        code, said = second.run()
+        code, output = second.run()
         assert code == 1
-        assert f"cannot listen at 127.0.0.1:{serve.grpc_port}: another program does" in said
-        assert "choose another address with --grpc" in said
+        assert f"cannot listen at 127.0.0.1:{serve.grpc_port}: another program does" in output
+        assert "choose another address with --grpc" in output
 
 
 @pytest.mark.parametrize("args, code, text", [
@@ -110,15 +110,15 @@ def test_port_in_use_prevents_the_start():
     (["--nonsense"], 2, "nonsense"),
 ])
 def test_wrong_option_prevents_the_start(args, code, text):
-    got, said = Serve(rules=RULES, grpc=f"127.0.0.1:{free_port()}", args=args).run()
-    assert got == code, said
-    assert text in said
+    got, output = Serve(rules=RULES, grpc=f"127.0.0.1:{free_port()}", args=args).run()
+    assert got == code, output
+    assert text in output
 
 
 def test_no_open_port_prevents_the_start():
-    code, said = Serve(rules=RULES).run()
+    code, output = Serve(rules=RULES).run()
     assert code == 1
-    assert "nothing to serve: every port is off" in said
+    assert "nothing to serve: every port is off" in output
 
 
 def test_help_names_every_port():
@@ -374,9 +374,9 @@ def test_unix_socket_of_a_dead_process_is_replaced():
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
         with Rls(f"unix:{path}") as rls:
             assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
-        code, said = Serve(rules=RULES, grpc=f"unix:{path}").run()
+        code, output = Serve(rules=RULES, grpc=f"unix:{path}").run()
         assert code == 1
-        assert "another program listens there" in said
+        assert "another program listens there" in output
         serve.kill()
         assert path.is_socket()  # left over from a killed process
         serve.start()
@@ -389,9 +389,9 @@ def test_unix_socket_of_a_dead_process_is_replaced():
 def test_file_at_the_unix_socket_path_is_not_removed():
     serve = Serve(rules=RULES, grpc="unix:{folder}/file")
     (serve.folder / "file").write_text("precious")
-    code, said = serve.run()
+    code, output = serve.run()
     assert code == 1
-    assert "the file exists and is not a socket" in said
+    assert "the file exists and is not a socket" in output
     assert (serve.folder / "file").read_text() == "precious"
 
 
@@ -448,9 +448,9 @@ def test_start_as_root_without_user_option_logs_a_warning():
 def test_user_that_cannot_read_the_rules_prevents_the_start():
     serve = Serve(rules=RULES, grpc=True, args=["--user", "nobody"])
     serve.rules.chmod(0o600)
-    code, said = serve.run()
+    code, output = serve.run()
     assert code == 1
-    assert "--rules FOLDER/rules.yaml is not readable for user nobody" in said
+    assert "--rules FOLDER/rules.yaml is not readable for user nobody" in output
 
 
 # ---- systemd ----
@@ -463,7 +463,7 @@ class FakeSystemd:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(serve.folder / "notify"))
         serve.variables = {"NOTIFY_SOCKET": str(serve.folder / "notify"), "WATCHDOG_USEC": "1000000"}
-        self.told = queue.SimpleQueue()
+        self.reported = queue.SimpleQueue()
         self.reader = threading.Thread(target=self._read)
 
     def __enter__(self):
@@ -477,18 +477,18 @@ class FakeSystemd:
         self.socket.close()
 
     def _read(self):
-        while said := self.socket.recv(1024):
-            self.told.put(said.decode())
+        while output := self.socket.recv(1024):
+            self.reported.put(output.decode())
 
     def wait_message(self, wanted):
-        while wanted not in (said := self.told.get(timeout=env.patience(20))).split("\n"):
-            assert said in ("WATCHDOG=1", "READY=1"), said
-        return said
+        while wanted not in (output := self.reported.get(timeout=env.patience(20))).split("\n"):
+            assert output in ("WATCHDOG=1", "READY=1"), output
+        return output
 
     def seconds(self, count):
         """Returns when housekeeping, which runs once a second and sends the notifications, has run this many times."""
-        while not self.told.empty():
-            self.told.get()
+        while not self.reported.empty():
+            self.reported.get()
         for _ in range(2 * count + 2):
             self.wait_message("WATCHDOG=1")
 

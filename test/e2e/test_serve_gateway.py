@@ -78,10 +78,10 @@ def test_configured_port_must_be_available(api):
         with Gateway(api.port, "--admin", "off") as gateway:
             gateway.signal(signal.SIGTERM)
             gateway.wait()
-            code, said = gateway.run("--grpc", f"127.0.0.1:{port}")
+            code, output = gateway.run("--grpc", f"127.0.0.1:{port}")
             assert code == 1
-            assert f"cannot listen at 127.0.0.1:{port}" in said
-            assert "choose another address with --grpc" in said
+            assert f"cannot listen at 127.0.0.1:{port}" in output
+            assert "choose another address with --grpc" in output
 
 
 def test_runtime_folder_too_deep_for_a_socket(api):

@@ -76,27 +76,27 @@ def serve():
 # ---- /v1/check ----
 
 def test_remaining_counts_down_then_requests_are_refused(serve, clock):
-    told = [ask(serve.http_port, question(("user", "down"))) for _ in range(4)]
-    assert [t["admitted"] for t in told] == [True, True, True, False]
-    assert [t["remaining"] for t in told] == [2, 1, 0, 0]
-    assert [t["status"] for t in told] == [200, 200, 200, 429]
-    assert {t["limit"] for t in told} == {3}
-    assert {t["rule"] for t in told} == {"api/user/365d"}
-    assert told[0]["name"] == "per-user" and told[0]["generation"] == 1
+    reported = [ask(serve.http_port, question(("user", "down"))) for _ in range(4)]
+    assert [t["admitted"] for t in reported] == [True, True, True, False]
+    assert [t["remaining"] for t in reported] == [2, 1, 0, 0]
+    assert [t["status"] for t in reported] == [200, 200, 200, 429]
+    assert {t["limit"] for t in reported} == {3}
+    assert {t["rule"] for t in reported} == {"api/user/365d"}
+    assert reported[0]["name"] == "per-user" and reported[0]["generation"] == 1
     year = 365 * 86400
-    assert told[0]["retry_after"] == 0 and told[3]["retry_after"] == told[3]["reset_after"] == year - clock.now() % year
-    assert told[3]["descriptors"][0]["code"] == "over_limit"
-    assert told[3]["verdict"] == "refuse" and told[3]["delay"] == 0
+    assert reported[0]["retry_after"] == 0 and reported[3]["retry_after"] == reported[3]["reset_after"] == year - clock.now() % year
+    assert reported[3]["descriptors"][0]["code"] == "over_limit"
+    assert reported[3]["verdict"] == "refuse" and reported[3]["delay"] == 0
 
 
 def test_response_reports_the_tightest_of_several_limits(serve):
     body = {"domain": "api", "descriptors": [descriptor(("user", "t")),
                                              descriptor(("group", "g"), ("user", "t"))]}
-    told = ask(serve.http_port, body)
-    assert (told["limit"], told["remaining"]) == (2, 1)
-    assert [d["remaining"] for d in told["descriptors"]] == [2, 1]
-    assert [d["requests_per_unit"] for d in told["descriptors"]] == [3, 2]
-    assert {d["unit"] for d in told["descriptors"]} == {"year"}
+    reported = ask(serve.http_port, body)
+    assert (reported["limit"], reported["remaining"]) == (2, 1)
+    assert [d["remaining"] for d in reported["descriptors"]] == [2, 1]
+    assert [d["requests_per_unit"] for d in reported["descriptors"]] == [3, 2]
+    assert {d["unit"] for d in reported["descriptors"]} == {"year"}
 
 
 def test_hits_of_zero_peek_and_negative_hits_refund(serve):
@@ -140,9 +140,9 @@ def test_refunds_over_a_unix_socket():
 
 def test_flags_name_the_reason(serve):
     port = serve.http_port
-    told = [ask(port, question(("shadowed", "x"))) for _ in range(2)]
-    assert [t["admitted"] for t in told] == [True, True]
-    assert told[1]["descriptors"][0]["flags"] == ["shadow", "would_refuse"]
+    reported = [ask(port, question(("shadowed", "x"))) for _ in range(2)]
+    assert [t["admitted"] for t in reported] == [True, True]
+    assert reported[1]["descriptors"][0]["flags"] == ["shadow", "would_refuse"]
     assert ask(port, question(("free", "x")))["descriptors"][0]["flags"] == ["unlimited"]
     none = ask(port, question(("nothing", "x")))
     assert none["admitted"] and none["rule"] is None and none["limit"] is None
@@ -153,9 +153,9 @@ def test_flags_name_the_reason(serve):
 def test_limit_in_the_request_overrides_the_rule(serve):
     body = {"domain": "api", "descriptors": [descriptor(
         ("user", "o"), limit={"requests": 1, "unit": "month"})]}
-    told = [ask(serve.http_port, body) for _ in range(2)]
-    assert [t["admitted"] for t in told] == [True, False]
-    assert told[0]["descriptors"][0]["flags"] == ["override"]
+    reported = [ask(serve.http_port, body) for _ in range(2)]
+    assert [t["admitted"] for t in reported] == [True, False]
+    assert reported[0]["descriptors"][0]["flags"] == ["override"]
     assert ask(serve.http_port, question(("user", "o")))["remaining"] == 2  # another period has another counter
 
 
@@ -169,18 +169,18 @@ def test_http_request_in_the_body_is_matched_to_descriptors(serve):
 
 
 def test_delay_is_reported_without_waiting(serve):
-    told = [ask(serve.http_port, question(("door", "d"))) for _ in range(3)]
-    assert [t["verdict"] for t in told] == ["admit", "delay", "refuse"]
-    assert [t["admitted"] for t in told] == [True, True, False]
-    assert told[1]["delay"] == 3600 and told[1]["status"] == 200
+    reported = [ask(serve.http_port, question(("door", "d"))) for _ in range(3)]
+    assert [t["verdict"] for t in reported] == ["admit", "delay", "refuse"]
+    assert [t["admitted"] for t in reported] == [True, True, False]
+    assert reported[1]["delay"] == 3600 and reported[1]["status"] == 200
 
 
 def test_batch_is_answered_in_order(serve):
     body = [question(("user", "m")), question(("user", "m"), hits=2), question(("user", "m")),
             question(("group", "g"), ("user", "m"))]
-    told = ask(serve.http_port, body)
-    assert [t["admitted"] for t in told] == [True, True, False, True]
-    assert [t["remaining"] for t in told] == [2, 0, 0, 1]
+    reported = ask(serve.http_port, body)
+    assert [t["admitted"] for t in reported] == [True, True, False, True]
+    assert [t["remaining"] for t in reported] == [2, 0, 0, 1]
 
 
 def test_batch_of_more_than_a_hundred_is_refused(serve):
@@ -241,8 +241,8 @@ def test_error_points_at_the_invalid_member(serve, body, code, pointer):
 
 def test_any_text_is_a_distinct_key(serve):
     for value in ("ü", "\u0000", "a\"b\\c", "\U0001f600", "x" * 5000):
-        told = ask(serve.http_port, question(("user", value)))
-        assert told["remaining"] == 2, value
+        reported = ask(serve.http_port, question(("user", value)))
+        assert reported["remaining"] == 2, value
 
 
 # ---- /json ----
@@ -252,11 +252,11 @@ def test_json_response_is_that_of_the_reference(serve):
     body = {"domain": "api", "descriptors": [descriptor(("user", "j"))], "hitsAddend": 2}
     first = post(port, "/json", body)
     assert first.status == 200 and first.get("content-type") == "application/json"
-    told = json.loads(first.body)
-    assert told["overallCode"] == "OK"
-    assert told["statuses"][0]["currentLimit"] == {"requestsPerUnit": 3, "unit": "YEAR",
+    reported = json.loads(first.body)
+    assert reported["overallCode"] == "OK"
+    assert reported["statuses"][0]["currentLimit"] == {"requestsPerUnit": 3, "unit": "YEAR",
                                                    "name": "per-user"}
-    assert told["statuses"][0]["limitRemaining"] == 1
+    assert reported["statuses"][0]["limitRemaining"] == 1
     over = post(port, "/json", {**body, "hits_addend": 2, "hitsAddend": None} | {"hitsAddend": None})
     assert over.status == 429
     assert json.loads(over.body)["overallCode"] == "OVER_LIMIT"
@@ -270,10 +270,10 @@ def test_json_accepts_all_forms_of_protojson(serve):
         {"entries": [{"key": "nothing", "value": None}], "hitsAddend": 0},
         {"entries": [{"key": "user", "value": "pk"}], "limit": {"requestsPerUnit": "5", "unit": "DAY"}},
         {"entries": [{"key": "user", "value": "pl"}], "limit": {"requests_per_unit": 6.0, "unit": 3}}]}
-    told = json.loads(post(port, "/json", many, method="PUT").body)
-    assert [s.get("limitRemaining") for s in told["statuses"]] == [1, None, 4, 5]
-    assert told["statuses"][2]["currentLimit"] == {"requestsPerUnit": 5, "unit": "DAY"}
-    assert told["statuses"][3]["currentLimit"]["unit"] == "HOUR"
+    reported = json.loads(post(port, "/json", many, method="PUT").body)
+    assert [s.get("limitRemaining") for s in reported["statuses"]] == [1, None, 4, 5]
+    assert reported["statuses"][2]["currentLimit"] == {"requestsPerUnit": 5, "unit": "DAY"}
+    assert reported["statuses"][3]["currentLimit"]["unit"] == "HOUR"
 
 
 @pytest.mark.parametrize("body", [
@@ -373,8 +373,8 @@ def test_pipelined_requests_and_requests_in_pieces(serve):
     with Client(serve.http_port) as c:
         for _ in range(4):
             c.send("POST", "/v1/check", JSON, raw)
-        told = [json.loads(c.read().body)["remaining"] for _ in range(4)]
-        assert told == [2, 1, 0, 0]
+        reported = [json.loads(c.read().body)["remaining"] for _ in range(4)]
+        assert reported == [2, 1, 0, 0]
         c.send("POST", "/v1/check", JSON, raw, chunked=7)
         assert json.loads(c.read().body)["admitted"] is False
 
@@ -413,10 +413,10 @@ def send_raw(port, raw):
     """Returns everything that the server sends until it closes."""
     with connect(port) as s:
         s.sendall(raw)
-        told = b""
+        reported = b""
         while more := s.recv(65536):
-            told += more
-        return told
+            reported += more
+        return reported
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -431,19 +431,19 @@ def test_32_kib_of_header_fields_in_any_shape(serve, shape, target):
         rest += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     fields = SHAPES[shape](FIELDS_MAX - len(HOST + rest))
     head = HEAD % target.encode() + rest + fields
-    told = send_raw(serve.http_port, head + b"\r\n" + body)
-    assert told.startswith(b"HTTP/1.1 " + wanted) and told.count(b"\r\nDate: ") == 1, told[:200]
+    reported = send_raw(serve.http_port, head + b"\r\n" + body)
+    assert reported.startswith(b"HTTP/1.1 " + wanted) and reported.count(b"\r\nDate: ") == 1, reported[:200]
     over = FIELDS_MAX + 1 - len(HOST + rest + fields)
-    told = send_raw(serve.http_port, head + b"b:" + b"x" * max(0, over - 4) + b"\r\n\r\n" + body)
-    assert told.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n"), told[:200]
-    assert told.count(b"\r\nDate: ") == 1 and b'"code":"header_too_large"' in told
+    reported = send_raw(serve.http_port, head + b"b:" + b"x" * max(0, over - 4) + b"\r\n\r\n" + body)
+    assert reported.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n"), reported[:200]
+    assert reported.count(b"\r\nDate: ") == 1 and b'"code":"header_too_large"' in reported
 
 
 def test_endless_request_line_or_header_is_refused(serve):
     """An endless request line and endless header fields are refused at their limits."""
     assert send_raw(serve.http_port, b"GET /" + b"x" * 10000).startswith(b"HTTP/1.1 414 URI Too Long\r\n")
-    told = send_raw(serve.http_port, HEAD % b"GET /healthz" + b"a: " + b"x" * 50000)
-    assert told.startswith(b"HTTP/1.1 431 ") and told.count(b"\r\nDate: ") == 1
+    reported = send_raw(serve.http_port, HEAD % b"GET /healthz" + b"a: " + b"x" * 50000)
+    assert reported.startswith(b"HTTP/1.1 431 ") and reported.count(b"\r\nDate: ") == 1
 
 
 def test_longest_allowed_head_is_accepted(serve):
@@ -457,8 +457,8 @@ def test_longest_allowed_head_is_accepted(serve):
 def test_lines_without_cr_get_an_immediate_400(serve):
     """Without an immediate refusal the client would wait for a response."""
     for raw in (b"GET /healthz HTTP/1.0\n\n", b"GET /healthz HTTP/1.1\r\nHost: x\n"):
-        told = send_raw(serve.http_port, raw)
-        assert told.startswith(b"HTTP/1.1 400 Bad Request\r\n") and told.count(b"\r\nDate: ") == 1
+        reported = send_raw(serve.http_port, raw)
+        assert reported.startswith(b"HTTP/1.1 400 Bad Request\r\n") and reported.count(b"\r\nDate: ") == 1
 
 
 def test_http_1_0_gets_no_100_continue(serve):
@@ -467,10 +467,10 @@ def test_http_1_0_gets_no_100_continue(serve):
         s.sendall(b"POST /v1/check HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
                   b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
         s.sendall(body)
-        told = b""
+        reported = b""
         while piece := s.recv(65536):
-            told += piece
-    assert told.startswith(b"HTTP/1.1 200 OK\r\n")
+            reported += piece
+    assert reported.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_large_and_small_heads_on_one_connection(serve):
@@ -497,8 +497,8 @@ def test_large_and_small_heads_on_one_connection(serve):
 ])
 def test_ambiguous_request_is_refused_and_ends_the_connection(serve, head, status):
     """The request gets one error response and the connection ends, so that the bytes after it are not read as a request."""
-    told = send_raw(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-    assert told.startswith(b"HTTP/1.1 %d " % status) and told.count(b"\r\nDate: ") == 1, told[:300]
+    reported = send_raw(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert reported.startswith(b"HTTP/1.1 %d " % status) and reported.count(b"\r\nDate: ") == 1, reported[:300]
 
 
 def test_expect_continue_and_http_1_0_clients(serve):
@@ -509,9 +509,9 @@ def test_expect_continue_and_http_1_0_clients(serve):
         assert s.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         s.sendall(raw)
         assert s.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
-    told = send_raw(serve.http_port, b"GET /healthz HTTP/1.0\r\n\r\n")
-    assert told.startswith(b"HTTP/1.1 200 OK\r\n") and told.endswith(b"\r\n\r\nok\n")
-    assert b"Connection: close\r\n" in told
+    reported = send_raw(serve.http_port, b"GET /healthz HTTP/1.0\r\n\r\n")
+    assert reported.startswith(b"HTTP/1.1 200 OK\r\n") and reported.endswith(b"\r\n\r\nok\n")
+    assert b"Connection: close\r\n" in reported
     with connect(serve.http_port) as s:
         for _ in range(2):
             s.sendall(b"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
@@ -621,8 +621,8 @@ def is_served(serve):
 def test_unix_socket_with_two_loops():
     with Serve(rules=RULES, http="unix:{folder}/http.sock", threads=2) as serve:
         where = str(serve.folder / "http.sock")
-        told = [ask(where, question(("user", "u")))["remaining"] for _ in range(3)]
-        assert told == [2, 1, 0]
+        reported = [ask(where, question(("user", "u")))["remaining"] for _ in range(3)]
+        assert reported == [2, 1, 0]
 
 
 @full("a client that the machine delays for a second may be disconnected")
@@ -698,14 +698,14 @@ def test_idle_connections_are_closed_when_the_port_closes():
 
 def test_shadow_mode_admits_everything():
     with Serve(rules=RULES, http=True, args=["--shadow"]) as serve:
-        told = [ask(serve.http_port, question(("user", "w"))) for _ in range(4)]
-        assert [t["admitted"] for t in told] == [True] * 4 and told[3]["status"] == 200
-        assert told[3]["descriptors"][0]["code"] == "over_limit"
+        reported = [ask(serve.http_port, question(("user", "w"))) for _ in range(4)]
+        assert [t["admitted"] for t in reported] == [True] * 4 and reported[3]["status"] == 200
+        assert reported[3]["descriptors"][0]["code"] == "over_limit"
         assert post(serve.http_port, "/json", question(("user", "w"))).status == 200
 
 
 def test_json_response_has_the_metadata_of_grpc():
     with Serve(rules=RULES, http=True, args=["--dynamic-metadata"]) as serve:
-        told = json.loads(post(serve.http_port, "/json", question(("user", "md"))).body)
-        assert told["dynamicMetadata"]["domain"] == "api"
-        assert told["dynamicMetadata"]["descriptors"][0]["entries"] == ["user=md"]
+        reported = json.loads(post(serve.http_port, "/json", question(("user", "md"))).body)
+        assert reported["dynamicMetadata"]["domain"] == "api"
+        assert reported["dynamicMetadata"]["descriptors"][0]["entries"] == ["user=md"]

@@ -67,12 +67,12 @@ def test_ask_options(serve):
     code, out, _ = weir(*http, "--hits", "3", "api", "user=2")
     assert (code, out) == (1, "refused, 0 of 2 left in api/user/365d, waiting does not help\n")
     code, out, _ = weir(*http, "--json", "api", "plan=free", "user=a=b", "+", "user=3")
-    told = json.loads(out)
-    assert code == 0 and [d["remaining"] for d in told["descriptors"]] == [4, 1]
+    reported = json.loads(out)
+    assert code == 0 and [d["remaining"] for d in reported["descriptors"]] == [4, 1]
     code, out, _ = weir("ask", "--json", "--hits", "2", "api", "plan=free", "user=a=b", "+", "user=4",
                         variables={"WEIR_GRPC": str(serve.grpc_port)})
-    told = json.loads(out)
-    assert code == 0 and [s.get("limitRemaining", 0) for s in told["statuses"]] == [2, 0]
+    reported = json.loads(out)
+    assert code == 0 and [s.get("limitRemaining", 0) for s in reported["statuses"]] == [2, 0]
     assert weir(*http, "api", "door=1")[0] == 0
     assert weir(*http, "api", "door=1")[1].startswith("admitted after 5 h 5")  # a quarter of a day, and the test took some of it
 
@@ -206,8 +206,8 @@ def test_key(serve):
     out = weir("key", "ban", "--for", "ever", "--limit", "per-user", "api", "user=k", variables=admin)[1]
     assert out == "api/user/365d: 2 of 2 left, banned for ever\n"
     assert weir(*ask)[0] == 1
-    told = json.loads(weir("key", "ban", "--json", "--lift", "api", "user=k", variables=admin)[1])
-    assert told["counters"][0]["banned_until"] is None
+    reported = json.loads(weir("key", "ban", "--json", "--lift", "api", "user=k", variables=admin)[1])
+    assert reported["counters"][0]["banned_until"] is None
     assert weir(*ask)[0] == 0
     code, out, err = weir("key", "get", "api", "no=1", variables=admin)
     assert (code, out) == (1, "") and "no limit applies" in err
@@ -238,8 +238,8 @@ def test_pause_and_resume(serve):
     assert weir(*ask)[0] == 1
     code, _, err = weir("resume", *admin)
     assert code == 1 and "not paused" in err
-    told = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
-    assert told.startswith("paused: #") and "no rule has this name" in told
+    reported = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
+    assert reported.startswith("paused: #") and "no rule has this name" in reported
     assert weir("resume", *admin, "api/usr")[0] == 0
 
 
@@ -263,5 +263,5 @@ def test_over_sockets_and_with_a_token():
 
 
 def test_hostile_answers_do_not_steer_the_terminal(serve):
-    told = weir("key", "get", *tokens.flags(serve.admin_port), "api", "user=\x1b[31m")
-    assert "\x1b" not in told[1] + told[2]
+    reported = weir("key", "get", *tokens.flags(serve.admin_port), "api", "user=\x1b[31m")
+    assert "\x1b" not in reported[1] + reported[2]

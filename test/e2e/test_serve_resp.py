@@ -148,8 +148,8 @@ def test_refunds_and_resets_need_permission():
         client.call("WEIR.CHECK", "api", "HITS", "3", "user", "r")
         for words in (("WEIR.CHECK", "api", "HITS", "-3", "user", "r"), ("CL.THROTTLE", "k", "4", "1", "60", "-5"),
                       ("WEIR.RESET", "api", "user", "r")):
-            said = client.call(*words)
-            assert isinstance(said, Error) and said.startswith("NOPERM"), (words, said)
+            output = client.call(*words)
+            assert isinstance(output, Error) and output.startswith("NOPERM"), (words, output)
         flat = client.call("WEIR.PEEK", "api", "user", "r")
         assert dict(zip(flat[::2], flat[1::2]))["remaining"] == 0
 

@@ -52,22 +52,22 @@ def question(user, plan):
 
 def by_json(interfaces, user, plan):
     answer = fetch(interfaces.serve.http_port, "POST", "/json", JSON, json.dumps(question(user, plan)).encode())
-    told = json.loads(answer.body)
-    assert (answer.status == 200) == (told["overallCode"] == "OK")
-    return answer.status == 200, told["statuses"][0].get("limitRemaining", 0)
+    reported = json.loads(answer.body)
+    assert (answer.status == 200) == (reported["overallCode"] == "OK")
+    return answer.status == 200, reported["statuses"][0].get("limitRemaining", 0)
 
 
 def by_check(interfaces, user, plan):
     answer = fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON,
                    json.dumps(question(user, plan)).encode())
-    told = json.loads(answer.body)
-    return told["admitted"], told["remaining"]
+    reported = json.loads(answer.body)
+    return reported["admitted"], reported["remaining"]
 
 
 def by_described_request(interfaces, user, plan):
     body = {"domain": "api", "request": {"target": "/", "headers": {"x-user": user, "x-plan": plan}}}
-    told = json.loads(fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
-    return told["admitted"], told["remaining"]
+    reported = json.loads(fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
+    return reported["admitted"], reported["remaining"]
 
 
 def by_forward_auth(interfaces, user, plan):
@@ -79,8 +79,8 @@ def by_forward_auth(interfaces, user, plan):
 
 def by_resp(interfaces, user, plan):
     answer = interfaces.redis.execute_command("WEIR.CHECK", "api", "user", user, "plan", plan)
-    told = dict(zip(answer[::2], answer[1::2]))
-    return told[b"verdict"] == b"admit", told[b"remaining"]
+    reported = dict(zip(answer[::2], answer[1::2]))
+    return reported[b"verdict"] == b"admit", reported[b"remaining"]
 
 
 def by_library(interfaces, user, plan):
@@ -122,8 +122,8 @@ def interfaces():
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_all_interfaces_share_one_counter(interfaces, plan):
-    told = [WAYS[i % len(WAYS)](interfaces, "turn", plan) for i in range(LIMIT)]
-    assert told == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
+    reported = [WAYS[i % len(WAYS)](interfaces, "turn", plan) for i in range(LIMIT)]
+    assert reported == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
     assert [way(interfaces, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)
     assert WAYS[0](interfaces, "another", plan) == (True, LIMIT - 1)
 
@@ -148,8 +148,8 @@ def test_operator_orders_apply_to_all_interfaces(interfaces):
     assert [way(interfaces, "op", "free")[0] for way in WAYS] == [False] * len(WAYS)
     operate("ban", lift=True)
     operate("grant", extra=5, **{"for": "1h"})
-    told = [WAYS[i % len(WAYS)](interfaces, "op", "free") for i in range(LIMIT + 6)]
-    assert [admitted for admitted, _ in told] == [True] * (LIMIT + 5) + [False]
+    reported = [WAYS[i % len(WAYS)](interfaces, "op", "free") for i in range(LIMIT + 6)]
+    assert [admitted for admitted, _ in reported] == [True] * (LIMIT + 5) + [False]
     operate("reset")
     assert [way(interfaces, "op", "free") for way in WAYS] == [
         (True, LIMIT + 5 - 1 - i) for i in range(len(WAYS))]

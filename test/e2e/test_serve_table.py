@@ -70,9 +70,9 @@ def test_an_old_table_keeps_its_share_and_the_log_names_the_remedy():
         assert log_share(before) == [(4096, 256)]
         with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:
             assert log_share(serve) == [(4096, 256)]
-            said = [line for line in serve.log().splitlines() if "the rules use sliding_window_log" in line]
-            assert len(said) == 1 and " was made with 256K of 4M for logs; " in said[0]
-            assert f"with: weir table resize default 4M --log-memory 1M --dir {serve.table}" in said[0]
+            output = [line for line in serve.log().splitlines() if "the rules use sliding_window_log" in line]
+            assert len(output) == 1 and " was made with 256K of 4M for logs; " in output[0]
+            assert f"with: weir table resize default 4M --log-memory 1M --dir {serve.table}" in output[0]
             assert [rls.ask("rl", ("user", "a")) for _ in range(2)] == [OK, OK]
             assert as_json("resize", "default", "4M", "--log-memory", "1M", "--dir", serve.table)["log_bytes"] == 1 << 20
             wait_for(lambda: "the table was resized" in serve.log(), "the service to move over")
@@ -104,7 +104,7 @@ def test_list_reports_files_that_are_no_tables(tmp_path):
 
 
 def test_usage_errors_of_table():
-    for words, said in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
+    for words, output in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
                         (("info", "--log-memory", "1M"), "--log-memory is for resize"),
                         (("resize", "8M", "--log-memory", "x"), "--log-memory is 'x', which is not a size such as 64M"),
                         (("resize", "8M", "--log-memory", "0"), "--log-memory is '0', which is not at least 1"),
@@ -113,7 +113,7 @@ def test_usage_errors_of_table():
                         (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "there is no option '--odd'"),
                         (("--dri", "x", "list"), "there is no option --dri; did you mean --dir?")]:
         code, out, err = table(*words)
-        assert (code, out) == (2, "") and said in err, words
+        assert (code, out) == (2, "") and output in err, words
     assert table("info", "../x")[0] == 1
     assert table("--help")[1].startswith("weir table list\n")
 

@@ -210,6 +210,6 @@ def test_changed_certificates_are_used():
 def test_broken_certificates_prevent_the_start(break_it, text):
     serve = tls_serve()
     break_it(serve.folder)
-    code, said = serve.run()
+    code, output = serve.run()
     assert code == 1
-    assert text in said
+    assert text in output

@@ -87,7 +87,7 @@ def busy(clock):
         yield serve
 
 
-def told(serve, rule):
+def reported(serve, rule):
     return rule_of(json.loads(weir("top", "--json", "--dir", serve.table)), rule)
 
 
@@ -96,7 +96,7 @@ def rule_of(whole, rule):
 
 
 def keys_of(serve, rule, which="hottest"):
-    return told(serve, rule)[which]
+    return reported(serve, rule)[which]
 
 
 def assert_harmless(text):
@@ -199,7 +199,7 @@ def test_without_any_service(busy, tmp_path):
     with Serve(rules=RULES, resp=True) as serve:
         ask(serve, ("user", "7"), times=15)
         serve.stop()
-        rule = told(serve, "api/user/365d")
+        rule = reported(serve, "api/user/365d")
         assert (rule["admitted"], rule["refused"]) == (10, 5)
         assert json.loads(weir("top", "--json", "--dir", serve.table))["hosts"] == []
         assert "no difference" not in weir("candidates", "--dir", serve.table)
@@ -276,7 +276,7 @@ def test_no_client_in_advice_for_a_shared_limit(clock):
     with Serve(rules=rules, resp=True, admin=True) as serve:
         begin(serve, clock, [("all", "of")])
         ask(serve, ("all", "of"), times=400)
-        assert told(serve, "api/all=of/365d")["most_refused"][0]["count"] == 391
+        assert reported(serve, "api/all=of/365d")["most_refused"][0]["count"] == 391
         assert json.loads(weir("advise", "--json", "--dir", serve.table)) == []
 
 
@@ -299,7 +299,7 @@ def test_live(busy):
         screen = terminal.wait_shown("api/user/365d ")
         assert_harmless(screen)
         assert screen.startswith("weir top   default")
-        before = told(busy, "api/idle/1h")["admitted"]
+        before = reported(busy, "api/idle/1h")["admitted"]
         ask(busy, ("idle", "now"), times=5)
         terminal.wait_shown(lambda s: re.search(rf"^api/idle/1h .* {before + 5}\b", s, re.M))
         terminal.press("n")
@@ -359,8 +359,8 @@ def test_live_advances_history_if_no_other_process_does(clock, tmp_path):
         (tmp_path / "clock").write_bytes(clock.path.read_bytes())
 
         def known():
-            told = weir("top", "--json", "--dir", serve.table, env={"TESTCLOCK_FILE": str(tmp_path / "clock")})
-            return [p for p in json.loads(told)["last_minute"]["decisions"] if p is not None]
+            reported = weir("top", "--json", "--dir", serve.table, env={"TESTCLOCK_FILE": str(tmp_path / "clock")})
+            return [p for p in json.loads(reported)["last_minute"]["decisions"] if p is not None]
 
         before = known()
         with Terminal([WEIR, "top", "--dir", serve.table, "--interval", "100ms"]) as terminal:

@@ -69,7 +69,7 @@ typedef struct {
     size_t                table_log;
     ngx_str_t             table_path;
     uint64_t              table_keys;    /* in the table when it was opened */
-    ngx_uint_t            keys;          /* WEIR_KEYS_...: keys in statistics */
+    ngx_uint_t            keys;          /* WEIR_KEYS_...: how keys are shown */
 
     ngx_http_weir_peer_t  central;       /* "weir_central" */
     ngx_uint_t            fleet;         /* nodes; 0: not given */

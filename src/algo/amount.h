@@ -31,7 +31,7 @@ static inline uint64_t wr_late_ns(uint64_t state_ns, uint64_t now_ns)
 	return state_ns > now_ns && state_ns - now_ns <= WR_SKEW_NS ? state_ns - now_ns : 0;
 }
 
-/* The amount that a cost stands for. The unsigned negation keeps INT64_MIN defined. */
+/* The absolute value of a cost. The unsigned negation keeps INT64_MIN defined. */
 static inline uint64_t wr_amount(int64_t cost)
 {
 	return cost > 0 ? (uint64_t)cost : cost < 0 ? 0 - (uint64_t)cost : 1;

@@ -1,5 +1,5 @@
-/* The one place where the program reads a clock. Only serve/, cli/, the queue's thread, the rules
- * watcher and the nginx module call these functions. All other code takes the time as an argument.
+/* The one place where the program reads a clock. Code that decides takes the time as an argument;
+ * only programs, their threads and the functions that start a wait call these functions.
  *
  * Tests move the wall clock by preloading a library with its own clock_gettime(). It therefore has
  * to be called by this name, and the result must not be cached. */

@@ -206,8 +206,8 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 	}
 }
 
-/* A connection that worked may come back at once. It is opened again, and questions wait until that
- * fails. */
+/* A connection that worked before is likely to come back at once. It is opened again, and questions
+ * wait for it; they fail only if it cannot be opened. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {

@@ -108,7 +108,7 @@ struct weir_ask {
 	uint8_t own_count;
 	uint8_t sibling; /* first need of the descriptors that one entry of `requests:` made */
 	uint8_t header_count;
-	bool allowed;    /* by `requests:`: no limit applies */
+	bool allowed;    /* `requests:` exempts this request: no limit applies */
 	bool denied;     /* by `missing: deny` */
 	bool unreadable; /* the descriptors of the request cannot be determined */
 	bool crowded;    /* it has more descriptors or limits than fit */

@@ -10,6 +10,8 @@
  * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
  * block. If there is something to load, or if a recent check was slow (many files, many rules), a
  * thread is started for this one check. */
+#include "base/thread.h"
+#include "base/clock.h"
 #include "limiter/engine.h"
 
 #include "base/assert.h"
@@ -48,18 +50,9 @@ struct weir_watch {
 	uint64_t failed_as; /* hash of its error message */
 };
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t now_ns(const struct weir_watch *watch)
 {
-	return watch->opts.now_ns ? watch->opts.now_ns(watch->opts.context)
-				  : clock_ns(CLOCK_REALTIME);
+	return watch->opts.now_ns ? watch->opts.now_ns(watch->opts.context) : wr_clock_wall_ns();
 }
 
 static bool is_stopped(const struct weir_watch *watch)
@@ -161,14 +154,14 @@ static void load_rules(struct weir_watch *watch, bool poked)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_engine_info info = {.size = sizeof info};
-	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+	uint64_t start_ns = wr_clock_mono_ns();
 	struct weir_rules *rules;
 	int rc = weir_rules_load(watch->path, &rules, &errors);
 	bool news = rc ? note_failure(watch, &errors, rc, poked)
 		       : put_in_force(watch, rules, poked, &rc);
 	struct weir_load result = {.size = sizeof result,
 				   .rc = rc,
-				   .duration_ns = clock_ns(CLOCK_MONOTONIC) - start_ns,
+				   .duration_ns = wr_clock_mono_ns() - start_ns,
 				   .errors = &errors};
 
 	weir_engine_info(watch->engine, &info);
@@ -217,13 +210,13 @@ static void *watch_main(void *arg)
 /* The check if nothing has changed. Returns false if rules must be loaded. */
 static bool look_lightly(struct weir_watch *watch)
 {
-	uint64_t start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t start_ns = wr_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	if (__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE) ||
 	    weir_rules_fingerprint(watch->path) != watch->seen)
 		return false;
 	tick_statistics(watch);
-	if (clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns > LOOK_NS)
+	if (wr_clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns > LOOK_NS)
 		watch->slow = SLOW_LOOKS;
 	else if (watch->slow)
 		watch->slow--;
@@ -241,16 +234,10 @@ static void *look_main(void *arg)
 	return NULL;
 }
 
-/* Starts a thread that blocks all signals. */
 static int start_thread(struct weir_watch *watch, void *(*start)(void *))
 {
-	sigset_t all, before;
-	int rc;
+	int rc = wr_thread_start(&watch->thread, "weir-watch", start, watch);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&watch->thread, NULL, start, watch);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		errno = rc;
 	return rc == 0 ? 0 : WEIR_ESYS;

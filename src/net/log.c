@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define GATE_MS 60000
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -97,12 +99,8 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 
 bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)
 {
-	struct timespec now;
-	uint64_t now_ms, next;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-	next = __atomic_load_n(&gate->next_ms, __ATOMIC_RELAXED);
+	uint64_t now_ms = wr_clock_mono_ns() / 1000000;
+	uint64_t next = __atomic_load_n(&gate->next_ms, __ATOMIC_RELAXED);
 	if (now_ms < next ||
 	    !__atomic_compare_exchange_n(&gate->next_ms, &next, now_ms + GATE_MS, false,
 					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WR_OUTPUT_BLOCK_BYTES 16384u /* what a buffer begins with */
+#define WR_OUTPUT_BLOCK_BYTES 16384u /* initial size of a buffer */
 #define WR_OUTPUT_BLOCKS_MAX 64u
 
 /* Free blocks for reuse by the buffers of one loop. */

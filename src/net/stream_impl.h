@@ -42,10 +42,9 @@ struct wr_stream {
 	size_t counted;          /* bytes of this stream in net->buffered */
 	uint64_t sent;           /* bytes that the kernel has accepted */
 	uint64_t opened_ms, active_ms;
-	uint64_t midway_ms; /* when the unfinished request began; 0: none */
-	uint64_t stuck_ms,
-		stuck_sent; /* since when output waits, and `sent` at that time; 0: none */
-	uint64_t cut_ms;    /* when the stream is aborted; 0: never */
+	uint64_t midway_ms;            /* when the unfinished request began; 0: none */
+	uint64_t stuck_ms, stuck_sent; /* when the output began to wait, or 0; and `sent` then */
+	uint64_t cut_ms;               /* when the stream is aborted; 0: never */
 	struct wr_stream *next, **back;
 	struct wr_stream *dirty_next;
 	alignas(max_align_t) unsigned char state[];

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/thread.h"
+#include "base/clock.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "queue/thread.h"
@@ -127,13 +129,9 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 
 static void read_clocks(void *context, uint64_t *wall_us, uint64_t *mono_us)
 {
-	struct timespec wall, mono;
-
 	(void)context;
-	clock_gettime(CLOCK_REALTIME, &wall);
-	clock_gettime(CLOCK_BOOTTIME, &mono); /* advances while the machine sleeps */
-	*wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
-	*mono_us = (uint64_t)mono.tv_sec * 1000000 + (uint64_t)mono.tv_nsec / 1000;
+	*wall_us = wr_clock_wall_ns() / 1000;
+	*mono_us = wr_clock_boot_ns() / 1000;
 }
 
 static void set_default(uint64_t *value, uint64_t otherwise)
@@ -181,7 +179,7 @@ static void init_locks(struct wr_queue *queue)
 /* Starts the thread and waits until it has tried to open the backend. */
 static int start_thread(struct wr_queue *queue, struct weir_error *error)
 {
-	int rc = pthread_create(&queue->thread, NULL, wr_queue_thread, queue);
+	int rc = wr_thread_start(&queue->thread, "weir-queue", wr_queue_thread, queue);
 
 	if (rc != 0) {
 		errno = rc;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 #define BATCH_MAX 512u     /* jobs that are made durable together */
 #define REOPEN_US 1000000u /* between two tries to open the backend */
 /* A problem that lasts is logged again, and so are deleted dead letters. */
@@ -176,16 +178,7 @@ static void close_if_failed(struct wr_queue *queue)
 
 static struct timespec after_us(uint64_t wait_us)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(wait_us / 1000000);
-	until.tv_nsec += (long)(wait_us % 1000000) * 1000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
-	return until;
+	return wr_clock_timespec(wr_clock_mono_ns() + wait_us * 1000);
 }
 
 /* Waits for a job or for the next tick. Called with the lock held. */

@@ -1,4 +1,4 @@
-/* Computes the cluster slot of a key. Called by src/central and src/lab. */
+/* Computes the cluster slot of a key. Called by src/central and src/sim. */
 #include "redis/slot.h"
 
 #include <string.h>

@@ -23,8 +23,8 @@ typedef void (*wr_feed_fn)(void *context, const void *bytes, size_t len);
 void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 		 const struct weir_entry *entries, size_t count, wr_feed_fn feed, void *context);
 
-/* Writes the same bytes. Returns their number. If that is more than `cap`, buf holds only the first
- * `cap` bytes, and the caller uses wr_key_feed. */
+/* Writes the bytes that wr_key_feed feeds to the hash into `buf`. Returns their number. If that is
+ * more than `cap`, buf holds only the first `cap` bytes, and the caller uses wr_key_feed. */
 size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 		    const struct weir_entry *entries, size_t count, void *buf, size_t cap);
 

@@ -212,7 +212,7 @@ struct wr_node_more {
 	struct wr_node *next;
 };
 
-/* The wildcards under one parent with one literal key, in file order. */
+/* The wildcard values that have the same parent and the same key, in file order. */
 struct wr_wild {
 	const struct wr_node *parent;
 	struct weir_str key;

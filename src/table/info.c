@@ -1,4 +1,5 @@
 /* weir_info(): counts the keys and the slab of a table by reading all of it. */
+#include "base/clock.h"
 #include "table/slab.h"
 #include "table/table.h"
 
@@ -50,10 +51,7 @@ int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info)
 
 uint64_t weir_now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return wr_clock_wall_ns();
 }
 
 const char *weir_version(void)

@@ -1,3 +1,4 @@
+/* The rules of delivery; see policy.h. Called by the deliverer and by its simulation. */
 #include "serve/deliver/policy.h"
 
 #include <curl/curl.h>

@@ -1,5 +1,5 @@
 /* A connection of HTTP/2: passes bytes to nghttp2 and back, and drains the session. Called by
- * serve/net through wr_grpc_protocol. */
+ * net through wr_grpc_protocol. */
 #include "serve/grpc/session.h"
 
 #include "net/log.h"

@@ -1,4 +1,4 @@
-/* Connections: splits the input into requests, and ends requests. Called by serve/net through
+/* Connections: splits the input into requests, and ends requests. Called by net through
  * struct wr_protocol. */
 #include "serve/http/server.h"
 

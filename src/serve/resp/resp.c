@@ -1,4 +1,4 @@
-/* The RESP listener: streams, sessions and files of passwords. Called by serve/net through
+/* The RESP listener: streams, sessions and files of passwords. Called by net through
  * wr_resp_protocol, and by the service. */
 #include "serve/resp/resp.h"
 
@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "serve/loop.h"
 #include "serve/resp/waits.h"
@@ -259,14 +260,11 @@ static int read_link_key(const struct wr_settings *settings, struct weir_error *
 
 int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 {
-	struct timespec now;
 	int rc = read_link_key(settings, error);
 
 	if (rc < 0)
 		return rc;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	shared.started_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+	shared.started_ns = wr_clock_wall_ns();
 	shared.passwords = settings->resp_password_file != NULL;
 	return shared.passwords ? read_users(settings->resp_password_file, error) : 0;
 }

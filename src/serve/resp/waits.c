@@ -1,5 +1,5 @@
 /* The commands of a loop's RESP sessions that wait: decisions by serve/decide, and questions that
- * commands bring themselves. See store.h. */
+ * commands bring themselves. See waits.h. */
 #include "serve/resp/waits.h"
 
 #include <stdlib.h>

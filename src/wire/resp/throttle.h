@@ -64,7 +64,7 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
 
 void wr_throttle_fleet_key(const uint8_t *secret, struct weir_str key, uint64_t fleet_key[2]);
 
-/* A message about the bucket; returns its length. */
+/* Writes the message that describes the bucket. Returns its length. */
 size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *limit,
 			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
 			   uint8_t bytes[WR_THROTTLE_MESSAGE]);

@@ -66,7 +66,7 @@ def test_reply_of_the_service_decides(api):
         item = store.asked[0].items[0]
         assert (item.cost, item.limit, item.id) == (1, 5, "fixed_window/365d")
         assert store.asked[1].items[0].key == item.key
-        assert store.reported == []
+        assert store.messages == []
 
 
 def test_two_nginx_share_one_limit(api):
@@ -112,7 +112,7 @@ def test_parked_requests_share_a_connection(api):
         assert set(traffic.statuses) == {200, 429} and not traffic.lost
         assert traffic.statuses[200] == 30 == api.count()
         assert store.connections == 2
-        assert store.reported == []
+        assert store.messages == []
 
 
 EACH_POLICY = """\
@@ -486,7 +486,7 @@ def test_leaky_bucket_delay_from_redis(clock, api):
         nginx.wait_logged("delayed by 3600000ms", 2)
         two.vanish()
         wait_for(store.returned, "the place to be given back")
-        item, = store.reported[-1].items
+        item, = store.messages[-1].items
         assert (item.cost, item.delay_ns, item.decided_us) == (-1, hour_ns, clock.now_ns() // 1000)
     assert api.count("/one") == 1 and api.count("/two") == 0
 

@@ -71,7 +71,7 @@ def bulk(data):
 class FakeServe:
     """`with FakeServe() as store:` listens on store.path (`store.conf` is the directive for nginx).
 
-    It admits `limit` units for each key, which are never refilled, and records `.asked` and `.told` (Messages),
+    It admits `limit` units for each key, which are never refilled, and records `.asked` and `.messages` (Messages),
     `.connections` and `.fleets` (number of questions for the secret).
 
     secret      the reply to WEIR.FLEET; None: the secret is unknown
@@ -89,7 +89,7 @@ class FakeServe:
             f.write(f"{KEY}\n")
         self.conf = f"weir_link_key {self.key}; weir_central unix:{self.path} timeout={timeout};"
         self.secret, self.reply, self.piece = secret, None, None
-        self.asked, self.told, self.used = [], [], {}
+        self.asked, self.messages, self.used = [], [], {}
         self.connections = self.fleets = self.fleets_answered = 0
         self.peers = []
         self.lock = threading.Lock()
@@ -150,14 +150,14 @@ class FakeServe:
 
     def returned(self):
         """Returns the returned units: [(cost, decided_us)]."""
-        return [(i.cost, i.decided_us) for m in self.told if m.kind == RETURN for i in m.items]
+        return [(i.cost, i.decided_us) for m in self.messages if m.kind == RETURN for i in m.items]
 
     def late(self):
         """Returns the takes whose answer arrived too late: [(cost, decided_us)]."""
-        return [(i.cost, i.decided_us) for m in self.told if m.kind == LATE for i in m.items]
+        return [(i.cost, i.decided_us) for m in self.messages if m.kind == LATE for i in m.items]
 
     def reported(self):
-        return sum(i.cost for m in self.told if m.kind == REPORT for i in m.items)
+        return sum(i.cost for m in self.messages if m.kind == REPORT for i in m.items)
 
     # ---- internal ----
 
@@ -217,7 +217,7 @@ class FakeServe:
             if command[0] == b"WEIR.FLEET":
                 self.fleets += 1
             else:
-                (self.asked if command[0] == b"WEIR.ASK" else self.told).append(parse(command[1]))
+                (self.asked if command[0] == b"WEIR.ASK" else self.messages).append(parse(command[1]))
 
     def _answer(self, peer, command):
         data = self._reply(command)

@@ -142,7 +142,8 @@ static struct wr_call *make_call(struct wr_central *central, struct wr_central_p
 	return call;
 }
 
-/* Makes all calls before it sends the first: a call that fails at once answers its parts. */
+/* Makes all calls before it sends the first one, because a call that fails at once releases its
+ * parts, which would then look like parts without a call. */
 static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	struct wr_call_queue calls = {0};
@@ -196,7 +197,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_exit(central);
 }
 
-/* Gives back the units of an answered part. A part without an answer gives them back later. */
+/* Gives back the units of an answered part. If the part has no answer yet, its units are given back
+ * when the answer comes. */
 static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;
@@ -231,7 +233,7 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 
 /* ---- timeouts ---- */
 
-/* The shards that did not answer an ask in time, and how many calls each. */
+/* The shards that did not answer an ask in time, and the number of late calls of each shard. */
 struct late_shards {
 	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
 	uint32_t times[WEIR_NEEDS_MAX];
@@ -249,8 +251,9 @@ static void count_late_shard(struct late_shards *late, struct wr_central_shard *
 	late->times[late->count++] = 1;
 }
 
-/* A call counts once, even if several asks wait for it. A call that was not written yet is not the
- * server's fault: connecting has its own deadline. */
+/* Counts the calls of a timed-out ask as late: each call once, even if several asks wait for it. A
+ * call that was not written yet does not count against its shard, because connecting has its own
+ * deadline. */
 static void mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
 			  struct late_shards *late)
 {

@@ -1,10 +1,10 @@
 /* A circuit breaker per shard.
  *
- *   closed     all calls are sent. Five failures in a row open it, as does one fatal reply
- *              such as LOADING.
+ *   closed     all calls are sent. Five failures in a row open the breaker, and so does
+ *              one fatal reply such as LOADING.
  *   open       no call is sent. After a pause the server is probed. Pauses double from 50 ms
- *              to 2 s. Each is shortened by up to 50 % at random, so that nodes do not retry
- *              at the same time.
+ *              to 2 s. Each pause is shortened by up to 50 % at random, so that nodes do not
+ *              retry at the same time.
  *   half open  the probe succeeded, and 16 calls may be sent. The first success closes the
  *              breaker; a failure opens it again for longer. */
 #ifndef WR_CENTRAL_BREAKER_H
@@ -26,13 +26,13 @@ enum wr_breaker_state {
 
 struct wr_breaker {
 	enum wr_breaker_state state;
-	uint32_t failures;    /* consecutive */
-	uint32_t trials;      /* half open: calls that may still be sent */
-	uint32_t step;        /* how often it opened since it was last closed */
-	uint64_t probe_at_ns; /* open: when to probe, monotonic */
+	uint32_t failures;    /* number of consecutive failures */
+	uint32_t trials;      /* in state half open: number of calls that may still be sent */
+	uint32_t step;        /* how often the breaker opened since it was last closed */
+	uint64_t probe_at_ns; /* in state open: when to probe the server, monotonic */
 };
 
-/* Whether a call may be sent. Counts it as sent. */
+/* Returns whether a call may be sent. If so, counts the call as sent. */
 bool wr_breaker_pass(struct wr_breaker *breaker);
 
 /* Record a success or a failure. Return true if this closed or opened the breaker. */
@@ -42,7 +42,7 @@ bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t ra
 /* Opens the breaker, or extends the pause of an open one. */
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* The probe succeeded. */
+/* Called when the probe has succeeded: allows trial calls. */
 void wr_breaker_half_open(struct wr_breaker *breaker);
 
 #endif

@@ -141,9 +141,9 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-/* After NOSCRIPT: decides whether the retry carries the script's text. Only the first call that
- * learns of the missing script does; the others find it loaded. Returns false if the call has no
- * script. */
+/* Called after NOSCRIPT. Decides whether the retry carries the text of the script: only the first
+ * call that gets NOSCRIPT does, because the other calls then find the script loaded. Returns false
+ * if the call has no script. */
 static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
@@ -237,10 +237,11 @@ static void retry_later(struct wr_central *central, struct wr_call *call)
 	wr_central_wake_at(central, call->mono_ns);
 }
 
-/* While a slot is being moved, its keys are on two nodes, and neither executes a call with several
- * keys; both execute calls with one key. So each limit gets a call of its own. If another limit of
- * the request refuses, the limiter gives the units back, as it does for limits of different keys.
- * Reports and leases need all their keys in one call: they are only retried. */
+/* While a slot is being moved, its keys are on two nodes. Neither node executes a call with several
+ * keys, but each executes calls with one key. So each limit gets a call of its own. If another
+ * limit of the request refuses, the limiter gives the units back, as it does for limits of
+ * different keys. Reports and leases are only retried, because they need all their keys in one
+ * call. */
 static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
@@ -273,7 +274,7 @@ static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	if (fault == WR_FAULT_NOSCRIPT) { /* same server; ASKING is sent again if needed */
+	if (fault == WR_FAULT_NOSCRIPT) { /* retried on the same server, with ASKING if needed */
 		if (!plan_eval(conn, call))
 			return false;
 		wr_call_queue_push(&shard->unwritten, call);

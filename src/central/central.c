@@ -39,7 +39,8 @@ void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns)
 		central->host.wake_at(central->context, mono_ns);
 }
 
-/* xorshift64; spreads retries of different nodes over time. */
+/* Returns a pseudo-random number (xorshift64). Used to spread the retries of different nodes over
+ * time. */
 uint64_t wr_central_random(struct wr_central *central)
 {
 	central->random ^= central->random << 13;
@@ -91,7 +92,8 @@ static void set_options(struct wr_central *central, const struct wr_central_opts
 	central->random = opts->seed | 1;
 	central->batch = 1;
 	central->wake_ns = UINT64_MAX;
-	central->reports.next_seq = central->now_ns / 1000 + 1; /* higher than before a restart */
+	/* Report numbers must be above those used before a restart. */
+	central->reports.next_seq = central->now_ns / 1000 + 1;
 	central->reports.send_at_ns = UINT64_MAX;
 	central->late.check_at_ns = UINT64_MAX;
 	central->duties.secret_given = opts->secret != NULL;

@@ -1,5 +1,5 @@
-/* Redis Cluster: which shard owns which slot. Any node can be asked for the slot map; it is read
- * again when slots move or masters change. Called by call.c, shard.c and the timer.
+/* Redis Cluster: which shard owns which slot. Any node can be asked for the slot map. The map
+ * is read again when slots move or masters change. Called by call.c, shard.c and the timer.
  *
  * A shard keeps its index. A shard without slots loses its connection, and its index is reused when
  * another shard needs one. */
@@ -9,14 +9,14 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define REFRESH_NS (30000 * WR_MS_NS)    /* all shards are up */
-#define REFRESH_DOWN_NS (500 * WR_MS_NS) /* a shard is down: a replica may take over */
-#define REFRESH_MIN_NS (100 * WR_MS_NS)  /* the least pause between two reads */
+#define REFRESH_NS (30000 * WR_MS_NS)    /* pause between reads while all shards are up */
+#define REFRESH_DOWN_NS (500 * WR_MS_NS) /* pause while a shard is down: a replica may take over */
+#define REFRESH_MIN_NS (100 * WR_MS_NS)  /* minimum pause between two reads */
 
 /* ---- shards ---- */
 
-/* Turns an idle shard into one for another address. Calls that wait for a retry use their old shard
- * only for its counters. */
+/* Gives an idle shard another address. Calls that wait for a retry may still point to the shard,
+ * but use it only for its counters. Returns NULL if no shard is idle. */
 static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
 						 const struct wr_endpoint *at)
 {
@@ -71,7 +71,8 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 
 /* ---- the slot map ---- */
 
-/* Copies the map that was read into owner[]. A slot whose node got no shard has no owner. */
+/* Copies the slot map that was read last into owner[]. A slot whose node got no shard has no
+ * owner. */
 static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -84,7 +85,7 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			shard->slots = 1; /* keeps it from being reused; set below */
+			shard->slots = 1; /* keeps the shard from being reused; counted below */
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
 		if (numbers[i] != WR_CLUSTER_NO_OWNER)
@@ -98,7 +99,7 @@ static void assign_slots(struct wr_central *central)
 	}
 }
 
-/* Connects the shards that own slots, and disconnects idle ones that do not. */
+/* Connects the shards that own slots, and disconnects idle shards without slots. */
 static void connect_shards(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
@@ -153,7 +154,7 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 
 /* ---- reading the slot map ---- */
 
-/* The reply is not a slot map. Another node is asked next. */
+/* Called if the reply is not a slot map. Another node is asked next. */
 static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
 	struct weir_str text = wr_redis_reply_text(reply);
@@ -236,8 +237,8 @@ static bool is_any_opening(const struct wr_central *central)
 	return false;
 }
 
-/* No shard is connected: connects to the next one. After a round without success, calls that wait
- * for the slot map fail. */
+/* Called if no shard is connected: connects to the next shard. If all shards were tried without
+ * success, the calls that wait for the slot map fail. */
 static void connect_next(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -298,7 +299,8 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 
 	if (!shard)
 		return NULL;
-	/* The timer does not probe shards without slots. */
+	/* The timer does not probe shards without slots, so an open breaker is closed here after
+	 * its pause. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
 	    central->mono_ns >= shard->breaker.probe_at_ns)
 		shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};

@@ -1,16 +1,18 @@
 /* A connection to Redis: writes calls to its output buffer, and assigns each reply to the call that
- * it answers. The host (wr_link_…) moves the bytes; shard.c, sentinels.c and handshake.c push
- * calls. */
+ * it answers. The host moves the bytes (wr_central_link_…); shard.c, sentinels.c and handshake.c
+ * push calls. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "central/inner.h"
 
-/* Bytes per feed: the hiredis parser moves the bytes that it has not read. */
+/* Maximum number of bytes that are passed to the hiredis parser at once. The number is small,
+ * because the parser moves all bytes that it has not read. */
 #define FEED_BYTES 8192u
 
-/* Connections are freed only outside of public functions, so the host's pointer is valid. */
+/* Returns the connection of a link. The host's pointer is valid, because connections are freed only
+ * outside of public functions. */
 static struct wr_central_conn *conn_of(struct wr_central_link *link)
 {
 	struct wr_central_conn *conn = (struct wr_central_conn *)link;
@@ -48,7 +50,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 	return conn;
 }
 
-/* Closes the connection; the caller must fail the calls that are returned. */
+/* Closes the connection. Returns its calls, which the caller must fail. */
 static struct wr_call_queue detach_conn(struct wr_central_conn *conn, bool host_knows)
 {
 	struct wr_central *central = conn->central;
@@ -71,8 +73,8 @@ void wr_central_conn_close(struct wr_central_conn *conn)
 	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
-/* Notifies the shard or the Sentinel poller first, then fails the calls: a callback may ask a new
- * question, which must find the new state. */
+/* Notifies the shard or the Sentinel poller first, and then fails the calls, because a callback may
+ * ask a new question, which must find the new state. */
 static void lose_conn(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
 		      bool host_knows)
 {
@@ -178,7 +180,8 @@ static void write_batch(struct wr_central_conn *conn)
 	struct wr_call *call, *asking;
 
 	conn->central->batch++;
-	conn->shard->unwritten = (struct wr_call_queue){0}; /* a failing call may add new ones */
+	/* The queue is emptied first, because a failing call may add new calls to it. */
+	conn->shard->unwritten = (struct wr_call_queue){0};
 	while ((call = wr_call_queue_pop(&batch))) {
 		/* ASKING is harmless if the call itself turns out to be unwanted. */
 		if (call->asking && (asking = wr_call_new(conn->central, WR_CALL_ASKING)))

@@ -10,7 +10,7 @@
 #include "central/inner.h"
 
 #define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* when the stream has more entries */
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause if the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
 #define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
@@ -30,8 +30,8 @@ static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_
 
 /* ---- TIME: the clock of Redis ---- */
 
-/* Stream ids begin with the time. A new master with a slower clock assigns ids below those already
- * read. The position then moves back; some messages are read twice. */
+/* Stream ids begin with the time of the server. A new master with a slower clock assigns ids below
+ * the ids that were already read. Then the position moves back, so some messages are read twice. */
 static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_duties *duties = &conn->central->duties;

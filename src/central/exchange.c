@@ -135,10 +135,11 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->state.now = tally_of(latest);
 	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
-	job->life_us = length_ns / 500; /* twice the length */
+	job->life_us = length_ns / 500; /* twice the length of the window */
 }
 
-/* Takes the window of now, or a later one that a node with a faster clock has already begun. */
+/* Uses the window that contains now, or a later window that a node with a faster clock has already
+ * begun. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -215,7 +216,7 @@ static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct 
 
 static void send_slots(struct wr_central *central);
 
-/* The call has ended. Frees its job, and continues the round if there is room. */
+/* Called when the call has ended. Frees its job, and continues the round if there is room. */
 static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -262,7 +263,7 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* A node that has just finished its round learns of these units only in its next one. */
+	/* A node that has just finished its round learns of these units only in its next round. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
@@ -307,7 +308,8 @@ static bool is_up_to_date(const struct wr_central *central, int slot,
 	       !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing);
 }
 
-/* Sends one slot. A slot that is in flight, or whose shard is down, waits for the next round. */
+/* Sends the counter of one slot. A slot that is in flight, or whose shard is down, waits for the
+ * next round. */
 static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -343,7 +345,7 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	x->walking = false; /* a call that fails at once calls walk again */
+	x->walking = false; /* so that a call that fails at once does not run this again */
 	while (x->free && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
 					    wr_central_regions_up(central), central->now_ns,
@@ -374,7 +376,8 @@ static bool resize_marks(struct wr_central *central)
 	return x->marks != NULL;
 }
 
-/* Returns false if no round could begin. The limiter then decides with the counts it has. */
+/* Begins a round. Returns false if no round could begin; the limiter then decides with the counts
+ * that it has. */
 static bool begin_round(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;

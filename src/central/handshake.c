@@ -38,7 +38,8 @@ static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_c
 	}
 }
 
-/* A server without a password rejects AUTH. The connection is usable nevertheless. */
+/* Whether the error means that the server has no password, and therefore rejects AUTH. The
+ * connection is usable nevertheless. */
 static bool needs_no_password(struct weir_str text)
 {
 	static const char *const errors[] = {"without any password configured",
@@ -50,7 +51,8 @@ static bool needs_no_password(struct weir_str text)
 	return false;
 }
 
-/* A rejected login has several error words; before version 6 it is a plain error. */
+/* Returns the fault that an error reply means. Servers reject a login with different error words,
+ * and before version 6 with a plain error, so an unknown error to AUTH is WR_FAULT_WRONGPASS. */
 static enum wr_fault step_fault(uint8_t step, struct weir_str text)
 {
 	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
@@ -140,7 +142,7 @@ void wr_central_handshake(struct wr_central_conn *conn)
 		if (!is_step_needed(conn, (enum greeting)step))
 			continue;
 		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
-		if (!call) { /* without PING the connection never becomes ready and times out */
+		if (!call) { /* no memory; without PING, the last step, the connection times out */
 			return;
 		}
 		call->step = (uint8_t)step;

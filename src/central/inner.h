@@ -3,12 +3,12 @@
  *   ask ──► parts (one per limit) ──► calls (one per command) ──► shard ──► connection ──► Redis
  *
  * Ownership. A part belongs to its ask until the ask has ended, and to its call until the call has
- * ended; whichever ends last frees it. A call is in exactly one queue: that of its shard until it
- * is written, that of its connection until it is answered, or a queue of calls that wait to be
- * retried. A function that takes a call owns it from then on.
+ * ended; the ask or the call, whichever ends last, frees the part. A call is in exactly one queue:
+ * the queue of its shard until it is written, the queue of its connection until it is answered, or
+ * a queue of calls that wait to be retried. A function that takes a call owns it from then on.
  *
  * Prefixes: wr_central_ for the folder, wr_call_ for calls, wr_lease_ for borrowed units,
- * wr_breaker_, wr_refusals_ and wr_exchange_ for what their headers describe. */
+ * wr_breaker_ for breaker.h, wr_refusals_ for refusals.h, and wr_exchange_ for exchange.h. */
 #ifndef WR_CENTRAL_INNER_H
 #define WR_CENTRAL_INNER_H
 
@@ -22,17 +22,17 @@
 #include "redis/script.h"
 #include "redis/topology.h"
 
-#define WR_CENTRAL_PARTS_MAX 65536u      /* parts in one loop, including reports */
-#define WR_REPORTS_MAX 16384u            /* parts of reports in one loop */
-#define WR_IN_FLIGHT_MAX 8192u           /* calls of one shard, written or not */
-#define WR_CENTRAL_OUTPUT_MAX (8u << 20) /* unwritten bytes of one connection */
+#define WR_CENTRAL_PARTS_MAX 65536u /* maximum number of parts in one loop, including reports */
+#define WR_REPORTS_MAX 16384u       /* maximum number of parts of reports in one loop */
+#define WR_IN_FLIGHT_MAX 8192u      /* maximum number of calls of one shard, written or not */
+#define WR_CENTRAL_OUTPUT_MAX (8u << 20) /* maximum number of unwritten bytes of one connection */
 #define WR_SHARDS_MAX 256u
 #define WR_MERGE_ENTRIES 1024u
-#define WR_MERGED_MAX 4096u         /* takes in one call */
-#define WR_TRIES_MAX 8u             /* attempts of one call after redirections and the like */
-#define WR_SILENCE_NS 1000000000ull /* the least that wr_central_silence_ns returns */
+#define WR_MERGED_MAX 4096u /* maximum number of takes merged into one call */
+#define WR_TRIES_MAX 8u     /* retries of one call after MOVED, ASK, NOSCRIPT and TRYAGAIN */
+#define WR_SILENCE_NS 1000000000ull /* minimum result of wr_central_silence_ns */
 #define WR_MESSAGES_MAX 64u
-#define WR_CENTRAL_KEY_TEXT 24 /* bytes of a key's hash as text */
+#define WR_CENTRAL_KEY_TEXT 24 /* size of a buffer for a key's hash as text */
 #define WR_REDIS_KEY (WR_REDIS_PREFIX_MAX + WR_CENTRAL_KEY_TEXT + WR_QUESTION_ID + 16)
 #define WR_MS_NS 1000000ull
 
@@ -44,8 +44,8 @@
 
 /* One limit of a question. */
 struct wr_central_part {
-	struct wr_central_part *next;      /* in the ask, in the order of the question */
-	struct wr_central_part *call_next; /* in the call */
+	struct wr_central_part *next;      /* next part of the ask, in the order of the question */
+	struct wr_central_part *call_next; /* next part of the call */
 	struct wr_central_ask *ask;        /* NULL: the ask has ended */
 	struct wr_call *call;              /* NULL: the call has ended */
 	struct wr_take take;
@@ -53,13 +53,13 @@ struct wr_central_part {
 	uint64_t key[2];
 	uint64_t identity;     /* hash of the limit's id and numbers */
 	uint64_t tag;          /* the counter's key in the table */
-	uint64_t taken_us;     /* when Redis decided, by its clock */
-	uint64_t give_back_ns; /* late.c: when to give the units back, monotonic */
+	uint64_t taken_us;     /* when Redis decided, by the clock of Redis */
+	uint64_t give_back_ns; /* used by late.c: when to give the units back, monotonic */
 	uint32_t group;
-	bool leased;    /* the counter lends units: the lease script decides */
-	bool recalled;  /* the answer comes from remembered refusals */
-	bool settled;   /* Redis need not be asked */
-	bool cancelled; /* the caller cancelled: units that Redis grants are given back */
+	bool leased;    /* the counter lends units, so the lease script decides */
+	bool recalled;  /* the answer comes from the cache of refusals */
+	bool settled;   /* the limit is decided, so Redis need not be asked */
+	bool cancelled; /* the ask was cancelled, so units that Redis grants are given back */
 	uint8_t id_len;
 	char id[WR_QUESTION_ID];
 };
@@ -87,30 +87,31 @@ enum wr_call_kind {
 	WR_CALL_KINDS
 };
 
-/* One command to Redis. Its kind selects the functions that write it and read its reply. */
+/* One command to Redis. Its kind selects the functions that write the command and read its
+ * reply. */
 struct wr_call {
-	struct wr_call *next; /* in its queue */
+	struct wr_call *next; /* next call in the queue */
 	uint32_t magic;       /* WR_CALL_MAGIC */
 	uint8_t kind;         /* enum wr_call_kind */
-	uint8_t step;         /* HANDSHAKE, SECRET, TIME: which command */
+	uint8_t step;         /* HANDSHAKE, SECRET, TIME: which command of the sequence */
 	uint8_t tries;
-	bool asking;  /* ASKING must be sent before it */
-	bool eval;    /* sent as EVAL with the script's text */
-	bool written; /* Redis may execute it */
-	bool late;    /* the timeout passed without a reply; counted once */
-	bool merged;  /* its parts are takes of the same counter and the same cost */
+	bool asking;  /* ASKING must be sent before this call */
+	bool eval;    /* the call is sent as EVAL with the script's text */
+	bool written; /* the call was written, so Redis may execute it */
+	bool late;    /* the timeout passed without a reply, and this was counted */
+	bool merged;  /* all parts are takes of the same counter with the same cost */
 	bool leased;  /* RETURN, REPORT: the counter lends units */
 	uint16_t slot;
-	uint16_t count; /* parts */
+	uint16_t count; /* number of parts */
 	uint64_t key[2];
-	uint64_t number;             /* position among all calls written to the connection */
-	uint64_t mono_ns;            /* when it was written; before a retry: when to retry */
-	uint64_t report_seq;         /* REPORT: its sequence number; 0: never sent */
-	uint64_t report_since_ns;    /* REPORT: when it was first sent, monotonic */
-	bool report_in_flight;       /* REPORT */
-	struct wr_call *report_next; /* REPORT: in its list */
+	uint64_t number;          /* position among all calls written to the connection */
+	uint64_t mono_ns;         /* when the call was written or, before a retry, when to retry */
+	uint64_t report_seq;      /* REPORT: its sequence number; 0: never sent */
+	uint64_t report_since_ns; /* REPORT: when it was first sent, monotonic */
+	bool report_in_flight;    /* REPORT: the call was sent and is not answered */
+	struct wr_call *report_next; /* REPORT: next report in the same list */
 	struct wr_central_shard *shard;
-	struct wr_lease_hold *hold; /* LEASE: the lease it reports and renews, or NULL */
+	struct wr_lease_hold *hold; /* LEASE: the lease that the call reports and renews, or NULL */
 	void *job; /* EXCHANGE: struct wr_exchange_job; PUSH: struct wr_central_push */
 	struct wr_central_part *first, *last;
 };
@@ -150,7 +151,7 @@ static inline struct wr_call *wr_call_queue_pop(struct wr_call_queue *queue)
 
 enum wr_central_conn_state {
 	WR_CONN_OPENING,
-	WR_CONN_HANDSHAKE, /* connected; the commands of handshake.c are not answered yet */
+	WR_CONN_HANDSHAKE, /* connected, but the commands of handshake.c are not answered yet */
 	WR_CONN_READY,
 	WR_CONN_CLOSED, /* freed as soon as no public function is running */
 };
@@ -165,36 +166,37 @@ enum wr_script_name {
 };
 
 struct wr_central_conn {
-	struct wr_central_link link; /* the host has a pointer to it; must be the first field */
-	uint32_t magic;              /* WR_CENTRAL_CONN_MAGIC */
+	/* Must be the first field, because the host has a pointer to it. */
+	struct wr_central_link link;
+	uint32_t magic; /* WR_CENTRAL_CONN_MAGIC */
 	struct wr_central *central;
 	struct wr_central_shard *shard; /* NULL: the connection goes to a Sentinel */
 	enum wr_central_conn_state state;
 	bool dirty;  /* the host has been notified of output */
-	bool served; /* a question was answered on it */
+	bool served; /* the server has answered a question on this connection */
 	bool late;   /* the reply being read came after its timeout */
 	uint64_t opened_mono_ns;
 	uint64_t written;                /* number of the call written last */
-	uint64_t evals[WR_SCRIPT_NAMES]; /* per script: number of the last EVAL call */
+	uint64_t evals[WR_SCRIPT_NAMES]; /* number of the last EVAL call, per script */
 	struct wr_commands out;
 	struct wr_redis_replies in;
-	struct wr_call_queue waiting; /* written calls, in the order of their replies */
+	struct wr_call_queue waiting; /* written calls without a reply, in the order of writing */
 	struct wr_call *due;          /* the first call in `waiting` that is not late */
-	struct wr_central_conn *next; /* in central->closed */
+	struct wr_central_conn *next; /* next connection in central->closed */
 };
 
-/* A Redis server. Without a cluster there is one shard. */
+/* A Redis server that is sent questions. Without a cluster there is one shard. */
 struct wr_central_shard {
 	struct wr_central *central;
 	struct wr_endpoint at;        /* WR_ENDPOINT_ANY: Sentinel has not named the master yet */
 	struct wr_central_conn *conn; /* NULL: not connected */
 	struct wr_breaker breaker;
 	struct wr_call_queue unwritten;
-	uint64_t connect_by_ns; /* the breaker opens if not ready by then, monotonic; 0: never */
-	uint64_t down_since_ns; /* monotonic */
+	uint64_t connect_by_ns; /* when the breaker opens unless connected, monotonic; 0: never */
+	uint64_t down_since_ns; /* start of the outage, monotonic */
 	uint32_t slots;
 	uint32_t logged_faults; /* one bit per fault that was logged since the shard was last up */
-	bool down;              /* an outage was logged */
+	bool down;              /* the breaker has opened, and no recovery was logged since */
 	bool probing;           /* a PING is in flight */
 	int64_t clock_us;       /* the server's clock minus this node's clock */
 	char trouble[160], version[24], policy[24];
@@ -204,31 +206,31 @@ struct wr_central_shard {
 
 /* ---- topology and the chief loop's tasks ---- */
 
-/* cluster.c: which shard owns which slot. */
+/* State of cluster.c, which knows which shard owns which slot. */
 struct wr_central_cluster {
 	bool known;         /* a slot map has been read at least once */
 	bool unreachable;   /* every known node was tried without success */
 	bool asking;        /* CLUSTER SLOTS is in flight */
-	bool logged;        /* the current problem has been logged */
+	bool logged;        /* the current problem with the cluster has been logged */
 	uint32_t next_node; /* index of the shard to ask next */
-	uint32_t tried;     /* connection attempts since the last slot map */
+	uint32_t tried;     /* number of connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
 	struct wr_call_queue unrouted;   /* calls that wait for the first slot map */
-	uint16_t owner[WR_REDIS_SLOTS];  /* index of the shard, or WR_CLUSTER_NO_OWNER */
+	uint16_t owner[WR_REDIS_SLOTS];  /* per slot: index of the shard, or WR_CLUSTER_NO_OWNER */
 	struct wr_redis_cluster_map map; /* the slot map as it was last read */
 };
 
-/* sentinels.c: which server is the master. */
+/* State of sentinels.c, which knows which server is the master. */
 struct wr_central_sentinels {
 	struct wr_endpoint_list list;
 	uint32_t at;    /* index of the Sentinel in use */
-	uint32_t tried; /* Sentinels that failed since the last answer */
+	uint32_t tried; /* number of Sentinels that failed since the last answer */
 	struct wr_central_conn *conn;
 	bool asking;
-	bool logged; /* the log says that no Sentinel helps */
+	bool logged; /* it was logged that no Sentinel names the master */
 	uint32_t polls;
 	uint64_t polled_ns, poll_at_ns;
-	uint64_t answer_by_ns; /* monotonic; 0: no answer is due */
+	uint64_t answer_by_ns; /* when the answer must have come, monotonic; 0: no answer is due */
 };
 
 /* A control message that waits to be published. */
@@ -238,40 +240,42 @@ struct wr_central_message {
 	uint8_t bytes[];
 };
 
-/* node.c, control.c: tasks that only the chief loop of a node performs. */
+/* State of node.c and control.c: the tasks that only the chief loop of a node performs. */
 struct wr_central_duties {
-	bool beating, listening, publishing, agreeing; /* the command is in flight */
+	bool beating, listening, publishing, agreeing; /* the task's command is in flight */
 	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
 	uint32_t nodes;
-	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* monotonic */
-	uint64_t redis_us;                                /* the last reply to TIME */
+	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* when each task is due, monotonic */
+	uint64_t redis_us;                                /* the time in the last reply to TIME */
 	uint64_t heard_ms, heard_seq;                     /* id of the last message read */
-	struct wr_central_message *first, *last;          /* to be published */
+	struct wr_central_message *first, *last;          /* list of messages to be published */
 	uint32_t message_count;
 };
 
 #define WR_REPORT_LISTS 1024u
-#define WR_TIME_FOR_STREAM 1u /* wr_call.step of a TIME that precedes a read of the stream */
+/* The wr_call.step of a TIME command that precedes a read of the stream. */
+#define WR_TIME_FOR_STREAM 1u
 
-/* report.c: units that this node admitted while a shard was unavailable. */
+/* State of report.c: the units that this node admitted while a shard was unavailable. */
 struct wr_central_reports {
-	struct wr_call *lists[WR_REPORT_LISTS]; /* by key, oldest first, including sent reports */
+	/* By hash of the key, oldest first, including sent reports. */
+	struct wr_call *lists[WR_REPORT_LISTS];
 	uint32_t calls, parts;
 	uint32_t in_flight;
-	bool full_logged; /* the log says that there is no room */
+	bool full_logged; /* it was logged that there is no room for reports */
 	uint64_t next_seq;
-	uint64_t send_at_ns; /* monotonic; UINT64_MAX: no report waits */
+	uint64_t send_at_ns; /* when to send reports, monotonic; UINT64_MAX: no report waits */
 };
 
-/* late.c: takes that Redis executed after their asks had timed out, by key. */
+/* State of late.c: takes that Redis executed after their asks had timed out, by key. */
 struct wr_central_late {
 	struct wr_central_part *lists[WR_REPORT_LISTS];
 	uint32_t count;
-	uint64_t check_at_ns; /* monotonic; UINT64_MAX: there are none */
+	uint64_t check_at_ns; /* time of the next check, monotonic; UINT64_MAX: no late takes */
 };
 
-/* merge.c: a call that similar takes of the same batch can join. */
+/* Entry of merge.c: a call that similar takes of the same batch can join. */
 struct wr_central_merge_entry {
 	uint64_t batch;
 	struct wr_call *call;
@@ -290,28 +294,28 @@ struct wr_central {
 	const struct wr_redis_target *target;
 	struct wr_central_host host;
 	void *context;
-	char prefix[WR_REDIS_PREFIX_MAX + 4]; /* "weir:1:" */
+	char prefix[WR_REDIS_PREFIX_MAX + 4]; /* prefix of all keys in Redis, such as "weir:1:" */
 	size_t prefix_len;
 	char holder[48];   /* this node's name in Redis */
 	char reporter[64]; /* this loop's name in reports */
 	uint64_t timeout_ns;
-	struct weir_table *table; /* borrowed units are spent from it; NULL: nothing is borrowed */
-	uint64_t owner;           /* this loop's id in the table and as a lease holder in Redis */
+	struct weir_table *table; /* stores borrowed units; NULL: nothing is borrowed */
+	uint64_t owner;           /* this loop's id in the table, and as lease holder in Redis */
 	uint32_t fleet_size;
 	bool chief;
 	bool freeing, ticking;
 	uint64_t random;
 
-	uint64_t now_ns, mono_ns; /* as passed in last */
-	uint64_t wake_ns;         /* when the host has been asked to call wr_central_tick */
-	uint32_t depth;           /* nested calls of public functions */
+	uint64_t now_ns, mono_ns; /* the times that the host passed in last */
+	uint64_t wake_ns;         /* time at which the host was asked to call wr_central_tick */
+	uint32_t depth;           /* number of public functions that are running, nested */
 	struct wr_central_conn *closed;
 
-	struct wr_central_ask *first_ask, *last_ask; /* by deadline */
-	uint32_t waiting;                            /* asks in that list */
+	struct wr_central_ask *first_ask, *last_ask; /* list of asks, by deadline */
+	uint32_t waiting;                            /* number of asks in the list */
 	struct wr_central_pool parts, calls;
-	struct wr_call_queue again; /* calls to be retried, by time */
-	uint64_t batch;             /* number of the batch; calls of one batch can be merged */
+	struct wr_call_queue again; /* calls that wait to be retried, by time */
+	uint64_t batch; /* number of the current batch; calls of one batch can be merged */
 	struct wr_central_merge_entry merge[WR_MERGE_ENTRIES];
 
 	struct wr_central_shard *shards[WR_SHARDS_MAX];
@@ -324,10 +328,10 @@ struct wr_central {
 	struct wr_refusals *refusals;
 	struct wr_lease_holds *holds;
 	struct wr_central_exchanges *exchanges; /* NULL: this loop does not exchange counters */
-	struct wr_central *home;                /* set if this object serves another region */
-	uint32_t region;                        /* its number among the regions of `home` */
-	uint32_t pushes;                        /* PUSH calls in flight */
-	struct wr_central_counts counts; /* counts of no shard, and those of removed shards */
+	struct wr_central *home;                /* set if this object pushes to another region */
+	uint32_t region;                 /* number of that region among the regions of `home` */
+	uint32_t pushes;                 /* PUSH calls in flight */
+	struct wr_central_counts counts; /* counts that belong to no shard, or to removed shards */
 };
 
 /* ---- central.c ---- */
@@ -344,7 +348,7 @@ __attribute__((format(printf, 3, 4))) void wr_central_log(struct wr_central *cen
 
 /* ---- pool.c ---- */
 
-/* Return a zeroed object, or NULL if there are too many or no memory is left. */
+/* Return a new object, or NULL if the maximum is reached or no memory is left. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind);
 struct wr_central_part *wr_central_part_new(struct wr_central *central);
 void wr_central_part_free(struct wr_central *central, struct wr_central_part *part);
@@ -352,7 +356,7 @@ void wr_central_part_free(struct wr_central *central, struct wr_central_part *pa
 void wr_call_free(struct wr_central *central, struct wr_call *call);
 /* Appends a part to a call. */
 void wr_call_add(struct wr_call *call, struct wr_central_part *part);
-/* Removes all parts from the call and returns the first; they stay linked by call_next. */
+/* Removes all parts from the call. Returns the first part; the parts stay linked by call_next. */
 struct wr_central_part *wr_call_detach_parts(struct wr_call *call);
 void wr_central_pools_free(struct wr_central *central);
 
@@ -361,7 +365,7 @@ void wr_central_pools_free(struct wr_central *central);
 /* Reads the items of a question one after the other. */
 struct wr_central_question {
 	const uint8_t *at, *end;
-	uint16_t left; /* items not read yet */
+	uint16_t left; /* number of items that are not read yet */
 	uint8_t kind;
 };
 
@@ -373,24 +377,25 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 
 enum wr_call_written {
 	WR_CALL_WRITTEN,
-	WR_CALL_UNWANTED, /* no caller waits for it; nothing was written */
-	WR_CALL_NO_ROOM,  /* the output buffer is full; nothing was written */
+	WR_CALL_UNWANTED, /* no caller waits for the call, so nothing was written */
+	WR_CALL_NO_ROOM,  /* the output buffer is full, so nothing was written */
 };
 
 /* The functions of a kind of call. Exactly one of on_reply and on_failure is called per call. */
 struct wr_call_ops {
-	/* Writes the command. NULL: the command consists of `words`. */
+	/* Writes the command. If NULL, the command consists of `words`. */
 	enum wr_call_written (*write)(struct wr_central_conn *conn, struct wr_call *call);
 	const char *words[2];
-	/* The reply is valid until the function returns. NULL: the call is only freed. */
+	/* Called with the reply, which is valid until the function returns. NULL: the call is only
+	 * freed. */
 	void (*on_reply)(struct wr_central_conn *conn, struct wr_call *call,
 			 const redisReply *reply);
-	/* Called when the call will not be retried. NULL: the call is only freed. */
+	/* Called when the call has failed and will not be retried. NULL: the call is only freed. */
 	void (*on_failure)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-	bool keyed;         /* goes to the shard that owns its slot, and follows redirections */
-	bool feeds_breaker; /* its success or failure counts for the breaker */
+	bool keyed; /* the call goes to the shard that owns its slot, and follows redirections */
+	bool feeds_breaker; /* success and failure of the call count for the breaker */
 	bool reads_errors;  /* on_reply also gets error replies */
-	int script;         /* enum wr_script_name, or -1 */
+	int script;         /* enum wr_script_name; -1: the command is no script */
 };
 
 extern const struct wr_call_ops wr_call_take_ops, wr_call_return_ops, wr_call_report_ops;
@@ -404,71 +409,74 @@ extern const struct wr_call_ops wr_call_publish_ops;
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call);
 /* Sends the call to the shard that owns its slot. */
 void wr_call_send(struct wr_central *central, struct wr_call *call);
-/* Passes a reply to the call: retries it, or ends it with on_reply or on_failure. */
+/* Passes a reply to the call: retries the call, or ends it with on_reply or on_failure. */
 void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply);
 /* Ends the call with on_failure, and counts the fault. */
 void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-/* Empties the queue and fails its calls. Calls that the callbacks add to the queue stay in it. */
+/* Empties the queue and fails the calls that were in it. Calls that the callbacks add meanwhile
+ * stay in the queue. */
 void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 			enum wr_fault fault);
-/* The counters that an event of the call belongs to: those of its shard, if it has one. */
+/* Returns the counters in which an event of the call is counted: those of its shard or, if it has
+ * no shard, those of `central`. */
 struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call);
 
 /* Writes a command that consists of these words. The last argument is WR_WORDS_END. */
 #define WR_WORDS_END ((const char *)NULL)
 __attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_central_conn *conn,
 								   ...);
-/* Ends a command that the caller wrote to conn->out. */
+/* Ends a command that the caller wrote to conn->out. Returns WR_CALL_WRITTEN or WR_CALL_NO_ROOM. */
 enum wr_call_written wr_call_write_end(struct wr_central_conn *conn);
-/* Begins an EVALSHA (or EVAL) with `args` arguments behind the script. */
+/* Begins an EVALSHA (or EVAL) command with `args` arguments after the script. */
 void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 			  enum wr_script_name name, size_t args);
 /* reset.c: writes the keys under which take.lua stores when each counter of the call was reset. */
 void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
 
-/* Writes the key of a value that the fleet has once: "weir:1:nodes". */
+/* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,
 			  char key[WR_REDIS_KEY]);
 /* Writes the key of a counter: "weir:1:{HASH}:fixed_window/1m". With the mark "l:" it is the key of
  * the counter's lease record, with "e:" that of its exchange hash. Returns the length. */
 size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
 			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY]);
-/* The same for the counter of a part. */
+/* Writes the key of the counter of a part. Returns the length. */
 size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
 			   const struct wr_central_part *part, char key[WR_REDIS_KEY]);
 /* Writes the 128 bits of a key's hash as 22 letters. */
 void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT]);
-/* The slot of a key as text; 0 without a cluster. */
+/* Returns the cluster slot of a key that is given as text; 0 without a cluster. */
 uint16_t wr_central_text_slot(const struct wr_central *central, const char *key);
-/* The slot of a counter; 0 without a cluster. */
+/* Returns the cluster slot of a counter; 0 without a cluster. */
 uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2]);
-/* The shard that owns the counter's slot, or NULL. */
+/* Returns the shard that owns the counter's slot, or NULL if none is known. */
 struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const uint64_t key[2]);
 
 /* ---- ask.c ---- */
 
 /* Ends the asks whose deadline has passed. */
 void wr_central_asks_expire(struct wr_central *central);
-/* Ends all asks. */
+/* Ends all asks as failed. */
 void wr_central_asks_fail(struct wr_central *central);
-/* The part has left its call and has its answer. Ends the ask if this was its last open part. */
+/* Called when the part has left its call and has its answer. Ends the ask if no other part of the
+ * ask is open. */
 void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part);
 
 /* ---- take.c: calls whose parts are takes ---- */
 
 /* Frees the parts of an unwritten call whose asks have ended. */
 void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call);
-/* Hands out the decisions on the call's limits, and frees the call. */
+/* Passes the decisions on the call's limits to the asks of its parts, and frees the call. */
 void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 			    const struct wr_taken *taken);
 /* Answers all parts with WR_ANSWER_FAILED, and frees the call. */
 void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-/* Gives back the units that the part was granted. Takes over the part. */
+/* Gives the units that Redis granted for the part back to Redis. Takes over the part. */
 void wr_central_give_back(struct wr_central *central, struct wr_central_part *part);
 
 /* ---- late.c ---- */
 
-/* Redis executed a take after its ask had timed out. Takes over the part. */
+/* Called when Redis has executed a take after its ask had timed out. Takes over the part. */
 void wr_central_late_add(struct wr_central *central, struct wr_central_part *part);
 /* Deducts from a part of a report the units that late takes have already counted in Redis. */
 void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
@@ -482,61 +490,68 @@ void wr_central_late_free(struct wr_central *central);
 
 /* ---- recall.c, merge.c ---- */
 
-/* Answers parts of the ask from remembered refusals. Returns how many parts are settled. */
+/* Answers parts of the ask from remembered refusals. Returns the number of parts for which Redis
+ * need not be asked. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask);
-/* Tries to move the only part of the call into a similar call of this batch. Returns true if it
- * did; the call is freed then. Otherwise later calls of the batch can join this one. */
+/* Tries to move the only part of the call into a similar call of this batch. Returns true if the
+ * part was moved and the call was freed. Otherwise later calls of the batch can join this call. */
 bool wr_call_merge(struct wr_central *central, struct wr_call *call);
 
 /* ---- shard.c ---- */
 
 struct wr_central_shard *wr_central_shard_new(struct wr_central *central,
 					      const struct wr_endpoint *at);
-/* Closes the connection and fails all calls; does not free the shard. */
+/* Closes the connection of the shard and fails all its calls. Does not free the shard. */
 void wr_central_shard_close(struct wr_central_shard *shard);
 void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call);
 void wr_central_shard_connect(struct wr_central_shard *shard);
-/* The handshake succeeded. */
+/* Called when the handshake has succeeded. */
 void wr_central_shard_on_ready(struct wr_central_shard *shard);
-/* A call was answered. A reply that comes after its timeout does not count as a success. */
+/* Called when a call was answered. A reply that comes after its timeout does not count as a
+ * success. */
 void wr_central_shard_on_success(struct wr_central_shard *shard);
-/* A call failed. `text` is the error reply, or "". */
+/* Called when a call has failed. `text` is the error reply; "": there was no reply. */
 void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
 			       struct weir_str text);
-/* Logs a fault without effect on the breaker. */
+/* Logs a fault that has no effect on the breaker. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text);
-/* The connection was lost. `served`: it had answered questions or lasted for a while. */
+/* Called when the connection was lost. `served`: it had answered questions or lasted for a
+ * while. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why);
-/* Connects to another address. */
+/* Gives the shard another address, and connects to it. */
 void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpoint *at);
-/* The reply to the call contains the server's time. Estimates the difference between the clocks. */
+/* Called when the reply to the call contains the server's time. Estimates the difference between
+ * the server's clock and this node's clock. */
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us);
 void wr_central_shard_tick(struct wr_central_shard *shard);
-/* A connection without a reply for this long is closed: 1 s, or the timeout if that is longer. */
+/* Returns how long a connection may be without a reply before it is closed: 1 s, or the timeout if
+ * that is longer. */
 uint64_t wr_central_silence_ns(const struct wr_central *central);
-/* The connection is ready. Calls can be written to it directly. */
+/* Whether the connection is ready, so that calls can be written to it directly. */
 bool wr_central_shard_is_ready(const struct wr_central_shard *shard);
-/* Ready, and the breaker is closed. */
+/* Whether the connection is ready and the breaker is closed. */
 bool wr_central_shard_is_up(const struct wr_central_shard *shard);
-/* Ready, and the breaker is closed or half open. */
+/* Whether the connection is ready and the breaker is closed or half open. */
 bool wr_central_shard_answers(const struct wr_central_shard *shard);
 
 /* ---- conn.c ---- */
 
-/* Opens a connection to a shard, or to a Sentinel if `shard` is NULL. NULL: no memory. */
+/* Opens a connection to a shard, or to a Sentinel if `shard` is NULL. Returns NULL if there is no
+ * memory. */
 struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 					     const struct wr_endpoint *at,
 					     struct wr_central_shard *shard);
-/* Writes the call now, outside of the shard's batch. */
+/* Writes the call at once; it does not wait in the shard's queue. */
 void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call);
-/* Makes a call of this kind and writes it now. Returns false without memory. */
+/* Makes a call of this kind and writes it at once. Returns false if there is no memory. */
 bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind);
 /* Notifies the host that the connection has output. */
 void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
-/* Closes the connection and fails its calls. The caller has dropped its own pointer. */
+/* Closes the connection and fails its calls. The caller must have dropped its own pointer
+ * before. */
 void wr_central_conn_close(struct wr_central_conn *conn);
 /* Closes the connection because of a fault, and notifies the shard or the Sentinel poller. */
 void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why);
@@ -546,17 +561,19 @@ void wr_central_handshake(struct wr_central_conn *conn);
 
 /* ---- cluster.c ---- */
 
-/* The shard that owns the slot; NULL if none is known. Without a cluster the only shard. */
+/* Returns the shard that owns the slot, or NULL if none is known. Without a cluster, returns the
+ * only shard. */
 struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint16_t slot);
 bool wr_central_cluster_start(struct wr_central *central);
 void wr_central_cluster_free(struct wr_central *central);
 void wr_central_cluster_tick(struct wr_central *central);
-/* The slot map may be out of date. */
+/* Has the slot map read again soon, because it may be out of date. */
 void wr_central_cluster_refresh_soon(struct wr_central *central);
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard);
-/* A connection to a node failed. */
+/* Called when a connection to a node has failed. */
 void wr_central_cluster_on_failure(struct wr_central *central);
-/* Follows MOVED or ASK. Returns the shard, or NULL if there are too many. */
+/* Follows MOVED or ASK to the address `at`. Returns the shard of this address, or NULL if there are
+ * too many shards. */
 struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 						     const struct wr_endpoint *at, uint16_t slot,
 						     bool moved);
@@ -567,7 +584,7 @@ bool wr_central_sentinels_start(struct wr_central *central);
 void wr_central_sentinels_tick(struct wr_central *central);
 /* Asks a Sentinel for the master's address now. */
 void wr_central_sentinels_poll(struct wr_central *central);
-/* The master may have changed. */
+/* Has a Sentinel polled soon, because the master may have changed. */
 void wr_central_sentinels_poll_soon(struct wr_central *central);
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why);
 
@@ -580,16 +597,18 @@ void wr_central_control_free(struct wr_central *central);
 
 /* ---- report.c ---- */
 
-/* Stores a new report. */
+/* Stores a new report, until it can be sent. Takes over the call. */
 void wr_central_reports_add(struct wr_central *central, struct wr_call *call);
-/* Sends reports at the next tick: a shard may be back. */
+/* Sends reports at the next tick, because a shard may be available again. */
 void wr_central_reports_send_soon(struct wr_central *central);
-/* Sends the reports of a key before a take of the same key. Otherwise Redis would grant the units
- * again that this node has admitted without it. */
+/* Sends the reports of a key before a take of the same key. Otherwise Redis would grant units again
+ * that this node has already admitted without Redis. */
 void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take);
-/* Whether a report of this take, decided at take->decided_us, cannot influence any decision now. */
+/* Whether a report of this take, which was decided at take->decided_us, can no longer influence any
+ * decision. */
 bool wr_central_report_is_stale(const struct wr_central *central, const struct wr_take *take);
-/* Deducts a late take from a report that was not sent yet. Returns false if there is none. */
+/* Deducts a late take from a report that was not sent yet. Returns false if there is no such
+ * report. */
 bool wr_central_reports_deduct(struct wr_central *central, const struct wr_central_part *late);
 void wr_central_reports_tick(struct wr_central *central);
 void wr_central_reports_free(struct wr_central *central);

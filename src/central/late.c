@@ -12,7 +12,7 @@
 
 #include "central/inner.h"
 
-#define REPORT_WAIT_NS (200 * WR_MS_NS) /* other processes of the node report a little later */
+#define REPORT_WAIT_NS (200 * WR_MS_NS) /* wait for a report: other processes report later */
 #define LATE_MAX 16384u
 
 static struct wr_central_part **late_list(struct wr_central *central, const uint64_t key[2])
@@ -27,7 +27,8 @@ static void check_at(struct wr_central *central, uint64_t mono_ns)
 	wr_central_wake_at(central, central->late.check_at_ns);
 }
 
-/* The window of a report is known by this node's clock. */
+/* The time of a report is by this node's clock, and that of a late take by the clock of Redis, so
+ * shard->clock_us is added. */
 bool wr_central_late_matches(struct wr_central *central, const struct wr_central_part *late,
 			     const struct wr_call *call, const struct wr_central_part *part)
 {
@@ -45,7 +46,7 @@ bool wr_central_late_matches(struct wr_central *central, const struct wr_central
 	       (take->decided_us + (uint64_t)shard->clock_us) / take->period_us;
 }
 
-/* Removes the part from its list. */
+/* Removes the part from its list, and returns it. */
 static struct wr_central_part *unlink_late(struct wr_central *central, struct wr_central_part **at)
 {
 	struct wr_central_part *part = *at;
@@ -56,7 +57,8 @@ static struct wr_central_part *unlink_late(struct wr_central *central, struct wr
 	return part;
 }
 
-/* A limit with count_rejected counts refused requests, so it keeps the units. */
+/* Gives the units back, except for a limit with count_rejected: it counts refused requests, so it
+ * keeps the units. */
 static void settle_late(struct wr_central *central, struct wr_central_part *part)
 {
 	if (part->take.flags & WEIR_COUNT_REJECTED)
@@ -110,8 +112,8 @@ void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 			at = &(*at)->next;
 }
 
-/* Gives the units back, drops an expired take, or leaves it for later. Returns true if it was
- * removed. */
+/* Gives the units of a late take back, drops the take if it is stale, or leaves it for later.
+ * Returns true if the take was removed from its list. */
 static bool check_late(struct wr_central *central, struct wr_central_part **at)
 {
 	const struct wr_central_part *part = *at;
@@ -127,7 +129,8 @@ static bool check_late(struct wr_central *central, struct wr_central_part **at)
 		wr_central_part_free(central, unlink_late(central, at));
 		return true;
 	}
-	/* The give-back is sent only once, so it must not be a trial call. */
+	/* The give-back is sent only once, so it waits until the breaker is closed: a trial call
+	 * may fail. */
 	if (!shard || !wr_central_shard_is_up(shard)) {
 		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;

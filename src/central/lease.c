@@ -26,8 +26,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* This loop's owner id in the table, different for every key. When a slot has expired, another key
- * of this loop may own it; its units must not be voided by mistake. */
+/* Returns this loop's owner id for the table slot of a key. It is different for every key, because
+ * another key of this loop may own the slot after it has expired, and the units of that key must
+ * not be voided by mistake. */
 static uint64_t slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
@@ -58,8 +59,8 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 	hold->after = after;
 }
 
-/* Units that are still in the slot have expired, or expired when another key took over the slot.
- * All other units were spent. */
+/* Units that are still in the slot, or were in it when another key took it over, have expired. All
+ * other units of the lease were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t owner = wr_lease_hold_owner(central, hold);
@@ -91,7 +92,8 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* Adds the units that processes spent, or that this loop asked Redis for, since the last time. */
+/* Adds to the demand the units that processes spent, or that this loop asked Redis for, since the
+ * last call of this function. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
@@ -159,15 +161,16 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	return hold;
 }
 
-/* While Redis has no units to lend, one question per step asks for them. */
+/* Whether a question must not ask for units now: while Redis has no units to lend, only one
+ * question per step asks for units. */
 static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
 	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* A call that is sent at the very end of a window may arrive in the next one, where the lease
- * does not exist. */
+/* Whether the lease is about to end with its window. A call that is sent then may arrive in the
+ * next window, where the lease does not exist. */
 static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
@@ -210,7 +213,8 @@ static uint64_t redis_clock_us(struct wr_central *central, const struct wr_lease
 	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
 }
 
-/* The units that will be spent during the lease. 0: too few for a lease. */
+/* Returns the number of units that will be spent during the lease; 0 if they are too few for a
+ * lease, or if all units must be returned. */
 static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_clock_us(central, hold));
@@ -220,7 +224,8 @@ static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold
 	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
-/* Withdraws the units beyond the target from the slot, with a tolerance of a quarter. */
+/* Withdraws the units beyond the target from the slot, if there are more than a quarter too many.
+ * Returns the number of withdrawn units. */
 static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
 				uint32_t target)
 {
@@ -234,7 +239,8 @@ static uint32_t withdraw_excess(struct wr_central *central, const struct wr_leas
 				 left - keep, central->mono_ns);
 }
 
-/* Closes the books up to now: units that are no longer in the slot were spent. */
+/* Counts the units that were spent and returned up to now: units that are no longer in the slot,
+ * and were not withdrawn, were spent. */
 static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
 	uint32_t back = withdraw_excess(central, hold, target);
@@ -255,7 +261,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	uint32_t target;
 
 	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
-	if (hold->unanswered) { /* repeated unchanged */
+	if (hold->unanswered) { /* the last call is repeated unchanged */
 		hold->sent_ns = central->mono_ns;
 		return true;
 	}

@@ -4,14 +4,15 @@
  *   question ─► wr_lease_hold_for ───► added to the question's call ─┐
  *   timer ────► wr_lease_holds_tick ─► a call of its own ────────────┴─► Redis ─► …_on_reply
  *
- * Example: 1,000 per minute, 100 requests per second. A lease lasts one second. The first request
- * is decided by Redis. The second also borrows 3 units, the next question 6, then 15: always a
- * quarter more than were used within the last second, until the demand is met. From then on the
- * lease has 125 units. When an eighth of the second is left, 85 are spent; a call reports them,
- * borrows as many again, and prolongs the lease by another second: 12 calls for 1,000 requests.
+ * Example: a limit of 1,000 per minute, and 100 requests per second. A lease lasts one second. The
+ * first request is only decided by Redis. The second question to Redis also borrows 3 units, the
+ * third 6, the fourth 15: always a quarter more than the units used within the last second, until
+ * the demand is met. From then on the lease has 125 units. When an eighth of the second is left, 85
+ * units are spent. A call reports these 85 units, borrows another 85, and prolongs the lease by
+ * another second. So 1,000 requests need 12 calls.
  *
- * A call without an answer is repeated under its sequence number for as long as the units that it
- * may have brought can last. Then the loop starts again without units. */
+ * A call without an answer is repeated with the same sequence number until the units that it may
+ * have been granted have expired. Then the loop starts again without units. */
 #ifndef WR_CENTRAL_LEASE_H
 #define WR_CENTRAL_LEASE_H
 
@@ -25,55 +26,55 @@ struct wr_central_conn;
 struct wr_lease_hold_block;
 
 #define WR_LEASE_HOLD_MAGIC 0x686f6c64u
-#define WR_LEASE_HOLDS_MAX 65536u      /* leases per loop */
-#define WR_LEASE_HOLD_LISTS 16384u     /* chains of the hash table */
-#define WR_LEASE_HOLD_SEEN 32768u      /* counters that were asked for once */
-#define WR_LEASE_HOLD_CHECKS 8u        /* checks of a lease per ttl */
-#define WR_LEASE_HOLD_TTL_MIN_US 5000u /* shorter leases are not worth a call */
+#define WR_LEASE_HOLDS_MAX 65536u      /* maximum number of leases per loop */
+#define WR_LEASE_HOLD_LISTS 16384u     /* number of chains of the hash table */
+#define WR_LEASE_HOLD_SEEN 32768u      /* entries that remember which counters were asked for */
+#define WR_LEASE_HOLD_CHECKS 8u        /* number of checks of a lease during its ttl */
+#define WR_LEASE_HOLD_TTL_MIN_US 5000u /* a lease with a shorter ttl is not worth a call */
 
-/* A counter of which this loop holds units, or did a moment ago. */
+/* A counter of which this loop holds borrowed units, or held some a moment ago. */
 struct wr_lease_hold {
 	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
-	struct wr_lease_hold *next; /* in its chain, or in the free list */
-	struct wr_call *call;       /* the call in flight that reports it, or NULL */
+	struct wr_lease_hold *next; /* next hold in the hash chain, or in the free list */
+	struct wr_call *call;       /* the call in flight that reports this hold, or NULL */
 	uint64_t key[2];
 	uint64_t tag;        /* the counter's key in the table */
 	uint64_t identity;   /* hash of the limit that the units belong to */
 	struct wr_take take; /* the take of the last question, with cost 0 */
 	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
-	uint32_t heap_at;  /* index in the heap */
+	uint32_t heap_at;  /* index of this hold in the heap */
 	uint64_t check_ns; /* time of the next check, monotonic */
 
 	/* The lease as Redis knows it. */
-	uint64_t after;   /* sequence number of the call whose answer granted it; 0: no lease */
+	uint64_t after;   /* sequence number of the call that got the lease; 0: no lease */
 	uint32_t held;    /* units in the slot, plus spent units that were not reported yet */
-	uint32_t noted;   /* units of `held` that were spent and are part of the demand */
-	uint32_t lost;    /* units that expired here while Redis prolonged them: to be returned */
-	uint64_t ends_ns; /* monotonic */
-	bool capped;      /* it ends with the window and cannot be prolonged */
-	bool changed;     /* the limit changed: old units must be returned */
+	uint32_t noted;   /* units of `held` that are spent and already part of the demand */
+	uint32_t lost;    /* units to be returned: they expired here, while Redis prolonged them */
+	uint64_t ends_ns; /* when the lease ends, monotonic */
+	bool capped;      /* the lease ends with the window and cannot be prolonged */
+	bool changed;     /* the limit has changed, so the old units must be returned */
 	bool returning;   /* all units must be returned */
-	bool starved;     /* Redis granted no units the last time */
+	bool starved;     /* Redis granted no units in its last answer */
 
 	/* The content of the call in flight, or of the last call if it was not answered. */
 	bool unanswered;
 	uint64_t sent_identity;
 	uint64_t seq;
 	uint32_t spent, returned, wanted;
-	uint64_t sent_ns; /* monotonic */
+	uint64_t sent_ns; /* when the call was written, monotonic */
 
-	/* The demand. */
-	uint64_t demand_m; /* units per ttl, in thousandths */
-	uint64_t asked; /* units that Redis was asked for and that are not part of the demand yet */
-	uint64_t measured_ns; /* monotonic */
+	/* The demand: the units that are used per ttl. */
+	uint64_t demand_m;    /* thousandths of units per ttl */
+	uint64_t asked;       /* units that Redis was asked for, not yet part of the demand */
+	uint64_t measured_ns; /* when the demand was last updated, monotonic */
 	uint64_t used_ns;     /* when units were last used, monotonic */
 
 	uint8_t id_len;
 	char id[WR_QUESTION_ID];
 };
 
-/* Remembers that a counter was asked for. Counters with the same hash overwrite each other. */
+/* Remembers when a counter was last asked for. Counters with the same hash overwrite each other. */
 struct wr_lease_hold_seen {
 	uint32_t print;
 	uint32_t at_ms;
@@ -81,14 +82,14 @@ struct wr_lease_hold_seen {
 
 struct wr_lease_holds {
 	struct wr_lease_hold *lists[WR_LEASE_HOLD_LISTS];
-	struct wr_lease_hold **heap; /* by check_ns, earliest first */
+	struct wr_lease_hold **heap; /* all holds by check_ns, earliest first */
 	uint32_t count, cap;
 	struct wr_lease_hold *free;
 	struct wr_lease_hold_block *blocks;
-	uint64_t seq;    /* last sequence number */
-	uint32_t leases; /* holds with a lease */
+	uint64_t seq;    /* the sequence number used last */
+	uint32_t leases; /* number of holds that have a lease */
 	uint64_t units;  /* unspent units in the slots, as of the last checks */
-	bool closed;     /* the node is shutting down: nothing is borrowed any more */
+	bool closed;     /* the node is shutting down, so nothing is borrowed any more */
 	struct wr_lease_hold_seen seen[WR_LEASE_HOLD_SEEN];
 };
 
@@ -99,7 +100,8 @@ void wr_lease_holds_free(struct wr_lease_holds *holds);
 
 struct wr_lease_hold *wr_lease_hold_find(const struct wr_lease_holds *holds, const uint64_t key[2],
 					 const char *id, size_t id_len);
-/* Returns a zeroed hold that is due for a check at once, or NULL if there are too many. */
+/* Adds a zeroed hold, whose first check is due at once. Returns NULL if there are too many holds or
+ * there is no memory. */
 struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint64_t key[2],
 					const char *id, size_t id_len);
 void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *hold);
@@ -107,27 +109,28 @@ void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *ho
 void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
 			    uint64_t mono_ns);
 
-/* Whether the counter was asked for within the last ttl_ns. Remembers that it is asked for now. */
+/* Returns whether the counter was asked for within the last ttl_ns, and remembers that it is asked
+ * for now. */
 bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2], uint64_t identity,
 			    uint64_t mono_ns, uint64_t ttl_ns);
 
 /* ---- lease_demand.c: pure functions ---- */
 
-/* Adds `units` used within `elapsed_ns` to the demand per ttl, which decays within one ttl. In
- * thousandths. */
+/* Adds `units`, which were used within `elapsed_ns`, to the demand per ttl. Older units decay
+ * within one ttl. demand_m and the result are in thousandths of a unit. */
 uint64_t wr_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t elapsed_ns,
 			     uint64_t ttl_ns);
 
-/* The demand during lasts_ns, in units. */
+/* Returns the demand during lasts_ns, in units. */
 uint32_t wr_lease_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns);
 
-/* Time until the counter's window ends, by the clock of Redis; UINT64_MAX for limits without
- * windows. */
+/* Returns the time until the counter's window ends, by the clock of Redis; UINT64_MAX for limits
+ * without windows. */
 uint64_t wr_lease_window_left_ns(const struct wr_take *take, uint64_t now_us);
 
 /* ---- lease.c: a lease from beginning to end ---- */
 
-/* Returns the hold that can be added to a call for this part, or NULL. */
+/* Returns the hold that can be added to a call for this part, or NULL if there is none. */
 struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 					const struct wr_central_part *part);
 
@@ -135,7 +138,7 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
  * false if there is nothing to send for the hold; the call then continues without it. */
 bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* The call was answered, or failed. */
+/* Called when the call that reports the hold was answered, or failed. */
 void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
 			    const struct wr_leased *leased);
 void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold);
@@ -143,9 +146,9 @@ void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold);
 void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns);
 bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold);
-/* Updates the demand. */
+/* Adds the units used since the last call of this function to the demand. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold);
-/* The owner id of its table slot, different for every key. */
+/* Returns the owner id of the hold's table slot. It is different for every key. */
 uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold);
 /* Ends the lease. Units that are still in the slot expire. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold);
@@ -156,7 +159,7 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold);
 
 void wr_lease_holds_tick(struct wr_central *central);
 
-/* An operator's reset: ends the leases of the key. */
+/* Called at an operator's reset: ends the leases of the key. */
 void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2]);
 
 /* Frees all holds. Units in the table expire by themselves. */
@@ -164,14 +167,15 @@ void wr_lease_holds_drop(struct wr_central *central);
 
 /* ---- lease_call.c: calls of the lease script ---- */
 
-/* Makes a call for this part alone. Returns NULL without memory. */
+/* Makes a call with this part only. Returns NULL if there is no memory. */
 struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_part *part);
 
-/* Sends a call for the hold alone. Returns false without memory or if the shard is down. */
+/* Sends a call that carries no take, only the hold. Returns false if there is no memory or the
+ * shard is down. */
 bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* Writes a give-back or, with the key of the reporter, a report; it concerns no lease. Returns
- * false if the output buffer is full. */
+/* Writes a call that concerns no lease: a report if `reporter`, the reporter's key, is not NULL;
+ * otherwise a give-back. Returns false if the output buffer is full. */
 bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
 		    const struct wr_take *take);
 

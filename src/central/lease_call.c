@@ -1,4 +1,4 @@
-/* Calls of the lease script. Each concerns one counter: it carries takes, reports the lease that
+/* Calls of the lease script. A call concerns one counter: it carries takes, reports the lease that
  * this loop holds of the counter, or both. Called by ask.c, take.c, report.c and lease_renew.c. */
 #include <string.h>
 
@@ -15,7 +15,8 @@ static uint32_t fleet_nodes(const struct wr_central *central)
 	return nodes ? nodes : central->fleet_size;
 }
 
-/* The arguments of the call: those of its parts; without parts, a cost of 0. */
+/* Returns the arguments of the call: the take of its parts or, without parts, a take of cost 0; and
+ * the fields of the hold, if there is one. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
@@ -90,9 +91,9 @@ static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_
 	return WR_CALL_WRITTEN;
 }
 
-/* Lets all processes of the node refuse on their own for a moment. The moment begins when the call
- * was written, because Redis may have decided then. Wait times count from now: waiting that long
- * suffices. */
+/* Stores the refusal in the table, so that all processes of the node refuse without asking Redis
+ * for a short time. This time begins when the call was written, because Redis may have decided
+ * then. The wait times count from now, so a client that waits that long waits long enough. */
 static void publish_refusal(struct wr_central *central, const struct wr_call *call,
 			    const struct wr_taken *taken)
 {
@@ -140,7 +141,7 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	call->hold = NULL;
 	if (hold)
 		wr_lease_hold_on_reply(central, hold, &leased);
-	if (!call->first) { /* no clock: a repeated answer contains an old time */
+	if (!call->first) { /* clock not noted: a repeated answer has an old time */
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;

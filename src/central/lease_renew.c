@@ -1,4 +1,4 @@
-/* Periodic checks of leases: renews them, returns unused units, drops idle ones. Called by the
+/* Periodic checks of leases: renews leases, returns unused units, drops idle holds. Called by the
  * timer, and at shutdown by wr_central_shut_down. */
 #include "base/assert.h"
 #include "central/inner.h"
@@ -6,7 +6,7 @@
 #include "store/lease.h"
 
 #define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
-#define SENT_AT_ONCE 1024u        /* calls per tick */
+#define SENT_AT_ONCE 1024u        /* maximum number of calls per tick */
 
 static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
@@ -21,14 +21,14 @@ static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* no later attempt during shutdown */
+		wr_lease_hold_drop(central, hold); /* there is no later attempt during shutdown */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;
 }
 
-/* Whether the units will run out before the next check or the end of the window. Not in the last
- * step of a window: the call would arrive after the lease has ended. */
+/* Whether the units will run out before the next check or the end of the window. Returns false in
+ * the last step of a window, because the call would arrive after the lease has ended. */
 static bool is_low(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
@@ -42,7 +42,7 @@ static bool is_low(const struct wr_central *central, const struct wr_lease_hold 
 	       wr_lease_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
 }
 
-/* Whether the lease ends before the next check. */
+/* Whether the lease can be prolonged and ends before the next check. */
 static bool is_near_its_end(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return !hold->capped &&
@@ -71,7 +71,7 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	if (hold->unanswered) { /* any units that the last call brought have expired */
+	if (hold->unanswered) { /* units that the last call was granted have expired */
 		central->counts.units_burnt += hold->returned;
 		hold->unanswered = false;
 		wr_lease_hold_end(central, hold);
@@ -129,8 +129,8 @@ void wr_lease_holds_drop(struct wr_central *central)
 
 		if (hold->call)
 			hold->call->hold = NULL;
-		/* The table may already be unmapped: units that were not seen to be spent count as
-		 * expired. */
+		/* The table may already be unmapped, so the slots cannot be read: units that were
+		 * not seen to be spent count as expired. */
 		central->counts.units_spent += hold->noted;
 		central->counts.units_burnt += hold->held - hold->noted + hold->lost;
 		if (hold->unanswered)
@@ -149,7 +149,7 @@ void wr_central_set_table(struct wr_central *central, struct weir_table *table, 
 	central->owner = owner;
 }
 
-/* Checks every lease at once, to return its units. */
+/* Checks every lease at once, so that its units are returned. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_lease_holds *holds = central->holds;

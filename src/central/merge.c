@@ -16,7 +16,8 @@ static bool is_alike(const struct wr_central_part *a, const struct wr_central_pa
 	       a->take.cost == b->take.cost;
 }
 
-/* An entry is valid for one batch: afterwards its call is written or freed. */
+/* An entry of central->merge is valid for one batch, because afterwards its call is written or
+ * freed. */
 bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part = call->first;

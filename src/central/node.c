@@ -66,8 +66,9 @@ const struct wr_call_ops wr_call_beat_ops = {.write = write_beat,
 
 /* ---- the secret ----
  *
- * GET; if it is missing, SET … NX with a proposal, and GET again. So all nodes use the value in
- * Redis. The proposal is the secret in use, if there is one, in case Redis has lost its data. */
+ * GET; if there is no secret, SET … NX with a proposal, and GET again. So all nodes use the value
+ * in Redis. A node that already uses a secret proposes this secret, in case Redis has lost its
+ * data. */
 
 enum secret_step { GET_FIRST, PROPOSE, GET_AGAIN };
 
@@ -189,9 +190,9 @@ static void send_heartbeat(struct wr_central *central)
 	}
 }
 
-/* A node without the secret cannot wait for the next heartbeat. Neither can a node that knows it:
- * if Redis has lost its data, a new node would propose another secret, and all counters would start
- * again. */
+/* Reads the secret at once. A node without the secret cannot wait for the next heartbeat. Neither
+ * can a node that knows the secret: if Redis has lost its data, a new node would propose another
+ * secret, and all counters would start again. */
 void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard)
 {
 	char key[WR_REDIS_KEY];

@@ -58,7 +58,7 @@ struct wr_central_part *wr_central_part_new(struct wr_central *central)
 	struct wr_central_part *part =
 		pool_take(&central->parts, sizeof *part, WR_CENTRAL_PARTS_MAX);
 
-	/* all fields before the text of the id */
+	/* Clears all fields before the text of the id. */
 	if (part)
 		memset(part, 0, offsetof(struct wr_central_part, id));
 	return part;
@@ -69,7 +69,7 @@ void wr_central_part_free(struct wr_central *central, struct wr_central_part *pa
 	pool_give(&central->parts, part);
 }
 
-/* twice the maximum of parts: connections need calls of their own */
+/* There may be twice as many calls as parts, because connections need calls of their own. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
 	struct wr_call *call = pool_take(&central->calls, sizeof *call, 2 * WR_CENTRAL_PARTS_MAX);
@@ -88,7 +88,7 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 		wr_central_part_free(central, part);
 	}
 	if (!call->written)
-		central->batch++; /* other takes can no longer join this call */
+		central->batch++; /* begins a new batch: other takes cannot join this call */
 	call->magic = 0;
 	pool_give(&central->calls, call);
 }

@@ -6,7 +6,8 @@ static bool is_refused(const struct wr_central_part *part)
 	return part->recalled && !(part->answer.flags & WR_ANSWER_ADMITTED);
 }
 
-/* A limit that counts rejected requests must count this request in Redis. */
+/* Whether the ask may be answered from the cache: not if a limit counts rejected requests, because
+ * Redis must count this request. */
 static bool may_recall(const struct wr_central_ask *ask)
 {
 	for (const struct wr_central_part *part = ask->parts; part; part = part->next)
@@ -46,7 +47,7 @@ static bool is_settled(const struct wr_central_ask *ask, const struct wr_central
 	return false;
 }
 
-/* A limit that was not asked reports its full capacity. */
+/* Answers for a limit that Redis was not asked about: the answer reports its full capacity. */
 static void answer_unasked(struct wr_central_part *part)
 {
 	uint32_t capacity = wr_take_capacity(&part->take);

@@ -1,7 +1,7 @@
-/* A cache of refusals: while a refusal is known to last, but at most one second, the same request
- * is refused without asking Redis. So resets, grants and raised limits take effect within one
- * second everywhere; a changed limit also has another identity. The time counts from when the call
- * was written, because Redis may have decided then.
+/* A cache of refusals. For as long as a refusal is known to last, but for at most one second, the
+ * same request is refused without asking Redis. So resets, grants and raised limits take effect
+ * everywhere within one second; a changed limit is not found in the cache, because it has another
+ * identity. The second begins when the call was written, because Redis may have decided then.
  *
  * A refused call stores the answer of each of its limits. A refusal applies to all requests of the
  * same or a higher cost. The cache has a fixed size; the oldest entry is replaced. */
@@ -23,21 +23,22 @@ struct wr_refusal {
 	uint64_t identity; /* hash of the limit's id and numbers */
 	int64_t cost;
 	uint64_t noted_mono_ns, until_mono_ns;
-	struct wr_answer answer; /* as of noted_mono_ns */
+	struct wr_answer answer; /* its wait times count from noted_mono_ns */
 };
 
 struct wr_refusals {
 	struct wr_refusal entries[WR_REFUSALS_SETS][WR_REFUSALS_WAYS];
 };
 
-/* Finds the answer for a limit. Returns false if there is none. An answer without
- * WR_ANSWER_ADMITTED is a refusal; one with it also has WR_ANSWER_NOT_TAKEN. Wait times count from
- * now. */
+/* Finds the stored answer for a limit. Returns false if there is none. An answer without the flag
+ * WR_ANSWER_ADMITTED is a refusal; an answer with this flag also has WR_ANSWER_NOT_TAKEN. The wait
+ * times of *answer count from now. */
 bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, uint64_t mono_ns, struct wr_answer *answer);
 
-/* Stores an answer. It lasts for last_ns from asked_mono_ns. Its wait times count from mono_ns
- * (now), so waiting that long suffices. */
+/* Stores an answer for last_ns, beginning at asked_mono_ns. The wait times of the answer count
+ * from mono_ns (now), which is after the decision, so a client that waits that long waits long
+ * enough. */
 void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, const struct wr_answer *answer, uint64_t last_ns,
 		      uint64_t asked_mono_ns, uint64_t mono_ns);

@@ -1,6 +1,6 @@
-/* Other regions: pushes the units admitted here into their Redis. Each region has a struct
- * wr_central of its own, which has no other task. Called by exchange.c, after each exchange with
- * this region. */
+/* Pushes the units admitted in this region into the Redis of the other regions. Each other region
+ * has a struct wr_central of its own, which has no other task. Called by exchange.c, after each
+ * exchange with the Redis of this region. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct wr_central_push {
 	unsigned peer;
 	uint64_t owner, incarnation;
 	uint64_t life_us;
-	uint64_t sent_ns; /* monotonic */
+	uint64_t sent_ns; /* when the call was written, monotonic */
 	bool relayed;     /* the entries after the first are a page of other nodes' states */
 	bool more;        /* another page follows */
 	uint8_t id_len;
@@ -36,8 +36,8 @@ void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 	x->peers[x->peer_count++] = peer;
 }
 
-/* Calls in flight may outlive the home until the region's object is freed. The host should free the
- * regions first. */
+/* Calls in flight to a region may outlive the home, until the object of the region is freed. The
+ * host should free the regions first. */
 void wr_central_regions_unlink(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -132,8 +132,8 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 	return &x->marks[push->slot];
 }
 
-/* After a relayed page the slot stays due until the Redis of this region knows that all has
- * arrived. */
+/* After a relayed page, the slot stays due for the other region until the Redis of this region
+ * knows that all data has arrived. */
 static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
 			 const struct wr_central_push *push)
 {
@@ -147,7 +147,7 @@ static void note_arrival(const struct wr_central *home, struct wr_exchange_mark 
 				 push->peer);
 }
 
-/* The next round notifies the Redis of this region that the other region may lack data. */
+/* Makes the next round notify the Redis of this region that the other region may lack data. */
 static void note_loss(const struct wr_central *home, struct wr_exchange_mark *mark,
 		      const struct wr_central_push *push)
 {
@@ -229,7 +229,8 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 	return copy;
 }
 
-/* The first entry is this node's state, the others are the page, if there is one. */
+/* Makes a push. Its first entry is this node's state; the entries of the page follow, if there is
+ * one. Returns NULL if there is no memory. */
 static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsigned peer,
 					 const struct wr_exchange_entry *own,
 					 const struct wr_exchange_page *page)
@@ -262,8 +263,8 @@ static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsi
 	return push;
 }
 
-/* Sends one push per counter and region at a time. Later changes wait and are sent together.
- * Returns false if nothing was sent. */
+/* Pushes the counter to region i. Only one push per counter and region is in flight; changes that
+ * come meanwhile are sent together afterwards. Returns false if nothing was sent. */
 static bool push_counter(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
 			 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
 {

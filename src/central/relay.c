@@ -8,7 +8,7 @@
 #include "base/blake.h"
 #include "central/inner.h"
 
-#define RELAY_ROUNDS 3u /* after so many rounds without a call another node may relay */
+#define RELAY_ROUNDS 3u /* after this many rounds without a call, another node may relay */
 #define RELAY_EXTRA_NS (2000 * WR_MS_NS)
 
 void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1])

@@ -3,8 +3,8 @@
  *
  * Units of one counter in one window are added up. A call reports the counters of one key under a
  * rising sequence number. Redis stores the last number of this loop per key for one minute, so a
- * report whose reply was lost can be sent again and counts once. For that, a report waits until the
- * one before it is confirmed, and is dropped when Redis may have forgotten its number. */
+ * report whose reply was lost can be sent again and counts once. Therefore a report waits until
+ * the report before it is confirmed, and is dropped when Redis may have forgotten its number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define SEND_NS (200 * WR_MS_NS)
 #define REPORTS_IN_FLIGHT_MAX 512u
-#define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute that Redis remembers */
+#define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute for which Redis stores a number */
 
 static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
 {
@@ -53,8 +53,8 @@ static bool is_same_sum(const struct wr_central_part *a, const struct wr_central
 	       window_of(&a->take) == window_of(&b->take);
 }
 
-/* Adds the units to a part of the same counter and window. Takes over the newer numbers of the
- * limit. */
+/* Adds the units to the part of the call that has the same counter and window, which also gets the
+ * newer numbers of the limit. Returns false if there is no such part. */
 static bool add_to_part(struct wr_call *call, const struct wr_central_part *part)
 {
 	for (struct wr_central_part *sum = call->first; sum; sum = sum->call_next) {
@@ -70,8 +70,8 @@ static bool add_to_part(struct wr_call *call, const struct wr_central_part *part
 	return false;
 }
 
-/* Returns the last unsent call that the parts of a new one may join. A sent call must not change. A
- * counter that lends units has a call of its own. */
+/* Returns the last unsent call that the parts of a new call may join, or NULL. A call that was sent
+ * must not change. A counter that lends units has a call of its own. */
 static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
@@ -110,8 +110,9 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 	wr_central_part_free(central, part);
 }
 
-/* The script reads all counters of a call before it writes, so a counter may occur only once in a
- * call. Units of the next window go into the next call. */
+/* Whether the call already has the counter. A counter may occur only once in a call, because the
+ * script reads all counters of a call before it writes. So units of the next window go into the
+ * next call. */
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = call->first; other; other = other->call_next)
@@ -120,8 +121,8 @@ static bool has_counter(const struct wr_call *call, const struct wr_central_part
 	return false;
 }
 
-/* Moves the parts of a new call into an existing one, if there is one. Parts that do not fit stay
- * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
+/* Moves the parts of a new call into the existing call `unsent`, if that is not NULL. Parts that do
+ * not fit stay in the new call. Parts beyond WR_REPORTS_MAX are lost. */
 static void merge_reports(struct wr_central *central, struct wr_call *unsent, struct wr_call *call)
 {
 	struct wr_central_reports *reports = &central->reports;
@@ -276,7 +277,7 @@ const struct wr_call_ops wr_call_report_ops = {.write = write_report,
 					       .feeds_breaker = true,
 					       .script = WR_SCRIPT_TAKE};
 
-/* How long a take can influence later decisions. */
+/* Returns how long a take can influence later decisions, in µs. */
 static uint64_t lasting_us(const struct wr_take *take)
 {
 	if (take->window_end_us)
@@ -330,7 +331,7 @@ static bool can_send(struct wr_central *central, const struct wr_call *call)
 	return shard && wr_central_shard_answers(shard);
 }
 
-/* Sends the call, drops it if it is too old, or leaves it for later. */
+/* Sends the report, drops it if it is too old, or leaves it for later. */
 static void check_report(struct wr_central *central, struct wr_call *list, struct wr_call *call)
 {
 	if (call->report_in_flight)
@@ -390,7 +391,7 @@ void wr_central_reports_tick(struct wr_central *central)
 	send_reports_at(central, central->mono_ns + SEND_NS);
 }
 
-/* No report is in flight any more: the shards are closed. */
+/* Frees all reports. No report is in flight any more, because the shards are closed. */
 void wr_central_reports_free(struct wr_central *central)
 {
 	for (size_t i = 0; i < WR_REPORT_LISTS; i++)

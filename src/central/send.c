@@ -18,7 +18,7 @@ static enum wr_call_kind call_kind(uint8_t question)
 	return WR_CALL_KINDS;
 }
 
-/* Consecutive items of one key share a call. */
+/* Whether the part may join the call. Consecutive items of one key share a call. */
 static bool can_join(const struct wr_call *call, const struct wr_central_part *part)
 {
 	return call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
@@ -48,7 +48,8 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds a part to the call, or passes the call on and begins another. NULL: no memory. */
+/* Adds a part to the call, or passes the call on and adds the part to a new one. Returns the call
+ * of the part, or NULL if there is no memory. */
 static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
 				struct wr_central_part *part, enum wr_call_kind kind)
 {
@@ -88,7 +89,7 @@ static void send_items(struct wr_central *central, struct wr_central_question *r
 	pass_on(central, call);
 }
 
-/* Late takes of another process of this node, which timed out before the answer came. */
+/* Adds late takes of another process of this node, whose asks timed out before the answer came. */
 static void add_late_takes(struct wr_central *central, struct wr_central_question *reader)
 {
 	while (reader->left) {

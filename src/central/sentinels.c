@@ -1,17 +1,17 @@
 /* Redis Sentinel: asks for the address of the master. The Sentinels are tried one after the other
  * until one answers, and polled once a second, so that a failover is noticed even if the old master
- * still answers. While the master is down, the other Sentinels are asked as well: one of them may
- * not know of the failover yet. Called by conn.c, shard.c and the timer. */
+ * still answers. While the master is down, the other Sentinels are asked as well, because a
+ * Sentinel may not know of the failover yet. Called by conn.c, shard.c and the timer. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define POLL_NS (1000 * WR_MS_NS)     /* the master is up */
-#define POLL_DOWN_NS (200 * WR_MS_NS) /* the master is down */
-#define POLL_MIN_NS (50 * WR_MS_NS)   /* the least pause between two polls */
-#define ANSWER_NS (250 * WR_MS_NS)    /* for connecting, and for an answer */
+#define POLL_NS (1000 * WR_MS_NS)     /* pause between polls while the master is up */
+#define POLL_DOWN_NS (200 * WR_MS_NS) /* pause between polls while the master is down */
+#define POLL_MIN_NS (50 * WR_MS_NS)   /* minimum pause between two polls */
+#define ANSWER_NS (250 * WR_MS_NS)    /* maximum time to connect, and to get an answer */
 #define POLLS_PER_LIST 30u            /* every 30th poll also asks for the list of Sentinels */
 
 static void poll_at(struct wr_central *central, uint64_t mono_ns)
@@ -31,7 +31,7 @@ void wr_central_sentinels_poll_soon(struct wr_central *central)
 		poll_at(central, at);
 }
 
-/* Continues with the next Sentinel; after a round there is a pause. */
+/* Continues with the next Sentinel. After every Sentinel has failed once, there is a pause. */
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
@@ -62,7 +62,7 @@ static enum wr_call_written write_master(struct wr_central_conn *conn, struct wr
 				   conn->central->target->master, WR_WORDS_END);
 }
 
-/* Returns false if the address has not changed. */
+/* Moves the shard to the master's address. Returns false if the address has not changed. */
 static bool adopt_master(struct wr_central *central, const struct wr_endpoint *master)
 {
 	struct wr_central_shard *shard = central->shards[0];
@@ -78,9 +78,9 @@ static bool adopt_master(struct wr_central *central, const struct wr_endpoint *m
 	return true;
 }
 
-/* The master that this Sentinel names is down, and the Sentinel may not know of a failover. The
- * next poll asks another one. If the list of Sentinels was requested, the connection stays open for
- * it. */
+/* Called if the master that this Sentinel names is down: the Sentinel may not know of a failover,
+ * so the next poll asks another Sentinel. If the list of Sentinels was requested, the connection
+ * stays open until the list has come. */
 static void try_other_sentinel(struct wr_central_conn *conn)
 {
 	struct wr_central_sentinels *sentinels = conn->central->sentinels;

@@ -17,10 +17,11 @@ static void copy_printable(char *text, size_t size, struct weir_str value)
 			*at = '?';
 }
 
-/* A counter expires when it is at its initial value, so with `noeviction` none is lost. If the
- * memory is full, writes fail, and on_store_failure applies. `volatile-ttl` evicts the counters
- * that expire soonest, which does the least harm. Other policies may evict the counter of a client
- * that is being refused, and the client starts again with a full quota. */
+/* Warns about the eviction policy. A counter expires when it is at its initial value, so with
+ * `noeviction` no counter is lost. If the memory is full, writes fail, and on_store_failure
+ * applies. `volatile-ttl` evicts the counters that expire soonest, which does the least harm. Other
+ * policies may evict the counter of a client that is being refused, so that the client starts again
+ * with a full quota. */
 static void check_policy(struct wr_central_shard *shard, const char *at, struct weir_str maxmemory)
 {
 	struct weir_str policy = wr_str(shard->policy);
@@ -35,7 +36,7 @@ static void check_policy(struct wr_central_shard *shard, const char *at, struct 
 		       at, shard->policy);
 }
 
-/* Warns once per value, not at every reconnect. */
+/* Reads the reply to INFO. Warns once per value, not at every reconnect. */
 static void read_info(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_shard *shard = conn->shard;

@@ -120,7 +120,8 @@ static void log_recovery(struct wr_central_shard *shard)
 
 /* ---- failures ---- */
 
-/* The breaker opened, or its pause was extended. `newly`: it was not open before. */
+/* Called when the breaker has opened, or its pause was extended. `newly`: the breaker was not open
+ * before. */
 static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool newly)
 {
 	shard->connect_by_ns = 0;
@@ -168,8 +169,8 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 		on_breaker_opened(shard, fault, true);
 }
 
-/* For the tasks of the chief loop, which do not affect the breaker. Their errors may be the only
- * ones: without the secret no question is sent. */
+/* Used for the tasks of the chief loop, which do not affect the breaker. The errors of these tasks
+ * may be the only errors in the log, because without the secret no question is sent. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {
@@ -206,8 +207,8 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 	}
 }
 
-/* A connection that worked before is likely to come back at once. It is opened again, and questions
- * wait for it; they fail only if it cannot be opened. */
+/* A connection that worked before is likely to come back at once. So it is opened again, and
+ * questions wait for the new connection; they fail only if it cannot be opened. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {
@@ -254,8 +255,8 @@ void wr_central_shard_on_success(struct wr_central_shard *shard)
 		log_recovery(shard);
 }
 
-/* The server read its clock between the write and now; the error is at most half of the round trip.
- * Late replies are too inaccurate. */
+/* The server read its clock between the write and now. The middle is assumed, so the error is at
+ * most half of the round trip. Late replies are ignored, because they are too inaccurate. */
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us)
 {
@@ -300,7 +301,7 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 /* ---- probes ---- */
 
-/* A probe has the same timeout as a question. */
+/* A probe has the same timeout as a question: a late reply leaves the breaker open. */
 static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
@@ -325,7 +326,7 @@ static void on_ping_failed(struct wr_central *central, struct wr_call *call, enu
 const struct wr_call_ops wr_call_ping_ops = {
 	.words = {"PING"}, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
 
-/* If the probe gets no reply, the next one follows after the next pause. */
+/* Probes the server. If the probe gets no reply, the next probe follows after the next pause. */
 static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -344,7 +345,7 @@ uint64_t wr_central_silence_ns(const struct wr_central *central)
 	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
 }
 
-/* When the connection times out, monotonic; 0: never. */
+/* Returns when the connection times out, monotonic; 0: never. */
 static uint64_t conn_deadline(const struct wr_central_conn *conn)
 {
 	uint64_t give_up_ns = GIVE_UP_TIMEOUTS * conn->central->timeout_ns;
@@ -357,16 +358,17 @@ static uint64_t conn_deadline(const struct wr_central_conn *conn)
 		       : 0;
 }
 
-/* Thousands of exchanges are sent at once and wait for each other, so late ones do not mean that
- * the server is slow. */
+/* Whether the call counts as a failure when it is late. Exchanges and pushes do not: thousands
+ * of them are sent at once and wait for each other, so late ones do not mean that the server is
+ * slow. */
 static bool fails_when_late(const struct wr_call *call)
 {
 	return wr_call_ops(call)->feeds_breaker && call->kind != WR_CALL_EXCHANGE &&
 	       call->kind != WR_CALL_PUSH;
 }
 
-/* Marks the calls that were not answered within the timeout. They count as failures even if no
- * caller waits for them. */
+/* Marks the calls that were not answered within the timeout. Calls for which fails_when_late() is
+ * true count as failures, even if no caller waits for them. */
 static void mark_late(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -442,7 +444,8 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	}
 	if (wr_call_merge(central, call))
 		return;
-	/* The trial calls were cancelled before they were written: new ones are allowed. */
+	/* If no call is in flight, the trial calls were cancelled before they were written, so new
+	 * trial calls are allowed. */
 	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
 		wr_breaker_half_open(&shard->breaker);
 	if (wr_call_ops(call)->feeds_breaker && !wr_breaker_pass(&shard->breaker)) {

@@ -56,7 +56,7 @@ static void note_refusal(struct wr_central *central, const struct wr_call *call,
 }
 
 /* Stores the answers of a refused call in the cache of refusals, for as long as the longest refusal
- * lasts. Calls with cost 0 and limits that count rejected requests are not stored. */
+ * lasts. Stores nothing if a part has cost 0 or a limit that counts rejected requests. */
 static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
@@ -84,8 +84,8 @@ static bool has_units(const struct wr_answer *answer)
 	       WR_ANSWER_ADMITTED;
 }
 
-/* The ask of the part has ended. If the caller cancelled, granted units are given back. If the ask
- * timed out, on_store_failure has decided, and late.c settles the difference. */
+/* Called for a part whose ask has ended. If the caller cancelled the ask, granted units are given
+ * back. If the ask timed out, on_store_failure has decided, and late.c corrects the count. */
 static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
 			  struct wr_central_part *part)
 {
@@ -116,7 +116,8 @@ static void hand_out_answers(struct wr_central *central, struct wr_central_shard
 	wr_call_free(central, call);
 }
 
-/* The answer of one of several merged takes, which are served in order of their position. */
+/* Returns the answer of one of several merged takes, which get units in the order of their
+ * position. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
 				      int64_t cost, uint32_t position)
 {
@@ -141,8 +142,8 @@ static struct wr_answer merged_answer(const struct wr_answer *whole, const struc
 	return answer;
 }
 
-/* Sorts the parts in the order in which they get units: first those with a waiting ask, then
- * cancelled ones, then those that timed out. */
+/* Sorts the parts in the order in which they get units: first the parts whose ask still waits, then
+ * those whose ask was cancelled, then those whose ask timed out. */
 static void sort_merged(struct wr_call *call)
 {
 	struct wr_central_part *all = wr_call_detach_parts(call), *next;
@@ -186,7 +187,8 @@ void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call)
 	}
 }
 
-/* Copies the takes into an array for the script's arguments. Returns their number. */
+/* Copies the takes of the call into an array for the script's arguments. Returns the number of
+ * takes. */
 static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAKES_MAX])
 {
 	size_t count = 0;

@@ -6,8 +6,8 @@
 #include "base/assert.h"
 
 #define FIRST_BYTES 4096u
-#define RETAINED_BYTES 65536u /* a larger buffer is freed when it is empty */
-#define NUMBER_BYTES 21       /* "-9223372036854775808" */
+#define RETAINED_BYTES 65536u /* a buffer larger than this is freed when it is empty */
+#define NUMBER_BYTES 21       /* enough for "-9223372036854775808" */
 #define HEAD_BYTES (NUMBER_BYTES + 3)
 
 void wr_commands_init(struct wr_commands *out, size_t max)
@@ -39,7 +39,8 @@ void wr_commands_sent(struct wr_commands *out, size_t len)
 		wr_commands_clear(out);
 }
 
-/* Moves the unsent bytes to the front of a buffer with room for `more` bytes after them. */
+/* Moves the unsent bytes to the front of a buffer with room for `more` bytes after them. Returns
+ * false if there is no memory. */
 static bool grow_buffer(struct wr_commands *out, size_t more)
 {
 	size_t len = wr_commands_len(out);

@@ -18,12 +18,12 @@
 
 struct wr_commands {
 	uint8_t *bytes;
-	size_t start; /* [start, end) has not been sent */
+	size_t start; /* the bytes [start, end) have not been sent */
 	size_t end;
 	size_t cap;
 	size_t max;
 	size_t mark; /* start of the command that is being written */
-	bool full;   /* the command did not fit */
+	bool full;   /* the command that is being written did not fit */
 };
 
 void wr_commands_init(struct wr_commands *out, size_t max);

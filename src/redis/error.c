@@ -36,7 +36,7 @@ static bool has_prefix(const char *text, size_t len, const char *with)
 	return len >= with_len && memcmp(text, with, with_len) == 0;
 }
 
-/* The word must be complete: ASKING is not ASK. */
+/* Whether the text begins with the word. The word must be complete: ASKING is not ASK. */
 static bool has_word(const char *text, size_t len, const char *word)
 {
 	size_t word_len = strlen(word);
@@ -52,7 +52,8 @@ static enum wr_fault fault_by_word(const char *text, size_t len)
 	return WR_FAULT_OTHER;
 }
 
-/* The error of a command inside a script follows a blank and a minus, or only a blank. */
+/* Returns the fault of a command inside a script. Its error follows a blank and a minus, or only a
+ * blank. */
 static enum wr_fault fault_within_script(const char *text, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i++) {

@@ -1,7 +1,8 @@
-/* The faults that can occur between weir and Redis. Each has a defined outcome and a counter.
+/* The faults that can occur between weir and Redis. Each fault has a defined outcome and a counter.
  *
  * An error reply is identified by its first word. Servers before version 7 wrap the error of a
- * command inside a script ("ERR Error running script …: -READONLY …"); the inner word counts. */
+ * command inside a script ("ERR Error running script …: -READONLY …"); then the first word of the
+ * inner error counts. */
 #ifndef WR_REDIS_ERROR_H
 #define WR_REDIS_ERROR_H
 
@@ -11,7 +12,7 @@
 /* The reaction to a fault, besides failing or repeating the call. */
 enum wr_fault_act {
 	WR_ACT_NONE,     /* none: only this call is affected */
-	WR_ACT_COUNT,    /* counts as a failure; five in a row open the breaker */
+	WR_ACT_COUNT,    /* counts as a failure; five failures in a row open the breaker */
 	WR_ACT_OPEN,     /* opens the breaker at once */
 	WR_ACT_RELOCATE, /* the server is not the master: find the master and reconnect */
 	WR_ACT_RELOGIN,  /* reconnect, to log in again */
@@ -65,11 +66,12 @@ enum wr_fault {
 		WR_FAULT_COUNT
 };
 
-/* Returns the fault of an error reply, given without its '-'. Never a fault that is not a reply. */
+/* Returns the fault that an error reply means; `text` is the reply without its '-'. Never returns a
+ * fault that is not a reply, such as a timeout. */
 enum wr_fault wr_fault_of(const char *text, size_t len);
 
-const char *wr_fault_name(enum wr_fault fault); /* name of its counter */
-const char *wr_fault_text(enum wr_fault fault); /* text for the log */
+const char *wr_fault_name(enum wr_fault fault); /* name of the fault's counter */
+const char *wr_fault_text(enum wr_fault fault); /* text of the fault for the log */
 enum wr_fault_act wr_fault_act(enum wr_fault fault);
 
 #endif

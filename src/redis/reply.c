@@ -138,7 +138,7 @@ static void *create_nil(const redisReadTask *task)
 
 static void free_object(void *reply)
 {
-	(void)reply; /* the arena owns it */
+	(void)reply; /* the arena owns the reply */
 }
 
 static redisReplyObjectFunctions functions = {create_string, create_array, create_integer,
@@ -180,7 +180,8 @@ int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **r
 	void *object = NULL;
 
 	wr_assert(replies->reader);
-	/* While the parser is inside a reply, the arena contains its first part. */
+	/* The arena is emptied only between replies. While the parser is inside a reply, the arena
+	 * contains the first part of this reply. */
 	if (replies->reader->ridx == -1)
 		reset_arena(replies);
 	if (redisReaderGetReply(replies->reader, &object) != REDIS_OK)

@@ -11,26 +11,28 @@
 
 #include <weir/rules.h>
 
-#define WR_REPLY_BYTES_MAX (4u << 20)     /* of one reply, as bytes and as objects */
-#define WR_REPLY_ELEMENTS_MAX (64u << 10) /* of one array */
+#define WR_REPLY_BYTES_MAX (4u << 20)     /* maximum size of one reply, as bytes and as objects */
+#define WR_REPLY_ELEMENTS_MAX (64u << 10) /* maximum number of elements of one array */
 
 struct wr_redis_reply_block;
 
 struct wr_redis_replies {
 	redisReader *reader;
-	struct wr_redis_reply_block *blocks; /* newest first; the oldest is reused */
-	size_t held;                         /* bytes of all blocks */
+	/* Newest first; the oldest block is reused for the next reply. */
+	struct wr_redis_reply_block *blocks;
+	size_t held; /* total bytes of all blocks */
 };
 
-/* Returns false without memory. */
+/* Returns false if there is no memory. */
 bool wr_redis_replies_init(struct wr_redis_replies *replies);
 void wr_redis_replies_free(struct wr_redis_replies *replies);
 
-/* Returns false without memory, or if the reply is too long: the connection must be closed then. */
+/* Returns false if there is no memory or the reply is too long. The caller must close the
+ * connection then. */
 bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, size_t len);
 
-/* Returns 1 and the next reply, valid until the next call; 0 if bytes are missing; -1 if the bytes
- * are not RESP. */
+/* Returns 1 and sets *reply to the next reply, which is valid until the next call. Returns 0 if
+ * bytes are missing, and -1 if the bytes are not RESP. */
 int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **reply);
 
 /* Returns the text of a status, string or error; "" for other replies. */
@@ -39,7 +41,7 @@ struct weir_str wr_redis_reply_text(const redisReply *reply);
 /* Reads a decimal number of up to 18 digits. Returns false for other text or a number above max. */
 bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number);
 
-/* Returns an element of an array, or NULL. */
+/* Returns element `at` of an array, or NULL if there is none. */
 const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at);
 
 static inline bool wr_redis_reply_is_text(const redisReply *reply)

@@ -8,7 +8,8 @@
 /* A reply is now_us, followed by these values for each limit. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* The bits of a verdict, the same in scripts/take. admitted_times is stored above them. */
+/* The bits of a verdict, with the same numbers as in scripts/take. admitted_times is stored in the
+ * bits above. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,

@@ -4,8 +4,8 @@
  *
  *   EVALSHA sha1 K key…K args…     keys: one per limit, in order; one more for a report
  *
- * wr_script_args() writes the arguments and wr_script_reply() reads the reply. Both consist of
- * numbers as text, so they can be read in MONITOR and typed in redis-cli:
+ * wr_script_args() writes the arguments and wr_script_reply() reads the reply. Arguments and reply
+ * consist of numbers as text, so they can be read in MONITOR and typed in redis-cli:
  *
  *   EVALSHA sha1 1 weir:1:{h}:token_bucket/1m 1 1 10 60000000 10
  *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, charged_after_us]
@@ -23,8 +23,8 @@
 
 #include "redis/command.h"
 
-#define WR_TAKE_NEVER UINT64_MAX /* retry_after_us: waiting does not help */
-#define WR_TAKES_MAX 32u         /* limits of one call */
+#define WR_TAKE_NEVER UINT64_MAX /* value of retry_after_us if waiting does not help */
+#define WR_TAKES_MAX 32u         /* maximum number of limits in one call */
 #define WR_TAKE_TIMES_MAX 65535u
 
 struct redisReply;
@@ -32,11 +32,11 @@ struct redisReply;
 enum wr_take_mode {
 	/* cost > 0 takes units, 0 only reads, < 0 gives back */
 	WR_MODE_TAKE,
-	/* cost > 0 was admitted elsewhere during an outage. It counts if its window has not ended,
-	 * empties a bucket at most, and is never refused. */
+	/* The units of cost > 0 were already admitted by a node during an outage. They are counted
+	 * if their window has not ended, empty a bucket at most, and are never refused. */
 	WR_MODE_REPORT,
-	/* Deletes the counter and the further keys of the call. Earlier takes cannot be given back
-	 * afterwards. The reply is that of cost 0. */
+	/* Deletes the counter and the further keys of the call. Afterwards, earlier takes cannot be
+	 * given back. The reply is the same as for cost 0. */
 	WR_MODE_RESET,
 };
 
@@ -50,47 +50,48 @@ struct wr_take {
 	uint32_t queue_size;
 	uint32_t soft_ceiling;
 	uint32_t granted; /* units that an operator granted beyond the limit */
-	/* Number of requests of this cost, of which as many as fit are admitted; 0 means 1. More
-	 * than 1 only if wr_take_merges(). */
+	/* Number of requests with this cost, of which as many as fit are admitted; 0 means 1. May
+	 * be above 1 only if wr_take_merges(). */
 	uint32_t times;
 	int64_t cost;
 	uint64_t period_us;
 	uint64_t max_wait_us;
 	uint64_t soft_for_us;
 
-	/* A calendar window, in whole seconds: [start, end) contains the caller's current time. The
-	 * window before it begins at window_before_us, the one after it ends at window_after_us (0:
-	 * unknown). The script uses the window that contains the time of Redis. If none does, it
-	 * takes nothing and the reply has wr_taken.outside_window. All are 0 if windows are
-	 * multiples of the period. */
+	/* A calendar window, in whole seconds: [window_start_us, window_end_us) contains the
+	 * caller's current time. The window before begins at window_before_us, and the window after
+	 * ends at window_after_us (0: unknown). The script uses that one of the three windows that
+	 * contains the time of Redis. If none does, the script takes nothing, and the reply has
+	 * wr_taken.outside_window. All four times are 0 if windows are multiples of the period. */
 	uint64_t window_before_us;
 	uint64_t window_start_us;
 	uint64_t window_end_us;
 	uint64_t window_after_us;
 
-	/* Give-back: decided_us of the take (wr_taken). The units go back into the same window
-	 * only, and a bucket gets only those that cannot have been refilled since. 0:
-	 * unconditionally. delay_us is that of the take: in a queue, only the last position is
-	 * given back. Report: when the request was admitted, by the estimated clock of Redis. */
+	/* For a give-back, decided_us and delay_us are those of the take (struct wr_taken). The
+	 * units go back into the window of the take only, and a bucket gets back only units that
+	 * cannot have been refilled since. If decided_us is 0, the units go back unconditionally.
+	 * In a queue, only the last position can be given back. For a report, decided_us is when
+	 * the request was admitted, by the estimated clock of Redis. */
 	uint64_t decided_us;
 	uint64_t delay_us;
 };
 
 struct wr_taken {
-	bool admitted; /* by this limit; at least one of `times` */
-	bool soft;     /* above the limit, within the overshoot of soft mode */
-	/* Units were taken that can be given back. False if another limit of the call refused, and
-	 * for cost 0 and below. */
+	bool admitted; /* this limit admitted at least one of the `times` requests */
+	bool soft;     /* admitted above the limit, within the overshoot of soft mode */
+	/* Whether units were taken, which can be given back. False if another limit of the call
+	 * refused, or if the cost is 0 or below. */
 	bool taken;
 	bool outside_window; /* no calendar window contains now_us: ask again with the right one */
 	uint32_t admitted_times;
 	uint32_t limit; /* capacity, including granted units */
 	uint32_t remaining;
-	uint64_t retry_after_us; /* of the refused requests; WR_TAKE_NEVER */
+	uint64_t retry_after_us; /* wait time of refused requests; may be WR_TAKE_NEVER */
 	uint64_t reset_after_us;
 	uint64_t delay_us;
-	uint64_t now_us;     /* the clock of Redis */
-	uint64_t decided_us; /* for a give-back: the time as of which it was counted */
+	uint64_t now_us;     /* time of the decision, by the clock of Redis */
+	uint64_t decided_us; /* time as of which the units were counted, for a give-back */
 };
 
 struct wr_script {
@@ -108,26 +109,28 @@ extern const struct wr_script wr_script_nodes;
 /* See redis/script_lease.h and redis/script_exchange.h. */
 extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_push;
 
-/* The capacity of the limit, including granted units. */
+/* Returns the capacity of the limit, including granted units. */
 uint32_t wr_take_capacity(const struct wr_take *take);
 
 /* Whether requests of this limit and cost can be merged into one call with `times`: each takes
  * units, and only the number of admitted requests matters. */
 bool wr_take_merges(const struct wr_take *take);
 
-/* Whether the script can decide on the take exactly. Returns 0, WEIR_ELIMIT or WEIR_EINVAL with a
- * text. The script supports everything that weir_limit_check() accepts, except calendar windows
- * that do not begin at a whole second. */
+/* Checks that the script can decide on the take exactly. Returns 0, or WEIR_ELIMIT or WEIR_EINVAL
+ * with a text. The script supports everything that weir_limit_check() accepts, except calendar
+ * windows that do not begin at a whole second. */
 int wr_take_check(const struct wr_take *take, struct weir_error *error);
 
-/* The arguments after the keys: their number, and a function that writes them into a command that
- * was begun with as many additional arguments. The takes must pass wr_take_check(). report_seq is
- * the sequence number of a report: at least 1, rising per holder; not used for takes. */
+/* wr_script_argc returns the number of arguments after the keys. wr_script_args writes these
+ * arguments into a command that the caller began with a number that includes them. The takes must
+ * pass wr_take_check(). report_seq is the sequence number of a report: at least 1, and rising with
+ * every report of a holder; it is not used for takes. */
 size_t wr_script_argc(const struct wr_take *takes, size_t count);
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
 		    struct wr_commands *out);
 
-/* Reads the reply to these takes. Returns 0, or WEIR_EFORMAT if it is malformed or an error. */
+/* Reads the reply to these takes. Returns 0, or WEIR_EFORMAT if the reply is malformed or an
+ * error. */
 int wr_script_reply(const struct redisReply *reply, const struct wr_take *takes, size_t count,
 		    struct wr_taken *taken);
 

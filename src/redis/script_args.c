@@ -9,19 +9,19 @@
  * The same numbers are in scripts/take. */
 enum {
 	ARG_COUNT_REJECTED = 8,
-	ARG_SOFT = 16,     /* ceiling, soft_for_us */
-	ARG_MAX_WAIT = 32, /* max_wait_us */
-	ARG_CALENDAR = 64, /* before, start, end, after */
-	ARG_DECIDED = 128, /* decided_us; for a position in a queue, when it leaves */
-	ARG_TIMES = 256,   /* times */
-	ARG_REPORT = 512,  /* the report's sequence number */
+	ARG_SOFT = 16,     /* adds the arguments ceiling, soft_for_us */
+	ARG_MAX_WAIT = 32, /* adds the argument max_wait_us */
+	ARG_CALENDAR = 64, /* adds the arguments before, start, end, after */
+	ARG_DECIDED = 128, /* adds decided_us or, for a position in a queue, when it leaves */
+	ARG_TIMES = 256,   /* adds the argument times */
+	ARG_REPORT = 512,  /* adds the report's sequence number */
 	ARG_RESET = 1024,
 };
 
-#define TIME_MAX_US (INT64_MAX / 1000) /* as in C, where times are ns with 63 bits */
+#define TIME_MAX_US (INT64_MAX / 1000) /* the maximum in C, where times are ns with 63 bits */
 #define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
 
-/* More than any counter holds; a higher cost makes no difference. */
+/* More units than any counter holds, so a higher cost makes no difference. */
 #define COST_MAX (1ll << 33)
 
 static bool is_bucket(const struct wr_take *take)
@@ -29,7 +29,7 @@ static bool is_bucket(const struct wr_take *take)
 	return take->algorithm == WEIR_TOKEN_BUCKET || take->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* As weir_limit_check() computes it. */
+/* Returns the capacity without granted units, as weir_limit_check() computes it. */
 static uint32_t own_capacity(const struct wr_take *take)
 {
 	if (take->limit == 0)
@@ -44,7 +44,7 @@ static uint32_t own_ceiling(const struct wr_take *take)
 	return take->soft_ceiling && take->limit ? take->soft_ceiling : own_capacity(take);
 }
 
-/* The largest ceiling that the algorithm can count to. */
+/* Returns the largest ceiling that the algorithm can count to. */
 static uint64_t max_ceiling(const struct wr_take *take)
 {
 	unsigned __int128 tokens;

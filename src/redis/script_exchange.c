@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "redis/reply.h"
 
-#define SUMS 5u         /* numbers at the front of a reply */
+#define SUMS 5u         /* number of sums at the front of a reply */
 #define HEAD (SUMS + 3) /* index of the first entry of a page */
 #define LIFE_MARGIN_MS 1000u
 
@@ -23,7 +23,7 @@ static void write_number(struct wr_commands *out, uint64_t number)
 	wr_command_number(out, (int64_t)clamp_number(number));
 }
 
-/* Adds a margin, because clocks differ. */
+/* Writes life_us with a margin, because clocks differ. */
 static void write_life(struct wr_commands *out, uint64_t life_us)
 {
 	write_number(out, life_us / 1000 + LIFE_MARGIN_MS);

@@ -6,8 +6,8 @@
  * The key is a hash. It maps a holder to its state: the units that it admitted in a window and in
  * the window before (window, plus, minus, plus before, minus before). The numbers are absolute and
  * only rise within a window. Two states of a holder merge by the maximum of each number. So a call
- * that comes twice, late or not at all does no harm: the next one repairs it. States of windows
- * before `oldest` are dropped if they are equally old by the clock of Redis.
+ * that comes twice, late or not at all does no harm: the next call repairs the state. States of
+ * windows before `oldest` are dropped if they are old by the clock of Redis as well.
  *
  * A fixed window is identified by its number, a calendar window by the second in which it begins. A
  * sliding counter needs both windows. A token bucket has no windows: its units are counted in spans
@@ -16,10 +16,11 @@
  * spans at most.
  *
  * A holder's name is "region/name". Each holder pushes its own state into the Redis of the other
- * regions with wr_script_push, where it merges in the same way. If a push fails, the hash records
- * that the other region may lack data. The next holder that can reach that region relays to it,
- * alone: it gets the states of its whole region page by page, and reports when all have arrived. So
- * the data arrives even if the holder that admitted the units is gone. */
+ * regions with wr_script_push, where states are merged in the same way. If a push fails, the hash
+ * records that the other region may lack data. Then the next holder that can reach that region
+ * relays to it, while no other holder does: it gets the states of its own region page by page,
+ * pushes them, and reports when all states have arrived. So the data arrives even if the holder
+ * that admitted the units is gone. */
 #ifndef WR_REDIS_SCRIPT_EXCHANGE_H
 #define WR_REDIS_SCRIPT_EXCHANGE_H
 
@@ -27,16 +28,16 @@
 
 #include "redis/script.h"
 
-#define WR_EXCHANGE_NAME 96u   /* bytes of a holder's name, including its region */
-#define WR_EXCHANGE_REGION 32u /* bytes of the region in it */
-#define WR_EXCHANGE_VALUE 112u /* bytes of a state as text */
+#define WR_EXCHANGE_NAME 96u   /* maximum bytes of a holder's name, including its region */
+#define WR_EXCHANGE_REGION 32u /* maximum bytes of the region in a holder's name */
+#define WR_EXCHANGE_VALUE 112u /* size of a buffer for a state as text */
 #define WR_EXCHANGE_NUMBER_MAX                                                                     \
 	(1ull << 52)         /* maximum of any number; larger numbers count as this */
-#define WR_EXCHANGE_TAG 8u   /* letters that identify another region */
+#define WR_EXCHANGE_TAG 8u   /* letters of a tag, which identifies another region */
 #define WR_EXCHANGE_PAGE 64u /* states per page */
 
 struct wr_exchange_tally {
-	uint64_t plus, minus; /* admitted, and given back */
+	uint64_t plus, minus; /* units admitted, and units given back */
 };
 
 /* The units that a holder admitted. */
@@ -49,16 +50,16 @@ struct wr_exchange_call {
 	struct weir_str holder; /* "region/name", without blanks */
 	struct wr_exchange_state state;
 	uint64_t oldest;  /* states of earlier windows can be dropped */
-	uint64_t unit_ns; /* windows are numbered in multiples of this since the epoch */
+	uint64_t unit_ns; /* windows are numbered in multiples of this time since the epoch */
 	uint64_t life_us; /* how long the state must be stored */
 
-	/* Tags of other regions, concatenated: those that may lack data of this region, and those
-	 * that this node can reach. */
+	/* Tags of other regions, concatenated: `lacking` are the regions that may lack data of this
+	 * region, `reached` the regions that this node can reach. */
 	struct weir_str lacking, reached;
 	struct weir_str relayed; /* tag of the region that the holder relays to, or "" */
 	uint64_t relayed_us;     /* when relaying began, from an earlier page */
-	struct weir_str last;    /* the last name that has arrived there; "": all names */
-	uint64_t relay_ms;       /* how long no other holder may relay */
+	struct weir_str last;    /* last name that has arrived in that region; "": all names */
+	uint64_t relay_ms;       /* how long no other holder may relay to that region */
 };
 
 struct wr_exchanged {
@@ -83,14 +84,15 @@ struct wr_exchange_page {
 size_t wr_script_exchange_argc(void);
 void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out);
 
-/* Reads the reply. Returns 0 or WEIR_EFORMAT. The page points into the reply. */
+/* Reads the reply. Returns 0, or WEIR_EFORMAT if it is malformed. The page points into the
+ * reply. */
 int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged *exchanged,
 			     struct wr_exchange_page *page);
 
-/* Writes a state as the value of an entry. Returns its length. */
+/* Writes a state as the value of an entry. Returns the length of the value. */
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE]);
 
-/* Push: the reply is a number without meaning. */
+/* The arguments of the push script, whose reply is a number without meaning. */
 size_t wr_script_push_argc(size_t count);
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out);

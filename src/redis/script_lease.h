@@ -23,49 +23,55 @@
 #include "redis/script.h"
 
 #define WR_LEASE_TTL_MAX_US 1000000u
-#define WR_LEASE_CHUNK_MIN 2u /* units; fewer are not lent */
+#define WR_LEASE_CHUNK_MIN 2u /* minimum number of units that are lent */
 
 struct wr_lease_call {
-	/* One limit: requests of cost × times that Redis decides. cost 0: none. */
+	/* The limit, with the requests that Redis decides: `times` requests of `cost`. If cost is
+	 * 0, there is no request. */
 	struct wr_take take;
 	uint64_t holder; /* random; 0: the call is only a take, and the fields below are 0 */
 	uint64_t seq;    /* from 1, rising with every call of the holder on this counter */
-	/* Sequence number of the call whose answer granted the holder's lease; 0: it has none, or
-	 * it has expired. If Redis stores another number, the lease is unknown. */
+	/* Sequence number of the call whose answer granted the holder's lease; 0: the holder has no
+	 * lease, or its lease has expired. If Redis stores another number, it does not know the
+	 * lease. */
 	uint64_t after;
-	uint32_t spent;    /* units used since that answer */
+	uint32_t spent;    /* units of the lease used since the answer to call `after` */
 	uint32_t returned; /* units that the holder has given up unused */
 	uint32_t wanted;   /* additional units requested */
-	uint32_t nodes;    /* number that share the counter; 0 means 1 */
-	uint64_t ttl_us;   /* maximum; 0: the longest possible, see wr_lease_ttl_us() */
+	uint32_t nodes;    /* number of nodes that share the counter; 0 means 1 */
+	uint64_t ttl_us;   /* maximum duration; 0: the longest possible, see wr_lease_ttl_us() */
 };
 
 struct wr_leased {
-	struct wr_taken taken; /* as for wr_script_take; `remaining` without the granted units */
-	/* False: Redis does not have the holder's lease (FLUSHALL, failover, expired). The lease is
-	 * void; the holder has only the units granted by this answer. */
+	struct wr_taken taken; /* as for wr_script_take; `remaining` excludes the granted units */
+	/* False if Redis does not have the holder's lease (after FLUSHALL, a failover, or because
+	 * it expired). Then the lease is void, and the holder has only the units granted by this
+	 * answer. */
 	bool known;
 	uint32_t granted;
-	/* All units of the holder expire this long after now_us. 0: it has none. */
+	/* All units of the holder expire this long after now_us. 0: the holder has no units. */
 	uint64_t ttl_us;
 };
 
-/* The maximum duration of a lease of this limit: 1 s, or a tenth of its period. */
+/* Returns the maximum duration of a lease of this limit: 1 s, or a tenth of its period if that is
+ * shorter. */
 uint64_t wr_lease_ttl_us(const struct wr_take *take);
 
-/* Whether units of the limit can be lent: not for a leaky bucket, soft mode, limits that count
- * rejected requests, or a limit of 0. Such limits use this script with wanted 0. */
+/* Whether units of the limit can be lent. Units of a leaky bucket, of a limit in soft mode, of a
+ * limit that counts rejected requests, and of a limit of 0 cannot. Such limits use this script with
+ * wanted 0. */
 bool wr_lease_lends(const struct wr_take *take);
 
-/* As wr_take_check(); also WEIR_EINVAL for contradictory fields of the lease. */
+/* Checks the call as wr_take_check() does. Also returns WEIR_EINVAL for contradictory fields of the
+ * lease. */
 int wr_lease_check(const struct wr_lease_call *call, struct weir_error *error);
 
-/* The arguments after the keys, as wr_script_argc() and wr_script_args(). */
+/* Count and write the arguments after the keys, as wr_script_argc() and wr_script_args() do. */
 size_t wr_script_lease_argc(const struct wr_lease_call *call);
 void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 			  struct wr_commands *out);
 
-/* Reads the reply. Returns 0, or WEIR_EFORMAT. */
+/* Reads the reply. Returns 0, or WEIR_EFORMAT if the reply is malformed or an error. */
 int wr_script_lease_reply(const struct redisReply *reply, const struct wr_lease_call *call,
 			  struct wr_leased *leased);
 

@@ -28,18 +28,18 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-#define WR_CLUSTER_NODES_MAX 256u /* masters; further masters are ignored */
+#define WR_CLUSTER_NODES_MAX 256u /* maximum number of masters; further masters are ignored */
 #define WR_CLUSTER_NO_OWNER UINT16_MAX
 
 struct wr_redis_cluster_map {
 	uint16_t owner[WR_REDIS_SLOTS]; /* index into `nodes`, or WR_CLUSTER_NO_OWNER */
-	uint16_t count;                 /* of `nodes` */
-	uint16_t covered;               /* slots that have an owner */
+	uint16_t count;                 /* number of `nodes` */
+	uint16_t covered;               /* number of slots that have an owner */
 	struct wr_endpoint nodes[WR_CLUSTER_NODES_MAX];
 };
 
-/* Reads the reply to CLUSTER SLOTS. Returns false if it is no such reply or names no master; the
- * map is not usable then. */
+/* Reads the reply to CLUSTER SLOTS. Returns false if the reply is not a slot map or names no
+ * master; the map is not usable then. */
 bool wr_redis_cluster_read(const redisReply *reply, const struct wr_endpoint *asked,
 			   struct wr_redis_cluster_map *map);
 

@@ -14,7 +14,7 @@ struct scheme {
 	const char *text;
 	enum wr_redis_kind kind;
 	bool tls;
-	bool path; /* a Unix socket's path replaces the hosts */
+	bool path; /* the URL has the path of a Unix socket instead of hosts */
 };
 
 static const struct scheme schemes[] = {
@@ -312,7 +312,7 @@ static const char *scheme_of(const struct wr_redis_target *target)
 	return "redis";
 }
 
-/* Appends as much as fits. */
+/* Appends as much of the text as fits. */
 __attribute__((format(printf, 3, 4))) static void append_text(char text[WR_REDIS_TEXT], size_t *len,
 							      const char *format, ...)
 {

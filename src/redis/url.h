@@ -20,8 +20,8 @@ enum wr_redis_kind {
 	WR_REDIS_CLUSTER,
 };
 
-#define WR_REDIS_NAME_MAX 128     /* of a user or a master */
-#define WR_REDIS_PASSWORD_MAX 512 /* of a password */
+#define WR_REDIS_NAME_MAX 128     /* maximum length of a user or master name */
+#define WR_REDIS_PASSWORD_MAX 512 /* maximum length of a password */
 #define WR_REDIS_DB_MAX 65535
 #define WR_REDIS_TEXT 1024
 
@@ -42,11 +42,13 @@ struct wr_redis_target {
 	char master[WR_REDIS_NAME_MAX + 1]; /* the master's name in Sentinel */
 };
 
-/* Returns 0 or WEIR_EINVAL. Error texts contain no part of the URL that might be a password. */
+/* Parses a URL. Returns 0 or WEIR_EINVAL. Error texts contain no part of the URL that might be a
+ * password. */
 int wr_redis_target_parse(struct weir_str text, struct wr_redis_target *target,
 			  struct weir_error *error);
 
-/* Sets the password, read from a file: newlines at its end are ignored. 0 or WEIR_EINVAL. */
+/* Sets the password, which was read from a file: newlines at its end are ignored. Returns 0 or
+ * WEIR_EINVAL. */
 int wr_redis_target_password(struct wr_redis_target *target, struct weir_str password,
 			     struct weir_error *error);
 

@@ -1,12 +1,14 @@
 
--- ARGV      holder, window, plus, minus, before_plus, before_minus: the units that it admitted; oldest:
---           earlier states are deleted; life in ms; the length in ns by which windows are numbered;
---           then tags of other regions, eight letters each: those that may lack data of this region;
---           those that the holder can reach; the one that it relays to, since when, and the last name
---           that has arrived there ("": all); how long no other holder may relay to a region, in ms
--- reply     plus, minus, before_plus, before_minus of all other holders in the holder's windows; their
---           number; and if the holder is to relay: to which region, since when, whether there is more,
---           and a page of names and states of its own region, except its own state
+-- ARGV      1 holder; the units that the holder admitted: 2 window, 3 plus, 4 minus, 5 before_plus,
+--           6 before_minus; 7 oldest: states of earlier windows are deleted; 8 life in ms; 9 the
+--           length in ns by which windows are numbered; then tags of other regions, eight letters
+--           each: 10 the regions that may lack data of this region; 11 the regions that the holder
+--           can reach; 12 the region that the holder relays to, 13 since when, and 14 the last name
+--           that has arrived there ("": all names); 15 how long no other holder may relay, in ms
+-- reply     1-4 plus, minus, before_plus, before_minus: the sums of all other holders in the
+--           holder's windows; 5 the number of other holders; and if the holder is to relay: 6 to
+--           which region, 7 since when, 8 whether more pages follow, and a page of names and states
+--           of the holder's own region, except its own state
 
 local PAGE, NAME, STATE = 64, 96, 111 -- pairs of a page, and the maximum bytes of a name and a state
 
@@ -16,9 +18,9 @@ local lacking, reached, region, since, last = ARGV[10], ARGV[11], ARGV[12], tonu
 local reply = {0, 0, 0, 0, 0}
 local states, debts = {}, {}
 
--- A state is deleted only if it is old by the clock of Redis as well: a holder whose clock is fast must
--- not delete the states of all others, and neither must a Redis whose clock is fast. The distance is
--- doubled because the months of a calendar differ in length.
+-- A state is deleted only if it is old by the clock of the holder and by the clock of Redis,
+-- because neither a holder nor a Redis whose clock is fast may delete the states of all others. The
+-- distance is doubled because the months of a calendar differ in length.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 oldest = math.min(oldest, math.floor(now * 1000 / tonumber(ARGV[9])) - 2 * (window - oldest))
@@ -28,7 +30,8 @@ local function add(to, plus, minus)
 	reply[to + 1] = math.min(reply[to + 1] + minus, MOST)
 end
 
--- Adds the two windows of another holder to those of this holder that they match.
+-- Adds the units of another holder's two windows to the sums of those windows that this holder has
+-- as well.
 local function count(its, plus, minus, before_plus, before_minus)
 	if its == window then
 		add(1, plus, minus)
@@ -61,7 +64,8 @@ if lacking == '' and region == '' and (reached == '' or not next(debts)) then
 	return reply
 end
 
--- '@region' → since when it may lack data; until when a holder relays to it; the name of that holder.
+-- Reads the field '@region' of the hash: since when the region may lack data; until when a holder
+-- relays to it; the name of that holder.
 local function read(to)
 	local owed, till, who = string.match(debts[to] or '', '^(%d+) (%d+) (%S+)$')
 	return tonumber(owed), tonumber(till), who
@@ -72,7 +76,8 @@ local function note(to, owed, till, who)
 	redis.call('HSET', KEYS[1], '@' .. to, debts[to])
 end
 
--- A relay in progress may lack the new data: it starts again when it is complete.
+-- Records that these regions may lack data. A relay in progress may miss the new data, so relaying
+-- starts again when that relay is complete.
 for to in string.gmatch(lacking, '........') do
 	local owed, till, who = read(to)
 	if not owed or till > now then
@@ -80,7 +85,8 @@ for to in string.gmatch(lacking, '........') do
 	end
 end
 
--- All data has arrived. Data that was added meanwhile can be relayed by any holder.
+-- Called when all data has arrived in the region. Data that was added since the relay began can be
+-- relayed by any holder.
 local function finish(to)
 	local owed, till, who = read(to)
 	if who == holder and owed <= since then
@@ -91,7 +97,8 @@ local function finish(to)
 	end
 end
 
--- The region to relay to, since when, and after which name; nil: none.
+-- Returns the region to relay to, since when, and the name after which the page begins; nil if
+-- there is no such region.
 local function choose()
 	local owed, till, who = read(region)
 	if region ~= '' and last ~= '' and who == holder then

@@ -3,7 +3,8 @@
 
 local MOST = 2 ^ 52
 
--- Returns five numbers, or nil if the text is no state. Too large numbers are cut where they are used.
+-- Returns the five numbers of a state, or nil if the text is no state. Numbers above MOST are cut
+-- where they are used.
 local function parse(text)
 	local a, b, c, d, e = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
 	if a then
@@ -11,7 +12,7 @@ local function parse(text)
 	end
 end
 
--- Merges two states of one holder: the larger numbers of each window, and the last two windows.
+-- Merges two states of one holder: keeps the last two windows, and the larger numbers of each.
 local function merge(a, b)
 	if a[1] < b[1] then
 		a, b = b, a

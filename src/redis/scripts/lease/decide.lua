@@ -17,8 +17,8 @@ local function in_window(us)
 	return not l.index or math.floor(us / l.period) == l.index
 end
 
--- The holder has lost track of these units. It may still spend them until it gets this answer, so they
--- stay reserved under another name.
+-- Called if the holder has lost track of its units. It may still spend them until it gets this
+-- answer, so the units stay reserved under another name.
 local function disown()
 	if own.out > 0 and (IN_BUCKET or IN_LOG) then
 		local orphan = {}
@@ -32,7 +32,7 @@ local function disown()
 	own.out, own.ends = 0, 0
 end
 
--- Finds the holder's entry, and checks that it is the lease that the holder has.
+-- Finds the holder's entry in the record, and checks that it is the lease that the holder has.
 local function recognize()
 	for _, e in ipairs(held) do
 		own = e.name == holder and e or own
@@ -131,7 +131,8 @@ local function note_lent()
 	end
 end
 
--- The record is stored until all leases have ended and cannot influence decisions.
+-- Writes the changes of the record, which is stored until all leases have ended and cannot
+-- influence decisions.
 local function write_record(life)
 	local args = {'HSET', KEYS[2]}
 	for _, e in ipairs(changed) do
@@ -152,7 +153,8 @@ local function write_record(life)
 	end
 end
 
--- The call is a repetition: returns its first answer, with the same end of the lease.
+-- If the call is a repetition, returns its first answer, with the same end of the lease. If the
+-- call is outdated, returns an empty answer. Otherwise returns nil.
 local function repeated_answer()
 	for _, e in ipairs(held) do
 		local current = e.name == holder and e.ends > now

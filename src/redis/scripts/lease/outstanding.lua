@@ -6,17 +6,19 @@
 --           returned, wanted, nodes, the longest ttl (0: any)
 --   reply   that of a take; granted, ttl, known; reset_after if all lent units expire
 --
--- The record is a hash: holder → seq 7 · units lent 4 · their end 7, followed by the answer to the call
--- with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7.
+-- The record is a hash: holder → seq 7 · units lent 4 · their end 7, followed by the answer to the
+-- call with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7. The numbers
+-- after names are bytes.
 -- Units of a holder that has lost track of them are stored under the holder's name and "~seq".
 -- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
 --
 -- Where a lent unit is counted until it is spent, returned or burnt:
---   windows  in the window, from the time it is granted; it is returned to the same window only
---   bucket   in the bucket. It also reserves room there: the bucket is never fuller than the lent
---            units allow, or tokens would be refilled for units that are still to be spent
+--   windows  in the window, from the time it is granted; it can be returned to this window only
+--   bucket   in the bucket, where it also reserves room: the bucket is never fuller than the lent
+--            units allow, because otherwise tokens would be refilled for units that are still to
+--            be spent
 --   log      in the record, as an entry with the stamp of the lease's end. Spent units are added to
---            the log as of now, burnt ones as of the end
+--            the log with the stamp of now, burnt units with the stamp of the end
 
 local CHUNK_LEAST = 2
 local LOG_MAX = 65532 -- as WEIR_LOG_MAX
@@ -42,7 +44,8 @@ local function read_record()
 	end
 end
 
--- An end that is too far away was computed by another master with another clock.
+-- Limits the ends of leases: an end that is too far away was computed by another master with
+-- another clock.
 local function clamp_ends()
 	for _, e in ipairs(held) do
 		e.belongs = e.ends - 1 -- a time within its window
@@ -62,8 +65,8 @@ local function sum_out()
 	return sum
 end
 
--- Units that were lent under a higher limit do not displace other entries of the log: the limit may be
--- raised again.
+-- Adds n entries with the stamp `us` to the log. Units that were lent under a higher limit do not
+-- displace other entries of the log, because the limit may be raised again.
 local function join_log(n, us)
 	local at, decided, ceiling = l.at, l.decided, l.ceiling
 	l.decided, l.ceiling = us, math.min(math.max(ceiling, l.used + n), LOG_MAX)
@@ -93,7 +96,7 @@ local function burn()
 	end
 end
 
--- µs until at most `allowed` units are used, if all lent units expire.
+-- Returns the µs until at most `allowed` units are used, if all lent units expire.
 local function wait_for(allowed)
 	local out, us = sum_out(), 0
 	if IN_BUCKET then

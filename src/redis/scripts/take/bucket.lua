@@ -1,6 +1,6 @@
 
--- Token bucket and leaky bucket. The backlog is used - part / period tokens, with part < period. So `used`
--- is the number of tokens missing from a full bucket, rounded up.
+-- Token bucket and leaky bucket. The backlog is `used` - `part` / `period` tokens, with part <
+-- period. So `used` is the number of tokens missing from a full bucket, rounded up.
 local function bucket()
 	local EPOCH, DIGITS, MOST = 1577836800000000, 1000000000000000, 9222
 
@@ -26,7 +26,7 @@ local function bucket()
 			carry(l, math.min(taken, l.ceiling))
 		end
 		local elapsed = l.at - l.since
-		-- Such a large product is inexact, but only used for a comparison.
+		-- A product above EXACT is inexact, but it is only used for this comparison.
 		if elapsed * l.limit < math.max(EXACT, 2 * l.taken * l.period) then
 			local refilled, part = muldiv(elapsed, l.limit, l.period)
 			if l.taken > refilled then
@@ -46,7 +46,7 @@ local function bucket()
 		end
 	end
 
-	-- µs until the backlog has shrunk by `tokens`; 0 if it is empty.
+	-- Returns the µs until the backlog has shrunk by `tokens`; 0 if the backlog is empty.
 	local function leak_time(l, tokens)
 		if tokens < 1 or l.used == 0 then
 			return 0
@@ -64,8 +64,9 @@ local function bucket()
 		end
 	end
 
-	-- Only the last position of a queue can be given back: the one that leaves when the queue without it is
-	-- empty. `decided` is when it leaves. Afterwards it counts as used.
+	-- Gives a position in a queue back, if it is the last one: the position that leaves when
+	-- the queue without it is empty. `decided` is when the position leaves; after that time it
+	-- counts as used.
 	local function leave(l, n)
 		local due = l.used < n or (l.used == n and l.part > 0)
 		if not due and leak_time(l, l.used - n) == l.decided - l.at then
@@ -76,7 +77,8 @@ local function bucket()
 	-- Gives back the units of n that cannot have been refilled since `decided`, as wr_bucket_give() does.
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
-		-- The clock has stepped back since the take: the refilled units are unknown.
+		-- If the clock has stepped back since the take, the number of refilled units is
+		-- unknown.
 		if l.decided - l.at > SKEW_US or age * l.limit >= 2 * n * l.period then
 			return
 		end
@@ -125,7 +127,7 @@ local function bucket()
 		reset = function(l)
 			return math.min(leak_time(l, l.used), SPAN_MAX_US) + l.late
 		end,
-		-- By how much the wait at the end of the queue exceeds max_wait.
+		-- Returns by how much the wait at the end of the queue exceeds max_wait.
 		beyond = function(l)
 			return math.min(math.max(leak_time(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
 		end,

@@ -46,7 +46,8 @@ local function counter()
 		return l.left > reached and l.late + l.left - reached or 0
 	end
 
-	-- The window of a give-back or report: 0 this one, 1 the one before, others are over.
+	-- Returns how many windows ago a give-back or report was decided: 0 in this window, 1 in
+	-- the window before; other windows are over.
 	local function age(l)
 		return l.index - math.floor(l.decided / l.period)
 	end

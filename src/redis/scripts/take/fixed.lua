@@ -1,14 +1,16 @@
 
--- Fixed window. Usually the state is only the count, as INCR would write it, and the window is derived
--- from the time at which the key expires. The state also contains the window's number (for a calendar
--- window the second in which it begins), if windows are too short for that, if soft mode needs the key
--- for longer, or if a calendar does not tell the window. The number is stored modulo WINDOWS; an older
--- window with the same number has expired long before.
+-- Fixed window. Usually the state is only the count, as INCR would write it, and the window is
+-- derived from the time at which the key expires. In three cases the state also contains the
+-- window's number (for a calendar window the second in which it begins): if windows are too short
+-- to be derived from the expiry, if soft mode needs the key for longer, or if a calendar does not
+-- tell the window. The number is stored modulo WINDOWS; an older window with the same number has
+-- expired long before.
 local function fixed()
 	local WINDOWS = 900000000
 	local ALONE_US = 1000000
 
-	-- Sets l.start and l.stop to the window that contains now. l.after is set for calendar windows.
+	-- Sets l.start and l.stop to the window that contains now. l.after is set only for calendar
+	-- windows.
 	local function open(l)
 		if not l.after then
 			l.start = now - now % l.period
@@ -37,8 +39,10 @@ local function fixed()
 		return l.start + ahead * unit(l)
 	end
 
-	-- The clock was read after the time to live, so the result is rather too late than too early, and no
-	-- count is lost. A key that expires much later does not belong to a window that is over.
+	-- Returns the start of the window, derived from the time at which the key expires. The
+	-- clock was read after the time to live, so the result may be too late but not too early,
+	-- and no count is lost. A key that expires much later than now does not belong to a window
+	-- that is over.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then
@@ -51,8 +55,9 @@ local function fixed()
 		return start < l.start and (l.ttl == -1 or ends >= now + ALONE_US) and l.start or start
 	end
 
-	-- Whether the key expires with its window. A key from a master with another clock may not: it is
-	-- written again, because it would otherwise count in the next window as well.
+	-- Whether the key expires with its window. A key that was written under a master with
+	-- another clock may not. Such a key is written again, because it would otherwise count in
+	-- the next window as well.
 	local function lasts(l)
 		local ends = now + l.ttl * 1000
 		return ends >= l.stop and ends < l.stop + ALONE_US

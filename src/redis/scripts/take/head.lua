@@ -20,7 +20,7 @@
 --   log      newest 7 · pending 2 · stamps 7 each, oldest first; with more than 128 a ring:
 --            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
 -- If soft mode has recorded an excess, it precedes the state: "s" · last 7 · time since the first 7.
--- If units of a bucket or log are lent, this precedes both: "l" · number of units 4 · end 7.
+-- If units of a bucket or log are lent, "l" · number of units 4 · end 7 precedes excess and state.
 -- No other state begins with "s" or "l": numbers begin with a digit, times and indexes with a low byte.
 --
 -- Library functions are called by their full names on purpose: a local for each would become an
@@ -37,13 +37,15 @@ local REPORT_MS = 60000              -- how long the sequence number of a report
 
 local now -- by the clock of Redis, read after all states
 
--- Milliseconds until a key expires: when its state is back to the initial value, plus a margin. Redis may
--- count from the start of the script, which may be delayed before the clock is read.
+-- Returns the milliseconds until a key expires: `us`, after which its state is back to the initial
+-- value, plus a margin. The margin is needed because Redis may count from the start of the script,
+-- which may be delayed before the clock is read.
 local function life_ms(us)
 	return math.ceil(us / 1000) + 100
 end
 
--- a · b / c and the remainder, exact if the quotient is below 2^53. c is below 2^52.
+-- Returns a · b / c and the remainder. The result is exact if the quotient is below 2^53. c is
+-- below 2^52.
 local function muldiv(a, b, c)
 	if a * b < EXACT then
 		local q = math.floor(a * b / c)

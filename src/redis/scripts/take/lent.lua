@@ -1,6 +1,7 @@
 
--- Lent units, for a call that cannot see the lease record: of a rule that has only just become, or is no
--- longer, a leased one. The state contains the number of lent units and the last end of their leases.
+-- Accounts for lent units in a call that cannot see the lease record. This happens if the rule has
+-- only just become a leased one, or no longer is one. The state contains the number of lent units
+-- and the last end of their leases.
 local function lent()
 	-- Makes the bucket at least as empty as if `taken` units had been taken from a full one at `since`.
 	local function occupy(l, since, taken)
@@ -15,8 +16,8 @@ local function lent()
 		end
 	end
 
-	-- A bucket reserves room for lent units until their end; from then on they count as taken. In a log
-	-- they are entries with the stamp of their end.
+	-- A bucket reserves room for lent units until the end of their leases; from then on the
+	-- units count as taken. In a log, lent units are entries with the stamp of that end.
 	local function account_lent(l)
 		l.ends = math.min(l.ends, now + TTL_MAX) -- no master's clock but this one's
 		if l.limit then
@@ -29,12 +30,12 @@ local function lent()
 		end
 	end
 
-	-- µs until the first of them can be available again.
+	-- Returns the µs until the first lent unit can be available again.
 	local function back_after(l)
 		return l.ends > now and l.ends - now or l.ends + l.period - now
 	end
 
-	-- µs until all of them have expired.
+	-- Returns the µs until all lent units have expired.
 	local function gone_after(l, reset)
 		if l.limit then
 			return reset + math.max(l.ends - now, 0)

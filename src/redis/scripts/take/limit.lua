@@ -8,7 +8,7 @@ local function arg()
 	return tonumber(ARGV[at])
 end
 
--- Reads the optional arguments, in this order.
+-- Reads the optional arguments. They come in the order in which this function reads them.
 local function read_more(l, flags)
 	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
 	local DECIDED, TIMES, REPORT, RESET = 128, 256, 512, 1024
@@ -28,7 +28,8 @@ local function read_more(l, flags)
 	l.reset = bit.band(flags, RESET) > 0
 end
 
--- The table is created with all its fields: growing it would be the main cost of reading a limit.
+-- Reads a limit into a table. The table is created with all its fields, because growing it would be
+-- the main cost of reading a limit.
 local function read_limit(key)
 	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
 	local algorithm = flags % 8
@@ -96,13 +97,14 @@ local function decide(l)
 	end
 end
 
--- µs until an empty bucket is full again, or until the last position of a full queue leaves.
+-- Returns the µs until an empty bucket is full again, or until the last position of a full queue
+-- leaves.
 local function full_after(l)
 	return l.limit > 0 and math.min(muldiv(l.ceiling, l.period, l.limit) + 1, SPAN_MAX_US) or 0
 end
 
--- An operator's reset. Its time is stored under the counter's key and ":r", in the same slot, for as
--- long as an earlier take could be given back.
+-- Executes an operator's reset. The time of the reset is stored under the counter's key and ":r",
+-- in the same slot, for as long as an earlier take could be given back.
 local function wipe(l)
 	local us = l.limit and full_after(l) or math.max(2 * l.period, l.stop and l.stop - l.start or 0)
 	redis.call('DEL', l.key)
@@ -110,8 +112,8 @@ local function wipe(l)
 	l.value, l.ttl = '', nil
 end
 
--- Whether the take that is given back was counted before a reset. For a queue, `decided` is when its
--- position leaves.
+-- Whether the take that is given back was counted before a reset. For a queue, `decided` is the
+-- time at which the position of the take leaves.
 local function was_reset(l)
 	local us = tonumber(redis.call('GET', l.key .. ':r') or 0) or 0
 	return l.decided <= us + (l.queue and us > 0 and full_after(l) or 0)
@@ -156,13 +158,14 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
--- For a queue: the delay until the request may proceed. For others: how far after now the units were
--- counted, which a give-back needs.
+-- Returns for a queue the delay until the request may proceed; for other algorithms how far after
+-- now the units were counted, which a give-back needs.
 local function charged_after(l)
 	return l.queue and l.delay or l.late
 end
 
--- Recording an excess does not make the rest of the state newer.
+-- Writes the state. If only an excess or lent units were recorded, the rest of the state stays as
+-- it was read.
 local function store(l, reset)
 	local kind, value = l.kind, l.value
 	local head = l.last and 's' .. struct.pack('>I7I7', l.last, l.lasted) or ''
@@ -178,7 +181,7 @@ local function store(l, reset)
 	end
 end
 
--- Whether a report with this sequence number was already counted. Stores the number if not.
+-- Whether a report with this sequence number was already counted. If not, stores the number.
 local function was_reported(seq)
 	local before = tonumber(redis.call('GET', KEYS[#KEYS]) or 0) or 0
 	if before >= seq then

@@ -1,7 +1,8 @@
 
--- Sliding window log. As in C, the last `pending` entries have the stamp `newest` and are stored only as a
--- number. A short log is read and written as a whole. A long log is a ring, of which a take writes only
--- two parts, so that it costs no more than a short one; l.list is nil then, and stamps are read one by one.
+-- Sliding window log. As in C, the last `pending` entries have the stamp `newest`, so only their
+-- number is stored. A short log is read and written as a whole. A long log is a ring, of which a
+-- take writes only two parts, so that it costs no more than a short log. For a ring, l.list is nil,
+-- and stamps are read one by one.
 local function log()
 	local STAMP, SHORT, HEAD, RING_HEAD, BEFORE = 7, 128, 9, 15, 12 + 15
 	local LONGEST_SHORT = BEFORE + HEAD + SHORT * STAMP
@@ -15,7 +16,7 @@ local function log()
 		return (l.head - (l.count - i)) % l.slots
 	end
 
-	-- The stamp of the i-th oldest entry, from 1.
+	-- Returns the stamp of the i-th oldest entry, counted from 1.
 	local function stamp(l, i)
 		if i > l.count - l.pending then
 			return l.newest
@@ -26,7 +27,8 @@ local function log()
 		return (struct.unpack('>I7', redis.call('GETRANGE', l.key, at, at + STAMP - 1)))
 	end
 
-	-- The first entry from `low` on that is later than `us`; count + 1 if there is none.
+	-- Returns the first entry from `low` on that is later than `us`; count + 1 if there is
+	-- none.
 	local function first_after(l, us, low)
 		local high = l.count + 1
 		while low < high do
@@ -40,7 +42,7 @@ local function log()
 		return low
 	end
 
-	-- The stored stamps of entries that are not pending.
+	-- Returns the stored stamps of the entries `from` to `to`, which are not pending.
 	local function slice(l, from, to)
 		if from > to then
 			return ''
@@ -80,7 +82,8 @@ local function log()
 			l.list = l.list and slice(l, 1, math.min(later - 1, l.count - l.pending))
 			l.newest, l.pending, l.changed = l.at, l.count - later + 1, true
 		end
-		-- Newest and oldest first: they suffice for a key that was idle or is below its limit.
+		-- The newest and the oldest stamp are checked first, because they suffice for a key
+		-- that was idle or is below its limit.
 		local out = l.at - l.period
 		if l.count == 0 or l.newest <= out then
 			l.dead = l.count
@@ -92,8 +95,8 @@ local function log()
 		l.used = l.count - l.dead
 	end
 
-	-- Replaces the entries by these, of which none has expired. `list` nil: the ring is used, and its head
-	-- moves by `moved`.
+	-- Replaces the entries by the given ones, of which none has expired. If `list` is nil, the
+	-- ring is used, and its head moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -118,8 +121,8 @@ local function log()
 		end
 	end
 
-	-- The number of entries after adding n. Beyond the ceiling the oldest are dropped, but not more than are
-	-- added: wr_log_room().
+	-- Returns the number of entries after adding n. Beyond the ceiling the oldest entries are
+	-- dropped, but not more than are added, as in wr_log_room().
 	local function room(l, n)
 		return math.max(math.min(l.used + n, l.ceiling), l.used)
 	end
@@ -153,8 +156,10 @@ local function log()
 		become(l, list, pending, count, -n)
 	end
 
-	-- A later entry is not removed in place of the given-back one: it would expire later. In a full log,
-	-- refused requests may have displaced older entries, which would be missing then.
+	-- Gives n units back. If `decided` is set, only entries with this stamp are removed: a
+	-- later entry must not be removed in their place, because it would expire later. If the
+	-- limit counts rejected requests and the log is full, nothing is removed then: refused
+	-- requests may have displaced older entries, which would be missing.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)
@@ -193,7 +198,7 @@ local function log()
 			.. slice(l, from, l.count - l.pending), math.min(l.pending, count), count)
 	end
 
-	-- µs until the i-th oldest live entry expires.
+	-- Returns the µs until the i-th oldest live entry expires.
 	local function rest(l, i)
 		return l.late + l.period - (now + l.late - stamp(l, l.dead + i))
 	end

@@ -1,5 +1,5 @@
-/* The admin server: checks who may send a request, dispatches it to its route, and has the
- * functions that all routes respond with. The listeners of --admin and --admin-socket call it. */
+/* The admin server: checks who may send a request, passes the request to its route, and has the
+ * functions that all routes respond with. Called by the listeners of --admin and --admin-socket. */
 #include "serve/admin/admin.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ static const struct wr_http_route routes[] = {
 
 /* ---- the client ---- */
 
-/* Writes the address of the client, or its user on the Unix socket. */
+/* Writes the address of the client into `who`, or the user of a client on the Unix socket. */
 static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
 {
 	const struct sockaddr *address = wr_http_peer(request);
@@ -67,7 +67,8 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* ---- access ---- */
 
-/* A browser follows a link to the dashboard: it loads the page as a document, not for a script. */
+/* Returns whether a browser follows a link to the dashboard: the browser loads the page as a
+ * document, not for a script. */
 static bool follows_link(const struct wr_http_request *request)
 {
 	return wr_admin_is_page(request->path) &&
@@ -92,14 +93,16 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 	return 0;
 }
 
-/* Whether a path needs no token. Metrics name rules, never clients: Prometheus reads them without a
- * token, unless there is a token file. Then the port may be open to other machines. */
+/* Returns whether a path needs no token. Metrics name rules, never clients, so Prometheus may read
+ * them without a token. If there is a token file, metrics need a token too, because the port may be
+ * open to other machines. */
 static bool is_public(const struct wr_admin *admin, const char *path)
 {
 	return wr_admin_is_page(path) || (!admin->tokens && strcmp(path, "/metrics") == 0);
 }
 
-/* Counts a wrong token against the address, unless the request has none at all. */
+/* Refuses a request without a correct token. Counts a wrong token against the client's address,
+ * unless the request has no token at all. */
 static int refuse_token(const struct wr_http_request *request, bool shown,
 			struct wr_problem *problem)
 {
@@ -147,7 +150,7 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 	return 0;
 }
 
-/* A form on another site can send text or form fields, but not JSON. */
+/* Accepts only JSON, because a form on another site can send text or form fields, but not JSON. */
 static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	if (strcmp(request->method, "POST") != 0 ||
@@ -158,8 +161,8 @@ static int check_media(const struct wr_http_request *request, struct wr_problem 
 		"send Content-Type: application/json, with {} if the body has no members");
 }
 
-/* A browser sends Origin or Sec-Fetch-Site. A page in it has to send the page token too, which only
- * pages of this origin can read. */
+/* Checks a request that a browser sent, which Origin or Sec-Fetch-Site shows. A page in a browser
+ * has to send the page token too, which only pages of this origin can read. */
 static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const char *token = wr_admin_page_token();
@@ -202,7 +205,8 @@ static void reply_refusal(struct wr_http_request *request, const struct wr_probl
 	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
 }
 
-/* A client with too many wrong tokens is not logged: the log has the ones before. */
+/* Responds to a client that sent too many wrong tokens. The request is not logged, because the log
+ * has the wrong tokens before it. */
 static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
 {
 	const struct wr_admin *admin = request->server->context;

@@ -2,10 +2,10 @@
  * docs/dashboard.md describe them for users.
  *
  * Access: on the Unix socket, the listener admits root and the service's user. On TCP, a request
- * has to carry a token of --admin-token-file, or the one that was generated at start. With
- * --admin-open, every process of this machine has access. Web pages of other sites never have
- * access: on a loopback address the Host field has to name this machine, and a foreign Origin is
- * refused. */
+ * has to carry a token of --admin-token-file, or without that file the token that was generated at
+ * start. With --admin-open, every process of this machine has access. Web pages of other sites
+ * never have access: on a loopback address the Host field has to name this machine, and a request
+ * with the Origin of another site is refused. */
 #ifndef WR_SERVE_ADMIN_ADMIN_H
 #define WR_SERVE_ADMIN_ADMIN_H
 
@@ -16,7 +16,7 @@
 #include "base/json_write.h"
 #include "serve/http/http.h"
 
-/* The routes: X(path, methods, handler, description), as in http.h. */
+/* The routes of the admin API: X(path, methods, handler, description), as in http.h. */
 #define WR_ADMIN_ROUTES(X)                                                                         \
 	X("/", "GET, HEAD", wr_admin_front, "the dashboard")                                       \
 	X("/ui/", "GET, HEAD", wr_admin_file, "the files of the dashboard")                        \
@@ -54,55 +54,64 @@ WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 
 #define WR_ADMIN_WHO 128
 
-/* The context of an admin server. */
+/* The context of an admin server: struct wr_http_server's `context`. */
 struct wr_admin {
-	struct wr_tokens *tokens; /* of --admin-token-file; NULL: there is no such file */
-	/* Of the request that is being handled: */
-	char who[WR_ADMIN_WHO]; /* the client, for the log */
-	const char *token_name; /* NULL: no token was required */
-	uint64_t wait_ms;       /* above 0: its address sent too many wrong tokens */
+	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
+	/* The next three fields describe the request that is being handled. */
+	char who[WR_ADMIN_WHO]; /* describes the client, for the log */
+	/* Name of the token that the request carries; NULL: no token was required. */
+	const char *token_name;
+	/* Above 0: the client's address sent too many wrong tokens; the time until it may send
+	 * another. */
+	uint64_t wait_ms;
 };
 
 extern const struct wr_protocol wr_admin_protocol;
 
 /* Opens the Unix socket of --admin-socket, or the default one beside the table. Called before the
- * process gives up root. Returns 0, or WEIR_E… if the socket of --admin-socket cannot be opened. */
+ * process gives up root. Returns 0, or WEIR_E… if the socket of --admin-socket cannot be opened. If
+ * the default socket cannot be opened, returns 0 without it. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* ---- responses ---- */
 
 #define WR_ADMIN_BODY_MAX ((size_t)64 << 20) /* a longer body is not sent */
 
-/* Responds with the JSON that `write` writes, and a line feed. Calls it once, before it returns. */
+/* Responds with the JSON that `write` writes, followed by a line feed. `write` is called once,
+ * before this function returns. */
 void wr_admin_reply(struct wr_http_request *request, unsigned status,
 		    void (*write)(struct wr_json_out *json, void *context), void *context);
 
-/* A response with this body, which is released, and the header fields that every response has.
- * Returns NULL if the body failed or there is no memory; wr_http_reply() then closes the
- * connection. */
+/* Returns a response with this body and the header fields that every response has. Releases the
+ * body. Returns NULL if writing the body has failed or there is no memory; wr_http_reply() of NULL
+ * closes the connection. */
 struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type);
 
-/* Responds with an error of the library as a problem: WEIR_ENOENT is 404, WEIR_EMOVED and
- * WEIR_EMEMORY are 503, the others are 400. An empty text is replaced by weir_strerror(). */
+/* Responds with an error of the library as a problem (RFC 9457). The status is 404 for WEIR_ENOENT,
+ * 503 for WEIR_EMOVED and WEIR_EMEMORY, and 400 for other codes. An empty text is replaced by
+ * weir_strerror(). */
 void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text);
 
-/* ---- responses written by worker threads: those that read the whole table or many rules ---- */
+/* ---- responses that worker threads write, because they read the whole table or many rules ---- */
 
 struct wr_admin_work {
 	struct wr_service *service;
-	struct wr_core *core; /* a reference is held: table and engine stay valid */
+	/* The work holds a reference to the core, so table and engine stay valid. */
+	struct wr_core *core;
 	uint64_t now_ns;
-	unsigned choice; /* set by the handler */
-	void *context;   /* set by the handler, from malloc or NULL; freed after the work */
+	unsigned choice; /* a value that the handler passes to the work */
+	/* Memory from malloc that the handler passes, or NULL; freed after the work. */
+	void *context;
 };
 
-/* Writes a body. Called once, from a thread of libuv's pool. Returns 0 or WEIR_E…; after an error
- * the body is not sent. */
+/* A function that writes a body. Called once, from a thread of libuv's pool. Returns 0 or WEIR_E…;
+ * after an error the body is not sent. */
 typedef int (*wr_admin_work_fn)(struct wr_buf *out, const struct wr_admin_work *work);
 
-#define WR_ADMIN_WORKS_MAX 8u /* at a time in the process; further requests get 503 */
+#define WR_ADMIN_WORKS_MAX 8u /* jobs at a time in the process; further requests get 503 */
 
-/* Responds with 200 when the body has been written. `context` belongs to the work from here on. */
+/* Starts a job that writes the body, and responds with 200 when the body has been written. The job
+ * owns `context` and frees it. */
 void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,
 			  wr_admin_work_fn write, unsigned choice, void *context);
 
@@ -110,58 +119,66 @@ struct wr_admin_job {
 	uv_work_t work;
 	wr_admin_work_fn write;
 	struct wr_admin_work view;
-	struct wr_buf out;                            /* on_written may release it */
-	int rc;                                       /* of `write`; below 0: there is no body */
-	void (*on_written)(struct wr_admin_job *job); /* called in the loop */
+	struct wr_buf out; /* the body; on_written may release it */
+	/* Result of `write`; below 0: there is no body. */
+	int rc;
+	/* Called in the loop's thread when `write` has returned. */
+	void (*on_written)(struct wr_admin_job *job);
 };
 
 /* Starts a job whose write, on_written, view.choice and view.context are set. Returns false if
  * WR_ADMIN_WORKS_MAX jobs are in progress. */
 bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop);
 
-/* Frees the body and the reference to the core; view.context stays. Called after on_written. */
+/* Frees the body and releases the reference to the core. Does not free view.context. Called after
+ * on_written. */
 void wr_admin_job_end(struct wr_admin_job *job);
 
 /* ---- server-sent events ---- */
 
-#define WR_ADMIN_LIVE_MAX 16u /* streams of events in the process */
+#define WR_ADMIN_LIVE_MAX 16u /* maximum number of streams of events in the process */
 
-/* Responds with a stream that sends the same body once a second. If writing takes more than 50 ms,
- * events are sent less often, so that a stream uses at most a twentieth of a core. An event is
- * skipped while the client has not read the one before. `context` belongs to the stream. */
+/* Responds with a stream of events. Each event has the body that `write` writes, which is written
+ * again once a second. If writing takes more than 50 ms, events are sent less often, so that a
+ * stream uses at most a twentieth of a core. An event is skipped while the client has not read the
+ * previous event. The stream owns `context` and frees it. */
 void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context);
 
-/* Whether the Accept field of a GET asks for events. */
+/* Returns whether the Accept field of a GET request asks for server-sent events. */
 bool wr_admin_wants_events(const struct wr_http_request *request);
 
 /* ---- pages ---- */
 
 #define WR_ADMIN_PAGE_TOKEN 33
 
-/* The value that a page has to send in X-Weir-Page with a change. The page reads it from
- * /v1/session, which pages of other origins cannot read. Stays the same for the life of the
- * process. Returns NULL if the system has no random bytes. */
+/* Returns the value that a page has to send in X-Weir-Page with a change. The page reads the value
+ * from /v1/session, which pages of other origins cannot read. The value stays the same for the life
+ * of the process. Returns NULL if the system has no random bytes. */
 const char *wr_admin_page_token(void);
 
-/* Whether this is a path of the dashboard's own files, which need no token: they hold no data. */
+/* Returns whether this is the path of a file of the dashboard. Such files need no token, because
+ * they hold no data. */
 bool wr_admin_is_page(const char *path);
 
 /* ---- changes ---- */
 
 struct wr_changes;
 
-/* The last changes that operators made, in the memory of this process. Any thread may call. */
+/* A list of the last changes that operators made, in the memory of this process. Any thread may
+ * call the functions of the list. */
 struct wr_changes *wr_changes_new(void);
 void wr_changes_free(struct wr_changes *changes);
 
-/* `changes` may be NULL. `key` is a wr_admin_key_number(), or 0 if the change is not to a key. */
+/* Adds a change to the list. Does nothing if `changes` is NULL. `key` is a wr_admin_key_number(),
+ * or 0 if the change does not concern a key. */
 void wr_changes_note(struct wr_changes *changes, uint64_t now_ns, uint64_t key, const char *who,
 		     const char *what);
 
-/* Writes {"changes":[…]}, newest first: those of one key, or all if `key` is 0. */
+/* Writes {"changes":[…]} with the newest change first. Writes the changes of one key, or all
+ * changes if `key` is 0. */
 void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_json_out *json);
 
-/* A number that identifies a descriptor in the list of changes; never 0. */
+/* Returns a number that identifies a descriptor in the list of changes. The number is never 0. */
 uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count,
 			     struct weir_str domain);
 
@@ -173,47 +190,52 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 #define WR_ADMIN_NO_LIMIT "no limit applies to this descriptor"
 
-/* Responds with the counters of a target. Reads those in Redis from there, if Redis replies within
- * the timeout. The strings of the target are in the document, of which this takes a reference. */
+/* Responds with the counters of a target. Counters in Redis are read from Redis, if Redis replies
+ * within the timeout. The strings of the target are in `document`, so the function takes a
+ * reference to it. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target);
 
-/* ---- members of responses ---- */
+/* ---- functions that write members of responses ---- */
 
-/* A member with seconds since 1970, "ever" for WEIR_NEVER, or null for 0. */
+/* Writes a member with seconds since 1970, "ever" for WEIR_NEVER, or null for 0. */
 void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns);
 
-/* A member with 16 hexadecimal digits. */
+/* Writes a member with the hash as 16 hexadecimal digits. */
 void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t hash);
 
-/* The members "table", "rules" and "pauses". Returns 0 or WEIR_E…. */
+/* Writes the members "table", "rules" and "pauses". Returns 0 or WEIR_E…. */
 int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *work);
 
 /* ---- tokens ---- */
 
 #define WR_ADMIN_START_TOKEN 65
 
-/* The token that TCP ports require if there is no token file: 32 random bytes in hexadecimal. It
- * stays the same for the life of the process, so that a reload does not sign the dashboard out.
- * Returns NULL if none is required. */
+/* Returns the token that TCP ports require if there is no token file: 32 random bytes in
+ * hexadecimal. The token stays the same for the life of the process, so that a reload does not sign
+ * the dashboard out. Returns NULL if no such token is required. */
 const char *wr_admin_start_token(const struct wr_settings *settings);
 
-/* Generates the token if it is required. Called before ports are opened. */
+/* Generates the token of wr_admin_start_token() if it is required. Called before ports are opened.
+ * Returns 0, or WEIR_E… with `error` filled in. */
 int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_error *error);
 
-/* Whether an Authorization field has this token. The time taken does not depend on the token. */
+/* Returns whether an Authorization field has this token. The time that this takes does not depend
+ * on the token. */
 bool wr_admin_token_matches(const char *token, struct weir_str authorization);
 
-/* A file of tokens, one on each line: TOKEN, or NAME:TOKEN. Empty lines and lines that begin with #
- * are skipped. The file is read again when it has changed. */
+/* The tokens of a file with one token on each line: TOKEN, or NAME:TOKEN. Empty lines and lines
+ * that begin with # are skipped. The file is read again when it has changed. */
 struct wr_tokens;
 
-/* Sets *tokens to NULL unless it returns 0. `path` has to outlive the tokens. */
+/* Reads the file at `path` and sets *tokens. Returns 0. On failure, returns WEIR_E…, fills in
+ * `error` and sets *tokens to NULL. `path` has to outlive the tokens. */
 int wr_tokens_open(const char *path, struct wr_tokens **tokens, struct weir_error *error);
 void wr_tokens_free(struct wr_tokens *tokens);
 
 /* Returns the name of the token in an Authorization field, or NULL if the file does not have the
- * token. The name is valid until the next call. The time taken does not depend on the token. */
+ * token. The name is valid until the next call. The time that this takes does not depend on the
+ * token. */
 const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorization);
 
 #endif

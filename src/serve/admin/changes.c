@@ -1,5 +1,5 @@
-/* The last changes that operators made through the admin API: when, by which client, and what. They
- * are in the memory of this process; the log has all of them. */
+/* The list of the last changes that operators made through the admin API: when, by which client,
+ * and what. The list is in the memory of this process; the log has all changes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +13,15 @@
 
 struct admin_change {
 	uint64_t at_ns;
-	uint64_t key; /* 0: not to a key */
+	uint64_t key; /* 0: the change does not concern a key */
 	char who[WR_ADMIN_WHO];
 	char what[WHAT_BYTES];
 };
 
 struct wr_changes {
-	pthread_mutex_t lock; /* protects the members below */
-	uint64_t count;       /* noted since the start; the last CHANGES_MAX are in `items` */
+	pthread_mutex_t lock; /* protects the fields below */
+	/* Number of changes since the start; the last CHANGES_MAX are in `items`. */
+	uint64_t count;
 	struct admin_change items[CHANGES_MAX];
 };
 

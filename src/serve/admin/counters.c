@@ -1,6 +1,6 @@
-/* A response with the counters of a descriptor, for key.c. Counters in Redis are read from there
- * first. If Redis does not reply within the timeout, the response has the counters of this machine
- * and says so in "source". */
+/* A response with the counters of a descriptor, for key.c. Counters in Redis are read from Redis
+ * first. If Redis does not reply within the timeout, the response has the counters of this machine,
+ * and its member "source" says so. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -22,7 +22,7 @@ void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns)
 		wr_json_member_seconds(json, name, ns);
 }
 
-/* Where the numbers of a counter come from. */
+/* Returns where the numbers of a counter come from, for "source". */
 static struct weir_str source_of(const struct weir_counter *counter)
 {
 	if (counter->flags & WEIR_COUNTER_STORE)
@@ -63,12 +63,13 @@ static int write_counter(void *context, const struct weir_counter *counter)
 
 /* ---- reading ---- */
 
-/* A request for counters. It may wait for Redis, so it has copies of all that it needs. */
+/* A request for counters. It may wait for Redis, so the struct has copies of all data that the
+ * response needs. */
 struct look {
 	struct wr_http_request *request;
 	struct wr_loop *loop;
 	struct wr_core_ref *ref;
-	json_t *document; /* has the strings of the target */
+	json_t *document; /* holds the strings of the target */
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	struct wr_peek *peek;
@@ -85,7 +86,8 @@ static void end_look(struct look *look)
 	free(look);
 }
 
-/* The region is in the response because a change to counters applies to one region only. */
+/* Writes the response. It names the region, because a change to counters applies to one region
+ * only. */
 static void write_counters(struct wr_json_out *json, void *context)
 {
 	const struct look *look = context;
@@ -125,7 +127,7 @@ static void on_gone(struct wr_http_request *request)
 	end_look(look);
 }
 
-/* wr_redis_take() may call on_redis_reply() before it returns. */
+/* Asks Redis for the counters. wr_redis_take() may call on_redis_reply() before it returns. */
 static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];
@@ -169,7 +171,7 @@ static int ignore_counter(void *context, const struct weir_counter *counter)
 	return 0;
 }
 
-/* Reads the counters once before Redis is asked, to report an error at once. */
+/* Reads the counters once before Redis is asked, so that an error is reported at once. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target)
 {

@@ -1,5 +1,5 @@
-/* POST /v1/explain: the rule that a request or a descriptor would meet, by the rules in force.
- * Counts nothing. */
+/* POST /v1/explain: shows the rule that a request or a descriptor would meet, by the rules in
+ * force. Nothing is counted. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Finds the rule that a descriptor or a request meets, and records each step. weir explain and the
- * admin API show the result. Counts nothing. */
+/* Finds the rule that a descriptor or a request meets, and records each step of the search. `weir
+ * explain` and the admin API show the result. Nothing is counted. */
 #ifndef WR_SERVE_ADMIN_EXPLAIN_FIND_H
 #define WR_SERVE_ADMIN_EXPLAIN_FIND_H
 
@@ -12,11 +12,12 @@
 #define WR_EXPLAIN_STEPS_MAX 200
 #define WR_EXPLAIN_MEMORY ((size_t)1024 * 1024)
 
-/* The walk of one descriptor through the tree of rules. */
+/* The search for one descriptor in the tree of rules. */
 struct wr_explain_walk {
 	const struct weir_entry *entries;
 	size_t count;
-	const struct wr_rules_request *request; /* the rule that made the descriptor, or NULL */
+	/* The rule that made the descriptor from a request; NULL: none. */
+	const struct wr_rules_request *request;
 	bool certain; /* every interpretation of the request makes the descriptor */
 	struct wr_match match;
 	struct wr_rules_step steps[WR_EXPLAIN_STEPS_MAX];
@@ -27,42 +28,44 @@ struct wr_explain_walk {
 struct wr_explain {
 	struct weir_str domain_name;
 	const struct wr_node *domain; /* NULL: there is no domain of that name */
-	const char *http;             /* the request line, or NULL */
+	const char *http;             /* the request line; NULL: a descriptor is explained */
 	struct wr_http result;        /* the descriptors of an HTTP request */
 	struct wr_explain_walk *walks;
 	size_t walk_count;
-	void *memory; /* decoded values of a request */
+	void *memory; /* memory for decoded values of the request */
 };
 
-/* Returns 0 or WEIR_EMEMORY. After 0 the caller calls wr_explain_free(). The rules have to outlive
- * the result. */
+/* Begins an explanation by these rules for a domain. Returns 0 or WEIR_EMEMORY. After 0 the caller
+ * calls wr_explain_free(). The rules have to outlive the result. */
 int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain);
 void wr_explain_free(struct wr_explain *explain);
 
-/* Walks a descriptor. The entries have to outlive the result. */
+/* Searches the rule of one descriptor and adds the walk. The entries have to outlive the result. */
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count);
 
-/* Walks each descriptor that a request makes. Returns the result of wr_http_read(). */
+/* Searches the rules of each descriptor that a request makes. Returns the result of
+ * wr_http_read(), or 0 if the rules have no such domain. */
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 
-/* Whether another walk of the request replaces this limit. */
+/* Returns whether a walk of the request replaces this limit. */
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
 
-/* Whether a limit applies, or the request is denied. */
+/* Returns whether a limit applies or the request is denied. */
 bool wr_explain_is_limited(const struct wr_explain *explain);
 
 const char *wr_explain_outcome(enum wr_outcome outcome);
 
-/* The object that weir explain --json prints. The caller owns the reference. */
+/* Returns the object that weir explain --json prints. The caller owns the reference. */
 json_t *wr_explain_json(const struct wr_explain *explain);
 
-/* Explains the body {"domain": …, "entries": […]} or {"request": {…}}, whose members are as in
- * POST /v1/check, by the rules in force. Sets *text to {"generation":…,"domains":[…]}, which the
- * caller frees. Each domain is an object as above with "sources" too: the parts of a request that
- * the value of each entry may come from. Returns 0, or -1 and the problem; *text is NULL then. */
+/* Explains a body by the rules in force. The body is {"domain": …, "entries": […]} or {"request":
+ * {…}}, with members as in POST /v1/check. Sets *text to {"generation":…,"domains":[…]}, which the
+ * caller frees. Each domain is the object of wr_explain_json() with one more member, "sources": the
+ * parts of a request that the value of each entry may come from. Returns 0. On failure, returns -1,
+ * fills in the problem and sets *text to NULL. */
 int wr_explain_answer(struct weir_engine *engine, struct weir_str body, char **text,
 		      struct wr_problem *problem);
 

@@ -10,10 +10,10 @@
 
 #define MEMBERS "domain, entries, request"
 #define LINE_BYTES 512
-#define SOURCES_MAX 16u /* listed for each key */
+#define SOURCES_MAX 16u /* maximum number of sources listed for each key */
 
 struct explain_question {
-	struct weir_str domain; /* empty: all domains that make descriptors from requests */
+	struct weir_str domain; /* empty: explain all domains that make descriptors from requests */
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	int count;
 	bool is_request;
@@ -74,8 +74,8 @@ static int read_question(json_t *document, struct explain_question *question,
 
 /* ---- explaining ---- */
 
-/* The parts of a request that the value of a key may come from, if there are several. Values of
- * different parts have counters of their own. */
+/* Returns the parts of a request that the value of a key may come from, if there are several.
+ * Values that come from different parts have separate counters. */
 static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 {
 	json_t *list = json_array();

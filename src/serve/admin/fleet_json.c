@@ -4,7 +4,7 @@
 #include "serve/admin/admin.h"
 #include "serve/admin/watch_json.h"
 
-#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older one has ended */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older gauge has ended */
 
 /* ---- hosts ---- */
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define V6_NETWORK_BYTES 8u /* a host can use any address of its /64 */
+#define V6_NETWORK_BYTES 8u /* an IPv6 host can use any address of its /64 */
 
 static struct wr_address network_of(const struct wr_address *address)
 {
@@ -16,8 +16,8 @@ static struct wr_address network_of(const struct wr_address *address)
 	return network;
 }
 
-/* FNV-1a. An attacker can fill a set on purpose and lose entries sooner. Clients with a correct
- * token are not affected. */
+/* Returns the set of an address by its FNV-1a hash. An attacker can fill a set on purpose, so that
+ * its entries are replaced sooner. Clients with a correct token are not affected. */
 static unsigned set_of(const struct wr_address *network)
 {
 	uint32_t hash = 2166136261u;
@@ -27,7 +27,8 @@ static unsigned set_of(const struct wr_address *network)
 	return hash % WR_ADMIN_GUARD_SETS;
 }
 
-/* Returns the entry of the address. A new one replaces the entry that is cleared soonest. */
+/* Returns the entry of the address. If there is none, the entry of the set that is cleared soonest
+ * is replaced. */
 static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 					       const struct wr_address *network)
 {
@@ -45,7 +46,7 @@ static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 	return soonest;
 }
 
-/* GCRA: `clear_ms` is the theoretical arrival time. */
+/* Counts a wrong token by GCRA: `clear_ms` is the theoretical arrival time of that algorithm. */
 static uint64_t count_wrong(struct wr_admin_guard_entry *entry, uint64_t now_ms)
 {
 	uint64_t clear_ms = entry->clear_ms > now_ms ? entry->clear_ms : now_ms;

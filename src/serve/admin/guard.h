@@ -1,11 +1,12 @@
-/* Limits wrong tokens by address: a burst of 20, then one a second. A correct token is always
- * accepted, so that another client cannot lock out an operator with the same address.
+/* Limits wrong tokens by client address: a burst of 20, then one a second. A correct token is
+ * always accepted, so that another client cannot lock out an operator with the same address.
  *
  *   20 wrong tokens at 0 s get 401, the 21st gets 429 with Retry-After: 1, and at 1 s one more gets
  *   401.
  *
- * Memory is bounded: the guard has entries for WR_ADMIN_GUARD_ENTRIES addresses, and one for each /64 of
- * IPv6. A new address replaces the entry of its set that is cleared soonest. */
+ * Memory is bounded: the guard has WR_ADMIN_GUARD_ENTRIES entries. An entry is for one IPv4 address
+ * or one IPv6 network (/64). A new address replaces the entry of its set that is cleared
+ * soonest. */
 #ifndef WR_SERVE_ADMIN_GUARD_H
 #define WR_SERVE_ADMIN_GUARD_H
 
@@ -21,8 +22,9 @@
 #define WR_ADMIN_GUARD_ENTRIES (WR_ADMIN_GUARD_SETS * WR_ADMIN_GUARD_WAYS)
 
 struct wr_admin_guard_entry {
-	struct wr_address address; /* the first one of an IPv6 network */
-	uint64_t clear_ms;         /* when the address has its full burst again; 0: unused */
+	struct wr_address address; /* the IPv4 address, or the first address of the IPv6 network */
+	/* When the address has its full burst again; 0: the entry is unused. */
+	uint64_t clear_ms;
 };
 
 struct wr_admin_guard {
@@ -30,9 +32,9 @@ struct wr_admin_guard {
 	struct wr_admin_guard_entry entries[WR_ADMIN_GUARD_ENTRIES];
 };
 
-/* Counts a wrong token of an address. Returns 0 if the token is within the limit. Otherwise it is
- * not counted, and the result is the time in milliseconds until the next one is. `now_ms` is of a
- * clock that never steps back. Any thread may call. */
+/* Counts a wrong token of an address. Returns 0 if the token is within the limit. Otherwise the
+ * token is not counted, and the result is the time in milliseconds until a wrong token is within
+ * the limit again. `now_ms` is from a clock that never steps back. Any thread may call. */
 uint64_t wr_admin_guard_wrong(struct wr_admin_guard *guard, const struct wr_address *address,
 			      uint64_t now_ms);
 

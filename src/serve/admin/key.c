@@ -1,5 +1,5 @@
-/* /v1/key/…: get, reset, grant and ban the counters of a descriptor. Each response has the
- * counters as they are after the change. Also GET /v1/overrides. */
+/* The routes /v1/key/… get and reset the counters of a descriptor, and grant and ban its key. Each
+ * response has the counters as they are after the change. GET /v1/overrides is here too. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -18,11 +18,11 @@
 
 /* The content of a request body. */
 struct key_order {
-	json_t *document; /* has the strings of the target */
+	json_t *document; /* holds the strings of the target */
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	int64_t extra;
-	uint64_t until_ns; /* 0: not given */
+	uint64_t until_ns; /* 0: the body has no end time */
 	bool lift, has_extra;
 	uint64_t now_ns;
 	struct wr_loop *loop;
@@ -75,7 +75,7 @@ static int read_entries(const json_t *value, const struct wr_json_at *at, struct
 	return count > 0 ? 0 : -1;
 }
 
-/* Whether `members`, a list with ", " between the names, has this name. */
+/* Returns whether `members`, a list of names separated by ", ", has this name. */
 static bool may_have(const char *members, const char *name)
 {
 	const char *found = strstr(members, name);
@@ -148,8 +148,10 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 struct key_verb {
 	const char *name;
 	const char *members;
-	int (*check)(const struct key_order *order, struct wr_problem *problem); /* may be NULL */
-	bool changes;                                                            /* runs `order` */
+	/* Checks the order before it runs; NULL: no check. */
+	int (*check)(const struct key_order *order, struct wr_problem *problem);
+	/* The route runs `order`, which changes counters. */
+	bool changes;
 	enum wr_order_verb order;
 };
 
@@ -276,7 +278,7 @@ static int write_override(void *context, const struct weir_override *override)
 	struct wr_json_out *json = context;
 
 	wr_json_object(json);
-	if (override->key.len) /* its end may be in the middle of a character */
+	if (override->key.len) /* the stored key may end in the middle of a character */
 		wr_json_member_bytes(json, "key", override->key);
 	else
 		wr_json_member_null(json, "key");

@@ -1,5 +1,5 @@
 /* Responses that a thread of libuv's pool writes, while the loop serves other requests. Called by
- * the routes that read the whole table or many rules, and by live.c. */
+ * live.c and by the routes that read the whole table or many rules. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -7,11 +7,12 @@
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 
-#define FIRST_BYTES ((size_t)64 << 10) /* most bodies fit; growing from less copies long ones */
+/* Initial buffer: most bodies fit, and a smaller one would be copied while it grows. */
+#define FIRST_BYTES ((size_t)64 << 10)
 
 /* ---- jobs ---- */
 
-/* Runs in the pool. */
+/* Writes the body of a job. Called in a thread of libuv's pool. */
 static void write_body(uv_work_t *request)
 {
 	struct wr_admin_job *job = request->data;
@@ -101,7 +102,7 @@ static void on_gone(struct wr_http_request *request)
 	struct later *later = request->context;
 
 	later->request = NULL;
-	uv_cancel((uv_req_t *)&later->job.work); /* fails if the thread has begun */
+	uv_cancel((uv_req_t *)&later->job.work); /* fails if a thread has already begun the job */
 }
 
 void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,

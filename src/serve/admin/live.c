@@ -1,5 +1,5 @@
-/* Server-sent events: a body of the admin API, written again every second. Called by the routes
- * that the dashboard follows. */
+/* Server-sent events: each event has a body of the admin API, which is written again every second.
+ * Called by the routes that the dashboard follows. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,8 +9,8 @@
 #include "serve/service.h"
 
 #define EVENT_EVERY_MS 1000u
-#define RETRY_MS 250u    /* when too many responses are being written */
-#define COSTS_ONE_IN 20u /* share of the time that writing may take */
+#define RETRY_MS 250u    /* time until the next attempt if too many responses are being written */
+#define COSTS_ONE_IN 20u /* writing may take 1/20 of the time */
 
 struct live {
 	struct wr_admin_job job;
@@ -33,7 +33,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(live);
 }
 
-/* Closes the stream's timer when neither the connection nor the pool refers to the stream. */
+/* Closes the stream's timer if neither the connection nor the pool uses the stream any more. */
 static void close_if_over(struct live *live)
 {
 	if (live->closed && !live->writing)
@@ -46,8 +46,9 @@ static void on_stream_closed(struct wr_http_stream *stream)
 
 	live->closed = true;
 	uv_timer_stop(&live->timer);
+	/* Fails if a thread has already begun the job. */
 	if (live->writing)
-		uv_cancel((uv_req_t *)&live->job.work); /* fails if the thread has begun */
+		uv_cancel((uv_req_t *)&live->job.work);
 	close_if_over(live);
 }
 
@@ -55,7 +56,8 @@ static void on_stream_closed(struct wr_http_stream *stream)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Runs in the pool. The JSON has no line feed except at its end, so it is one line of data. */
+/* Writes an event. Called in a thread of libuv's pool. The JSON has no line feed except at its end,
+ * so one line of "data:" holds it. */
 static int write_event(struct wr_buf *out, const struct wr_admin_work *work)
 {
 	const struct live *live = wr_container_of(work, const struct live, job.view);

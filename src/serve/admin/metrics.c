@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "serve/admin/metrics_families.h"
 
-#define CANDIDATES_MAX 4u /* for each rule */
+#define CANDIDATES_MAX 4u /* maximum number of candidates of each rule */
 
 /* A rule that has series of its own. */
 struct metric_row {
@@ -26,13 +26,14 @@ struct metric_candidate {
 
 struct metric_reading {
 	struct wr_metrics_choice *choice;
-	uint64_t loaded_ns; /* when the rules in force were loaded */
+	uint64_t loaded_ns; /* when the current rules were loaded */
 	struct metric_row *rows;
 	uint32_t row_count;
 	struct metric_candidate *candidates;
 	uint32_t candidate_count, candidate_max;
-	uint32_t left_out;                     /* rules that are counted in own[WEIR_STAT_OTHER] */
-	struct weir_stat own[WEIR_STAT_RULES]; /* names that are not of rules */
+	/* Number of rules that are counted in own[WEIR_STAT_OTHER]. */
+	uint32_t left_out;
+	struct weir_stat own[WEIR_STAT_RULES]; /* statistics with names that are not rules */
 };
 
 /* ---- choosing rules ---- */
@@ -49,7 +50,8 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice)
 	pthread_mutex_destroy(&choice->lock);
 }
 
-/* Begins anew if the table is another one, whose slots have other rules. */
+/* Begins a new choice if the table is another one, because the slots of another table have other
+ * rules. */
 static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
 {
 	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])
@@ -60,7 +62,8 @@ static void follow_table(struct wr_metrics_choice *choice, const struct weir_inf
 	choice->table_id[1] = info->table_id[1];
 }
 
-/* Returns whether the rule of a slot has series of its own, and gives it some if there is room. */
+/* Returns whether the rule of a slot has series of its own. A new rule gets them if there is
+ * room. */
 static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot % 8);
@@ -85,13 +88,15 @@ static void add_counts(struct weir_stat *sum, const struct weir_stat *stat)
 #undef ADD
 }
 
-/* Each domain has a name for limits that requests carry, also if no request does. */
+/* Returns whether nothing was counted. Each domain has statistics for limits that requests carry
+ * themselves, even if no request carries one. */
 static bool is_empty(const struct weir_stat *stat)
 {
 	return stat->admitted + stat->refused + stat->shadowed + stat->deferred == 0;
 }
 
-/* Writes the part before the first slash, decoded: "%2F" is a slash. Returns its length. */
+/* Writes the domain of a rule's name: the part before the first slash, decoded ("%2F" is a slash).
+ * Returns the length of the domain. */
 static size_t domain_of(struct weir_str rule, char domain[WEIR_STAT_NAME_BYTES])
 {
 	struct weir_str text = wr_str_first(rule, wr_str_find(rule, '/'));
@@ -148,7 +153,7 @@ static const struct metric_row *find_row(const struct metric_reading *reading, u
 		       : NULL;
 }
 
-/* Copies a candidate that its rule has now. The table has older ones too. */
+/* Copies a candidate if its rule has it now. The table also has candidates of older rules. */
 static int on_candidate(void *context, const struct weir_candidate *counts)
 {
 	struct metric_reading *reading = context;
@@ -175,7 +180,7 @@ static int count_candidate(void *context, const struct weir_candidate *counts)
 	return 0;
 }
 
-/* Called after the rules have been read. */
+/* Reads the candidates of the rules. Called after the rules have been read. */
 static int read_candidates(struct weir_table *table, struct metric_reading *reading)
 {
 	size_t count = 0;
@@ -193,7 +198,7 @@ static int read_candidates(struct weir_table *table, struct metric_reading *read
 	return 0;
 }
 
-/* Chooses the rules in force before older rules and rules of other processes. */
+/* Chooses the rules in force first; older rules and rules of other processes come later. */
 static int choose_loaded(void *context, const struct weir_stat *stat)
 {
 	const struct metric_reading *reading = context;
@@ -226,7 +231,7 @@ static int read_locked(const struct wr_metrics_view *view, struct metric_reading
 	rc = weir_stats_each(view->table, on_stat, reading);
 	if (rc == 0)
 		rc = read_candidates(view->table, reading);
-	return rc == WEIR_ELAYOUT ? 0 : rc; /* the table of another version: no metrics of rules */
+	return rc == WEIR_ELAYOUT ? 0 : rc; /* a table of another version has no metrics of rules */
 }
 
 /* ---- writing ---- */
@@ -237,7 +242,8 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 
 	if (stat->flags & WEIR_STAT_UNLIMITED)
 		return WR_STR("unlimited");
-	return wr_str(name ? name : "unknown"); /* limits that requests carry */
+	/* "unknown" for limits that requests carry themselves. */
+	return wr_str(name ? name : "unknown");
 }
 
 static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,
@@ -254,8 +260,9 @@ static void write_rule(struct wr_prom *prom, const struct metric_row *row, const
 		wr_prom_number(prom, labels, result ? 4 : 3, value);
 }
 
-/* Each rule has the series admitted and refused from the start, so that its first refusal is an
- * increase and not a new series. The other results have a series once they occur. */
+/* Writes the decisions of a rule. Each rule has the series admitted and refused from the start, so
+ * that its first refusal is an increase and not a new series. Other results have a series once they
+ * occur. */
 static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
 {
 	write_rule(prom, row, "admitted", row->stat.admitted, false);

@@ -4,7 +4,7 @@
 
 #include "serve/admin/metrics.h"
 
-/* X(enum, name, type, unit, help) */
+/* All metrics: X(enum, name, type, unit, help) */
 #define WR_METRICS(X)                                                                              \
 	X(decisions, "weir_decisions", COUNTER, "",                                                \
 	  "Decisions of each rule; a request counts for every rule it meets.")                     \
@@ -118,14 +118,14 @@ enum wr_metric {
 
 extern const struct wr_prom_family wr_metrics[];
 
-/* Each writes some of the families; in metrics_table.c and metrics_node.c. */
+/* Functions of metrics_table.c and metrics_node.c. Each writes some of the families. */
 void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info);
 void wr_metrics_put_engine(struct wr_prom *prom, struct weir_engine *engine);
 void wr_metrics_put_latency(struct wr_prom *prom, struct weir_table *table);
 void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table);
 void wr_metrics_put_gauges(struct wr_prom *prom, struct weir_table *table, uint64_t now_ns);
 
-/* Writes a family of one sample without labels. */
+/* Writes a family that has one sample without labels. */
 void wr_metrics_put(struct wr_prom *prom, enum wr_metric metric, uint64_t value);
 
 #endif

@@ -7,11 +7,12 @@
 #include "base/clock.h"
 #include "serve/admin/metrics_families.h"
 
-#define STEPS 4u /* buckets of the table, from one power of two to the next, in one bucket here */
+/* Number of the table's buckets (from one power of two to the next) that make one bucket here. */
+#define STEPS 4u
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u
 #define HOST_NAME 24u
-#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older one has ended */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older gauge has ended */
 
 /* ---- latency ---- */
 
@@ -45,7 +46,7 @@ void wr_metrics_put_latency(struct wr_prom *prom, struct weir_table *table)
 
 /* ---- hosts ---- */
 
-/* Processes with the same name and the same rules. */
+/* A group of processes with the same name and the same rules. */
 struct host_group {
 	char name[HOST_NAME];
 	uint64_t hash;
@@ -107,7 +108,7 @@ void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table)
 
 /* ---- gauges ---- */
 
-/* The metric of each gauge, and whether the gauge counts millionths. A gauge that is not in the
+/* The metric of each gauge, and whether the gauge counts millionths. A gauge that is not in this
  * list has metric 0 and is not written. */
 static const struct {
 	enum wr_metric metric;

@@ -1,4 +1,4 @@
-/* GET /metrics, for Prometheus and programs that read its formats. */
+/* GET /metrics, for Prometheus and for other programs that read its formats. */
 #include "serve/admin/admin.h"
 #include "serve/admin/metrics_families.h"
 #include "serve/decide/log.h"
@@ -10,7 +10,8 @@ static uint64_t read_counter(const _Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* A reason has a series once it occurs. Two reasons that alerts watch have one from the start. */
+/* Writes the counts of the queue. A reason has a series once it occurs, except two reasons that
+ * alerts watch: they have a series from the start. */
 static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
 {
 	wr_metrics_put(prom, WR_METRIC_queue_stored, read_counter(&tally->stored));
@@ -28,7 +29,7 @@ static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally
 	}
 }
 
-/* The metrics of this process. */
+/* Writes the metrics of this process. */
 static void write_service(struct wr_prom *prom, struct wr_service *service)
 {
 	struct wr_decision_log_tally tally;

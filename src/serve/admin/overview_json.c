@@ -5,13 +5,14 @@
 #include "serve/admin/watch_json.h"
 #include "stats/words.h"
 
-#define WINDOW_S 300u /* the time that the shares and the small curve of a rule cover */
-#define BIN_S 5u      /* a point of the small curve */
+#define WINDOW_S 300u /* period of the shares and the small curve of a rule */
+#define BIN_S 5u      /* period of one point of the small curve */
 
-/* A rule while the rules are sorted. */
+/* A rule in the list that is sorted. */
 struct rule_rank {
 	uint32_t slot;
-	uint64_t weight, more; /* the largest weight is first; `more` decides between equal ones */
+	/* The largest weight comes first; `more` decides between equal weights. */
+	uint64_t weight, more;
 };
 
 struct rule_ranks {
@@ -19,7 +20,7 @@ struct rule_ranks {
 	const struct wr_admin_query *query;
 	struct rule_rank *items;
 	size_t count, cap;
-	size_t all; /* rules, without the filter */
+	size_t all; /* number of rules before the filter */
 	struct weir_stat sum;
 };
 
@@ -85,8 +86,9 @@ static void add_up(struct weir_stat *sum, const struct weir_stat *stat)
 	sum->recent_milli += stat->recent_milli;
 }
 
-/* Each domain has a name for limits that requests carry, also if no request does. Such a name has
- * neither a load time nor counts. */
+/* Returns whether these are the statistics of a rule. Each domain has statistics for limits that
+ * requests carry themselves, even if no request carries one; those have neither a load time nor
+ * counts. */
 static bool is_rule(const struct weir_stat *stat)
 {
 	return stat->loaded_ns || stat->admitted || stat->refused || stat->shadowed ||
@@ -164,7 +166,7 @@ static int sort_by_name(struct rule_ranks *rows)
 
 /* ---- writing ---- */
 
-/* Sums of BIN_S seconds: of the requests over the limit, or of all. */
+/* Writes sums over BIN_S seconds each: of the requests over the limit, or of all requests. */
 static void write_bins(struct wr_json_out *json, const char *name, const struct weir_point *points,
 		       size_t count, bool only_refused)
 {
@@ -201,7 +203,7 @@ static void write_window(struct wr_json_out *json, struct weir_table *table, uin
 	wr_json_end_object(json);
 }
 
-/* The first key of a top list, or null. */
+/* Writes the first key of a top list, or null. */
 static void write_top_key(struct wr_json_out *json, const char *name, struct weir_table *table,
 			  uint32_t slot, enum weir_top_list list)
 {

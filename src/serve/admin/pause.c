@@ -1,4 +1,5 @@
-/* /v1/pause, /v1/resume and /v1/paused: rules that are not enforced for a time. */
+/* The routes /v1/pause, /v1/resume and /v1/paused: stop enforcing rules, enforce them again, and
+ * list the rules that are not enforced. */
 #include <weir/control.h>
 
 #include "serve/admin/admin.h"
@@ -24,7 +25,7 @@ void wr_admin_paused(struct wr_http_request *request)
 	wr_admin_reply(request, 200, write_paused, wr_loop_engine(request->server->loop));
 }
 
-/* Reads {"rule": "api/ip"}, or {} for all rules. */
+/* Reads the body {"rule": "api/ip"}, or {} for all rules. */
 static int read_rule(const json_t *document, struct weir_str *rule, struct wr_problem *problem)
 {
 	const char *name;

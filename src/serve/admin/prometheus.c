@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 
-#define MICROS 6u /* decimals */
+#define MICROS 6u /* decimals of a value in millionths */
 #define NANOS 9u
 
 static const struct {
@@ -20,7 +20,8 @@ static const struct {
 
 /* ---- the format ---- */
 
-/* Reads "q=0.75" as thousandths: 750. Any other text counts as 1000, as if there were no q. */
+/* Reads a quality such as "q=0.75" as thousandths: 750. Any other text counts as 1000, as if there
+ * were no q. */
 static unsigned read_quality(struct weir_str parameter)
 {
 	static const unsigned weights[] = {100, 10, 1};
@@ -35,8 +36,8 @@ static unsigned read_quality(struct weir_str parameter)
 	return q;
 }
 
-/* Reads "application/openmetrics-text;version=1.0.0;q=0.5". Returns the quality in thousandths, 0
- * for a format or a version that is not supported. */
+/* Reads one format of an Accept field: "application/openmetrics-text;version=1.0.0;q=0.5". Returns
+ * its quality in thousandths, or 0 for a format or a version that is not supported. */
 static unsigned read_choice(struct weir_str choice, bool *open)
 {
 	size_t end = wr_str_find(choice, ';');
@@ -86,7 +87,7 @@ static bool is_plain(char c)
 	return c >= ' ' && c < 0x7f && c != '\\' && c != '"';
 }
 
-/* Copies runs of plain characters as a whole. */
+/* Writes a label value with escapes. Runs of plain characters are copied as a whole. */
 static void write_escaped(struct wr_buf *out, struct weir_str text)
 {
 	for (size_t i = 0; i < text.len;) {
@@ -220,8 +221,9 @@ void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels,
 		wr_buf_init_fixed(&bound, text, sizeof text);
 		sum += histogram->counts[i];
 		write_decimal(&bound, histogram->bounds_ns[i], NANOS);
+		/* OpenMetrics requires that bounds are floats. */
 		if (histogram->bounds_ns[i] % WR_SECOND_NS == 0)
-			wr_buf_add_str(&bound, WR_STR(".0")); /* OpenMetrics requires a float */
+			wr_buf_add_str(&bound, WR_STR(".0"));
 		write_bucket(prom, labels, count, wr_buf_str(&bound), sum);
 	}
 	sum += histogram->counts[histogram->bound_count];

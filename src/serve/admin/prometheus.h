@@ -1,5 +1,5 @@
-/* Metrics as text: Prometheus' format 0.0.4 and OpenMetrics 1.0. They differ in the name of a
- * family and in the end of the text.
+/* Writes metrics as text in two formats: Prometheus' format 0.0.4 and OpenMetrics 1.0. The formats
+ * differ in the name of a family and in the end of the text.
  *
  *   struct wr_prom prom = {.out = &out, .open = true};
  *
@@ -7,8 +7,8 @@
  *   wr_prom_number(&prom, labels, 2, 17);              // samples of this family
  *   wr_prom_end(&prom);
  *
- * Label values may be any bytes: quotes, backslashes and line feeds are escaped, and a byte that
- * is not UTF-8 becomes U+FFFD. */
+ * Label values may be any bytes: quotes, backslashes and line feeds are escaped, and a byte that is
+ * not UTF-8 becomes U+FFFD. */
 #ifndef WR_SERVE_ADMIN_PROMETHEUS_H
 #define WR_SERVE_ADMIN_PROMETHEUS_H
 
@@ -19,14 +19,15 @@
 enum wr_prom_type {
 	WR_PROM_COUNTER, /* samples have the name NAME_total */
 	WR_PROM_GAUGE,
-	WR_PROM_INFO, /* NAME_info, always 1; its labels have the values */
+	/* Samples have the name NAME_info and the value 1; the labels carry the data. */
+	WR_PROM_INFO,
 	WR_PROM_HISTOGRAM,
 };
 
 struct wr_prom_family {
-	const char *name; /* without _total or _info; ends with the unit, if it has one */
+	const char *name; /* without _total or _info; ends with the unit if there is one */
 	enum wr_prom_type type;
-	const char *unit; /* seconds, bytes, or "" */
+	const char *unit; /* "seconds", "bytes", or "" for no unit */
 	const char *help;
 };
 
@@ -37,21 +38,21 @@ struct wr_prom_label {
 
 struct wr_prom {
 	struct wr_buf *out;
-	bool open; /* OpenMetrics */
+	bool open; /* true: write OpenMetrics 1.0; false: Prometheus' format 0.0.4 */
 	const struct wr_prom_family *family;
 };
 
 #define WR_PROM_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define WR_PROM_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* Whether an Accept field asks for OpenMetrics 1.0: it names the format, and no other supported
- * format has a higher quality. */
+/* Returns whether an Accept field asks for OpenMetrics 1.0: the field names this format, and no
+ * other supported format has a higher quality (q=). */
 bool wr_prom_wants_open(struct weir_str accept);
 
-/* Begins a family. The samples of it follow. */
+/* Begins a family. The caller then writes its samples. */
 void wr_prom_family(struct wr_prom *prom, const struct wr_prom_family *family);
 
-/* Writes a sample of a counter, gauge or info. */
+/* Writes a sample of a family of type counter, gauge or info. */
 void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t value);
 
@@ -59,10 +60,11 @@ void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, si
 void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t micros);
 
-/* A histogram. `counts` has the count of each bucket alone; the last bucket is above all bounds. */
+/* A histogram. `counts` has the count of each bucket, not added up. The last bucket is above all
+ * bounds. */
 struct wr_prom_histogram {
 	const uint64_t *bounds_ns;
-	const uint64_t *counts; /* bound_count + 1 */
+	const uint64_t *counts; /* bound_count + 1 counts */
 	size_t bound_count;
 	uint64_t sum_ns;
 };
@@ -70,7 +72,7 @@ struct wr_prom_histogram {
 void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		       const struct wr_prom_histogram *histogram);
 
-/* Ends the text. */
+/* Writes the end of the text. */
 void wr_prom_end(struct wr_prom *prom);
 
 #endif

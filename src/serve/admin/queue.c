@@ -1,5 +1,5 @@
-/* /v1/queue and below: deferred requests, for operators. The queue's thread lists and changes
- * them; an HTTP request is held until the thread is done. */
+/* The routes /v1/queue and /v1/queue/…: deferred requests, for operators. The queue's thread lists
+ * and changes deferred requests; an HTTP request is held until the thread is done. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "serve/service.h"
 
 #define PAGE_DEFAULT 100u
-#define ROUNDS_MAX 200u /* jobs for a list whose filter selects few of many requests */
+/* Maximum number of jobs for one list, whose filter may select few of many requests. */
+#define ROUNDS_MAX 200u
 
 static struct wr_queue_loop *queue_of(const struct wr_http_request *request)
 {
@@ -127,8 +128,8 @@ static void on_changed(struct wr_queue_job *job)
 	end_page(page);
 }
 
-/* Appends the requests that a job found to the list, up to the number wanted. Frees the others; the
- * next page begins with them. */
+/* Appends the requests that a job found to the list, up to the number wanted. Frees the rest of the
+ * found requests; the next page begins with them. */
 static void append_found(struct wr_admin_queue_page *page)
 {
 	struct wr_deferred *each = page->job.page.first;
@@ -146,8 +147,9 @@ static void append_found(struct wr_admin_queue_page *page)
 	wr_deferred_free(each);
 }
 
-/* A job reads a bounded number of requests, so that other jobs are not delayed. If the filter
- * selects too few of them, this submits the next job. */
+/* A job has read a part of the list. Each job reads a bounded number of requests, so that other
+ * jobs are not delayed. If the filter selected too few of them, this function submits the next
+ * job. */
 static void on_listed(struct wr_queue_job *job)
 {
 	struct wr_admin_queue_page *page = job->context;
@@ -182,7 +184,7 @@ static void on_gone(struct wr_http_request *request)
 
 /* ---- routes ---- */
 
-/* Returns a new page, or NULL after it has sent an error. */
+/* Returns a new page. On failure, sends an error to the client and returns NULL. */
 static struct wr_admin_queue_page *make_page(struct wr_http_request *request,
 					     enum wr_queue_verb verb)
 {
@@ -259,7 +261,7 @@ void wr_admin_queue_request(struct wr_http_request *request)
 	}
 }
 
-/* Describes the selected requests for the log: a number, or "all" with the filter. */
+/* Describes the selected requests for the log: the id of one request, or "all" with the filter. */
 static void describe_filter(struct wr_buf *out, const struct wr_queue_filter *filter)
 {
 	if (filter->id) {
@@ -295,9 +297,9 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
 		     text);
 }
 
-/* Logs an order before the queue's thread carries it out; the response has the number of requests
- * that it changed. The client sends the same order again with "after" for the next page, which is
- * not logged. */
+/* Runs an order of an operator, and logs it before the queue's thread carries it out. The response
+ * has the number of requests that the order changed. For the next page, the client sends the same
+ * order with "after", which is not logged. */
 static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);

@@ -27,7 +27,8 @@ static void write_stats(struct wr_json_out *json, const struct wr_queue_stats *s
 	wr_json_end_object(json);
 }
 
-/* Requests that this process could not defer, by reason. Reasons with a count of 0 are left out. */
+/* Writes how many requests this process could not defer, by reason. Reasons with a count of 0 are
+ * left out. */
 static void write_refused(struct wr_json_out *json, struct wr_queue_tally *tally)
 {
 	wr_json_key(json, "refused");
@@ -74,7 +75,7 @@ void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host)
 
 /* ---- a deferred request ---- */
 
-/* A time, or null if there is none. */
+/* Writes a member with a time, or null if the time is 0. */
 static void write_time(struct wr_json_out *json, const char *name, uint64_t us)
 {
 	if (us)
@@ -83,7 +84,7 @@ static void write_time(struct wr_json_out *json, const char *name, uint64_t us)
 		wr_json_member_null(json, name);
 }
 
-/* A number, or null if it is 0. */
+/* Writes a member with a number, or null if the number is 0. */
 static void write_number(struct wr_json_out *json, const char *name, uint64_t number)
 {
 	if (number)
@@ -124,7 +125,7 @@ static void write_fields(struct wr_json_out *json, const struct wr_deferred *req
 	wr_json_end_array(json);
 }
 
-/* Whether the bytes are UTF-8 without a zero. */
+/* Returns whether the bytes are UTF-8 without a zero byte. */
 static bool is_text(struct weir_str bytes)
 {
 	for (size_t i = 0; i < bytes.len;) {

@@ -18,7 +18,7 @@ static bool read_key(struct weir_str text, uint8_t key[WR_LINE_KEY_BYTES])
 	return true;
 }
 
-/* "waiting" includes the requests that are being delivered. */
+/* Reads the name of a state. "waiting" includes the requests that are being delivered. */
 static bool read_state(struct weir_str text, uint8_t *states)
 {
 	for (int i = 0; i < WR_DEFERRED_STATE_COUNT; i++)
@@ -49,7 +49,7 @@ bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter)
 	return filter->key || filter->states || filter->rule.len;
 }
 
-/* Reads one value, also a number, from its text. */
+/* Reads the value of one member from its text. Numbers are read from text too. */
 static int read_value(struct wr_admin_queue_page *page, const char *name, struct weir_str text,
 		      struct wr_problem *problem)
 {

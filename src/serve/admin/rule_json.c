@@ -24,7 +24,8 @@ struct rule_data {
 
 /* ---- reading ---- */
 
-/* Copies the candidates of the rule as it is loaded now. The table has older ones too. */
+/* Copies a candidate if the rule has it as loaded now. The table also has candidates of older
+ * rules. */
 static int on_candidate(void *context, const struct weir_candidate *candidate)
 {
 	struct rule_data *rule = context;

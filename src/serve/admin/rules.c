@@ -1,4 +1,4 @@
-/* /v1/rules, /v1/rules/text and /rlconfig: the rules in force, and their files. */
+/* The routes /v1/rules, /v1/rules/text and /rlconfig: the rules in force, and their files. */
 #include "serve/admin/admin.h"
 #include "serve/admin/rules_json.h"
 #include "serve/service.h"

@@ -1,4 +1,4 @@
-/* The rules in force as JSON and as /rlconfig. */
+/* Writes the rules in force as JSON, and as text for /rlconfig. */
 #include "serve/admin/rules_json.h"
 
 #include "limiter/engine.h"
@@ -7,7 +7,7 @@
 
 /* ---- walking ---- */
 
-/* Returns the next node in file order, children before siblings, or NULL after the last one of its
+/* Returns the next node in file order, children before siblings, or NULL after the last node of the
  * domain. */
 static const struct wr_node *next_node(const struct wr_node *node)
 {
@@ -33,7 +33,8 @@ static struct weir_str unit_name(const struct wr_limit *limit)
 
 /* ---- JSON ---- */
 
-/* The entries of a descriptor, from the domain down. `mark_open`: with "open": true. */
+/* Writes the entries of a descriptor, from the domain down. With `mark_open`, an entry whose value
+ * comes from the client has "open": true. */
 static void write_descriptor(struct wr_json_out *json, const struct wr_node *node, bool mark_open)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];
@@ -56,7 +57,7 @@ static void write_descriptor(struct wr_json_out *json, const struct wr_node *nod
 	wr_json_end_array(json);
 }
 
-/* Members of a limit. */
+/* Writes the members of a limit. */
 static void write_limit(struct wr_json_out *json, const struct wr_node *node,
 			const struct wr_limit *limit, bool mark_open)
 {
@@ -121,7 +122,7 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &info);
-	if (held->rules) { /* describe these, even if others were loaded in between */
+	if (held->rules) { /* describe the held rules, even if others were loaded in between */
 		info.generation = held->number;
 		info.hash = held->rules->hash;
 		info.loaded_ns = held->rules->loaded_ns;
@@ -171,9 +172,9 @@ void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, s
 	wr_generation_release(engine, held, shard);
 }
 
-/* ---- as the reference prints them ---- */
+/* ---- /rlconfig: the rules as Envoy's ratelimit prints them ---- */
 
-/* domain.key_value.key */
+/* Writes the name of a node as domain.key_value.key. */
 static void write_full_key(struct wr_buf *out, const struct wr_node *node)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];

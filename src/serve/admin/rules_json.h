@@ -1,5 +1,5 @@
-/* The rules in force: as JSON for the admin API, and as the reference prints them at /rlconfig.
- * Called from worker threads by rules.c and rule_json.c. */
+/* Writes the rules in force: as JSON for the admin API, and at /rlconfig as Envoy's ratelimit
+ * prints them. Called from worker threads by rules.c and rule_json.c. */
 #ifndef WR_SERVE_ADMIN_RULES_JSON_H
 #define WR_SERVE_ADMIN_RULES_JSON_H
 
@@ -7,18 +7,19 @@
 
 #include "base/json_write.h"
 
-/* Writes an object: every limit with its descriptor, words, file and line; generation, hash and the
- * last error. */
+/* Writes an object with every limit (its descriptor, words, file and line), the generation and the
+ * hash of the rules, and the last error. */
 void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine);
 
-/* Writes the limit with this name in the statistics, or null. It has its domain too, and
- * "open": true in an entry of its descriptor whose value comes from the client. */
+/* Writes the limit that has this name in the statistics, or null if there is none. The object also
+ * has the domain of the limit, and "open": true in each entry of the descriptor whose value comes
+ * from the client. */
 void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine,
 			 struct weir_str stat);
 
-/* Writes the members "files", "left_out" and "diagnostics": the rule files at this path as they
- * are on disk now, and their errors. Reads and loads the files, so a loop must not call it.
- * Returns 0 or WEIR_EMEMORY. */
+/* Writes the members "files", "left_out" and "diagnostics": the rule files at this path as they are
+ * on disk now, and their errors. Reads and loads the files, so a loop must not call this. Returns 0
+ * or WEIR_EMEMORY. */
 int wr_admin_json_rules_text(struct wr_json_out *json, struct weir_engine *engine,
 			     const char *path);
 

@@ -8,8 +8,8 @@
 #include "wire/json.h"
 
 #define FILES_MAX 100u
-#define FILE_BYTES ((size_t)1 << 20) /* shown of each file */
-#define ALL_BYTES ((size_t)8 << 20)  /* shown of all files */
+#define FILE_BYTES ((size_t)1 << 20) /* maximum number of bytes shown of each file */
+#define ALL_BYTES ((size_t)8 << 20)  /* maximum number of bytes shown of all files together */
 
 struct file_names {
 	char *items[FILES_MAX];
@@ -42,9 +42,9 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* ---- their texts ---- */
+/* ---- the texts of the files ---- */
 
-/* Opens the file without blocking, as the loader does, in case it is a FIFO. */
+/* Reads a rule file. Opens it without blocking, as the loader does, in case it is a FIFO. */
 static size_t read_file(const char *name, char *text, size_t cap)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

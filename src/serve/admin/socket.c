@@ -1,5 +1,5 @@
 /* The Unix socket of the admin API, for weir's own commands. The kernel reports the user of a
- * client: root and the service's user need no token. Called when the service opens its ports. */
+ * client; root and the service's user need no token. Called when the service opens its ports. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@
 #include "serve/service.h"
 #include "table/paths.h"
 
-/* The default socket is beside the table: commands find it by the name of the table. */
+/* Finds the path of the socket. The default socket is beside the table, so that commands find it by
+ * the name of the table. */
 static int find_path(const struct wr_settings *settings, char path[WR_TABLE_PATHS_ADMIN],
 		     struct weir_error *error)
 {
@@ -35,8 +36,8 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 				&service->listeners, error);
 }
 
-/* The default socket may fail: another service with the same table may have it, or its path may be
- * too long for a socket. Commands then need --admin. */
+/* A failure to open the default socket is not an error: another service with the same table may
+ * have it, or its path may be too long for a socket. Commands then need --admin. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;

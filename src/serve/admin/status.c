@@ -1,5 +1,5 @@
-/* GET /v1/status, POST /v1/reload, and the members about table and rules that other responses have
- * too. */
+/* GET /v1/status, POST /v1/reload, and the members about table and rules that other responses
+ * share. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

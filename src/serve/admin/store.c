@@ -1,9 +1,9 @@
-/* The central store in GET /v1/status. Called by status.c. */
+/* Writes the state of the central store for GET /v1/status. Called by status.c. */
 #include "serve/admin/store.h"
 
 #include "base/str.h"
 
-/* Faults are written only if they have occurred. */
+/* Writes counts. Faults that have not occurred are left out. */
 static void write_counts(struct wr_json_out *json, const struct wr_central_counts *counts)
 {
 	wr_json_key(json, "counts");

@@ -1,11 +1,12 @@
-/* The central store in GET /v1/status. */
+/* Writes the state of the central store for GET /v1/status. */
 #ifndef WR_SERVE_ADMIN_STORE_H
 #define WR_SERVE_ADMIN_STORE_H
 
 #include "base/json_write.h"
 #include "serve/fleet/redis.h"
 
-/* Writes an object, or null if there is no central store. `info` is from wr_redis_info(). */
+/* Writes an object with the state of the central store, or null if there is none. `info` is from
+ * wr_redis_info(). */
 void wr_admin_json_store(struct wr_json_out *json, const struct wr_redis *redis,
 			 const struct wr_central_info *info);
 

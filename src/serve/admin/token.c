@@ -1,5 +1,5 @@
-/* The tokens of the admin API: those of --admin-token-file, and the one that is generated at start.
- * Called by admin.c and when the service starts. */
+/* The tokens of the admin API: the tokens of --admin-token-file, and the token that is generated at
+ * start. Called by admin.c and when the service starts. */
 #include "serve/admin/admin.h"
 
 #include <openssl/crypto.h>
@@ -17,7 +17,8 @@
 #define TOKEN_BYTES_MIN 16
 #define LINE_BYTES 512
 #define NAME_BYTES 64
-/* SHA-256. Digests are compared, so that the time does not depend on the length of a token. */
+/* Length of a SHA-256 digest. Digests are compared instead of tokens, so that the time does not
+ * depend on the length of a token. */
 #define DIGEST_BYTES 32
 
 struct token {
@@ -37,7 +38,7 @@ static int digest_of(struct weir_str text, uint8_t digest[DIGEST_BYTES])
 	return EVP_Digest(text.ptr, text.len, digest, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
 }
 
-/* Reads TOKEN or NAME:TOKEN. */
+/* Reads a line of the token file: TOKEN or NAME:TOKEN. */
 static int read_line(struct wr_tokens *tokens, struct weir_str line, unsigned number,
 		     struct weir_error *error)
 {
@@ -137,10 +138,10 @@ void wr_tokens_free(struct wr_tokens *tokens)
 	free(tokens);
 }
 
-/* Reads the file again if it has changed. If that fails, the tokens stay as they are. A file with
- * an error in it is reported once, and read again when it changes. A file that could not be read,
- * for want of descriptors for example, is read again with the next request, so that a token that
- * was removed from it does not stay valid. */
+/* Reads the token file again if it has changed. If that fails, the old tokens stay valid. A file
+ * with an error in it is reported once, and read again when it changes. A file that could not be
+ * read, for example because the process has no free descriptors, is read again with the next
+ * request, so that a token that was removed from the file does not stay valid. */
 static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;
@@ -164,7 +165,8 @@ static void refresh_tokens(struct wr_tokens *tokens)
 	wr_log(WR_LOG_INFO, "admin: %zu tokens read from %s", tokens->count, tokens->path);
 }
 
-/* Computes the digest of the token in "Bearer TOKEN". Returns 0 or -1. */
+/* Computes the digest of the token in "Bearer TOKEN". Returns 0, or -1 if the field has another
+ * form or the digest fails. */
 static int digest_authorization(struct weir_str authorization, uint8_t digest[DIGEST_BYTES])
 {
 	static const struct weir_str scheme = {"bearer ", 7};

@@ -1,8 +1,8 @@
-/* The statistics of a table as JSON, for the dashboard: all rules, one rule, the fleet. Called by
- * watch.c from worker threads.
+/* Writes the statistics of a table as JSON for the dashboard: all rules, one rule, the fleet.
+ * Called by watch.c from worker threads.
  *
- * The length is bounded: rules come in pages, history points and keys are as many as the table has.
- * Texts of keys come from clients and may be any bytes. */
+ * The length of the JSON is bounded: rules come in pages, and there are no more history points and
+ * keys than the table has. Texts of keys come from clients and may be any bytes. */
 #ifndef WR_SERVE_ADMIN_WATCH_JSON_H
 #define WR_SERVE_ADMIN_WATCH_JSON_H
 
@@ -14,7 +14,7 @@
 #define WR_ADMIN_FILTER 64
 #define WR_ADMIN_ROWS_MAX 200u
 
-/* The orders of rules: X(enum, name in queries). */
+/* The orders in which rules are listed: X(enum, name in queries). */
 #define WR_ADMIN_ORDERS(X)                                                                         \
 	X(WR_ADMIN_BUSY, "busy")                                                                   \
 	X(WR_ADMIN_REFUSED, "refused")                                                             \
@@ -26,11 +26,12 @@ enum wr_admin_order {
 #undef WR_ADMIN_ORDER_ENUM
 };
 
-/* The query of a request. */
+/* The query of an HTTP request to /v1/overview, /v1/rule or /v1/fleet. */
 struct wr_admin_query {
-	uint32_t slot;       /* of one rule */
-	enum weir_span span; /* of its history */
-	/* Of all rules: those with `filter` in their names, `count` of them from `first` on. */
+	uint32_t slot;       /* the slot of the rule, for /v1/rule */
+	enum weir_span span; /* the span of the history */
+	/* For /v1/overview: the rules that have `filter` in their names are listed, `count` rules
+	 * from number `first` on. */
 	uint32_t first, count;
 	enum wr_admin_order order;
 	char filter[WR_ADMIN_FILTER];
@@ -42,30 +43,30 @@ struct wr_admin_view {
 	uint64_t now_ns;
 };
 
-/* Each writes members of an object. Returns 0, WEIR_ENOENT (there is no such rule), WEIR_ELAYOUT or
- * WEIR_EMEMORY. */
+/* Each function writes members of an object. Returns 0, WEIR_ENOENT (there is no such rule),
+ * WEIR_ELAYOUT or WEIR_EMEMORY. */
 int wr_admin_json_overview(struct wr_json_out *json, const struct wr_admin_view *view,
 			   const struct wr_admin_query *query);
 int wr_admin_json_rule(struct wr_json_out *json, const struct wr_admin_view *view,
 		       const struct wr_admin_query *query);
 int wr_admin_json_fleet(struct wr_json_out *json, const struct wr_admin_view *view);
 
-/* The member "gauges": an object of the gauges that were set within the last minute. */
+/* Writes the member "gauges": an object with the gauges that were set within the last minute. */
 void wr_admin_json_gauges(struct wr_json_out *json, const struct wr_admin_view *view);
 
-/* The member "latency": how long decisions took, in the table and in Redis. */
+/* Writes the member "latency": how long decisions took, in the table and in Redis. */
 void wr_admin_json_latency(struct wr_json_out *json, const struct wr_admin_view *view);
 
-/* The member "history": {"span":1,"end":…,"admitted":[…],"refused":[…],"shadowed":[…],
- * "delayed":[…]}. A point for which nothing was recorded is null. */
+/* Writes the member "history": {"span":1,"end":…,"admitted":[…],"refused":[…],"shadowed":[…],
+ * "delayed":[…]}. A point is null if nothing was recorded for its time. */
 void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64_t end_s,
 			   const struct weir_point *points, size_t count);
 
-/* A key of a top list, as an object. "exact" is true if the text is the whole key, so that a client
- * can look the key up by it. */
+/* Writes a key of a top list as an object. "exact" is true if the text is the whole key, so that a
+ * client can look the key up by its text. */
 void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key);
 
-/* Members with the name, the limit and the counts of a rule. */
+/* Writes members with the name, the limit and the counts of a rule. */
 void wr_admin_json_stat(struct wr_json_out *json, struct weir_table *table,
 			const struct weir_stat *stat);
 

@@ -1,4 +1,4 @@
-/* The dashboard: its files, which are part of the program, and GET /v1/session. */
+/* The files of the dashboard, which are part of the program, and GET /v1/session. */
 #include "serve/admin/web.h"
 
 #include <pthread.h>
@@ -12,7 +12,8 @@
 #define UI "/ui/"
 #define FRONT "index.html"
 
-/* No inline scripts, no resources of other origins, no frames. */
+/* The Content-Security-Policy of the dashboard: no inline scripts, no resources of other origins,
+ * no frames. */
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
 			     "'self'; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -32,7 +33,8 @@ static const struct wr_web_file *find_file(const char *name)
 	return NULL;
 }
 
-/* Whether a header field has this member. ETags are quoted, so a part of one does not match. */
+/* Returns whether a header field has this member. ETags are quoted, so a part of an ETag does not
+ * match. */
 static bool field_has(const struct wr_http_request *request, const char *field, const char *member)
 {
 	struct weir_str rest = wr_http_field(request, field);

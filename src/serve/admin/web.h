@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 struct wr_web_file {
-	const char *name; /* "views/rule.js", at /ui/views/rule.js */
+	const char *name; /* for example "views/rule.js", which is served at /ui/views/rule.js */
 	const char *content_type;
-	const char *tag, *packed_tag; /* ETags of the two forms, with quotes */
+	const char *tag, *packed_tag; /* ETags, with quotes, of the plain and the compressed file */
 	const uint8_t *plain;
 	size_t plain_len;
-	const uint8_t *packed; /* gzip */
+	const uint8_t *packed; /* the file compressed with gzip */
 	size_t packed_len;
 };
 

@@ -35,8 +35,8 @@ static bool is_sampled(struct wr_decision_lane *lane)
 	return share >= MILLION || (share && (next_random(lane) >> 32) * MILLION >> 32 < share);
 }
 
-/* Whether the rate allows one more refusal in this second. Loops share the word, but only read it
- * once the second is full. */
+/* Returns whether the rate allows one more refusal in this second, and counts it. Loops share the
+ * counter, but only read it once the rate of the second is used up. */
 static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 {
 	uint64_t second = now_ns / 1000000000;
@@ -59,10 +59,10 @@ static void wake_writer(struct wr_decision_log *log)
 
 	if (__atomic_exchange_n(&log->asleep, 0, __ATOMIC_SEQ_CST) &&
 	    write(log->wake, &one, sizeof one) < 0)
-		return; /* cannot fail: an eventfd */
+		return; /* cannot fail: the descriptor is an eventfd */
 }
 
-/* Adds 1. Atomic for readers; only one thread writes. */
+/* Adds 1. The addition is atomic for threads that read the count; only one thread writes it. */
 static void count_one(uint64_t *count)
 {
 	__atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
@@ -70,7 +70,8 @@ static void count_one(uint64_t *count)
 
 static void put_line(struct wr_decision_lane *lane, const char *line, size_t len)
 {
-	/* Pairs with the store in empty_ring(): bytes that were read may be overwritten. */
+	/* Pairs with the store in empty_ring(): bytes before `tail` have been read and may be
+	 * overwritten. */
 	uint64_t tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
 	size_t at = lane->head & (WR_RING_BYTES - 1);
 	size_t first = len < WR_RING_BYTES - at ? len : WR_RING_BYTES - at;
@@ -81,9 +82,9 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 	}
 	memcpy(lane->bytes + at, line, first);
 	memcpy(lane->bytes, line + first, len - first);
-	/* Pairs with the load in empty_ring(): a reader that sees the head sees the line.
-	 * Sequentially consistent: either the writer sees the head before it sleeps, or we see it
-	 * asleep. */
+	/* Pairs with the load in empty_ring(): a reader that sees the new head also sees the line.
+	 * The store is sequentially consistent, so that either the writer thread sees the head
+	 * before it sleeps, or this thread sees that the writer thread sleeps. */
 	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
 	wake_writer(lane->log);
 }
@@ -210,7 +211,7 @@ static void set_flag(struct wr_decision_log *log, unsigned *what)
 
 	__atomic_store_n(what, 1, __ATOMIC_RELEASE);
 	if (write(log->wake, &one, sizeof one) < 0)
-		return; /* cannot fail: an eventfd */
+		return; /* cannot fail: the descriptor is an eventfd */
 }
 
 void wr_decision_log_reopen(struct wr_decision_log *log)

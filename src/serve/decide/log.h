@@ -1,8 +1,8 @@
 /* The decision log: a line of JSON for each refusal, up to a rate, and for a share of the other
  * decisions.
  *
- * A loop never waits for the log. It writes lines into a ring of its own, which the writer thread
- * empties. A line that does not fit into the ring is lost and counted. */
+ * A loop never waits for the log. Each loop writes lines into a ring of its own, which the writer
+ * thread empties. A line that does not fit into the ring is lost and counted. */
 #ifndef WR_SERVE_DECIDE_LOG_H
 #define WR_SERVE_DECIDE_LOG_H
 
@@ -17,10 +17,10 @@
 
 struct wr_decision_log;
 
-/* The part of one loop. */
+/* The part of the log that belongs to one loop. */
 struct wr_decision_lane;
 
-/* X(field, name in metrics, what it counts) */
+/* The counters of the log: X(field, name in metrics, what it counts) */
 #define WR_DECISION_LOG_TALLY(X)                                                                   \
 	X(written, "written", "lines written")                                                     \
 	X(lost, "lost", "lines for which there was no room, or that could not be written")         \
@@ -32,32 +32,33 @@ struct wr_decision_log_tally {
 #undef WR_DECISION_LOG_FIELD
 };
 
-/* Opens the file of --decision-log; *opened is NULL without one. Returns 0, WEIR_EINVAL, WEIR_ESYS
- * or WEIR_EMEMORY. */
+/* Opens the file of --decision-log and sets *opened, or sets *opened to NULL if there is no such
+ * option. Returns 0, WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 			 struct wr_decision_log **opened, struct weir_error *error);
 
-/* Changes the owner of the file, so that the service can open it again as that user. */
+/* Changes the owner of the file, so that the service can open the file again after the change of
+ * user. */
 void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid);
 
 /* Starts the writer thread. */
 int wr_decision_log_start(struct wr_decision_log *log);
 
-/* Opens the file again after a log rotation. Called from any thread. */
+/* Makes the writer thread open the file again, after a log rotation. Any thread may call. */
 void wr_decision_log_reopen(struct wr_decision_log *log);
 
-/* Writes the rest of the rings, for at most a second, and frees the log. Called after all loops
- * have ended. NULL is fine. */
+/* Writes the lines that are still in the rings, for at most a second, and frees the log. Called
+ * after all loops have ended. `log` may be NULL. */
 void wr_decision_log_close(struct wr_decision_log *log);
 
 void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tally *tally);
 
-/* ---- for loops ---- */
+/* ---- functions for loops ---- */
 
-/* NULL if `log` is. */
+/* Returns the part of the log that belongs to this loop, or NULL if `log` is NULL. */
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
 
-/* Logs the decision if its kind and the rate allow it. Sets `keys` and `sampled_ppm` of the
+/* Logs the decision if its kind and the rate allow that. Sets `keys` and `sampled_ppm` of the
  * view. */
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
 

@@ -1,4 +1,5 @@
-/* The rings of the decision log, between the loops (log.c) and the writer thread (log_writer.c). */
+/* The rings of the decision log. Loops (log.c) write lines into them, and the writer thread
+ * (log_writer.c) empties them. */
 #ifndef WR_SERVE_DECIDE_LOG_RING_H
 #define WR_SERVE_DECIDE_LOG_RING_H
 
@@ -6,38 +7,38 @@
 
 #include "serve/decide/log.h"
 
-#define WR_RING_BYTES ((size_t)256 << 10) /* a power of two */
+#define WR_RING_BYTES ((size_t)256 << 10) /* size of a ring; has to be a power of two */
 
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a cache line for each of the two
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): each thread has its own cache line
 struct wr_decision_lane {
 	struct wr_decision_log *log;
 	uint64_t random;
-	uint64_t held, lost;         /* written by the loop */
-	_Alignas(64) uint64_t head;  /* bytes written so far, in whole lines; by the loop */
-	_Alignas(64) uint64_t tail;  /* bytes read so far; by the writer thread */
-	uint64_t written, unwritten; /* lines; by the writer thread */
+	uint64_t held, lost;         /* counts of lines, written by the loop */
+	_Alignas(64) uint64_t head;  /* bytes written so far, in whole lines; set by the loop */
+	_Alignas(64) uint64_t tail;  /* bytes read so far; set by the writer thread */
+	uint64_t written, unwritten; /* counts of lines, set by the writer thread */
 	char bytes[WR_RING_BYTES];
 };
 
 struct wr_decision_log {
-	const char *path; /* "-": standard output */
+	const char *path; /* path of the file; "-": standard output */
 	int fd;
-	int wake; /* eventfd */
+	int wake; /* eventfd that wakes the writer thread */
 	unsigned asleep, reopen, stop;
-	unsigned keys; /* enum weir_engine_keys */
+	unsigned keys; /* enum weir_engine_keys: how keys of clients are shown */
 	uint32_t refused_per_s, share_ppm;
-	uint64_t second; /* the current second << 32 | refusals logged in it */
+	uint64_t second; /* the current second << 32 | number of refusals logged in that second */
 	unsigned lane_count;
 	struct wr_decision_lane *lanes;
 	pthread_t thread;
 	bool started;
-	bool given_up; /* set by the writer thread: it ends although the rings are not empty */
+	bool given_up; /* the writer thread gives up: it ends although the rings are not empty */
 };
 
-/* The writer thread; its argument is the log. */
+/* The main function of the writer thread. `argument` is the struct wr_decision_log. */
 void *wr_decision_writer(void *argument);
 
-/* Opens the file of --decision-log. Returns a descriptor, or -1 with errno. */
+/* Opens the file of --decision-log. Returns a descriptor. On failure, returns -1 and sets errno. */
 int wr_decision_file(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
-/* The thread that writes the decision log. It may wait for a disk or a slow reader; loops may
- * not. */
+/* The thread that writes the decision log. This thread may wait for a disk or a slow reader; loops
+ * may not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,8 +9,9 @@
 #include "serve/decide/log_ring.h"
 #include "net/log.h"
 
-#define PIECE_BYTES 4096u /* a writable pipe takes at least so many */
-#define PATIENCE_MS 1000  /* for a slow reader, at the end */
+/* Bytes per write; a pipe that is writable accepts at least this many without blocking. */
+#define PIECE_BYTES 4096u
+#define PATIENCE_MS 1000 /* how long a slow reader is waited for when the log closes */
 
 static void log_failure(const struct wr_decision_log *log)
 {
@@ -23,8 +24,8 @@ static void log_failure(const struct wr_decision_log *log)
 		       log->path, strerror(error), (unsigned long long)held);
 }
 
-/* Waits until a piece can be written without blocking. Returns false if the log is closing and the
- * reader does not read. */
+/* Waits until PIECE_BYTES can be written without blocking. Returns false if the log is closing and
+ * the reader of a pipe does not read. */
 static bool wait_writable(struct wr_decision_log *log)
 {
 	struct pollfd fd = {log->fd, POLLOUT, 0};
@@ -40,7 +41,7 @@ static bool wait_writable(struct wr_decision_log *log)
 	return false;
 }
 
-/* Returns false if a part could not be written. */
+/* Writes all bytes. Returns false if a part could not be written. */
 static bool write_all(struct wr_decision_log *log, const char *bytes, size_t len)
 {
 	while (len) {
@@ -69,7 +70,7 @@ static uint64_t count_lines(const char *bytes, size_t len)
 	return lines;
 }
 
-/* Writes the content of a ring. Returns false if it was empty. */
+/* Writes the content of a ring to the file. Returns false if the ring was empty. */
 static bool empty_ring(struct wr_decision_log *log, struct wr_decision_lane *lane)
 {
 	uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_SEQ_CST);

@@ -1,5 +1,6 @@
-/* The decision of one request: decide in the table, ask the central store if the rules want that,
- * wait in a leaky bucket, report. Called by the handlers of gRPC, HTTP and RESP and by deliver. */
+/* The decision of one request: decides in the table, asks the central store if the rules require
+ * that, waits in a leaky bucket, and reports. Called by the handlers of gRPC, HTTP and RESP and by
+ * deliver. */
 #include "serve/decide/pending.h"
 
 #include "base/assert.h"
@@ -32,7 +33,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	return 0;
 }
 
-/* Lets the request wait its delay. Returns false if it cannot wait; then nothing is taken. */
+/* Lets the request wait for its delay. Returns false if the request cannot wait; then nothing is
+ * taken. */
 static bool wait_for_turn(struct wr_pending *pending, uint64_t now_ns)
 {
 	struct weir_queue_position place = {.size = sizeof place};
@@ -66,7 +68,8 @@ static void report_decision(struct wr_pending *pending)
 						   .trace = &pending->trace});
 }
 
-/* There is a verdict. Messages to the central store are sent before `done`, which ends the ask. */
+/* Ends a decision with this verdict. Messages to the central store are sent before `done` is
+ * called, because `done` ends the ask. */
 static void conclude(struct wr_pending *pending, int verdict, uint64_t now_ns)
 {
 	struct wr_loop *loop = pending->loop;
@@ -131,7 +134,8 @@ void wr_pending_decide(struct wr_pending *pending)
 	begin_decision(pending, now_ns, now_ns);
 }
 
-/* A timed decision needs a clock of its own: now_ns may be the time of the first of many. */
+/* If the decision is timed, its begin is read from the clock, because now_ns may be the time of the
+ * first of many decisions. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 {
 	bool timed = wr_ask_wants_latency_next(pending->ask);
@@ -149,7 +153,8 @@ static void stop_asking(struct wr_pending *pending)
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
-	bool asked = pending->asking; /* then central itself gives back what is granted later */
+	/* If set, central itself gives back what Redis grants later. */
+	bool asked = pending->asking;
 
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))

@@ -1,19 +1,20 @@
-/* One decision from the ask to the verdict, also when it takes time: the question to the central
- * store, its failure, a leaky bucket's delay, shadow mode, timing, and the decision log. gRPC,
- * HTTP, RESP and the deliverer of deferred requests all decide this way, in the thread of their
- * loop.
+/* One decision from the ask to the verdict, even if it takes time: the question to the central
+ * store, a failure of that store, a leaky bucket's delay, shadow mode, timing, and the decision
+ * log. gRPC, HTTP, RESP and the deliverer of deferred requests all decide this way, in the thread
+ * of their loop.
  *
  *   if (wr_pending_init(&p, loop, domain) < 0) … respond: out of memory
  *   p.done = respond; p.deadline_ns = …;
  *   weir_ask_add(p.ask, …);
  *   wr_pending_decide(&p);     // calls p.done, at once or later
  *
- * `done` ends with wr_pending_end. When a client disconnects before that, its connection calls
- * wr_pending_cancel and wr_pending_end. The struct is the caller's and must not move.
+ * `done` has to call wr_pending_end when it has responded. If a client disconnects before `done` is
+ * called, its connection calls wr_pending_cancel and wr_pending_end. The caller owns the struct,
+ * which must not move.
  *
  * Two parts of RESP are not here. The order of pipelined replies and the bounds on waiting commands
- * belong to its sessions (wire/resp/wait.h, serve/resp/waits.h). CL.THROTTLE and WEIR.ASK send
- * questions of their own to the central store and have no ask that could be decided. */
+ * belong to the sessions of RESP (wire/resp/wait.h, serve/resp/waits.h). CL.THROTTLE and WEIR.ASK
+ * send questions of their own to the central store and have no ask that could be decided. */
 #ifndef WR_SERVE_DECIDE_PENDING_H
 #define WR_SERVE_DECIDE_PENDING_H
 
@@ -33,50 +34,53 @@ struct wr_core_ref;
 struct wr_pending {
 	struct wr_loop *loop;
 	struct weir_ask *ask;
-	/* CLOCK_REALTIME: a response after it is of no use. 0: none. */
+	/* A response after this time (CLOCK_REALTIME) is of no use. 0: no deadline. */
 	uint64_t deadline_ns;
-	/* The caller waits a leaky bucket's delay itself: `done` comes at once with WEIR_DELAY, and
-	 * the request keeps its position in the queue. */
+	/* If set, the caller waits a leaky bucket's delay itself: `done` is called at once with
+	 * WEIR_DELAY, and the request keeps its position in the queue. */
 	bool report_delay;
-	/* For the decision log: the protocol (a literal) and the trace. */
+	/* The protocol (a string literal) and the trace, for the decision log. */
 	const char *via;
 	struct wr_trace trace;
-	/* The verdict to respond with. In shadow mode it may be milder than weir_ask_result's.
+	/* Called with the verdict to respond with. In shadow mode the verdict may be milder than
+	 * that of weir_ask_result.
 	 *   WEIR_ADMIT   go on; a leaky bucket's delay is over
 	 *   WEIR_REFUSE, WEIR_DEFER
 	 *   WEIR_DELAY   the delay ends after the deadline, or too many requests wait: nothing was
-	 *                taken, refuse it
+	 *                taken, and the caller refuses the request
 	 *   below 0      the engine's error */
 	void (*done)(struct wr_pending *pending, int verdict);
 
-	/* Private. */
-	struct wr_central_ask question; /* to the central store */
-	bool asking;                    /* … is in flight */
+	/* The fields below are private to serve/decide. */
+	struct wr_central_ask question; /* the question to the central store */
+	bool asking;                    /* the question is in flight */
 	uint64_t begun_ns;              /* when the decision began */
 	struct wr_core_ref *ref;
 	uint64_t queue, due_ns;
 	struct wr_heap_node heap_node;
-	/* Neighbours in the same queue, or in one that shares its bucket. */
+	/* The neighbours in the list of the bucket: requests of the same queue, or of a queue that
+	 * shares the bucket. */
 	struct wr_pending *before, *behind;
 };
 
-/* Allocates an ask and begins it. Returns 0, WEIR_EMEMORY, or an error of weir_ask_init; after an
- * error there is nothing to end. */
+/* Allocates and begins pending->ask. Returns 0, WEIR_EMEMORY, or an error of weir_ask_init. After
+ * an error, the caller need not call wr_pending_end. */
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain);
 
-/* Decides by the clock of now. Calls pending->done once, before it returns or later. */
+/* Decides at the current time. Calls pending->done once: before it returns, or later. */
 void wr_pending_decide(struct wr_pending *pending);
 
-/* The same for a caller that has read the clock for several decisions: they all count at now_ns. */
+/* Like wr_pending_decide, for a caller that makes several decisions with one reading of the clock:
+ * all of them count at now_ns. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns);
 
-/* The client has disconnected: `done` is not called any more. Gives back what was taken, in the
- * table and in the central store; requests behind it in a leaky bucket move up. May be called
- * before, during and after the decision. */
+/* Cancels the decision, because the client has disconnected: `done` is not called any more. Gives
+ * back what was taken, in the table and in the central store. Requests behind this one in a leaky
+ * bucket move up. May be called before, during and after the decision. */
 void wr_pending_cancel(struct wr_pending *pending);
 
-/* Frees the ask and releases its rules. Once, also if nothing was decided; a zeroed struct is
- * fine. */
+/* Frees the ask and releases its rules. The caller calls this once, even if nothing was decided. A
+ * zeroed struct is allowed. */
 void wr_pending_end(struct wr_pending *pending);
 
 #endif

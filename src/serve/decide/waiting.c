@@ -64,7 +64,7 @@ static void link_behind(struct wr_waiting *waiting, struct wr_pending *pending,
 	struct wr_pending **last = bucket(waiting, pending->queue);
 	struct wr_pending *behind = before ? before->behind : NULL;
 
-	if (!before) /* at the front */
+	if (!before) /* link the request at the front of the bucket */
 		for (behind = *last; behind && behind->before;)
 			behind = behind->before;
 	pending->before = before;
@@ -112,7 +112,8 @@ static struct wr_pending *next_of_queue(const struct wr_pending *pending)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Rounds up: a timer that fires early would be armed again and cost a turn of the loop. */
+/* Sets the timer for the request that is due first. Rounds up, because a timer that fires too early
+ * would have to be set again, which costs a turn of the loop. */
 static void arm_timer(struct wr_waiting *waiting, uint64_t now_ns)
 {
 	const struct wr_pending *first = first_due(waiting);
@@ -139,7 +140,7 @@ static void on_timer(uv_timer_t *timer)
 	arm_timer(waiting, now_ns);
 }
 
-/* ---- from outside ---- */
+/* ---- functions for pending.c ---- */
 
 int wr_waiting_init(struct wr_waiting *waiting, uv_loop_t *uv)
 {
@@ -179,8 +180,9 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* After `pending` and `next` have traded places: swaps them in the order and updates their due
- * times. If `next` waits in several queues, another queue may now set its due time. */
+/* Called after `pending` and `next` have traded places. Swaps the two in the order of their queue
+ * and updates their due times. If `next` waits in several queues, another queue may now set its due
+ * time. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {

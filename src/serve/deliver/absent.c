@@ -1,4 +1,4 @@
-/* Requests that find the API server unavailable; see absent.h. */
+/* Requests that got 502, 503 or 504 because the API server is unavailable; see absent.h. */
 #include "serve/deliver/absent.h"
 
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 #define SIZE_FIRST 256u
 #define SIZE_MOST 131072u
-#define TIMES_UNKNOWN 16u /* the longest back-off */
+#define TIMES_UNKNOWN 16u /* a count of responses that gives the longest back-off */
 
 _Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the rows stays free");
 
 struct wr_deliver_absent_row {
-	uint64_t id; /* 0: free */
+	uint64_t id; /* id of the request; 0: the row is free */
 	uint64_t at_us;
-	uint32_t times; /* responses that did not count as attempts */
+	uint32_t times; /* number of responses that did not count as attempts */
 };
 
 static uint64_t *present_of(struct wr_deliver_absent *absent, struct weir_str rule)
@@ -28,7 +28,8 @@ void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str
 	*present_of(absent, rule) = now_us;
 }
 
-/* Returns the row of `id`, or the free row for it. The caller makes sure that a row is free. */
+/* Returns the row of `id`, or the free row where it belongs. The caller makes sure that a row is
+ * free. */
 static struct wr_deliver_absent_row *find_row(struct wr_deliver_absent_row *rows, uint32_t size,
 					      uint64_t id)
 {
@@ -44,8 +45,8 @@ static bool is_live(const struct wr_deliver_absent_row *row, uint64_t now_us)
 	return row->id && now_us - row->at_us < WR_DELIVER_ABSENT_STALE_US;
 }
 
-/* Moves the rows that are not stale to new memory, twice as large if more than half of the rows would
- * be in use. Returns whether a row is free. */
+/* Moves the rows that are not stale to new memory, which is twice as large if more than half of the
+ * rows would be in use. Returns whether a row is free. */
 static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 {
 	uint32_t before = absent->rows ? absent->size : 0, size = before ? before : SIZE_FIRST;
@@ -71,7 +72,7 @@ static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 	return true;
 }
 
-/* Returns the row of `id`, a new one if there is none, or NULL if the table is full. */
+/* Returns the row of `id`, or a new row if there is none. Returns NULL if the table is full. */
 static struct wr_deliver_absent_row *row_of(struct wr_deliver_absent *absent, uint64_t id,
 					    uint64_t now_us)
 {

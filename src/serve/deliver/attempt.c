@@ -5,7 +5,7 @@
 #include "serve/deliver/deliver_impl.h"
 #include "net/log.h"
 
-#define HOLD_MOST_US 1000000u  /* a longer refusal returns the request to the queue */
+#define HOLD_MOST_US 1000000u  /* a request that is refused for longer is returned to the queue */
 #define REST_MOST_US 30000000u /* longest time between two probes of an unreachable target */
 
 static void settle_delivery(struct wr_delivery *delivery);
@@ -45,7 +45,7 @@ static void free_slot(struct wr_delivery *delivery)
 	wr_loop_check_drained(deliverer->own->loop);
 }
 
-/* ---- reporting to the queue ---- */
+/* ---- reporting the outcome to the queue ---- */
 
 static void on_settle_timer(uv_timer_t *timer)
 {
@@ -64,7 +64,7 @@ static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_
 		wr_queue_count(&tally->retried, 1);
 }
 
-/* Whether the report can succeed later: the queue is unavailable for now. */
+/* Returns whether the report can succeed later, because the queue is unavailable only for now. */
 static bool is_temporary(enum wr_queue_reason reason)
 {
 	return reason != WR_QUEUE_LOST && reason != WR_QUEUE_UNKNOWN && reason != WR_QUEUE_ENDING;
@@ -100,8 +100,8 @@ static void on_settled(struct wr_queue_job *job)
 	free_slot(delivery);
 }
 
-/* Stores the outcome, then takes the next requests. The queue performs jobs in order, so the next
- * request of this key can be taken by the same call. */
+/* Stores the outcome, then takes the next requests. The queue performs jobs in order, so the take
+ * may already get the next request of this key. */
 static void settle_delivery(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -118,7 +118,8 @@ static void settle_delivery(struct wr_delivery *delivery)
 	wr_deliver_take(deliverer);
 }
 
-/* The API server did not receive the request: gives the charged tokens back to the limits. */
+/* Gives the charged tokens back to the limits. Called if the API server did not receive the
+ * request. */
 static void refund_limits(struct wr_delivery *delivery)
 {
 	if (!delivery->pending.ask)
@@ -157,7 +158,8 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 	deliverer->ready_last = &deliverer->ready;
 }
 
-/* Requests that were in flight together count as one failed probe. */
+/* Notes that the target was unreachable. Requests that were in flight together count as one failed
+ * probe. */
 static void note_down(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -205,7 +207,7 @@ static void log_locked(const struct wr_delivery *delivery)
 		       (unsigned long long)delivery->request->id, (unsigned long long)held);
 }
 
-/* Whether the lease of a shared queue may expire before the delivery ends. */
+/* Returns whether the lease of a request in a shared queue may expire before the delivery ends. */
 static bool is_late(const struct wr_delivery *delivery)
 {
 	const struct wr_deliverer *deliverer = delivery->deliverer;
@@ -292,7 +294,7 @@ void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
 	send_next(deliverer);
 }
 
-/* ---- asking ---- */
+/* ---- asking the limiter ---- */
 
 static void on_hold_timer(uv_timer_t *timer)
 {
@@ -318,7 +320,7 @@ static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
 	wr_deliver_take(deliverer);
 }
 
-/* The time until the limits may admit the request. */
+/* Returns the time until the limits may admit the request. */
 static uint64_t wait_after(const struct weir_ask *ask, int verdict)
 {
 	struct weir_result result = {.size = sizeof result};
@@ -345,7 +347,8 @@ static void on_verdict(struct wr_pending *pending, int verdict)
 	}
 }
 
-/* The current rules decide, even if they have changed since the request was deferred. */
+/* Asks the limiter about a request. The current rules decide, even if they have changed since the
+ * request was deferred. */
 void wr_deliver_ask(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;

@@ -6,11 +6,12 @@
 #include "serve/service.h"
 #include "table/deferred.h"
 
-#define SHARED_LOOK_US 1000000u  /* other processes may have queued requests */
-#define LATE_MOST_US 3600000000u /* longest timer */
+/* Interval at which a shared queue is checked for requests of other processes. */
+#define SHARED_LOOK_US 1000000u
+#define LATE_MOST_US 3600000000u /* longest time that the timer is set for */
 #define HELD_MAX 256u            /* slots for requests in the stage HELD */
 #define AHEAD_EACH 8u            /* requests taken in advance, per connection */
-#define AHEAD_MAX 256u           /* and in total */
+#define AHEAD_MAX 256u           /* requests taken in advance, in total */
 #define LOOK_MS 1000
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
@@ -18,7 +19,7 @@ uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
 	return wr_loop_mono_ns(deliverer->own->loop) / 1000;
 }
 
-/* splitmix64, used for jitter only. */
+/* Returns a random number (splitmix64), used for jitter only. */
 uint64_t wr_deliver_random(struct wr_deliverer *deliverer)
 {
 	uint64_t z = deliverer->random += 0x9e3779b97f4a7c15;
@@ -28,7 +29,7 @@ uint64_t wr_deliver_random(struct wr_deliverer *deliverer)
 	return z ^ z >> 31;
 }
 
-/* ---- taking ---- */
+/* ---- taking requests from the queue ---- */
 
 static void on_take_timer(uv_timer_t *timer)
 {
@@ -109,7 +110,7 @@ static void on_taken(struct wr_queue_job *job)
 		take_in(deliverer, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
 		deliverer->take_again = true;
-	deliverer->large -= deliverer->large / 8; /* forget a single large request slowly */
+	deliverer->large -= deliverer->large / 8; /* a single large request is forgotten slowly */
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
@@ -119,9 +120,9 @@ static void on_taken(struct wr_queue_job *job)
 		wr_deliver_take(deliverer);
 }
 
-/* How many requests to take: as many as can be sent until the next take is done, which may include a
- * disk sync. Their sizes are not known yet, so recent requests serve as an estimate. While the target
- * is unreachable, a single request is taken as a probe. */
+/* Returns how many requests to take: as many as can be sent until the next take is done, which may
+ * include a disk sync. The sizes of the requests are not known yet, so the sizes of recent requests
+ * serve as an estimate. While the target is unreachable, a single request is taken as a probe. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;
@@ -328,7 +329,8 @@ struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
 	deliverer->ready_last = &deliverer->ready;
 	deliverer->deadline_us = UINT64_MAX;
 	deliverer->connections = (unsigned)settings->connections;
-	/* Requests taken here are locked for the other processes of a shared queue. */
+	/* With a shared queue, take fewer requests in advance, because other processes cannot take
+	 * them. */
 	each = own->host->shared ? 1 : AHEAD_EACH;
 	deliverer->ahead_max = deliverer->connections * each < AHEAD_MAX
 				       ? deliverer->connections * each
@@ -380,7 +382,8 @@ void wr_deliver_stop(struct wr_deliverer *deliverer)
 	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
-/* Frees the requests whose settling was interrupted; their jobs have ended. */
+/* Frees the deliverer and the requests whose settling was interrupted. The jobs of these requests
+ * have ended. */
 void wr_deliver_free(struct wr_deliverer *deliverer)
 {
 	if (!deliverer)

@@ -1,24 +1,26 @@
-/* The deliverer takes deferred requests from the queue in the order of each key, asks the limiter like
- * any client, and sends them to the API server. It runs in the service's first loop.
+/* The deliverer takes deferred requests from the queue in the order of each key, asks the limiter
+ * like any client, and sends them to the API server. It runs in the service's first loop.
  *
  *   take ──► asking ──► sending ──► settling ──► free
  *              │  ▲                    ▲
  *              ▼  │                    │
  *             held (refused for less than a second) or released for longer
  *
- * At most one request per key is delivered at a time. The queue hands out the next one when the outcome
- * of this one has been stored durably. A request that the API server has answered is therefore sent
- * again only if the process dies before the outcome is stored, or if the queue is lost.
+ * At most one request per key is delivered at a time. The queue hands out the next request of a key
+ * when the outcome of the previous one has been stored durably. A request that the API server has
+ * answered is therefore sent again only if the process dies before the outcome is stored, or if the
+ * queue is lost.
  *
- * While the target is unreachable, the deliverer sends one request now and then as a probe. A failed
- * probe does not count as an attempt of the request, so an outage of the API server makes no dead
- * letters; only max_age does. A gateway reports an unreachable API server with the header field
- * X-Weir-Unreachable in its 502 or 504.
+ * While the target is unreachable, the deliverer sends one request now and then as a probe. A
+ * failed probe does not count as an attempt of the request, so an outage of the API server makes no
+ * dead letters; only max_age does. A gateway reports an unreachable API server with the header
+ * field X-Weir-Unreachable in its 502 or 504.
  *
- * Any other 502, 503 or 504 means that the API server is unavailable for this request. Other requests
- * are still sent. The response does not count as an attempt, unless the API server has answered other
- * requests of the rule since the previous attempt (absent.h). In both cases the tokens that the limits
- * charged for the request are given back. */
+ * Any other 502, 503 or 504 means that the API server is unavailable for this request. Other
+ * requests are still sent. The response does not count as an attempt, unless the API server has
+ * answered other requests of the rule since the previous attempt (absent.h). The tokens that the
+ * limits charged for a request are given back if the target was unreachable or if the response does
+ * not count as an attempt. */
 #ifndef WR_SERVE_DELIVER_DELIVER_H
 #define WR_SERVE_DELIVER_DELIVER_H
 
@@ -27,27 +29,29 @@
 
 struct wr_deliverer;
 
-/* A queue that several processes share leases a request for the delivery timeout plus this time. */
+/* If several processes share a queue, a request is leased for the delivery timeout plus this
+ * time. */
 #define WR_DELIVER_LEASE_US 20000000u
-/* A delivery that has not begun within this time is given up: the lease may expire before its end, and
- * another process could deliver the request a second time. */
+/* A delivery that has not begun within this time is given up. Otherwise the lease could expire
+ * before the delivery ends, and another process could deliver the request a second time. */
 #define WR_DELIVER_BEGIN_US 10000000u
 
-/* Creates the deliverer of the loop. It delivers if there is a target, and reads the queue's statistics
- * in any case. Returns NULL without memory. */
+/* Creates the deliverer of the loop. The deliverer reads the queue's statistics, and delivers
+ * requests if there is a target. Returns NULL if there is no memory. */
 struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
-void wr_deliver_stop(struct wr_deliverer *deliverer); /* cuts deliveries, closes the handles */
-void wr_deliver_free(struct wr_deliverer *deliverer); /* after the handles are closed; or NULL */
+void wr_deliver_stop(struct wr_deliverer *deliverer); /* cuts deliveries and closes the handles */
+/* Called after the handles are closed; NULL is allowed. */
+void wr_deliver_free(struct wr_deliverer *deliverer);
 
-/* Takes no more requests. Deliveries in progress continue. */
+/* Stops taking requests from the queue. Deliveries in progress continue. */
 void wr_deliver_end(struct wr_deliverer *deliverer);
 size_t wr_deliver_busy(const struct wr_deliverer *deliverer);
 
-/* A request was queued that is due in `wait_us`. Any thread. */
+/* Notes that a request was queued that is due in `wait_us`. Any thread may call. */
 void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us);
-void wr_deliver_wake(struct wr_deliverer *deliverer); /* the loop was woken */
+void wr_deliver_wake(struct wr_deliverer *deliverer); /* called when the loop was woken */
 
-/* The table was replaced: the queue must report the length of every line again. */
+/* Called when the table was replaced. Makes the queue report the length of every line again. */
 void wr_deliver_recount(struct wr_deliverer *deliverer);
 
 #endif

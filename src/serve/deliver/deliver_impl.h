@@ -1,4 +1,4 @@
-/* The inside of the deliverer: deliver.c takes requests from the queue, attempt.c asks the limiter and
+/* Private to the deliverer. deliver.c takes requests from the queue, attempt.c asks the limiter and
  * settles, send.c turns a request into a transfer and a response into an outcome, multi.c runs the
  * transfers on the loop. */
 #ifndef WR_SERVE_DELIVER_DELIVER_IMPL_H
@@ -11,37 +11,38 @@
 #include "serve/loop.h"
 #include "serve/decide/pending.h"
 
-#define WR_DELIVER_BYTES_MAX (64u << 20) /* about so much memory for requests taken */
-#define WR_DELIVER_ANSWER_MAX (4u << 20) /* of a response body, which is discarded */
+#define WR_DELIVER_BYTES_MAX (64u << 20) /* approximate bound on the memory of requests taken */
+#define WR_DELIVER_ANSWER_MAX (4u << 20) /* maximum length of a response body, which is discarded */
 
 enum wr_delivery_stage {
 	WR_DELIVERY_FREE,
 	WR_DELIVERY_ASKING, /* the limiter decides */
-	WR_DELIVERY_HELD,   /* the limiter refused for less than a second */
-	WR_DELIVERY_READY,  /* admitted; no connection is free */
+	WR_DELIVERY_HELD,   /* the limiter refused the request for less than a second */
+	WR_DELIVERY_READY,  /* the limiter admitted the request, but no connection is free */
 	WR_DELIVERY_SENDING,
 	WR_DELIVERY_SETTLING, /* the queue stores the outcome */
 };
 
-/* A slot for a request that was taken from the queue. */
+/* A slot for one request that was taken from the queue. */
 struct wr_delivery {
 	struct wr_deliverer *deliverer;
 	enum wr_delivery_stage stage;
 	struct wr_deferred *request;
-	uint64_t bytes;            /* memory of the request */
-	uint64_t taken_us;         /* CLOCK_MONOTONIC when it was taken */
-	struct wr_pending pending; /* open until the API server has received the request */
-	uv_timer_t timer;          /* ends HELD, or repeats a failed settling */
+	uint64_t bytes;    /* memory that the request uses */
+	uint64_t taken_us; /* when the request was taken, CLOCK_MONOTONIC */
+	/* The decision; kept until the outcome of the transfer is known. */
+	struct wr_pending pending;
+	uv_timer_t timer; /* ends the stage HELD, or repeats a failed settling */
 	struct wr_queue_job job;
 	char reason[WR_DEFERRED_REASON_MAX];
-	struct wr_delivery *next; /* in the list of free or of ready slots */
+	struct wr_delivery *next; /* next slot in the list of free or ready slots */
 
-	CURL *easy;                /* while SENDING */
-	struct curl_slist *fields; /* one block of memory */
+	CURL *easy;                /* the transfer, in the stage SENDING */
+	struct curl_slist *fields; /* header fields for libcurl, in one block of memory */
 	char error[CURL_ERROR_SIZE];
-	uint64_t asked_us; /* Retry-After */
-	size_t answered;   /* bytes of the response body */
-	bool unreachable;  /* X-Weir-Unreachable */
+	uint64_t asked_us; /* value of Retry-After in the response */
+	size_t answered;   /* bytes of the response body received so far */
+	bool unreachable;  /* the response has X-Weir-Unreachable */
 };
 
 struct wr_deliverer {
@@ -53,27 +54,28 @@ struct wr_deliverer {
 	struct wr_delivery *slots, *free;
 	struct wr_delivery *ready, **ready_last;
 	unsigned slot_count, used, held, ready_count, sending, connections;
-	unsigned ahead_max; /* requests taken in advance of a free connection */
-	uint64_t bytes;     /* memory of all requests taken */
-	uint64_t large;     /* size of a large recent request */
-	CURL **easies;      /* idle transfer handles, at most one per connection */
+	unsigned ahead_max; /* maximum number of requests taken before a connection is free */
+	uint64_t bytes;     /* memory that all requests taken use */
+	/* Size of a large recent request, to estimate the memory of the next requests. */
+	uint64_t large;
+	CURL **easies; /* idle transfer handles, at most one per connection */
 	unsigned easy_count;
 
 	struct wr_queue_job take;
-	bool taking;          /* `take` is in progress */
-	uint64_t asked_us;    /* since when */
-	bool take_again;      /* take again when it is done */
-	bool starved;         /* no slot or memory was free for another take */
-	uint64_t deadline_us; /* CLOCK_MONOTONIC of the next due request; UINT64_MAX: none */
+	bool taking;          /* the job `take` is in progress */
+	uint64_t asked_us;    /* when the job `take` was submitted */
+	bool take_again;      /* submit `take` again when it is done */
+	bool starved;         /* the next take waits until a slot or memory is free */
+	uint64_t deadline_us; /* when the next request is due, CLOCK_MONOTONIC; UINT64_MAX: none */
 	uv_timer_t take_timer;
 
 	struct wr_queue_job look, recount;
 	bool looking, recounting, recount_again;
-	bool swept; /* the table's line lengths of earlier processes have been removed */
+	bool swept; /* line lengths that earlier processes left in the table have been removed */
 	uv_timer_t look_timer;
 
 	struct wr_deliver_absent absent;
-	unsigned down; /* consecutive attempts that did not reach the target */
+	unsigned down; /* number of consecutive failed probes; 0: the target is reachable */
 	uint64_t down_since_us, rest_until_us;
 	uint64_t random;
 
@@ -82,14 +84,15 @@ struct wr_deliverer {
 	struct watch *watches; /* poll handles of open connections */
 };
 
-/* Longest release: the rules may change, so the limiter is asked again after this time. */
+/* The longest time for which a request is released. The limiter is asked again after this time,
+ * because the rules may have changed. */
 #define WR_DELIVER_RELEASE_MOST_US 60000000u
 #define WR_DELIVER_FAILED_WAIT_US                                                                  \
-	1000000u /* retry after an error of the queue, or lack of memory */
+	1000000u /* time until a retry after an error of the queue or lack of memory */
 
 /* ---- deliver.c ---- */
 
-/* Takes more requests if there is room, now or when the current take is done. */
+/* Takes more requests if there is room: now, or when the current take is done. */
 void wr_deliver_take(struct wr_deliverer *deliverer);
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer);
@@ -97,44 +100,47 @@ uint64_t wr_deliver_random(struct wr_deliverer *deliverer);
 
 /* ---- attempt.c ---- */
 
-/* Takes a free slot. The caller makes sure that there is one. */
+/* Takes a free slot. The caller makes sure that a slot is free. */
 struct wr_delivery *wr_deliver_take_slot(struct wr_deliverer *deliverer);
 
 /* Asks the limiter about the request in the slot. */
 void wr_deliver_ask(struct wr_delivery *delivery);
 
-/* Returns the request to the queue without an attempt; it is due again after `wait_us`. */
+/* Returns the request to the queue without counting an attempt. The request is due again after
+ * `wait_us`. */
 void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us);
 void wr_deliver_release_ready(struct wr_deliverer *deliverer,
-			      uint64_t wait_us); /* all READY ones */
+			      uint64_t wait_us); /* releases all requests in the stage READY */
 
-/* Whether the target is unreachable and the next probe is not due yet. */
+/* Returns whether the target is unreachable and the next probe is not due yet. */
 bool wr_deliver_is_resting(const struct wr_deliverer *deliverer);
 
-/* The transfer has ended, with or without success. */
+/* Called when the transfer has ended, with or without success. */
 void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result);
 
 /* ---- send.c ---- */
 
-/* Sets the transfer up. Returns 0, WEIR_EMEMORY, or WEIR_EACCESS if no key decrypts a header field. */
+/* Prepares the transfer of a request. Returns 0, WEIR_EMEMORY, or WEIR_EACCESS if no key decrypts a
+ * header field. */
 int wr_deliver_prepare(struct wr_delivery *delivery);
 
-/* Fills job.settle with the outcome for the queue. Returns false if the target was unreachable, so
- * nothing was attempted. */
+/* Fills in job.settle with the outcome for the queue. Returns false if the target was unreachable;
+ * that does not count as an attempt. */
 bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
 		      uint64_t random);
 
-/* Frees the memory of the transfer and returns its handle. */
+/* Frees the memory of the transfer and puts its handle back into the list of idle handles. */
 void wr_deliver_unprepare(struct wr_delivery *delivery);
 
 /* ---- multi.c ---- */
 
 int wr_deliver_multi_init(struct wr_deliverer *deliverer);
-void wr_deliver_multi_stop(struct wr_deliverer *deliverer); /* when no transfer is in progress */
+/* Called when no transfer is in progress. */
+void wr_deliver_multi_stop(struct wr_deliverer *deliverer);
 int wr_deliver_multi_add(struct wr_delivery *delivery);
 void wr_deliver_multi_remove(struct wr_delivery *delivery);
 
-/* libcurl opens and closes its sockets with these; `context` is the deliverer. */
+/* Functions that libcurl calls to open and close its sockets. `context` is the deliverer. */
 curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to);
 int wr_deliver_close_socket(void *context, curl_socket_t socket);
 

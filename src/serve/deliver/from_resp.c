@@ -1,4 +1,5 @@
-/* WEIR.DEFER and WEIR.TICKET: from a command to a job of the queue, and back. */
+/* WEIR.DEFER and WEIR.TICKET: turns a command into a job of the queue, and the result of the job
+ * into the answer to the command. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,21 +10,23 @@
 #include "serve/resp/waits.h"
 #include "wire/check/ticket_json.h"
 
-#define WAIT_MOST_US 60000000u /* limits may change: then it is looked at, at the latest */
+/* A request is due after this time at the latest, because limits may change. */
+#define WAIT_MOST_US 60000000u
 #define JSON_BYTES 1024u
 
-/* A command on its way. */
+/* A WEIR.DEFER or WEIR.TICKET command that waits for the queue. */
 struct errand {
-	struct wr_resp_wait wait; /* first: a wait is one of these */
+	/* Has to be first: a pointer to `wait` is cast to struct errand. */
+	struct wr_resp_wait wait;
 	struct wr_queue_job job;
 	struct wr_queue_host *host;
-	bool submitted; /* the queue has it */
-	bool ended;     /* nobody waits for it any more */
+	bool submitted; /* the queue's thread works on the job */
+	bool ended;     /* nobody waits for the answer any more */
 	uint64_t interval_ns, wait_ns, age_ns;
-	size_t bytes; /* counted in host->flight */
+	size_t bytes; /* size of the request, counted in host->flight */
 	struct wr_deferred request;
 	struct wr_deferred_field *fields;
-	char *memory; /* texts of the request */
+	char *memory; /* memory for the texts of the request */
 	char ticket[WR_TICKET_TEXT];
 };
 
@@ -59,7 +62,8 @@ static void refuse(struct errand *errand, enum wr_queue_reason reason)
 	answer(errand, &said);
 }
 
-/* As far as the request can live. */
+/* Returns the expected time until delivery, with `ahead` requests before this one. It is at most
+ * the time until the request expires. */
 static uint64_t expected_ns(const struct errand *errand, uint64_t ahead)
 {
 	uint64_t before_ns, sum_ns;
@@ -117,7 +121,8 @@ static size_t size_of(const struct wr_defer_request *from)
 	return size;
 }
 
-/* Fields without those that are not kept, and without the key, which has a place of its own. */
+/* Copies the header fields that are stored. The value of Idempotency-Key goes into
+ * request.idempotency_key instead. */
 static void copy_fields(struct errand *errand, const struct wr_defer_request *from, char **at)
 {
 	struct weir_str connection[WR_DEFER_FIELDS_MAX];
@@ -144,7 +149,8 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
 	errand->request.fields = errand->fields;
 }
 
-/* The command's bytes go when it has been read, so the job has its own. False: no memory. */
+/* Copies the request, because the bytes of the command are not kept after it has been read. Returns
+ * false if there is no memory. */
 static bool copy_request(struct errand *errand, const struct wr_defer_request *from)
 {
 	struct wr_deferred *to = &errand->request;
@@ -167,7 +173,8 @@ static bool copy_request(struct errand *errand, const struct wr_defer_request *f
 	return true;
 }
 
-/* Whether so much more may be on its way. */
+/* Adds `bytes` to the size of the requests that are submitted and not stored yet. Returns false if
+ * the sum exceeds WR_QUEUE_FLIGHT_MAX. */
 static bool may_fly(struct errand *errand, size_t bytes)
 {
 	uint64_t before =
@@ -289,7 +296,7 @@ static void ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct 
 	submit(host, errand);
 }
 
-/* ---- waits ---- */
+/* ---- beginning and ending a command ---- */
 
 static struct wr_resp_wait *begin(struct wr_resp_host *host)
 {
@@ -301,8 +308,8 @@ static struct wr_resp_wait *begin(struct wr_resp_host *host)
 	return &errand->wait;
 }
 
-/* What the queue has been given stays until it is done with: it may be stored without anybody
- * hearing of it. */
+/* Ends a command. A job that was submitted to the queue stays until the queue is done with it, so a
+ * request may be stored although its client gets no answer. */
 static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct errand *errand = (struct errand *)wait;

@@ -1,4 +1,5 @@
-/* Changes the owner of the queue's files to the service's user, before the change of user. */
+/* Changes the owner of the queue's files to the service's user. Called before the change of
+ * user. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +17,15 @@
 #include "serve/service.h"
 #include "table/table.h"
 
-#define QUEUE_FILES "queue." /* queue.db, queue.db-wal, queue.lock, … */
+#define QUEUE_FILES "queue." /* prefix of queue.db, queue.db-wal, queue.lock, … */
 
 struct new_owner {
 	uid_t uid;
 	gid_t gid;
 };
 
-/* Whether only root can have created entries in this folder; symbolic links there are followed. */
+/* Returns whether only root can have created entries in this folder. If so, symbolic links in the
+ * folder are followed. */
 static bool is_only_roots(int folder)
 {
 	struct stat st;
@@ -31,7 +33,8 @@ static bool is_only_roots(int folder)
 	return fstat(folder, &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
 }
 
-/* Opens a folder inside another one and creates it if it is missing. */
+/* Opens a folder inside the folder `above`, and creates it if it is missing. Returns a descriptor
+ * or a negative number. */
 static int open_subfolder(int above, const char *name, mode_t mode)
 {
 	int follow = is_only_roots(above) ? 0 : O_NOFOLLOW;
@@ -41,7 +44,8 @@ static int open_subfolder(int above, const char *name, mode_t mode)
 	return openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
 }
 
-/* Opens the folder of this path. Missing parent folders are created with mode 0711. */
+/* Opens the folder at this path. Missing parent folders are created with mode 0711. Returns a
+ * descriptor or a negative number. */
 static int open_folder(const char *path)
 {
 	char part[NAME_MAX + 1];
@@ -65,7 +69,7 @@ static int open_folder(const char *path)
 	return folder;
 }
 
-/* Whether the folder contains only files of a queue. */
+/* Returns whether the folder contains only files of a queue. */
 static bool has_only_queue(DIR *entries)
 {
 	const struct dirent *entry;
@@ -90,7 +94,7 @@ static void give_files(int folder, DIR *entries, struct new_owner to)
 			continue; /* opening the file reports the error */
 }
 
-/* Changes the owner of a folder that belongs to root. Folders of other users stay as they are. */
+/* Changes the owner of a folder that belongs to root. A folder of another user stays as it is. */
 static int give_folder(const char *path, struct new_owner to, struct weir_error *error)
 {
 	int folder = open_folder(path), copy = folder < 0 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0);
@@ -119,8 +123,8 @@ static int give_folder(const char *path, struct new_owner to, struct weir_error 
 	return rc;
 }
 
-/* The file with the name under which this process holds lines of a shared queue. Without the file, each
- * start gets a new name. */
+/* Changes the owner of the file with the name under which this process holds lines of a shared
+ * queue. Without the file, each start gets a new name. */
 static void give_owner_file(const char *table, struct new_owner to)
 {
 	char path[PATH_MAX];
@@ -138,7 +142,8 @@ static void give_owner_file(const char *table, struct new_owner to)
 	close(fd);
 }
 
-/* Called as root: the service's user need not be able to read the key. */
+/* Reads --queue-key. Called as root, because the service's user need not be able to read the
+ * key. */
 static int read_seals(struct wr_service *service, struct weir_error *error)
 {
 	service->seals = malloc(sizeof *service->seals);
@@ -178,7 +183,8 @@ int wr_queue_check_given(const struct wr_queue_settings *settings, const char *u
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;
-	/* A read-only disk may become writable later. The queue refuses requests until then. */
+	/* A read-only disk is no error, because it may become writable later. The queue refuses
+	 * requests until then. */
 	if (errno == EROFS && access(folder, R_OK | X_OK) == 0)
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,

@@ -1,20 +1,22 @@
-/* Runs libcurl's multi interface on the loop: libcurl names the sockets and the timer to watch. */
+/* Runs libcurl's multi interface on the loop. libcurl tells which sockets and which timer to
+ * watch. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "serve/deliver/deliver_impl.h"
 
-/* The poll handle of a socket. The socket of a connection is polled as long as it is open: most
- * connections go from one transfer to the next, and stopping in between would cost system calls. */
+/* The poll handle of a socket. The socket of a connection is polled as long as the connection is
+ * open, because most connections go from one transfer to the next, and stopping in between would
+ * cost system calls. */
 struct watch {
 	uv_poll_t poll;
 	struct wr_deliverer *deliverer;
 	curl_socket_t socket;
-	int events;         /* polled events; 0: none */
-	bool lasting;       /* polled as long as the socket is open */
-	bool idle;          /* lasting, and no transfer uses it now */
-	struct watch *next; /* of the lasting ones */
+	int events;         /* the events that are polled; 0: none */
+	bool lasting;       /* the socket is polled as long as it is open */
+	bool idle;          /* the watch is lasting, and no transfer uses the socket now */
+	struct watch *next; /* next lasting watch */
 };
 
 static void check_ended(struct wr_deliverer *deliverer)
@@ -50,7 +52,7 @@ static void on_timer(uv_timer_t *timer)
 	run_transfers(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* Called by libcurl, which must not be called back from here. */
+/* Sets the timer. Called by libcurl, whose functions must not be called from here. */
 static int set_timer(CURLM *multi, long wait_ms, void *context)
 {
 	struct wr_deliverer *deliverer = context;
@@ -70,7 +72,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
-	if (watch->idle) { /* the peer closed it; libcurl notices before it uses it again */
+	/* The peer closed the socket; libcurl notices that before the next use. */
+	if (watch->idle) {
 		uv_poll_stop(poll);
 		watch->events = 0;
 		return;
@@ -79,7 +82,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		flags |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		flags |= CURL_CSELECT_OUT;
-	run_transfers(watch->deliverer, watch->socket, flags); /* may close the watch */
+	run_transfers(watch->deliverer, watch->socket, flags); /* this call may close the watch */
 }
 
 static void free_watch(uv_handle_t *handle)
@@ -87,7 +90,7 @@ static void free_watch(uv_handle_t *handle)
 	free(handle->data);
 }
 
-/* The caller closes the socket next, so libuv must stop polling it now. */
+/* Ends a watch. The caller closes the socket next, so libuv must stop polling it now. */
 static void unwatch(struct watch *watch)
 {
 	uv_poll_stop(&watch->poll);
@@ -108,8 +111,8 @@ static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t soc
 	return watch;
 }
 
-/* Returns the link to the lasting watch of this socket, or the NULL link at the end of the list. The
- * list is as short as the number of connections. */
+/* Returns the link to the lasting watch of this socket, or the NULL link at the end of the list.
+ * The list is no longer than the number of connections. */
 static struct watch **find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
 	struct watch **at = &deliverer->watches;

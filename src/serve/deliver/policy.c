@@ -1,4 +1,4 @@
-/* The rules of delivery; see policy.h. Called by the deliverer and by its simulation. */
+/* The policy of delivery; see policy.h. Called by the deliverer and by its simulation. */
 #include "serve/deliver/policy.h"
 
 #include <curl/curl.h>
@@ -38,7 +38,8 @@ static bool read_seconds(struct weir_str value, uint64_t *seconds)
 
 		if (digit > 9)
 			return false;
-		if (*seconds < UINT32_MAX) /* that is long enough for anybody */
+		/* Ignore further digits: the time is already longer than any request lives. */
+		if (*seconds < UINT32_MAX)
 			*seconds = *seconds * 10 + digit;
 	}
 	return value.len > 0;
@@ -55,7 +56,8 @@ bool wr_deliver_retry_after(struct weir_str value, uint64_t now_us, uint64_t *wa
 		*wait_us = seconds * SECOND_US;
 		return true;
 	}
-	/* A date of RFC 9110 has a comma or begins with a day's name; curl would take much else. */
+	/* A date of RFC 9110 has at least 24 characters. curl_getdate() would accept many other
+	 * texts. */
 	if (value.len >= sizeof text || value.len < 24)
 		return false;
 	snprintf(text, sizeof text, "%.*s", (int)value.len, value.ptr);
@@ -106,7 +108,8 @@ static int read_unix(const char *path, struct wr_deliver_target *target, struct 
 	return 0;
 }
 
-/* libcurl knows what a URL is. */
+/* Returns whether the text is a URL of HTTP or HTTPS with nothing but host and port, as libcurl
+ * parses it. */
 static bool is_base(CURLU *url, const char *text)
 {
 	char *part = NULL;

@@ -22,7 +22,8 @@ bool wr_queue_wanted(const struct wr_queue_settings *settings)
 	return settings->url && strcmp(settings->url, "off") != 0;
 }
 
-/* Reports an unusable file at the start instead of at every delivery. */
+/* Checks --queue-target-ca, so that an unusable file is reported at the start and not at every
+ * delivery. */
 static int check_ca(const struct wr_queue_settings *settings, struct weir_error *error)
 {
 	X509_STORE *store;
@@ -61,7 +62,8 @@ int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *
 
 /* ---- callbacks from the queue's thread ---- */
 
-/* Publishes the length of a line in the table, where nginx workers read it before they decide. */
+/* Publishes the length of a line in the table, where nginx workers read the length before they
+ * decide. */
 static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	struct wr_queue_host *host = context;
@@ -96,7 +98,7 @@ static void wake_loop(void *context)
 	wr_queue_loop_wake(context);
 }
 
-/* ---- the service's part ---- */
+/* ---- the queue in the service ---- */
 
 static struct wr_queue_opts make_opts(struct wr_queue_host *host)
 {
@@ -211,7 +213,7 @@ void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, u
 	weir_gauge_set(table, WEIR_GAUGE_QUEUE_TARGET_UP, seen.down_for_ns == 0, now_ns);
 }
 
-/* ---- a loop's part ---- */
+/* ---- the queue in a loop ---- */
 
 static void on_wake(uv_async_t *async)
 {
@@ -272,7 +274,7 @@ void wr_queue_loop_free(struct wr_loop *loop)
 
 	if (!own)
 		return;
-	if (own->host) { /* wr_queue_loop_init failed, and the queue is still open */
+	if (own->host) { /* wr_queue_loop_init has failed while the queue is open */
 		own->host->loops[loop->number] = NULL;
 		if (own->port)
 			wr_queue_port_free(own->port);

@@ -1,5 +1,5 @@
-/* The queue of deferred requests in the service. The queue has a thread of its own that waits for the
- * disk or for Redis; loops submit jobs to it and get a callback later (queue/queue.h).
+/* The queue of deferred requests in the service. The queue has a thread of its own that waits for
+ * the disk or for Redis. Loops submit jobs to this thread and get a callback later (queue/queue.h).
  *
  *   service   struct wr_queue_host   the queue, counters, its last known statistics
  *   loop      struct wr_queue_loop   its port to the queue; in the first loop also the deliverer
@@ -23,9 +23,10 @@ struct wr_service;
 struct weir_table;
 
 #define WR_QUEUE_URL_TEXT 256
-#define WR_QUEUE_FLIGHT_MAX (64u << 20) /* bytes of requests submitted and not stored yet */
+/* Maximum number of bytes of requests that were submitted and are not stored yet. */
+#define WR_QUEUE_FLIGHT_MAX (64u << 20)
 
-/* X(name, meaning): counters of this process. */
+/* The counters of this process: X(name, meaning). */
 #define WR_QUEUE_TALLY(X)                                                                          \
 	X(stored, "stored")                                                                        \
 	X(delivered, "delivered: the API server gave a final response")                            \
@@ -41,11 +42,11 @@ struct wr_queue_tally {
 
 /* The statistics of the queue at at_ns. */
 struct wr_queue_seen {
-	bool known; /* false: not read yet */
+	bool known; /* false: the statistics have not been read yet */
 	uint64_t at_ns;
 	struct wr_queue_stats stats;
 	uint32_t sending;     /* deliveries in progress */
-	uint64_t down_for_ns; /* for how long the target has been unreachable; 0: it is reachable */
+	uint64_t down_for_ns; /* how long the target has been unreachable; 0: it is reachable */
 };
 
 struct wr_queue_host {
@@ -53,14 +54,17 @@ struct wr_queue_host {
 	const struct wr_settings *settings;
 	struct wr_queue *queue;
 	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
-	char owner_file[544];         /* identifies this process to a shared queue; "": none */
-	bool shared;                  /* other processes may use the queue too */
-	uint32_t began_s;             /* older line lengths in the table are of other processes */
-	_Atomic uint64_t flight;      /* bytes submitted and not stored yet */
+	/* File that identifies this process to a shared queue; "": none. */
+	char owner_file[544];
+	bool shared; /* other processes may use the queue too */
+	/* Older line lengths in the table come from other processes. */
+	uint32_t began_s;
+	/* Bytes of requests that were submitted and are not stored yet. */
+	_Atomic uint64_t flight;
 	_Atomic uint64_t
 		due_us; /* when the earliest newly queued request is due; UINT64_MAX: none */
 	struct wr_queue_tally tally;
-	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: not created yet */
+	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: the loop was not created yet */
 
 	pthread_mutex_t lock; /* protects `seen` */
 	struct wr_queue_seen seen;
@@ -70,34 +74,37 @@ struct wr_queue_loop {
 	struct wr_loop *loop;
 	struct wr_queue_host *host;
 	struct wr_queue_port *port;
-	struct wr_deliverer *deliverer; /* NULL: not the first loop */
+	struct wr_deliverer *deliverer; /* NULL: this is not the first loop */
 	uv_async_t wake;
 	pthread_mutex_t lock; /* protects `closed` */
 	bool closed;          /* `wake` must not be used any more */
 };
 
-/* Whether the settings ask for a queue. */
+/* Returns whether the settings ask for a queue. */
 bool wr_queue_wanted(const struct wr_queue_settings *settings);
 
-/* Checks the syntax of URL and target. Returns 0 or WEIR_EINVAL. */
+/* Checks the syntax of the queue's URL and of the target. Returns 0 or WEIR_EINVAL. */
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error);
 
-/* hand_over.c: changes the owner of the folder of a file queue, or of the file that identifies this
- * process to a shared queue. Creates them if they are missing. Reads --queue-key, which the new user
- * need not be able to read. */
+/* Changes the owner of the folder of a file queue, or of the file that identifies this process to a
+ * shared queue. Creates the folder or file if it is missing. Reads --queue-key, because the new
+ * user need not be able to read it. Returns 0, or WEIR_E… with `error` filled in. Defined in
+ * hand_over.c. */
 int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error);
 
 /* Erases the keys that wr_queue_give has read. */
 void wr_queue_forget_seals(struct wr_service *service);
 
-/* Called after the change of user: checks that the user can access the folder. */
+/* Checks that the user can access the folder of the queue. Called after the change of user. */
 int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
 			 struct weir_error *error);
 
-/* Opens the queue after the change of user and before the loops are created. */
+/* Opens the queue. Called after the change of user and before the loops are created. Returns 0, or
+ * WEIR_E… with `error` filled in. */
 int wr_queue_host_open(struct wr_service *service, struct weir_error *error);
 
-/* Called after the loops have ended: completes all jobs and ends the thread. NULL is allowed. */
+/* Completes all jobs and ends the queue's thread. Called after the loops have ended. `host` may be
+ * NULL. */
 void wr_queue_host_close(struct wr_queue_host *host);
 
 static inline void wr_queue_count(_Atomic uint64_t *number, uint64_t more)
@@ -111,26 +118,28 @@ void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, u
 /* Copies the last known statistics. */
 void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen);
 
-/* ---- a loop's part ---- */
+/* ---- the queue in a loop ---- */
 
-/* Call it before the loop runs. Returns 0, also without a queue, or WEIR_EMEMORY. */
+/* Creates loop->queue. Called before the loop runs. Returns 0 (also if there is no queue) or
+ * WEIR_EMEMORY. */
 int wr_queue_loop_init(struct wr_loop *loop);
-void wr_queue_loop_stop(struct wr_loop *loop); /* in the loop's thread: closes the handles */
-void wr_queue_loop_free(struct wr_loop *loop); /* after that and after wr_queue_host_close */
+void wr_queue_loop_stop(struct wr_loop *loop); /* closes the handles; called in the loop's thread */
+/* Called after wr_queue_loop_stop and wr_queue_host_close. */
+void wr_queue_loop_free(struct wr_loop *loop);
 
-/* Begins no new deliveries. Deliveries in progress continue. */
+/* Stops beginning deliveries. Deliveries in progress continue. */
 void wr_queue_loop_drain(struct wr_loop *loop);
 
-/* The number of deliveries in progress and of pending takes. */
+/* Returns the number of deliveries in progress and of pending takes. */
 size_t wr_queue_loop_busy(const struct wr_loop *loop);
 
-/* The loop's core was replaced. */
+/* Called when the loop's core was replaced. */
 void wr_queue_loop_core(struct wr_loop *loop);
 
-/* Wakes the loop, from any thread. */
+/* Wakes the loop. Any thread may call. */
 void wr_queue_loop_wake(struct wr_queue_loop *own);
 
-/* from_resp.c: WEIR.DEFER and WEIR.TICKET. */
+/* The commands WEIR.DEFER and WEIR.TICKET, defined in from_resp.c. */
 extern const struct wr_resp_queue wr_queue_resp;
 
 #endif

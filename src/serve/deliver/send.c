@@ -11,14 +11,14 @@
 #include "wire/json.h"
 
 #define CONNECT_MS_MAX 10000u
-#define NAME_AND_VALUE 3 /* colon, blank, zero */
-#define OWN_FIELDS 5     /* fields that the deliverer adds or suppresses */
-#define OWN_BYTES 192    /* their length, without the value of Idempotency-Key */
+#define NAME_AND_VALUE 3 /* colon, blank and terminating zero */
+#define OWN_FIELDS 5     /* number of fields that the deliverer adds or suppresses */
+#define OWN_BYTES 192    /* length of these fields, without the value of Idempotency-Key */
 
-/* ---- fields ---- */
+/* ---- header fields of the request ---- */
 
-/* A list for libcurl in one block of memory: the nodes, followed by their texts. libcurl only reads
- * it. */
+/* A list of header fields for libcurl in one block of memory: the nodes, followed by their texts.
+ * libcurl does not change the list. */
 struct lines {
 	struct curl_slist *next;
 	char *text;
@@ -48,7 +48,8 @@ static void begin_line(struct lines *lines)
 	lines->next++;
 }
 
-/* libcurl wants "Name;" for an empty value: "Name:" would suppress the field. */
+/* Adds a header field. For an empty value libcurl wants "Name;", because "Name:" would suppress the
+ * field. */
 static void add_field(struct lines *lines, struct weir_str name, struct weir_str value)
 {
 	begin_line(lines);
@@ -124,7 +125,7 @@ static void note_field(struct wr_delivery *delivery, struct weir_str name, struc
 		delivery->unreachable = true;
 }
 
-/* Whether the line is "HTTP/1.1 101 …". */
+/* Returns whether the line is a status line "HTTP/1.1 101 …". */
 static bool is_status_101(struct weir_str line)
 {
 	size_t blank = wr_str_find(line, ' ');
@@ -133,7 +134,8 @@ static bool is_status_101(struct weir_str line)
 	       (line.len == blank + 4 || line.ptr[blank + 4] == ' ');
 }
 
-/* Aborts the transfer at a 101: no HTTP follows it, and libcurl would read until the timeout. */
+/* Reads a line of the response's head. Aborts the transfer at a 101, because no HTTP follows a 101
+ * and libcurl would read until the timeout. */
 static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
@@ -142,7 +144,7 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 
 	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
 		line.len--;
-	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* a response before it was only a 1xx */
+	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* a response before this line was only a 1xx */
 		delivery->asked_us = 0;
 		delivery->unreachable = false;
 		if (is_status_101(line))
@@ -155,7 +157,8 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 	return size * count;
 }
 
-/* Discards the body. The transfer is aborted if the body is too long; its status still counts. */
+/* Discards the body of the response. Aborts the transfer if the body is too long; the status of the
+ * response still counts. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
@@ -186,14 +189,14 @@ static void set_request(struct wr_delivery *delivery, const char *method, const 
 				 request->body.len ? request->body.ptr : "");
 	} else {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
-		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* no body */
+		curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L); /* the request has no body */
 	}
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 	curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, uri);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, delivery->fields);
 }
 
-/* --queue-target-ca replaces the system's certificates. */
+/* Sets the trusted certificates. --queue-target-ca replaces the system's certificates. */
 static void set_trust(CURL *easy, const char *ca)
 {
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -205,7 +208,8 @@ static void set_trust(CURL *easy, const char *ca)
 	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
 }
 
-/* Options of every transfer. Environment variables for proxies and .netrc are ignored. */
+/* Sets the options that every transfer has. Environment variables for proxies and .netrc are
+ * ignored. */
 static void set_common_options(struct wr_deliverer *deliverer, CURL *easy)
 {
 	uint64_t timeout_ms = deliverer->own->host->settings->queue.timeout_ns / 1000000;
@@ -231,7 +235,7 @@ static void set_common_options(struct wr_deliverer *deliverer, CURL *easy)
 	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, deliverer);
 }
 
-/* Returns an idle handle or a new one. Options that differ between requests are set each time. */
+/* Returns an idle handle or a new one. The caller sets the options that differ between requests. */
 static CURL *get_easy(struct wr_deliverer *deliverer)
 {
 	CURL *easy = deliverer->easy_count ? deliverer->easies[--deliverer->easy_count] : NULL;
@@ -254,7 +258,7 @@ static void set_delivery(struct wr_delivery *delivery)
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery);
 }
 
-/* Copies with a terminating zero. The queue bounds the length. */
+/* Copies a text and terminates it with a zero. The queue bounds the length of the text. */
 static void copy_text(char *to, size_t cap, struct weir_str from)
 {
 	size_t len = from.len < cap ? from.len : cap - 1;
@@ -291,7 +295,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
-	if (delivery->easy) /* never more handles than connections */
+	if (delivery->easy) /* there is room: there are never more handles than connections */
 		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
 	free(delivery->fields);
@@ -300,7 +304,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 
 /* ---- the outcome ---- */
 
-/* Whether no byte of the request was sent. */
+/* Returns whether no byte of the request was sent. */
 static bool is_unsent(CURL *easy)
 {
 	curl_off_t sent_us = 0;
@@ -320,7 +324,8 @@ static void set_reason(struct wr_delivery *delivery, CURLcode result, long statu
 	delivery->job.settle.reason = wr_str(delivery->reason);
 }
 
-/* Sets *before to the number of failed attempts so far, including those that did not count. */
+/* Returns the outcome of a response that is not final. Sets *before to the number of failed
+ * attempts so far, including those that did not count. */
 static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsigned status,
 					     uint32_t *before)
 {
@@ -335,7 +340,8 @@ static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsig
 	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 }
 
-/* A status that has arrived counts, even if the body is cut off. */
+/* Judges a transfer that has ended. A status that has arrived counts, even if the body was cut
+ * off. */
 bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
 		      uint64_t random)
 {

@@ -16,7 +16,7 @@
 #define FILE_MAX 4096u
 #define SECRET_LEAST 16u
 
-/* Reads a small file. Fails if other users can read it or the group can write it. */
+/* Reads a small file. Fails if other users can read the file or if its group can write it. */
 static int read_private(const char *flag, const char *path, char text[FILE_MAX], size_t *len,
 			struct weir_error *error)
 {
@@ -57,8 +57,8 @@ int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_r
 	return rc;
 }
 
-/* Derives the secret from the file with SHAKE256. All bytes count except newlines at the end, which
- * editors add. */
+/* Derives the fleet's secret from the file with SHAKE256. All bytes count except newlines at the
+ * end, because editors add them. */
 static int read_secret(struct wr_redis *redis, struct weir_error *error)
 {
 	const char *path = redis->settings->key_secret;
@@ -93,7 +93,8 @@ static bool uses_tls(const struct wr_redis *redis)
 	return any;
 }
 
-/* Reports unusable files at the start instead of at the first connection. */
+/* Checks the files for TLS, so that unusable files are reported at the start and not at the first
+ * connection. */
 static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 {
 	const struct wr_redis_settings *s = redis->settings;
@@ -114,7 +115,7 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 	return rc;
 }
 
-/* Options that make no sense without --redis. */
+/* Refuses options that make no sense without --redis. */
 static int check_without_redis(const struct wr_redis_settings *s, struct weir_error *error)
 {
 	bool tls = !s->tls_elsewhere && (s->ca || s->cert || s->key);

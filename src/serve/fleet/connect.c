@@ -148,7 +148,7 @@ static struct wr_redis_socket *make_socket(struct wr_redis_link *self, int famil
 	return made;
 }
 
-/* Returns false and sets errno if the connection cannot be attempted. */
+/* Begins to connect to an address. If that is not possible, sets errno and returns false. */
 static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *address,
 			     socklen_t len)
 {
@@ -174,12 +174,12 @@ static void connect_unix(struct wr_redis_link *self)
 
 	snprintf(address.sun_path, sizeof address.sun_path, "%.*s", WR_UNIX_PATH_MAX,
 		 self->link->at.host);
-	/* A Unix socket with a full backlog fails at once. */
+	/* Fails at once if the backlog of the Unix socket is full. */
 	if (!begin_connecting(self, (const struct sockaddr *)&address, sizeof address))
 		wr_redis_link_fail(self, strerror(errno));
 }
 
-/* Tries the remaining addresses of the name until a connection can be attempted. */
+/* Tries the remaining addresses of the host name until a connection can be attempted. */
 static void try_next(struct wr_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {
@@ -211,8 +211,8 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 		wr_redis_link_fail(self, why);
 		return;
 	}
-	/* Each attempt begins with another address: the first one may be unreachable, and the
-	 * timeout of the attempt may end before the second one is tried. */
+	/* Each attempt begins with another address, because the first address may be unreachable
+	 * and the timeout may end the attempt before the second address is tried. */
 	for (unsigned i = 0; i < addresses->count; i++)
 		self->addresses.items[i] =
 			addresses->items[(i + self->owner->attempts) % addresses->count];

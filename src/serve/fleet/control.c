@@ -10,7 +10,8 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 
-/* Every loop remembers refusals of Redis for up to a second, and an order may lift them. */
+/* Makes every loop forget refusals of Redis, which it remembers for up to a second, because an
+ * order may lift them. */
 static void forget_refusals(struct wr_loop *loop)
 {
 	struct wr_service *service = loop->service;

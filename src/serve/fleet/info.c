@@ -6,7 +6,7 @@
 
 #include "serve/fleet/redis.h"
 
-/* add_counts treats the struct as an array of 64-bit counters. */
+/* add_counts uses the struct as an array of 64-bit counters. */
 _Static_assert(sizeof(struct wr_central_counts) % sizeof(uint64_t) == 0, "words");
 
 static void add_counts(struct wr_central_counts *sum, const struct wr_central_counts *part)
@@ -79,7 +79,8 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis)
 		if (redis->status[i].info)
 			add_info(sum, redis->status[i].info);
 	pthread_mutex_unlock(&redis->lock);
-	/* Without the fleet's secret no question is sent, even if the servers answer. */
+	/* Without the fleet's secret no question is sent, even if the servers answer, so Redis does
+	 * not count as up. */
 	sum->any_up &= sum->secret_known;
 	sum->all_up &= sum->any_up;
 	return sum;
@@ -97,7 +98,7 @@ bool wr_redis_is_away(struct wr_redis *redis)
 	return away;
 }
 
-/* The round trip time of the slowest loop. */
+/* Returns the round-trip time of the slowest loop. */
 static uint64_t rtt_ns(struct wr_redis *redis)
 {
 	uint64_t most = 0;
@@ -109,7 +110,7 @@ static uint64_t rtt_ns(struct wr_redis *redis)
 	return most;
 }
 
-/* The worst state of a shard's circuit breaker. 0: closed, 1: half open, 2: open. */
+/* Returns the worst state of all circuit breakers of shards. 0: closed, 1: half open, 2: open. */
 static int64_t worst_breaker(const struct wr_central_info *info)
 {
 	int worst = 0;
@@ -129,7 +130,8 @@ static int64_t shards_up(const struct wr_central_info *info)
 	return up;
 }
 
-/* Gauges of leases, exchanges and regions. Those that only grow restart at 0 with the service. */
+/* Sets the gauges of leases, exchanges and regions. Gauges that only grow begin at 0 again when the
+ * service restarts. */
 static void set_fleet_gauges(const struct wr_central_info *info, struct weir_table *table,
 			     uint64_t now_ns)
 {

@@ -1,4 +1,4 @@
-/* The bytes of a connection to Redis, and closing it. */
+/* Moves the bytes of a connection to Redis, and closes the connection. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "serve/fleet/link_impl.h"
 #include "serve/fleet/tls.h"
 
-#define READS_A_TURN 4 /* one server must not starve the clients */
+/* Reads per turn of the loop, so that one server does not starve the clients. */
+#define READS_A_TURN 4
 #define SEAL_BYTES 16384
 
 /* ---- closing ---- */
@@ -34,7 +35,8 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* The entry with the list of dirty links: links of other regions are in the list of the home. */
+/* Returns the entry whose list holds dirty links. Links to other regions are in the list of this
+ * region's entry. */
 static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;
@@ -52,7 +54,7 @@ static void unlink_dirty(struct wr_redis_link *self)
 		}
 }
 
-/* Closes the link. Its memory is freed now, or when the current callback returns. */
+/* Closes the link. The memory of the link is freed now, or when the current callback returns. */
 static void destroy_link(struct wr_redis_link *self)
 {
 	if (self->owner->next_link == self)
@@ -94,9 +96,10 @@ bool wr_redis_link_leave(struct wr_redis_link *self)
 	return false;
 }
 
-/* ---- bytes ---- */
+/* ---- sending and reading ---- */
 
-/* Returns the number of bytes sent; 0: try again later; below 0: the connection is lost. */
+/* Sends bytes. Returns the number of bytes sent, 0 if the caller has to try again later, or a
+ * negative number if the connection is lost. */
 static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
 {
 	ssize_t n;
@@ -118,7 +121,8 @@ static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size
 	}
 }
 
-/* Returns the number of bytes read; 0: none yet; below 0: the connection ended, and *why says why. */
+/* Reads bytes. Returns their number, or 0 if none have arrived yet. If the connection has ended,
+ * returns a negative number and sets *why to the reason. */
 static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 {
 	ssize_t n;
@@ -150,7 +154,7 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 	}
 }
 
-/* Reads replies and passes them to the central. With TLS it reads until nothing is left, because poll
+/* Reads replies and passes them to the central. With TLS, reads until nothing is left, because poll
  * does not report bytes that OpenSSL has already decrypted. Returns false if the link was freed. */
 static bool receive_replies(struct wr_redis_link *self)
 {
@@ -181,7 +185,7 @@ void wr_redis_link_break(struct wr_redis_link *self, const char *why)
 		wr_redis_link_fail(self, why);
 }
 
-/* Returns false if the connection failed; `self` is freed then. */
+/* Sends the output of the link. Returns false if the connection failed; `self` is freed then. */
 static bool write_out(struct wr_redis_link *self)
 {
 	const uint8_t *bytes;

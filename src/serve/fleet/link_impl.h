@@ -1,4 +1,5 @@
-/* The inside of a connection to Redis: connect.c opens it, link.c moves its bytes and closes it. */
+/* Private to the connections to Redis: connect.c opens a connection, link.c moves its bytes and
+ * closes it. */
 #ifndef WR_SERVE_FLEET_LINK_IMPL_H
 #define WR_SERVE_FLEET_LINK_IMPL_H
 
@@ -13,7 +14,7 @@ enum wr_redis_stage {
 	WR_REDIS_OPEN,
 };
 
-/* A socket with its handle. It is freed when libuv has closed the handle. */
+/* A socket with its libuv handle. The struct is freed when libuv has closed the handle. */
 struct wr_redis_socket {
 	uv_poll_t poll;
 	struct wr_redis_link *self; /* NULL: the link has dropped this socket */
@@ -24,32 +25,34 @@ struct wr_redis_socket {
 struct wr_redis_link {
 	struct wr_redis_loop *owner;
 	struct wr_central_link
-		*link; /* NULL: closed inside a callback; freed when the callback returns */
+		*link; /* NULL: a callback closed the link, which is freed after the callback */
 	enum wr_redis_stage stage;
 	struct wr_name_wait name;
 	struct wr_addresses addresses;
 	unsigned tried;
 	struct wr_redis_socket *socket;
 	SSL *tls;
-	bool unsent; /* the kernel accepts no more for now */
-	bool dirty;  /* in the loop's list of links with output */
-	bool inside; /* in a callback that may close the link */
+	bool unsent; /* output is left, because the kernel accepts no more bytes for now */
+	bool dirty;  /* the link is in the loop's list of links with output */
+	bool inside; /* the link is in a callback that may close it */
 	struct wr_redis_link *dirty_next;
-	struct wr_redis_link *next, **back; /* all links of the loop */
+	struct wr_redis_link *next, **back; /* neighbours in the list of all links of the loop */
 };
 
-/* link.c */
+/* ---- link.c ---- */
 void wr_redis_link_drop_socket(struct wr_redis_link *self);
-/* Closes the link and reports `why` to the central. `self` is freed. */
+/* Closes the link, reports `why` to the central, and frees `self`. */
 void wr_redis_link_fail(struct wr_redis_link *self, const char *why);
-/* The same for a broken connection, after reading the replies that arrived before. */
+/* Like wr_redis_link_fail, for a broken connection: first reads the replies that arrived before it
+ * broke. */
 void wr_redis_link_break(struct wr_redis_link *self, const char *why);
-/* Ends a callback that may have closed the link. Returns false if it did; `self` is freed then. */
+/* Ends a callback that may have closed the link. Returns false if the link was closed; `self` is
+ * freed then. */
 bool wr_redis_link_leave(struct wr_redis_link *self);
-/* The socket of an open link is readable or writable. */
+/* Called when the socket of an open link is readable or writable. */
 void wr_redis_link_event(struct wr_redis_link *self, int events);
 
-/* connect.c */
+/* ---- connect.c ---- */
 void wr_redis_link_poll(struct wr_redis_link *self, int events);
 
 #endif

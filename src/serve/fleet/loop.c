@@ -1,4 +1,4 @@
-/* The central of a loop: creating, driving and ending it. */
+/* The central of a loop: creates it, runs it and ends it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,8 +14,9 @@
 
 /* ---- callbacks of the central ---- */
 
-/* libuv runs timers before it polls sockets. After the process was suspended for a while, replies have
- * arrived that the tick would count as timed out, so they are read first. */
+/* Runs the tick of the central. libuv runs timers before it polls sockets. If the process was
+ * suspended for a while, replies may have arrived that the tick would count as timed out, so
+ * replies are read first. */
 static void on_timer(uv_timer_t *timer)
 {
 	struct wr_redis_loop *self = timer->data;
@@ -24,7 +25,7 @@ static void on_timer(uv_timer_t *timer)
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 
-/* Rounded up, because an early tick would find nothing to do. */
+/* The time is rounded up, because a tick that comes too early would find nothing to do. */
 void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 {
 	struct wr_redis_loop *self = context;
@@ -37,7 +38,8 @@ void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 		       mono_ns > now_ns ? (mono_ns - now_ns + 999999) / 1000000 : 0, 0);
 }
 
-/* All loops see the same servers, so only the first one logs above the debug level. */
+/* Logs a message of the central. All loops see the same servers, so only the first loop logs above
+ * the debug level. */
 static void log_message(void *context, enum wr_central_log_level level, const char *text)
 {
 	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
@@ -50,8 +52,9 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 		wr_log(self->loop->number == 0 ? levels[level] : WR_LOG_DEBUG, "redis: %s", text);
 }
 
-/* Stores the secret first, then gives it to the current engine. A thread that replaces the engine does
- * it in the reverse order, so one of the two always sees the other's write. */
+/* Stores the fleet's secret first, then gives it to the current engine. A thread that replaces the
+ * engine does this in the reverse order, so one of the two threads always sees the other's
+ * write. */
 static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
 	struct wr_redis_loop *self = context;
@@ -105,7 +108,7 @@ void wr_redis_loop_password(struct wr_redis_loop *self)
 		log_message(self, WR_CENTRAL_LOG_ERROR, error.text);
 }
 
-/* Returns a random number other than 0. */
+/* Returns a random number other than 0, which serves as an owner or a seed. */
 static uint64_t new_owner(const struct wr_loop *loop)
 {
 	uint64_t owner;
@@ -269,7 +272,7 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 
-/* Logs once that the servers answer, unless problems were logged: then their end is logged as well. */
+/* Logs once that the servers answer. If problems were logged, logs their end as well. */
 static void report_servers_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;

@@ -1,4 +1,4 @@
-/* The Redis of other regions, on the first loop: one central each, which only sends reports. */
+/* The Redis of other regions, on the first loop. Each has one central, which only sends reports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "net/tls.h"
 #include "table/table.h"
 
-/* Other regions are far away, and no request waits for them. */
+/* The timeout is long, because other regions are far away and no request waits for them. */
 #define PEER_TIMEOUT_NS 2000000000u
 
 static void log_message(void *context, enum wr_central_log_level level, const char *text)
@@ -51,7 +51,8 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 	return rc;
 }
 
-/* The list keeps the order of the command line, because the table identifies regions by number. */
+/* Adds a peer to the list. The list keeps the order of the command line, because the table
+ * identifies regions by number. */
 static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint32_t i,
 		    struct weir_error *error)
 {

@@ -1,9 +1,8 @@
-/* Redis in the service: the sockets, TLS, name lookups and timers that src/central needs. Each loop has
- * its own central; their status is collected for the whole service.
+/* Redis in the service: the sockets, TLS, name lookups and timers that src/central needs. Each loop
+ * has its own central. The status of all centrals is collected for the service.
  *
  *   service   struct wr_redis        parsed settings, the fleet's secret, the status of each loop
- *   loop      struct wr_redis_loop   its central, connections, timer
- */
+ *   loop      struct wr_redis_loop   its central, connections, timer */
 #ifndef WR_SERVE_FLEET_REDIS_H
 #define WR_SERVE_FLEET_REDIS_H
 
@@ -23,17 +22,17 @@ struct wr_loop;
 struct wr_service;
 struct wr_redis_link;
 
-/* ---- the service's part ---- */
+/* ---- Redis in the service ---- */
 
 /* The status of Redis as one loop sees it. */
 struct wr_redis_status {
-	struct wr_central_info *info; /* from its last sweep; NULL: none yet */
-	uint64_t rtt_ns;              /* smoothed round trip time; 0: no reply yet */
+	struct wr_central_info *info; /* from the last sweep of the loop; NULL: no sweep yet */
+	uint64_t rtt_ns;              /* smoothed round-trip time; 0: no reply yet */
 };
 
 struct wr_redis {
 	const struct wr_redis_settings *settings;
-	struct wr_redis_target target;                   /* as parsed at the start */
+	struct wr_redis_target target;                   /* the URL as parsed at the start */
 	char text[WR_REDIS_TEXT];                        /* the URL without secrets */
 	bool secret_set;                                 /* --key-secret is given */
 	struct wr_redis_target peers[WR_EXCHANGE_PEERS]; /* the Redis of the other regions */
@@ -44,114 +43,121 @@ struct wr_redis {
 	pthread_mutex_t lock; /* protects the fields below */
 	bool secret_known;
 	uint8_t secret[WEIR_SECRET_BYTES];
-	struct wr_redis_status *status; /* one per loop */
+	struct wr_redis_status *status; /* one entry per loop */
 	unsigned loop_count;
 };
 
-/* Reads settings and files; call it before the change of user. *made is NULL without --redis. Returns
- * WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY on failure. */
+/* Reads settings and files. Called before the change of user. Sets *made, to NULL without --redis.
+ * Returns 0. On failure, returns WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
 int wr_redis_new(const struct wr_redis_settings *settings, unsigned loops, struct wr_redis **made,
 		 struct weir_error *error);
-void wr_redis_free(struct wr_redis *redis); /* after the loops have ended; NULL is allowed */
+void wr_redis_free(struct wr_redis *redis); /* called after the loops have ended; NULL is allowed */
 
-/* Sets the options of a new engine that concern Redis. `secret` is memory for the fleet's secret, which
- * must live until the engine has been created. */
+/* Sets the options of a new engine that concern Redis. `secret` is memory for the fleet's secret.
+ * The caller keeps that memory until the engine has been created. */
 void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 			  uint8_t secret[WEIR_SECRET_BYTES]);
 
-/* Whether every loop has tried and no loop reaches any server. */
+/* Returns whether every loop has tried to connect and no loop reaches any server. */
 bool wr_redis_is_away(struct wr_redis *redis);
 
-/* Counts of the limits in force: all, decided by Redis, denying without Redis, leased, eventual. */
+/* Numbers of limits in force: all limits, those that Redis decides, those that deny without Redis,
+ * leased limits, and eventual limits. */
 struct wr_redis_rules {
 	uint32_t limits, there, deny, leased, eventual;
 };
 
 struct wr_redis_rules wr_redis_rules(struct weir_engine *engine);
 
-/* The status over all loops: counts are added up, and each shard has the worst state that a loop sees.
- * The caller frees the result. NULL: no memory. */
+/* Returns the status over all loops: counts are added up, and each shard has the worst state that a
+ * loop sees. The caller frees the result. Returns NULL if there is no memory. */
 struct wr_central_info *wr_redis_info(struct wr_redis *redis);
 
-/* Writes the same status into the table as gauges. */
+/* Writes the status over all loops into the table as gauges. */
 void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns);
 
-/* Reads --redis-password-file into the target. Returns WEIR_EINVAL or WEIR_ESYS on failure. */
+/* Reads --redis-password-file into the target. Returns 0. On failure, returns WEIR_EINVAL or
+ * WEIR_ESYS. */
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error);
 
-/* Parses --region and --peer into redis->peers, after the other settings: serve/fleet/regions.c.
- * Returns WEIR_EINVAL or WEIR_ESYS on failure. */
+/* Parses --region and --peer into redis->peers. Called after the other settings were read. Returns
+ * 0. On failure, returns WEIR_EINVAL or WEIR_ESYS. Defined in serve/fleet/regions.c. */
 int wr_redis_regions_read(struct wr_redis *redis, struct weir_error *error);
 
-/* The fleet's secret in the engine, or NULL. */
+/* Returns the fleet's secret that the engine has, or NULL. */
 const uint8_t *wr_redis_secret(const struct weir_engine *engine);
 
-/* Gives the fleet's secret to the engine, if it is known. */
+/* Gives the fleet's secret to the engine. Does nothing if the secret is not known yet. */
 void wr_redis_share_secret(struct wr_redis *redis, struct weir_engine *engine);
 
-/* ---- a loop's part ---- */
+/* ---- Redis in a loop ---- */
 
 struct wr_redis_loop {
 	struct wr_loop *loop;
 	struct wr_redis *redis;
 	struct wr_central *central;
-	struct wr_redis_target target; /* a copy, because the password may change */
-	uint64_t password_seen;        /* fingerprint of the password file */
-	struct wr_redis_tls *tls;      /* NULL: no TLS */
+	/* Copy of the service's target, because the password may change. */
+	struct wr_redis_target target;
+	uint64_t password_seen;   /* fingerprint of the password file when it was last read */
+	struct wr_redis_tls *tls; /* NULL: no TLS */
 	struct wr_names *names;
 	uv_timer_t timer;
-	struct wr_redis_link *links, *next_link; /* connections; the next one to read */
-	struct wr_redis_link *dirty;             /* connections with unsent output */
-	unsigned attempts;                       /* number of connections to a name so far */
+	struct wr_redis_link *links, *next_link; /* all connections; the next connection to read */
+	struct wr_redis_link *dirty;             /* list of connections with unsent output */
+	unsigned attempts;                       /* number of connections to a host name so far */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
-	/* Other regions: `home` is this region's entry, which lists the others in `peers`. */
+	/* Entries for other regions. `home` is the entry of this region, which lists the others in
+	 * `peers`. */
 	struct wr_redis_loop *home; /* NULL: this entry is the home */
 	struct wr_redis_loop *peers, *next;
 	const char *peer_text; /* the peer's URL without secrets */
-	bool own_password;     /* the URL has a password, so the password file does not apply */
-	bool taking;           /* in wr_redis_take: a result now did not come from Redis */
-	bool reported;         /* a problem with the servers has been logged */
-	bool up_reported;      /* the log says that the servers answer */
+	bool own_password;     /* the URL has a password, so the password file is not used */
+	/* wr_redis_take is running: a result that comes now is not from Redis. */
+	bool taking;
+	bool reported;    /* a problem with the servers has been logged */
+	bool up_reported; /* the log says that the servers answer */
 	bool closing;
 };
 
-/* Call it before the loop runs. Sets loop->redis. Returns 0 without --redis. */
+/* Creates loop->redis. Called before the loop runs. Returns 0, also without --redis, or WEIR_E…. */
 int wr_redis_loop_init(struct wr_loop *loop);
 
-/* The loop's core was replaced. */
+/* Called when the loop's core was replaced. */
 void wr_redis_loop_core(struct wr_loop *loop);
 
-/* Returns the leases of this loop before it ends. Returns true when none is left to return. */
+/* Returns the leases of this loop to Redis, before the loop ends. Returns true if no lease is left
+ * to return. */
 bool wr_redis_loop_drain(struct wr_loop *loop);
 
-/* The loop ends: pending questions fail and the handles are closed. */
+/* Called when the loop ends. Pending questions fail, and the handles are closed. */
 void wr_redis_loop_stop(struct wr_loop *loop);
-void wr_redis_loop_free(struct wr_loop *loop); /* after libuv has closed the handles */
+void wr_redis_loop_free(struct wr_loop *loop); /* called after libuv has closed the handles */
 
-/* Calls wr_central_tick at this time; `context` is a struct wr_redis_loop. */
+/* Makes the loop call wr_central_tick at this time. `context` is a struct wr_redis_loop. */
 void wr_redis_loop_wake(void *context, uint64_t mono_ns);
 
-/* The Redis of the other regions. The first loop reports this region's admissions to them: peers.c. */
+/* The connections to the Redis of other regions. The first loop reports this region's admissions to
+ * them. Defined in peers.c. */
 int wr_redis_peers_init(struct wr_redis_loop *home, struct weir_error *error);
 void wr_redis_peers_stop(struct wr_redis_loop *home);
 void wr_redis_peers_free(struct wr_redis_loop *home);
 
-/* Rereads the password file if it has changed. Called before each connection. */
+/* Reads the password file again if it has changed. Called before each connection. */
 void wr_redis_loop_password(struct wr_redis_loop *self);
 
-/* Sends the commands of this turn, with one write per connection. */
+/* Sends the commands of this turn of the loop, with one write per connection. */
 void wr_redis_flush(struct wr_loop *loop);
 
-/* Publishes the loop's status in wr_redis->status. */
+/* Publishes the loop's status in `status` of struct wr_redis. */
 void wr_redis_sweep(struct wr_loop *loop);
 
-/* ---- questions; loop->redis must not be NULL ---- */
+/* ---- questions to Redis; the caller makes sure that loop->redis is not NULL ---- */
 
 void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
 		   size_t len, uint64_t now_ns);
-/* Records the round trip time of a reply. */
+/* Records the round-trip time of a reply. */
 void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns);
 
 void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask);
@@ -160,19 +166,19 @@ void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64
 /* Sends the messages that a decided or cancelled ask still has for Redis. */
 void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns);
 
-/* ---- orders of operators: serve/fleet/control.c ---- */
+/* ---- orders of operators, in serve/fleet/control.c ---- */
 
-/* Carries the order out in this table and, with Redis, there and on all other nodes. Returns as the
- * weir_control_… function of this verb. */
+/* Carries the order out in this table and, if there is a Redis, in Redis and on all other nodes.
+ * Returns the result of the weir_control_… function for the verb of the order. */
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		 struct weir_error *error);
 
-/* Writes "api user=7 ip=10.0.0.1" for logs, truncated to `cap`. */
+/* Writes a target for logs, such as "api user=7 ip=10.0.0.1", truncated to `cap` bytes. */
 void wr_order_whom(const struct weir_target *target, char *text, size_t cap);
 
-/* Carries out an order received from Redis. Orders of this node come back as well (`own`) and are
- * carried out again: an older order of another node may have arrived in between, and the order of
- * Redis must hold on all nodes. */
+/* Carries out an order received from Redis. Orders of this node come back from Redis as well (`own`
+ * is set) and are carried out again, except resets: an older order of another node may have arrived
+ * in between, and the sequence of orders in Redis must hold on all nodes. */
 void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own);
 
 #endif

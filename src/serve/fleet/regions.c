@@ -8,7 +8,8 @@
 #include "redis/script_exchange.h"
 #include "serve/fleet/redis.h"
 
-/* The region is part of holder names, before a slash. "-" stands for no region. */
+/* Checks the name of the region, which is part of holder names, before a slash. "-" stands for no
+ * region. */
 static int check_region(const char *region, struct weir_error *error)
 {
 	size_t len = strlen(region);
@@ -24,13 +25,15 @@ static int check_region(const char *region, struct weir_error *error)
 			WR_EXCHANGE_REGION);
 }
 
-/* A URL may contain commas between hosts. An item without "://" belongs to the URL before it. */
+/* Returns whether an item of a list belongs to the URL before it: URLs may contain commas between
+ * hosts, and such an item has no "://". */
 static bool continues_url(const char *item)
 {
 	return !strstr(item, "://");
 }
 
-/* Compares the URLs without passwords. */
+/* Checks that a peer is not the Redis of this region or of another peer. URLs are compared without
+ * passwords. */
 static int check_peer(const struct wr_redis *redis, struct weir_error *error)
 {
 	const char *text = redis->peer_text[redis->peer_count];

@@ -86,7 +86,8 @@ void wr_redis_tls_free(struct wr_redis_tls *tls)
 	free(tls);
 }
 
-/* Reloads changed files. If they are unusable, the old ones stay in use. */
+/* Reads the files again if they have changed. If they are unusable, the old certificates stay in
+ * use. */
 static void reload_if_changed(struct wr_redis_tls *tls)
 {
 	uint64_t seen = fingerprint(tls->settings);
@@ -104,7 +105,7 @@ static void reload_if_changed(struct wr_redis_tls *tls)
 		       error.text);
 		return;
 	}
-	SSL_CTX_free(tls->context); /* open sessions hold references */
+	SSL_CTX_free(tls->context); /* open sessions hold references to the old context */
 	tls->context = context;
 }
 

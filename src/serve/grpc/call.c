@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* The buffers at the end of a call are not zeroed. */
+/* The part of a call that is zeroed. The buffers at the end of a call are not. */
 #define ZEROED (offsetof(struct wr_grpc_call, reader) + offsetof(struct wr_grpc_reader, here))
 
 static struct wr_grpc_call *take_call(struct wr_grpc_loop *shared)
@@ -53,8 +53,8 @@ struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t i
 	return call;
 }
 
-/* Appends the call to the list of calls that wait for their client, or removes it. The client has
- * --slow for a whole request, and for each part of a response. */
+/* Appends the call to the list of calls that wait for their client, or removes it from there. The
+ * client has the time of --slow for a whole request, and for each part of a response. */
 static void set_owing(struct wr_grpc_call *call, bool owing)
 {
 	struct wr_grpc_session *session = call->session;

@@ -1,11 +1,13 @@
-/* The callbacks of nghttp2, which turn frames into calls, and checks that nghttp2 lacks. Called by
- * session.c. */
+/* The callbacks of nghttp2, which turn frames into calls, and checks of frames that nghttp2 does
+ * not make. Called by session.c. */
 #include "serve/grpc/session.h"
 
 #include "base/error.h"
 
-#define HEADER_PATIENCE 4u /* times the limit are ignored before the stream is reset */
-/* HPACK counts 32 bytes more for each field. */
+/* If the header fields exceed the limit, they are ignored up to 4 times the limit. Beyond that, the
+ * stream is reset. */
+#define HEADER_PATIENCE 4u
+/* HPACK counts 32 bytes more than name and value for each field. */
 #define FIELD_OVERHEAD 32u
 #define FRAME_HEAD 9u
 #define PRIORITY_BYTES 5u
@@ -22,7 +24,8 @@ static uint32_t read_u32(const uint8_t *bytes)
 	       bytes[3];
 }
 
-/* The call of a stream, or NULL. Tries the last call first: its frames usually come together. */
+/* Returns the call of a stream, or NULL. The last call is tried first, because frames of a call
+ * usually come together. */
 static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 {
 	if (!session->recent || session->recent->id != id)
@@ -49,8 +52,8 @@ static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 	return id <= session->forgotten;
 }
 
-/* Whether the client skipped this stream. A new stream closes all unused streams below it (RFC
- * 9113, 5.1.1). Notes the stream if it is new. */
+/* Returns whether the client skipped this stream. A new stream closes all unused streams with lower
+ * ids (RFC 9113, 5.1.1). If the stream is new, notes it and the streams that it skips. */
 static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
 {
 	if (id % 2 == 0)
@@ -73,8 +76,8 @@ static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
 	return false;
 }
 
-/* Returns the error of an invalid frame that nghttp2 would ignore, or NGHTTP2_NO_ERROR. `payload`
- * is the part that has been received. */
+/* Returns the error for an invalid frame that nghttp2 would ignore, or NGHTTP2_NO_ERROR. `payload`
+ * is the part of the frame that has been received. */
 static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame,
 			    const uint8_t *payload, size_t len)
 {
@@ -83,8 +86,9 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 			return NGHTTP2_PROTOCOL_ERROR;
 		if (frame->len != PRIORITY_BYTES)
 			return NGHTTP2_FRAME_SIZE_ERROR;
+		/* The frame makes the stream depend on itself. */
 		if (len >= 4 && (int32_t)(read_u32(payload) & INT32_MAX) == frame->stream)
-			return NGHTTP2_PROTOCOL_ERROR; /* the stream depends on itself */
+			return NGHTTP2_PROTOCOL_ERROR;
 	}
 	if (frame->type == NGHTTP2_HEADERS && was_skipped(&session->scanner, frame->stream))
 		return NGHTTP2_PROTOCOL_ERROR;
@@ -96,8 +100,8 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 	return NGHTTP2_NO_ERROR;
 }
 
-/* Charges for frames that nghttp2 does not report: PRIORITY, unknown types, and RST_STREAM and
- * WINDOW_UPDATE for streams that have ended. */
+/* Charges points for frames that nghttp2 does not report: PRIORITY, unknown types, and RST_STREAM
+ * and WINDOW_UPDATE for streams that have ended. */
 static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame)
 {
 	bool ended = frame->stream &&
@@ -112,10 +116,10 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 							      : WR_GUARD_WINDOW);
 }
 
-/* nghttp2 forgets streams that have ended and ignores frames for them, and PRIORITY. RFC 9113 (5.1,
- * 6.3) calls these frames errors, so this function checks the heads of frames before nghttp2 reads
- * them. It stops behind a RST_STREAM: later frames may be for the stream that it ends. Responses
- * end their streams only after the whole input. */
+/* Checks the heads of frames before nghttp2 reads them. nghttp2 forgets streams that have ended and
+ * ignores frames for them, and it ignores PRIORITY, but RFC 9113 (5.1, 6.3) calls such frames
+ * errors. The function stops after a RST_STREAM, because later frames may be for the stream that
+ * the RST_STREAM ends. Responses end their streams only after the whole input. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {
@@ -215,8 +219,9 @@ static void headers_whole(struct wr_grpc_call *call)
 	}
 	if (call->head.has_timeout)
 		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
+	/* A call that does not end by itself has no timeout. */
 	if (wr_grpc_method_is_many(call->head.method) && wr_grpc_call_last(call))
-		wr_grpc_call_set_midway(call, false); /* no timeout for a call without an end */
+		wr_grpc_call_set_midway(call, false);
 }
 
 static void on_headers(struct wr_grpc_session *session, const nghttp2_frame *frame)
@@ -245,7 +250,8 @@ static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
 		wr_grpc_call_finish(call);
 }
 
-/* The client has read the first GOAWAY: all calls that it began before have arrived. */
+/* Called for the answer to a ping. The client has then read the first GOAWAY, so all calls that it
+ * began before have arrived. */
 static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
 {
 	wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
@@ -276,7 +282,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 			wr_grpc_guard_charge(&session->guard, WR_GUARD_SETTINGS);
 		session->greeted = true;
 		break;
-	case NGHTTP2_RST_STREAM: /* counted when the stream closes */
+	case NGHTTP2_RST_STREAM: /* charged when the stream closes */
 		break;
 	case NGHTTP2_WINDOW_UPDATE:
 		wr_grpc_guard_charge(&session->guard, WR_GUARD_WINDOW);
@@ -310,8 +316,8 @@ static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int
 	return 0;
 }
 
-/* After the response: resets the stream if the client has not ended its side, or the stream would
- * stay open. An earlier reset could overtake the response. */
+/* Called after the response was sent. Resets the stream if the client has not ended its side,
+ * because the stream would stay open otherwise. An earlier reset could overtake the response. */
 static void response_sent(struct wr_grpc_session *session, int32_t id)
 {
 	const struct wr_grpc_call *call = call_of(session, id);
@@ -320,7 +326,8 @@ static void response_sent(struct wr_grpc_session *session, int32_t id)
 		nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 
-/* The ping is submitted when the first GOAWAY was sent, so that it follows it. */
+/* The ping is submitted when the first GOAWAY has been sent, so that the ping follows the
+ * GOAWAY. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	struct wr_grpc_session *session = user;

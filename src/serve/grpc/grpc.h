@@ -1,5 +1,5 @@
-/* The gRPC listener: each connection is an HTTP/2 session of nghttp2, each of its streams a
- * call. */
+/* The gRPC listener. Each connection is an HTTP/2 session of nghttp2, and each stream of the
+ * session is a call. */
 #ifndef WR_SERVE_GRPC_GRPC_H
 #define WR_SERVE_GRPC_GRPC_H
 
@@ -11,10 +11,10 @@ struct wr_grpc_loop;
 
 extern const struct wr_protocol wr_grpc_protocol;
 
-/* Frees the state that the sessions of a loop share. NULL is fine. */
+/* Frees the state that the sessions of a loop share. NULL is allowed. */
 void wr_grpc_loop_free(struct wr_grpc_loop *shared);
 
-/* The options of RLS responses, over gRPC and as JSON. */
+/* Returns the options of RLS responses, for gRPC and for JSON. */
 struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings);
 
 #endif

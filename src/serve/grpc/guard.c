@@ -6,8 +6,8 @@ void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
 	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
 }
 
-/* Charges for bytes that nghttp2 did not report, less the unfinished frame, which has up to 16
- * KiB. */
+/* Charges points for bytes that nghttp2 did not report, above 32 KiB: the unfinished frame has up
+ * to 16 KiB and is not charged. */
 static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
 {
 	int64_t most = 2 * 16384;

@@ -1,5 +1,5 @@
-/* grpc.health.v1: Check, List and Watch. Both names have the health of the service. Called by
- * run.c. */
+/* The methods Check, List and Watch of grpc.health.v1. The empty name and WR_HEALTH_NAME both have
+ * the health of the service. Called by run.c. */
 #include "base/container.h"
 #include "serve/grpc/session.h"
 
@@ -59,7 +59,7 @@ static void changed(struct wr_health_watch *watch, enum wr_health health)
 	wr_grpc_send(session);
 }
 
-/* An unknown name may be watched, too: its status stays SERVICE_UNKNOWN. */
+/* Watches a name. An unknown name may be watched too; its status stays SERVICE_UNKNOWN. */
 void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct weir_error error;

@@ -22,8 +22,8 @@ struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
 	return rls;
 }
 
-/* guard.c limits resets, because it knows which calls had a response. The limit of nghttp2 is a
- * backstop. */
+/* Makes the options of nghttp2. guard.c limits resets, because it knows which calls had a response.
+ * The limit on resets of nghttp2 is only a second line of defence. */
 static int make_option(nghttp2_option **option)
 {
 	if (nghttp2_option_new(option) != 0)

@@ -1,8 +1,8 @@
 /* The memory of gRPC sessions.
  *
  * The allocator of nghttp2 counts bytes. Above the limit an allocation fails, which ends the
- * session. Ordinary calls stay far below; the limit is for clients that make nghttp2 hold memory.
- * Freed small blocks are kept for the next call, because each call allocates the same dozen
+ * session. Ordinary calls need far less than the limit, which stops clients that make nghttp2 hold
+ * memory. Freed small blocks are kept for the next call, because each call allocates the same dozen
  * sizes. */
 #include "serve/grpc/session.h"
 
@@ -14,15 +14,15 @@
 
 #define STEP 16u
 #define KEPT_PER_SIZE 4096u
-#define GIVE_BACK_BYTES (8u << 20) /* less is not worth malloc_trim */
+#define GIVE_BACK_BYTES (8u << 20) /* malloc_trim is not worth its time for less */
 
-/* In front of each block. */
+/* The head in front of each memory block. */
 struct wr_grpc_piece {
 	union {
-		struct wr_grpc_piece *next; /* of a free block */
-		size_t room;                /* of a used block: its size */
+		struct wr_grpc_piece *next; /* next free block, if the block is free */
+		size_t room;                /* size of the block, if the block is in use */
 	};
-	size_t size_class; /* room / STEP, or 0: too large for reuse */
+	size_t size_class; /* room / STEP; 0: the block is too large for reuse */
 };
 
 _Static_assert(sizeof(struct wr_grpc_piece) % STEP == 0, "what lies behind is aligned");
@@ -132,8 +132,8 @@ static size_t size_of(const struct wr_grpc_session *session)
 	return session->open * sizeof(struct wr_grpc_call) + session->room.held + h2;
 }
 
-/* The session with the most memory in calls that wait for their client, or NULL. Calls that wait
- * for a decision do not count: their client cannot end them. */
+/* Returns the session with the most memory in calls that wait for their client, or NULL. Calls that
+ * wait for a decision do not count, because their client cannot end them. */
 static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_session *worst = NULL;

@@ -1,5 +1,5 @@
-/* Writes responses: header fields, messages, trailers. Fields of successful responses are constants
- * that nghttp2 does not copy. Called by the methods and by run.c. */
+/* Writes responses: header fields, messages, trailers. The header fields of successful responses
+ * are constants that nghttp2 does not copy. Called by the methods and by run.c. */
 #include "serve/grpc/session.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ static const nghttp2_nv ok_head[] = {FIXED(":status", "200"),
 				     FIXED("content-type", "application/grpc")};
 static const nghttp2_nv ok_trailer[] = {FIXED("grpc-status", "0")};
 
-/* A field whose value nghttp2 copies and does not add to the table of header fields. */
+/* Returns a header field whose value nghttp2 copies but does not add to the table of header
+ * fields. */
 static nghttp2_nv field(const char *name, const char *value, size_t len)
 {
 	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), len,
@@ -198,7 +199,7 @@ static void submit_failure(struct wr_grpc_call *call, const struct weir_error *e
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
 }
 
-/* For a browser or curl on the wrong port: an HTTP status, and the reason as text. */
+/* Responds to a browser or curl on the wrong port: an HTTP status, and the reason as text. */
 static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};

@@ -1,6 +1,6 @@
 /* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
- * bucket's delay. The bytes of the message are kept meanwhile and read again if the response
- * repeats them. Called by run.c. */
+ * bucket's delay. During the delay the bytes of the message are kept, and read again if the
+ * response repeats parts of the message. Called by run.c. */
 #include "base/container.h"
 #include "serve/grpc/session.h"
 
@@ -10,10 +10,12 @@
 #include "limiter/refund.h"
 #include "serve/service.h"
 
-#define WAY_BACK_SHARE 10u       /* of the timeout is reserved for the way back … */
-#define WAY_BACK_MOST_NS 5000000 /* … at most */
+/* A tenth of the client's timeout is reserved for sending the response, but at most 5 ms. */
+#define WAY_BACK_SHARE 10u
+#define WAY_BACK_MOST_NS 5000000
 
-/* When the response has to be sent. Most proxies let a request pass whose response is late. */
+/* Returns when the response has to be sent, or 0 if there is no deadline. Most proxies let a
+ * request pass if its response is late. */
 static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
@@ -56,8 +58,8 @@ static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
 	return wr_rls_read(message, &shared->memory, &error);
 }
 
-/* Ends the ask before sending: sending may end the call, and a call that ends with an ask cancels
- * the decision. */
+/* Responds with the verdict. Ends the ask before the response is sent, because sending may end the
+ * call, and a call that ends with an ask cancels the decision. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_grpc_call *call = wr_container_of(pending, struct wr_grpc_call, pending);

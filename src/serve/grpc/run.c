@@ -18,8 +18,8 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 			       message, error);
 }
 
-/* A client may send any number of requests. Each waits until the client has read the responses
- * before it. */
+/* Responds to one request of a reflection. A client may send any number of requests; each waits
+ * until the client has read the responses to the requests before it. */
 static void reflect(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct wr_grpc_loop *shared = call->session->shared;

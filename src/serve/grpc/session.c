@@ -1,5 +1,5 @@
-/* A connection of HTTP/2: passes bytes to nghttp2 and back, and drains the session. Called by
- * net through wr_grpc_protocol. */
+/* A connection of HTTP/2: passes bytes to nghttp2 and back, and drains the session. Called by net
+ * through wr_grpc_protocol. */
 #include "serve/grpc/session.h"
 
 #include "net/log.h"
@@ -54,8 +54,8 @@ static int open_session(struct wr_stream *stream)
 	return 0;
 }
 
-/* Sets the timeout of the stream: for the SETTINGS of the client first, then for the oldest call
- * that waits for it. */
+/* Sets the timeout of the stream: first for the SETTINGS of the client, later for the oldest call
+ * that waits for the client. */
 static void set_timeout(struct wr_grpc_session *session)
 {
 	uint64_t since_ms = session->owing ? session->owing->owing_ms : 0;
@@ -63,7 +63,8 @@ static void set_timeout(struct wr_grpc_session *session)
 	wr_stream_owed_since(session->stream, session->greeted ? since_ms : session->opened_ms);
 }
 
-/* Stops while the client does not read: responses then stay in nghttp2, within its limits. */
+/* Stops while the client does not read. Responses then stay in nghttp2, within the limits of
+ * nghttp2. */
 void wr_grpc_send(struct wr_grpc_session *session)
 {
 	const uint8_t *bytes;
@@ -100,7 +101,7 @@ static void send_away(struct wr_grpc_session *session)
 		       (unsigned long long)held);
 }
 
-/* Returns 0 or an error of nghttp2. */
+/* Passes input to nghttp2. Returns 0 or an error of nghttp2. */
 static int read_frames(struct wr_grpc_session *session, const uint8_t *data, size_t len)
 {
 	ssize_t took = 0;
@@ -144,7 +145,7 @@ static void writable(struct wr_stream *stream)
 	wr_grpc_send(wr_stream_state(stream));
 }
 
-/* Ends calls that would never end by themselves, so that the connection can drain. */
+/* Ends the calls that do not end by themselves, so that the connection can drain. */
 static void end_watches(struct wr_grpc_session *session)
 {
 	for (struct wr_grpc_call *call = session->calls; call; call = call->next)
@@ -152,8 +153,9 @@ static void end_watches(struct wr_grpc_session *session)
 			wr_grpc_reply_end(call, WR_GRPC_UNAVAILABLE, "shutting down");
 }
 
-/* Sends GOAWAY twice. The first allows all calls, so that calls in flight still count. The second
- * follows when the client has answered a ping sent after the first. */
+/* Drains the session with two GOAWAYs. The first allows all calls, so that calls in flight are
+ * still answered. The second is sent when the client has answered a ping that followed the
+ * first. */
 static void drain_session(struct wr_stream *stream)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);

@@ -1,5 +1,5 @@
-/* POST /v1/check. Questions of a list are decided one after the other. The response reports a leaky
- * bucket's delay, and the client waits. */
+/* POST /v1/check. The questions of a list are decided one after the other. If a leaky bucket delays
+ * a request, the response reports the delay, and the client waits. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -14,7 +14,8 @@ struct list_run {
 	size_t at;
 	struct wr_buf buf;
 	struct wr_json_out json;
-	bool deciding, decided; /* whether `done` came before the call returned */
+	/* `deciding`: wr_pending_decide is running; `decided`: it called `done`. */
+	bool deciding, decided;
 };
 
 #define LIST_BYTES_MAX (WR_CHECK_QUESTIONS_MAX * (WR_CHECK_ANSWER_MAX + 1u) + 3)
@@ -84,7 +85,8 @@ static void decide_one(struct wr_http_request *request)
 		wr_http_hold(request, on_gone);
 }
 
-/* Returns false if the question is unusual; then nothing was done. */
+/* Answers a question of the usual form. Returns false if the question has another form; then
+ * nothing was done. */
 static bool check_quickly(struct wr_http_request *request)
 {
 	struct wr_check_quick quick;
@@ -117,7 +119,7 @@ static void check_one(struct wr_http_request *request, struct wr_check *check)
 	wr_check_close(check);
 }
 
-/* ---- many ---- */
+/* ---- a list of questions ---- */
 
 static void free_run(struct list_run *run)
 {
@@ -172,7 +174,7 @@ static void on_list_decided(struct wr_pending *pending, int verdict)
 		decide_list(run);
 }
 
-/* Decides the next question. Returns false if the decision takes time. */
+/* Decides the next question of the list. Returns false if the decision takes time. */
 static bool decide_next(struct list_run *run)
 {
 	struct wr_pending *pending = &run->request->pending;

@@ -1,5 +1,6 @@
-/* /check/DOMAIN, for Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request. 2xx lets
- * the request pass; the proxy sends any other response to its client. */
+/* /check/DOMAIN, for Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request. If the
+ * response is 2xx, the proxy lets the request pass. Otherwise the proxy sends the response to its
+ * client. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 #define DENY_LOW 400
 #define DENY_HIGH 599
 
-/* The arguments of the proxy's URL. */
+/* The arguments in the URL that the proxy is configured with. */
 struct choice {
-	unsigned deny; /* status of refusals; 0: that of the decision */
+	unsigned deny; /* status of refusals; 0: the status of the decision */
 	enum wr_forward_by by;
 	const char *identity;
 	bool bad;
@@ -85,8 +86,8 @@ static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask
 	wr_http_reply(request, 200, response);
 }
 
-/* `deny` replaces the status for proxies that pass only some on. A header field has the
- * original. */
+/* Responds with the status. If the proxy's URL has `deny`, that status is sent instead, for proxies
+ * that pass on only some statuses, and the header field X-Weir-Status has the original status. */
 static void reply_with(struct wr_http_request *request, unsigned status,
 		       struct wr_http_response *response)
 {
@@ -134,7 +135,7 @@ static void reply_no_room(struct wr_http_request *request, const struct weir_ask
 	reply_with(request, 429, response);
 }
 
-/* weir cannot decide: the request passes. */
+/* Lets the request pass, because weir cannot decide. */
 static void reply_failed(struct wr_http_request *request, int rc)
 {
 	static struct wr_log_gate gate;

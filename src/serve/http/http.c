@@ -9,7 +9,7 @@
 #include "serve/service.h"
 #include "wire/check/forward_auth.h"
 
-#define MEMORY_BYTES ((size_t)512 << 10) /* of a message of /json and its response */
+#define MEMORY_BYTES ((size_t)512 << 10) /* memory for a message of /json and its response */
 
 /* ---- routes ---- */
 
@@ -28,7 +28,7 @@ static bool leads_to(const struct wr_http_route *route, struct weir_str path)
 		       : wr_str_equal(path, own);
 }
 
-/* Whether the method is one of "GET, HEAD". */
+/* Returns whether the method is in the route's list, such as "GET, HEAD". */
 static bool has_method(const struct wr_http_route *route, const char *method)
 {
 	struct weir_str rest = wr_str(route->methods);
@@ -83,16 +83,17 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 
 /* ---- access ---- */
 
-/* Health checks show nothing of clients and change nothing. */
+/* Returns whether this is the path of a health check. Health checks show nothing of clients and
+ * change nothing. */
 static bool is_health(const char *path)
 {
 	return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 ||
 	       strcmp(path, "/healthcheck") == 0;
 }
 
-/* At /check/ a proxy passes on the fields of its client: Origin, Sec-Fetch-Site and often Host are
- * the client's. A web page cannot send the fields that describe a request without a preflight, and
- * weir allows none. */
+/* Returns whether a proxy passes on the header fields of its client: at /check/, Origin,
+ * Sec-Fetch-Site and often Host are the client's. A web page cannot send the fields that describe a
+ * request without a preflight request, and weir allows no preflight request. */
 static bool is_relayed(const char *path)
 {
 	return strncmp(path, "/check/", strlen("/check/")) == 0;
@@ -108,7 +109,7 @@ static bool is_rebound(const struct wr_http_request *request)
 	return !is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port);
 }
 
-/* Refuses requests of web pages, which could spend or refill the limits of others. */
+/* Refuses requests of web pages, because they could spend or refill the limits of others. */
 static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||

@@ -1,4 +1,4 @@
-/* The decision API over HTTP/1.1, for applications and proxies: docs/http-api.md. */
+/* The decision API over HTTP/1.1, for applications and proxies; docs/http-api.md describes it. */
 #ifndef WR_SERVE_HTTP_HTTP_H
 #define WR_SERVE_HTTP_HTTP_H
 
@@ -6,8 +6,9 @@
 #include "net/networks.h"
 #include "wire/memory.h"
 
-/* X(path, methods, handler, description). A path that ends in a slash stands for all paths below
- * it. No methods: any. A test compares the list with docs/openapi.yaml. */
+/* The routes: X(path, methods, handler, description). A path that ends in a slash stands for all
+ * paths below it. An empty list of methods allows any method. A test compares the routes with
+ * docs/openapi.yaml. */
 #define WR_HTTP_ROUTES(X)                                                                          \
 	X("/v1/check", "POST", wr_http_check, "one question or many, as JSON")                     \
 	X("/json", "", wr_http_json, "RateLimitRequest as protojson")                              \
@@ -21,16 +22,17 @@
 WR_HTTP_ROUTES(WR_HTTP_ROUTE_DECLARE)
 #undef WR_HTTP_ROUTE_DECLARE
 
-/* The context of a server. */
+/* The context of a server of the decision API. */
 struct wr_http_context {
-	struct wr_rls_memory memory; /* one message of /json at a time */
-	struct wr_networks trusted;  /* by --trust; none: wr_forward_neighbours */
+	struct wr_rls_memory memory; /* memory for one message of /json at a time */
+	struct wr_networks trusted;  /* networks of --trust; empty: wr_forward_neighbours() */
 };
 
-/* Whether the peer may describe requests of others: it is trusted, or on a Unix socket. */
+/* Returns whether the peer may describe requests of others: the peer is in a trusted network, or on
+ * a Unix socket. */
 bool wr_http_trusts(const struct wr_http_request *request);
 
-/* Whether the client may ask this: hits below 0 need --refunds. */
+/* Returns whether the client may ask for this decision. Hits below 0 need --refunds. */
 bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask);
 
 #define WR_HTTP_NO_REFUNDS                                                                         \
@@ -39,7 +41,7 @@ bool wr_http_may_decide(const struct wr_http_request *request, const struct weir
 
 extern const struct wr_protocol wr_http_protocol;
 
-/* ---- routes, for the admin API too ---- */
+/* ---- routes, which the admin API uses too ---- */
 
 struct wr_http_route {
 	const char *path;
@@ -47,7 +49,8 @@ struct wr_http_route {
 	void (*handle)(struct wr_http_request *request);
 };
 
-/* Calls the handler of the route. Without a route it responds 404, with a wrong method 405. */
+/* Calls the handler of the route. Responds with 404 if there is no route, and with 405 if the
+ * method is wrong. */
 void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 		      struct wr_http_request *request);
 

@@ -1,5 +1,5 @@
-/* /json: RLS over HTTP/1.1 as in Envoy's ratelimit. Statuses and bodies of errors are the same, so
- * a bad request gets no details. */
+/* /json: RLS over HTTP/1.1 as in Envoy's ratelimit. The statuses and bodies of errors are those of
+ * Envoy's ratelimit, so the response to a bad request has no details. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -61,7 +61,8 @@ static void reply_message(struct wr_http_request *request, const Pb__RateLimitRe
 				   "application/json");
 }
 
-/* Reads the message again if other requests have used the memory meanwhile. */
+/* Responds with the verdict. Reads the message again if other requests have used the memory
+ * meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);

@@ -1,8 +1,8 @@
 /* Recognises requests that a web page made a browser send. The decision port and the admin port
- * refuse them.
+ * refuse such requests.
  *
- * The browser sends the Origin of a page of another site with each POST, and sends JSON only after
- * a preflight request, which weir refuses. A page whose name resolves to this machine (DNS
+ * For a page of another site, the browser sends an Origin with each POST, and sends JSON only after
+ * a preflight request, which weir refuses. A page whose host name resolves to this machine (DNS
  * rebinding) sends that name, with the port of the listener, as its Host. */
 #ifndef WR_SERVE_HTTP_PAGE_H
 #define WR_SERVE_HTTP_PAGE_H
@@ -12,17 +12,18 @@
 
 #include <weir/rules.h>
 
-/* Whether a Host names this machine: localhost, 127.0.0.0/8 or [::1], with or without a port. */
+/* Returns whether a Host names this machine: localhost, 127.0.0.0/8 or [::1], with or without a
+ * port. */
 bool wr_page_host_is_local(struct weir_str host);
 
-/* Whether a Host is one that a browser would send to this port. A Host without a port is port 80.
- */
+/* Returns whether a browser would send this Host to this port. A Host without a port stands for
+ * port 80. */
 bool wr_page_host_has_port(struct weir_str host, uint16_t port);
 
-/* Whether there is an Origin, and it is not http://HOST or https://HOST. */
+/* Returns whether there is an Origin other than http://HOST and https://HOST. */
 bool wr_page_is_foreign(struct weir_str origin, struct weir_str host);
 
-/* Whether a Content-Type is application/json, with any parameters. */
+/* Returns whether a Content-Type is application/json, with any parameters. */
 bool wr_page_is_json(struct weir_str content_type);
 
 #endif

@@ -66,7 +66,7 @@ void wr_http_requests_free(struct wr_http_server *server)
 }
 
 /* Grows *bytes, of which `used` are in use, to `wanted`. Returns false if all requests of the
- * server together would use too much, or there is no memory. */
+ * server together would use too much memory, or if there is no memory. */
 static bool grow_bytes(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
 		       size_t used, size_t wanted)
 {
@@ -91,7 +91,7 @@ static bool grow_bytes(struct wr_http_server *server, char **bytes, size_t *cap,
 	return true;
 }
 
-/* ---- answers to what cannot be read ---- */
+/* ---- responses to requests that cannot be read ---- */
 
 static const struct {
 	int status;
@@ -124,8 +124,8 @@ static void refuse_request(struct wr_http_request *request, int status)
 
 /* ---- the query ---- */
 
-/* Decodes a part of the query to `at` and terminates it with a zero. Bad escapes stay as they are.
- * Returns the end. */
+/* Writes a decoded part of the query to `at` and terminates it with a zero. Invalid escapes stay as
+ * they are. Returns the end of what was written. */
 static char *put_decoded(char *at, struct weir_str part)
 {
 	size_t len;
@@ -140,7 +140,7 @@ static char *put_decoded(char *at, struct weir_str part)
 	return at + len + 1;
 }
 
-/* Splits the query. Returns false without memory. */
+/* Splits the query into request->arguments. Returns false if there is no memory. */
 static bool read_arguments(struct wr_http_request *request)
 {
 	struct weir_str rest = request->head.query;
@@ -155,7 +155,7 @@ static bool read_arguments(struct wr_http_request *request)
 
 		rest = wr_str_from(rest, pair.len < rest.len ? pair.len + 1 : pair.len);
 		if (equals == 0)
-			continue; /* no name */
+			continue; /* the argument has no name */
 		at = put_decoded(at, wr_str_first(pair, equals));
 		at = put_decoded(at, wr_str_from(pair, equals < pair.len ? equals + 1 : equals));
 	}
@@ -229,7 +229,8 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 	return done;
 }
 
-/* Called when the head is complete. */
+/* Parses the head, then calls the handler or begins to read the body. Called when the head is
+ * complete. */
 static void begin_body(struct wr_http_request *request, bool more_input)
 {
 	struct wr_http1 *head = &request->head;
@@ -262,7 +263,7 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	size_t most = len < room ? len : room;
 	size_t end = 0;
 
-	if (had == 0) /* usually the input has the whole head: copy no more than that */
+	if (had == 0) /* usually the input has the whole head, so copy only the head */
 		end = wr_http1_head_end(data, most, &request->scanned);
 	if (!grow_bytes(request->server, &request->head_bytes, &request->head_cap,
 			request->head_few, had, end ? end : had + most)) {
@@ -276,7 +277,7 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	if (end)
 		begin_body(request, end - had < len);
 	else if ((status = wr_http1_part_check(request->head_bytes, request->head_len, had)))
-		refuse_request(request, status); /* incomplete, and invalid already */
+		refuse_request(request, status); /* the head is incomplete, but already invalid */
 	return request->head_len - had;
 }
 
@@ -288,7 +289,7 @@ size_t wr_http_request_take(struct wr_http_request *request, const char *data, s
 				     : take_counted(request, data, len);
 }
 
-/* ---- looking at a request ---- */
+/* ---- access to header fields ---- */
 
 size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max)
 {

@@ -10,20 +10,20 @@
 
 #define FIELDS_INLINE 768u
 #define FIELDS_MAX 65536u
-#define HEAD_BYTES 256u /* status line, date, length and connection */
+#define HEAD_BYTES 256u /* bytes for the status line, date, length and connection */
 #define PIECE_BYTES (64u << 10)
 
 struct wr_http_response {
-	char *fields; /* "Name: value" CR LF … */
+	char *fields; /* lines "Name: value" CR LF */
 	size_t fields_len, fields_cap;
 	const char *body;
 	size_t body_len;
-	char *owned; /* the body, if the response has to free it */
+	char *owned; /* a body from malloc, which the response frees; or NULL */
 	char few[FIELDS_INLINE];
-	char copy[]; /* a body that was copied */
+	char copy[]; /* memory for a body that was copied */
 };
 
-/* ---- making ---- */
+/* ---- making responses ---- */
 
 static struct wr_http_response *make_response(struct weir_str body, size_t copied, char *owned,
 					      const char *content_type)
@@ -94,7 +94,8 @@ static bool make_room(struct wr_http_response *response, size_t need)
 	return true;
 }
 
-/* A line end in a value would begin another field. */
+/* Returns whether a text has no line end, because a line end in a value would begin another header
+ * field. */
 static bool is_one_line(struct weir_str text)
 {
 	return !memchr(text.ptr, '\r', text.len) && !memchr(text.ptr, '\n', text.len) &&
@@ -122,9 +123,9 @@ void wr_http_header(struct wr_http_response *response, struct weir_str name, str
 	response->fields_len = (size_t)(at - response->fields);
 }
 
-/* ---- writing ---- */
+/* ---- writing responses ---- */
 
-/* The value of Date, formatted once a second. */
+/* Returns the value of Date, which is formatted once a second. */
 static const char *date_of(struct wr_http_server *server)
 {
 	uint64_t now_s = wr_loop_now_ns(server->loop) / 1000000000;
@@ -145,7 +146,7 @@ static const char *connection_text(const struct wr_http_request *request)
 	return request->head.minor == 0 ? "Connection: keep-alive\r\n" : "";
 }
 
-/* Whether a response with this status has neither a body nor Content-Length. */
+/* Returns whether a response with this status has neither a body nor Content-Length. */
 static bool is_bare(unsigned status)
 {
 	return status < 200 || status == 204 || status == 304;

@@ -1,5 +1,5 @@
-/* Connections: splits the input into requests, and ends requests. Called by net through
- * struct wr_protocol. */
+/* Connections: splits the input into requests, and ends requests. Called by net through struct
+ * wr_protocol. */
 #include "serve/http/server.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "base/error.h"
 
 #define LAST_REQUEST_MS                                                                            \
-	1000 /* while draining: how long an active client may send one more request */
-#define REST_MAX (64u << 10) /* input that is kept while a request waits for its response */
+	1000 /* how long an active client may send one more request while the server drains */
+#define REST_MAX (64u << 10) /* maximum input that is kept while a request waits for its response */
 
 /* ---- requests that end ---- */
 
@@ -32,14 +32,15 @@ static void end_request(struct wr_http_connection *client)
 	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
 }
 
-/* Whether the next request may begin: the response of the one before has been written. */
+/* Returns whether the next request may begin, because the response of the previous request has been
+ * written. */
 static bool is_free(const struct wr_http_connection *client)
 {
 	return !client->sending && wr_stream_pending(client->stream) <= WR_HIGH_BYTES &&
 	       (!client->request || client->request->stage != WR_HTTP_HANDLED);
 }
 
-/* Called after the handler has returned. */
+/* Ends the current request if its response is complete. Called after the handler has returned. */
 static void after_handler(struct wr_http_connection *client)
 {
 	const struct wr_http_request *request = client->request;
@@ -52,8 +53,8 @@ static void after_handler(struct wr_http_connection *client)
 
 /* ---- input ---- */
 
-/* Copies input for later. Returns false if it is too much, of this client or of all, or there is no
- * memory. */
+/* Copies input for later. Returns false if this client or all clients together would keep too much
+ * input, or if there is no memory. */
 static bool keep_input(struct wr_http_connection *client, const char *data, size_t len)
 {
 	struct wr_http_server *server = client->server;
@@ -94,7 +95,7 @@ static size_t take_some(struct wr_http_connection *client, const char *data, siz
 	return used;
 }
 
-/* Returns 0, or a negative number: close the stream. */
+/* Reads requests from input. Returns 0, or a negative number if the stream has to be closed. */
 static int take_input(struct wr_http_connection *client, const char *data, size_t len)
 {
 	while (len) {
@@ -111,7 +112,7 @@ static int take_input(struct wr_http_connection *client, const char *data, size_
 	return 0;
 }
 
-/* Reads input that had to wait. */
+/* Reads the input that was kept while a request waited for its response. */
 static void read_rest(struct wr_http_connection *client)
 {
 	char *rest = client->rest;
@@ -144,7 +145,7 @@ int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
 	return take_input(client, (const char *)data, len);
 }
 
-/* ---- answers that come later ---- */
+/* ---- responses that come later ---- */
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -214,8 +215,8 @@ int wr_http_open(struct wr_stream *stream)
 	return 0;
 }
 
-/* A client that connected or asked a moment ago may be sending a request just now. It gets a
- * response, with Connection: close. */
+/* Drains a connection. A client that connected or sent a request a moment ago may be sending a
+ * request just now, so it gets a response to one more request, with Connection: close. */
 void wr_http_drain(struct wr_stream *stream)
 {
 	struct wr_http_connection *client = wr_stream_state(stream);
@@ -231,10 +232,11 @@ void wr_http_drain(struct wr_stream *stream)
 		wr_stream_close(stream);
 }
 
-/* The client has closed its side. It may still read (`nc -N`) or have disconnected; TCP shows which
- * only when the server sends. So the server sends an interim response, which every client of
- * HTTP/1.1 has to expect (RFC 9110, 15.2). The kernel of a disconnected client refuses it, and the
- * stream ends. HTTP/1.0 has no interim responses: its client counts as disconnected. */
+/* Returns whether the stream stays open after the client has closed its side. The client may still
+ * read (`nc -N`) or have disconnected; TCP shows which only when the server sends. So the server
+ * sends an interim response, which every client of HTTP/1.1 has to expect (RFC 9110, 15.2). The
+ * kernel of a disconnected client refuses it, and the stream ends. HTTP/1.0 has no interim
+ * responses, so its client counts as disconnected. */
 bool wr_http_outlives_input(struct wr_stream *stream)
 {
 	const struct wr_http_connection *client = wr_stream_state(stream);
@@ -249,7 +251,7 @@ bool wr_http_outlives_input(struct wr_stream *stream)
 		return true;
 	peer = wr_stream_peer(stream);
 	if (peer && peer->sa_family == AF_UNIX)
-		return true; /* the kernel reports the end of the other direction */
+		return true; /* the kernel reports when the client closes the other direction too */
 	return request->head.minor > 0 && wr_stream_write(stream, WR_HTTP_CONTINUE) == 0;
 }
 

@@ -11,7 +11,7 @@ static struct wr_stream *connection_of(const struct wr_http_stream *stream)
 	return stream->request->client->stream;
 }
 
-/* The connection has closed. */
+/* Called when the connection has closed. */
 static void on_over(struct wr_http_request *request)
 {
 	struct wr_http_stream *stream = request->context;
@@ -38,7 +38,7 @@ bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request 
 	request->over = on_over;
 	request->streaming = true;
 	request->answered = true;
-	request->close = true; /* the end of the response is the end of the connection */
+	request->close = true; /* the response has no length, so it ends with the connection */
 	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
 	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
 	wr_http_write_head(request, 200, response, SIZE_MAX);

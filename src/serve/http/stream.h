@@ -1,29 +1,30 @@
-/* A response without an end: the handler sends text when it has some, one text at a time. */
+/* A response without an end. The handler sends a text whenever it has one; a text can be sent when
+ * the previous one was sent. */
 #ifndef WR_SERVE_HTTP_STREAM_H
 #define WR_SERVE_HTTP_STREAM_H
 
 #include "serve/http/server.h"
 
 struct wr_http_stream {
-	struct wr_http_request *request; /* NULL: closed */
+	struct wr_http_request *request; /* NULL: the stream is closed */
 	bool ended;
-	/* The client has disconnected, or the stream has ended and all text was sent. Called once;
-	 * afterwards the caller may free the memory. */
+	/* Called once, when the client has disconnected, or when the stream has ended and all text
+	 * was sent. Afterwards the caller may free the struct. */
 	void (*closed)(struct wr_http_stream *stream);
 };
 
-/* Responds 200. The struct must stay until `closed`. Returns false without memory; then nothing was
- * sent. */
+/* Responds with 200 and begins the stream. The caller keeps the struct until `closed` is called.
+ * Returns false if there is no memory; then nothing was sent. */
 bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request *request,
 			  const char *content_type);
 
-/* Whether all text was sent. */
+/* Returns whether all text was sent. */
 bool wr_http_stream_idle(const struct wr_http_stream *stream);
 
-/* Sends text from malloc and frees it. Only when idle. */
+/* Sends a text from malloc and frees it. Called only if wr_http_stream_idle() returns true. */
 void wr_http_stream_put(struct wr_http_stream *stream, char *text, size_t len);
 
-/* No more text. */
+/* Ends the stream. The handler sends no more text. */
 void wr_http_stream_end(struct wr_http_stream *stream);
 
 #endif

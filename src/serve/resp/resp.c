@@ -1,4 +1,4 @@
-/* The RESP listener: streams, sessions and files of passwords. Called by net through
+/* The RESP listener: streams, sessions, and the files with passwords. Called by net through
  * wr_resp_protocol, and by the service. */
 #include "serve/resp/resp.h"
 
@@ -18,14 +18,15 @@
 #include "serve/resp/waits.h"
 #include "serve/service.h"
 
-#define REPLY_ROOM 4096u /* reserved in a stream at a time */
+#define REPLY_ROOM 4096u /* bytes reserved in a stream at a time */
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 
-/* The first connection of a loop makes the loop's entry. Other threads read its counters. */
+/* The state of all loops. The first connection of a loop makes the entry of the loop. Other threads
+ * read the counters of the entry. */
 static struct {
 	struct wr_resp_users users;
-	bool passwords; /* of --resp-password-file are needed */
+	bool passwords; /* clients have to send a password of --resp-password-file */
 	struct wr_secret link_key;
 	uint64_t started_ns;
 	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
@@ -67,7 +68,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 
 /* ---- a connection ---- */
 
-/* The address of a TCP client. A client that has disconnected already has none. */
+/* Notes the address of a TCP client. A client that has already disconnected has no address. */
 static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
 {
 	const struct sockaddr_in6 *six = (const void *)peer;
@@ -129,7 +130,8 @@ static bool more_room(struct wr_resp_out *out, size_t need)
 	return out->begin != NULL;
 }
 
-/* While commands wait, the stream does not read further input. */
+/* Updates the state of the stream. The stream reads no further input while the session is stopped,
+ * because commands wait. */
 static void update_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
 {
 	const struct wr_resp_session *session = &talk->session;
@@ -166,7 +168,7 @@ void wr_resp_feed(struct wr_resp_talk *talk)
 		wr_stream_close(talk->stream);
 }
 
-/* The client has read replies: runs commands that waited for room. */
+/* Runs commands that waited for room in the output. Called when the client has read replies. */
 static void on_writable(struct wr_stream *stream)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
@@ -185,8 +187,9 @@ static void end_session(struct wr_stream *stream)
 	wr_resp_forget_talk(talk);
 }
 
-/* After the client has closed its side: commands that wait still get their replies. An nginx worker
- * that closes its connection reads no replies, so units granted to it are given back. */
+/* Returns whether the stream stays open after the client has closed its side, because commands that
+ * wait still get their replies. An nginx worker that closes its connection reads no replies, so its
+ * stream stays open only for commands of the queue, and units granted to it are given back. */
 static bool is_busy(struct wr_stream *stream)
 {
 	const struct wr_resp_talk *talk = wr_stream_state(stream);
@@ -241,7 +244,8 @@ static int read_users(const char *path, struct weir_error *error)
 	return rc;
 }
 
-/* Makes the file if it is missing, so that the first start needs no preparation. */
+/* Reads the link key. Creates the file if it is missing, so that the first start needs no
+ * preparation. */
 static int read_link_key(const struct wr_settings *settings, struct weir_error *error)
 {
 	const char *path = settings->link_key_file;

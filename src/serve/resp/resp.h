@@ -1,4 +1,4 @@
-/* The RESP listener: wire/resp/session.h on streams. */
+/* The RESP listener, which runs the sessions of wire/resp/session.h on streams. */
 #ifndef WR_SERVE_RESP_RESP_H
 #define WR_SERVE_RESP_RESP_H
 
@@ -10,14 +10,14 @@
 extern const struct wr_protocol wr_resp_protocol;
 
 /* Reads the password file and the link key, if the settings name them. Called before the loops
- * start and before the process drops its rights. Returns 0, WEIR_EINVAL or WEIR_ESYS. */
+ * start and before the process drops its privileges. Returns 0, WEIR_EINVAL or WEIR_ESYS. */
 int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error);
 
-/* Writes replies whose answers have come, and runs commands that waited for them. Called before the
- * loop sleeps. */
+/* Writes replies for which an answer has come, and runs commands that waited for these replies.
+ * Called before the loop sleeps. */
 void wr_resp_go_on(struct wr_loop *loop);
 
-/* Frees the state of all loops. Called after they have ended. */
+/* Frees the RESP state of all loops. Called after the loops have ended. */
 void wr_resp_release(void);
 
 #endif

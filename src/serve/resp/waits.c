@@ -1,5 +1,5 @@
-/* The commands of a loop's RESP sessions that wait: decisions by serve/decide, and questions that
- * commands bring themselves. See waits.h. */
+/* The commands of a loop's RESP sessions that wait: for decisions of serve/decide, or for answers
+ * to questions that the commands send themselves. See waits.h. */
 #include "serve/resp/waits.h"
 
 #include <stdlib.h>
@@ -14,19 +14,20 @@
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
 #define WAITS_MOST 1024u
-#define BEST_FOR_NS 10000000000u /* the quickest answer counts for so long */
+#define BEST_FOR_NS 10000000000u /* how long the quickest answer counts as recent */
 #define SPARE_MAX 256u
-#define TURN 16 /* commands a session may run before the next session in line */
+#define TURN 16 /* number of commands that a session may run before the next session in line */
 
-/* A command that waits: for a decision, or for the answer to its own question. */
+/* A command that waits for a decision, or for the answer to its own question. */
 struct wr_resp_task {
-	struct wr_resp_wait wait; /* first: a wait is one of these */
+	/* Has to be first: a pointer to `wait` is cast to struct wr_resp_task. */
+	struct wr_resp_wait wait;
 	union {
 		struct wr_pending decision;
 		struct wr_central_ask question;
 	};
 	uint64_t asked_mono_ns;
-	struct wr_resp_task *next; /* spare */
+	struct wr_resp_task *next; /* next task in the list of spare tasks */
 };
 
 static struct wr_resp_loop *own_of(struct wr_resp_host *host)
@@ -86,8 +87,8 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = own->lists[WR_RESP_LINE].first != NULL;
 }
 
-/* A session that has to stop because too many commands wait stands in line, even if some of those
- * commands are its own: otherwise it would always be the first to use a free place. */
+/* A session that has to stop because too many commands wait is put in line, even if some of those
+ * commands are its own. Otherwise this session would always be the first to use a free place. */
 void wr_resp_note_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -122,12 +123,13 @@ void wr_resp_ready(struct wr_resp_session *session)
 	append_talk(own_of(session->host), WR_RESP_READY, (struct wr_resp_talk *)session);
 }
 
-/* ---- how many may wait ----
+/* ---- how many commands may wait ----
  *
- * Commands of a pipeline wait here and not in Redis: a queue in Redis would bring all of them near
- * the timeout. waits_max grows by one with each answer that takes at most an eighth of the timeout
- * longer than the quickest answer of late. It shrinks by a quarter when an answer takes longer by
- * more than two eighths. */
+ * Commands of a pipeline wait here and not in Redis, because a queue in Redis would bring all of
+ * them near the timeout. If sessions had to wait in line, waits_max grows by one with each answer
+ * that takes at most an eighth of the timeout longer than the quickest recent answer. waits_max
+ * shrinks by a quarter when an answer takes longer than the quickest one by more than two eighths
+ * of the timeout. */
 
 static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
@@ -142,7 +144,7 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 		if (own->was_full && host->waits_max < WAITS_MOST)
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
-		   now_ns - own->cut_mono_ns > took_ns) { /* once for all in flight */
+		   now_ns - own->cut_mono_ns > took_ns) { /* once for all commands in flight */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;
@@ -179,9 +181,9 @@ static void give_task(struct wr_resp_loop *own, struct wr_resp_task *task)
 	own->spare_count++;
 }
 
-/* Called when the answer has been delivered to the task's session; `ready` is that function's
- * result. An answer that comes while the session runs did not come from Redis: its time does not
- * count. */
+/* Notes how long an answer took. Called when the answer has been delivered to the task's session;
+ * `ready` is the result of the function that delivered it. An answer that comes while the session
+ * runs did not come from Redis, so its time does not count. */
 static void note_answer(struct wr_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;
@@ -257,7 +259,7 @@ static int reset_counters(struct wr_resp_host *host, const struct weir_target *t
 static const struct wr_resp_decider decider = {begin_decision, decide_wait, cancel_decision,
 					       end_decision, reset_counters};
 
-/* ---- questions that commands bring themselves ---- */
+/* ---- questions that commands send themselves ---- */
 
 static struct wr_resp_wait *begin_question(struct wr_resp_host *host)
 {

@@ -1,4 +1,4 @@
-/* The RESP sessions of a loop that wait: which of them have replies to write, whose turn is next,
+/* The RESP sessions of a loop that wait: which sessions have replies to write, whose turn is next,
  * and how many commands may wait for the central store at once.
  *
  * WEIR.CHECK and WEIR.PEEK are decided by serve/decide/pending.h. CL.THROTTLE and WEIR.ASK send
@@ -15,51 +15,57 @@ struct wr_resp_task;
 
 enum wr_resp_list {
 	WR_RESP_READY, /* sessions with replies to write */
-	WR_RESP_LINE,  /* sessions whose next command has to wait until fewer wait */
+	/* Sessions whose next command may not begin, because too many commands wait. */
+	WR_RESP_LINE,
 	WR_RESP_LISTS,
 };
 
-/* A stream's state. */
+/* The state of a stream with a RESP session. */
 struct wr_resp_talk {
 	struct wr_resp_session session;
 	struct wr_stream *stream;
 	struct wr_resp_place {
-		struct wr_resp_talk *next, **back; /* back is NULL: not in the list */
+		/* Neighbours in the list; `back` is NULL: not in the list. */
+		struct wr_resp_talk *next, **back;
 	} places[WR_RESP_LISTS];
 };
 
 struct wr_resp_talks {
-	struct wr_resp_talk *first, **last; /* last: where the next one is linked */
+	struct wr_resp_talk *first, **last; /* `last` points to where the next session is linked */
 };
 
-/* What a loop has. */
+/* The RESP state of a loop. */
 struct wr_resp_loop {
-	struct wr_resp_host host; /* first: a host is one of these */
+	/* Has to be first: a pointer to `host` is cast to struct wr_resp_loop. */
+	struct wr_resp_host host;
 	struct wr_loop *loop;
 	struct wr_resp_talks lists[WR_RESP_LISTS];
 	struct wr_resp_task *spare;
 	size_t spare_count;
-	uint64_t best_ns, best_mono_ns; /* the quickest answer of late, and when it came */
-	uint64_t cut_mono_ns;           /* when waits_max was lowered last */
-	bool was_full;                  /* since then */
+	/* Duration of the quickest recent answer, and when that answer came. */
+	uint64_t best_ns, best_mono_ns;
+	uint64_t cut_mono_ns; /* when waits_max was last lowered */
+	/* A session was put in line since waits_max was last lowered. */
+	bool was_full;
 };
 
 void wr_resp_loop_init(struct wr_resp_loop *own);
 void wr_resp_loop_free(struct wr_resp_loop *own);
 
-/* Before the loop sleeps: writes replies that are due, and runs commands that can go on. */
+/* Writes replies that are due, and runs commands that can go on. Called before the loop sleeps. */
 void wr_resp_loop_go_on(struct wr_resp_loop *own);
 
-/* After input: puts the session in line if its next command has to wait for others. */
+/* Puts the session in line if its next command may not begin because too many commands wait. Called
+ * after input. */
 void wr_resp_note_stalled(struct wr_resp_talk *talk);
 
-/* The connection has ended: takes it out of all lists. */
+/* Removes a session from all lists. Called when its connection has ended. */
 void wr_resp_forget_talk(struct wr_resp_talk *talk);
 
-/* The session has a reply to write or can go on: wr_resp_loop_go_on sees to it. */
+/* Notes that the session has a reply to write or can go on. wr_resp_loop_go_on then runs it. */
 void wr_resp_ready(struct wr_resp_session *session);
 
-/* resp.c: input without data. */
+/* Runs the session as if input without data had come. Defined in resp.c. */
 void wr_resp_feed(struct wr_resp_talk *talk);
 
 #endif

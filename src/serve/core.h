@@ -17,29 +17,29 @@ struct wr_core {
 	unsigned refs;
 };
 
-/* Owns table and engine from here on. The caller holds the first reference. Returns NULL without
- * memory; the caller keeps both then. */
+/* Takes ownership of table and engine and returns a core with one reference, which the caller
+ * holds. On failure (no memory), returns NULL, and the caller still owns table and engine. */
 struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine);
 void wr_core_hold(struct wr_core *core);
 void wr_core_release(struct wr_core *core); /* the last release frees table and engine */
 
 struct wr_core_ref {
 	struct wr_core *core;
-	size_t asks; /* requests in flight */
+	size_t asks; /* requests in flight in this core */
 };
 
 struct wr_core_refs {
 	struct wr_core_ref *current;
 };
 
-/* Makes `core` current and takes over the caller's reference to it. Returns 0. Below 0: no memory; the
- * reference is released and the old core stays current. */
+/* Makes `core` current and takes over the caller's reference to it. Returns 0. On failure (no
+ * memory), returns a negative number, releases the reference and leaves the old core current. */
 int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core);
 
 struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs);
 void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref);
 
-/* Call it when no request is in flight. */
+/* The caller makes sure that no request is in flight. */
 void wr_core_refs_free(struct wr_core_refs *refs);
 
 #endif

@@ -10,14 +10,14 @@
 
 #define LOOK_MS 1000
 #define LAST_CALL_MS 100
-#define FILL_LOOKS 60 /* checks between two scans of the whole table */
+#define FILL_LOOKS 60 /* number of checks between two scans of the whole table */
 #define BEATS_MAX 256
 
 struct housekeeping {
 	struct wr_service *service;
 	uint64_t next_look_ms, next_sign_ms;
 	unsigned looks;
-	uint64_t beats[BEATS_MAX]; /* each loop's counter at the last watchdog message */
+	uint64_t beats[BEATS_MAX]; /* `beats` of each loop at the last watchdog message */
 };
 
 static uint64_t mono_ms(void)
@@ -56,8 +56,9 @@ static void begin_delay(struct wr_service *service, uint64_t now_ms)
 	notify_loops(service, WR_LOOP_HEALTH);
 }
 
-/* Closing a port resets connections that are still being established. New ones are dropped for
- * LAST_CALL_MS before, so that the others can complete. */
+/* Begins the stage in which new connections are dropped, LAST_CALL_MS before the ports close.
+ * Closing a port resets connections that are still being established; in this stage they can
+ * complete. */
 static void begin_last_call(struct wr_service *service, uint64_t now_ms)
 {
 	set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
@@ -113,7 +114,7 @@ static void advance_shutdown(struct wr_service *service, uint64_t now_ms)
 	}
 }
 
-/* ---- once a second ---- */
+/* ---- work once a second ---- */
 
 static void reload_files(struct wr_service *service)
 {

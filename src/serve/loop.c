@@ -13,9 +13,9 @@
 #include "serve/resp/resp.h"
 #include "serve/service.h"
 
-#define FLUSH_ROUNDS 8 /* before the loop polls its sockets again */
+#define FLUSH_ROUNDS 8 /* maximum number of rounds before the loop polls its sockets again */
 
-/* ---- called by protocols ---- */
+/* ---- functions for protocols ---- */
 
 uv_loop_t *wr_loop_uv(struct wr_loop *loop)
 {
@@ -118,7 +118,7 @@ static void close_handle(uv_handle_t *handle)
 		uv_close(handle, NULL);
 }
 
-/* Ends everything. uv_run returns when libuv has closed the last handle. */
+/* Closes all handles of the loop. uv_run returns when libuv has closed the last handle. */
 static void stop_loop(struct wr_loop *loop)
 {
 	if (loop->stopping)
@@ -160,7 +160,7 @@ static void on_message(uv_async_t *async)
 		stop_loop(loop);
 }
 
-/* Release: on_message sees all writes of the caller before this call. */
+/* The store is a release, so on_message sees all writes that the caller made before this call. */
 void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message)
 {
 	__atomic_fetch_or(&loop->messages, message, __ATOMIC_RELEASE);
@@ -179,8 +179,9 @@ static void on_sweep(uv_timer_t *timer)
 	wr_redis_sweep(loop);
 }
 
-/* Runs in rounds, because each step may cause another: replies to clients free commands that waited,
- * these send questions to Redis, and a lost connection to Redis makes new replies. */
+/* Flushes output in rounds, because each step may make work for another one: replies to clients let
+ * waiting commands run, these commands send questions to Redis, and a lost connection to Redis
+ * makes new replies. */
 static void on_flush(uv_prepare_t *prepare)
 {
 	struct wr_loop *loop = prepare->data;

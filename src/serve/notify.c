@@ -23,11 +23,12 @@ static uint64_t watchdog_ms(void)
 	uint64_t pid = number_of("WATCHDOG_PID");
 
 	if (pid && pid != (uint64_t)getpid())
-		return 0; /* meant for another process */
+		return 0; /* WATCHDOG_PID names another process */
 	return number_of("WATCHDOG_USEC") / 1000;
 }
 
-/* `name` is a path, or begins with @ for an abstract socket. */
+/* Connects to the socket `name`: a path, or @ and a name for an abstract socket. Returns a
+ * descriptor or a negative number. */
 static int connect_to(const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

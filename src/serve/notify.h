@@ -13,8 +13,8 @@ struct wr_notify {
 /* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. */
 void wr_notify_open(struct wr_notify *notify);
 
-/* Sends assignments such as "READY=1", separated by newlines. Errors are ignored: a manager that is
- * gone does not stop the service. */
+/* Sends assignments such as "READY=1", separated by newlines. Errors are ignored, because the
+ * service keeps running if systemd does not receive its messages. */
 void wr_notify_send(const struct wr_notify *notify, const char *text);
 
 /* Sends "RELOADING=1" with the time stamp that systemd requires. */

@@ -13,7 +13,7 @@
 
 #define FILL_PERCENT 80
 #define DIAGNOSTICS_LOGGED 10
-#define MISSED_LOOKS 3 /* a table that is being resized is missing for a moment */
+#define MISSED_LOOKS 3 /* a table that is being resized has no file for a moment */
 
 /* ---- loading ---- */
 
@@ -27,7 +27,8 @@ static void log_diagnostics(const struct weir_errors *errors)
 	}
 }
 
-/* Called from the thread that watches the rules. */
+/* Notifies systemd and logs the result of a reload. Called from the thread that watches the
+ * rules. */
 static void on_load(void *context, const struct weir_load *load)
 {
 	struct wr_service *service = context;
@@ -156,7 +157,7 @@ static void replace_core(struct wr_service *service, struct wr_core *core, struc
 	service->core = core;
 	service->watch = watch;
 	pthread_mutex_unlock(&service->lock);
-	/* The secret may have arrived meanwhile. */
+	/* The fleet's secret may have arrived after the new engine was created. */
 	wr_redis_share_secret(service->redis, core->engine);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_notify(&service->loops[i], WR_LOOP_CORE);
@@ -187,8 +188,8 @@ static bool file_exists(const struct wr_table_file *file)
 	return stat(file->path, &found) == 0 && found.st_ino == file->inode;
 }
 
-/* The file may be removed by hand, or with its folder by systemd. This process then keeps counting, but
- * no other process shares the counters. */
+/* Logs a warning if the table's file was removed: by hand, or with its folder by systemd. The
+ * process then keeps counting, but no other process shares its counters. */
 static void check_file(struct wr_service *service)
 {
 	struct wr_table_file *file = &service->table_file;

@@ -1,24 +1,24 @@
-/* Opens the service's core (rules, table, engine), and follows changes of the rules, the table and
- * Redis. The functions below run in the housekeeping thread, or before threads start. */
+/* Opens the service's core (rules, table and engine) and follows changes of the rules, the table
+ * and Redis. The functions below are called in the housekeeping thread, or before threads start. */
 #ifndef WR_SERVE_OPEN_H
 #define WR_SERVE_OPEN_H
 
 #include "serve/service.h"
 
-/* The value of --keys as enum weir_engine_keys. */
+/* Returns the value of --keys as enum weir_engine_keys. */
 uint32_t wr_settings_keys(const struct wr_settings *settings);
 
-/* The options for opening or creating the table for these rules. */
+/* Returns the options for opening or creating the table for these rules. */
 struct weir_opts wr_settings_table(const struct wr_settings *settings,
 				   const struct weir_rules *rules);
 
-/* Loads the rules and opens the table. With `print`, errors in the rules are printed as `weir check`
- * does. The engine owns *rules, which are valid until the first reload. Returns NULL on failure, with
- * `error` filled in. */
+/* Loads the rules and opens the table. If `print` is set, errors in the rules are printed as `weir
+ * check` prints them. Returns the core and sets *rules to its rules, which the engine owns; they
+ * are valid until the first reload. On failure, returns NULL and fills in `error`. */
 struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir_rules **rules,
 			     struct weir_error *error);
 
-/* Reloads the rules whenever their files change. */
+/* Starts a watch that reloads the rules whenever their files change. */
 int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
 			const struct weir_rules *rules, struct weir_watch **watch,
 			struct weir_error *error);
@@ -26,8 +26,8 @@ int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
 /* If the table was resized, opens a new core and hands it to all loops. */
 void wr_core_follow_resize(struct wr_service *service);
 
-/* Updates the gauges of Redis, and the readiness: the service is not ready while Redis is unavailable
- * and every rule denies without it. */
+/* Updates the gauges of Redis in the table, and the readiness of the service. The service is not
+ * ready while Redis is unavailable and every rule denies without Redis. */
 void wr_core_check_redis(struct wr_service *service);
 
 /* Logs once when the table is more than 80 % full. */

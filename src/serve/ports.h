@@ -10,12 +10,13 @@
 #include "net/stream.h"
 
 struct wr_port {
-	const char *name; /* "grpc" */
-	const char *flag; /* "--grpc" */
-	size_t addresses; /* offset of its struct wr_text_list in struct wr_settings */
+	const char *name; /* for example "grpc" */
+	const char *flag; /* for example "--grpc" */
+	size_t addresses; /* offset of the port's struct wr_text_list in struct wr_settings */
 	const struct wr_protocol *protocol;
-	bool tls;   /* uses TLS if certificates are set */
-	bool admin; /* has its own quota, and must be local or protected by a token */
+	bool tls; /* the port uses TLS if certificates are set */
+	/* The admin port: has its own quota, and must be local or protected by a token. */
+	bool admin;
 };
 
 extern const struct wr_port wr_ports[];

@@ -1,4 +1,4 @@
-/* The log lines of a service at its start: table, rules, Redis, ports. */
+/* The lines that a service logs at its start, about table, rules, Redis and ports. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -22,7 +22,7 @@ static void report_table(struct weir_table *table)
 	       (unsigned long long)info.cells, (unsigned long long)info.keys);
 }
 
-/* Warns of an existing table that has too little memory for the exact logs that the rules need. */
+/* Warns if an existing table has too little memory for the exact logs that the rules need. */
 static void report_logs(const struct wr_service *service)
 {
 	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);

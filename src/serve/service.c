@@ -26,9 +26,10 @@
 #include "table/paths.h"
 #include "table/table.h"
 
-#define FILES_BESIDE 64  /* log, table, rules, … */
-#define FILES_A_LOOP 16  /* epoll, wake-up, listening sockets */
-#define FILES_A_REDIS 96 /* per loop: cluster nodes, sentinels, name lookups */
+#define FILES_BESIDE 64 /* descriptors for the log, the table, the rules, … */
+#define FILES_A_LOOP 16 /* descriptors per loop: epoll, wake-up, listening sockets */
+/* Descriptors per loop for Redis: cluster nodes, sentinels, name lookups. */
+#define FILES_A_REDIS 96
 #define CONNECTIONS_LEAST 16
 
 static void lock_init(struct wr_service *service)
@@ -57,7 +58,8 @@ static unsigned loops_wanted(const struct wr_settings *settings)
 	return CPU_COUNT(&cores) < (int)WR_LOOPS_MAX ? (unsigned)CPU_COUNT(&cores) : WR_LOOPS_MAX;
 }
 
-/* Raises the limit of open files to fit --max-connections, or lowers the number of connections. */
+/* Raises the limit of open files so that --max-connections fit. If that is not possible, lowers the
+ * number of connections. */
 static int reserve_files(struct wr_service *service, struct weir_error *error)
 {
 	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_REDIS : 0);
@@ -135,8 +137,8 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	return 0;
 }
 
-/* If several ports are open, none of them may use more than 7/8 of all connections, so a flood of one
- * port leaves room for the others. */
+/* If several ports are open, no port may use more than 7/8 of all connections, so that a flood of
+ * connections on one port leaves room for the others. */
 static int share_quota(struct wr_service *service, struct weir_error *error)
 {
 	unsigned max = service->quota.max, open = 0;
@@ -197,7 +199,7 @@ static int open_tls(struct wr_service *service, struct weir_error *error)
 	return 0;
 }
 
-/* Envoy copies the name into responses without a check of its own. */
+/* Checks the name of a header field, because Envoy copies the name into responses unchecked. */
 static int check_header(const char *flag, const char *name, struct weir_error *error)
 {
 	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -230,7 +232,8 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 	return wr_queue_check(&settings->queue, error);
 }
 
-/* The list has networks, and optionally the word `unix:` for all peers of Unix sockets. */
+/* Reads the list of --refunds: networks, and optionally the word `unix:` for all peers of Unix
+ * sockets. */
 static int read_refunds(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_text_list *list = &service->settings.refunds;
@@ -292,7 +295,7 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 
 /* ---- change of user ---- */
 
-/* Called after the change of user, for a file that is reloaded later. */
+/* Checks that the user can read a file that is reloaded later. Called after the change of user. */
 static int check_readable(const char *flag, const char *path, const struct wr_user *user,
 			  struct weir_error *error)
 {
@@ -304,8 +307,9 @@ static int check_readable(const char *flag, const char *path, const struct wr_us
 			      flag, path, user->name, user->name);
 }
 
-/* Fixes the folder of the table before the change of user: the new user has another default folder, and
- * a resized table must be found where the old one was. */
+/* Stores the folder of the table before the change of user if it is the system's folder: the new
+ * user has another default folder, and a resized table must be found in the folder of the old
+ * table. */
 static void keep_table_folder(struct wr_service *service)
 {
 	char *slash;

@@ -8,102 +8,128 @@
 
 #include "base/text_list.h"
 
-/* The Redis that shares counters between machines. */
+/* Settings of the Redis that shares counters between machines. */
 struct wr_redis_settings {
 	const char *url;    /* NULL: no Redis */
-	const char *prefix; /* of all keys; NULL: "weir" */
+	const char *prefix; /* prefix of all keys in Redis; NULL: "weir" */
 	uint64_t timeout_ns;
-	const char *password_file;   /* NULL: the password is in the URL, or there is none */
-	const char *ca, *cert, *key; /* TLS: trusted certificates, client certificate and its key */
-	bool tls_elsewhere;     /* these files also serve the Redis of the queue, which uses TLS */
-	const char *key_secret; /* file with the fleet's secret; NULL: agreed through Redis */
-	uint64_t fleet_size;    /* number of nodes until they have been counted */
-	uint64_t sync_ns;       /* eventual limits: interval between reports to Redis */
-	const char *region;     /* NULL: a single region */
+	const char *password_file; /* NULL: the password is in the URL, or there is none */
+	/* Files for TLS: trusted certificates, client certificate, its key. */
+	const char *ca, *cert, *key;
+	bool tls_elsewhere; /* the queue's Redis uses TLS, too, with these files */
+	/* File with the fleet's secret; NULL: nodes agree on one through Redis. */
+	const char *key_secret;
+	uint64_t fleet_size;       /* assumed number of nodes until the nodes have been counted */
+	uint64_t sync_ns;          /* interval between reports to Redis, for eventual limits */
+	const char *region;        /* name of this region; NULL: there is a single region */
 	struct wr_text_list peers; /* URLs of the other regions' Redis */
 };
 
-/* Deferred requests: the queue's storage, and the API server they are delivered to. */
+/* Settings of deferred requests: the storage of the queue, and the API server that gets the
+ * requests. */
 struct wr_queue_settings {
-	const char *url;           /* see queue/queue.h; NULL or "off": no queue */
-	const char *password_file; /* for the queue's Redis; NULL: in the URL, or none */
-	const char *target;    /* http://HOST[:PORT], https://…, unix:/path; NULL: no delivery */
-	const char *target_ca; /* certificates trusted for the target; NULL: the system's */
-	const char *key_file;  /* key that encrypts header fields with credentials; NULL: none */
-	bool assume_durable;   /* accept a Redis whose persistence cannot be checked */
+	const char *url;           /* URL as described in queue/queue.h; NULL or "off": no queue */
+	const char *password_file; /* of the queue's Redis; NULL: password in the URL, or none */
+	/* One of http://HOST[:PORT], https://…, unix:/path; NULL: nothing is delivered. */
+	const char *target;
+	const char *target_ca; /* certificates trusted for the target; NULL: those of the system */
+	/* Key that encrypts header fields with credentials; NULL: no encryption. */
+	const char *key_file;
+	bool assume_durable; /* accept a Redis whose persistence cannot be checked */
 	uint64_t max_requests, max_bytes;
-	uint64_t max_line_bytes, max_dead, max_dead_bytes; /* 0: a fraction of the two above */
-	uint64_t connections;                              /* concurrent deliveries */
-	uint64_t timeout_ns;                               /* of one delivery */
-	uint64_t keep_ns; /* how long finished tickets are stored */
+	/* 0: a fraction of max_requests or max_bytes. */
+	uint64_t max_line_bytes, max_dead, max_dead_bytes;
+	/* Maximum number of concurrent deliveries. */
+	uint64_t connections;
+	uint64_t timeout_ns; /* timeout of one delivery */
+	uint64_t keep_ns;    /* how long finished tickets are stored */
 };
 
 struct wr_settings {
-	const char *rules; /* file or directory */
-	const char *table; /* NULL: "default" */
+	const char *rules; /* path of a rule file or a directory of rule files */
+	const char *table; /* name of the table; NULL: "default" */
 	const char *table_dir;
 	uint64_t memory_bytes, log_bytes; /* 0: the library's defaults */
-	uint64_t threads;                 /* 0: one per core */
+	uint64_t threads;                 /* number of loops; 0: one per core */
 
 	struct wr_redis_settings redis;
 	struct wr_queue_settings queue;
 
-	/* Addresses in the form of wr_endpoint_parse. An empty list or the word `off`: not served. */
+	/* Addresses of the ports, in the form of wr_endpoint_parse. A port with an empty list or
+	 * the word `off` is not opened. */
 	struct wr_text_list grpc, http, resp, admin;
 
-	const char *tls_cert, *tls_key;     /* for grpc and resp; NULL: plain text */
-	const char *tls_client_ca;          /* clients need a certificate signed by one of these */
-	struct wr_text_list tls_client_san; /* and it needs one of these names; empty: any name */
+	/* Certificate and key for grpc and resp; NULL: plain text. */
+	const char *tls_cert, *tls_key;
+	/* Clients need a certificate signed by one of these authorities. */
+	const char *tls_client_ca;
+	/* Names, one of which the client's certificate needs; empty: any name. */
+	struct wr_text_list tls_client_san;
 
-	const char *admin_token_file; /* NULL: a token is generated at start unless admin_open */
-	const char *admin_socket;     /* path of the admin API's Unix socket, or "off"; NULL: beside
-				       * the table unless the admin port is off */
-	bool admin_open;              /* no token: every process of this machine has access */
+	/* NULL: a token is generated at start unless admin_open is set. */
+	const char *admin_token_file;
+	/* Path of the admin API's Unix socket, or "off". NULL: a socket beside the table, unless
+	 * the admin port is off. */
+	const char *admin_socket;
+	/* No token is required: every process of this machine has access. */
+	bool admin_open;
 	const char *resp_password_file;
-	const char *link_key_file; /* key of nginx workers on Unix sockets of resp; NULL: none */
+	/* File with the key of nginx workers on Unix sockets of resp; NULL: none. */
+	const char *link_key_file;
 
-	uint64_t drain_delay_ns;  /* from NOT_SERVING until the ports close */
-	uint64_t drain_ns;        /* from then until open connections are cut */
-	uint64_t idle_ns;         /* 0: idle connections stay open */
-	uint64_t max_age_ns;      /* 0: no maximum age of connections */
-	uint64_t slow_ns;         /* for a handshake, a request, or 4 KiB of a response */
-	uint64_t max_connections; /* of all ports except admin, which has its own quota */
-	uint64_t max_per_address; /* connections of one client address; 0: a quarter of the above */
+	uint64_t drain_delay_ns; /* time from NOT_SERVING until the ports close */
+	uint64_t drain_ns;       /* time from closing the ports until open connections are cut */
+	uint64_t idle_ns;        /* maximum idle time of connections; 0: no maximum */
+	uint64_t max_age_ns;     /* maximum age of connections; 0: no maximum */
+	/* Time that a client has for a handshake, a request, or 4 KiB of a response. */
+	uint64_t slow_ns;
+	uint64_t max_connections; /* on all ports except admin, which has its own quota */
+	/* Connections of one client address; 0: a quarter of max_connections. */
+	uint64_t max_per_address;
 
-	/* Networks of proxies that may describe requests at /check; empty: this machine and private
+	/* Networks of proxies that may describe requests at /check. Empty: this machine and private
 	 * networks. */
 	struct wr_text_list trust;
 
-	/* Networks of clients that may give hits back and reset counters through RESP. "unix:" means
-	 * all peers of Unix sockets; root and our own user always may. */
+	/* Networks of clients that may give hits back and reset counters through RESP. "unix:"
+	 * stands for all peers of Unix sockets. Root and the service's own user are always allowed
+	 * on Unix sockets. */
 	struct wr_text_list refunds;
 
-	unsigned socket_group; /* group that may connect to Unix sockets of resp; 0: our own only */
+	/* Group that may connect to Unix sockets of resp; 0: only the service's own group. */
+	unsigned socket_group;
 
 	/* The gateway restarts the service when rules or certificates change, because the service's
 	 * user cannot read them. */
 	bool renewed;
 
 	const char
-		*user; /* user to change to; NULL: weir, if started as root and the user exists */
+		*user; /* user to run as; NULL: `weir`, if started as root and that user exists */
 
-	bool shadow;           /* decide and count, but refuse nothing */
-	bool dynamic_metadata; /* RLS: send dynamic_metadata */
-	bool rls_headers;      /* RLS: response_headers_to_add with the three names below */
+	bool shadow;           /* shadow mode: decide and count, but refuse nothing */
+	bool dynamic_metadata; /* RLS responses have dynamic_metadata */
+	/* RLS responses have response_headers_to_add with the three names below. */
+	bool rls_headers;
 	const char *limit_header, *remaining_header, *reset_header;
-	const char *rls_profile; /* RLS: also the header fields of this profile; NULL, "none": no */
-	bool rls_bodies;         /* RLS: every refusal has a body, not only those of `response` */
-	int headers;             /* enum weir_profile: header fields of HTTP responses */
+	/* Profile whose header fields RLS responses also have; NULL or "none": no profile. */
+	const char *rls_profile;
+	/* Every RLS refusal has a body, not only refusals of rules with `response`. */
+	bool rls_bodies;
+	int headers; /* enum weir_profile of the header fields in HTTP responses */
 	uint64_t near_limit_percent;
-	const char *decision_log;       /* file, or "-"; NULL: none */
-	uint64_t decision_log_refused;  /* refusals logged per second at most */
-	const char *decision_log_share; /* share of admitted requests: "1%"; NULL: none */
-	const char *keys;       /* how clients are shown: text, hashed, hidden; NULL: text */
-	uint64_t metrics_rules; /* rules with series of their own at /metrics; 0: 5,000 */
+	/* Path of the decision log, or "-" for standard output; NULL: no log. */
+	const char *decision_log;
+	uint64_t decision_log_refused; /* maximum number of refusals logged per second */
+	/* Share of admitted requests that is logged, such as "1%"; NULL: none. */
+	const char *decision_log_share;
+	const char *keys; /* how clients are shown: text, hashed, hidden; NULL: text */
+	/* Maximum number of rules with their own series at /metrics; 0: 5,000. */
+	uint64_t metrics_rules;
 
-	bool quiet;             /* the caller reports how loading rules went */
-	const char *log_level;  /* error, warn, info, debug */
-	const char *log_format; /* text, json */
+	/* The service does not report how loading rules went: its caller does. */
+	bool quiet;
+	const char *log_level;  /* one of error, warn, info, debug */
+	const char *log_format; /* one of text, json */
 };
 
 #endif

@@ -1,10 +1,11 @@
-/* Scans of the table for metrics, status and warnings: one scan serves all callers for a while. */
+/* Scans the table for metrics, status and warnings. The result of one scan serves all callers for a
+ * while. */
 #include "base/clock.h"
 #include "serve/service.h"
 
 #define FRESH_NS WR_SECOND_NS /* a result is reused for this long */
 #define SHARE                                                                                      \
-	20u /* or for 20 times the duration of the scan, so scans use 1/20 of a core at most */
+	20u /* results are reused for 20 times their scan's duration: scans use 1/20 of a core */
 
 static bool is_fresh(const struct wr_table_info *last, const struct wr_core *core)
 {
@@ -14,7 +15,8 @@ static bool is_fresh(const struct wr_table_info *last, const struct wr_core *cor
 	       wr_clock_mono_ns() - last->at_ns < (wait_ns > FRESH_NS ? wait_ns : FRESH_NS);
 }
 
-/* Copies the last result if it is of this core, and fresh if `fresh` is set. */
+/* Copies the last result. Returns false if the result is of another core, or if `fresh` is set and
+ * the result is too old to be reused. */
 static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bool fresh,
 		      struct weir_info *info)
 {
@@ -57,7 +59,8 @@ int wr_service_table_info(struct wr_service *service, struct wr_core *core, uint
 	if (copy_last(last, core, true, info))
 		return 0;
 	if (pthread_mutex_trylock(&last->reader) != 0) {
-		/* Another thread scans the table: an older result will do, if there is one. */
+		/* Another thread is scanning the table, so return an older result if there is
+		 * one. */
 		if (copy_last(last, core, false, info))
 			return 0;
 		pthread_mutex_lock(&last->reader);

@@ -59,8 +59,8 @@ bool wr_user_stays_root(const char *name, const struct wr_user *user)
 	return !name && geteuid() == 0 && !user->change;
 }
 
-/* Empties the capability bounding set, so no program that this process runs can regain a capability.
- * Needs root. */
+/* Empties the capability bounding set, so that no program that this process runs can regain a
+ * capability. Works only as root. */
 static void drop_bounding_set(void)
 {
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
@@ -78,8 +78,8 @@ static int drop_capabilities(struct weir_error *error)
 	return 0;
 }
 
-/* The kernel forbids core files and tracing after the change of user. That stays so: this process
- * holds keys. */
+/* Changes the user. The kernel then forbids core files and tracing of this process. The function
+ * does not allow them again, because the process holds keys. */
 static int change_user(const struct wr_user *user, struct weir_error *error)
 {
 	bool named = user->name[0] < '0' || user->name[0] > '9';
@@ -118,7 +118,7 @@ uint64_t wr_files_raise(uint64_t wanted)
 	higher = limit;
 	higher.rlim_cur = wanted;
 	if (higher.rlim_max < wanted)
-		higher.rlim_max = wanted; /* only root may raise it */
+		higher.rlim_max = wanted; /* only root may raise the hard limit */
 	if (setrlimit(RLIMIT_NOFILE, &higher) == 0)
 		return wanted;
 	higher.rlim_cur = higher.rlim_max = limit.rlim_max;

@@ -1,4 +1,4 @@
-/* The user that the service runs as, and its limit of open files. */
+/* The user that the service runs as, and the process's limit of open files. */
 #ifndef WR_SERVE_USER_H
 #define WR_SERVE_USER_H
 
@@ -12,16 +12,20 @@ struct wr_user {
 	bool change; /* false: keep the current user */
 	uid_t uid;
 	gid_t gid;
-	char name[64]; /* or digits for a user id without an account (base/uid.h), which has no
-			* supplementary groups */
+	/* Name of the account. A user id without an account (base/uid.h) has its digits here, and
+	 * no supplementary groups. */
+	char name[64];
 };
 
-/* Finds the user `name`; NULL means `weir` if that user exists. Only root can change the user: for
- * others, any name but their own is an error. */
+/* Finds the user `name`; NULL means `weir` if that user exists. Only root can change the user. If
+ * the process is not root, any name but that of its own user is an error. Returns 0, or an error
+ * code with `error` filled in. */
 int wr_user_find(const char *name, struct wr_user *user, struct weir_error *error);
 
-/* Changes to the user and its groups for good. Drops all capabilities, unless the process stays root,
- * and sets no_new_privs, so programs that it runs cannot regain any. Call it before threads start. */
+/* Changes the process to the user and its groups for good. Drops all capabilities, unless the
+ * process stays root, and sets no_new_privs, so that programs it runs cannot regain privileges. The
+ * caller calls this before it starts threads. Returns 0, or an error code with `error` filled
+ * in. */
 int wr_user_become(const struct wr_user *user, struct weir_error *error);
 
 /* Whether the process stays root because neither --user (`name`) nor the user `weir` exists. */

@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 
-#define NAME_SHOWN 64 /* bytes of a member's name that a pointer shows */
+#define NAME_SHOWN 64 /* most bytes of a member's name in a pointer */
 
 static const struct {
 	int status;
@@ -21,7 +21,7 @@ static const struct {
 #undef PROBLEM_ROW
 };
 
-/* X(status, phrase): the statuses that weir sends. */
+/* X(status, phrase): the HTTP statuses that weir sends. */
 #define PHRASES(X)                                                                                 \
 	X(200, "OK")                                                                               \
 	X(202, "Accepted")                                                                         \
@@ -73,7 +73,7 @@ static void put_step(struct wr_text *out, const struct wr_json_at *at)
 	}
 	name = wr_str_first(wr_str(at->name), NAME_SHOWN);
 	while (name.len && ((unsigned char)at->name[name.len] & 0xc0) == 0x80)
-		name.len--; /* do not cut a character */
+		name.len--; /* do not cut a UTF-8 character in half */
 	for (size_t i = 0; i < name.len; i++) {
 		if (name.ptr[i] == '~')
 			wr_text_put(out, WR_STR("~0"));
@@ -134,7 +134,7 @@ void wr_json_put_text(struct wr_text *out, struct weir_str text)
 	wr_text_char(out, '"');
 }
 
-/* The text of wr_json_time and wr_json_put_time. */
+/* Formats the time for wr_json_time and wr_json_put_time. */
 static struct weir_str time_text(uint64_t ns, char text[48])
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -180,7 +180,8 @@ void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)
 	wr_text_put(out, WR_STR("}\n"));
 }
 
-/* The text of jansson's error may quote any bytes of the body, so only its location is used. */
+/* Only the location of jansson's error is used, because its text may contain any bytes of the body.
+ */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
 {
 	json_error_t error;

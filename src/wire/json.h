@@ -1,5 +1,5 @@
-/* JSON from clients, and the problems with it (RFC 9457), with a JSON pointer (RFC 6901) to the
- * member. */
+/* Reads JSON from clients. A problem with it is reported as RFC 9457 defines, with a JSON pointer
+ * (RFC 6901) to the wrong member. */
 #ifndef WR_WIRE_JSON_H
 #define WR_WIRE_JSON_H
 
@@ -10,9 +10,9 @@
 
 #define WR_PROBLEM_POINTER 256
 #define WR_PROBLEM_DETAIL 320
-#define WR_PROBLEM_TEXT 4096 /* enough for any problem as JSON */
+#define WR_PROBLEM_TEXT 4096 /* buffer size that is enough for any problem as JSON */
 
-/* X(enum, HTTP status, code in the response): problems with a request. */
+/* X(enum, HTTP status, code in the response): the problems that a request can have. */
 #define WR_PROBLEMS(X)                                                                             \
 	X(WR_BAD_JSON, 400, "bad_json")                                                            \
 	X(WR_BAD_TYPE, 400, "wrong_type")                                                          \
@@ -44,20 +44,22 @@ enum wr_problem_code {
 
 struct wr_problem {
 	enum wr_problem_code code;
-	bool has_pointer; /* `pointer` is set; "" is the whole body */
+	bool has_pointer; /* `pointer` is set; an empty pointer means the whole body */
 	char pointer[WR_PROBLEM_POINTER];
 	char detail[WR_PROBLEM_DETAIL];
 };
 
-/* The location of a value in a document, as a chain on the stack: the name of a member, or an index
- * if the name is NULL. The top of the document is NULL. */
+/* The location of a value in a JSON document. Each struct is one step of the path, linked to the
+ * step above it: the name of a member, or an index if the name is NULL. A NULL pointer is the top
+ * of the document. The structs are on the stack. */
 struct wr_json_at {
 	const struct wr_json_at *above;
 	const char *name;
 	size_t index;
 };
 
-/* Sets a problem; the format is a sentence that says what is expected. Returns -1. */
+/* Sets the problem. `format` is a sentence that describes the expected value. wr_problem_at also
+ * sets the pointer, from the location `at`. Returns -1. */
 int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
@@ -67,14 +69,15 @@ int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
 int wr_problem_status(enum wr_problem_code code);
 const char *wr_problem_phrase(int status);
 
-/* Writes application/problem+json. */
+/* Writes the problem as application/problem+json. */
 void wr_problem_write(const struct wr_problem *problem, struct wr_text *out);
 
-/* Reads a document. Returns NULL and a problem. A repeated member is an error; depth, numbers and
- * UTF-8 are checked. Strings may have zero bytes. */
+/* Reads a JSON document. The depth, the numbers and UTF-8 are checked; a repeated member is an
+ * error. Strings may have zero bytes. On failure returns NULL and sets `problem`. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem);
 
-/* Read a value, which must be of this type. `at` is its location. Return 0, or -1 and a problem. */
+/* These functions read a value that must have the type in the function's name. `at` is the location
+ * of the value. They return 0. On failure they return -1 and set `problem`. */
 int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
 		     struct wr_problem *problem);
 int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,
@@ -84,30 +87,32 @@ int wr_json_get_bool(const json_t *value, const struct wr_json_at *at, bool *fla
 int wr_json_need_object(const json_t *value, const struct wr_json_at *at,
 			struct wr_problem *problem);
 
-/* An array of 1 to `most` items. */
+/* Checks that the value is an array of 1 to `most` items. Returns 0, or -1 with `problem` set. */
 int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t most,
 		      struct wr_problem *problem);
 
-/* Sets the problem of an unknown member at `at`; `known` lists the known ones. Returns -1. */
+/* Sets the problem for the unknown member at `at`. `known` lists the names of the known members.
+ * Returns -1. */
 int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem);
 
-/* ---- values for the writer of base/json_write.h ---- */
+/* ---- writing with struct wr_json_out (base/json_write.h) ---- */
 
-/* "2026-11-16T12:00:00.250Z" */
+/* Writes a time as the string "2026-11-16T12:00:00.250Z". */
 void wr_json_time(struct wr_json_out *json, uint64_t ns);
 
-/* ---- the same for struct wr_text ---- */
+/* ---- writing into a struct wr_text ---- */
 
 void wr_json_put_text(struct wr_text *out, struct weir_str text);
 
 void wr_json_put_time(struct wr_text *out, uint64_t ns);
 
-/* ---- as values of jansson ---- */
+/* ---- values of jansson ---- */
 
-/* A string of any bytes; each byte that is not UTF-8 becomes U+FFFD. Aborts without memory. */
+/* Returns a JSON string with the text. Each byte that is not UTF-8 becomes U+FFFD. Aborts the
+ * process if there is no memory. */
 json_t *wr_json_text(struct weir_str text);
 
-/* Errors and warnings about rules, as a list. */
+/* Returns a list of the errors and warnings about rules. */
 json_t *wr_json_diagnostics(const struct weir_errors *errors);
 
 #endif

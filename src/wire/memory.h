@@ -1,6 +1,6 @@
-/* An arena for one protobuf message at a time. Each loop allocates one at its start, so reading a
- * request and writing its response allocates nothing. A message that unpacks to more than the arena
- * holds is refused. */
+/* An arena for one protobuf message at a time. Each loop allocates its arena when it starts, so
+ * that reading a request and writing its response allocates nothing. A message that needs more
+ * memory than the arena has is refused. */
 #ifndef WR_WIRE_MEMORY_H
 #define WR_WIRE_MEMORY_H
 
@@ -15,10 +15,10 @@ struct wr_rls_memory {
 	size_t size;
 	size_t used;
 	bool full;                    /* an allocation failed since the last reset */
-	ProtobufCAllocator allocator; /* allocates from here; frees nothing */
+	ProtobufCAllocator allocator; /* for protobuf-c: allocates from this arena, frees nothing */
 };
 
-/* Returns 0 or WEIR_EMEMORY. */
+/* Allocates the arena. Returns 0, or WEIR_EMEMORY if there is no memory. */
 int wr_rls_memory_init(struct wr_rls_memory *memory, size_t size);
 void wr_rls_memory_free(struct wr_rls_memory *memory);
 
@@ -29,10 +29,11 @@ static inline void wr_rls_memory_reset(struct wr_rls_memory *memory)
 	memory->full = false;
 }
 
-/* Aligned for any object, not zeroed. Returns NULL if the arena is full. */
+/* Allocates `size` bytes, which are aligned for any object and not zeroed. Returns NULL if the
+ * arena is full. */
 void *wr_rls_alloc(struct wr_rls_memory *memory, size_t size);
 
-/* The same for `count` objects. */
+/* Allocates an array of `count` objects of `size` bytes, like wr_rls_alloc. */
 void *wr_rls_alloc_many(struct wr_rls_memory *memory, size_t count, size_t size);
 
 #endif

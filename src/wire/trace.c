@@ -24,7 +24,8 @@ static bool is_zero(const char *at, size_t len)
 	return true;
 }
 
-/* Later versions may have more parts behind these four. Version ff is invalid. */
+/* Reads the four parts. Later versions may have more parts after these four. Version ff is invalid.
+ */
 bool wr_trace_read(struct weir_str text, struct wr_trace *trace)
 {
 	const char *at = text.ptr;

@@ -14,11 +14,12 @@
 
 struct wr_trace {
 	bool known;
-	char trace_id[WR_TRACE_ID]; /* in lower case; not terminated */
+	char trace_id[WR_TRACE_ID]; /* in lower case, without a zero at the end */
 	char span_id[WR_SPAN_ID];
 };
 
-/* Returns false if the value is malformed. That is no error: clients may send anything. */
+/* Reads the value of `traceparent`. Returns false if the value is malformed. The caller then
+ * ignores the field, because clients may send any value. */
 bool wr_trace_read(struct weir_str traceparent, struct wr_trace *trace);
 
 #endif

@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(struct weir_ask) + WR_DECISION_KEPT <= WEIR_ASK_BYTES, "room for texts");
 
-/* ---- what it is about ---- */
+/* ---- the limit that a line shows ---- */
 
 bool wr_decision_counts(const struct weir_ask *ask)
 {
@@ -91,7 +91,7 @@ static void write_limit(struct wr_json_out *json, const struct wr_decision_view 
 	if (need->rule)
 		wr_json_bytes(json, wr_str_first(need->rule->stat, NAME_MAX_BYTES));
 	else
-		wr_json_null(json); /* the limit came with the request */
+		wr_json_null(json); /* the request itself carried this limit */
 	write_key(json, view, need);
 	wr_json_key(json, "algorithm");
 	wr_json_string_or_null(json, wr_str(algorithm ? algorithm : ""));
@@ -109,7 +109,7 @@ static void write_limit(struct wr_json_out *json, const struct wr_decision_view 
 		wr_json_raw(json, WR_STR("\"shadowed\":true"));
 }
 
-/* Why no limit was applied. */
+/* Returns the reason why no limit was applied. */
 static struct weir_str reason_of(const struct weir_ask *ask)
 {
 	return !ask->domain      ? WR_STR("domain_not_found")

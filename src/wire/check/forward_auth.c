@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-#define VALUES_MAX 16 /* X-Forwarded-For fields that are read, the last ones */
+#define VALUES_MAX 16 /* most X-Forwarded-For fields that are read: the last ones */
 
 static size_t find_field(const struct wr_forward *forward, struct weir_str name,
 			 struct weir_str *values, size_t max)
@@ -13,7 +13,8 @@ static size_t find_field(const struct wr_forward *forward, struct weir_str name,
 	return forward->header(forward->context, name, values, max);
 }
 
-/* Finds a field that describes the request. It must come once: the client may have sent another. */
+/* Finds a field that describes the request. The field must not occur twice, because the client may
+ * have sent one of the two. Returns 0 or 1, the number of fields, or -1 with `problem` set. */
 static int find_one(const struct wr_forward *forward, struct weir_str name, struct weir_str *value,
 		    struct wr_problem *problem)
 {
@@ -31,7 +32,7 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 struct family {
 	struct weir_str method;
 	struct weir_str target;
-	int found; /* how many of its fields the question has */
+	int found; /* number of this family's fields in the question */
 };
 
 static int read_family(const struct wr_forward *forward, struct weir_str method,
@@ -86,7 +87,7 @@ static int choose(const struct wr_forward *forward, struct family *chosen,
 	return 0;
 }
 
-/* Removes the last item of a comma-separated list and returns it. */
+/* Removes the last item from a comma-separated list. Returns that item. */
 static struct weir_str cut_last(struct weir_str *list)
 {
 	size_t comma = list->len;
@@ -99,7 +100,8 @@ static struct weir_str cut_last(struct weir_str *list)
 	return item;
 }
 
-/* 192.0.2.7, 192.0.2.7:4711, 2001:db8::7, [2001:db8::7]:4711. */
+/* Reads an address with or without a port: 192.0.2.7, 192.0.2.7:4711, 2001:db8::7,
+ * [2001:db8::7]:4711. */
 static int read_address(struct weir_str text, struct wr_address *address)
 {
 	size_t end;
@@ -113,8 +115,9 @@ static int read_address(struct weir_str text, struct wr_address *address)
 	return end < text.len ? wr_address_parse(wr_str_first(text, end), address) : -1;
 }
 
-/* Reads X-Forwarded-For from the right: each proxy appended the address of its peer. The first
- * address that is not a trusted proxy is the client. Addresses left of it are not trusted. */
+/* Reads X-Forwarded-For from the right, because each proxy appended the address of its peer. The
+ * first address that is not a trusted proxy is the client. Addresses to the left of the client are
+ * not trusted. */
 static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
 		       struct wr_address *client, struct wr_problem *problem)
 {

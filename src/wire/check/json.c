@@ -294,7 +294,7 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 	return refused_by_ask(weir_ask_http(ask, &view), at, problem);
 }
 
-/* `hits` counts for all descriptors of the question, at any position in the object. */
+/* Reads `hits` of a question, which applies to all descriptors wherever it stands in the object. */
 static int read_hits(const json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
 		     struct wr_problem *problem)
 {

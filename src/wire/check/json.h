@@ -1,10 +1,10 @@
-/* POST /v1/check: questions as JSON, and their answers. docs/openapi.yaml has the shapes.
+/* POST /v1/check: reads questions as JSON and writes the answers. docs/openapi.yaml describes both.
  *
  *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
  *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}
  *
- * A list of questions gets a list of answers. The whole list is checked before the first question
- * is decided. */
+ * A list of questions gets a list of answers. The first question is decided only after the whole
+ * list has been checked. */
 #ifndef WR_WIRE_CHECK_JSON_H
 #define WR_WIRE_CHECK_JSON_H
 
@@ -16,7 +16,7 @@
 #define WR_CHECK_ENTRIES_MAX 32
 #define WR_CHECK_HEADERS_MAX 100
 #define WR_CHECK_HITS_MAX 4294967295
-#define WR_CHECK_ANSWER_MAX 32768 /* bytes of one answer, with the longest names of rules */
+#define WR_CHECK_ANSWER_MAX 32768 /* most bytes of one answer, with the longest rule names */
 
 struct wr_check {
 	json_t *document;
@@ -24,27 +24,28 @@ struct wr_check {
 	size_t count;
 };
 
-/* Reads a body. Returns 0, or -1 and a problem. After 0 the caller calls wr_check_close. */
+/* Reads the body of a request. Returns 0; the caller then has to call wr_check_close. On failure
+ * returns -1 and sets `problem`. */
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem);
 void wr_check_close(struct wr_check *check);
 
 struct weir_str wr_check_domain(const struct wr_check *check, size_t i);
 
-/* Adds the descriptors of question i to the ask. Returns 0, or -1 and a problem: then the ask must
- * not be decided. */
+/* Adds the descriptors of question number `i` to the ask. Returns 0. On failure returns -1 and sets
+ * `problem`; the ask must not be decided then. */
 int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 		 struct wr_problem *problem);
 
-/* Writes the answer to a decided question. `verdict` is that of wr_pending's `done`: in shadow mode
- * WEIR_ADMIT although the ask was refused. */
+/* Writes the answer to a decided question. `verdict` is the verdict that wr_pending passed to its
+ * callback `done`. In shadow mode that is WEIR_ADMIT, even if the ask was refused. */
 void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json);
 
 /* ---- a fast reader for the usual question ---- */
 
-#define WR_CHECK_QUICK_MAX 8 /* descriptors */
+#define WR_CHECK_QUICK_MAX 8 /* most descriptors of a question */
 
 struct wr_check_quick_descriptor {
-	size_t first, count; /* of its entries */
+	size_t first, count; /* index of the descriptor's first entry, and number of its entries */
 	int64_t hits;
 };
 
@@ -56,28 +57,32 @@ struct wr_check_quick {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 };
 
-/* Returns false if the question is unusual or wrong; then call wr_check_open. Texts point into the
- * body. */
+/* Reads a question of the usual form. Texts in `quick` point into the body. Returns false if the
+ * question has another form or an error; the caller then calls wr_check_open. */
 bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick);
 bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask);
 
-/* Reads a list of {"key": …, "value": …} at `at`. Returns the count, or -1 and a problem. */
+/* Reads a list of {"key": …, "value": …}. `at` is the location of the list. Returns the number of
+ * entries. On failure returns -1 and sets `problem`. */
 int wr_check_entries(const json_t *list, const struct wr_json_at *at,
 		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem);
 
-/* The same with an optional "source" in each entry: where the request had the value. Sources have
- * counters of their own. */
+/* Like wr_check_entries, but each entry may have a "source": the part of the request that the value
+ * came from. Values of different sources have separate counters. */
 int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem);
 
-/* Header fields of a described request: {"x-user": "7", "accept": ["a", "b"]}. */
+/* The header fields of a request that is described in JSON: {"x-user": "7", "accept": ["a", "b"]}.
+ */
 struct wr_check_fields {
 	struct weir_header items[WR_CHECK_HEADERS_MAX];
 	size_t count;
 };
 
-/* Reads a described request at `at`. Texts point into the document, and the view into `fields`. */
+/* Reads a request that is described in JSON. `at` is its location in the document. Texts point into
+ * the document, and the view points into `fields`. Returns 0. On failure returns -1 and sets
+ * `problem`. */
 int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,
 		     struct wr_check_fields *fields, struct wr_problem *problem);
 

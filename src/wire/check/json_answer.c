@@ -1,5 +1,5 @@
-/* The response to a question of /v1/check. It is written without a tree of values: this is the hot
- * path, and building a tree would cost more than the decision. Called by serve/http/check.c. */
+/* Writes the response to a question of /v1/check. It is written without a tree of JSON values,
+ * because building a tree would cost more than the decision. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
 #include "base/assert.h"
@@ -38,7 +38,8 @@ static struct weir_str unit_name(uint32_t unit)
 	}
 }
 
-/* The same members for a descriptor and for the whole question. `status` NULL: no limit applies. */
+/* Writes the members that a descriptor and the whole question have in common. If `status` is NULL,
+ * no limit applies. */
 static void write_limit(struct wr_json_out *json, const struct weir_status *status)
 {
 	if (!status) {

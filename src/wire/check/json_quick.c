@@ -1,6 +1,6 @@
-/* A fast reader of the usual question, without a tree of values: the same members and rules as in
- * json.c, for ASCII without escapes. json.c reads all other questions and reports errors; the
- * fuzzer compares the two. Called by serve/http/check.c. */
+/* A fast reader of questions in the usual form, without a tree of JSON values. It accepts the
+ * members that json.c accepts, but only ASCII without escapes. json.c reads all other questions and
+ * reports errors; the fuzzer compares the two readers. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
 struct cursor {
@@ -58,8 +58,8 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
 	return *cursor->at == ',' || *cursor->at == '}' || *cursor->at <= ' ';
 }
 
-/* Moves to the next member. *first is true before the first member of an object. Returns false
- * behind the last. */
+/* Moves to the next member. *first is true before the first member of an object. Returns false if
+ * there are no more members. */
 static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
 	if (skip_char(cursor, '}')) {

@@ -1,4 +1,4 @@
-/* The state of a deferred request for its client: the body of GET on its ticket.
+/* Writes the state of a deferred request, which a client gets when it asks for its ticket with GET:
  *
  *   {"ticket":"9f…","status":"waiting","position":3,"expected_delay":4.5,"tries":0,
  *    "accepted":"2026-11-16T12:00:00.000Z","expires":"2026-11-17T12:00:00.000Z"}
@@ -6,8 +6,8 @@
  *   {"ticket":"9f…","status":"dead","reason":"…","http_status":503,"tries":20,"accepted":…,
  *    "finished":…}
  *
- * http_status is the API server's, of the last try; null: it never answered. A request that is
- * being delivered counts as waiting, at position 1, until the delivery has ended. */
+ * http_status is the status that the API server sent at the last try, or null if the server never
+ * responded. While a request is being delivered, its status is "waiting" and its position is 1. */
 #ifndef WR_WIRE_CHECK_TICKET_JSON_H
 #define WR_WIRE_CHECK_TICKET_JSON_H
 
@@ -17,20 +17,20 @@ enum wr_ticket_status {
 	WR_TICKET_WAITING,
 	WR_TICKET_DELIVERED,
 	WR_TICKET_DEAD,
-	WR_TICKET_DROPPED, /* by an operator */
+	WR_TICKET_DROPPED, /* an operator has removed the request from the queue */
 };
 
 struct wr_ticket_view {
-	struct weir_str ticket; /* as the client has it */
+	struct weir_str ticket; /* the ticket in the form that the client received */
 	enum wr_ticket_status status;
-	uint64_t position, expected_us; /* waiting */
-	uint32_t tries;                 /* that had no final answer */
-	uint16_t http_status;           /* 0: none */
-	struct weir_str reason;         /* why it is dead */
+	uint64_t position, expected_us; /* set only if the status is WR_TICKET_WAITING */
+	uint32_t tries;                 /* deliveries that had no final response */
+	uint16_t http_status;   /* status of the API server's last response; 0: no response */
+	struct weir_str reason; /* why the request is dead */
 	uint64_t accepted_us, finished_us, expires_us;
 };
 
-/* Appends the object and a line feed. */
+/* Appends the JSON object and a line feed to `out`. */
 void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out);
 
 #endif

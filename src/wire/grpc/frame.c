@@ -1,4 +1,5 @@
-/* The five-byte prefix and the bytes of gRPC messages. Called by serve/grpc/run.c and reply.c. */
+/* Reads and writes gRPC messages with their five-byte prefix. Called by serve/grpc/run.c and
+ * reply.c. */
 #include "wire/grpc/grpc.h"
 
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static int begin_message(struct wr_grpc_reader *reader, struct weir_error *error
 	return 0;
 }
 
-/* Allocates for the bytes that have arrived, not for the announced length. */
+/* Allocates memory for the bytes that have arrived, not for the announced length, so that a client
+ * cannot occupy memory by announcing a long message. */
 static int grow_message(struct wr_grpc_reader *reader, size_t want, struct weir_error *error)
 {
 	size_t cap = reader->cap ? reader->cap : FIRST_CAP;
@@ -70,7 +72,7 @@ static int append_bytes(struct wr_grpc_reader *reader, const char *bytes, size_t
 		if (want > reader->cap && grow_message(reader, want, error) != 0)
 			return -1;
 		to = reader->more;
-		if (!to) /* cannot happen: grow_message() has allocated it */
+		if (!to) /* cannot happen: grow_message() has allocated memory */
 			return -1;
 	}
 	if (len)

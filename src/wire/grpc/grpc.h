@@ -38,7 +38,8 @@ enum wr_grpc_code {
 #undef WR_GRPC_CODE_ENUM
 };
 
-/* X(enum, path, many: the client may send any number of messages) */
+/* X(enum, path, many): the methods. `many` is true if the client may send any number of messages.
+ */
 #define WR_GRPC_METHODS(X)                                                                         \
 	X(WR_GRPC_SHOULD_RATE_LIMIT,                                                               \
 	  "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", false)                   \
@@ -66,14 +67,14 @@ enum wr_grpc_encoding {
 
 /* ---- header fields (head.c) ---- */
 
-/* The header fields of a request; all zero before the first. */
+/* The header fields of a request. The caller zeroes the struct before the first field. */
 struct wr_grpc_head {
 	uint8_t method;   /* enum wr_grpc_method */
 	uint8_t encoding; /* enum wr_grpc_encoding */
 	bool post;
-	bool head; /* the method HEAD: the response has no body */
+	bool head; /* the HTTP method is HEAD, so the response has no body */
 	bool has_path;
-	bool content_type; /* one of gRPC's, with messages of protobuf */
+	bool content_type; /* content-type is a type of gRPC with protobuf messages */
 	bool has_timeout;
 	bool bad_timeout;
 	uint64_t timeout_ns;
@@ -82,41 +83,43 @@ struct wr_grpc_head {
 
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value);
 
-/* Checks the header fields. Returns 0, an HTTP status from 400 (the request is not gRPC), or a gRPC
- * code; `error` then has the code and a text. */
+/* Checks the header fields. Returns 0 if they are valid. Returns an HTTP status (400 or more) if
+ * the request is not gRPC, otherwise a gRPC code; `error` then has this number and a text. */
 int wr_grpc_head_check(const struct wr_grpc_head *head, struct weir_error *error);
 
 bool wr_grpc_method_is_many(int method);
 
-/* "20m" is 20 ms: up to eight digits and one of H M S m u n. Returns 0, or -1: malformed. */
+/* Parses a timeout: up to eight digits and one of the units H M S m u n. "20m" is 20 ms. Returns 0,
+ * or -1 if the text is malformed. */
 int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns);
 
 /* ---- messages (frame.c) ---- */
 
-/* Memory of all unfinished messages of a connection. */
+/* The memory that all unfinished messages of a connection use, and its maximum. */
 struct wr_grpc_room {
 	size_t held;
 	size_t max;
 };
 
-#define WR_GRPC_INLINE 256 /* longer messages are allocated as they arrive */
+#define WR_GRPC_INLINE 256 /* size of the buffer in wr_grpc_reader; longer messages are allocated */
 
 /* A message that is being received. The caller zeroes it and sets max and room. */
 struct wr_grpc_reader {
-	uint32_t max; /* longest message */
-	uint32_t len; /* of the message, once the prefix is there */
+	uint32_t max; /* maximum length of a message */
+	uint32_t len; /* length of the message; set when the prefix has been read */
 	uint32_t used;
-	uint32_t cap; /* of `more` */
+	uint32_t cap; /* capacity of `more` */
 	uint8_t prefix[WR_GRPC_PREFIX];
 	uint8_t prefix_used;
 	bool compressed;
 	struct wr_grpc_room *room;
-	uint8_t *more; /* NULL: the message is in `here` */
+	uint8_t *more; /* allocated memory of the message; NULL: the message is in `here` */
 	uint8_t here[WR_GRPC_INLINE];
 };
 
-/* Consumes bytes from the front of *data until a message is complete. Returns 1 (complete), 0 (more
- * bytes are needed) or -1: `error` has a gRPC code and a text. */
+/* Consumes bytes from the front of *data until a message is complete. Returns 1 if the message is
+ * complete, or 0 if more bytes are needed. On failure returns -1; `error` has a gRPC code and a
+ * text. */
 int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct weir_error *error);
 
 static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reader)
@@ -125,14 +128,14 @@ static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reade
 				 reader->len};
 }
 
-/* Whether a message is incomplete. */
+/* Returns whether a part of a message has arrived, but not all of the message. */
 static inline bool wr_grpc_is_partial(const struct wr_grpc_reader *reader)
 {
 	return reader->prefix_used > 0 &&
 	       (reader->prefix_used < WR_GRPC_PREFIX || reader->used < reader->len);
 }
 
-/* Frees the message; the reader is ready for the next one. */
+/* Frees the message. The reader can then read the next message. */
 void wr_grpc_reader_reset(struct wr_grpc_reader *reader);
 
 void wr_grpc_prefix_write(uint8_t prefix[WR_GRPC_PREFIX], size_t len);
@@ -141,21 +144,22 @@ void wr_grpc_prefix_write(uint8_t prefix[WR_GRPC_PREFIX], size_t len);
 
 struct wr_grpc_inflater;
 
-/* Returns 0 or WEIR_EMEMORY. */
+/* Allocates an inflater. Returns 0, or WEIR_EMEMORY if there is no memory. */
 int wr_grpc_inflater_new(struct wr_grpc_inflater **out);
 void wr_grpc_inflater_free(struct wr_grpc_inflater *inflater);
 
-/* Inflates one gzip member into `memory`, `max` bytes at most. Returns 0 or a gRPC code. */
+/* Inflates one gzip member into `memory`. The result has at most `max` bytes. Returns 0, or a gRPC
+ * code on failure. */
 int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, size_t max,
 		    struct wr_rls_memory *memory, struct weir_str *message,
 		    struct weir_error *error);
 
 /* ---- status (status.c) ---- */
 
-#define WR_GRPC_TEXT_MAX 768 /* a struct weir_error's text, percent-encoded */
+#define WR_GRPC_TEXT_MAX 768 /* longest text of a struct weir_error, percent-encoded */
 
-/* Writes the value of grpc-message: bytes that are not printable ASCII, and %, become %XX. Returns
- * its length. */
+/* Writes the value of grpc-message: `%` and every byte that is not printable ASCII become %XX.
+ * Returns the length of the value. */
 size_t wr_grpc_text_encode(const char *text, char encoded[WR_GRPC_TEXT_MAX]);
 
 #endif

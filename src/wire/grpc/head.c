@@ -28,7 +28,8 @@ bool wr_grpc_method_is_many(int method)
 	return methods[method].many;
 }
 
-/* application/grpc and application/grpc+proto, with or without parameters. */
+/* Returns whether the type is application/grpc or application/grpc+proto, with or without
+ * parameters. */
 static bool is_grpc(struct weir_str type)
 {
 	struct weir_str bare;
@@ -52,7 +53,8 @@ static bool is_named(struct weir_str name, struct weir_str wanted)
 	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0; /* the lengths are equal */
 }
 
-/* Names are in lower case, as HTTP/2 requires. The length selects the candidate. */
+/* Reads one header field. Names are in lower case, as HTTP/2 requires. The length of the name
+ * selects the name to compare with. */
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value)
 {
 	if (name.len == 5 && is_named(name, WR_STR(":path"))) {
@@ -124,6 +126,6 @@ int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns)
 		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
 	}
 	if (__builtin_mul_overflow(value, unit, ns) || *ns > WEIR_SPAN_MAX_NS)
-		*ns = WEIR_SPAN_MAX_NS; /* so that now + timeout stays below 2^64 */
+		*ns = WEIR_SPAN_MAX_NS; /* limited, so that now + timeout stays below 2^64 */
 	return unit ? 0 : -1;
 }

@@ -1,4 +1,5 @@
-/* grpc.health.v1: requests and responses, for the name of the service and for the whole server. */
+/* Reads and writes the messages of grpc.health.v1. A client can ask for the health of the service
+ * WR_HEALTH_NAME, or of the whole server with an empty name. */
 #ifndef WR_WIRE_GRPC_HEALTH_H
 #define WR_WIRE_GRPC_HEALTH_H
 
@@ -8,18 +9,20 @@
 
 #include "wire/memory.h"
 
-#define WR_HEALTH_NAME "ratelimit" /* as in Envoy's ratelimit; the empty name is the server */
+#define WR_HEALTH_NAME "ratelimit" /* the name that Envoy's ratelimit uses */
 
-/* Reads a HealthCheckRequest. Returns 0 if its service exists, or INVALID_ARGUMENT, NOT_FOUND. */
+/* Reads a HealthCheckRequest. Returns 0 if the service that it names exists. Otherwise returns
+ * INVALID_ARGUMENT (not such a message) or NOT_FOUND (unknown name). */
 int wr_health_read(struct weir_str bytes, struct wr_rls_memory *memory, struct weir_error *error);
 
-/* A packed HealthCheckResponse. */
+/* Returns a packed HealthCheckResponse, or an empty text if `memory` is too small. */
 struct weir_str wr_health_answer(int status, struct wr_rls_memory *memory);
 
-/* A packed HealthListResponse: all names with their status. Empty if it does not fit. */
+/* Returns a packed HealthListResponse, in which every name has this status. Returns an empty text
+ * if `memory` is too small. */
 struct weir_str wr_health_list(int status, struct wr_rls_memory *memory);
 
-/* Checks that the bytes are a message; HealthListRequest has no fields. Returns 0 or
+/* Checks that the bytes are a HealthListRequest, which has no fields. Returns 0 or
  * INVALID_ARGUMENT. */
 int wr_health_read_list(struct weir_str bytes, struct wr_rls_memory *memory,
 			struct weir_error *error);

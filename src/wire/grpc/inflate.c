@@ -10,7 +10,7 @@
 
 #define GZIP_ONLY (15 + 16) /* the largest window, with the header and checksum of gzip */
 
-/* Each loop has one: its 40 KiB are allocated once. */
+/* Each loop has one inflater, whose 40 KiB are allocated once. */
 struct wr_grpc_inflater {
 	z_stream zip;
 };
@@ -42,7 +42,8 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 		    struct weir_error *error)
 {
 	z_stream *zip = &inflater->zip;
-	uint8_t *room = wr_rls_alloc(memory, max + 1); /* one byte more shows that it is too long */
+	/* one byte more than `max`, to detect longer messages */
+	uint8_t *room = wr_rls_alloc(memory, max + 1);
 	int rc;
 
 	wr_assert(inflater && memory && max);

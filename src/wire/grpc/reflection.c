@@ -9,7 +9,7 @@
 
 #define SERVICES_MAX 16
 
-/* A response with all its possible parts; one kind of them is used. */
+/* A response with the memory for all its possible parts; a response uses one of the parts. */
 struct answer {
 	const struct wr_reflection *reflection;
 	Pb__ServerReflectionResponse response;
@@ -42,7 +42,7 @@ static void set_error(struct answer *answer, int code, struct weir_str text)
 	answer->response.error_response = &answer->error;
 }
 
-/* Adds the file, then its imports. */
+/* Adds the file and then its imports to the response. Sets an error if `file` is negative. */
 static void add_file(struct answer *answer, int file)
 {
 	uint64_t wanted;
@@ -83,7 +83,7 @@ static void write_services(struct answer *answer)
 	answer->response.list_services_response = &answer->services;
 }
 
-/* Our messages have no extensions. */
+/* Adds an empty list of extensions, because our messages have no extensions. */
 static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 {
 	if (!wr_reflection_is_message(answer->reflection, text_of(type))) {

@@ -1,5 +1,5 @@
-/* grpc.reflection: the .proto files of our services, built into the program. v1 and v1alpha have
- * the same messages. */
+/* grpc.reflection: sends clients the .proto files of our services, which are built into the
+ * program. The versions v1 and v1alpha have identical messages. */
 #ifndef WR_WIRE_GRPC_REFLECTION_H
 #define WR_WIRE_GRPC_REFLECTION_H
 
@@ -15,8 +15,8 @@ int wr_reflection_new(struct wr_reflection **out);
 void wr_reflection_free(struct wr_reflection *reflection);
 
 /* Reads one ServerReflectionRequest and writes a packed ServerReflectionResponse into `memory`.
- * Returns 0, INVALID_ARGUMENT or RESOURCE_EXHAUSTED. An unknown name is a response, not an
- * error. */
+ * Returns 0, INVALID_ARGUMENT or RESOURCE_EXHAUSTED. If the client asks for an unknown name, the
+ * function returns 0, and the response reports the error. */
 int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str bytes,
 			 struct wr_rls_memory *memory, struct weir_str *out,
 			 struct weir_error *error);
@@ -25,17 +25,19 @@ int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str
 
 #define WR_REFLECTION_FILES 64
 
-/* A file is a number, below 0: none. A set of files has one bit for each. */
+/* The functions below identify a file by its index. A negative index means that there is no such
+ * file. A set of files is a uint64_t with one bit per file. */
 int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str name);
 int wr_reflection_symbol(const struct wr_reflection *reflection, struct weir_str name);
 uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int file);
 struct weir_str wr_reflection_bytes(const struct wr_reflection *reflection, int file);
 
-/* Writes the full names of up to `max` services. Returns how many services there are. */
+/* Writes the full names of up to `max` services. Returns the number of services, which may be more
+ * than `max`. */
 size_t wr_reflection_services(const struct wr_reflection *reflection, struct weir_str *names,
 			      size_t max);
 
-/* Whether a message has this full name. */
+/* Returns whether `name` is the full name of a message. */
 bool wr_reflection_is_message(const struct wr_reflection *reflection, struct weir_str name);
 
 #endif

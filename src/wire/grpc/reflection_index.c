@@ -21,7 +21,7 @@ struct wr_reflection {
 	Weir__Index__File *files[WR_REFLECTION_FILES];
 	size_t service_count;
 	struct weir_str services[SERVICES_MAX];
-	char names[NAME_BYTES]; /* of services */
+	char names[NAME_BYTES]; /* names of services */
 	size_t names_used;
 };
 
@@ -38,7 +38,7 @@ static void add_service(struct wr_reflection *reflection, struct weir_str packag
 
 	if (reflection->service_count == SERVICES_MAX ||
 	    len > sizeof reflection->names - reflection->names_used)
-		abort(); /* cannot happen: the set is built in */
+		abort(); /* cannot happen: the descriptor set is built into the program */
 	memcpy(at, package.ptr, package.len);
 	at[package.len] = '.';
 	memcpy(at + package.len + 1, name.ptr, name.len);
@@ -108,7 +108,7 @@ int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str n
 	return -1;
 }
 
-/* The set of one file, or the empty set. */
+/* Returns the set that has only this file, or the empty set if `file` is negative. */
 static uint64_t only(int file)
 {
 	return file < 0 ? 0 : UINT64_C(1) << file;
@@ -131,7 +131,8 @@ uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int 
 
 /* ---- symbols ---- */
 
-/* Removes `first` and its dot from the front of *rest. Returns false if *rest does not begin so. */
+/* Removes the name `first` and the dot after it from the front of *rest. Returns false if *rest
+ * does not begin with them. */
 static bool strip_name(struct weir_str *rest, struct weir_str first)
 {
 	if (!wr_str_begins(*rest, first) || rest->len == first.len || rest->ptr[first.len] != '.')
@@ -148,8 +149,8 @@ static bool has_name(Weir__Index__Named *const *list, size_t count, struct weir_
 	return false;
 }
 
-/* Whether `rest` names a type of the list, or a member of a type. The recursion is as deep as types
- * nest in the set. */
+/* Returns whether `rest` names a type of the list, or a member of such a type. The recursion is as
+ * deep as the types are nested. */
 static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_str rest,
 		     bool messages_only)
 {

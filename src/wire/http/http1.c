@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/str.h"
 
-/* RFC 9110, 5.6.2: characters of methods and field names. */
+/* The characters of methods and field names (RFC 9110, 5.6.2). */
 static const bool token_chars[256] = {
 	['!'] = true,         ['#'] = true,         ['$'] = true, ['%'] = true,
 	['&'] = true,         ['\''] = true,        ['*'] = true, ['+'] = true,
@@ -34,7 +34,8 @@ size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned)
 	return 0;
 }
 
-/* Every line ends with CR LF. A bare LF is refused at once, so that its client does not wait. */
+/* Every line must end with CR LF. A bare LF is refused immediately, because a client that sends
+ * bare LF never completes its head and would wait. */
 int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 {
 	const char *line_end =
@@ -48,7 +49,7 @@ int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 			return 400;
 		at++;
 	}
-	/* The last byte may be the CR of the empty line. */
+	/* One byte more is allowed, because the last byte may be the CR of the empty line. */
 	return bytes + len - (line_end + 1) > (ptrdiff_t)WR_HTTP1_FIELDS_MAX + 1 ? 431 : 0;
 }
 
@@ -87,7 +88,8 @@ size_t wr_http1_unescape(char *text, size_t len, bool plus)
 	return out;
 }
 
-/* Reads the method. Returns its length with the blank, or 0. */
+/* Reads the method. Returns the length of the method and the blank after it, or 0 if the method is
+ * invalid. */
 static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 {
 	size_t end = 0;
@@ -101,8 +103,8 @@ static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 	return end;
 }
 
-/* The path behind an authority. Returns NULL if the authority is empty or has a user, both errors
- * by RFC 9110 (4.2), or if no path follows. */
+/* Returns the path after an authority. Returns NULL if the authority is empty or has a user name,
+ * which RFC 9110 (4.2) forbids, or if no path follows. */
 static char *path_behind(char *authority, char *end)
 {
 	char *at = authority;
@@ -112,7 +114,8 @@ static char *path_behind(char *authority, char *end)
 	return at > authority && at < end && *at == '/' ? at : NULL;
 }
 
-/* "http://host/path" stands for "/path"; the host counts as the Host field. */
+/* Returns the path of a target with scheme and host: "/path" of "http://host/path". The host counts
+ * as the Host field. */
 static char *skip_authority(char *target, char *end)
 {
 	static const char *const schemes[] = {"http://", "https://"};
@@ -234,7 +237,7 @@ struct weir_str wr_http1_field(const struct wr_http1 *head, struct weir_str name
 	return (struct weir_str){NULL, 0};
 }
 
-/* Only digits. A number that does not fit becomes the largest one. */
+/* Reads a length, which has only digits. A number that does not fit becomes the largest number. */
 static bool read_length(struct weir_str text, uint64_t *length)
 {
 	uint64_t number = 0;
@@ -249,7 +252,7 @@ static bool read_length(struct weir_str text, uint64_t *length)
 	return text.len > 0;
 }
 
-/* Whether a comma-separated list has this word. */
+/* Returns whether a comma-separated list has this word. */
 static bool has_word(struct weir_str list, struct weir_str word)
 {
 	while (list.len) {
@@ -262,8 +265,8 @@ static bool has_word(struct weir_str list, struct weir_str word)
 	return false;
 }
 
-/* Whether the value is empty, or a name or address with an optional port, in characters that RFC
- * 3986 (3.2.2) allows. */
+/* Returns whether the value is empty, or a name or address with an optional port, in characters
+ * that RFC 3986 (3.2.2) allows. */
 static bool is_host(struct weir_str value)
 {
 	for (size_t i = 0; i < value.len; i++) {
@@ -329,7 +332,7 @@ static int check_framing(struct wr_http1 *head, const struct framing *framing)
 	return 0;
 }
 
-/* Reads all fields. Each line ends with CR LF; the empty line is not included. */
+/* Reads all header fields. Each line ends with CR LF. `end` is before the empty line. */
 static int read_fields(struct wr_http1 *head, char *at, char *end)
 {
 	struct framing framing = {0};
@@ -354,7 +357,7 @@ static int read_fields(struct wr_http1 *head, char *at, char *end)
 int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len)
 {
 	char *line_end = memchr(bytes, '\n', len);
-	char *end = bytes + len - 2; /* the empty line */
+	char *end = bytes + len - 2; /* beginning of the empty line */
 	int status;
 
 	wr_assert(head && bytes);
@@ -375,14 +378,14 @@ int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len)
 /* ---- chunked bodies ---- */
 
 enum {
-	SIZE,   /* digits */
-	BLANKS, /* between the digits and an extension */
+	SIZE,   /* in the digits of the size */
+	BLANKS, /* after the digits, before an extension */
 	EXTENSION,
 	SIZE_LF,
 	DATA,
 	DATA_CR,
 	DATA_LF,
-	TRAILER, /* at the beginning of a line */
+	TRAILER, /* at the beginning of a line of the trailers */
 	TRAILER_NAME,
 	TRAILER_TEXT,
 	TRAILER_LF,
@@ -395,7 +398,7 @@ static bool is_text(char c)
 	return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
 }
 
-/* A byte behind the digits: the end of the line, an extension, or a blank. */
+/* Reads a byte after the digits of a size: the end of the line, an extension, or a blank. */
 static bool take_blank(struct wr_http1_chunks *chunks, char c)
 {
 	chunks->state = c == '\r' ? SIZE_LF : c == ';' ? EXTENSION : BLANKS;
@@ -414,7 +417,8 @@ static bool take_size(struct wr_http1_chunks *chunks, char c)
 	return chunks->digits && take_blank(chunks, c);
 }
 
-/* Reads one byte outside of data. Returns false if it is not allowed there. */
+/* Reads one byte outside of a chunk's data. Returns false if the byte is not allowed at this
+ * position. */
 static bool take_byte(struct wr_http1_chunks *chunks, char c)
 {
 	bool ends_line = c == '\n';

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "wire/resp/commands_defer.h"
 
-#define SHOWN_BYTES_MAX 128 /* bytes of an argument that an error shows */
+#define SHOWN_BYTES_MAX 128 /* most bytes of an argument in an error */
 #define CONNECTION (WR_RESP_FAST | WR_RESP_LOADING | WR_RESP_STALE)
 
 static const struct wr_resp_entry client_commands[] = {
@@ -104,7 +104,7 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 "state and counters of the server"},
 	{0}};
 
-/* The part of an argument that errors show. */
+/* Returns the part of an argument that is shown in errors. */
 static struct weir_str cut_argument(struct weir_str text)
 {
 	return wr_str_first(text, SHOWN_BYTES_MAX);
@@ -129,8 +129,9 @@ const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *paren
 	return NULL;
 }
 
-/* A web page can make a browser send a request to this port. Its lines would run as commands. These
- * two words come before any line that the page controls, as in Redis. */
+/* Detects HTTP. A web page can make a browser send an HTTP request to this port, and the lines of
+ * the request would run as commands. One of these two words comes before any line that the page
+ * controls, so the connection is closed there, as in Redis. */
 static bool is_http(struct weir_str name)
 {
 	return wr_str_equal_nocase(name, WR_STR("post")) ||
@@ -204,7 +205,7 @@ static bool is_allowed(const struct wr_resp_call *call)
 	return true;
 }
 
-/* Finds the subcommand. Returns false after writing an error. */
+/* Finds the subcommand. Returns false and writes an error if there is none. */
 static bool find_child(struct wr_resp_call *call)
 {
 	const struct wr_resp_entry *parent = call->entry;
@@ -221,8 +222,8 @@ static bool find_child(struct wr_resp_call *call)
 	return false;
 }
 
-/* Whether the command exists, has the right number of arguments, and the client may run it. Returns
- * false after writing an error. */
+/* Returns whether the command exists, has the right number of arguments, and is allowed for this
+ * client. Otherwise writes an error and returns false. */
 static bool is_valid(struct wr_resp_call *call)
 {
 	if (__builtin_expect(!call->entry, 0)) {

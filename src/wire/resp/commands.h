@@ -1,10 +1,10 @@
-/* The commands of the RESP listener: one table of names, arguments, rights and handlers. */
+/* The commands of the RESP listener, in one table: names, arguments, permissions and handlers. */
 #ifndef WR_WIRE_RESP_COMMANDS_H
 #define WR_WIRE_RESP_COMMANDS_H
 
 #include "wire/resp/session.h"
 
-/* One command that is being run. */
+/* A command while it runs, passed to its handler. */
 struct wr_resp_call {
 	struct wr_resp_session *session;
 	struct wr_resp_host *host;
@@ -16,7 +16,7 @@ struct wr_resp_call {
 	struct wr_resp_out *out;
 };
 
-/* X(flag, number, name in the reply to COMMAND) */
+/* X(flag, number, name in the reply to COMMAND): the properties of a command. */
 #define WR_RESP_FLAGS(X)                                                                           \
 	X(WR_RESP_WRITES, 1, "write")                                                              \
 	X(WR_RESP_READS, 2, "readonly")                                                            \
@@ -34,38 +34,39 @@ enum wr_resp_flags {
 };
 
 struct wr_resp_entry {
-	const char *name;  /* in lower case; of a subcommand "client|id" */
-	int16_t arity;     /* arguments with the name; -n: n at least */
-	uint16_t args_max; /* 0: no bound but the protocol's */
-	uint16_t flags;    /* enum wr_resp_flags */
-	uint16_t key;      /* which argument is a key; 0: none */
+	const char *name;  /* in lower case; a subcommand has the form "client|id" */
+	int16_t arity;     /* number of arguments, including the name; -n: at least n */
+	uint16_t args_max; /* maximum number of arguments; 0: WR_RESP_ARGS_MAX */
+	uint16_t flags;    /* a combination of enum wr_resp_flags */
+	uint16_t key;      /* index of the argument that is a key; 0: no argument is a key */
 	void (*run)(const struct wr_resp_call *call);
-	/* Work that can be done before the commands ahead of it have run: reads arguments and
-	 * prefetches memory. Changes no state and writes no reply. May be NULL. */
+	/* Called before earlier commands of the batch have run: reads arguments and prefetches
+	 * memory. Changes no state and writes no reply. May be NULL. */
 	void (*prepare)(struct wr_resp_host *host, struct wr_resp_ready *ready);
-	const struct wr_resp_entry *children; /* subcommands; ends with one without a name */
+	const struct wr_resp_entry *children; /* subcommands; the last element has no name */
 	const char *group, *arguments, *summary;
 };
 
-extern const struct wr_resp_entry wr_resp_commands[]; /* ends with one without a name */
+extern const struct wr_resp_entry wr_resp_commands[]; /* the last element has no name */
 
-/* Looks the command up and prepares it. */
+/* Looks the command up in the table and calls its `prepare`. */
 void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready);
 
-/* Runs the command, or writes an error: it is unknown, not allowed, or has the wrong number of
- * arguments. */
+/* Runs the command. Writes an error instead if the command is unknown, is not allowed, or has the
+ * wrong number of arguments. */
 void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
 		     uint64_t now_ns, struct wr_resp_out *out);
 
-/* Finds a command by its name in any case; NULL: none. */
+/* Returns the command with this name; case is ignored. Returns NULL if there is none. */
 const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, struct weir_str name);
 
-/* Finds "id" of "client|id"; NULL: none. */
+/* Returns the subcommand of `parent` with this name, such as "id" for "client|id". Returns NULL if
+ * there is none. */
 const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
 					       struct weir_str name);
 
-/* Whether the client may give hits back and reset counters: it has logged in with a password, or
- * --refunds names its address. */
+/* Returns whether the client may give units back and reset counters. It may if it has logged in
+ * with a password, or if --refunds contains its address. */
 bool wr_resp_operates(const struct wr_resp_call *call);
 
 #define WR_RESP_NO_REFUNDS                                                                         \
@@ -74,13 +75,14 @@ bool wr_resp_operates(const struct wr_resp_call *call);
 
 void wr_resp_arity_error(const struct wr_resp_call *call);
 
-/* Between MULTI and EXEC: queues a valid command and writes QUEUED or an error. */
+/* Handles a command between MULTI and EXEC: stores a valid command for EXEC, and writes QUEUED or
+ * an error. */
 void wr_resp_multi_queue(const struct wr_resp_call *call);
 
-/* Whether a command runs at once although a transaction is open. */
+/* Returns whether the command runs immediately even if a transaction is open. */
 bool wr_resp_multi_passes(const struct wr_resp_entry *entry);
 
-/* Drops the session's transaction, if there is one. */
+/* Discards the session's transaction, if there is one. */
 void wr_resp_multi_end(struct wr_resp_session *session);
 
 /* ---- handlers ---- */

@@ -1,5 +1,5 @@
-/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET: reads descriptors, writes decisions. Deciding itself is the
- * host's (wait.h). Called through the table of commands.c. */
+/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET: reads descriptors and writes decisions. The decisions are
+ * made by host->decider (wait.h). Called through the table of commands.c. */
 #include "wire/resp/commands.h"
 
 #include <weir/control.h>
@@ -9,20 +9,20 @@
 #include "limiter/refund.h"
 #include "wire/resp/wait.h"
 
-#define ENTRIES_MAX 32 /* of one descriptor; rules are no deeper */
+#define ENTRIES_MAX 32 /* most entries of one descriptor; rules are not nested deeper */
 #define MS_NS 1000000ull
 
-/* Writes a bulk string that is known at compile time. */
+/* Writes a bulk string whose text and length are constants. */
 #define KEY(out, text, len)                                                                        \
 	wr_reply_raw(out, "$" #len "\r\n" text "\r\n", sizeof("$" #len "\r\n" text "\r\n") - 1)
 
-/* Reads the arguments behind the domain, a descriptor at a time. `|`, HITS and FROM are words of
- * the command only where a key is expected. A key that looks like one of them, or begins with a
- * backslash, is written with a backslash before it. */
+/* Reads the arguments after the domain, one descriptor at a time. `|`, HITS and FROM have a meaning
+ * only where a key is expected. A key that is equal to one of these words, or begins with a
+ * backslash, must be sent with a backslash before it. */
 struct reader {
 	const struct wr_resp_call *call;
 	uint32_t at;
-	bool costs; /* HITS is allowed */
+	bool costs; /* the command allows HITS */
 	int64_t hits;
 	size_t count;
 	struct weir_entry entries[ENTRIES_MAX];
@@ -71,7 +71,8 @@ static bool read_from(struct reader *reader)
 	return read_entry(reader, reader->call->argv[reader->at++], source);
 }
 
-/* Reads one descriptor, up to a bar or the end. Returns false after writing an error. */
+/* Reads one descriptor, up to a `|` or the last argument. On failure writes an error and returns
+ * false. */
 static bool read_descriptor(struct reader *reader)
 {
 	reader->count = 0;
@@ -102,7 +103,7 @@ static bool write_error(struct wr_resp_out *out, int rc)
 	return false;
 }
 
-/* Adds all descriptors of the command. Returns false after writing an error. */
+/* Adds all descriptors of the command to the ask. On failure writes an error and returns false. */
 static bool add_descriptors(struct weir_ask *ask, struct reader *reader)
 {
 	while (reader->at < reader->call->argc) {
@@ -144,7 +145,7 @@ static void write_verdict(struct wr_resp_out *out, uint32_t verdict)
 	}
 }
 
-/* Writes a number of a limit, or null if no limit applies. */
+/* Writes a number that belongs to a limit, or null if no limit applies. */
 static void write_number(struct wr_resp_out *out, const struct weir_status *status, int64_t number)
 {
 	if (status->flags & WEIR_STATUS_LIMITED)
@@ -193,8 +194,8 @@ static void write_descriptor(struct wr_resp_out *out, const struct weir_ask *ask
 	write_waits(out, status.decision.retry_after_ns, status.decision.delay_ns);
 }
 
-/* wait->verdict counts, not that of the ask: in shadow mode it is WEIR_ADMIT although the ask was
- * refused. */
+/* Writes the decision. Uses wait->verdict and not the verdict of the ask, because in shadow mode
+ * wait->verdict is WEIR_ADMIT even if the ask was refused. */
 static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	struct wr_resp_host *host = wait->session->host;
@@ -263,7 +264,8 @@ void wr_command_peek(const struct wr_resp_call *call)
 	run_check(call, 0, false);
 }
 
-/* All descriptors are read before the first counter is reset: a syntax error resets nothing. */
+/* Reads all descriptors before the first counter is reset, so that a command with a syntax error
+ * resets nothing. */
 void wr_command_reset_counters(const struct wr_resp_call *call)
 {
 	struct reader reader = {.call = call, .at = 2};

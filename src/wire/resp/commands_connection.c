@@ -53,9 +53,9 @@ void wr_command_reset(const struct wr_resp_call *call)
 
 /* ---- login ---- */
 
-/* Logs in, for AUTH and HELLO. Without a password file the user `default` exists and accepts any
- * password, as in Redis, because clients may be configured with one. Returns false after writing an
- * error. */
+/* Logs the client in, for AUTH and HELLO. Without a password file the user `default` exists and
+ * accepts any password, as in Redis, because clients may be configured with a password. On failure
+ * writes an error and returns false. */
 static bool log_in(const struct wr_resp_call *call, struct weir_str name, struct weir_str password)
 {
 	struct wr_resp_session *session = call->session;
@@ -218,8 +218,8 @@ void wr_command_client_id(const struct wr_resp_call *call)
 	wr_reply_integer(call->out, (int64_t)call->session->id);
 }
 
-/* The fields of Redis's line, which clients parse as numbers; fields without a meaning here are
- * 0. */
+/* Writes the fields of Redis's reply to CLIENT INFO, which clients parse as numbers. Fields that
+ * have no meaning in weir are 0. */
 void wr_command_client_info(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
@@ -268,7 +268,7 @@ void wr_command_client_setinfo(const struct wr_resp_call *call)
 	}
 }
 
-/* CLIENT NO-EVICT and NO-TOUCH: accepted, without an effect. */
+/* CLIENT NO-EVICT and CLIENT NO-TOUCH: writes OK and has no effect. */
 void wr_command_client_switch(const struct wr_resp_call *call)
 {
 	if (wr_str_equal_nocase(call->argv[2], WR_STR("on")) ||

@@ -1,5 +1,5 @@
-/* WEIR.DEFER and WEIR.TICKET: reads the arguments, asks the queue, writes its answer. Called
- * through the table of commands.c. */
+/* WEIR.DEFER and WEIR.TICKET: reads the arguments, asks the queue, and writes the queue's answer.
+ * Called through the table of commands.c. */
 #include "wire/resp/commands_defer.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static bool is_number(struct weir_str text, uint64_t least, uint64_t most, uint6
 	return text.len > 0 && sum >= least && sum <= most;
 }
 
-/* A token of RFC 9110. */
+/* Returns whether the text is a token as in RFC 9110, of at most `most` bytes. */
 static bool is_token(struct weir_str text, size_t most)
 {
 	static const char marks[] = "!#$%&'*+-.^_`|~";
@@ -59,8 +59,8 @@ static bool is_token(struct weir_str text, size_t most)
 	return text.len > 0 && text.len <= most;
 }
 
-/* Whether the text may be part of the head of a request: no controls, and blanks only if
- * `blanks`. */
+/* Returns whether the text may be part of a request's head: it has no control characters, and it
+ * has blanks only if `blanks` is true. */
 static bool is_plain(struct weir_str text, bool blanks)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -137,7 +137,8 @@ static int read_numbers(const struct weir_str *argv, struct wr_defer_request *re
 	return 0;
 }
 
-/* Reads the arguments of WEIR.DEFER, argv[0] being its name. Returns 0 or WEIR_EINVAL. */
+/* Reads the arguments of WEIR.DEFER. argv[0] is the name of the command. Returns 0 or WEIR_EINVAL.
+ */
 static int read_request(const struct weir_str *argv, uint32_t argc,
 			struct wr_defer_request *request, struct weir_error *error)
 {
@@ -232,7 +233,7 @@ static void free_answer(struct wr_resp_wait *wait)
 
 static const struct wr_resp_wait_kind defer_kind = {copy_answer, write_answer, free_answer};
 
-/* Returns NULL after writing an error. */
+/* Begins to wait for the queue. On failure writes an error and returns NULL. */
 static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
 {
 	const struct wr_resp_queue *queue = call->host->queue;

@@ -1,14 +1,15 @@
-/* The commands of nginx's workers: WEIR.LINK authenticates one with the key of --link-key,
+/* The commands of nginx's workers. WEIR.LINK authenticates a worker with the key of --link-key.
  * WEIR.ASK, WEIR.TELL and WEIR.FLEET reach the central store. Questions and answers are passed on
- * unchanged (limiter/question.h). Other processes on the socket are refused: the fleet's secret
- * names every counter, and a message can give back units that were never taken. */
+ * unchanged (limiter/question.h). Other processes on the socket are refused, because the fleet's
+ * secret reveals the name of every counter, and a message can give back units that were never
+ * taken. */
 #include <stdlib.h>
 
 #include "limiter/question.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* A wrong key ends the connection. */
+/* WEIR.LINK. If the key is wrong, the connection is closed. */
 void wr_command_link(const struct wr_resp_call *call)
 {
 	struct weir_str given = call->argv[1];
@@ -28,7 +29,7 @@ void wr_command_link(const struct wr_resp_call *call)
 	}
 }
 
-/* Returns false after writing an error. */
+/* Returns whether there is a central store. If there is none, writes an error. */
 static bool has_central(const struct wr_resp_call *call)
 {
 	if (!call->host->central)
@@ -37,8 +38,8 @@ static bool has_central(const struct wr_resp_call *call)
 	return call->host->central != NULL;
 }
 
-/* Whether the bytes claim to be of this kind; central checks the rest. Returns false after writing
- * an error. */
+/* Returns whether the header of the message has a kind that `wanted` accepts; central checks the
+ * rest of the message. Otherwise writes an error and returns false. */
 static bool is_kind(const struct wr_resp_call *call, bool (*wanted)(uint8_t kind))
 {
 	struct weir_str bytes = call->argv[1];
@@ -62,7 +63,7 @@ static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t le
 	(void)now_ns;
 	wait->answer.bytes = len <= sizeof wait->answer.few ? wait->answer.few : malloc(len);
 	if (!wait->answer.bytes)
-		return; /* no memory: the same as no answer */
+		return; /* without memory, the command replies as if there was no answer */
 	wait->answer.len = len;
 	if (len)
 		memcpy(wait->answer.bytes, answer, len);
@@ -96,7 +97,7 @@ void wr_command_ask(const struct wr_resp_call *call)
 
 	if (!has_central(call) || !is_kind(call, is_question))
 		return;
-	if (call->session->gone) { /* the worker would not read the answer */
+	if (call->session->gone) { /* the worker has closed its end and would not read the answer */
 		wr_reply_null(call->out);
 		return;
 	}
@@ -111,7 +112,7 @@ void wr_command_ask(const struct wr_resp_call *call)
 	wr_resp_wait_reply(wait, call->out);
 }
 
-/* ---- the others ---- */
+/* ---- WEIR.TELL and WEIR.FLEET ---- */
 
 static bool is_message(uint8_t kind)
 {

@@ -26,8 +26,8 @@ void wr_resp_multi_end(struct wr_resp_session *session)
 		free_transaction(session);
 }
 
-/* Makes room for `need` more bytes. Returns false if the transaction, or all of the host together,
- * would be too large, or there is no memory. */
+/* Makes room for `need` more bytes. Returns false if the transaction, or all transactions of the
+ * host together, would be too large, or if there is no memory. */
 static bool grow_transaction(struct wr_resp_session *session, size_t need)
 {
 	struct wr_resp_multi *multi = &session->multi;
@@ -86,7 +86,8 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 		wr_reply_error(call->out, "ERR Command not allowed inside a transaction");
 		multi->failed = true;
 	} else if (multi->failed) {
-		wr_reply_simple(call->out, "QUEUED"); /* EXEC will refuse the transaction */
+		/* not stored, because EXEC will refuse the transaction */
+		wr_reply_simple(call->out, "QUEUED");
 	} else if (!grow_transaction(call->session, size_of(call))) {
 		wr_reply_error(call->out, "ERR the transaction is too large");
 		multi->failed = true;

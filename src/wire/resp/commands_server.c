@@ -38,8 +38,9 @@ static void write_flags(struct wr_resp_out *out, uint16_t flags)
 			wr_reply_simple(out, flag_names[i].name);
 }
 
-/* Writes the first of Redis's ten elements: name, arity, flags, first and last key, step,
- * categories, hints, and key specifications, which are empty. Subcommands follow. */
+/* Writes the first nine of the ten elements that describe a command in Redis: name, arity, flags,
+ * first and last key, step, categories, hints and key specifications. The last three are empty. The
+ * caller writes the tenth element, the subcommands. */
 static void write_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	wr_reply_array(out, 10);
@@ -95,7 +96,7 @@ static void write_docs(struct wr_resp_out *out, const struct wr_resp_entry *entr
 		write_docs_head(out, &entry->children[i], false);
 }
 
-/* "client" or "client|id". */
+/* Finds a command ("client") or a subcommand ("client|id"). Returns NULL if there is none. */
 static const struct wr_resp_entry *find_any(struct weir_str name)
 {
 	size_t bar = wr_str_find(name, '|');
@@ -226,7 +227,8 @@ static void add_server(const struct wr_resp_call *call, struct text *text)
 {
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
-	/* Clients choose their commands by redis_version. HELLO reports the same. */
+	/* Clients use redis_version to decide which commands they can send. HELLO reports the same
+	 * version. */
 	add_text(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
 		 WR_RESP_REDIS_VERSION, weir_version());
 	add_text(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),

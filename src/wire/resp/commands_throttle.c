@@ -1,19 +1,19 @@
-/* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, writes
- * five numbers. Called through the table of commands.c. */
+/* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, and
+ * writes five numbers. Called through the table of commands.c. */
 #include "limiter/fleet.h"
 #include "limiter/share.h"
 #include "store/store.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* The two commands differ: the bucket holds max_burst + `beyond`. */
+/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens. */
 struct dialect {
 	int64_t beyond, quantity_least;
 };
 
 static const struct dialect cell = {1, -(int64_t)UINT32_MAX}, crab = {0, 0};
 
-/* X(argument, name, least, most) */
+/* X(position of the argument, name, minimum, maximum) */
 #define ARGUMENTS(X)                                                                               \
 	X(2, max_burst, 1 - dialect->beyond, (int64_t)UINT32_MAX - dialect->beyond)                \
 	X(3, count, 1, (int64_t)UINT32_MAX)                                                        \
@@ -40,7 +40,7 @@ static bool read_numbers(const struct wr_resp_command *command, const struct dia
 	return true;
 }
 
-/* Writes the error of the first invalid number. */
+/* Writes an error about the first invalid number. */
 static void write_number_error(const struct wr_resp_call *call, const struct dialect *dialect)
 {
 	const struct {
@@ -94,7 +94,7 @@ void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 	prepare_throttle(host, &crab, ready);
 }
 
-/* The limit of the command. Returns NULL after writing an error. */
+/* Returns the limit of the command. On failure writes an error and returns NULL. */
 static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 					 const struct dialect *dialect)
 {
@@ -149,8 +149,8 @@ static void write_reply(struct wr_resp_host *host, const struct dialect *dialect
 
 /* ---- with a central store ---- */
 
-/* The central store has not answered: decides by this node's share, and sends the store a report of
- * the units taken. */
+/* Decides by this node's share of the limit, because the central store has not answered. Sends the
+ * store a report of the units that were taken. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
@@ -167,8 +167,8 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 	host->central->send(host, report, len, now_ns);
 }
 
-/* Units that the central store granted are charged to this node's share, too, in case the store
- * becomes unavailable. */
+/* Charges units that the central store granted to this node's share as well, so that the share is
+ * right if the store becomes unavailable. */
 static void charge_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns)
 {
@@ -178,7 +178,8 @@ static void charge_share(struct wr_resp_host *host, const struct weir_limit *lim
 	wr_store_charge(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
 }
 
-/* Notes how much the store has left: nodes divide that when the store becomes unavailable. */
+/* Notes how much the central store has left, because the nodes divide that amount if the store
+ * becomes unavailable. */
 static void note_remaining(struct wr_resp_host *host, const struct weir_limit *limit,
 			   const struct wr_throttle_request *request,
 			   const struct wr_throttle_answer *said, uint64_t now_ns)
@@ -213,7 +214,8 @@ static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 static const struct wr_resp_wait_kind throttle_kind = {read_answer, write_answer, NULL};
 
-/* Units given back are sent first; then a question of cost 0 reads the counter. */
+/* Asks the central store. If the quantity is negative, a message first gives the units back, and
+ * then a question of cost 0 reads the counter. */
 static void ask_central(const struct wr_resp_call *call, struct wr_resp_wait *wait,
 			const struct weir_limit *limit)
 {

@@ -3,7 +3,8 @@
 
 #include "base/str.h"
 
-/* `at` is the position in the line, `out` that of the next byte of a word. */
+/* The state of splitting: `at` is the position in the line, `out` is where the next byte of a word
+ * is written. */
 struct splitter {
 	const char *at, *end;
 	char *out;
@@ -32,7 +33,7 @@ static char escaped(char c)
 	}
 }
 
-/* Reads an escape within double quotes; `at` is on the backslash. */
+/* Reads an escape within quotes. `at` points to the backslash. */
 static void read_escape(struct splitter *s)
 {
 	if (s->end - s->at >= 4 && s->at[1] == 'x' && wr_hex(s->at[2]) >= 0 &&
@@ -45,7 +46,8 @@ static void read_escape(struct splitter *s)
 	s->at += 2;
 }
 
-/* Reads up to the closing quote, which must end the word; `at` is behind the opening one. */
+/* Reads up to the closing quote, which must be the end of the word. `at` points behind the opening
+ * quote. Returns false if the quote is not closed or text follows it directly. */
 static bool read_quoted(struct splitter *s, char quote)
 {
 	while (s->at < s->end) {
@@ -75,7 +77,7 @@ static bool read_word(struct splitter *s)
 
 bool wr_resp_split(const char *line, size_t len, struct wr_resp_reader *reader)
 {
-	/* reader->words has room: a word is not longer than its text in the line. */
+	/* reader->words is large enough: a word is never longer than its text in the line. */
 	struct splitter s = {line, line + len, reader->words};
 
 	reader->used = 0;

@@ -1,4 +1,4 @@
-/* The parser of commands: arrays of bulk strings. Called by session.c. */
+/* Parses commands: arrays of bulk strings, or lines. Called by session.c. */
 #include "wire/resp/resp.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define COUNT_BYTES_MAX 24 /* of a line with a number and its mark */
+#define COUNT_BYTES_MAX 24 /* longest line with a type mark and a number */
 
 enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
 
@@ -42,8 +42,7 @@ static int partial(struct wr_resp_reader *reader, size_t wanted)
 	return WR_RESP_PARTIAL;
 }
 
-/* Reads the number behind the mark at `at`; *next is behind the line. The fast path is for one or
- * two digits. */
+/* Reads the number after the type mark at `at`. *next is the position behind the line. */
 static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t *count,
 			    size_t *next)
 {
@@ -95,7 +94,7 @@ static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
 	return WR_RESP_BAD;
 }
 
-/* Reads the bulk string at `at`; *next is behind it. */
+/* Reads the bulk string at `at`. *next is the position behind the bulk string. */
 static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
 			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
 			    size_t *next)
@@ -167,8 +166,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	if (rc != WR_RESP_COMMAND)
 		return rc;
 	if (resumed) {
-		/* Read from the beginning: the input may have moved, so earlier arguments are
-		 * void. */
+		/* Read the command again from its beginning. The input may have moved, so arguments
+		 * that an earlier call read may be invalid. */
 		*parser = (struct wr_resp_parser){0};
 		read_header(parser, trust, bytes, len, reader);
 		read_args(parser, trust, bytes, len, reader);
@@ -178,7 +177,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	return WR_RESP_COMMAND;
 }
 
-/* A line ends with LF or CR LF. reader->words has room for one line. */
+/* Reads a command typed as a line, which ends with LF or CR LF. reader->words has room for the
+ * words of one line. */
 static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t len,
 		     struct wr_resp_reader *reader, struct wr_resp_command *command)
 {

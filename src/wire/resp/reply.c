@@ -1,4 +1,4 @@
-/* Writes replies that are more than a number. Called by the commands. */
+/* Writes replies that consist of more than a number. Called by the commands. */
 #include "wire/resp/reply.h"
 
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-/* Replies in RESP2 or RESP3, written into the buffer of the connection.
+/* Writes replies in RESP2 or RESP3 into the buffer of the connection.
  *
- * The caller of a session provides room, and `more` provides further room. When there is none, the
- * rest of the reply is dropped and `failed` is set: the connection has to be closed, because the
- * client would wait for the rest. Types that RESP2 lacks are written as in Redis: maps and sets as
- * arrays, null as $-1.
+ * The caller of a session provides the first buffer, and the callback `more` provides further room.
+ * If `more` fails, the rest of the reply is dropped and `failed` is set. The connection then has to
+ * be closed, because the client would wait for the rest of the reply. Types that RESP2 lacks are
+ * written as Redis writes them: maps and sets as arrays, null as $-1.
  */
 #ifndef WR_WIRE_RESP_REPLY_H
 #define WR_WIRE_RESP_REPLY_H
@@ -15,15 +15,15 @@
 
 #include <weir/rules.h>
 
-#define WR_REPLY_NUMBER_BYTES 24 /* mark, sign, digits, CRLF */
+#define WR_REPLY_NUMBER_BYTES 24 /* longest number with type mark, sign and CRLF */
 
 struct wr_resp_out {
-	uint8_t *begin, *at, *end; /* written from `begin` to `at`, room up to `end` */
-	/* Sends the bytes written so far and sets the three pointers to room for at least `need`
-	 * bytes. Returns false without memory. */
+	uint8_t *begin, *at, *end; /* `begin` to `at` is written, `at` to `end` is free */
+	/* Takes the bytes from `begin` to `at`, and sets the three pointers to room for at least
+	 * `need` bytes. Returns false if there is no memory. */
 	bool (*more)(struct wr_resp_out *out, size_t need);
 	void *context;
-	size_t taken;     /* bytes that `more` sent */
+	size_t taken;     /* bytes that `more` has taken */
 	bool failed;      /* `more` failed */
 	uint8_t protocol; /* 2 or 3 */
 };
@@ -33,7 +33,7 @@ static inline size_t wr_reply_written(const struct wr_resp_out *out)
 	return out->taken + (size_t)(out->at - out->begin);
 }
 
-/* Makes sure of room for `need` bytes. Returns false if there is none; then write nothing. */
+/* Makes room for `need` bytes. Returns false if that fails; the caller must then write nothing. */
 static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 {
 	if (__builtin_expect((size_t)(out->end - out->at) >= need, 1))
@@ -43,7 +43,7 @@ static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 	return !out->failed;
 }
 
-/* Writes a number at `at`, where there is room. Returns the end. */
+/* Writes a number at `at`. The caller has made room. Returns the end of the number. */
 static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 {
 	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
@@ -62,7 +62,8 @@ static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 	return at + (sizeof digits - first);
 }
 
-/* Writes a type mark, a number and CRLF, where there is room. Returns the end. */
+/* Writes a type mark, a number and CRLF at `at`. The caller has made room. Returns the end of the
+ * line. */
 static inline uint8_t *wr_reply_put_line(uint8_t *at, char mark, int64_t number)
 {
 	*at++ = (uint8_t)mark;
@@ -99,18 +100,19 @@ static inline void wr_reply_set(struct wr_resp_out *out, size_t count)
 	wr_reply_line(out, out->protocol == 3 ? '~' : '*', (int64_t)count);
 }
 
-/* Bytes in RESP already: a reply or a part of one. */
+/* Writes bytes that are already in RESP: a reply or a part of a reply. */
 void wr_reply_raw(struct wr_resp_out *out, const char *bytes, size_t len);
 
 void wr_reply_null(struct wr_resp_out *out);
 void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes);
-void wr_reply_cstr(struct wr_resp_out *out, const char *text);   /* the same, of a C string */
-void wr_reply_simple(struct wr_resp_out *out, const char *text); /* +OK */
+void wr_reply_cstr(struct wr_resp_out *out, const char *text);   /* a C string as a bulk string */
+void wr_reply_simple(struct wr_resp_out *out, const char *text); /* a simple string: +OK */
 
-/* Text for people; in RESP3 a verbatim string. */
+/* Writes a text for people: a verbatim string in RESP3, a bulk string in RESP2. */
 void wr_reply_verbatim(struct wr_resp_out *out, struct weir_str text);
 
-/* "-CODE sentence". CR and LF in the arguments, which may come from the client, become blanks. */
+/* Writes the error "-CODE sentence". CR and LF become blanks, because the arguments of the format
+ * may come from the client. */
 void wr_reply_error(struct wr_resp_out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

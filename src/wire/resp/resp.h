@@ -1,17 +1,17 @@
-/* Requests in the Redis protocol: bytes in, a command and its arguments out.
+/* Parses requests in the Redis protocol into commands and their arguments.
  *
- * A request is an array of bulk strings, *2 CRLF $4 CRLF ECHO CRLF $2 CRLF hi CRLF, in RESP2 and
- * RESP3 alike, or a line of words as people type it, PING CRLF. Arguments point into the input as
- * long as a command is whole there: nothing is copied.
+ * In RESP2 and RESP3 a request is an array of bulk strings, *2 CRLF $4 CRLF ECHO CRLF $2 CRLF hi
+ * CRLF, or a line of words as people type it, PING CRLF. The arguments of an array point into the
+ * input, so they are not copied.
  *
- *   struct wr_resp_parser parser = {0};        // of a connection
- *   struct wr_resp_reader *reader;             // large: one for a thread
+ *   struct wr_resp_parser parser = {0};        // one per connection
+ *   struct wr_resp_reader *reader;             // one per thread, because it is large
  *
  *   switch (wr_resp_read(&parser, trust, bytes, len, reader, &command)) {
- *   case WR_RESP_COMMAND:  command.argv; go on at bytes + command.bytes
- *   case WR_RESP_PARTIAL:  call again with the same bytes and more behind them, at least
- *                          reader->wanted; they may have moved
- *   case WR_RESP_FULL:     do what was read before, wr_resp_forget(reader), call again
+ *   case WR_RESP_COMMAND:  use command.argv; the next command begins at bytes + command.bytes
+ *   case WR_RESP_PARTIAL:  call again when at least reader->wanted more bytes have arrived, with
+ *                          the old and the new bytes; the old bytes may be at another address
+ *   case WR_RESP_FULL:     run the commands read before, call wr_resp_forget(reader), call again
  *   case WR_RESP_BAD:      reply with reader->error and close the connection
  *   }
  *
@@ -28,23 +28,23 @@
 #include <weir/error.h>
 #include <weir/rules.h>
 
-#define WR_RESP_ARGS_MAX 1024u            /* arguments of a command, its name included */
-#define WR_RESP_ARG_BYTES_MAX 65536u      /* of one argument */
-#define WR_RESP_COMMAND_BYTES_MAX 262144u /* of all of it, as it comes in */
-#define WR_RESP_LINE_BYTES_MAX 4096u      /* of a command typed as a line */
+#define WR_RESP_ARGS_MAX 1024u            /* most arguments of a command, including its name */
+#define WR_RESP_ARG_BYTES_MAX 65536u      /* most bytes of one argument */
+#define WR_RESP_COMMAND_BYTES_MAX 262144u /* most bytes of a whole command as it is received */
+#define WR_RESP_LINE_BYTES_MAX 4096u      /* most bytes of a command typed as a line */
 
-/* Bounds for clients that have not logged in yet; the numbers are Redis's. */
+/* Bounds for clients that have not logged in. Redis uses the same numbers. */
 #define WR_RESP_STRANGER_ARGS_MAX 10u
 #define WR_RESP_STRANGER_ARG_BYTES_MAX 16384u
 
-/* Processes on this machine's Unix sockets may hand over whole requests: WEIR.DEFER, see
+/* Bounds for nginx workers, which send whole HTTP requests over a Unix socket: WEIR.DEFER, see
  * wire/resp/commands_defer.h. */
 #define WR_RESP_LARGE_ARG_BYTES_MAX (16u << 20)
 #define WR_RESP_LARGE_BYTES_MAX (WR_RESP_LARGE_ARG_BYTES_MAX + (128u << 10))
 
-/* How long the commands of a client may be. */
+/* The kind of client, which determines how long its commands may be. */
 enum wr_resp_trust {
-	WR_RESP_STRANGER = 0, /* has not logged in yet */
+	WR_RESP_STRANGER = 0, /* a client that has not logged in */
 	WR_RESP_TRUSTED = 1,
 	WR_RESP_PEER = 2, /* an nginx worker on a Unix socket, after WEIR.LINK */
 };
@@ -52,48 +52,52 @@ enum wr_resp_trust {
 enum wr_resp_outcome {
 	WR_RESP_BAD = -1,
 	WR_RESP_PARTIAL = 0,
-	WR_RESP_COMMAND = 1, /* skip a command without arguments */
-	WR_RESP_FULL = 2,    /* no room beside the commands that were read before */
+	WR_RESP_COMMAND = 1, /* a command was read; the caller skips it if it has no arguments */
+	WR_RESP_FULL = 2,    /* no memory left for more arguments; run the commands read so far */
 };
 
-/* How far the current command has been read. All zero: nothing of it. */
+/* The progress in the current command. All zero: nothing has been read. */
 struct wr_resp_parser {
 	uint32_t at;   /* bytes read */
-	uint32_t args; /* announced; 0: that line is not read yet */
-	uint32_t done; /* arguments read */
-	bool large;    /* it may be large: WEIR.DEFER */
+	uint32_t args; /* number of arguments by the command's first line; 0: line not read */
+	uint32_t done; /* number of arguments read */
+	bool large;    /* the command is WEIR.DEFER, which may be large */
 };
 
 struct wr_resp_command {
-	size_t bytes; /* of input */
+	size_t bytes; /* length of the command in the input */
 	uint32_t argc;
 	const struct weir_str *argv;
 };
 
-/* Memory for the arguments of several commands, which can be read before the first of them runs. */
+/* Memory for the arguments of several commands, so that commands can be read in a batch before the
+ * first one runs. */
 struct wr_resp_reader {
-	size_t wanted;           /* after WR_RESP_PARTIAL: bytes that are missing at least */
-	struct weir_error error; /* of WR_RESP_BAD, worded as in Redis */
-	uint32_t used;           /* of `args` */
+	size_t wanted;           /* after WR_RESP_PARTIAL: at least so many bytes are missing */
+	struct weir_error error; /* after WR_RESP_BAD: the error, worded as in Redis */
+	uint32_t used;           /* elements of `args` in use */
 	struct weir_str args[WR_RESP_ARGS_MAX];
-	char words[WR_RESP_LINE_BYTES_MAX]; /* arguments of a line, without their quotes */
+	/* arguments of a command typed as a line, without quotes */
+	char words[WR_RESP_LINE_BYTES_MAX];
 };
 
 int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
 		 size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command);
 
-/* The commands read so far have run: their arguments are void. */
+/* Frees the memory for arguments. Called when the commands read so far have run; their arguments
+ * become invalid. */
 static inline void wr_resp_forget(struct wr_resp_reader *reader)
 {
 	reader->used = 0;
 }
 
-/* Splits a line (without its end) into arguments at blanks. Quotes group: "…" with \n \r \t \b \a
- * \xHH \" \\, or '…' with \'. Returns false if a quote does not end, or text follows it directly.
- */
+/* Splits a line (without its line end) into arguments at blanks. An argument with blanks is quoted:
+ * "…" with the escapes \n \r \t \b \a \xHH \" \\, or '…' with the escape \'. Returns false if a
+ * quote is not closed, or if text directly follows the closing quote. */
 bool wr_resp_split(const char *line, size_t len, struct wr_resp_reader *reader);
 
-/* A decimal integer as Redis takes it: no blanks, no plus, no leading zeros. */
+/* Parses a decimal integer by the rules of Redis: no blanks, no plus sign, no leading zeros.
+ * Returns false if the text is not such an integer. */
 bool wr_resp_integer(struct weir_str text, int64_t *value);
 
 #endif

@@ -1,5 +1,5 @@
-/* A RESP session: splits the input into commands, runs them in batches, and keeps the rest. Called
- * by serve/resp/resp.c. */
+/* A RESP session: splits the input into commands, runs the commands in batches, and stores the
+ * input that cannot run yet. Called by serve/resp/resp.c. */
 #include "wire/resp/session.h"
 
 #include <stdlib.h>
@@ -9,17 +9,17 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define HELD_KEPT 4096u  /* larger memory is freed when it is empty */
-#define SLICE_BYTES 512u /* copied at a time to complete a held command */
+#define HELD_KEPT 4096u  /* an empty buffer that is larger than this is freed */
+#define SLICE_BYTES 512u /* bytes copied at a time to complete a held command */
 
-/* The part of a capacity that counts towards WR_RESP_LARGE_ALL_MAX. */
+/* Returns the part of a buffer's capacity that counts towards WR_RESP_LARGE_ALL_MAX. */
 static size_t large_of(size_t cap)
 {
 	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
 }
 
-/* Resizes `held`; 0 frees it. Returns false if all sessions together would hold too much, or there
- * is no memory. */
+/* Resizes `held`, or frees it if `cap` is 0. Returns false if the large buffers of all sessions
+ * together would exceed their maximum, or if there is no memory. */
 static bool set_capacity(struct wr_resp_session *session, size_t cap)
 {
 	struct wr_resp_host *host = session->host;
@@ -69,7 +69,7 @@ void wr_resp_session_end(struct wr_resp_session *session)
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
 }
 
-/* Copies input for later. Returns false if it is too much, or there is no memory. */
+/* Stores input for later. Returns false if there is too much input, or if there is no memory. */
 static bool hold_input(struct wr_resp_session *session, const uint8_t *data, size_t len)
 {
 	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
@@ -131,7 +131,8 @@ static void run_command(struct wr_resp_session *session, const struct wr_resp_re
 		wr_resp_waits_flush(session, out);
 }
 
-/* Whether another command may run: there is room for its reply, and not too many commands wait. */
+/* Returns whether another command may run: there is room for its reply, and not too many commands
+ * wait. */
 static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 		      const struct wr_resp_out *out)
 {
@@ -139,8 +140,8 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
-/* Whether the next command must not be read before this one has run: EXEC runs the commands of its
- * transaction first, and the others change the bounds of the client. */
+/* Returns whether this command must run before the next command is read. EXEC runs the commands of
+ * its transaction first; AUTH, HELLO, RESET and WEIR.LINK can change the client's bounds. */
 static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
 	if (entry && entry->run == wr_command_exec)
@@ -151,9 +152,10 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 			 entry->run == wr_command_reset || entry->run == wr_command_link);
 }
 
-/* Reads a batch of commands, so that the memory of one is prefetched while others are read. Returns
- * how many; *rc is the result of the parser behind the last. Commands of a client that has not
- * logged in are read one at a time, because logging in changes its bounds. */
+/* Reads a batch of commands, so that the memory that a command needs is prefetched while other
+ * commands are read. Returns the number of commands. *rc is the result of the last call of the
+ * parser. Commands of a client that has not logged in are read one at a time, because the login
+ * changes the client's bounds. */
 static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
@@ -179,7 +181,8 @@ static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, s
 	return count;
 }
 
-/* Runs commands of the batch; returns how many. The rest is read again later. */
+/* Runs commands of the batch until the session has to stop. Returns the number of commands that
+ * have run. The other commands are read again later. */
 static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t now_ns,
 			size_t budget, struct wr_resp_out *out)
 {
@@ -192,7 +195,8 @@ static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t 
 	return i;
 }
 
-/* Runs commands of a transaction after EXEC. Returns true if none is left. */
+/* Runs the commands of a transaction after EXEC. Returns true if no command of the transaction is
+ * left. */
 static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 			    struct wr_resp_out *out)
 {
@@ -214,7 +218,7 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 	return true;
 }
 
-/* Reads and runs commands in place. Returns the number of bytes consumed. */
+/* Reads and runs commands, without copying the input. Returns the number of bytes consumed. */
 static size_t run_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
@@ -235,14 +239,16 @@ static size_t run_input(struct wr_resp_session *session, const uint8_t *data, si
 	return done;
 }
 
-/* Whether commands have to wait: for room for replies, for other commands, or for a transaction. */
+/* Returns whether the next command has to wait for room for replies, for other commands, or for the
+ * end of a transaction. */
 static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
 			const struct wr_resp_out *out)
 {
 	return session->multi.state == WR_MULTI_RUNNING || !may_go_on(session, budget, out);
 }
 
-/* Completes and runs the held command. Returns how many bytes of `data` it took. */
+/* Completes the held command with bytes of `data` and runs it. Returns the number of bytes of
+ * `data` that were used. */
 static size_t complete_held(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			    uint64_t now_ns, struct wr_resp_out *out)
 {
@@ -280,7 +286,7 @@ static size_t complete_held(struct wr_resp_session *session, const uint8_t *data
 	return done;
 }
 
-/* Runs held commands that had to wait. */
+/* Runs held commands that could not run before. */
 static void run_held(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 		     struct wr_resp_out *out)
 {

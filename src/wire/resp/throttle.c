@@ -9,7 +9,7 @@
 #include "store/store.h"
 
 #define SECOND_NS 1000000000ull
-#define THROTTLE_IDENTITY 0x636c2d7468726f74u /* separates these counters from those of rules */
+#define THROTTLE_IDENTITY 0x636c2d7468726f74u /* separates these counters from counters of rules */
 
 const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 					   const struct wr_throttle_request *request,
@@ -44,7 +44,8 @@ static int64_t seconds_up(uint64_t ns)
 	return (int64_t)(ns / SECOND_NS + (ns % SECOND_NS != 0));
 }
 
-/* The time in which an empty bucket refills. It fits for a limit that passed weir_limit_check. */
+/* Returns the time in which an empty bucket fills up. The result cannot overflow, because the limit
+ * has passed weir_limit_check. */
 static uint64_t fill_ns(const struct weir_limit *limit)
 {
 	unsigned __int128 all = (unsigned __int128)limit->capacity * limit->period_ns;
@@ -52,8 +53,8 @@ static uint64_t fill_ns(const struct weir_limit *limit)
 	return (uint64_t)((all + limit->limit - 1) / limit->limit);
 }
 
-/* A cost of 0 on an empty bucket is refused by weir and admitted by redis-cell, unless the bucket
- * is overdrawn because the limit was lowered. */
+/* Corrects the decision on a cost of 0. weir refuses a cost of 0 on an empty bucket. redis-cell
+ * admits it, unless the bucket is overdrawn because the limit was lowered. */
 static void judge_look(const struct weir_limit *limit, struct weir_decision *decision)
 {
 	uint64_t full_ns = fill_ns(limit);

@@ -1,10 +1,11 @@
-/* CL.THROTTLE of redis-cell and THROTTLE of throttlecrab as token buckets in the table.
+/* Implements CL.THROTTLE of redis-cell and THROTTLE of throttlecrab with token buckets in the
+ * table.
  *
  *   CL.THROTTLE user7 15 30 60      a bucket of 16, filled with 30 tokens in 60 s
  *
- * The command carries the limit. Its numbers may change from one call to the next, and the count
- * goes on; another period is another counter. Both commands share one counter per key. It is apart
- * from the counters of rules.
+ * The command carries the limit. If burst or count change from one call to the next, the key keeps
+ * its counter; if the period changes, the key gets another counter. Both commands share one counter
+ * per key, which is separate from the counters of rules.
  */
 #ifndef WR_WIRE_RESP_THROTTLE_H
 #define WR_WIRE_RESP_THROTTLE_H
@@ -19,7 +20,7 @@
 
 #define WR_THROTTLE_PERIOD_MAX_S 3155760000ll /* 100 years */
 
-/* The limit of the last command; the next command often has the same. */
+/* The limit of the last command, stored because the next command often has the same limit. */
 struct wr_throttle_memo {
 	uint32_t capacity, count;
 	uint64_t period_s;
@@ -31,45 +32,47 @@ struct wr_throttle_request {
 	uint64_t period_s;
 	int64_t quantity;
 	struct wr_key key;
-	uint64_t fleet_key[2]; /* with a central store: the key's hash under the fleet's secret */
+	uint64_t fleet_key[2]; /* with a central store: hash of the key with the fleet's secret */
 };
 
 struct wr_throttle_answer {
 	bool limited;
 	int64_t limit, remaining;
-	int64_t retry_s; /* rounded up; -1: admitted, or no wait suffices */
-	int64_t reset_s; /* rounded up */
+	int64_t retry_s; /* seconds until a retry, rounded up; -1: admitted, or never admitted */
+	int64_t reset_s; /* seconds until the bucket is full, rounded up */
 };
 
-/* The limit of `capacity` tokens that refills `count` in `period_s`. Valid until the next call.
- * Returns NULL and an error if the numbers make no limit. */
+/* Returns the limit of a bucket of `capacity` tokens that gets `count` tokens in `period_s`
+ * seconds. The pointer is valid until the next call. Returns NULL with an error if the numbers are
+ * not a valid limit. */
 const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 					   const struct wr_throttle_request *request,
 					   struct weir_error *error);
 
-/* The hash of the key in the table. Prefetches its cell. */
+/* Returns the hash of the key in the table, and prefetches the key's cell. */
 struct wr_key wr_throttle_key(const struct weir_table *table, const struct weir_limit *limit,
 			      struct weir_str key);
 
-/* Takes `quantity`. 0 only looks, and is limited only if more was taken than this limit allows;
- * below 0 gives back. now_ns is below 2^63. */
+/* Takes `quantity` tokens. A quantity of 0 only reads; it is limited only if the bucket is
+ * overdrawn because the limit was lowered. A negative quantity gives tokens back. now_ns is below
+ * 2^63. */
 void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t quantity, uint64_t now_ns, struct wr_throttle_answer *answer);
 
 /* ---- with a central store ----
  *
- * The same buckets in Redis, named by the key's hash and "throttle/60s". */
+ * The buckets are in Redis. A bucket's name has the key's hash and the period: "throttle/60s". */
 
-#define WR_THROTTLE_MESSAGE 160 /* bytes of a message about one bucket, at most */
+#define WR_THROTTLE_MESSAGE 160 /* most bytes of a message about one bucket */
 
 void wr_throttle_fleet_key(const uint8_t *secret, struct weir_str key, uint64_t fleet_key[2]);
 
-/* Writes the message that describes the bucket. Returns its length. */
+/* Writes a message to the central store about the bucket. Returns the length of the message. */
 size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *limit,
 			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
 			   uint8_t bytes[WR_THROTTLE_MESSAGE]);
 
-/* Reads the answer of the central store. Returns false if there is none. */
+/* Reads the answer of the central store. Returns false if the store has not answered. */
 bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *limit,
 		      const struct wr_throttle_request *request, struct wr_throttle_answer *answer);
 

@@ -7,7 +7,8 @@
 #include "rules/address.h"
 
 #define MINUTE_NS 60000000000ull
-#define V6_PREFIX_BITS 64u                 /* a client has at least a /64 */
+/* IPv6 clients are counted by /64, because a client has at least a /64 */
+#define V6_PREFIX_BITS 64u
 #define LOGIN_IDENTITY 0x726573702d6c6f67u /* separates failed logins from all other counters */
 
 static int read_user(struct wr_resp_users *users, struct weir_str line, unsigned number,
@@ -58,7 +59,8 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 	return 0;
 }
 
-/* Returns 1 if equal, else 0. Compares all `size` bytes in any case. */
+/* Returns 1 if the texts are equal, otherwise 0. Always compares all `size` bytes, so that the time
+ * does not depend on the texts. */
 static unsigned equal_bytes(const char *kept, size_t kept_len, struct weir_str given, size_t size)
 {
 	size_t differ = kept_len ^ given.len;
@@ -83,8 +85,8 @@ bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 	return known != 0;
 }
 
-/* The key of the counter of failed logins: an IPv4 address, the /64 of an IPv6 address, or the text
- * itself. */
+/* Returns the key of the counter of failed logins: an IPv4 address, the /64 of an IPv6 address, or
+ * the text itself if it is not an address. */
 static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TEXT])
 {
 	struct wr_address address;
@@ -96,8 +98,8 @@ static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TE
 	return (struct weir_str){memory, wr_address_text(&address, bits, memory)};
 }
 
-/* An attempt is counted before the comparison and given back if the password was right, so that
- * many connections at once cannot exceed the limit. */
+/* Counts the attempt before the password is compared, and gives it back if the password is right.
+ * Otherwise many connections at once could exceed the limit. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,
 				 struct weir_str address, struct weir_str name,
 				 struct weir_str password, uint64_t now_ns, uint64_t *wait_ns)

@@ -1,12 +1,12 @@
-/* The commands of a session that wait, in order, and the replies behind them. Called by the
- * commands that can wait, by session.c, and by the sources of answers in serve. */
+/* The list of a session's waiting commands, and the replies that are stored behind them. Called by
+ * the commands that can wait, by session.c, and by the sources of answers in serve. */
 #include "wire/resp/wait.h"
 
 #include <stdlib.h>
 
 #include "base/assert.h"
 
-#define BEHIND_BYTES 512u /* the first size of wait->behind */
+#define BEHIND_BYTES 512u /* initial size of wait->behind */
 
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind)

@@ -1,15 +1,16 @@
-/* Commands whose replies come later: decisions, questions to the central store, and jobs of the
- * queue of deferred requests.
+/* Commands whose replies come later, because they wait for a decision, for the central store, or
+ * for the queue of deferred requests (the sources of answers).
  *
  *   host->decider->begin(host, domain, &wait);     // or host->central->begin, host->queue->begin
  *   wr_resp_wait_init(wait, session, source, &kind);
- *   host->decider->decide(host, wait, now_ns);     // wr_resp_decided comes at once or later
+ *   host->decider->decide(host, wait, now_ns);     // calls wr_resp_decided, now or later
  *   wr_resp_wait_reply(wait, out);                 // writes the reply, or lets the command wait
  *
- * A command that waits is put behind those of its session that wait already. Commands behind it run
- * meanwhile; wait->behind holds their replies, so that replies go out in the order of the commands.
- * Decisions are made by serve/decide; this side has no socket and no clock. CL.THROTTLE, WEIR.ASK
- * and WEIR.DEFER are not decisions of a struct weir_ask and have sources of their own. */
+ * A command that waits is appended to the list of its session. Later commands run in the meantime.
+ * Their replies are stored in wait->behind, so that replies are sent in the order of the commands.
+ * serve/decide makes the decisions; this layer has no socket and no clock. CL.THROTTLE, WEIR.ASK
+ * and WEIR.DEFER do not decide a struct weir_ask, so they use the central store or the queue
+ * directly. */
 #ifndef WR_WIRE_RESP_WAIT_H
 #define WR_WIRE_RESP_WAIT_H
 
@@ -17,55 +18,60 @@
 
 #include "wire/resp/session.h"
 
-#define WR_RESP_WAITS_MAX 256u /* of one session */
+#define WR_RESP_WAITS_MAX 256u /* most waiting commands of one session */
 
-/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET. */
+/* Makes the decisions of WEIR.CHECK, WEIR.PEEK and WEIR.RESET. */
 struct wr_resp_decider {
-	/* *wait is zeroed but for `ask`, an ask of `domain` without descriptors, which the caller
-	 * adds. Returns 0 or a WEIR_E code; then there is no wait. */
+	/* Allocates *wait. All its fields are zero except `ask`, which is an ask for `domain`; the
+	 * caller adds the descriptors. Returns 0. On failure returns a WEIR_E code and allocates
+	 * nothing. */
 	int (*begin)(struct wr_resp_host *host, struct weir_str domain, struct wr_resp_wait **wait);
-	/* Decides wait->ask, in the central store if a rule wants that. Calls wr_resp_decided once,
-	 * perhaps before it returns. */
+	/* Decides wait->ask, in the central store if a rule requires that. Calls wr_resp_decided
+	 * once, possibly before `decide` returns. */
 	void (*decide)(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns);
-	/* The client has left before its reply was written: what was taken is given back, and
-	 * wr_resp_decided is not called any more. */
+	/* Called if the connection ends before the reply is written. Gives back the units that were
+	 * taken. wr_resp_decided is not called afterwards. */
 	void (*cancel)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Frees the wait and its ask. */
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* As weir_control_reset, on all nodes of the fleet. */
+	/* Resets counters like weir_control_reset, but on all nodes of the fleet. */
 	int (*reset)(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
 		     struct weir_error *error);
 };
 
-/* The central store, for commands that bring their own question. */
+/* The central store, for commands that write their own question. */
 struct wr_resp_central {
-	/* A zeroed wait, or NULL: no memory. */
+	/* Returns a zeroed wait, or NULL if there is no memory. */
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Sends a question of kind TAKE. Calls wr_resp_answered once, perhaps before it returns. */
+	/* Sends a question of kind TAKE. Calls wr_resp_answered once, possibly before `ask`
+	 * returns. */
 	void (*ask)(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
 		    size_t len, uint64_t now_ns);
-	/* wr_resp_answered is not called any more; units that are granted later are given back. */
+	/* Abandons the question: wr_resp_answered is not called afterwards, and units that the
+	 * store grants later are given back. */
 	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Sends a message that has no answer: units given back, or admitted without the store. */
+	/* Sends a message that has no answer. It reports units that were given back, or that were
+	 * admitted without the store. */
 	void (*send)(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns);
-	/* The fleet's secret, WEIR_SECRET_BYTES; NULL: not known yet. */
+	/* Returns the fleet's secret (WEIR_SECRET_BYTES), or NULL if it is not known yet. */
 	const uint8_t *(*secret)(struct wr_resp_host *host);
 };
 
 struct wr_defer_request;
 
-/* The result of WEIR.DEFER or WEIR.TICKET: the `answer` of wr_resp_answered. */
+/* The result of WEIR.DEFER or WEIR.TICKET. It is the argument `answer` of wr_resp_answered. */
 struct wr_defer_answer {
-	const char *reason;   /* NULL: success; otherwise a word of WR_DEFER_REASONS */
-	const char *sentence; /* … and the remedy */
+	const char *reason;   /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
+	const char *sentence; /* the remedy, if there is a reason */
 	char ticket[33];
 	uint64_t position, expected_ns;
-	struct weir_str json; /* of a ticket; empty: there is no such ticket */
+	struct weir_str json; /* state of a ticket; empty: there is no such ticket */
 };
 
-/* The queue of deferred requests: begin, end and leave as above. `defer` and `ticket` lead to one
- * call of wr_resp_answered, perhaps before they return. */
+/* The queue of deferred requests. `begin`, `end` and `leave` are as in struct wr_resp_central.
+ * After `defer` or `ticket`, wr_resp_answered is called once, possibly before the function returns.
+ */
 struct wr_resp_queue {
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
@@ -84,33 +90,33 @@ enum wr_resp_source {
 
 /* The callbacks of a command that can wait. */
 struct wr_resp_wait_kind {
-	/* The answer of the central store or the queue; len 0: none came, and none will. NULL for
-	 * decisions. */
+	/* Receives the answer of the central store or the queue. If `len` is 0, there was no answer
+	 * and none will come. NULL for commands that wait for a decision. */
 	void (*heard)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 	/* Writes the reply. */
 	void (*reply)(struct wr_resp_wait *wait, struct wr_resp_out *out);
-	/* Frees memory of the command's own. May be NULL. */
+	/* Frees the memory that the command itself allocated. May be NULL. */
 	void (*end)(struct wr_resp_wait *wait);
 };
 
 struct wr_resp_wait {
 	const struct wr_resp_wait_kind *kind;
 	struct wr_resp_session *session;
-	struct wr_resp_wait *next; /* of the session, in the order of the commands */
-	struct weir_ask *ask;      /* of a decision, or NULL */
-	int verdict;               /* … to reply with: enum weir_verdict, or a WEIR_E code */
-	uint8_t source;            /* enum wr_resp_source */
-	uint8_t protocol;          /* of the reply */
-	bool heard;                /* the answer has come */
-	/* Replies to commands behind it. */
+	struct wr_resp_wait *next; /* the session's next waiting command, in order */
+	struct weir_ask *ask; /* the ask to be decided; NULL: the command waits for no decision */
+	int verdict;          /* the verdict to reply with: enum weir_verdict or a WEIR_E code */
+	uint8_t source;       /* enum wr_resp_source */
+	uint8_t protocol;     /* RESP version of the reply */
+	bool heard;           /* the answer or the decision has arrived */
+	/* Replies to later commands, which must be sent after the reply to this command. */
 	uint8_t *behind;
 	uint32_t behind_len, behind_cap;
 	union {
 		struct {
-			uint8_t *bytes; /* `few`, or allocated */
+			uint8_t *bytes; /* the answer: `few`, or allocated memory */
 			size_t len;
 			uint8_t few[64];
-		} answer; /* WEIR.ASK */
+		} answer; /* for WEIR.ASK */
 		struct {
 			struct wr_throttle_request request;
 			struct wr_throttle_answer answer;
@@ -120,40 +126,43 @@ struct wr_resp_wait {
 			const char *reason, *sentence;
 			char ticket[33];
 			uint64_t position, expected_ns;
-			char *json; /* from malloc */
+			char *json; /* allocated with malloc */
 			size_t json_len;
-			bool asked; /* for a ticket */
-		} deferred;         /* WEIR.DEFER, WEIR.TICKET */
+			bool asked; /* the command is WEIR.TICKET */
+		} deferred;         /* for WEIR.DEFER and WEIR.TICKET */
 	};
 };
 
-/* For a wait that its source has just begun. */
+/* Initializes a wait that the `begin` of its source has just returned. */
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind);
 
-/* After its source was asked: writes the reply if the answer is there and ends the wait, otherwise
- * puts it behind the session's others. */
+/* Called after the source was asked. If the answer has arrived, writes the reply and ends the wait.
+ * Otherwise appends the wait to the session's list. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 
-/* The source's answer. Both return true if the session has a reply to write or can go on, and is
- * not doing so already: then the caller sees to a wr_resp_session_input without data. */
+/* Called by the source when the answer or the decision has arrived. Both functions return true if
+ * the session now has a reply to write and wr_resp_session_input is not running for it. The caller
+ * then has to call wr_resp_session_input without data. */
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict);
 
-/* ---- for the session ---- */
+/* ---- called by the session ---- */
 
-/* Whether no further command may run: too many wait, of the session or of the whole host. */
+/* Returns whether no further command may run, because too many commands of the session or of the
+ * whole host wait. */
 bool wr_resp_waits_full(const struct wr_resp_session *session);
 
-/* Writes replies up to the first wait that has no answer yet. */
+/* Writes replies in order, up to the first waiting command that has no answer. */
 void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *out);
 
-/* Where the reply to the next command goes: `out`, or `kept` if others come first. */
+/* Returns the output for the reply to the next command: `out`, or `kept` if earlier commands of the
+ * session wait. Replies in `kept` are sent after the replies to those commands. */
 struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct wr_resp_out *out,
 				       struct wr_resp_out *kept);
 void wr_resp_waits_close(struct wr_resp_out *kept);
 
-/* The connection has ended: cancels and frees all waits. */
+/* Called when the connection has ended: cancels and frees all waits of the session. */
 void wr_resp_waits_end(struct wr_resp_session *session);
 
 #endif

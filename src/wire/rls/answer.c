@@ -10,21 +10,23 @@
 #include "limiter/status.h"
 #include "wire/rls/plain.h"
 
-#define BODY_BYTES 2048 /* enough for most; a longer body is written again */
-#define HEADERS_MAX 16  /* of a profile, the three of Envoy's ratelimit, content-type */
-#define NUMBER_TEXT 11  /* of a uint32_t, with the zero */
+/* first buffer for a body; a longer body is written again into a larger buffer */
+#define BODY_BYTES 2048
+/* most header fields: of a profile, of Envoy's ratelimit (3), content-type */
+#define HEADERS_MAX 16
+#define NUMBER_TEXT 11 /* bytes of a uint32_t as text, including the zero */
 
-/* The response and its inputs. */
+/* The response, and the data that it is made from. */
 struct answer {
 	struct weir_ask *ask;
 	const struct wr_rls_options *options;
 	struct wr_rls_memory *memory;
 	Pb__RateLimitResponse *response;
 	bool refused;
-	bool too_long; /* refused because the delay ends after the deadline */
+	bool too_long; /* refused because the delay would end after the deadline */
 };
 
-/* A status and its parts, allocated together. */
+/* A status and the messages that it points to, allocated together. */
 struct status_parts {
 	Pb__RateLimitResponse__DescriptorStatus status;
 	Pb__RateLimitResponse__RateLimit limit;
@@ -50,7 +52,7 @@ static void write_limit(struct status_parts *parts, const struct weir_status *fr
 	parts->status.duration_until_reset = &parts->reset;
 }
 
-/* Whether a descriptor has to wait in a leaky bucket. */
+/* Returns whether descriptor `at` has a limit with a leaky bucket that can delay the request. */
 static bool has_delay(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
@@ -134,7 +136,7 @@ static bool add_number(const struct answer *answer, const char *name, uint32_t n
 			  (struct weir_str){text, (size_t)len});
 }
 
-/* Adds the three fields of Envoy's ratelimit, for the tightest limit. */
+/* Adds the three header fields of Envoy's ratelimit. They describe the tightest limit. */
 static bool add_reference_headers(const struct answer *answer)
 {
 	const struct wr_rls_options *options = answer->options;
@@ -176,7 +178,7 @@ static bool wants_body(const struct answer *answer)
 	return answer->options->bodies || (own && own->body.len);
 }
 
-/* Envoy takes the type of the body from a field content-type. */
+/* Adds the body and a header field content-type, from which Envoy takes the type of the body. */
 static bool add_body(const struct answer *answer)
 {
 	struct weir_str type = {0};
@@ -191,7 +193,7 @@ static bool add_body(const struct answer *answer)
 		if (!body)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
-		if (len < 0) /* deferred, or too long a delay: no limit refused it */
+		if (len < 0) /* no limit has refused: deferred, or the delay is too long */
 			return true;
 		if ((size_t)len <= cap)
 			break;

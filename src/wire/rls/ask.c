@@ -26,7 +26,8 @@ Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *m
 	return request;
 }
 
-/* Checks the unit, of envoy.type.v3.RateLimitUnit, which has no week. */
+/* Checks the unit of a limit in a descriptor. Valid units are SECOND to YEAR of
+ * envoy.type.v3.RateLimitUnit, which has no week. */
 static int check_override(const Pb__RateLimitDescriptor *descriptor, size_t at,
 			  struct weir_error *error)
 {
@@ -53,7 +54,7 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error)
 	return rc;
 }
 
-/* Cuts off at 2^63-1: no limit is that large. */
+/* Returns the hits of a descriptor, at most 2^63-1, because no limit is larger. */
 static int64_t hits_of(const Pb__RateLimitRequest *request,
 		       const Pb__RateLimitDescriptor *descriptor)
 {
@@ -104,8 +105,8 @@ static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct
 	return 0;
 }
 
-/* The ask refuses a request with too many descriptors. An error response would let it pass, unless
- * Envoy is configured otherwise. */
+/* Does not fail if there are too many descriptors, because the ask then refuses the request. After
+ * an error response Envoy would let the request pass, unless it is configured otherwise. */
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error)
 {

@@ -1,6 +1,7 @@
-/* RLS messages as protojson, for POST /json. The code walks the messages' descriptors, so it knows
- * every field that gRPC knows. Names may be snake_case or lowerCamelCase, numbers may be strings,
- * enums names or numbers, null counts as absent; an unknown name is an error. */
+/* Reads and writes RLS messages as protojson, for POST /json. The code uses protobuf's descriptors
+ * of the messages, so it supports every field that gRPC has. In input, field names may be
+ * snake_case or lowerCamelCase, numbers may be strings, and enum values may be names or numbers. A
+ * field that is null counts as absent. An unknown field name is an error. */
 #ifndef WR_WIRE_RLS_JSON_H
 #define WR_WIRE_RLS_JSON_H
 
@@ -9,19 +10,20 @@
 #include "wire/json.h"
 #include "wire/memory.h"
 
-/* Reads a message of this type into `memory`. Returns NULL and a problem. */
+/* Reads a message of this type into `memory`. On failure returns NULL and sets `problem`. */
 ProtobufCMessage *wr_rls_json_read(const ProtobufCMessageDescriptor *type, struct weir_str body,
 				   struct wr_rls_memory *memory, struct wr_problem *problem);
 
-/* Writes the message as an object. Fields that have their default are left out. */
+/* Writes the message as a JSON object, without the fields that have their default value. */
 void wr_rls_json_write(const ProtobufCMessage *message, struct wr_json_out *json);
 
-/* The JSON name of a field: limit_remaining → limitRemaining. Returns its length. */
+/* Writes the JSON name of a field: limit_remaining → limitRemaining. Returns the length of the
+ * name. */
 #define WR_JSON_NAME 64
 size_t wr_rls_json_name(const char *name, char json[WR_JSON_NAME]);
 
-/* Whether a field is of type `bytes` and base64 in JSON. The C code has texts as bytes, too,
- * because a text may have a zero byte. */
+/* Returns whether a field has the protobuf type `bytes`, which is base64 in JSON. The C type does
+ * not show this: strings are stored as bytes too, because a string may have a zero byte. */
 bool wr_rls_json_is_binary(const ProtobufCFieldDescriptor *field);
 
 #endif

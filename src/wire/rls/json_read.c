@@ -7,14 +7,14 @@
 
 #include "base/assert.h"
 
-#define ITEMS_MAX 256 /* of one list; the engine accepts fewer */
+#define ITEMS_MAX 256 /* most items of one list; the engine accepts fewer */
 
 struct reader {
 	struct wr_rls_memory *memory;
 	struct wr_problem *problem;
 };
 
-/* The size of a field of this type in its C struct. */
+/* Returns the size of a field of this type in the C struct of its message. */
 static size_t size_of(const ProtobufCFieldDescriptor *field)
 {
 	switch (field->type) {
@@ -75,7 +75,7 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
 	return NULL;
 }
 
-/* Reads "12": protojson writes 64-bit numbers as strings. */
+/* Parses a number in a string, "12", because protojson writes 64-bit numbers as strings. */
 static int parse_whole(const json_t *value, int64_t *number)
 {
 	const char *text = json_string_value(value);
@@ -151,7 +151,7 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 				      const struct wr_json_at *at,
 				      const ProtobufCMessageDescriptor *type);
 
-/* Whether the message is a wrapper, which protojson writes as its value. */
+/* Returns whether the message is a wrapper of a single value. protojson writes only the value. */
 static bool is_wrapper(const ProtobufCMessageDescriptor *type)
 {
 	return strcmp(type->short_name, "UInt64Value") == 0 ||

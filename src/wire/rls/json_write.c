@@ -1,4 +1,4 @@
-/* RLS messages as protojson. Called by serve/http/json.c and weir ask. */
+/* Writes RLS messages as protojson. Called by serve/http/json.c and weir ask. */
 #include "wire/rls/json.h"
 
 #include <inttypes.h>
@@ -62,7 +62,7 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 	case PROTOBUF_C_TYPE_INT32:
 		wr_json_int(json, *(const int32_t *)at);
 		break;
-	case PROTOBUF_C_TYPE_UINT64: /* a string: JavaScript has 53 bits */
+	case PROTOBUF_C_TYPE_UINT64: /* a string, because JavaScript numbers have 53 bits */
 		snprintf(digits, sizeof digits, "%" PRIu64, *(const uint64_t *)at);
 		wr_json_string(json, wr_str(digits));
 		break;
@@ -84,7 +84,7 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 					      (const char *)((const ProtobufCBinaryData *)at)->data,
 					      ((const ProtobufCBinaryData *)at)->len});
 		break;
-	case PROTOBUF_C_TYPE_STRING: /* only keys of a map */
+	case PROTOBUF_C_TYPE_STRING: /* only the keys of a map have this type */
 		wr_json_string(json, wr_str(*(const char *const *)at));
 		break;
 	case PROTOBUF_C_TYPE_MESSAGE:
@@ -165,14 +165,14 @@ static void write_object(const ProtobufCMessage *message, struct wr_json_out *js
 	wr_json_end_object(json);
 }
 
-/* ---- types that protojson writes in a way of their own ---- */
+/* ---- types with a special form in protojson ---- */
 
 static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name)
 {
 	return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 }
 
-/* "58s", "1.500s". */
+/* Writes a duration as "58s" or "1.500s". */
 static void write_duration(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	const char *base = (const char *)message;
@@ -203,7 +203,7 @@ static void write_only(const ProtobufCMessage *message, struct wr_json_out *json
 	wr_json_null(json);
 }
 
-/* A Struct is a list of entries with key and value. */
+/* Writes a Struct, which is a list of entries with key and value, as an object. */
 static void write_struct(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	const ProtobufCFieldDescriptor *fields = field_of(message, "fields");

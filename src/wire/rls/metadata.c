@@ -1,10 +1,10 @@
-/* dynamic_metadata as in Envoy's ratelimit: the request, and `metadata` of the rules that admitted
- * it. Called by answer.c.
+/* Makes the dynamic_metadata of a response as in Envoy's ratelimit: the request, and the `metadata`
+ * of the rules that admitted the request. Called by answer.c.
  *
  *   {domain, descriptors: [{entries: ["k=v"], limit: "…", hitsAddend}], hitsAddend, metadata: {…}}
  *
- * It is built as JSON, because the metadata of rules is JSON, and then converted to a Struct. This
- * is the only part of a response that allocates, and it is off by default. */
+ * The metadata is built as JSON, because the metadata of rules is JSON, and then converted to a
+ * protobuf Struct. No other part of a response allocates memory. It is off by default. */
 #include "wire/rls/rls.h"
 
 #include <jansson.h>
@@ -128,10 +128,10 @@ static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Va
 	}
 }
 
-/* ---- what was asked, as JSON ---- */
+/* ---- the request as JSON ---- */
 
-/* A text that is not UTF-8 gets ? for each byte above ASCII, so that clients can read the
- * response. */
+/* Returns a JSON string. If the text is not UTF-8, each byte above ASCII becomes '?', so that
+ * clients can read the response. */
 static json_t *text_json(struct weir_str text)
 {
 	json_t *made = json_stringn(text.len ? text.ptr : "", text.len);
@@ -198,7 +198,8 @@ static json_t *descriptor_json(const Pb__RateLimitDescriptor *descriptor)
 	return made;
 }
 
-/* The first rule that sets a member wins, so later rules are merged first. */
+/* Merges the metadata of the rules that admitted the request. If two rules set the same member, the
+ * value of the first rule is used; so the rules are merged from the last to the first. */
 static json_t *rules_json(const struct weir_ask *ask, size_t count)
 {
 	json_t *merged = json_object();

@@ -18,10 +18,10 @@ typedef Pb__RateLimitResponse__RateLimit limit_of;
 
 static size_t varint_size(uint64_t value)
 {
-	return (size_t)(70 - __builtin_clzll(value | 1)) / 7; /* seven bits to a byte */
+	return (size_t)(70 - __builtin_clzll(value | 1)) / 7; /* a byte holds seven bits */
 }
 
-/* A field that is 0 is not written. */
+/* Returns the size of a field with a number. A field with the value 0 is not written. */
 static size_t number_size(uint64_t value)
 {
 	return value ? 1 + varint_size(value) : 0;

@@ -5,15 +5,16 @@
 
 #define VARINT 0u
 #define LENGTH 2u
-#define LENGTH_BYTES 5 /* of 32 bits, seven in each */
+#define LENGTH_BYTES 5 /* bytes of a 32-bit length, with seven bits in each byte */
 #define FIELD(number, type) ((number) << 3 | (type))
 
-/* The bytes that are left to read. */
+/* The bytes that have not been read yet. */
 struct reader {
 	const uint8_t *at, *end;
 };
 
-/* One to ten bytes, lowest seven bits first. */
+/* Reads a number of one to ten bytes, each with seven bits, the lowest bits first. Returns false if
+ * the number does not end. */
 static bool read_varint(struct reader *r, uint64_t *value)
 {
 	*value = 0;
@@ -27,14 +28,16 @@ static bool read_varint(struct reader *r, uint64_t *value)
 	return false;
 }
 
-/* Tags of all fields we know are one byte. */
+/* Reads a tag. Returns false if the tag is longer than a byte: no field that we know has such a
+ * tag. */
 static bool read_tag(struct reader *r, uint8_t *tag)
 {
 	*tag = *r->at++;
 	return !(*tag & 0x80);
 }
 
-/* A length in more bytes than necessary is not plain. */
+/* Reads a length and the bytes after it. Returns false if the length has more than LENGTH_BYTES
+ * bytes or exceeds the input; the message is not plain then. */
 static bool read_part(struct reader *r, struct reader *part)
 {
 	const uint8_t *begin = r->at;
@@ -48,7 +51,7 @@ static bool read_part(struct reader *r, struct reader *part)
 	return true;
 }
 
-/* Notes a field. Returns false if it comes a second time. */
+/* Notes that a field has occurred. Returns false if the field has occurred before. */
 static bool first_time(uint32_t *seen, uint8_t tag)
 {
 	uint32_t bit = UINT32_C(1) << (tag >> 3);
@@ -133,7 +136,7 @@ static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64V
 	       r.at == r.end;
 }
 
-/* Counts the fields with this tag, up to the first field that is not plain. */
+/* Returns the number of fields with the tag `wanted`, up to the first field that is not plain. */
 static size_t count_parts(struct reader r, uint8_t wanted)
 {
 	size_t count = 0;

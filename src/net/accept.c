@@ -1,4 +1,4 @@
-/* Accepting connections: who may connect, the quotas, and the listening sockets of a loop. */
+/* Accepts connections: checks permissions and quotas, and polls the listening sockets of a loop. */
 #include "net/listen.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "net/client_count.h"
 #include "net/net.h"
 
-#define ACCEPTS_A_TURN 64 /* a flood of new connections must not starve the open ones */
+#define ACCEPTS_A_TURN 64 /* most connections accepted per turn, so that open ones are served too */
 #define GROUPS_MAX 256
 #define BACKLOG_TURNS 64
 
@@ -31,9 +31,9 @@ static bool in_group(int fd, gid_t group)
 	return false;
 }
 
-/* Allowed are root and our own user, and unless the socket is private also our own group and the group
- * of the listener. The mode of the socket file says the same, but not every system enforces it, and
- * somebody may have changed it. */
+/* Returns whether the peer of a Unix socket may connect. Root and our own user may connect. Unless
+ * listener->own is set, our own group and listener->group may connect too. The mode of the socket
+ * file grants the same, but not every system enforces the mode, and it may have been changed. */
 static bool peer_allowed(const struct wr_listener *listener, int fd)
 {
 	struct ucred peer;
@@ -81,8 +81,8 @@ static void give_back(struct wr_quota *quota, const struct wr_quota *until)
 		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
 }
 
-/* Takes a slot of the port's quota, then of the quotas around it. Returns NULL, or the quota that is
- * used up. */
+/* Takes a slot of the port's quota and of each quota that it is within. Returns NULL on success.
+ * Otherwise takes no slot and returns the quota that is used up. */
 static struct wr_quota *take_slot(struct wr_quota *first)
 {
 	for (struct wr_quota *p = first; p; p = p->within)
@@ -148,8 +148,9 @@ static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockad
 	}
 }
 
-/* Without file descriptors or memory the connection stays in the backlog and the socket stays
- * readable. Polling stops until the next sweep, or the loop would spin. */
+/* Stops polling the listening socket until the next sweep. Called if there are no file descriptors
+ * or there is no memory: the connection stays in the backlog, so the socket stays readable, and the
+ * loop would spin. */
 static void pause_accepting(struct wr_acceptor *acceptor)
 {
 	static struct wr_log_gate gate;
@@ -165,7 +166,8 @@ static void pause_accepting(struct wr_acceptor *acceptor)
 		       acceptor->listener->text, strerror(saved));
 }
 
-/* Returns false when the backlog is empty. */
+/* Accepts up to ACCEPTS_A_TURN connections. Returns false if the backlog is empty or accepting was
+ * paused. */
 static bool accept_some(struct wr_acceptor *acceptor)
 {
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
@@ -184,7 +186,7 @@ static bool accept_some(struct wr_acceptor *acceptor)
 			pause_accepting(acceptor);
 			return false;
 		}
-		/* other errors concern only the connection that was about to be accepted */
+		/* other errors concern only the connection that was to be accepted */
 	}
 	return true;
 }
@@ -274,7 +276,8 @@ void wr_acceptors_turn_away(struct wr_net *net)
 		wr_listener_turn_away(a->listener, a->fd);
 }
 
-/* Clients in the backlog have connected already; closing the socket would reset their connections. */
+/* Accepts the connections in the backlogs, because these clients count as connected, and closing
+ * the socket would reset their connections. */
 void wr_acceptors_empty(struct wr_net *net)
 {
 	for (struct wr_acceptor *a = net->acceptors; a; a = a->next)

@@ -1,4 +1,4 @@
-/* Connections per client; see client_count.h. */
+/* Counts connections per client; see client_count.h. */
 #include "net/client_count.h"
 
 #include <stdlib.h>
@@ -50,14 +50,15 @@ static bool is_loopback(const struct wr_address *address)
 	return memcmp(address, &six, sizeof six) == 0;
 }
 
-/* An IPv6 client is a /64: its other addresses count as the same client. */
+/* Reduces an IPv6 address to its /64, because all addresses of a /64 count as one client. */
 static void mask_to_client(struct wr_address *address)
 {
 	if (!wr_address_is_v4(address))
 		memset(address->bytes + 8, 0, 8);
 }
 
-/* Returns the link that points to the client, or the NULL link at which it would be inserted. */
+/* Returns the link that points to the client's entry. If the client has no entry, returns the NULL
+ * link at which the entry is to be inserted. */
 static struct wr_client_count **find_link(struct wr_client_counts *counts,
 					  const struct wr_address *address)
 {
@@ -73,7 +74,8 @@ static struct wr_client_count **find_link(struct wr_client_counts *counts,
 	return at;
 }
 
-/* Called with the lock held. */
+/* Counts a connection. Returns false if the client has reached the maximum or there is no memory.
+ * Called with the lock held. */
 static bool count_one(struct wr_client_counts *counts, const struct wr_address *address)
 {
 	struct wr_client_count **at = find_link(counts, address);

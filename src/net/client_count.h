@@ -1,4 +1,4 @@
-/* Bounds the connections of each client, counted over all loops.
+/* Limits the number of connections of each client, counted over all loops.
  *
  * A client is an IPv4 address or an IPv6 /64, the usual allocation of one customer. Clients on this
  * machine are not counted, because they all have the loopback address. */
@@ -19,18 +19,19 @@ struct wr_client_count;
 
 struct wr_client_counts {
 	pthread_mutex_t lock;
-	unsigned max; /* connections of one client */
+	unsigned max; /* most connections of one client */
 	uint64_t seed;
 	struct wr_client_count *buckets[WR_CLIENT_BUCKETS];
 	struct wr_log_gate gate;
 };
 
-/* Returns NULL without memory. */
+/* Returns NULL if there is no memory. `max` is the maximum number of connections per client. */
 struct wr_client_counts *wr_client_counts_new(unsigned max);
 void wr_client_counts_free(struct wr_client_counts *counts);
 
-/* Whether this peer may have one more connection. If so, and *counted, wr_client_counts_leave is due with
- * *client when the connection ends. */
+/* Returns whether this peer may open one more connection. Sets *counted if the connection was
+ * counted. The caller then has to call wr_client_counts_leave with *client when the connection
+ * ends. */
 bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockaddr *peer,
 			    struct wr_address *client, bool *counted);
 void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_address *client);

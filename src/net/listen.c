@@ -1,4 +1,4 @@
-/* Opens the listening sockets. accept.c accepts from them in the loops. */
+/* Opens the listening sockets. The loops accept from them in accept.c. */
 #include "net/listen.h"
 
 #include <errno.h>
@@ -37,18 +37,20 @@ static void set_options(int fd)
 	int on = 1, idle_s = 60, interval_s = 10, count = 6, unsent_bytes = UNSENT_BYTES;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	/* A peer that vanished is detected within two minutes. */
+	/* Detect within two minutes that a peer has vanished. */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-	/* Output that the peer does not read stays in our buffer, which has a bound. Without this,
-	 * the kernel would buffer megabytes per connection. */
+	/* Limit the unsent output in the kernel, which would otherwise buffer megabytes per
+	 * connection. Output that the peer does not read then stays in our buffer, whose size is
+	 * limited. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
-/* With `shared`, the sockets of our other loops can bind the same address. A first attempt without it
- * detects other programs: the kernel lets sockets with SO_REUSEPORT share a port silently. */
+/* Opens a listening TCP socket. If `shared` is true, the sockets of our other loops can bind the
+ * same address (SO_REUSEPORT). Callers first try without `shared` to detect other programs, because
+ * the kernel lets sockets with SO_REUSEPORT share a port silently. */
 static int tcp_socket(const struct addrinfo *address, bool shared)
 {
 	int on = 1, off = 0;
@@ -133,8 +135,8 @@ static int open_address(const struct wr_listener *like, const char *flag,
 	return 0;
 }
 
-/* Listens on all addresses with one socket for both families, or for IPv4 alone if the kernel has no
- * IPv6. */
+/* Listens on all addresses, with one socket for IPv4 and IPv6, or for IPv4 only if the kernel has
+ * no IPv6. */
 static int open_any(const struct wr_listener *like, const char *flag,
 		    const struct wr_endpoint *endpoint, unsigned loops, struct wr_listener **list,
 		    struct weir_error *error)
@@ -142,7 +144,7 @@ static int open_any(const struct wr_listener *like, const char *flag,
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(endpoint->port)};
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(endpoint->port)};
 	struct addrinfo both = {.ai_family = AF_INET6,
-				.ai_flags = 1, /* tcp_socket: also accept IPv4 */
+				.ai_flags = 1, /* tells tcp_socket to accept IPv4 too */
 				.ai_addr = (struct sockaddr *)&v6,
 				.ai_addrlen = sizeof v6};
 	struct addrinfo old = {
@@ -186,7 +188,8 @@ static int open_named(const struct wr_listener *like, const char *flag,
 	return rc;
 }
 
-/* Whether a process listens at this socket file. If not, the file was left by a process that died. */
+/* Returns whether a process listens at this socket file. If not, the file was left by a process
+ * that has ended. */
 static bool has_listener(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -203,7 +206,7 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 	struct stat st;
 
 	if (lstat(address->sun_path, &st) < 0)
-		return 0; /* bind() reports any other error */
+		return 0; /* no file; bind() reports other errors */
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
 				"unix:%s: the file exists and is not a socket; remove it, or "
@@ -228,7 +231,7 @@ static int unix_socket(const struct sockaddr_un *address, mode_t mode)
 	return rc < 0 || listen(fd, BACKLOG) < 0 ? fail(fd) : fd;
 }
 
-/* All loops share one socket: SO_REUSEPORT does not work for a path. */
+/* Opens a Unix socket, which all loops share, because SO_REUSEPORT does not work for a path. */
 static int open_unix(const struct wr_listener *like, const char *flag,
 		     const struct wr_endpoint *endpoint, unsigned loops, struct wr_listener **list,
 		     struct weir_error *error)
@@ -251,7 +254,8 @@ static int open_unix(const struct wr_listener *like, const char *flag,
 		close(fd);
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	listener->tls = NULL; /* the kernel identifies the peer, and no network lies between */
+	/* TLS is not needed: the kernel identifies the peer, and no network is used */
+	listener->tls = NULL;
 	listener->next = *list;
 	*list = listener;
 	if (lstat(address.sun_path, &st) == 0) {
@@ -301,8 +305,8 @@ int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 
 void wr_listener_turn_away(const struct wr_listener *listener, int fd)
 {
-	/* The packet begins at its TCP header here. Byte 13 has the flags; a packet with SYN is
-	 * dropped. */
+	/* For this filter, the packet begins with its TCP header. Byte 13 has the flags; a packet
+	 * with the SYN flag is dropped. */
 	static struct sock_filter drop_syn[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x02, 0, 1),

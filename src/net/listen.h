@@ -1,5 +1,5 @@
-/* Listening sockets. The service opens them before it gives up its privileges, one socket per loop
- * and address; each loop accepts from its own socket. */
+/* Listening sockets. The service opens them before it drops its privileges. There is one TCP socket
+ * per loop and address, and each loop accepts from its own socket. */
 #ifndef WR_NET_LISTEN_H
 #define WR_NET_LISTEN_H
 
@@ -20,69 +20,72 @@ struct wr_tls;
 
 #define WR_LOOPS_MAX 256u
 
-/* How many connections may be open, counted over all loops. A port's quota lies within the quota of
- * all ports. */
+/* A maximum number of open connections, counted over all loops. Each port has a quota, and a
+ * connection also needs a slot of the quota of all ports (`within`). */
 struct wr_quota {
 	unsigned max;
 	unsigned used;
-	struct wr_quota *within; /* NULL: this quota is the outermost */
+	struct wr_quota *within; /* the quota that also applies; NULL: no further quota */
 	struct wr_log_gate gate;
 };
 
 struct wr_listener {
-	const char *name; /* "grpc" */
+	const char *name; /* name of the port in log lines: "grpc" */
 	struct wr_endpoint endpoint;
 	char text[WR_ENDPOINT_TEXT];
 	const struct wr_protocol *protocol;
-	struct wr_tls *tls;                     /* NULL: plain text */
-	struct wr_quota *quota;                 /* the port's, shared by its addresses */
-	struct wr_client_counts *client_counts; /* bounds connections per client; NULL: unbounded */
-	int fds[WR_LOOPS_MAX];                  /* one per loop; -1: closed, or taken by its loop */
+	struct wr_tls *tls;     /* NULL: plain text */
+	struct wr_quota *quota; /* quota of the port, shared by all addresses of the port */
+	struct wr_client_counts *client_counts; /* limits connections per client; NULL: no limit */
+	int fds[WR_LOOPS_MAX]; /* socket of each loop; -1: closed, or the loop has taken it */
 	unsigned fd_count;
-	bool own;       /* a Unix socket for root and this process's user alone */
-	gid_t group;    /* another group that may connect to a Unix socket; 0: none */
-	dev_t unix_dev; /* identifies the socket file, so that no other file is removed */
+	bool own;       /* Unix socket to which only root and this process's user may connect */
+	gid_t group;    /* group that may also connect to a Unix socket; 0: none */
+	dev_t unix_dev; /* device and inode of the socket file, so that no other file is removed */
 	ino_t unix_ino;
 	struct wr_listener *next;
 };
 
-/* Opens the address `text` for `loops` loops. A name with several addresses makes several listeners.
- * They are put in front of *list. `flag` ("--grpc") is named in errors. */
+/* Opens sockets at the address `text` for `loops` loops. A host name with several addresses makes
+ * several listeners. The listeners are copies of `like`, and are inserted at the front of *list.
+ * Returns 0. On failure returns an error code; `error` then names the option `flag` ("--grpc"). */
 int wr_listener_open(const struct wr_listener *like, const char *flag, const char *text,
 		     unsigned loops, struct wr_listener **list, struct weir_error *error);
 
-/* Changes the owner of a Unix socket's file. */
+/* Changes the owner of a Unix socket's file. Does nothing for a TCP socket. Returns 0 or an error
+ * code. */
 int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 		    struct weir_error *error);
 
-/* Closes the sockets that no loop has taken, and removes the file of a Unix socket if it is still
- * the one this listener created. */
+/* Closes the sockets that no loop has taken and frees the listeners. Removes the file of a Unix
+ * socket, unless another file has replaced it. */
 void wr_listeners_close(struct wr_listener *list);
 
-/* Whether only processes of this machine can connect. */
+/* Returns whether only processes of this machine can connect to the listener. */
 bool wr_listener_local(const struct wr_listener *listener);
 
 /* Takes a slot of the quota for a new connection. Returns false if the quota is used up, or if the
- * peer of a Unix socket is not allowed; both are logged. */
+ * peer of a Unix socket is not allowed to connect; in both cases the refusal is logged. */
 bool wr_listener_admit(struct wr_listener *listener, int fd);
 void wr_listener_leave(struct wr_listener *listener);
 
-/* Stops new connections from entering the backlog of a socket that is about to close: closing would
- * reset them. The kernel drops their SYN, so the client retries a second later and is refused. */
+/* Called before a listening socket is closed: stops new connections from entering its backlog,
+ * because closing the socket would reset them. The kernel drops the SYN of a new client, so the
+ * client retries a second later and is refused. */
 void wr_listener_turn_away(const struct wr_listener *listener, int fd);
 
-/* A listening socket in a loop. */
+/* A listening socket of a loop. */
 struct wr_acceptor {
 	uv_poll_t poll;
 	struct wr_net *net;
 	struct wr_listener *listener;
-	void *server; /* created by the protocol's `start` */
+	void *server; /* the object that the protocol's `start` created */
 	int fd;
-	bool resting; /* no file descriptors were left; retried at the next sweep */
+	bool resting; /* not polled, because no file descriptors were left; until the next sweep */
 	struct wr_acceptor *next;
 };
 
-/* The object that a protocol's `start` created for a loop. */
+/* Holds the object that a protocol's `start` created for a loop. */
 struct wr_server {
 	const struct wr_protocol *protocol;
 	void *state;

@@ -1,4 +1,4 @@
-/* The log on stderr; see log.h. */
+/* Writes the log to stderr; see log.h. */
 #include "net/log.h"
 
 #include <stdarg.h>
@@ -33,7 +33,8 @@ static void blank_controls(char *text)
 			*text = ' ';
 }
 
-/* Copies `text` with quotes and backslashes escaped. Leaves room for three more bytes and a zero. */
+/* Copies `text` and escapes quotes and backslashes. Cuts the text if necessary, so that there is
+ * room for at least three more bytes and a zero. Returns the length. */
 static size_t json_quote(char *out, size_t cap, const char *text)
 {
 	size_t len = 0;
@@ -86,7 +87,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	if (level > log_to.least)
 		return;
 	va_start(args, format);
-	// va_start is in the line above.
+	/* The analyzer does not recognize the va_start above. */
 	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
@@ -94,7 +95,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	len = log_to.json ? json_line(line, sizeof line, level, text)
 			  : text_line(line, sizeof line, level, text);
 	if (write(STDERR_FILENO, line, len) < 0)
-		return; /* there is no other place to report it */
+		return; /* a failure to write the log cannot be reported */
 }
 
 bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)

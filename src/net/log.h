@@ -14,15 +14,16 @@ enum wr_log_level {
 
 #define WR_LOG_LINE 2048 /* longer lines are cut */
 
-/* Call it before threads are started. `who` ("weir serve") begins every line and is not copied. With
- * `json` a line is {"time":…,"level":…,"message":…}. */
+/* Sets up the log. Called before threads are started. `who` ("weir serve") begins every line of
+ * text and is not copied. If `json` is true, a line is {"time":…,"level":…,"message":…}. */
 void wr_log_setup(const char *who, enum wr_log_level least, bool json);
 
-/* Writes the line with one system call; control characters become blanks. Any thread. */
+/* Writes a line with one system call. Control characters become blanks. Any thread may call it. */
 void wr_log(enum wr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Bounds the log lines of events that a client can cause at will. wr_log_due returns true once a
- * minute and sets *held to the number of events since then that were not logged. */
+/* Limits the log lines about events that a client can cause as often as it likes. wr_log_due
+ * returns true at most once a minute; it then sets *held to the number of events that were not
+ * logged since the last line. Otherwise it counts the event and returns false. */
 struct wr_log_gate {
 	uint64_t next_ms;
 	uint64_t held;

@@ -1,4 +1,4 @@
-/* Lists of networks given by options; see networks.h. */
+/* Reads lists of networks from options; see networks.h. */
 #include "net/networks.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-/* Lists of networks given by an option such as --trust and --refunds. */
+/* Lists of networks from options such as --trust and --refunds. */
 #ifndef WR_NET_NETWORKS_H
 #define WR_NET_NETWORKS_H
 
@@ -12,11 +12,11 @@
 
 struct wr_networks {
 	struct wr_range *memory;
-	struct wr_ranges ranges; /* sorted and joined */
+	struct wr_ranges ranges; /* sorted, with adjacent ranges joined */
 };
 
-/* Reads addresses and prefixes. Returns 0, or an error code with `error` filled in; `flag` is named in
- * errors. The caller frees `networks` in both cases. */
+/* Reads a list of addresses and prefixes. Returns 0, or an error code; `error` then names the
+ * option `flag`. The caller frees `networks` in both cases. */
 int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *list,
 		     const char *flag, struct weir_error *error);
 void wr_networks_free(struct wr_networks *networks);
@@ -24,7 +24,7 @@ void wr_networks_free(struct wr_networks *networks);
 /* Converts the address of a TCP peer. Returns false if `peer` is NULL or not IPv4 or IPv6. */
 bool wr_networks_address(const struct sockaddr *peer, struct wr_address *address);
 
-/* Whether one of the networks contains this peer. */
+/* Returns whether one of the networks contains this peer. */
 bool wr_networks_hold(const struct wr_networks *networks, const struct sockaddr *peer);
 
 #endif

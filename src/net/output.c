@@ -1,4 +1,4 @@
-/* Output buffers of streams; see output.h. */
+/* Manages the output buffers of streams; see output.h. */
 #include "net/output.h"
 
 #include <stdlib.h>
@@ -37,7 +37,8 @@ void wr_output_blocks_free(struct wr_output_blocks *blocks)
 	blocks->count = 0;
 }
 
-/* Replaces the memory by a larger block of at least `need` bytes. */
+/* Moves the buffer to a larger block of at least `need` bytes. Returns 0, or -1 if there is no
+ * memory. */
 static int grow_output(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t need)
 {
 	size_t len = wr_output_len(buffer);
@@ -62,7 +63,7 @@ uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *block
 
 	if (buffer->cap - buffer->tail >= more && buffer->base)
 		return buffer->base + buffer->tail;
-	if (buffer->base && buffer->cap / 2 >= len + more) { /* cheap: at most half is moved */
+	if (buffer->base && buffer->cap / 2 >= len + more) { /* moves at most half of the block */
 		memmove(buffer->base, wr_output_bytes(buffer), len);
 		buffer->head = 0;
 		buffer->tail = len;

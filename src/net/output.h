@@ -1,5 +1,6 @@
 /* The unsent output of a stream: bytes are appended at the end and removed at the front. An empty
- * buffer holds no memory, so idle connections need none. The streams bound its size. */
+ * buffer has no memory, so idle connections need none. The streams limit the size of their buffers.
+ */
 #ifndef WR_NET_OUTPUT_H
 #define WR_NET_OUTPUT_H
 
@@ -9,7 +10,7 @@
 #define WR_OUTPUT_BLOCK_BYTES 16384u /* initial size of a buffer */
 #define WR_OUTPUT_BLOCKS_MAX 64u
 
-/* Free blocks for reuse by the buffers of one loop. */
+/* A list of free blocks, which the buffers of one loop reuse. */
 struct wr_output_blocks {
 	void *first;
 	size_t count;
@@ -34,10 +35,11 @@ static inline uint8_t *wr_output_bytes(const struct wr_output *buffer)
 	return buffer->base + buffer->head;
 }
 
-/* Returns room for `more` bytes at the end, or NULL without memory. */
+/* Returns a pointer to free memory for `more` bytes at the end of the buffer, or NULL if there is
+ * no memory. */
 uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t more);
 
-/* Removes `used` bytes at the front. The memory is released when the buffer is empty. */
+/* Removes `used` bytes at the front. Frees the memory if the buffer is empty then. */
 void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t used);
 
 void wr_output_free(struct wr_output *buffer, struct wr_output_blocks *blocks);

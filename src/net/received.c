@@ -1,5 +1,5 @@
-/* Bytes received on a TCP connection. This is a separate file because only linux/tcp.h has the whole
- * struct tcp_info, and it cannot be included together with netinet/tcp.h. */
+/* Counts the bytes received on a TCP connection. This is a separate file because only linux/tcp.h
+ * has the whole struct tcp_info, and linux/tcp.h cannot be included together with netinet/tcp.h. */
 #include "net/received.h"
 
 #include <linux/tcp.h>

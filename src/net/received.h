@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* Bytes received on a TCP connection so far; 0 for other sockets. */
+/* Returns the number of bytes received on a TCP connection so far; 0 for other sockets. */
 uint64_t wr_received_bytes(int fd);
 
 #endif

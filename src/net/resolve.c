@@ -1,4 +1,4 @@
-/* Host name lookups in threads; see resolve.h. */
+/* Looks host names up in threads; see resolve.h. */
 #include "net/resolve.h"
 
 #include <errno.h>
@@ -14,28 +14,30 @@
 
 #define LOOKUPS_MAX 32u
 #define FRESH_MS 1000u
-#define STACK_BYTES ((size_t)256 << 10) /* getaddrinfo has large buffers */
+#define STACK_BYTES ((size_t)256 << 10) /* stack of a thread; getaddrinfo has large buffers */
 
-/* Shared by the thread and the loop. The last of the two frees it. */
+/* A lookup as its thread sees it. The thread and the loop share the job, and the last of the two to
+ * release it frees it. */
 struct job {
 	unsigned refs;
-	int done; /* eventfd: the thread writes it when the rest is set */
+	int done; /* eventfd that the thread writes when the result is set */
 	char name[WR_HOST_MAX + 1];
-	int rc; /* of getaddrinfo */
+	int rc; /* result of getaddrinfo */
 	int system_error;
 	struct wr_addresses addresses;
 	bool is_complete; /* rc, system_error and addresses are set */
 };
 
-/* A name that is being looked up, or a result that no caller has received yet. */
+/* A name that is being looked up, or a result that no caller has received yet. Used only by the
+ * loop. */
 struct lookup {
 	uv_poll_t poll;
 	struct wr_names *names;
 	struct job *job;
 	bool finished;
 	uint64_t finished_ms;
-	struct wr_list waits; /* of struct wr_name_wait */
-	struct wr_list link;  /* in the list of `names` */
+	struct wr_list waits; /* callers: a list of struct wr_name_wait */
+	struct wr_list link;  /* link in names->lookups */
 };
 
 struct wr_names {
@@ -48,7 +50,8 @@ struct wr_names {
 
 /* ---- the thread ---- */
 
-/* Acquire and release: the thread that frees the job sees all writes of the other one. */
+/* Releases one of the two references. Acquire and release order make sure that the thread that
+ * frees the job sees all writes of the other thread. */
 static void release_job(struct job *job)
 {
 	if (__atomic_sub_fetch(&job->refs, 1, __ATOMIC_ACQ_REL) > 0)
@@ -79,7 +82,7 @@ static void *look_up(void *argument)
 		copy_addresses(job, found);
 		freeaddrinfo(found);
 	}
-	/* Release: on_done loads it, and then reads the result. */
+	/* Release: on_done loads is_complete with acquire order and then reads the result. */
 	__atomic_store_n(&job->is_complete, true, __ATOMIC_RELEASE);
 	eventfd_write(job->done, 1);
 	release_job(job);
@@ -126,7 +129,8 @@ static void report_result(const struct lookup *lookup, struct wr_name_wait *wait
 		wait->found(wait, &job->addresses, NULL);
 }
 
-/* The lookup is unlinked first: a callback may start or cancel lookups. */
+/* Reports the result to all callers that wait. The lookup is removed from the list first, because a
+ * callback may start or cancel lookups. */
 static void on_done(uv_poll_t *poll, int status, int events)
 {
 	struct lookup *lookup = poll->data;
@@ -135,7 +139,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	uv_poll_stop(poll);
-	/* Acquire: pairs with the release in look_up, so the result is visible. */
+	/* Acquire: pairs with the release in look_up, so that the result is visible. */
 	lookup->finished = __atomic_load_n(&lookup->job->is_complete, __ATOMIC_ACQUIRE);
 	lookup->finished_ms = uv_now(lookup->names->uv);
 	if (wr_list_is_empty(&lookup->waits))
@@ -192,8 +196,8 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 	return lookup;
 }
 
-/* Returns the lookup of this name that is in progress or finished less than FRESH_MS ago. Frees older
- * results. */
+/* Returns the lookup of this name that is in progress, or that finished less than FRESH_MS ago.
+ * Returns NULL if there is none. Frees older results. */
 static struct lookup *find_lookup(struct wr_names *names, const char *name)
 {
 	struct lookup *found = NULL;

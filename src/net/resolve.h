@@ -1,8 +1,9 @@
 /* Resolves host names without blocking the loop. Each lookup has a thread of its own: getaddrinfo()
  * may take many seconds, and a few slow lookups would occupy all four threads of libuv's pool.
  *
- * A caller often times out before the result arrives. The result is kept for a second for the next
- * caller that asks for the same name, and a name is looked up only once at a time. */
+ * A caller often times out before the result arrives. The result is then kept for a second, for the
+ * next caller that asks for this name. Callers that ask for a name while it is being looked up
+ * share the lookup. */
 #ifndef WR_NET_RESOLVE_H
 #define WR_NET_RESOLVE_H
 
@@ -12,7 +13,7 @@
 
 #include "base/list.h"
 
-#define WR_NAME_ADDRESSES 8u /* most addresses of one name; more are ignored */
+#define WR_NAME_ADDRESSES 8u /* most addresses of one name; further addresses are ignored */
 
 struct wr_names;
 
@@ -22,24 +23,28 @@ struct wr_addresses {
 		struct sockaddr any;
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
-	} items[WR_NAME_ADDRESSES]; /* ports are 0 */
+	} items[WR_NAME_ADDRESSES]; /* addresses with port 0 */
 };
 
-/* Owned by the caller; in use until `found` is called or wr_names_leave returns. */
+/* A caller that waits for a name. The caller owns the struct, which is in use until `found` is
+ * called or wr_names_leave returns. */
 struct wr_name_wait {
-	/* `addresses` is NULL on failure, and `why` the reason. Both are valid during the call. */
+	/* Called with the result. On failure `addresses` is NULL and `why` is the reason. Both
+	 * pointers are valid only during the call. */
 	void (*found)(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		      const char *why);
 	struct wr_list link; /* private */
 };
 
-struct wr_names *wr_names_new(uv_loop_t *uv); /* returns NULL without memory */
+struct wr_names *wr_names_new(uv_loop_t *uv); /* NULL: no memory */
 
-/* Cancels all lookups without calling `found`. The memory is freed when libuv has closed the handles. */
+/* Cancels all lookups without calling `found`. The memory is freed after libuv has closed the
+ * handles. */
 void wr_names_stop(struct wr_names *names);
 
-/* Looks `name` up and calls `found`, from inside this call or later from the loop. */
+/* Looks `name` up and calls `found`, either before this function returns or later from the loop. */
 void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait *wait);
-void wr_names_leave(struct wr_name_wait *wait); /* cancels; no effect if it is not waiting */
+/* cancels the wait; no effect if `found` was called */
+void wr_names_leave(struct wr_name_wait *wait);
 
 #endif

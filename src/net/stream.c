@@ -1,4 +1,4 @@
-/* The bytes of a stream: buffered output, input, and the events of its socket. */
+/* Moves the bytes of a stream: buffered output, input, and the events of the socket. */
 #include "net/stream_impl.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-#define FLUSH_ROUNDS 64 /* before the loop polls its sockets again */
+#define FLUSH_ROUNDS 64 /* most rounds of flushing before the loop polls its sockets again */
 
 /* ---- called by protocols ---- */
 
@@ -125,8 +125,8 @@ void wr_stream_commit(struct wr_stream *stream, size_t used)
 	if (wr_output_len(&stream->out) == 0)
 		wr_output_free(&stream->out, &stream->net->blocks);
 	wr_stream_account(stream);
-	/* Set here as well: the kernel may accept all of it at once, and the protocol must get its
-	 * `writable` call all the same. */
+	/* Set here and not only in note_progress: the kernel may accept all output at once, and the
+	 * protocol must get its `writable` call in that case too. */
 	if (stream->counted > WR_HIGH_BYTES)
 		stream->choked = true;
 	wr_stream_touch(stream);
@@ -196,7 +196,8 @@ void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms)
 
 /* ---- bytes out ---- */
 
-/* Sends once. Returns false when the kernel accepts no more for now, or the connection is dead. */
+/* Sends once. Returns true if all bytes of the buffer were sent. Returns false if the kernel
+ * accepts no more bytes at present, or if the connection is dead. */
 static bool send_some(struct wr_stream *stream, struct wr_output *buffer)
 {
 	size_t len = wr_output_len(buffer);
@@ -247,8 +248,9 @@ static void note_progress(struct wr_stream *stream)
 	}
 }
 
-/* All output is sent: shut down the sending side and wait a little for the peer to close. Closing a
- * socket with unread input would make the kernel reset the connection and lose our last bytes. */
+/* Called when all output has been sent: shuts down the sending side and waits up to 2 s for the
+ * peer to close. If a socket is closed with unread input, the kernel resets the connection, and our
+ * last bytes may be lost. */
 static void begin_lingering(struct wr_stream *stream)
 {
 	if (stream->tls) {
@@ -326,7 +328,7 @@ static void poll_as_needed(struct wr_stream *stream)
 	     !stream->last_read))
 		events |= UV_READABLE | UV_DISCONNECT;
 	else if (stream->stage == WR_STREAM_OPEN && stream->last_read)
-		events |= UV_PRIORITIZED; /* reports a reset or the end of both directions */
+		events |= UV_PRIORITIZED; /* reports a reset, or the end of both directions */
 	if (wr_stream_pending(stream) > 0)
 		events |= UV_WRITABLE;
 	if (events == stream->polled)

@@ -1,7 +1,7 @@
-/* A connection: bytes in, bytes out, with or without TLS, and the protocol spoken on it.
+/* A stream is a connection, with or without TLS, on which a protocol receives and sends bytes.
  *
- * All functions are called from the thread of the stream's loop. A stream may close at any time, but
- * never inside a call that the protocol makes: `closed` is called later, from the loop. */
+ * All functions are called from the thread of the stream's loop. A stream may close at any time,
+ * but never inside a call that the protocol makes: `closed` is called later, from the loop. */
 #ifndef WR_NET_STREAM_H
 #define WR_NET_STREAM_H
 
@@ -19,33 +19,40 @@ struct wr_listener;
 
 struct wr_protocol {
 	const char *name;
-	const char *alpn;   /* the protocol that TLS must agree on: "h2"; NULL: any */
-	size_t state_bytes; /* allocated with the stream, zeroed */
-	/* The connection is ready; with TLS, the handshake is done. Returns 0, or below 0 to close. */
+	const char *alpn;   /* the protocol that TLS has to negotiate: "h2"; NULL: any */
+	size_t state_bytes; /* size of the protocol's state, allocated with the stream and zeroed */
+	/* Called when the connection is ready; with TLS, after the handshake. Returns 0, or a
+	 * negative number to close the stream. */
 	int (*open)(struct wr_stream *stream);
-	/* Consumes all `len` bytes, at most WR_READ_BYTES. Returns 0, or below 0 to close the stream
-	 * after the output has been sent. */
+	/* Receives `len` bytes, at most WR_READ_BYTES, and has to consume all of them. Returns 0,
+	 * or a negative number to close the stream after the output has been sent. */
 	int (*input)(struct wr_stream *stream, const uint8_t *data, size_t len);
-	/* The unsent output has fallen below WR_LOW_BYTES after exceeding WR_HIGH_BYTES. May be NULL. */
+	/* Called when the unsent output has fallen below WR_LOW_BYTES after it had exceeded
+	 * WR_HIGH_BYTES. May be NULL. */
 	void (*writable)(struct wr_stream *stream);
-	/* The peer has sent its last byte. Returns whether responses are still owed; the stream then
-	 * ends when it is no longer busy. NULL: the stream closes at once. */
+	/* Called when the peer has sent its last byte. Returns whether responses are still to be
+	 * sent; if so, the stream ends when it is no longer busy. NULL: the stream closes
+	 * immediately. */
 	bool (*outlives_input)(struct wr_stream *stream);
-	/* Shutdown, or the stream was idle too long: announce the end (GOAWAY) and close when no
-	 * request is in flight. Called at most once. NULL: the stream closes when it is not busy. */
+	/* Called at most once, at shutdown or if the stream was idle for too long. Announces the
+	 * end (GOAWAY), and closes the stream when no request is in flight. NULL: the stream closes
+	 * when it is not busy. */
 	void (*drain)(struct wr_stream *stream);
-	/* Last call, also when `open` failed; the state is freed afterwards. May be NULL. */
+	/* The last call for a stream, also if `open` failed. The state is freed afterwards. May be
+	 * NULL. */
 	void (*closed)(struct wr_stream *stream);
-	/* Called once per loop and address before the loop runs. Creates the object that all streams
-	 * of this address share (wr_stream_server). `start` and `stop` may both be NULL. */
+	/* Called once per loop and address before the loop runs. Creates the object that all
+	 * streams of this address share (wr_stream_server). `start` and `stop` may both be NULL. */
 	int (*start)(struct wr_loop *loop, struct wr_listener *listener, void **server,
 		     struct weir_error *error);
-	/* Called after the loop's last stream has ended: closes all handles, frees the memory. */
+	/* Called after the loop's last stream has ended. Closes all handles and frees the memory.
+	 */
 	void (*stop)(void *server);
 };
 
-#define WR_READ_BYTES 16384u       /* most bytes of one call of `input` */
-#define WR_HIGH_BYTES (256u << 10) /* more unsent output stops reading until WR_LOW_BYTES */
+#define WR_READ_BYTES 16384u /* most bytes that one call of `input` gets */
+/* with more unsent output, reading stops until less than WR_LOW_BYTES remain */
+#define WR_HIGH_BYTES (256u << 10)
 #define WR_LOW_BYTES (64u << 10)
 #define WR_OUTPUT_MAX (4u << 20) /* most unsent output of one stream */
 
@@ -53,63 +60,67 @@ void *wr_stream_state(struct wr_stream *stream);
 struct wr_loop *wr_stream_loop(struct wr_stream *stream);
 const struct wr_listener *wr_stream_listener(const struct wr_stream *stream);
 
-/* The object that the protocol's `start` created. */
+/* Returns the object that the protocol's `start` created. */
 void *wr_stream_server(const struct wr_stream *stream);
 
-/* The socket, for queries to the kernel. */
+/* Returns the socket, for queries to the kernel. */
 int wr_stream_fd(const struct wr_stream *stream);
 
-/* Whether the peer has closed its sending side. Bytes that it sent before may still arrive, and it
- * may still read responses. */
+/* Returns whether the peer has closed its sending side. Bytes that the peer sent before may still
+ * arrive, and the peer may still read responses. */
 bool wr_stream_hung(const struct wr_stream *stream);
 
-/* The peer's address, valid until the next call in this thread. NULL: the socket has none, or the
- * connection is gone. */
+/* Returns the peer's address, which is valid until the next call in this thread. Returns NULL if
+ * the address is unknown, for example because the connection has ended. */
 const struct sockaddr *wr_stream_peer(const struct wr_stream *stream);
 
-/* Whether the peer of a Unix socket runs as root or as this process's user. */
+/* Returns whether the peer of a Unix socket runs as root or as this process's user. */
 bool wr_stream_is_own(const struct wr_stream *stream);
 
-/* Appends to the output, which is sent with one system call per turn of the loop. Returns 0. Below 0:
- * the bound or the memory is exhausted and the stream closes, or it was closing already. */
+/* Appends bytes to the output, which is sent with one system call per turn of the loop. Returns 0.
+ * Returns a negative number if the stream is already closing. Also returns a negative number if the
+ * output would exceed its maximum or there is no memory; the stream is then aborted. */
 int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len);
 
-/* Returns room for `len` bytes at the end of the output; wr_stream_commit appends the first `used`
- * of them. The room is valid until the next of these calls. NULL: as when writing fails. */
+/* Returns a pointer to room for `len` bytes at the end of the output, or NULL in the cases in which
+ * wr_stream_write fails. The caller writes into the room, and wr_stream_commit appends the first
+ * `used` bytes. The pointer is valid until the next call that writes to the stream. */
 uint8_t *wr_stream_reserve(struct wr_stream *stream, size_t len);
 void wr_stream_commit(struct wr_stream *stream, size_t used);
 
-/* Bytes written and not yet accepted by the kernel. */
+/* Returns the number of bytes that were written and that the kernel has not accepted yet. */
 size_t wr_stream_pending(const struct wr_stream *stream);
 
-/* Stops or resumes reading. Bytes that were read already may still be delivered. */
+/* Stops or resumes reading. Bytes that have been read already may still be passed to `input`. */
 void wr_stream_pause(struct wr_stream *stream, bool paused);
 
-/* A busy stream has requests in flight: it is not closed as idle, and a drain waits for it. */
+/* Sets whether the stream is busy. A busy stream has requests in flight: it is not closed as idle,
+ * and a drain waits for it. */
 void wr_stream_busy(struct wr_stream *stream, bool busy);
 
-/* The client has begun a request and not finished it; --slow bounds the time for that. A second
- * call with true does not restart the time. */
+/* Sets whether the client has begun a request and not finished it. --slow limits the time until it
+ * is finished. A second call with true does not restart the time. */
 void wr_stream_midway(struct wr_stream *stream, bool midway);
 
-/* The same for protocols with several requests at once: the loop time at which the oldest unfinished
- * request began; 0: there is none. */
+/* Like wr_stream_midway, for protocols with several requests at once. `begun_ms` is the loop time
+ * at which the oldest unfinished request began; 0: there is no unfinished request. */
 void wr_stream_owed_since(struct wr_stream *stream, uint64_t begun_ms);
 
-/* Closes the stream after its output has been sent. Nothing more is read. */
+/* Closes the stream after its output has been sent. No more input is passed to the protocol. */
 void wr_stream_close(struct wr_stream *stream);
 
-/* Closes the stream at once and discards its output, for clients that break the rules. */
+/* Closes the stream immediately and discards its output, for clients that violate the protocol. */
 void wr_stream_abort(struct wr_stream *stream);
 
-/* Whether the stream has been closed or aborted. */
+/* Returns whether the stream has been closed or aborted. */
 bool wr_stream_ending(const struct wr_stream *stream);
 
 /* Aborts the stream after `in_ms` unless it has ended by then. */
 void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms);
 
-/* Makes a stream of an accepted socket. Owns the socket from here on, also on failure. `client` is
- * the peer's address if it was counted in the listener's client_counts, or NULL. */
+/* Creates a stream for an accepted socket. The stream owns the socket; on failure the socket is
+ * closed. `client` is the peer's address if it was counted in the listener's client_counts,
+ * otherwise NULL. */
 void wr_stream_accept(struct wr_net *net, struct wr_listener *listener, void *server, int fd,
 		      const struct wr_address *client);
 

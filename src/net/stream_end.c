@@ -1,4 +1,4 @@
-/* The end of streams: drained, timed out or aborted. */
+/* Ends streams: drains them, or aborts them when a time limit has passed. */
 #include "net/stream_impl.h"
 
 #include <stdlib.h>
@@ -9,20 +9,22 @@
 #include "net/listen.h"
 #include "net/net.h"
 
-#define SLOW_BYTES 4096    /* output that must go out within slow_ms */
-#define IDLE_GRACE_MS 5000 /* for an idle client to close the connection */
+#define SLOW_BYTES 4096    /* bytes of output that a client has to read within slow_ms */
+#define IDLE_GRACE_MS 5000 /* time that an idle client has to close the connection */
 
 static void free_stream(uv_handle_t *handle)
 {
 	free(handle->data);
 }
 
-/* Called from wr_streams_flush alone: no other function on the stack uses the stream. */
+/* Frees the stream. Called only from wr_streams_flush, so that no other function on the stack uses
+ * the stream. */
 void wr_stream_destroy(struct wr_stream *stream)
 {
 	struct wr_net *net = stream->net;
 
-	stream->dirty = true; /* output written by `closed` must not queue the stream again */
+	/* output that `closed` writes must not put the stream into net->dirty again */
+	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)
 		stream->protocol->closed(stream);
 	*stream->back = stream->next;
@@ -33,8 +35,9 @@ void wr_stream_destroy(struct wr_stream *stream)
 	wr_output_free(&stream->out, &net->blocks);
 	wr_output_free(&stream->sealed, &net->blocks);
 	wr_stream_account(stream);
-	/* libuv removes the descriptor from its epoll set, so it goes first: after close(), another
-	 * thread may get the same number. The same order holds for every polled descriptor. */
+	/* uv_close() comes before close(), because it removes the descriptor from libuv's epoll
+	 * set. After close(), another thread may get the same descriptor number. Every polled
+	 * descriptor is closed in this order. */
 	uv_close((uv_handle_t *)&stream->poll, free_stream);
 	close(stream->fd);
 	if (stream->is_counted)
@@ -68,8 +71,8 @@ void wr_streams_cut(struct wr_net *net)
 		wr_stream_abort(s);
 }
 
-/* Whether less than SLOW_BYTES of the waiting output were sent within slow_ms. If more were sent, the
- * next period begins. */
+/* Returns whether less than SLOW_BYTES of the waiting output were sent within slow_ms. If more
+ * bytes were sent, the next period of slow_ms begins. */
 static bool reads_too_slowly(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
 {
 	if (!stream->stuck_ms || now_ms - stream->stuck_ms < slow_ms)
@@ -105,8 +108,8 @@ static void log_slow(const struct wr_stream *stream)
 		       stream->listener->name, stream->listener->text, (unsigned long long)held);
 }
 
-/* Each stream's limit differs by up to 10 %, so clients that connected together do not leave
- * together. */
+/* Returns the maximum age of this stream: max_age_ms ± 10 %. It varies from stream to stream, so
+ * that clients that connected at the same time are not disconnected at the same time. */
 static uint64_t age_limit_ms(const struct wr_stream *stream, uint64_t max_age_ms)
 {
 	uint64_t mixed = ((uint64_t)(uintptr_t)stream >> 6) * 0x9e3779b97f4a7c15;

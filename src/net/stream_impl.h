@@ -1,5 +1,5 @@
-/* The inside of a stream: stream.c moves its bytes, stream_tls.c encrypts and decrypts them,
- * stream_end.c ends it. */
+/* The internals of a stream: stream.c sends and receives its bytes, stream_tls.c encrypts and
+ * decrypts them, stream_end.c ends the stream. */
 #ifndef WR_NET_STREAM_IMPL_H
 #define WR_NET_STREAM_IMPL_H
 
@@ -12,11 +12,11 @@
 #include "net/stream.h"
 
 enum wr_stream_stage {
-	WR_STREAM_HANDSHAKE, /* the TLS handshake is not done */
+	WR_STREAM_HANDSHAKE, /* the TLS handshake is in progress */
 	WR_STREAM_OPEN,
 	WR_STREAM_CLOSING,   /* the rest of the output is being sent */
-	WR_STREAM_LINGERING, /* our side is shut down; waits until the peer closes */
-	WR_STREAM_DEAD,      /* freed before the loop sleeps */
+	WR_STREAM_LINGERING, /* our sending side is shut down; waiting until the peer closes */
+	WR_STREAM_DEAD,      /* the stream will be freed before the loop sleeps */
 };
 
 struct wr_stream {
@@ -24,37 +24,40 @@ struct wr_stream {
 	struct wr_net *net;
 	struct wr_listener *listener;
 	const struct wr_protocol *protocol;
-	void *server;             /* created by the protocol's `start` */
+	void *server;             /* the object that the protocol's `start` created */
 	struct wr_address client; /* counted in the listener's client_counts if is_counted */
 	bool is_counted;
 	int fd;
-	int polled; /* events that the poll handle waits for */
+	int polled; /* events for which the socket is polled */
 	enum wr_stream_stage stage;
-	bool opened; /* `open` was called, so `closed` will be */
-	bool dirty;  /* in the list of streams to flush */
-	bool inside; /* in on_event, which flushes at its end */
+	bool opened; /* `open` was called, so `closed` has to be called */
+	bool dirty;  /* the stream is in the list net->dirty */
+	bool inside; /* on_event is running; it flushes the stream at its end */
 	bool paused, choked, busy, draining;
-	bool hung;               /* the current event says that the peer has sent its last byte */
-	bool last_read;          /* the peer has sent its last byte and waits for responses */
-	SSL *tls;                /* NULL: plain text */
-	struct wr_output out;    /* plain output */
+	bool hung;            /* the current event reports that the peer has sent its last byte */
+	bool last_read;       /* the peer has sent its last byte and waits for responses */
+	SSL *tls;             /* NULL: plain text */
+	struct wr_output out; /* output that is not encrypted */
 	struct wr_output sealed; /* encrypted output */
-	size_t counted;          /* bytes of this stream in net->buffered */
+	size_t counted;          /* unsent bytes of this stream that net->buffered includes */
 	uint64_t sent;           /* bytes that the kernel has accepted */
 	uint64_t opened_ms, active_ms;
-	uint64_t midway_ms;            /* when the unfinished request began; 0: none */
-	uint64_t stuck_ms, stuck_sent; /* when the output began to wait, or 0; and `sent` then */
-	uint64_t cut_ms;               /* when the stream is aborted; 0: never */
+	uint64_t midway_ms; /* when the oldest unfinished request began; 0: there is none */
+	/* `stuck_ms` is when the output began to wait for the peer (0: no output waits),
+	 * `stuck_sent` is the value of `sent` at that time. */
+	uint64_t stuck_ms, stuck_sent;
+	uint64_t cut_ms; /* when the stream will be aborted; 0: no such time */
 	struct wr_stream *next, **back;
 	struct wr_stream *dirty_next;
 	alignas(max_align_t) unsigned char state[];
 };
 
 /* stream.c */
-void wr_stream_touch(struct wr_stream *stream);   /* flush or free it before the loop sleeps */
-void wr_stream_account(struct wr_stream *stream); /* the amount of unsent output has changed */
+/* flushes or frees the stream before the loop sleeps */
+void wr_stream_touch(struct wr_stream *stream);
+void wr_stream_account(struct wr_stream *stream); /* updates net->buffered */
 void wr_stream_deliver(struct wr_stream *stream, const uint8_t *data, size_t len);
-void wr_stream_begin(struct wr_stream *stream); /* call the protocol's `open` */
+void wr_stream_begin(struct wr_stream *stream); /* calls the protocol's `open` */
 
 /* stream_tls.c */
 void wr_stream_unseal(struct wr_stream *stream, const uint8_t *data, size_t len);

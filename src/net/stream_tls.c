@@ -1,4 +1,4 @@
-/* TLS on a stream: OpenSSL works on memory, the stream moves the bytes. */
+/* TLS on a stream: OpenSSL reads and writes memory, and the stream sends and receives the bytes. */
 #include "net/stream_impl.h"
 
 #include <openssl/err.h>
@@ -8,10 +8,11 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-#define SEAL_BYTES 16384          /* bytes of one record */
-#define SEALED_ENOUGH (64u << 10) /* encrypted bytes that wait for the kernel */
+#define SEAL_BYTES 16384          /* most bytes that are encrypted as one record */
+#define SEALED_ENOUGH (64u << 10) /* encryption pauses while so many encrypted bytes are unsent */
 
-/* Appends the records that OpenSSL has produced to the encrypted output. Below 0: no memory. */
+/* Appends the records that OpenSSL has produced to the encrypted output. Returns 0, or -1 if there
+ * is no memory. */
 static int collect_records(struct wr_stream *stream)
 {
 	BIO *bio = SSL_get_wbio(stream->tls);
@@ -73,7 +74,8 @@ static void log_handshake(const struct wr_stream *stream)
 		       wr_tls_failure(stream->tls, code), (unsigned long long)held);
 }
 
-/* OpenSSL reported an error. Its alert is still sent. */
+/* Called after an error of OpenSSL: closes the stream after OpenSSL's alert, if there is one, has
+ * been sent. */
 static void handle_failure(struct wr_stream *stream)
 {
 	int why = SSL_get_error(stream->tls, 0);

@@ -1,4 +1,4 @@
-/* Server certificates: reading, checking, reloading; see tls.h. */
+/* Reads, checks and reloads server certificates; see tls.h. */
 #include "net/tls.h"
 
 #include <openssl/err.h>
@@ -9,16 +9,17 @@
 #include "base/error.h"
 #include "net/log.h"
 
-/* For TLS 1.2: only forward secrecy and authenticated encryption, as TLS 1.3 has by itself. */
+/* The ciphers for TLS 1.2: only those with forward secrecy and authenticated encryption, which all
+ * ciphers of TLS 1.3 have. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 struct wr_tls {
 	struct wr_tls_files files;
-	pthread_mutex_t lock; /* protects context; taken once per connection */
+	pthread_mutex_t lock; /* protects `context`; locked once per connection */
 	SSL_CTX *context;
-	/* Owned by the housekeeping thread. */
+	/* Used only by the housekeeping thread. */
 	uint64_t tried;  /* fingerprint of the files at the last attempt to read them */
-	uint64_t looked; /* fingerprint at the last look */
+	uint64_t looked; /* fingerprint of the files at the last call of wr_tls_look */
 };
 
 /* ---- the files ---- */
@@ -53,7 +54,7 @@ int wr_tls_file_error(struct weir_error *error, const char *flag, const char *pa
 	unsigned long code = ERR_peek_error();
 	const char *reason = ERR_reason_error_string(code);
 
-	if (ERR_SYSTEM_ERROR(code)) /* missing or unreadable */
+	if (ERR_SYSTEM_ERROR(code)) /* the file is missing or unreadable */
 		wr_error(error, WEIR_EINVAL, "%s %s: %s", flag, path,
 			 strerror(ERR_GET_REASON(code)));
 	else
@@ -127,8 +128,8 @@ static int read_files(SSL_CTX *context, const struct wr_tls *tls, struct weir_er
 	return require_clients(context, tls, error);
 }
 
-/* A new context has new session ticket keys, so no client can resume a session that began under other
- * certificates or names. */
+/* Creates a context from the files. A new context has new session ticket keys, so no client can
+ * resume a session that began with other certificates or names. */
 static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
 {
 	SSL_CTX *context = SSL_CTX_new(TLS_server_method());
@@ -163,7 +164,7 @@ static void swap_context(struct wr_tls *tls, SSL_CTX *context)
 	before = tls->context;
 	tls->context = context;
 	pthread_mutex_unlock(&tls->lock);
-	SSL_CTX_free(before); /* open sessions hold references */
+	SSL_CTX_free(before); /* open sessions have their own references */
 }
 
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error)
@@ -193,7 +194,8 @@ void wr_tls_free(struct wr_tls *tls)
 	free(tls);
 }
 
-/* The files must be the same at two looks, so that a certificate is not read before its key. */
+/* Without `now`, changed files are read only if they are the same at two calls, so that a new
+ * certificate is not read before its new key is written. */
 void wr_tls_look(struct wr_tls *tls, bool now)
 {
 	uint64_t seen = fingerprint(tls);

@@ -1,4 +1,5 @@
-/* weir advise: reports rules whose numbers suggest a change. Reads the table; asks no service. */
+/* weir advise: reports rules whose statistics suggest a change. Reads the table; no service is
+ * needed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static struct {
 	bool json;
 } given;
 static struct wr_table_choice table;
-static struct wr_words names; /* of rules, or their beginnings; none: all rules */
+static struct wr_words names; /* names of rules or beginnings of names; none: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 

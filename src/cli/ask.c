@@ -9,14 +9,15 @@
 #include "wire/rls/json.h"
 
 #define MEMORY_BYTES ((size_t)2 << 20)
-#define JSON_MAX (16 * MEMORY_BYTES) /* of a response: a byte takes six at most */
+/* most bytes of a response as JSON, where a byte becomes six at most */
+#define JSON_MAX (16 * MEMORY_BYTES)
 
 static struct ask_arguments {
 	const char *grpc, *http;
 	int64_t hits;
 	bool json, has_hits, has_grpc;
 } given;
-static struct wr_words words; /* DOMAIN KEY=VALUE… */
+static struct wr_words words; /* the arguments DOMAIN KEY=VALUE… */
 
 #define AT(field) .at = offsetof(struct ask_arguments, field)
 #define GIVEN(field) .given_at = offsetof(struct ask_arguments, field)
@@ -57,7 +58,7 @@ static const struct wr_command command = {
 	.words = &words,
 };
 
-/* Returns [{"entries": [{"key": …, "value": …}, …]}, …] of the words. On failure reports the error
+/* Converts the words to [{"entries": [{"key": …, "value": …}, …]}, …]. On failure reports the error
  * and returns NULL. */
 static json_t *make_descriptors(void)
 {
@@ -141,7 +142,7 @@ static int ask_http(const struct ask_arguments *a, json_t *descriptors)
 
 /* ---- gRPC ---- */
 
-/* MINUTE → minute */
+/* Prints the unit in lower case: "minute" for MINUTE. */
 static void print_unit(Pb__RateLimitResponse__RateLimit__Unit unit)
 {
 	const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
@@ -185,7 +186,7 @@ static int print_json(const Pb__RateLimitResponse *response, int code)
 	return wr_json_print(json, code);
 }
 
-/* Builds the message from its protojson, which is the shortest way. */
+/* Builds the message from its protojson form, because that needs the least code. */
 static Pb__RateLimitRequest *make_request(const struct ask_arguments *a, json_t *descriptors,
 					  struct wr_rls_memory *memory)
 {

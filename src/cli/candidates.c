@@ -1,5 +1,5 @@
-/* weir candidates: compares a rule with the limits under its `candidates`, which count without
- * effect. Reads the table; asks no service. */
+/* weir candidates: compares a rule with the limits in its `candidates`, which count requests but
+ * have no effect. Reads the table; no service is needed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static struct {
 	bool json, all;
 } given;
 static struct wr_table_choice table;
-static struct wr_words names; /* of rules, or their beginnings; none: all rules */
+static struct wr_words names; /* names of rules or beginnings of names; none: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 

@@ -67,7 +67,7 @@ static json_t *make_report(const char *path, int rc, const struct weir_errors *e
 			 "diagnostics", wr_json_diagnostics(errors));
 }
 
-/* Checks one path, and adds the counts to the tally. */
+/* Checks one path and adds the numbers of errors and warnings to the tally. */
 static void check_path(const char *path, json_t *reports, struct tally *tally)
 {
 	struct weir_errors errors = {.size = sizeof errors};

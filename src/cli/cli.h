@@ -1,4 +1,5 @@
-/* Shared by the subcommands: exit codes, their entry points, reading of options, errors, JSON. */
+/* Shared by the subcommands: exit codes, entry points, and functions that read options, report
+ * errors and print JSON. */
 #ifndef WR_CLI_CLI_H
 #define WR_CLI_CLI_H
 
@@ -9,11 +10,12 @@
 
 enum wr_exit {
 	WR_EXIT_YES = 0,   /* success */
-	WR_EXIT_NO = 1,    /* refused, invalid */
-	WR_EXIT_USAGE = 2, /* a usage error, or the service could not be asked */
+	WR_EXIT_NO = 1,    /* the answer is no: refused, not found or invalid */
+	WR_EXIT_USAGE = 2, /* usage error, or the service could not be asked or reported an error */
 };
 
-/* argv[0] is the subcommand's name. Returns an enum wr_exit. */
+/* The entry points of the subcommands. argv[0] is the subcommand's name. Each returns an enum
+ * wr_exit. */
 int wr_cli_advise(int argc, char **argv);
 int wr_cli_ask(int argc, char **argv);
 int wr_cli_candidates(int argc, char **argv);
@@ -28,19 +30,20 @@ int wr_cli_serve(int argc, char **argv);
 int wr_cli_table(int argc, char **argv);
 int wr_cli_top(int argc, char **argv);
 
-/* Reads the options and words of a command from its arguments and the environment. Returns false
- * when the command ends here, with its exit code in *code: after --help, which is printed to
- * stdout, or after errors, which are printed to stderr. The values stay until the process ends. */
+/* Reads the options and words of a command from its arguments and the environment. Returns true if
+ * the command can run. Returns false with an exit code in *code after --help, whose text is printed
+ * to stdout, or after errors, which are printed to stderr. The values stay valid until the process
+ * ends. */
 bool wr_cli_read(const struct wr_command *command, int argc, char **argv, int *code);
 
-/* Writes "weir check: " and the message to stderr. Returns WR_EXIT_USAGE. */
+/* Writes "weir COMMAND: " and the message to stderr. Returns WR_EXIT_USAGE. */
 int wr_cli_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Writes "weir key: " and the error to stderr. Returns exit_code. */
+/* Writes "weir COMMAND: " and the error to stderr. Returns exit_code. */
 int wr_cli_fail(const char *command, const struct weir_error *error, int exit_code);
 
-/* check.c: writes all diagnostics, each with its location and line, to stderr. */
+/* Writes all diagnostics to stderr, each with its location and the line of the file (check.c). */
 void wr_cli_print_errors(const struct weir_errors *errors);
 
 /* Prints the JSON to stdout and frees it. Returns exit_code. */

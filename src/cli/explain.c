@@ -1,5 +1,5 @@
-/* weir explain: prints the descriptors of a request, the path of each through the rules, and the
- * limits that apply. Reads rule files only. */
+/* weir explain: prints the descriptors of a request, the path of each descriptor through the rules,
+ * and the limits that apply. Reads only rule files. */
 #include "cli/explain.h"
 
 #include <arpa/inet.h>
@@ -147,8 +147,8 @@ static int explain_http(const struct weir_rules *rules, const struct explain_arg
 	return rc == 0 ? 0 : wr_cli_usage("explain", "the request is too large: it is refused");
 }
 
-/* Reports on one domain: as JSON to `list`, or as text to stdout if it is NULL. Returns an exit
- * code. */
+/* Reports on one domain: adds JSON to `list`, or prints text to stdout if `list` is NULL. Returns
+ * an exit code. */
 static int explain_domain(const struct weir_rules *rules, const struct explain_arguments *a,
 			  const struct weir_http_view *view, struct weir_str name, json_t *list)
 {

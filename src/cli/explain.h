@@ -1,4 +1,4 @@
-/* weir explain: the report as text. */
+/* Prints the report of weir explain as text (explain_text.c). */
 #ifndef WR_CLI_EXPLAIN_H
 #define WR_CLI_EXPLAIN_H
 

@@ -10,7 +10,7 @@
 #include "rules/path_text.h"
 #include "rules/requests.h"
 
-/* Values come from clients, so control characters are escaped. */
+/* Prints a value with its control characters escaped, because values come from clients. */
 static void print_value(struct weir_str text)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -108,7 +108,7 @@ static void print_limit(const struct wr_explain *explain, const struct wr_limit 
 	}
 }
 
-/* Prints the entries that select the counter; requests with the same entries share it. */
+/* Prints the entries that select the counter. Requests with equal entries share a counter. */
 static void print_counter(const struct wr_explain_walk *walk)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];

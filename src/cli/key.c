@@ -1,4 +1,5 @@
-/* weir key: shows and changes the counters of a descriptor, by the admin API of a running service. */
+/* weir key: shows and changes the counters of a descriptor, through the admin API of a running
+ * service. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static struct key_arguments {
 	const char *limit, *span;
 	int64_t extra;
 	bool has_extra;
-	struct wr_words sources; /* KEY=SOURCE each */
+	struct wr_words sources; /* texts of the form KEY=SOURCE */
 	bool lift, json;
 } given;
 static struct wr_words words;
@@ -66,7 +67,7 @@ static const struct wr_command command = {
 	.words = &words,
 };
 
-/* Checks which options the verb takes. The service checks the values. */
+/* Checks that the verb accepts the given options. The service checks the values. */
 static int check_arguments(const struct key_arguments *a)
 {
 	bool is_grant = strcmp(a->verb, "grant") == 0, is_ban = strcmp(a->verb, "ban") == 0;
@@ -86,8 +87,8 @@ static int check_arguments(const struct key_arguments *a)
 	return 0;
 }
 
-/* Adds the source of `text` (KEY=SOURCE) to the entries with that key. Reports an error and returns
- * false if there is no such entry. */
+/* Sets the source in `text` (KEY=SOURCE) for the entries that have this key. If there is no such
+ * entry, reports an error and returns false. */
 static bool set_source(json_t *entries, const char *text)
 {
 	struct weir_str word = wr_str(text);
@@ -143,7 +144,8 @@ static json_t *make_body(const struct key_arguments *a)
 	return NULL;
 }
 
-/* Prints ", banned until 2026-11-16 07:00:00" or ", banned for ever"; nothing for null. */
+/* Prints ", banned until 2026-11-16 07:00:00" or ", banned for ever". Prints nothing if `until` is
+ * null. */
 static void print_until(const char *what, const json_t *until)
 {
 	char text[32];
@@ -162,7 +164,7 @@ static void print_until(const char *what, const json_t *until)
 	printf(", %s until %s", what, text);
 }
 
-/* Prints the source of the figures, unless it is the table. */
+/* Prints where the numbers come from, unless they come from the table. */
 static void print_source(const char *source)
 {
 	static const struct {
@@ -201,7 +203,8 @@ static void print_counter(const json_t *counter)
 	putchar('\n');
 }
 
-/* A change in one region does not reach the others: they exchange only admitted amounts. */
+/* Reports the region in which the counters were changed. The change does not reach other regions,
+ * because regions exchange only admitted amounts. */
 static void print_region(const struct key_arguments *a, const json_t *region)
 {
 	if (strcmp(a->verb, "get") == 0 || !json_is_string(region))

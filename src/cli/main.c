@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* X(name, function, one line) */
+/* X(name, function, description in one line) */
 #define SUBCOMMANDS(X)                                                                             \
 	X("advise", wr_cli_advise, "report rules that are too tight, unused or unfair")            \
 	X("ask", wr_cli_ask, "ask a running service for one decision")                             \
@@ -90,7 +90,8 @@ static void print_help(FILE *out)
 	fputs("\nweir COMMAND --help shows the options of a command.\n", out);
 }
 
-/* Returns `code`, or WR_EXIT_NO if standard output could not be written, as on a full disk. */
+/* Flushes standard output. Returns `code`, or WR_EXIT_NO if the output could not be written, for
+ * example because the disk is full. */
 static int flush_output(int code)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE || code != WR_EXIT_YES)

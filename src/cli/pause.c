@@ -1,5 +1,5 @@
-/* weir pause, weir resume: stop and continue enforcing rules, by the admin API of a running service.
- */
+/* weir pause and weir resume: stop and continue the enforcement of rules, through the admin API of
+ * a running service. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +60,8 @@ static void print_paused(const json_t *paused)
 
 		printf("paused: ");
 		wr_client_print(name[0] ? name : "everything");
-		/* The table stores a hash of the name. It is shown if no rule has the name. */
+		/* The table stores only a hash of the name. The hash is shown if no rule has this
+		 * name now. */
 		puts(name[0] == '#' ? " (no rule has this name now: weir top shows names)" : "");
 	}
 }

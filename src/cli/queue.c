@@ -1,5 +1,5 @@
-/* weir queue: lists, shows, retries and drops deferred requests, by the admin API of the service that
- * has the queue. */
+/* weir queue: lists, shows, retries and drops deferred requests, through the admin API of the
+ * service that has the queue. */
 #include "cli/queue.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "wire/json.h"
 
 #define PATH_BYTES 1024
-#define PAGE 500 /* requests that one step of retry or drop looks at */
+#define PAGE 500 /* requests that one step of retry or drop examines */
 
 static struct queue_arguments {
 	struct wr_client_admin service;
@@ -21,7 +21,7 @@ static struct queue_arguments {
 	uint64_t count, after;
 	bool all, json;
 } given;
-static struct wr_words words; /* the verb, then IDs */
+static struct wr_words words; /* the verb, then the IDs of requests */
 
 #define AT(field) .at = offsetof(struct queue_arguments, field), .variable = WR_NO_VARIABLE
 
@@ -74,7 +74,7 @@ static const struct wr_command command = {
 
 /* ---- stats, show, list ---- */
 
-/* Prints the response of the admin API: as JSON, or with `print`. */
+/* Prints the response of the admin API, as JSON or with the function `print`. */
 static int show_answer(const char *path, int (*print)(const json_t *))
 {
 	json_t *answer;
@@ -132,12 +132,13 @@ static int list_requests(const char *verb)
 
 struct queue_progress {
 	json_int_t changed;
-	json_int_t left; /* dead requests for which the queue has no room */
-	json_int_t next; /* where the next step starts; 0: that was the last step */
+	json_int_t left; /* dead requests that stay dead because the queue has no room */
+	json_int_t next; /* where the next step starts; 0: there is no next step */
 	json_int_t end;
 };
 
-/* Sends one order, which is freed, and adds the response to `at`. Returns an exit code. */
+/* Sends one order and adds the numbers of the response to `at`. Frees `order`. Returns an exit
+ * code. */
 static int run_step(const char *path, json_t *order, struct queue_progress *at)
 {
 	json_t *answer;
@@ -153,7 +154,7 @@ static int run_step(const char *path, json_t *order, struct queue_progress *at)
 	return WR_EXIT_YES;
 }
 
-/* Shows the progress to a person at a terminal. */
+/* Prints the progress if stderr is a terminal. */
 static void print_progress(const char *verb, const struct queue_progress *at)
 {
 	if (given.json || !isatty(STDERR_FILENO))

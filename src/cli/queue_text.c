@@ -173,7 +173,7 @@ static void print_fields(const json_t *fields)
 	}
 }
 
-/* Prints the body; control characters other than line ends and tabs become '?'. */
+/* Prints the body of a request. Control characters other than line ends and tabs become '?'. */
 static void print_body(const json_t *request)
 {
 	const json_t *body = json_object_get(request, "body");

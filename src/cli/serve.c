@@ -23,8 +23,8 @@ extern char **environ;
 
 struct serve_run {
 	struct wr_service service;
-	int signals; /* signalfd */
-	int ended;   /* eventfd */
+	int signals; /* signalfd that receives the signals */
+	int ended;   /* eventfd that is written when the service has ended */
 	bool draining;
 };
 
@@ -71,7 +71,7 @@ static void on_ended(void *context)
 	uint64_t one = 1;
 
 	if (write(run->ended, &one, sizeof one) < 0)
-		return; /* an eventfd always has room for one more */
+		return; /* cannot happen: an eventfd always has room for one more */
 }
 
 static int open_signals(struct serve_run *run)
@@ -89,7 +89,7 @@ static int open_signals(struct serve_run *run)
 	return run->signals < 0 || run->ended < 0 ? -1 : 0;
 }
 
-/* Returns false if the process is to end at once. */
+/* Handles one signal. Returns false if the process has to end immediately. */
 static bool on_signal(struct serve_run *run)
 {
 	struct signalfd_siginfo info;

@@ -5,9 +5,9 @@
 #include "cli/options/options.h"
 #include "serve/settings.h"
 
-/* Filled by wr_options_read(). */
+/* Set by wr_options_read(). */
 extern struct wr_settings wr_serve_settings;
-extern const char *wr_serve_headers; /* --headers: the name of a profile */
+extern const char *wr_serve_headers; /* value of --headers: the name of a profile */
 extern const struct wr_command wr_serve_command;
 
 #endif

@@ -19,8 +19,8 @@ bool wr_show_setup(void)
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* Formats the first character of the text, or its first byte if it is not UTF-8. Sets *took to the
- * bytes used. Returns the columns. */
+/* Formats the first character of the text, or its first byte if the text is not UTF-8 there. Sets
+ * *took to the number of bytes used. Returns the number of columns. */
 static size_t show_one(struct weir_str text, bool utf8, char piece[PIECE], size_t *took)
 {
 	size_t len = wr_utf8_len(text.ptr, text.len);
@@ -98,7 +98,7 @@ static const char *const bars[2][9] = {
 	{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
 };
 
-/* Returns the sum of the known points of a column, or UINT64_MAX if none is known. */
+/* Returns the sum of the known points of a bar, or UINT64_MAX if all its points are unknown. */
 static uint64_t sum_column(const uint64_t *points, size_t count, size_t column, size_t columns)
 {
 	size_t from = column * count / columns, to = (column + 1) * count / columns;
@@ -124,7 +124,7 @@ void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf
 	}
 	for (size_t i = 0; i < columns && len + 4 < cap; i++) {
 		uint64_t sum = sum_column(points, count, i, columns);
-		/* A sum of 0 is the lowest bar; every larger sum is higher. */
+		/* A sum of 0 gets the lowest bar; every larger sum gets a higher bar. */
 		size_t level = sum == UINT64_MAX ? 0 : 1 + (size_t)((sum * 7 + most - 1) / most);
 
 		len += (size_t)snprintf(out + len, cap - len, "%s", bars[utf8][level]);

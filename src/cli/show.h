@@ -8,20 +8,20 @@
 
 #include <weir/rules.h>
 
-/* Sets the character locale. Returns whether it is UTF-8. */
+/* Sets the locale for characters (LC_CTYPE). Returns whether its character set is UTF-8. */
 bool wr_show_setup(void);
 
-/* Writes text of at most `columns` columns and a zero. Returns the number of columns. Characters that
- * are not printable or have no column of their own (a direction mark, a combining accent) become an
- * escape: \x1b, \u{202e}; a backslash becomes two. Longer text ends with "…", or ~ without UTF-8.
- * `cap` is at least 4 * columns + 1. */
+/* Writes text of at most `columns` columns and a zero. Returns the number of columns. Characters
+ * that are not printable or have no column of their own (a direction mark, a combining accent)
+ * become an escape: \x1b, \u{202e}. A backslash becomes two backslashes. Text that is cut ends with
+ * "…", or with ~ without UTF-8. `cap` must be at least 4 * columns + 1. */
 size_t wr_show_text(struct weir_str text, size_t columns, bool utf8, char *out, size_t cap);
 
 /* Prints the whole text to standard output, escaped like wr_show_text(). */
 void wr_show_print(struct weir_str text, bool utf8);
 
-/* Writes points as a line of `columns` bars, the oldest on the left. A bar is the sum of its points. A
- * point of UINT64_MAX is unknown; a bar of unknown points is blank. */
+/* Writes points as a line of `columns` bars, the oldest on the left. The height of a bar is the sum
+ * of its points. A point of UINT64_MAX is unknown; a bar that has only unknown points is blank. */
 void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf8, char *out,
 		  size_t cap);
 

@@ -20,7 +20,7 @@ static struct table_arguments {
 	uint64_t log_bytes;
 	bool json;
 } given;
-static struct wr_words words; /* the verb, then its words */
+static struct wr_words words; /* the verb, then its arguments */
 
 #define AT(field) .at = offsetof(struct table_arguments, field)
 
@@ -142,7 +142,8 @@ static int run_info(void)
 
 /* ---- list ---- */
 
-/* Copies NAME of a file "PREFIXNAME.vLAYOUT". Returns false if the file is not named so. */
+/* Copies NAME from a file name "PREFIXNAME.vLAYOUT". Returns false if the file name has another
+ * form. */
 static bool read_name(const char *file, const char *prefix, char name[NAME_MAX_LEN + 1])
 {
 	const char *end = strrchr(file, '.');
@@ -157,8 +158,8 @@ static bool read_name(const char *file, const char *prefix, char name[NAME_MAX_L
 	return true;
 }
 
-/* Adds the tables of one folder to the list. A table that cannot be opened, because of its layout or
- * its owner, has an "error". */
+/* Adds the tables of one folder to the list. A table that cannot be opened, because of its layout
+ * or its owner, gets a member "error". */
 static void list_folder(const char *dir, const char *prefix, const char *open_dir, json_t *list)
 {
 	char name[NAME_MAX_LEN + 1];

@@ -40,7 +40,8 @@ static int connect_unix(const struct wr_endpoint *at)
 	return -1;
 }
 
-/* connect() that survives a signal: the kernel continues an interrupted connect. */
+/* Calls connect(), and waits for its end if a signal interrupts it: the kernel continues an
+ * interrupted connect. */
 static int connect_through_signals(int fd, const struct sockaddr *address, socklen_t len)
 {
 	struct pollfd made = {.fd = fd, .events = POLLOUT};
@@ -86,7 +87,8 @@ static int connect_inet(const struct wr_endpoint *at)
 	int fd;
 
 	snprintf(port, sizeof port, "%u", at->port);
-	/* A port alone is on this machine; the service may listen on IPv4 or IPv6. */
+	/* A port without a host is on this machine, where the service may listen on IPv4 or IPv6.
+	 */
 	if (getaddrinfo(at->kind == WR_ENDPOINT_ANY ? "localhost" : at->host, port, &hints,
 			&list) != 0) {
 		errno = EHOSTUNREACH;
@@ -153,8 +155,8 @@ const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])
 	return text;
 }
 
-/* Control characters are those of one byte, and U+0080 to U+009F: many terminals take U+009B for
- * ESC [. */
+/* Control characters are the control characters of ASCII, and U+0080 to U+009F, because many
+ * terminals take U+009B for ESC [. */
 size_t wr_client_control(const char *at)
 {
 	if ((unsigned char)at[0] < ' ' || at[0] == 0x7f)

@@ -1,4 +1,5 @@
-/* Asking a running service: shared by `weir ask`, `weir key`, `weir pause` and `weir queue`. */
+/* Sends requests to a running service. Shared by `weir ask`, `weir key`, `weir pause` and `weir
+ * queue`. */
 #ifndef WR_CLI_CLIENT_CLIENT_H
 #define WR_CLI_CLIENT_CLIENT_H
 
@@ -12,34 +13,35 @@
 #include "cli/options/table.h"
 #include "wire/rls/rls.h"
 
-#define WR_CLIENT_TIMEOUT_S 35 /* a leaky bucket may delay a response */
+#define WR_CLIENT_TIMEOUT_S 35 /* long, because a leaky bucket may delay a response */
 #define WR_CLIENT_REPLY_MAX (16u << 20)
 
-/* Connects a blocking socket to PORT (of this machine), HOST:PORT, [V6]:PORT or unix:/path. Returns
- * the socket, or below 0 with an error that names the address and a remedy. */
+/* Connects a blocking socket to PORT (on this machine), HOST:PORT, [V6]:PORT or unix:/path. Returns
+ * the socket. On failure returns a negative number; `error` names the address and a remedy. */
 int wr_client_connect(const char *address, struct weir_error *error);
 
-/* The error of a connect that failed with errno: it names the address and a remedy. */
+/* Sets the error for a connect() that failed with errno: the error names the address and a remedy.
+ * Returns a negative number. */
 int wr_client_refused(const char *address, struct weir_error *error);
 
 struct wr_client_reply {
-	int status;     /* of HTTP */
+	int status;     /* HTTP status */
 	json_t *json;   /* the body; NULL: it is not JSON */
-	char text[256]; /* the beginning of the body */
+	char text[256]; /* the first bytes of the body */
 };
 
-/* Checks the peer of a connected socket before a request is sent. Returns 0, or below 0 with an
- * error. */
+/* Checks the peer of a connected socket before a request is sent. Returns 0, or a negative number
+ * with `error` set. */
 typedef int wr_client_check(int fd, const char *address, struct weir_error *error);
 
-/* http.c: sends one HTTP/1.1 request and reads the response. `check`, `token` and `body` may be
- * NULL. The function frees `body`. Returns 0, or below 0 with an error. On success the caller frees
- * reply->json. */
+/* Sends one HTTP/1.1 request and reads the response (http.c). `check`, `token` and `body` may be
+ * NULL. The function frees `body`. Returns 0; the caller then frees reply->json. On failure returns
+ * a negative number and sets `error`. */
 int wr_client_http(const char *address, wr_client_check *check, const char *method,
 		   const char *path, const char *token, json_t *body, struct wr_client_reply *reply,
 		   struct weir_error *error);
 
-/* The options of a command that asks the admin API; texts may be NULL. */
+/* The options of a command that asks the admin API. The texts may be NULL. */
 struct wr_client_admin {
 	struct wr_table_choice table;
 	const char *admin, *token_file;
@@ -48,7 +50,7 @@ struct wr_client_admin {
 #define WR_CLIENT_ADMIN_OPTIONS 2
 extern const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS];
 
-/* The two groups that fill a struct wr_client_admin. */
+/* The two option groups that fill a struct wr_client_admin. */
 #define WR_CLIENT_ADMIN_GROUPS(service)                                                            \
 	{"Service: by the Unix socket beside its table", wr_table_options, WR_TABLE_OPTIONS,       \
 	 &(service).table},                                                                        \
@@ -57,34 +59,36 @@ extern const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS];
 			&(service)                                                                 \
 	}
 
-/* admin.c: sends one request to the admin API of the service that the options select. Frees `body`,
- * which may be NULL. Returns 0 after a response with status 200 and JSON, which the caller frees.
- * Otherwise reports the error as `weir COMMAND` and returns an exit code. */
+/* Sends one request to the admin API of the service that the options select (admin.c). Frees
+ * `body`, which may be NULL. Returns 0 if the response has status 200 and JSON; the caller frees
+ * the JSON. Otherwise reports the error as `weir COMMAND` and returns an exit code. */
 int wr_client_admin(const struct wr_client_admin *options, const char *command, const char *method,
 		    const char *path, json_t *body, json_t **answer);
 
-/* grpc.c: calls ShouldRateLimit. The response is in `memory`. Returns NULL with an error. */
+/* Calls ShouldRateLimit (grpc.c). The response is allocated in `memory`. On failure returns NULL
+ * and sets `error`. */
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
 				      struct wr_rls_memory *memory, struct weir_error *error);
 
-/* ---- words of a command line ---- */
+/* ---- words and texts ---- */
 
-/* "user=7" → {"key": "user", "value": "7"}; NULL: the word does not have that form. */
+/* Converts "user=7" to {"key": "user", "value": "7"}. Returns NULL if the word does not have this
+ * form. */
 json_t *wr_client_entry(const char *word);
 
 /* Reports an error response of the service to stderr. Returns an exit code: WR_EXIT_NO for status
  * 404, else WR_EXIT_USAGE. */
 int wr_client_problem(const char *command, const struct wr_client_reply *reply);
 
-/* Seconds as "0.25 s", "58 s", "3 h 20 m". */
+/* Formats seconds as "0.25 s", "58 s" or "3 h 20 m". */
 #define WR_CLIENT_SPAN 32
 const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN]);
 
-/* Returns the bytes of the control character at `at`, or 0 if there is none. Not at the text's end.
- */
+/* Returns the number of bytes of the control character at `at`, or 0 if there is no control
+ * character. `at` must not be the end of the text. */
 size_t wr_client_control(const char *at);
 
-/* Prints text of another program to stdout, with control characters replaced by '?'. */
+/* Prints text from another program to stdout, with control characters replaced by '?'. */
 void wr_client_print(const char *text);
 
 #endif

@@ -17,7 +17,7 @@
 
 struct grpc_client_call {
 	int fd;
-	uint8_t *message; /* the request, with its frame head */
+	uint8_t *message; /* the request message with its five-byte prefix */
 	size_t message_len, sent;
 	uint8_t *answer;
 	size_t answer_len;
@@ -142,7 +142,8 @@ static int submit_call(nghttp2_session *session, struct grpc_client_call *call)
 				      call);
 }
 
-/* With SO_RCVTIMEO the kernel does not restart recv() after a stop signal, so EINTR is retried. */
+/* Exchanges frames until the call has ended. Retries after EINTR, because with SO_RCVTIMEO the
+ * kernel does not restart recv() after a stop signal. */
 static int run_session(nghttp2_session *session, struct grpc_client_call *call)
 {
 	uint8_t bytes[16384];
@@ -179,7 +180,8 @@ static int make_call(struct grpc_client_call *call, const char *address, struct 
 	return 0;
 }
 
-/* The flag in the answer's head is 0: the request did not offer compression. */
+/* Reads the response message. The first byte must be 0 (not compressed), because the request did
+ * not offer compression. */
 static Pb__RateLimitResponse *read_answer(const struct grpc_client_call *call,
 					  struct wr_rls_memory *memory, struct weir_error *error)
 {

@@ -1,5 +1,5 @@
-/* Sends one HTTP/1.1 request on a connection of its own, with libcurl. Called by `weir ask --http` and
- * by admin.c. */
+/* Sends one HTTP/1.1 request on a connection of its own, with libcurl. Called by `weir ask --http`
+ * and by admin.c. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,13 +21,14 @@
 struct http_exchange {
 	const char *address;
 	struct wr_endpoint at;
-	wr_client_check *check; /* NULL: any peer */
+	wr_client_check *check; /* checks the peer; NULL: any peer is accepted */
 	struct weir_error *error;
-	bool refused; /* the check has set the error */
+	bool refused; /* `check` has refused the peer and set the error */
 	int fd;       /* owned by libcurl */
-	int os_error; /* of connect */
+	int os_error; /* errno of connect() */
 	struct wr_buf body;
-	uint64_t seen_ns, idle_ns; /* last call of on_progress(); time without bytes */
+	/* time of the last call of on_progress(), and time without any bytes */
+	uint64_t seen_ns, idle_ns;
 	curl_off_t bytes;
 };
 
@@ -40,7 +41,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
 	return exchange->fd < 0 ? CURL_SOCKET_BAD : exchange->fd;
 }
 
-/* libcurl calls this when the socket is connected, before it sends the request. */
+/* Called by libcurl when the socket is connected, before the request is sent. */
 static int on_connected(void *context, char *ip, char *local_ip, int port, int local_port)
 {
 	struct http_exchange *exchange = context;
@@ -61,9 +62,10 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 	return wr_buf_add(&exchange->body, bytes, size * count) ? size * count : 0;
 }
 
-/* Ends an exchange without bytes for WR_CLIENT_TIMEOUT_S. libcurl calls this about once a second. A
- * longer gap means that this process was stopped (Ctrl-Z, a debugger, a suspended machine); it
- * counts as one second, so that a stop does not end the wait. */
+/* Called by libcurl about once a second: ends an exchange in which no bytes were sent or received
+ * for WR_CLIENT_TIMEOUT_S. If the calls are further apart, this process was stopped (Ctrl-Z, a
+ * debugger, a suspended machine). Such a gap counts as one second, so that it does not end the
+ * exchange. */
 static int on_progress(void *context, curl_off_t download_total, curl_off_t downloaded,
 		       curl_off_t upload_total, curl_off_t uploaded)
 {
@@ -86,7 +88,8 @@ static void set_target(CURL *easy, const struct wr_endpoint *at, const char *pat
 
 	if (at->kind == WR_ENDPOINT_UNIX)
 		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, at->host);
-	/* A port alone is on this machine; the service may listen on IPv4 or IPv6. */
+	/* A port without a host is on this machine, where the service may listen on IPv4 or IPv6.
+	 */
 	if (at->kind == WR_ENDPOINT_UNIX || at->kind == WR_ENDPOINT_ANY)
 		snprintf(url, sizeof url, "http://localhost:%u%s", at->port ? at->port : 80u, path);
 	else
@@ -101,7 +104,7 @@ static void set_options(CURL *easy, struct http_exchange *exchange, struct curl_
 {
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* not that of the environment */
+	curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* ignore proxies that the environment names */
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields);
 	if (body)

@@ -1,5 +1,5 @@
-/* Forks the process of the service beside nginx, and carries orders and reports between it and the
- * gateway. Called by service.c. */
+/* Forks the process of the service beside nginx, and passes orders and reports between this process
+ * and the gateway. Called by service.c. */
 #include "cli/gateway/child.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "table/table.h"
 
 #define REPORT_MS 250
-#define STUCK_REPORTS 6 /* a table is missing for a moment while it is resized */
+#define STUCK_REPORTS 6 /* reports without the table until it is stuck; a resize is faster */
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768
 
@@ -29,7 +29,7 @@ enum message_kind { MESSAGE_STARTED = 1, MESSAGE_FAILED, MESSAGE_REPORT };
 struct service_message {
 	uint32_t kind;
 	struct wr_gateway_report report;
-	char text[]; /* MESSAGE_STARTED: the summary */
+	char text[]; /* the summary, in a message of kind MESSAGE_STARTED */
 };
 
 /* ---- in the child ---- */
@@ -48,7 +48,7 @@ static void on_ended(void *context)
 	uint64_t one = 1;
 
 	if (write(process->ended, &one, sizeof one) < 0)
-		return; /* an eventfd always has room for one more */
+		return; /* cannot happen: an eventfd always has room for one more */
 }
 
 static int open_ports(struct service_process *process, struct weir_error *error)
@@ -68,7 +68,8 @@ static int open_ports(struct service_process *process, struct weir_error *error)
 	return rc;
 }
 
-/* Notes the files that this user cannot read: after a change the gateway has to restart the service. */
+/* Notes which files the service's user cannot read. If these files change, the gateway has to
+ * restart the service. */
 static void note_unreadable(struct service_process *process)
 {
 	const struct wr_settings *s = process->opts->settings;
@@ -86,7 +87,7 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	int rc = wr_user_find(process->opts->settings->user, &user, error);
 
 	if (rc == 0 && !process->opts->settings->user)
-		user.change = false; /* the gateway has selected the user */
+		user.change = false; /* the service runs as the gateway's user */
 	if (rc == 0)
 		rc = open_ports(process, error);
 	if (rc < 0)
@@ -95,8 +96,8 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	process->service.context = process;
 	wr_service_report_store(&process->service);
 	rc = wr_service_give(&process->service, &user, error);
-	/* Changing the user has cleared PDEATHSIG. The service must end with a killed gateway: the
-	 * next gateway needs the ports. */
+	/* Changing the user has cleared PDEATHSIG. The service must end if the gateway is killed,
+	 * because the next gateway needs the ports. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != gateway)
 		_exit(1);
@@ -160,7 +161,7 @@ static void send_started(struct service_process *process)
 	free(text);
 }
 
-/* Carries out one order. Returns false if the process is to end. */
+/* Receives one order and carries it out. Returns false if the process has to end. */
 static bool obey_order(struct service_process *process)
 {
 	char order;
@@ -200,7 +201,7 @@ static void run_service(struct service_process *process)
 	}
 }
 
-/* The gateway handles signals and sends orders to the service. */
+/* Ignores signals, because the gateway handles them and sends orders to the service. */
 static void ignore_signals(void)
 {
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
@@ -249,7 +250,7 @@ static void describe_end(struct wr_gateway_child *child, int status)
 			 WEXITSTATUS(status));
 }
 
-/* Waits for the end of the process, which has ended or was killed, and frees its data. */
+/* Waits for the end of a process that has ended or was killed, and frees its data. */
 static void collect_child(struct wr_gateway_child *child)
 {
 	int status = 0;
@@ -264,7 +265,8 @@ static void collect_child(struct wr_gateway_child *child)
 	child->pid = 0;
 }
 
-/* Reads one message. Returns 0, -1 if there is none now, or -2 if the process has closed the socket. */
+/* Reads one message. Returns 0, -1 if there is no message at present, or -2 if the process has
+ * closed the socket. */
 static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flags)
 {
 	char buffer[sizeof(struct service_message) + SUMMARY_MAX + 1];
@@ -279,7 +281,8 @@ static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flag
 	buffer[len] = 0;
 	child->report = head.report;
 	*kind = head.kind;
-	/* Only the first summary counts: it was sent before the service read from clients. */
+	/* Only the first summary is used, because it was sent before the service read bytes from
+	 * clients. */
 	if (head.kind == MESSAGE_STARTED && !child->summary)
 		child->summary = strdup(buffer + sizeof head);
 	return 0;
@@ -337,7 +340,7 @@ void wr_gateway_child_send(const struct wr_gateway_child *child, enum wr_gateway
 	char byte = (char)order;
 
 	if (child->pid && send(child->fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* wr_gateway_child_poll() finds the closed socket */
+		return; /* wr_gateway_child_poll() will detect the closed socket */
 }
 
 void wr_gateway_child_stop(struct wr_gateway_child *child)

@@ -1,5 +1,5 @@
-/* weir gateway: runs nginx with weir's module in front of an API, and the service beside it. Reads the
- * options, starts both, and passes signals and reloads on. */
+/* weir gateway: runs nginx with weir's module in front of an API, and the service beside nginx.
+ * Reads the options, starts nginx and the service, and passes signals and reloads on. */
 #include "cli/gateway/gateway.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@
 
 extern char **environ;
 
-/* The options of one reading, and the data derived from them. */
+/* The options as they were read at the start or at a reload, and the data derived from them. */
 struct gateway_edition {
 	struct wr_arena arena;
 	struct wr_gateway_settings settings;
@@ -44,17 +44,20 @@ struct gateway_edition {
 struct gateway_run {
 	int argc;
 	char **argv;
-	struct gateway_edition *now;  /* in use */
-	struct gateway_edition *next; /* while nginx checks it; NULL: none */
+	struct gateway_edition *now;  /* the options in use */
+	struct gateway_edition *next; /* the new options while nginx checks them; NULL: none */
 	struct wr_supervisor supervisor;
-	struct wr_gateway_service *service; /* beside nginx */
-	struct wr_notify notify; /* to systemd, which accepts messages of this process only */
+	struct wr_gateway_service *service; /* the service beside nginx */
+	/* sends messages to systemd, which accepts only messages of this process */
+	struct wr_notify notify;
 	uv_signal_t signals[5];
-	uv_timer_t service_end; /* runs when nginx has ended and the service has not */
+	/* timer that runs after nginx has ended, until the service has ended */
+	uv_timer_t service_end;
 	uv_timer_t service_look;
 	unsigned table_moves; /* resizes of the table that the service has reported */
-	uint64_t rules_seen;  /* generation of rules that the service has reported */
-	bool table_resized;   /* by another program, and --memory has not changed since */
+	uint64_t rules_seen;  /* last generation of the rules that the service has reported */
+	/* another program has resized the table, and --memory is unchanged since */
+	bool table_resized;
 	bool nginx_done;
 	bool failed;
 };
@@ -82,7 +85,7 @@ static void edition_free(struct gateway_edition *edition)
 	free(edition);
 }
 
-/* Loads the rules. Prints warnings and errors as weir check does. */
+/* Loads the rules, and prints warnings and errors in the form of weir check. */
 static int load_rules(struct gateway_edition *edition)
 {
 	struct weir_errors errors = {.size = sizeof errors};
@@ -99,8 +102,8 @@ static int load_rules(struct gateway_edition *edition)
 	return WR_EXIT_YES;
 }
 
-/* A queue and Redis need a separate user: other programs run as www-data and nobody too, and could
- * then read deferred requests or reach Redis. */
+/* Checks that a queue or Redis is used only with a separate user. Other programs run as www-data
+ * and nobody too, and could read deferred requests or reach Redis. */
 static int check_user(const struct gateway_edition *edition)
 {
 	const struct wr_gateway_plan *plan = &edition->plan;
@@ -148,7 +151,8 @@ static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 	return rc == WR_EXIT_YES ? check_user(edition) : rc;
 }
 
-/* Reads options, plan and rules. On failure returns NULL and sets *exit_code, -1 for --help. */
+/* Reads the options and the rules and makes the plan. On failure returns NULL and sets *exit_code;
+ * for --help *exit_code is -1. */
 static struct gateway_edition *edition_read(int argc, char **argv, int *exit_code)
 {
 	struct gateway_edition *edition = calloc(1, sizeof *edition);
@@ -184,7 +188,7 @@ static int write_conf(const struct wr_gateway_plan *plan, const char *path)
 	return 0;
 }
 
-/* A reload cannot change the runtime folder: nginx runs there. */
+/* Keeps the runtime folder at a reload, because nginx runs in that folder. */
 static void keep_folder(const struct gateway_edition *now, struct gateway_edition *fresh)
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)
@@ -196,8 +200,8 @@ static void keep_folder(const struct gateway_edition *now, struct gateway_editio
 	fresh->plan.deliver = wr_gateway_print(&fresh->arena, "%s", now->plan.deliver);
 }
 
-/* Writes nginx's configuration. Uses the present options at the start and reads them again on a
- * reload. */
+/* Writes nginx's configuration. At the start uses the options that have been read; at a reload
+ * reads the options again. */
 static int write_configuration(void *context, const char *path)
 {
 	struct gateway_run *gateway = context;
@@ -229,7 +233,8 @@ static int write_configuration(void *context, const char *path)
 	return 0;
 }
 
-/* nginx has accepted the new configuration: the gateway and the service change to it. */
+/* Called when nginx has accepted the new configuration: the gateway and the service change to the
+ * new options. */
 static void on_accepted(void *context)
 {
 	struct gateway_run *gateway = context;
@@ -241,11 +246,12 @@ static void on_accepted(void *context)
 	gateway->next = NULL;
 	gateway->table_resized = gateway->now->plan.table_as_is;
 	gateway->supervisor.opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
-	gateway->rules_seen = 0; /* a new service counts from 1 again */
+	gateway->rules_seen = 0; /* a new service counts generations from 1 again */
 	wr_gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
 
-/* nginx creates the socket for deliveries with access for all users. */
+/* Called before nginx starts: closes the folder of the delivery socket to other users, because
+ * nginx creates the socket with access for all users. */
 static void on_starting(void *context)
 {
 	const struct gateway_run *gateway = context;
@@ -269,8 +275,8 @@ static void on_ready(void *context, bool taken_over)
 	wr_notify_send(&gateway->notify, "READY=1");
 }
 
-/* Closes all handles, which ends the loop. Blocks signals first: without a handler the next signal would
- * end the process before it has cleaned up. */
+/* Closes all handles, which ends the loop. Blocks signals first, because without a handler a signal
+ * would end the process before it has cleaned up. */
 static void close_handles(struct gateway_run *gateway)
 {
 	sigset_t all;
@@ -293,7 +299,8 @@ static void on_service_end(uv_timer_t *timer)
 		close_handles(gateway);
 }
 
-/* nginx has ended. The service may still have calls in progress, for --drain at most. */
+/* Called when nginx has ended. The service may still have requests in progress; it gets the time of
+ * --drain to finish them. */
 static void on_done(void *context, bool failed)
 {
 	struct gateway_run *gateway = context;
@@ -308,9 +315,10 @@ static void on_done(void *context, bool failed)
 	uv_timer_start(&gateway->service_end, on_service_end, SERVICE_END_MS, SERVICE_END_MS);
 }
 
-/* Reloads nginx after a resize of the table. The service changes to the new table by itself, nginx only
- * at a reload; until then each limit is counted in both tables, and deferred requests are known in one
- * of them only. If the table has the size of nginx's configuration, nginx itself has resized it. */
+/* Reloads nginx after a resize of the table. The service changes to the new table by itself, but
+ * nginx does so only at a reload. Until then each limit is counted in both tables, and deferred
+ * requests are known in only one table. If the table has the size in nginx's configuration, nginx
+ * itself has resized it, and no reload is needed. */
 static void follow_table(struct gateway_run *gateway)
 {
 	uint64_t bytes = 0;
@@ -333,8 +341,8 @@ static void follow_table(struct gateway_run *gateway)
 }
 
 /* Reloads nginx when a rule begins to defer. Without --queue the gateway has a queue only if a rule
- * defers, and rules change at run time. If the queue cannot be opened, the reload reports it once for
- * each change of the rules. */
+ * defers, and rules change at run time. If the queue cannot be opened, the reload reports this once
+ * for each change of the rules. */
 static void follow_rules(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
@@ -374,7 +382,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		wr_supervisor_reload(&gateway->supervisor);
 		break;
 	case SIGUSR1:
-		/* nginx would change the owner of the terminal behind /dev/stdout. */
+		/* Otherwise nginx would change the owner of the terminal behind /dev/stdout. */
 		if (gateway->now->plan.access_log &&
 		    strcmp(gateway->now->settings.access_log, "-") != 0)
 			wr_supervisor_reopen(&gateway->supervisor);
@@ -412,7 +420,8 @@ static void listen_to_signals(struct gateway_run *gateway, uv_loop_t *loop)
 
 /* ---- starting ---- */
 
-/* Ends nginx workers whose master and gateway have ended: they still hold the ports. */
+/* Ends nginx workers that still hold the ports although their master and their gateway have ended.
+ */
 static void end_orphans(pid_t session)
 {
 	struct timespec pause = {.tv_nsec = ORPHAN_PAUSE_NS};
@@ -448,8 +457,8 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
 	return WR_EXIT_YES;
 }
 
-/* Checks everything that can fail before nginx starts. Returns the lock, or -1 after an error message.
- */
+/* Checks all conditions that can fail before nginx starts. Returns the lock file's descriptor, or
+ * -1 after an error message. */
 static int prepare_start(const struct wr_gateway_plan *plan)
 {
 	struct weir_error error;
@@ -499,7 +508,7 @@ static int run_gateway(struct gateway_run *gateway)
 		close(lock);
 		return WR_EXIT_NO;
 	}
-	/* Copies, because a reload frees the edition. */
+	/* The texts are copied, because a reload frees the edition. */
 	opts.nginx = strdup(plan->nginx);
 	opts.folder = strdup(plan->runtime);
 	opts.deliver = strdup(plan->deliver);

@@ -1,4 +1,4 @@
-/* Reads the rules in use of the service beside nginx. Called by child.c. */
+/* Reads which rules the service beside nginx uses. Called by child.c. */
 #include "cli/gateway/rules.h"
 
 #include "gateway/plan.h"

@@ -1,5 +1,5 @@
-/* Starts, reloads and restarts the service beside nginx, and derives its settings from the options of
- * the gateway. Called by gateway.c. */
+/* Starts, reloads and restarts the service beside nginx, and derives its settings from the options
+ * of the gateway. Called by gateway.c. */
 #include "cli/gateway/service.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define ARENA_BYTES ((size_t)256 * 1024)
 #define DEFAULT_ADMIN "127.0.0.1:9099"
 #define CONNECTIONS 1024
-#define STEADY_MS 10000 /* after this time without an end, failures count from 0 again */
+#define STEADY_MS 10000 /* if the service has run for so long, failed starts count from 0 again */
 
 struct wr_gateway_service_settings wr_gateway_service_settings;
 
@@ -66,14 +66,16 @@ struct wr_gateway_service {
 	struct wr_gateway_child child;
 	struct wr_settings settings;
 	const char *domain;
-	struct wr_arena arena; /* of its texts: a reload frees the options that they came from */
-	bool asleep;           /* no port is configured */
-	bool default_admin;    /* not configured, so the port may be in use */
+	/* memory of the settings' texts, because a reload frees the options */
+	struct wr_arena arena;
+	bool asleep;        /* no port is configured, so the service is not started */
+	bool default_admin; /* --admin was not given, so the default port may be in use */
 	bool draining;
-	unsigned starts;        /* restarts */
-	unsigned failed_starts; /* in a row */
+	unsigned starts;        /* number of restarts */
+	unsigned failed_starts; /* number of failed starts in a row */
 	uint64_t started_ms, again_ms;
-	uint64_t certificate; /* fingerprint of the files at the start */
+	/* fingerprint of the certificate files when the service was started */
+	uint64_t certificate;
 };
 
 /* ---- settings ---- */
@@ -111,8 +113,8 @@ static void add_socket(struct wr_gateway_service *service, const char *path)
 		resp->items[resp->count++] = wr_gateway_print(&service->arena, "unix:%s", path);
 }
 
-/* Adds the Unix sockets of --resp: one for the user that runs the gateway, and with Redis or a queue one
- * for nginx, which may be the same. */
+/* Adds the Unix sockets of --resp: one for the user that runs the gateway, and with Redis or a
+ * queue one for nginx. Both may be the same socket. */
 static void add_sockets(struct wr_gateway_service *service,
 			const struct wr_gateway_service_settings *settings,
 			const struct wr_gateway_plan *plan)
@@ -153,7 +155,8 @@ static struct wr_redis_settings copy_redis(struct wr_gateway_service *service,
 					  .peers = copy_list(service, &from->peers)};
 }
 
-/* Without --queue-target deliveries go through nginx, which knows the API servers. */
+/* Copies the settings of the queue. Without --queue-target, deliveries go through nginx, which
+ * knows the addresses of the API servers. */
 static struct wr_queue_settings copy_queue(struct wr_gateway_service *service,
 					   const struct wr_queue_settings *from,
 					   const struct wr_gateway_plan *plan)
@@ -334,7 +337,8 @@ static int launch_child(struct wr_gateway_service *service)
 
 	if (service->asleep)
 		return 0;
-	/* The gateway makes the token, so that it is the same after a restart of the service. */
+	/* The gateway makes the token, so that the token does not change if the service is
+	 * restarted. */
 	if (wr_admin_make_start_token(&service->settings, &error) < 0) {
 		wr_log(WR_LOG_ERROR, "%s", error.text);
 		return -1;
@@ -377,8 +381,8 @@ static void remove_socket(const char *path, size_t len)
 		close(fd);
 }
 
-/* Removes the sockets of the service, which cannot remove them from root's folders itself. `ports` is
- * its summary: "  resp      unix:/run/weir/weir.sock". */
+/* Removes the socket files of the service, because the service itself cannot remove them from
+ * root's folders. `ports` is the service's summary: "  resp      unix:/run/weir/weir.sock". */
 static void remove_sockets(const char *ports)
 {
 	static const char mark[] = " unix:";
@@ -405,8 +409,8 @@ static void end_child(struct wr_gateway_service *service)
 	free(ports);
 }
 
-/* Ends the old service, which frees its ports, and starts the new one. Returns the service that runs, or
- * NULL. */
+/* Ends the old service, so that its ports become free, and starts the new service. If that fails,
+ * restarts the old one. Returns the service that runs, or NULL if neither runs. */
 static struct wr_gateway_service *replace_service(struct wr_gateway_service *old,
 						  struct wr_gateway_service *fresh)
 {
@@ -424,7 +428,7 @@ static struct wr_gateway_service *replace_service(struct wr_gateway_service *old
 	return NULL;
 }
 
-/* Whether only a new process can read the changed files. */
+/* Returns whether files have changed that only a new process can read. */
 static bool is_stale(const struct wr_gateway_service *service)
 {
 	const struct wr_gateway_report *report = &service->child.report;
@@ -549,7 +553,7 @@ uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool
 	if (!service || service->asleep || !service->child.pid)
 		return 0;
 	*defers = service->child.report.defers;
-	/* A new process counts generations from 1. */
+	/* The number includes the restarts, because a new process counts generations from 1. */
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 

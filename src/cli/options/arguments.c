@@ -1,5 +1,5 @@
-/* Overwrites passwords in argv, which other users can read in the process list. Called by `weir serve`
- * and `weir gateway` before they read their options. */
+/* Overwrites passwords in argv, which other users can read in the process list. Called by `weir
+ * serve` and `weir gateway` before they read their options. */
 #include "cli/options/arguments.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "cli/options/read.h"
 
-/* Overwrites the passwords of a URL: USER:PASSWORD@ and ?sentinel_password=. `url` points behind
- * "://". Text beside a password may be overwritten too; a password is never left. */
+/* Overwrites the passwords in a URL: USER:PASSWORD@ and ?sentinel_password=. `url` points behind
+ * "://". May overwrite other text beside a password, but never leaves a password. */
 static bool hide_in_url(char *url, char *end)
 {
 	static const char name[] = "password=";
@@ -25,7 +25,7 @@ static bool hide_in_url(char *url, char *end)
 	return colon || query;
 }
 
-/* The value may be a list of URLs. */
+/* Overwrites the passwords in a value, which may be a list of URLs. */
 static bool hide_in_value(char *value)
 {
 	bool hidden = false;

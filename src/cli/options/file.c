@@ -45,7 +45,7 @@ static void report_here(struct file_reader *f, const char *what)
 	wr_options_wrong(f->reader, where, "%s", what);
 }
 
-/* Reads a scalar or a list of scalars. The value of an unknown option is skipped. */
+/* Reads a scalar or a list of scalars. Skips the value of an unknown option. */
 static bool read_value(struct file_reader *f, const struct wr_option_ref *ref, const char *where)
 {
 	bool in_list = f->event.type == YAML_SEQUENCE_START_EVENT;
@@ -123,7 +123,7 @@ static void read_document(struct file_reader *f)
 		report_here(f, "is not the name of an option");
 }
 
-/* Returns the content of the file, which the caller frees. On failure reports the error and returns
+/* Returns the content of the file; the caller frees it. On failure reports the error and returns
  * NULL. */
 static char *read_bytes(struct wr_options_reader *reader, const char *path, size_t *len)
 {

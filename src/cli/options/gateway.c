@@ -1,4 +1,5 @@
-/* The options of `weir gateway`: one row each, into struct wr_gateway_settings. */
+/* The options of `weir gateway`: one row per option, with the field of struct wr_gateway_settings.
+ */
 #include "cli/gateway/gateway.h"
 
 #include "cli/gateway/service.h"

@@ -1,5 +1,5 @@
-/* Reports options that have no effect because the option that they refine is missing, such as
- * --redis-timeout without --redis. Called by options.c after all sources have been read. */
+/* Reports options that have no effect because another option is missing, such as --redis-timeout
+ * without --redis. Called by options.c after all sources have been read. */
 #include <string.h>
 
 #include "cli/options/read.h"
@@ -9,7 +9,8 @@ static bool is_given(const struct wr_options_reader *reader, size_t number)
 	return reader->set_by[number] > WR_FROM_DEFAULT;
 }
 
-/* Whether the needed option was given. --queue counts only if the queue's backend is Redis. */
+/* Returns whether the needed option was given. --queue counts only if the queue's backend is Redis.
+ */
 static bool is_met_by(const struct wr_options_reader *reader, struct weir_str name)
 {
 	struct wr_option_ref ref = wr_options_find(reader->command, name);

@@ -1,5 +1,6 @@
-/* Reads a command's options from its table (options.h), and prints the table as help text. Called
- * by every subcommand: `weir serve` and `weir gateway` directly, the others by wr_cli_read(). */
+/* Reads a command's options by its table (options.h), and prints the table as help text. Called by
+ * every subcommand: `weir serve` and `weir gateway` call it directly, the others through
+ * wr_cli_read(). */
 #include "cli/options/read.h"
 
 #include <stdarg.h>
@@ -17,7 +18,7 @@ struct wr_option_ref wr_options_find(const struct wr_command *command, struct we
 	return (struct wr_option_ref){0};
 }
 
-/* Names and values come from files and from other programs, so control characters are replaced. */
+/* Replaces control characters, because names and values come from files and other programs. */
 void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
 {
 	char text[2048];
@@ -86,7 +87,8 @@ void wr_options_variable(const struct wr_option *option, char *name, size_t cap)
 	name[len] = 0;
 }
 
-/* An empty variable counts as unset: compose files leave a variable out in this way. */
+/* Returns the value of a variable. An empty variable counts as not set, because compose files pass
+ * a missing variable in this way. */
 static const char *find_variable(char **environment, const char *name)
 {
 	size_t len = strlen(name);
@@ -117,11 +119,11 @@ static void read_environment(struct wr_options_reader *reader, char **environmen
 /* An argument that begins with a dash. */
 struct option_flag {
 	const char *text;
-	struct weir_str name; /* without dashes; empty: no long option */
-	const char *value;    /* NULL: none given */
+	struct weir_str name; /* name without dashes; empty: not a long option */
+	const char *value;    /* NULL: no value was given */
 	struct wr_option_ref ref;
 	bool is_config, is_help, takes_value;
-	int arguments; /* that it consists of */
+	int arguments; /* number of arguments that the flag and its value occupy */
 };
 
 static struct wr_option_ref find_letter(const struct wr_command *command, char letter)
@@ -134,7 +136,8 @@ static struct wr_option_ref find_letter(const struct wr_command *command, char l
 	return (struct wr_option_ref){0};
 }
 
-/* A value follows `=` or a letter, or is the next argument, unless that begins with --. */
+/* Splits a flag into name and value. The value follows `=` or the letter, or is the next argument,
+ * unless the next argument begins with --. */
 static struct option_flag split_flag(const struct wr_command *command, int left, char **argv)
 {
 	struct option_flag flag = {.text = argv[0], .arguments = 1};
@@ -159,8 +162,8 @@ static struct option_flag split_flag(const struct wr_command *command, int left,
 	return flag;
 }
 
-/* Returns the number of arguments to skip. An argument that follows an unknown flag is most likely
- * the flag's value, so it is not reported as a second error. */
+/* Reports an unknown flag. Returns the number of arguments to skip: an argument after an unknown
+ * flag is most likely the flag's value, so it is not reported as a second error. */
 static int report_unknown(struct wr_options_reader *reader, const struct option_flag *flag,
 			  const char *next)
 {
@@ -179,8 +182,8 @@ static int report_unknown(struct wr_options_reader *reader, const struct option_
 	return next && next[0] != '-' && !flag->value ? 2 : 1;
 }
 
-/* Returns the number of arguments that were read. The first pass reads only --config and --help:
- * the file is read before the other flags, which override it. */
+/* Reads one flag. Returns the number of arguments that were read. The first pass reads only
+ * --config and --help, because the file has to be read before the flags that override it. */
 static int read_flag(struct wr_options_reader *reader, int left, char **argv, bool first_pass)
 {
 	struct option_flag flag = split_flag(reader->command, left, argv);
@@ -291,7 +294,7 @@ static void print_option(const struct wr_option *option, bool with_variable, FIL
 
 	if (option->argument)
 		width += fprintf(out, " %s", option->argument);
-	/* The ellipsis is three bytes and one column. */
+	/* The ellipsis has three bytes but one column. */
 	if (option->argument && strstr(option->argument, "…"))
 		width -= 2;
 	fprintf(out, "%*s", width < HELP_COLUMN ? HELP_COLUMN - width : 0, "");

@@ -1,4 +1,5 @@
-/* The options of a command: one table for flags, environment variables, a file, and the help text.
+/* Reads the options of a command. One table defines flags, environment variables, the keys of a
+ * file, and the help text:
  *
  *   static const struct wr_option listening[] = {
  *           {"listen", WR_OPTION_ADDRESSES, "ADDR,…", "8080", "where clients connect",
@@ -20,7 +21,7 @@
 #include "base/endpoint.h"
 #include "base/text_list.h"
 
-/* Values without a fixed maximum; `items` is in the reader's arena. */
+/* A list of values without a fixed maximum. `items` is in the reader's arena. */
 struct wr_words {
 	size_t count;
 	const char **items;
@@ -29,14 +30,14 @@ struct wr_words {
 /* X(kind, type of the field that receives the value) */
 #define WR_OPTION_KINDS(X)                                                                         \
 	X(WR_OPTION_TEXT, const char *)                                                            \
-	X(WR_OPTION_LIST, struct wr_text_list) /* a,b,c; a flag may repeat */                      \
-	X(WR_OPTION_REPEATED, struct wr_words) /* one value for each flag; commas do not split */  \
-	X(WR_OPTION_SWITCH, bool)              /* --x, --x=off */                                  \
+	X(WR_OPTION_LIST, struct wr_text_list) /* values a,b,c; the flag may be repeated */        \
+	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag, which may have commas */     \
+	X(WR_OPTION_SWITCH, bool)              /* --x or --x=off */                                \
 	X(WR_OPTION_NUMBER, uint64_t)                                                              \
-	X(WR_OPTION_SIGNED, int64_t)                    /* from -max to max */                     \
-	X(WR_OPTION_SIZE, uint64_t)                     /* 64M; in bytes */                        \
-	X(WR_OPTION_DURATION, uint64_t)                 /* 30s; in nanoseconds */                  \
-	X(WR_OPTION_ADDRESSES, struct wr_endpoint_list) /* like a list */
+	X(WR_OPTION_SIGNED, int64_t)                    /* a number from -max to max */            \
+	X(WR_OPTION_SIZE, uint64_t)                     /* 64M, stored in bytes */                 \
+	X(WR_OPTION_DURATION, uint64_t)                 /* 30s, stored in nanoseconds */           \
+	X(WR_OPTION_ADDRESSES, struct wr_endpoint_list) /* addresses, like WR_OPTION_LIST */
 
 enum wr_option_kind {
 #define WR_OPTION_ENUM(kind, type) kind,
@@ -44,28 +45,31 @@ enum wr_option_kind {
 #undef WR_OPTION_ENUM
 };
 
-#define WR_OPTIONS_MAX 96     /* options of one command */
-#define WR_OPTION_VALUE 16384 /* bytes of one value */
+#define WR_OPTIONS_MAX 96     /* most options of one command */
+#define WR_OPTION_VALUE 16384 /* most bytes of one value */
 
-/* For options that select what a command does, such as --all of `weir queue drop`: a variable that
- * was left in the environment must not select it. */
+/* The value of `variable` for options that have no environment variable. These options select what
+ * a command does, such as --all of `weir queue drop`, and a variable left in the environment must
+ * not select it. */
 #define WR_NO_VARIABLE ""
 
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order tables are read
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order in which rows are written
 struct wr_option {
-	const char *name; /* "tls-cert" */
+	const char *name; /* name without dashes: "tls-cert" */
 	enum wr_option_kind kind;
-	const char *argument;  /* the value's name in help; NULL for a switch */
-	const char *otherwise; /* the default, as a user would write it; NULL: none */
-	const char *help;      /* lines separated by \n */
-	size_t at;             /* offset of the field in the group's struct */
-	uint64_t min, max;     /* numbers, sizes, durations; max 0: no bound */
-	const char *choices;   /* text: "x ietf none"; NULL: any */
+	const char *argument;  /* name of the value in the help text; NULL for a switch */
+	const char *otherwise; /* default value as a user would write it; NULL: no default */
+	const char *help;      /* help text; \n separates lines */
+	size_t at;             /* offset of the option's field in the struct of its group */
+	uint64_t min, max;     /* bounds of numbers, sizes and durations; max 0: no maximum */
+	const char *choices;   /* allowed values of a text: "x ietf none"; NULL: any */
 	bool secret;           /* error messages do not contain the value */
-	const char *needs;     /* the option requires one of these: "redis queue"; or NULL */
-	const char *variable;  /* NULL: WEIR_ and the name; or another name, or WR_NO_VARIABLE */
-	char letter;           /* 'H': -H is the same option; 0: none */
-	size_t given_at; /* offset of a bool that is set if the command line has it; 0: none */
+	const char *needs;     /* one of these options is required too: "redis queue"; NULL: none */
+	/* environment variable, or WR_NO_VARIABLE; NULL: WEIR_ and the name */
+	const char *variable;
+	char letter; /* short form: 'H' for -H; 0: none */
+	/* offset of a bool that is set if the option is on the command line; 0: no such bool */
+	size_t given_at;
 };
 
 struct wr_option_group {
@@ -81,21 +85,22 @@ struct wr_option_group {
 	}
 
 struct wr_command {
-	const char *name;     /* "gateway" */
+	const char *name;     /* name of the subcommand: "gateway" */
 	const char *intro;    /* the first part of the help text */
-	const char *examples; /* … and the last part */
+	const char *examples; /* the last part of the help text */
 	const struct wr_option_group *groups;
 	size_t group_count;
-	bool has_config;        /* --config FILE and WEIR_CONFIG are options */
-	struct wr_words *words; /* receives the arguments that are not options; NULL: errors */
-	size_t words_max;       /* 0: no bound */
+	bool has_config;        /* the command has --config FILE and WEIR_CONFIG */
+	struct wr_words *words; /* gets arguments that are not options; NULL: they are errors */
+	size_t words_max;       /* most words; 0: no maximum */
 };
 
 enum wr_options_outcome { WR_OPTIONS_READ, WR_OPTIONS_HELP, WR_OPTIONS_WRONG };
 
-/* Sets every field: to its default, then from the file, the environment and the command line. Texts
- * belong to argv, the environment or the arena. Writes every error to `errors` before it returns
- * WR_OPTIONS_WRONG. The first "--" ends the options of a command that has words. */
+/* Sets the field of every option: first to the default, then from the file, the environment and the
+ * command line. Texts belong to argv, the environment or the arena. If there are errors, writes all
+ * of them to `errors` and returns WR_OPTIONS_WRONG. If the command has words, the first "--" ends
+ * its options. */
 enum wr_options_outcome wr_options_read(const struct wr_command *command, int argc, char **argv,
 					char **environment, struct wr_arena *arena, FILE *errors);
 

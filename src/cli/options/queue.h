@@ -6,6 +6,6 @@
 
 #define WR_QUEUE_OPTIONS 14
 extern const struct wr_option
-	wr_queue_options[WR_QUEUE_OPTIONS]; /* into struct wr_queue_settings */
+	wr_queue_options[WR_QUEUE_OPTIONS]; /* these options fill a struct wr_queue_settings */
 
 #endif

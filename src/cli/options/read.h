@@ -17,23 +17,26 @@ struct wr_options_reader {
 	const struct wr_command *command;
 	struct wr_arena *arena;
 	FILE *errors;
-	size_t words_cap; /* words and repeated values that the arguments can hold */
+	/* maximum number of words or repeated values, by the number of arguments */
+	size_t words_cap;
 	bool wrong;
-	enum wr_option_source source;                 /* being read */
-	enum wr_option_source set_by[WR_OPTIONS_MAX]; /* by number over all groups */
+	enum wr_option_source source; /* the source that is being read */
+	/* source of each option's value, by option number */
+	enum wr_option_source set_by[WR_OPTIONS_MAX];
 	const char *config;
 	bool help;
 };
 
-/* An option of the table, and the field that receives its value. */
+/* A reference to an option of the table and to the field that receives its value. */
 struct wr_option_ref {
-	const struct wr_option *option; /* NULL: no option has that name */
+	/* NULL: there is no option with the name that was searched for */
+	const struct wr_option *option;
 	char *field;
-	size_t number; /* over all groups */
+	size_t number; /* index of the option, counted over all groups */
 };
 
-/* Moves `ref` to the next option of the command; all zero is before the first. Returns false after
- * the last option. */
+/* Moves `ref` to the next option of the command. For the first option, the caller passes a zeroed
+ * `ref`. Returns false if there are no more options. */
 static inline bool wr_options_next(const struct wr_command *command, struct wr_option_ref *ref)
 {
 	size_t first = 0;
@@ -54,29 +57,31 @@ static inline bool wr_options_next(const struct wr_command *command, struct wr_o
 
 struct wr_option_ref wr_options_find(const struct wr_command *command, struct weir_str name);
 
-/* Writes an error: "weir gateway: ", `where` (a flag, a variable, a line of a file), the text. */
+/* Writes an error: "weir COMMAND: ", then `where` (a flag, a variable, or a line of a file), then
+ * the text. */
 void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The option name nearest to `name`, or an empty string. */
+/* Returns the option name that is most similar to `name`, or an empty text if none is similar. */
 struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name);
 
-/* value.c: converts the text of a value and stores it in the field. A list grows if the same source
- * has set it before; otherwise the new value replaces it. */
+/* Converts the text of a value and stores it in the option's field (value.c). If the same source
+ * has set a list before, the value is appended to the list; otherwise it replaces the list. */
 void wr_options_set(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		    const char *where, struct weir_str text);
 
-/* Appends a copy of the text. */
+/* Appends a copy of the text to `words`. */
 void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
 			 const char *where, struct weir_str text);
 
-/* The option's environment variable: WEIR_TLS_CERT for tls-cert; "" if it has none. */
+/* Writes the name of the option's environment variable: WEIR_TLS_CERT for tls-cert, or an empty
+ * text if the option has none. */
 void wr_options_variable(const struct wr_option *option, char *name, size_t cap);
 
-/* needs.c: reports options that were given without the option that they need. */
+/* Reports options that were given without the option that they need (needs.c). */
 void wr_options_check_needs(struct wr_options_reader *reader);
 
-/* file.c */
+/* Reads the options in a YAML file (file.c). */
 void wr_options_read_file(struct wr_options_reader *reader, const char *path);
 
 #endif

@@ -6,6 +6,6 @@
 
 #define WR_REDIS_OPTIONS 12
 extern const struct wr_option
-	wr_redis_options[WR_REDIS_OPTIONS]; /* into struct wr_redis_settings */
+	wr_redis_options[WR_REDIS_OPTIONS]; /* these options fill a struct wr_redis_settings */
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* A URL being written. It does not fit if len reaches cap. */
+/* A URL that is being written. If len reaches cap, the URL does not fit. */
 struct url_writer {
 	char *at;
 	size_t cap, len;
@@ -43,7 +43,7 @@ static void put_escaped(struct url_writer *out, const char *text, size_t len)
 	}
 }
 
-/* Writes "PASSWORD" or "USER:PASSWORD" as the login before the host. */
+/* Writes the login before the host. `auth` is "PASSWORD" or "USER:PASSWORD". */
 static void put_login(struct url_writer *out, const char *auth)
 {
 	const char *colon = auth ? strchr(auth, ':') : NULL;
@@ -116,7 +116,7 @@ static int put_single(struct url_writer *out, const struct wr_redis_environment 
 	return 0;
 }
 
-/* The reference accepts whole URLs too. */
+/* Returns whether the text is a whole URL, which the reference accepts too. */
 static bool is_url(const char *text)
 {
 	return strncmp(text, "redis://", 8) == 0 || strncmp(text, "rediss://", 9) == 0;

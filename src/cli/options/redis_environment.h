@@ -7,17 +7,20 @@
 
 #include <weir/error.h>
 
-/* Values of the environment; NULL: not set. */
+/* Values of environment variables. NULL: the variable is not set. */
 struct wr_redis_environment {
-	const char *type;        /* SINGLE, SENTINEL, CLUSTER */
-	const char *socket_type; /* tcp, unix */
-	const char *url;         /* host:port, a path, master,sentinel:port,… or node:port,… */
-	const char *auth;        /* PASSWORD or USER:PASSWORD */
-	const char *sentinel_auth; /* the same, for the sentinels */
+	const char *type;        /* REDIS_TYPE: SINGLE, SENTINEL or CLUSTER */
+	const char *socket_type; /* REDIS_SOCKET_TYPE: tcp or unix */
+	/* REDIS_URL: host:port, a path, master,sentinel:port,… or node:port,… */
+	const char *url;
+	const char *auth; /* REDIS_AUTH: PASSWORD or USER:PASSWORD */
+	/* REDIS_SENTINEL_AUTH: PASSWORD or USER:PASSWORD for the sentinels */
+	const char *sentinel_auth;
 	bool tls;
 };
 
-/* Writes the URL. Returns 0, or WEIR_EINVAL with an error that names the variable but no password. */
+/* Writes the URL into `url`. Returns 0 or WEIR_EINVAL. The error names the variable, but never
+ * shows a password. */
 int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
 			     struct weir_error *error);
 

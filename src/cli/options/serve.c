@@ -1,4 +1,4 @@
-/* The options of `weir serve`: one row each, into struct wr_settings. */
+/* The options of `weir serve`: one row per option, with the field of struct wr_settings. */
 #include "cli/serve.h"
 
 #include "cli/options/queue.h"

@@ -15,17 +15,17 @@
 #define DEFAULT_ROOT "/srv/runtime_data/current"
 
 enum row_kind {
-	COPIED,  /* has the meaning of `into` */
-	STORED,  /* the same, but only with Redis */
-	BOOLEAN, /* the same, with true and false as the reference writes them */
-	RATIO,   /* 0.8 becomes 80 */
-	PART,    /* one of several variables that form an option, see below */
-	ALWAYS,  /* requests the behaviour that weir always has */
-	IGNORED, /* has no meaning here */
-	FAMILY,  /* all names that begin with this one: ignored */
+	COPIED,  /* the value is copied to the variable `into` */
+	STORED,  /* like COPIED, but only if Redis is used */
+	BOOLEAN, /* like COPIED, but true or false, in the spellings of the reference */
+	RATIO,   /* a ratio becomes a percentage: 0.8 becomes 80 */
+	PART,    /* several such variables form one option, see below */
+	ALWAYS,  /* the variable requests the behaviour that weir always has */
+	IGNORED, /* the variable has no meaning in weir */
+	FAMILY,  /* all variables whose names begin with this name are ignored */
 };
 
-/* Every variable of the reference. */
+/* All variables of the reference, and how weir reads them. */
 static const struct reference_row {
 	const char *name;
 	enum row_kind kind;
@@ -156,7 +156,8 @@ static void make_rules(struct reference_reader *reader)
 	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* A port without a host is on all addresses. A host without a port has the default port. */
+/* Adds an address. A port without a host means all addresses. A host without a port gets the
+ * default port. */
 static void make_address(struct reference_reader *reader, const char *option, const char *host_name,
 			 const char *port_name, const char *default_host, const char *default_port)
 {
@@ -188,8 +189,8 @@ static void make_addresses(struct reference_reader *reader)
 	make_address(reader, "WEIR_ADMIN", "DEBUG_HOST", "DEBUG_PORT", "127.0.0.1", "6070");
 }
 
-/* Any other spelling is an error, as in the reference: it must not switch TLS off or enforcement on.
- */
+/* Reads true or false. Any other spelling is an error, as in the reference, because a wrong
+ * spelling must not switch TLS off or enforcement on. */
 static bool is_true(struct reference_reader *reader, const char *name, const char *text)
 {
 	if (!text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0 ||
@@ -221,7 +222,8 @@ static void make_tls(struct reference_reader *reader)
 	copy_variable(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
 }
 
-/* The reference can keep counters of one second in a second Redis; here one Redis has them all. */
+/* Derives --redis and its options. The reference can store the counters of one-second limits in a
+ * second Redis; in weir one Redis has all counters. */
 static void make_redis(struct reference_reader *reader)
 {
 	struct wr_redis_environment from = {
@@ -253,7 +255,7 @@ static void make_redis(struct reference_reader *reader)
 	copy_variable(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
 }
 
-/* Maps the levels of the reference, which has more of them. */
+/* Derives the log level. The reference has more levels than weir. */
 static void make_log_level(struct reference_reader *reader)
 {
 	static const char *const levels[][2] = {

@@ -1,7 +1,8 @@
-/* The environment variables of envoyproxy/ratelimit ("the reference"), read as options of weir serve.
+/* The environment variables of envoyproxy/ratelimit ("the reference"), read as options of weir
+ * serve.
  *
- * They are read only if RUNTIME_ROOT, RUNTIME_SUBDIRECTORY or RUNTIME_APPDIRECTORY is set: HOST, PORT
- * and LOG_LEVEL are common names that other programs use too. */
+ * These variables are read only if RUNTIME_ROOT, RUNTIME_SUBDIRECTORY or RUNTIME_APPDIRECTORY is
+ * set, because HOST, PORT and LOG_LEVEL are common names that other programs use too. */
 #ifndef WR_CLI_OPTIONS_SERVE_ENVIRONMENT_H
 #define WR_CLI_OPTIONS_SERVE_ENVIRONMENT_H
 
@@ -12,12 +13,13 @@
 #define WR_REFERENCE_NAMES 2048
 
 struct wr_reference {
-	char **environment; /* the given one, and the WEIR_… variables that were derived from it */
-	char taken[WR_REFERENCE_NAMES];   /* names of variables in use: "PORT, RUNTIME_ROOT" */
-	char ignored[WR_REFERENCE_NAMES]; /* names of variables without a meaning here */
+	char **environment; /* the given environment, with the WEIR_… variables derived from it */
+	/* names of variables that have an effect: "PORT, RUNTIME_ROOT" */
+	char taken[WR_REFERENCE_NAMES];
+	char ignored[WR_REFERENCE_NAMES]; /* names of variables that have no effect in weir */
 };
 
-/* Fills `reference`. Returns 0, WEIR_EINVAL for a value that cannot be used, or WEIR_EMEMORY. */
+/* Fills `reference`. Returns 0, WEIR_EINVAL if a value cannot be used, or WEIR_EMEMORY. */
 int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_reference *reference,
 		      struct weir_error *error);
 

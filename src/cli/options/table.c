@@ -1,4 +1,4 @@
-/* The options --table and --dir, which several commands share. */
+/* The options --table and --dir, which several subcommands share. */
 #include "cli/options/table.h"
 
 #define AT(field) .at = offsetof(struct wr_table_choice, field)

@@ -1,16 +1,18 @@
-/* --table and --dir: options of the commands that read a table or ask the service on it. */
+/* --table and --dir: the options of commands that read a table or ask the service that uses the
+ * table. */
 #ifndef WR_CLI_OPTIONS_TABLE_H
 #define WR_CLI_OPTIONS_TABLE_H
 
 #include "cli/options/options.h"
 
 struct wr_table_choice {
-	const char *name, *dir;     /* NULL: the default table, the default folder */
-	bool name_given, dir_given; /* on the command line */
+	const char *name, *dir;     /* NULL: the default table or the default folder */
+	bool name_given, dir_given; /* the option is on the command line */
 };
 
 #define WR_TABLE_OPTIONS 2
-extern const struct wr_option wr_table_options[WR_TABLE_OPTIONS]; /* into struct wr_table_choice */
+/* these options fill a struct wr_table_choice */
+extern const struct wr_option wr_table_options[WR_TABLE_OPTIONS];
 
 #define WR_TABLE_DIR_HELP                                                                          \
 	"folder of the table; without it /run/weir for root, else\n"                               \

@@ -1,12 +1,12 @@
-/* Converts the text of an option's value and stores it in the option's field. Called by options.c and
- * file.c. */
+/* Converts the text of an option's value and stores it in the option's field. Called by options.c
+ * and file.c. */
 #include "cli/options/read.h"
 
 #include "base/assert.h"
 #include "base/duration.h"
 #include "base/size.h"
 
-/* The message for a secret option does not contain the value. */
+/* Reports an invalid value. If the option is secret, the message does not contain the value. */
 static void refuse_value(struct wr_options_reader *reader, const struct wr_option *option,
 			 const char *where, struct weir_str text, const char *what)
 {
@@ -71,7 +71,7 @@ static void set_switch(struct wr_options_reader *reader, const struct wr_option_
 		*(bool *)ref->field = on;
 }
 
-/* Writes a bound in the form of the option's values. */
+/* Writes a bound in the format of the option's values: as a number, a size or a duration. */
 static void bound_text(enum wr_option_kind kind, uint64_t bound, char text[WR_DURATION_TEXT])
 {
 	if (kind == WR_OPTION_SIZE)
@@ -141,11 +141,11 @@ static void add_item(struct wr_options_reader *reader, const struct wr_option_re
 	}
 }
 
-/* Both kinds of lists begin with their count. */
+/* add_item relies on this: lists of both kinds begin with their count. */
 _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 
-/* The first word allocates room for all arguments. */
+/* Appends a word. The first word allocates room for as many words as there are arguments. */
 void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
 			 const char *where, struct weir_str text)
 {

@@ -12,12 +12,13 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define INFO_SHARE 20u              /* scanning the table takes at most a twentieth of the time */
-#define INFO_OLD_NS (5 * SECOND_NS) /* minimum time between two scans */
-#define TICK_OLD_NS (3 * SECOND_NS) /* no process advances the history */
-#define TICK_AHEAD_NS (10 * SECOND_NS) /* … the same, after the clock was set back */
-#define GAUGE_OLD_NS (60 * SECOND_NS)  /* the process that set it has ended */
-#define RATE_LEAST_NS (SECOND_NS / 5)  /* minimum time between two readings for a rate */
+#define INFO_SHARE 20u                 /* scans take at most 1/20 of the time */
+#define INFO_OLD_NS (5 * SECOND_NS)    /* minimum time between two scans */
+#define TICK_OLD_NS (3 * SECOND_NS)    /* if the history is older, no other process advances it */
+#define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
+/* an older gauge is ignored: the process that set it has ended */
+#define GAUGE_OLD_NS (60 * SECOND_NS)
+#define RATE_LEAST_NS (SECOND_NS / 5) /* minimum time between two readings for a rate */
 #define RATE_MOST_NS (30 * SECOND_NS)
 
 /* Makes room for one more item. Ends the process if there is no memory. */
@@ -60,7 +61,8 @@ void wr_watch_close(struct wr_watch *watch)
 	*watch = (struct wr_watch){0};
 }
 
-/* Opens the new table after a resize. Keeps the old one if that fails: it can still be read. */
+/* Opens the new table after a resize. If that fails, keeps the old table, which can still be read.
+ */
 static void follow_resize(struct wr_watch *watch, struct weir_error *error)
 {
 	struct weir_table *before = watch->table;
@@ -107,7 +109,7 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 	size_t count = 0;
 
 	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
-		return; /* too soon: the rate uses the earlier reading */
+		return; /* too soon after the last reading: the rate uses an earlier reading */
 	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
 	if (!watch->before)
 		abort();
@@ -148,7 +150,7 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
-/* Sets the pointers to names again: arrays may have moved while they grew. */
+/* Sets the pointers to names again, because the arrays may have moved when they grew. */
 static void settle_names(struct wr_watch *watch)
 {
 	for (size_t i = 0; i < watch->rule_count; i++)

@@ -1,5 +1,5 @@
-/* Reads statistics of rules, keys and processes from a table, for the commands that show them. Needs
- * no service. */
+/* Reads statistics of rules, keys and processes from a table, for the commands that show them. The
+ * service need not run. */
 #ifndef WR_CLI_WATCH_DATA_H
 #define WR_CLI_WATCH_DATA_H
 
@@ -12,12 +12,12 @@
 
 #define WR_WATCH_POINTS 60u /* seconds of history that are shown */
 #define WR_WATCH_HOSTS 64u
-#define WR_WATCH_CANDIDATES 8u /* of one rule */
+#define WR_WATCH_CANDIDATES 8u /* most candidates of one rule */
 
 struct wr_watch_rule {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
-	uint64_t all_milli, refused_milli; /* present rate per second, in thousandths */
+	uint64_t all_milli, refused_milli; /* current rates per second, in thousandths */
 };
 
 struct wr_watch_candidate {
@@ -36,20 +36,21 @@ struct wr_watch {
 	const char *name, *dir;
 	struct weir_table *table;
 	uint64_t now_ns;
-	struct weir_info info; /* read rarely: weir_info() scans the whole table */
+	struct weir_info info; /* read rarely, because weir_info() scans the whole table */
 	uint64_t info_read_ns, info_took_ns;
 	struct weir_stats_info room;
-	struct wr_watch_rule *rules; /* by slot, until they are sorted */
+	struct wr_watch_rule *rules; /* ordered by slot until the caller sorts them */
 	size_t rule_count, rule_cap;
 	struct weir_stat own[WEIR_STAT_RULES]; /* statistics that belong to no rule */
 	struct wr_watch_candidate *candidates;
 	size_t candidate_count, candidate_cap;
-	struct weir_gauge gauges[WEIR_GAUGE_COUNT]; /* set within the last minute */
+	/* gauges that were set within the last minute */
+	struct weir_gauge gauges[WEIR_GAUGE_COUNT];
 	size_t gauge_count;
 	struct wr_watch_host hosts[WR_WATCH_HOSTS]; /* live processes */
 	size_t host_count;
-	struct weir_latency latency; /* of decisions in the table */
-	/* The previous reading, for rates. */
+	struct weir_latency latency; /* time that decisions in the table take */
+	/* Totals of the previous reading, from which rates are computed. */
 	struct wr_watch_before {
 		uint32_t slot;
 		uint64_t all, refused;
@@ -58,20 +59,20 @@ struct wr_watch {
 	uint64_t before_ns;
 };
 
-/* Opens an existing table. NULL is the default name and the default folder. */
+/* Opens an existing table. If `name` or `dir` is NULL, the default is used. */
 int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
 		  struct weir_error *error);
 void wr_watch_close(struct wr_watch *watch);
 
-/* Reads all data except keys. Advances the history if no other process does, and opens the new table
- * after a resize. */
+/* Reads all data except keys. Advances the history if no other process does that. After a resize,
+ * opens the new table. */
 int wr_watch_read(struct wr_watch *watch, struct weir_error *error);
 
 /* Returns the gauge, or -1 if it was not set within the last minute. */
 int64_t wr_watch_gauge(const struct wr_watch *watch, enum weir_gauge_name gauge);
 
-/* Finds the candidates that the rule has now, or with `all` ever had. Returns their number, at most
- * WR_WATCH_CANDIDATES. */
+/* Finds the candidates that the rule has now; with `all`, also former candidates. Returns the
+ * number of candidates found, at most WR_WATCH_CANDIDATES. */
 size_t wr_watch_candidates(const struct wr_watch *watch, const struct weir_stat *stat, bool all,
 			   const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES]);
 
@@ -85,10 +86,12 @@ static inline uint64_t wr_watch_all(const struct weir_stat *stat)
 	return stat->admitted + wr_watch_refused(stat);
 }
 
-/* Returns the latency that `percent` of decisions did not exceed, or 0 if none was measured. */
+/* Returns the latency that `percent` % of decisions did not exceed, or 0 if no latency was
+ * measured. */
 uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned percent);
 
-/* Whether the rule's name begins with one of the names; true if there are none. */
+/* Returns whether the rule's name begins with one of the names. Returns true if there are no names.
+ */
 bool wr_watch_selects(const struct wr_words *names, struct weir_str rule);
 
 #endif

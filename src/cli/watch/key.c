@@ -1,4 +1,4 @@
-/* Formats a key of a rule's lists as text and as JSON. Called by top and advise. */
+/* Formats a key from a rule's lists of top keys as text and as JSON. Called by top and advise. */
 #include "cli/watch/key.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* weir top: shows rules, keys, table and Redis as they are now. Reads the table; asks no service. */
+/* weir top: shows the current state of rules, keys, table and Redis. Reads the table; no service is
+ * needed. */
 #include "cli/watch/top.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 static struct top_arguments {
 	const char *sort;
-	uint64_t interval_ns, rules; /* rules 0: not given */
+	uint64_t interval_ns, rules; /* `rules` is the number of rows; 0: not given */
 	bool once, json;
 } given;
 static struct wr_table_choice table;
@@ -94,7 +95,7 @@ static int print_once(struct wr_watch *watch, struct wr_cli_top_look *look)
 	return WR_EXIT_YES;
 }
 
-/* Whether input and output are a terminal with cursor control. */
+/* Returns whether input and output are a terminal that can move the cursor. */
 static bool is_screen(void)
 {
 	const char *term = getenv("TERM");

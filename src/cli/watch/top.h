@@ -1,5 +1,5 @@
-/* weir top in parts: top_view.c and top_head.c write the page, top_json.c the JSON, and top_live.c
- * draws the page in a terminal. */
+/* The parts of weir top: top_view.c and top_head.c write the page, top_json.c writes the JSON, and
+ * top_live.c draws the page in a terminal. */
 #ifndef WR_CLI_WATCH_TOP_H
 #define WR_CLI_WATCH_TOP_H
 
@@ -7,7 +7,7 @@
 
 #include "cli/watch/data.h"
 
-/* X(enum, name, key that chooses it) */
+/* X(enum, name, key on the keyboard that selects this order) */
 #define WR_CLI_TOP_SORTS(X)                                                                        \
 	X(WR_CLI_TOP_BY_REQUESTS, "requests", 'r')                                                 \
 	X(WR_CLI_TOP_BY_REFUSED, "refused", 'f')                                                   \
@@ -19,15 +19,15 @@ enum wr_cli_top_sort {
 #undef WR_CLI_TOP_SORT_ENUM
 };
 
-/* How the page is drawn. */
+/* The settings with which the page is drawn. */
 struct wr_cli_top_look {
 	enum wr_cli_top_sort sort;
-	size_t rules;  /* rows */
-	size_t keys;   /* of each list */
-	size_t detail; /* rules whose keys are shown, from `chosen` on */
+	size_t rules;  /* rows of rules */
+	size_t keys;   /* keys in each list of keys */
+	size_t detail; /* number of rules whose keys are shown, beginning with `chosen` */
 	size_t columns;
 	bool utf8;
-	bool live; /* with colours, and the chosen rule marked */
+	bool live; /* the page has colours and marks the chosen rule */
 	size_t first, chosen;
 };
 
@@ -40,7 +40,7 @@ struct wr_cli_top_page {
 
 void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort);
 
-/* Writes the page. The rules have been sorted. */
+/* Writes the page. The caller has sorted the rules. */
 void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_cli_top_page *page);
 
@@ -57,21 +57,22 @@ void wr_cli_top_end_line(struct wr_cli_top_page *page);
 void wr_cli_top_put_bars(struct wr_cli_top_page *page, const struct wr_cli_top_look *look,
 			 const uint64_t *points);
 
-/* The separator on a line. */
+/* Returns the separator between the parts of a line. */
 static inline const char *wr_cli_top_dot(const struct wr_cli_top_look *look)
 {
 	return look->utf8 ? "·" : "-";
 }
 
-/* top_head.c: table, Redis and processes. */
+/* Writes the lines about the table, Redis and the processes (top_head.c). */
 void wr_cli_top_put_head(const struct wr_watch *watch, const struct wr_cli_top_look *look,
 			 struct wr_cli_top_page *page);
 
-/* top_queue.c: deferred requests, if there is a queue. */
+/* Writes the line about deferred requests, if there is a queue (top_queue.c). */
 void wr_cli_top_put_queue(const struct wr_watch *watch, const char *dot,
 			  struct wr_cli_top_page *page);
 
-/* Reads a minute of history of a rule, or of WEIR_STAT_ALL. Unknown seconds are UINT64_MAX. */
+/* Reads a minute of history of a rule, or of all rules with WEIR_STAT_ALL. Unknown seconds are
+ * UINT64_MAX. */
 void wr_cli_top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
 		       uint64_t refused[WR_WATCH_POINTS]);
 

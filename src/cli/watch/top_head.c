@@ -26,7 +26,8 @@ static void put_hosts(const struct wr_watch *watch, struct wr_cli_top_page *page
 	}
 }
 
-/* Processes with other rules than the first, or whose last load failed. */
+/* Writes warnings about processes whose rules differ from those of the first process, or whose last
+ * load of rules failed. */
 static void put_warnings(const struct wr_watch *watch, struct wr_cli_top_page *page)
 {
 	size_t other = 0, failed = 0;
@@ -89,7 +90,8 @@ static void put_totals(const struct wr_watch *watch, const struct wr_cli_top_loo
 	wr_cli_top_end_line(page);
 }
 
-/* Requests that no rule decided are in none of the rows below. */
+/* Writes the number of requests that no rule decided, because none of the rows below includes them.
+ */
 static void put_ruleless(const struct wr_watch *watch, struct wr_cli_top_page *page)
 {
 	uint64_t none = watch->own[WEIR_STAT_NO_RULE].admitted;
@@ -134,7 +136,7 @@ static void put_redis(const struct wr_watch *watch, const struct wr_cli_top_look
 	wr_cli_top_end_line(page);
 }
 
-/* Leases and exchanges, if a rule uses them. */
+/* Writes the lines about leases and exchanges, if a rule uses them. */
 static void put_fleet(const struct wr_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_cli_top_page *page)
 {

@@ -42,7 +42,7 @@ static json_t *table_json(const struct wr_watch *watch)
 	return json;
 }
 
-/* Unknown seconds are null. */
+/* Returns a list of the points. Unknown seconds are null. */
 static json_t *points_json(const uint64_t *points)
 {
 	json_t *list = json_array();
@@ -140,7 +140,7 @@ static json_t *latency_json(const struct weir_latency *latency)
 			 (double)wr_watch_quantile_ns(latency, 99) / 1e9);
 }
 
-/* Requests that no rule decided. */
+/* Returns the numbers of requests that no rule decided. */
 static json_t *ruleless_json(const struct wr_watch *watch)
 {
 	json_t *json = json_object();

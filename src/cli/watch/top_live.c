@@ -18,8 +18,8 @@
 #define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l" /* alternate screen, no cursor, no line wrap */
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
-#define LINES_BESIDE 4u /* a blank line, the titles of rules, and two titles of keys */
-#define ESCAPE_MS 25    /* wait after ESC for the rest of an arrow key */
+#define LINES_BESIDE 4u /* lines beside rules, keys and head: a blank line and three titles */
+#define ESCAPE_MS 25    /* time to wait after ESC for the rest of an arrow key */
 
 static struct termios saved;
 static volatile sig_atomic_t end_requested;
@@ -30,7 +30,8 @@ static void on_end(int number)
 	end_requested = 1;
 }
 
-/* The signal interrupts the wait for a key; the next drawing reads the size. */
+/* Handles a change of the window size: the signal interrupts the wait for a key, and the next
+ * drawing reads the new size. */
 static void on_resize(int number)
 {
 	(void)number;
@@ -61,7 +62,8 @@ static int enter_screen(void)
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
-	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* Ctrl-Z would leave the alternate screen active */
+	/* disabled, because Ctrl-Z would leave the alternate screen active */
+	raw.c_cc[VSUSP] = _POSIX_VDISABLE;
 	sigaction(SIGINT, &end, NULL);
 	sigaction(SIGTERM, &end, NULL);
 	sigaction(SIGHUP, &end, NULL);
@@ -90,8 +92,8 @@ static size_t read_terminal_size(struct wr_cli_top_look *look)
 	return size.ws_row;
 }
 
-/* Divides the lines: rules get the lines that the head and the keys leave, at least three. The chosen
- * rule is among the visible ones. */
+/* Divides the lines of the terminal: rules get the lines that the head and the keys leave, at least
+ * three. Scrolls so that the chosen rule is visible. */
 static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
 {
@@ -109,8 +111,9 @@ static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look
 		look->first = look->chosen - look->rules + 1;
 }
 
-/* Returns the bytes of the line that fit into `columns`. The terminal would cut the line too, but it
- * would show the line's last character in the last column, which can change a number. */
+/* Returns the number of bytes of the line that fit into `columns`. The terminal would cut the line
+ * too, but it would show the line's last character in the last column, which can change a number.
+ */
 static size_t count_fitting(const char *line, size_t len, size_t columns)
 {
 	size_t at = 0;
@@ -119,7 +122,7 @@ static size_t count_fitting(const char *line, size_t len, size_t columns)
 		size_t bytes = wr_utf8_len(line + at, len - at);
 		int width = bytes ? wcwidth((wchar_t)wr_utf8_point(line + at, bytes)) : 1;
 
-		if (line[at] == '\x1b') { /* a colour, which ends with an m */
+		if (line[at] == '\x1b') { /* a colour, which ends with the letter m */
 			bytes = strcspn(line + at, "m\n") + 1;
 			width = 0;
 		}
@@ -157,7 +160,8 @@ static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *loo
 {
 	size_t lines = read_terminal_size(look), head = 4;
 
-	for (int i = 0; i < 2; i++) { /* the first pass finds the length of the head */
+	/* The first pass finds the length of the head, the second pass uses it. */
+	for (int i = 0; i < 2; i++) {
 		fit_rules(watch, look, lines, head);
 		wr_cli_top_write(watch, look, page);
 		head = 0;
@@ -172,7 +176,7 @@ static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *loo
 
 struct keyboard {
 	bool quit, held;
-	int move; /* rows down */
+	int move; /* number of rows to move down */
 };
 
 static int read_byte(int wait_ms)
@@ -185,7 +189,7 @@ static int read_byte(int wait_ms)
 	return byte;
 }
 
-/* Arrows and page keys: ESC [ A, ESC [ 5 ~. */
+/* Reads the rest of an arrow key or page key: ESC [ A, ESC [ 5 ~. */
 static void read_escape(struct keyboard *keyboard, const struct wr_cli_top_look *look)
 {
 	int page = (int)look->rules;
@@ -260,7 +264,8 @@ static uint64_t mono_ms(void)
 	return wr_clock_mono_ns() / 1000000;
 }
 
-/* Waits until the next update is due or a key is pressed. Returns false if the terminal is closed. */
+/* Waits until the next update is due or a key is pressed. Returns false if the terminal is
+ * closed. */
 static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct wr_cli_top_look *look)
 {
 	uint64_t now_ms = mono_ms();

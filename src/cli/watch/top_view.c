@@ -11,12 +11,12 @@
 #include "cli/watch/key.h"
 #include "stats/words.h"
 
-#define BARS 20u  /* columns of a minute */
-#define WIDE 118u /* columns with room for two minutes */
+#define BARS 20u  /* columns of the bars for a minute */
+#define WIDE 118u /* from this width, there is room for two minutes of bars */
 #define VERY_WIDE 140u
-#define NARROW 100u    /* below this: short columns */
-#define NAME_LEAST 16u /* columns of a rule's name */
-#define NUMBERS 32u    /* columns of the numbers between its limit and its minute */
+#define NARROW 100u    /* below this width, columns are short */
+#define NAME_LEAST 16u /* minimum width of a rule's name */
+#define NUMBERS 32u    /* width of the numbers between a rule's limit and its bars */
 #define LINE 1024u
 
 /* ---- lines ---- */
@@ -176,7 +176,7 @@ static void put_titles(const struct wr_cli_top_look *look, struct wr_cli_top_pag
 	wr_cli_top_end_line(page);
 }
 
-/* Writes "100 per 1m, burst 20". The algorithm is left out for lack of room. */
+/* Writes "100 per 1m, burst 20", without the algorithm, for which there is no room. */
 static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
 		      struct wr_cli_top_page *page)
 {

@@ -1,4 +1,4 @@
-/* Problems as JSON, and reading JSON with jansson. Called by the HTTP handlers. */
+/* Writes problems as JSON, and reads JSON with jansson. Called by the HTTP handlers. */
 #include "wire/json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* JSON as values of jansson, for the admin API and the subcommands. */
+/* Makes JSON values of jansson, for the admin API and the subcommands. */
 #include <stdlib.h>
 
 #include "base/utf8.h"

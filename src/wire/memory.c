@@ -1,4 +1,4 @@
-/* The arena of wire/memory.h. */
+/* Implements the arena of wire/memory.h. */
 #include "wire/memory.h"
 
 #include <stdlib.h>

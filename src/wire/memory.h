@@ -22,7 +22,7 @@ struct wr_rls_memory {
 int wr_rls_memory_init(struct wr_rls_memory *memory, size_t size);
 void wr_rls_memory_free(struct wr_rls_memory *memory);
 
-/* Frees all allocations at once. */
+/* Frees all allocations of the arena. */
 static inline void wr_rls_memory_reset(struct wr_rls_memory *memory)
 {
 	memory->used = 0;

@@ -1,4 +1,4 @@
-/* Parses traceparent. Called by the HTTP and gRPC handlers. */
+/* Parses the header field traceparent. Called by the HTTP and gRPC handlers. */
 #include "wire/trace.h"
 
 #include "base/str.h"

@@ -1,4 +1,4 @@
-/* The lines of the decision log. Called by serve/decide/log.c. */
+/* Writes the lines of the decision log. Called by serve/decide/log.c. */
 #include "wire/check/decision_json.h"
 
 #include <stdio.h>

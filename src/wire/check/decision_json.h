@@ -17,7 +17,7 @@
 
 #define WR_DECISION_LINE 8192u /* bytes of the longest line; names are cut at 512 bytes */
 #define WR_DECISION_KEPT                                                                           \
-	1024u /* memory for wr_ask_set_log_memory; WEIR_ASK_BYTES have it to spare */
+	1024u /* bytes for wr_ask_set_log_memory, behind the ask in its WEIR_ASK_BYTES */
 
 struct wr_decision_view {
 	const struct weir_ask *ask; /* the ask, which has been decided */

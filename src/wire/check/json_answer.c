@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "rules/rules.h"
 
-/* X(flag, name in the response) */
+/* X(flag, name in the response): the flags of a status. */
 #define FLAGS(X)                                                                                   \
 	X(WEIR_STATUS_UNLIMITED, "unlimited")                                                      \
 	X(WEIR_STATUS_WHITELISTED, "whitelisted")                                                  \

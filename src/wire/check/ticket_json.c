@@ -1,4 +1,4 @@
-/* The JSON of a ticket, for WEIR.TICKET. Called by serve/deliver/from_resp.c. */
+/* Writes the JSON of a ticket, for WEIR.TICKET. Called by serve/deliver/from_resp.c. */
 #include "wire/check/ticket_json.h"
 
 #include "base/assert.h"

@@ -103,7 +103,7 @@ struct wr_grpc_room {
 
 #define WR_GRPC_INLINE 256 /* size of the buffer in wr_grpc_reader; longer messages are allocated */
 
-/* A message that is being received. The caller zeroes it and sets max and room. */
+/* A message that is being received. The caller zeroes the struct and sets max and room. */
 struct wr_grpc_reader {
 	uint32_t max; /* maximum length of a message */
 	uint32_t len; /* length of the message; set when the prefix has been read */

@@ -1,4 +1,4 @@
-/* The header fields of gRPC requests. Called by serve/grpc/frames.c. */
+/* Reads and checks the header fields of gRPC requests. Called by serve/grpc/frames.c. */
 #include "wire/grpc/grpc.h"
 
 #include <weir/algo.h>
@@ -34,7 +34,8 @@ static bool is_grpc(struct weir_str type)
 {
 	struct weir_str bare;
 
-	if (wr_str_equal(type, WR_STR("application/grpc"))) /* the usual value */
+	/* checked first, because it is the usual value */
+	if (wr_str_equal(type, WR_STR("application/grpc")))
 		return true;
 	bare = wr_str_trim(wr_str_first(type, wr_str_find(type, ';')));
 	return wr_str_equal_nocase(bare, WR_STR("application/grpc")) ||
@@ -50,7 +51,8 @@ static uint8_t encoding_of(struct weir_str name)
 
 static bool is_named(struct weir_str name, struct weir_str wanted)
 {
-	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0; /* the lengths are equal */
+	/* the caller has checked that the lengths are equal */
+	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0;
 }
 
 /* Reads one header field. Names are in lower case, as HTTP/2 requires. The length of the name

@@ -1,4 +1,4 @@
-/* Messages of grpc.health.v1. Called by serve/grpc/health.c. */
+/* Reads and writes the messages of grpc.health.v1. Called by serve/grpc/health.c. */
 #include "wire/grpc/health.h"
 
 #include "base/error.h"

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define GZIP_ONLY (15 + 16) /* the largest window, with the header and checksum of gzip */
+#define GZIP_ONLY (15 + 16) /* zlib's code for the largest window and gzip's header and checksum */
 
 /* Each loop has one inflater, whose 40 KiB are allocated once. */
 struct wr_grpc_inflater {

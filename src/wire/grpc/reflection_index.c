@@ -1,5 +1,5 @@
-/* Files and symbols of the built-in descriptor set. There are a dozen files, so names are searched
- * linearly. Called by reflection.c. */
+/* Finds files and symbols in the built-in descriptor set. There are only a dozen files, so names
+ * are searched linearly. Called by reflection.c. */
 #include "wire/grpc/reflection.h"
 
 #include <stdlib.h>

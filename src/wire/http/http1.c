@@ -1,4 +1,4 @@
-/* The parser of HTTP/1.1 requests. Called by serve/http/request.c. */
+/* Parses HTTP/1.1 requests. Called by serve/http/request.c. */
 #include "wire/http/http1.h"
 
 #include <string.h>
@@ -192,7 +192,8 @@ static int read_line(struct wr_http1 *head, char *line, size_t len)
 
 /* ---- fields ---- */
 
-/* Checks "name: value", trims the value and terminates it with a zero. `end` is the CR. */
+/* Checks a line "name: value", trims the value and ends it with a zero byte. `end` points to the CR
+ * of the line. Returns false if the line is invalid. */
 static bool split_field(char *line, char *end)
 {
 	char *colon = line, *value;

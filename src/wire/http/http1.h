@@ -84,7 +84,7 @@ struct wr_http1_chunks {
 enum wr_http1_chunk {
 	WR_CHUNK_BAD = -1,
 	WR_CHUNK_MORE = 0, /* all input was consumed; the body is not complete */
-	WR_CHUNK_DATA = 1, /* *data and *data_len are a piece of the body */
+	WR_CHUNK_DATA = 1, /* *data and *data_len describe a piece of the body */
 	WR_CHUNK_END = 2,  /* the body is complete */
 };
 

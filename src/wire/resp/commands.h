@@ -25,7 +25,7 @@ struct wr_resp_call {
 	X(WR_RESP_ADMIN, 16, "admin")                                                              \
 	X(WR_RESP_LOADING, 32, "loading")                                                          \
 	X(WR_RESP_STALE, 64, "stale")                                                              \
-	X(WR_RESP_LINKED, 128, "linked") /* for nginx's workers, after WEIR.LINK */
+	X(WR_RESP_LINKED, 128, "linked") /* only for nginx's workers, after WEIR.LINK */
 
 enum wr_resp_flags {
 #define WR_RESP_FLAG_ENUM(name, number, text) name = (number),

@@ -154,7 +154,7 @@ static void write_number(struct wr_resp_out *out, const struct weir_status *stat
 		wr_reply_null(out);
 }
 
-/* Writes four pairs: limit, remaining, reset_after_ms, rule. */
+/* Writes four members of the reply: limit, remaining, reset_after_ms and rule. */
 static void write_limit(struct wr_resp_out *out, const struct weir_status *status)
 {
 	KEY(out, "limit", 5);

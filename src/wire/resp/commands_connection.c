@@ -1,4 +1,4 @@
-/* Commands about the connection: PING, AUTH, HELLO, CLIENT … Called through the table of
+/* Runs the commands about the connection: PING, AUTH, HELLO, CLIENT … Called through the table of
  * commands.c. */
 #include "wire/resp/commands.h"
 

@@ -1,4 +1,4 @@
-/* COMMAND, CONFIG and INFO. Called through the table of commands.c. */
+/* Runs COMMAND, CONFIG and INFO. Called through the table of commands.c. */
 #include "wire/resp/commands.h"
 
 #include <stdarg.h>

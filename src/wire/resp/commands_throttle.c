@@ -26,7 +26,8 @@ struct numbers {
 #undef NUMBER
 };
 
-/* Reads key max_burst count period [quantity]. Returns false if a number is invalid. */
+/* Reads the arguments max_burst, count, period and [quantity] behind the key. Returns false if a
+ * number is invalid. */
 static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
 			 struct numbers *numbers)
 {

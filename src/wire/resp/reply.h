@@ -25,7 +25,7 @@ struct wr_resp_out {
 	void *context;
 	size_t taken;     /* bytes that `more` has taken */
 	bool failed;      /* `more` failed */
-	uint8_t protocol; /* 2 or 3 */
+	uint8_t protocol; /* RESP version: 2 or 3 */
 };
 
 static inline size_t wr_reply_written(const struct wr_resp_out *out)

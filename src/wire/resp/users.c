@@ -1,4 +1,5 @@
-/* Users and passwords of the RESP listener. Called by serve/resp/resp.c and by AUTH and HELLO. */
+/* Reads users and checks passwords of the RESP listener. Called by serve/resp/resp.c and by AUTH
+ * and HELLO. */
 #include "wire/resp/users.h"
 
 #include "base/assert.h"

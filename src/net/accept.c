@@ -198,7 +198,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	accept_some(poll->data);
 }
 
-/* Creates the object that the streams of this listener share, if the protocol has one. */
+/* Calls the protocol's `start`, which creates the object that all streams of this listener share.
+ * Does nothing if the protocol has no `start`. */
 static int start_server(struct wr_net *net, struct wr_listener *listener, void **state,
 			struct weir_error *error)
 {

@@ -34,7 +34,7 @@ struct wr_listener {
 	struct wr_endpoint endpoint;
 	char text[WR_ENDPOINT_TEXT];
 	const struct wr_protocol *protocol;
-	struct wr_tls *tls;     /* NULL: plain text */
+	struct wr_tls *tls;     /* NULL: connections without TLS */
 	struct wr_quota *quota; /* quota of the port, shared by all addresses of the port */
 	struct wr_client_counts *client_counts; /* limits connections per client; NULL: no limit */
 	int fds[WR_LOOPS_MAX]; /* socket of each loop; -1: closed, or the loop has taken it */

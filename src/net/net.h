@@ -39,7 +39,7 @@ struct wr_net {
 	void (*wake)(struct wr_loop *loop);         /* makes the loop run one more turn */
 	void (*stream_ended)(struct wr_loop *loop); /* called when a stream has been freed */
 
-	/* Private to this layer. */
+	/* Used only by this layer. */
 	struct wr_acceptor *acceptors;
 	struct wr_server *servers;
 	struct wr_stream *streams; /* all streams of the loop */

@@ -21,7 +21,8 @@ int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *li
 		     const char *flag, struct weir_error *error);
 void wr_networks_free(struct wr_networks *networks);
 
-/* Converts the address of a TCP peer. Returns false if `peer` is NULL or not IPv4 or IPv6. */
+/* Converts the address of a TCP peer. Returns false if `peer` is NULL or is neither IPv4 nor IPv6.
+ */
 bool wr_networks_address(const struct sockaddr *peer, struct wr_address *address);
 
 /* Returns whether one of the networks contains this peer. */

@@ -33,7 +33,7 @@ struct wr_name_wait {
 	 * pointers are valid only during the call. */
 	void (*found)(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		      const char *why);
-	struct wr_list link; /* private */
+	struct wr_list link; /* used only by resolve.c */
 };
 
 struct wr_names *wr_names_new(uv_loop_t *uv); /* NULL: no memory */

@@ -115,7 +115,7 @@ void wr_stream_abort(struct wr_stream *stream);
 /* Returns whether the stream has been closed or aborted. */
 bool wr_stream_ending(const struct wr_stream *stream);
 
-/* Aborts the stream after `in_ms` unless it has ended by then. */
+/* Aborts the stream after `in_ms` milliseconds, unless it has ended before. */
 void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms);
 
 /* Creates a stream for an accepted socket. The stream owns the socket; on failure the socket is

@@ -24,8 +24,9 @@ struct wr_stream {
 	struct wr_net *net;
 	struct wr_listener *listener;
 	const struct wr_protocol *protocol;
-	void *server;             /* the object that the protocol's `start` created */
-	struct wr_address client; /* counted in the listener's client_counts if is_counted */
+	void *server; /* the object that the protocol's `start` created */
+	/* the peer's address in the listener's client_counts, if is_counted */
+	struct wr_address client;
 	bool is_counted;
 	int fd;
 	int polled; /* events for which the socket is polled */
@@ -36,7 +37,7 @@ struct wr_stream {
 	bool paused, choked, busy, draining;
 	bool hung;            /* the current event reports that the peer has sent its last byte */
 	bool last_read;       /* the peer has sent its last byte and waits for responses */
-	SSL *tls;             /* NULL: plain text */
+	SSL *tls;             /* NULL: a connection without TLS */
 	struct wr_output out; /* output that is not encrypted */
 	struct wr_output sealed; /* encrypted output */
 	size_t counted;          /* unsent bytes of this stream that net->buffered includes */

@@ -1,4 +1,4 @@
-/* weir check: reports every error in rule files as file:line:column. */
+/* weir check: reports every error in rule files in the form file:line:column. */
 #include "cli/cli.h"
 
 #include <stdio.h>

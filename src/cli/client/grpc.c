@@ -21,7 +21,7 @@ struct grpc_client_call {
 	size_t message_len, sent;
 	uint8_t *answer;
 	size_t answer_len;
-	int http_status, grpc_status; /* -1: not received */
+	int http_status, grpc_status; /* -1: no such status was received */
 	char grpc_message[200];
 	bool closed;
 };

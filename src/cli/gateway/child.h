@@ -20,7 +20,7 @@ struct wr_gateway_report {
 	uint64_t table_bytes; /* size of the table in use */
 	uint64_t rules;       /* generation of the rules in use; 0: no rules */
 	bool defers;          /* a rule of the domain has on_limit: defer */
-	bool drained;         /* the last connection has ended, or --drain has passed */
+	bool drained;         /* the last connection has ended, or the time of --drain has passed */
 	bool stuck;           /* the service's user cannot open the resized table */
 	bool no_rules;        /* the service's user cannot read the rules */
 	bool no_certificate;  /* the service's user cannot read the certificate or its key */

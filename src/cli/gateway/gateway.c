@@ -54,7 +54,7 @@ struct gateway_run {
 	/* timer that runs after nginx has ended, until the service has ended */
 	uv_timer_t service_end;
 	uv_timer_t service_look;
-	unsigned table_moves; /* resizes of the table that the service has reported */
+	unsigned table_moves; /* number of resizes of the table that the service has reported */
 	uint64_t rules_seen;  /* last generation of the rules that the service has reported */
 	/* another program has resized the table, and --memory is unchanged since */
 	bool table_resized;

@@ -48,7 +48,8 @@ void wr_gateway_service_drain(struct wr_gateway_service *service);
 /* Returns whether the last connection has ended or the time of --drain has passed. */
 bool wr_gateway_service_drained(struct wr_gateway_service *service);
 
-/* Called by a timer: reads the reports of the service, and restarts it if it has ended. */
+/* Reads the reports of the service, and restarts the service if its process has ended. Called by a
+ * timer. */
 void wr_gateway_service_poll(struct wr_gateway_service *service);
 
 /* Returns whether the process of the service runs. */

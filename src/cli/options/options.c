@@ -116,7 +116,7 @@ static void read_environment(struct wr_options_reader *reader, char **environmen
 	}
 }
 
-/* An argument that begins with a dash. */
+/* An argument of the command line that begins with a dash. */
 struct option_flag {
 	const char *text;
 	struct weir_str name; /* name without dashes; empty: not a long option */
@@ -269,7 +269,8 @@ enum wr_options_outcome wr_options_read(const struct wr_command *command, int ar
 #define HELP_COLUMN 28
 #define HELP_WIDTH 90
 
-/* Writes "(default: 64M; WEIR_MEMORY)", "(WEIR_RULES)" or nothing. */
+/* Writes the default and the variable of an option: "(default: 64M; WEIR_MEMORY)", "(WEIR_RULES)"
+ * or nothing. */
 static void describe_default(const struct wr_option *option, bool with_variable, char *text,
 			     size_t cap)
 {

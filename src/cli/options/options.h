@@ -27,7 +27,7 @@ struct wr_words {
 	const char **items;
 };
 
-/* X(kind, type of the field that receives the value) */
+/* X(kind, type of the field that receives the value): the kinds of options. */
 #define WR_OPTION_KINDS(X)                                                                         \
 	X(WR_OPTION_TEXT, const char *)                                                            \
 	X(WR_OPTION_LIST, struct wr_text_list) /* values a,b,c; the flag may be repeated */        \

@@ -1,4 +1,4 @@
-/* --queue and the options that refine it: shared by `weir serve` and `weir gateway`. */
+/* The option --queue and the options that refine it, shared by `weir serve` and `weir gateway`. */
 #ifndef WR_CLI_OPTIONS_QUEUE_H
 #define WR_CLI_OPTIONS_QUEUE_H
 

@@ -1,4 +1,4 @@
-/* --redis and the options that refine it: shared by `weir serve` and `weir gateway`. */
+/* The option --redis and the options that refine it, shared by `weir serve` and `weir gateway`. */
 #ifndef WR_CLI_OPTIONS_REDIS_H
 #define WR_CLI_OPTIONS_REDIS_H
 

@@ -18,7 +18,7 @@
 #define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
 /* an older gauge is ignored: the process that set it has ended */
 #define GAUGE_OLD_NS (60 * SECOND_NS)
-#define RATE_LEAST_NS (SECOND_NS / 5) /* minimum time between two readings for a rate */
+#define RATE_LEAST_NS (SECOND_NS / 5) /* minimum time between the two readings that make a rate */
 #define RATE_MOST_NS (30 * SECOND_NS)
 
 /* Makes room for one more item. Ends the process if there is no memory. */

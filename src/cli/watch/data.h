@@ -47,7 +47,7 @@ struct wr_watch {
 	/* gauges that were set within the last minute */
 	struct weir_gauge gauges[WEIR_GAUGE_COUNT];
 	size_t gauge_count;
-	struct wr_watch_host hosts[WR_WATCH_HOSTS]; /* live processes */
+	struct wr_watch_host hosts[WR_WATCH_HOSTS]; /* processes that are running */
 	size_t host_count;
 	struct weir_latency latency; /* time that decisions in the table take */
 	/* Totals of the previous reading, from which rates are computed. */

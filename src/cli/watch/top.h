@@ -31,7 +31,7 @@ struct wr_cli_top_look {
 	size_t first, chosen;
 };
 
-/* The page as text. */
+/* The text of the page. */
 struct wr_cli_top_page {
 	char *text;
 	size_t len, cap;

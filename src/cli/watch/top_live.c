@@ -15,7 +15,8 @@
 #include "cli/cli.h"
 #include "cli/watch/top.h"
 
-#define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l" /* alternate screen, no cursor, no line wrap */
+/* switches to the alternate screen, hides the cursor, ends line wrap */
+#define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l"
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
 #define LINES_BESIDE 4u /* lines beside rules, keys and head: a blank line and three titles */

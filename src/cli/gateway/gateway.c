@@ -102,8 +102,8 @@ static int load_rules(struct gateway_edition *edition)
 	return WR_EXIT_YES;
 }
 
-/* Checks that a queue or Redis is used only with a separate user. Other programs run as www-data
- * and nobody too, and could read deferred requests or reach Redis. */
+/* If root runs the gateway, checks that a queue or Redis is used only with a separate user. Other
+ * programs run as www-data and nobody too, and could read deferred requests or reach Redis. */
 static int check_user(const struct gateway_edition *edition)
 {
 	const struct wr_gateway_plan *plan = &edition->plan;

@@ -12,9 +12,10 @@
  *           …                                        // refuse; retry after d.retry_after_ns
  *
  * These calls read no clock, allocate nothing and use no floating point. Times are ns since the
- * epoch, below 2^63; they may step back or jump. A request up to a second older than the state
- * counts at the time of the state; its waits count from its own time. A zeroed state is a key that
- * was never used. */
+ * epoch, below 2^63; they may step back or jump. If the time of a request is up to a second before
+ * the time of the state, the request is counted at the time of the state, but retry_after_ns and
+ * the other waits in its decision start at the time of the request. A zeroed state is the state of
+ * a key that was never used. */
 #ifndef WEIR_ALGO_H
 #define WEIR_ALGO_H
 
@@ -41,68 +42,71 @@ enum weir_algorithm {
 #undef WEIR_ALGORITHM_ENUM
 };
 
-#define WEIR_NEVER UINT64_MAX /* retry_after_ns: waiting does not help */
+#define WEIR_NEVER UINT64_MAX /* value of retry_after_ns if waiting does not help */
 #define WEIR_LOG_MAX 65532u   /* largest limit of a sliding window log */
 #define WEIR_SPAN_MAX_NS                                                                           \
 	(100ull * 31557600 * 1000000000) /* longest period, and longest time to fill a bucket */
 
 enum weir_limit_flags {
-	WEIR_COUNT_REJECTED = 1, /* a refused request is charged too; windows only */
+	WEIR_COUNT_REJECTED = 1, /* refused requests are charged too; for window algorithms only */
 	/* If a sliding window log does not fit in the table, refuse the request and set `full`.
 	 * Without this flag the log is approximated, see docs/engine.md. */
 	WEIR_FULL_REFUSES = 2,
 };
 
-/* A limit. Fill in the upper part, zero the rest, then weir_limit_check() once. */
+/* A limit. The caller sets the fields up to `identity`, zeroes the rest, and calls
+ * weir_limit_check() once. */
 struct weir_limit {
 	uint32_t size;      /* sizeof(struct weir_limit) */
 	uint32_t algorithm; /* enum weir_algorithm */
 	uint32_t limit;     /* requests per period; 0 refuses everything */
 	uint32_t flags;     /* enum weir_limit_flags */
-	uint64_t period_ns; /* may be 0 if a window is set below */
+	uint64_t period_ns; /* may be 0 if window_start_ns and window_end_ns are set */
 
-	uint32_t burst;       /* token bucket: capacity; 0 means limit */
-	uint32_t queue_size;  /* leaky bucket: requests that may wait */
-	uint64_t max_wait_ns; /* leaky bucket: longest wait; 0: bounded by queue_size alone */
+	uint32_t burst;       /* capacity of a token bucket; 0: the capacity is `limit` */
+	uint32_t queue_size;  /* number of requests that may wait in a leaky bucket */
+	uint64_t max_wait_ns; /* longest wait in a leaky bucket; 0: only queue_size bounds it */
 
-	/* Fixed window: the window [start, end) that contains now_ns, if windows are not whole
-	 * multiples of period_ns since the epoch (calendar days, months). Otherwise both 0. */
+	/* For a fixed window of the calendar (a day, a month), which does not start at a multiple
+	 * of period_ns since the epoch: the window [start, end) that contains now_ns. For all other
+	 * limits both fields are 0. */
 	uint64_t window_start_ns;
 	uint64_t window_end_ns;
 
-	/* Soft mode: for soft_for_ns from the first request above the limit, this ceiling applies
-	 * instead (token bucket: as its capacity). It applies again after one period without a
-	 * request above the limit. 0: no soft mode. Not for leaky buckets. */
+	/* Soft mode: soft_ceiling replaces the limit (for a token bucket: its capacity) for
+	 * soft_for_ns, starting with the first request above the limit. Soft mode is available
+	 * again after one period without a request above the limit. 0: no soft mode. Leaky buckets
+	 * have no soft mode. */
 	uint32_t soft_ceiling;
-	uint32_t shares; /* internal, set it to 0: number of nodes that share the limit */
+	uint32_t shares; /* internal: number of nodes that share the limit; callers set 0 */
 	uint64_t soft_for_ns;
 
-	/* Algorithm, period and this number identify the counter of a key in a table. Two limits
-	 * with equal algorithm and period on one key need different numbers. The size of the limit
-	 * is not part of the identity. */
+	/* The algorithm, the period and `identity` together identify the counter of a key in a
+	 * table. Two limits on the same key with equal algorithm and period need different values
+	 * of `identity`. The value of `limit` does not identify a counter. */
 	uint64_t identity;
 
-	/* Written by weir_limit_check(). */
+	/* weir_limit_check() sets the fields from here on. */
 	uint64_t checked;   /* hash of identity, algorithm and period; 0: not checked */
 	uint64_t narrow_ns; /* internal: age of the state up to which 64-bit arithmetic suffices */
 	uint64_t harm_base; /* internal: the period on the scale of evictions */
 	uint32_t capacity;  /* largest cost that can be admitted: burst, queue_size + 1, or limit */
-	uint32_t ceiling;   /* capacity, or in soft mode soft_ceiling */
+	uint32_t ceiling;   /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
 };
 
-/* State of one key under one limit: 96 bits, for every algorithm but the sliding window log. Its
- * contents are internal; all zero means never used. */
+/* State of one key under one limit: 96 bits. Every algorithm except the sliding window log uses
+ * it. The contents are internal. All zero means that the key was never used. */
 struct weir_state {
 	uint64_t s0;
 	uint32_t s1;
 };
 
-/* State of a sliding window log: a ring of time stamps in the caller's memory. Set `stamps` and
- * `capacity`, at least the limit, and zero the rest. */
+/* State of a sliding window log: a ring of time stamps in the caller's memory. The caller sets
+ * `stamps` and `capacity` and zeroes the rest. `capacity` must be at least the limit. */
 struct weir_log {
 	uint64_t newest_ns; /* time stamp of the `pending` entries, which are not in the ring */
 	uint32_t head;      /* index of the newest entry in the ring */
-	uint32_t count;     /* number of entries, with the pending entries */
+	uint32_t count;     /* number of entries, including the pending entries */
 	uint32_t pending;
 	uint32_t capacity;
 	uint64_t *stamps;
@@ -111,48 +115,51 @@ struct weir_log {
 /* The decision on a request. */
 struct weir_decision {
 	uint8_t admitted;
-	uint8_t soft;   /* admitted above the limit, by soft mode */
+	uint8_t soft;   /* admitted above the limit because of soft mode */
 	uint8_t full;   /* refused because the log does not fit in the table, not by the limit */
 	uint8_t banned; /* refused by an operator's ban, not by the limit; see weir/control.h */
 	uint32_t limit; /* the value that `remaining` starts from */
-	uint32_t remaining;      /* units that could still be taken now */
-	uint32_t granted;        /* part of `limit` that an operator granted */
-	uint64_t retry_after_ns; /* refused: wait until the same request would be admitted if there
-				    are no other requests, or WEIR_NEVER; admitted: 0 */
-	uint64_t reset_after_ns; /* until no use of the key is left */
+	uint32_t remaining; /* units that could still be taken now */
+	uint32_t granted;   /* part of `limit` that an operator granted */
+	/* If refused: time until an equal request would be admitted, provided that there are no
+	 * other requests; or WEIR_NEVER. If admitted: 0. */
+	uint64_t retry_after_ns;
+	uint64_t reset_after_ns; /* time until the key is as if it had never been used */
 	uint64_t delay_ns;       /* leaky bucket: the admitted request must wait this long */
-	/* Argument of weir_return: when the take was counted. A time in its window, the time stamp
-	 * in the log, the time of the token bucket, or the departure from the leaky bucket. 0 if
-	 * nothing was taken. */
+	/* The time at which the units were counted, as an argument for weir_return: a time in the
+	 * window, the time stamp in the log, the time of the token bucket, or the departure from
+	 * the leaky bucket. 0 if nothing was taken. */
 	uint64_t charged_ns;
 };
 
-/* Checks a limit and sets its lower part. `error` may be NULL. Returns 0, WEIR_EINVAL (limit is
- * NULL, or limit->size is not sizeof(struct weir_limit)), or WEIR_ELIMIT. */
+/* Checks a limit and sets its fields from `checked` on. `error` may be NULL. Returns 0, WEIR_EINVAL
+ * (limit is NULL, or limit->size is not sizeof(struct weir_limit)), or WEIR_ELIMIT if the limit is
+ * not usable. */
 WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error);
 
 /* Decides one request and updates the state.
- *   cost  n > 0  take n units or none; more than the capacity is refused with WEIR_NEVER
- *         0      take nothing; refused if no unit is left
- *         n < 0  give back to the state at now_ns, up to the full capacity; always admitted. Units
- *                of an earlier window must not be given back
- *   soft  a second state for a limit in soft mode, otherwise NULL
- * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (not checked, or a log) or WEIR_ETIME. On an error the state
- * is unchanged and *decision is all zero. */
+ *   cost  n > 0  takes n units or none; a cost above the capacity is refused with WEIR_NEVER
+ *         0      takes nothing; the request is refused if no unit is left
+ *         n < 0  gives -n units back to the state at now_ns, up to the full capacity; always
+ *                admitted. The caller must not give back units of an earlier window
+ *   soft  a second state if the limit has soft mode, otherwise NULL
+ * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (the limit was not checked, or is a sliding window log) or
+ * WEIR_ETIME. On an error the state is unchanged and *decision is all zero. */
 WEIR_API int weir_step(const struct weir_limit *limit, struct weir_state *state,
 		       struct weir_state *soft, int64_t cost, uint64_t now_ns,
 		       struct weir_decision *decision);
 
-/* The same for a sliding window log. WEIR_EINVAL also means that the ring has less capacity than
- * the limit (in soft mode: than soft_ceiling), or that its fields contradict each other. */
+/* Like weir_step, for a sliding window log. Also returns WEIR_EINVAL if the capacity of the ring is
+ * below the limit (with soft mode: below soft_ceiling), or if the fields of the log contradict each
+ * other. */
 WEIR_API int weir_log_step(const struct weir_limit *limit, struct weir_log *log,
 			   struct weir_state *soft, int64_t cost, uint64_t now_ns,
 			   struct weir_decision *decision);
 
-/* The name of an algorithm in rule files, or NULL. */
+/* Returns the name of an algorithm in rule files, or NULL if there is no such algorithm. */
 WEIR_API const char *weir_algorithm_name(int algorithm);
 
-/* The enum weir_algorithm of a name, or 0. */
+/* Returns the enum weir_algorithm with this name in rule files, or 0 if there is none. */
 WEIR_API int weir_algorithm_by_name(const char *name, size_t len);
 
 #ifdef __cplusplus

@@ -16,7 +16,7 @@
  *   else if (verdict == WEIR_ADMIT)
  *           …                                   // pass the request on
  *   else if (verdict == WEIR_DELAY)
- *           …                                   // pass it on after result.delay_ns
+ *           …                                   // pass the request on after result.delay_ns
  *   else                                        // WEIR_REFUSE, WEIR_DEFER
  *           …                                   // respond with result.http_status,
  *                                               // weir_ask_headers and weir_ask_body
@@ -33,8 +33,9 @@
  *   Clock        The caller passes the time. The engine reads CLOCK_BOOTTIME only for rules with
  *                `consistency: lease` or `eventual`.
  *   Threads      Any number of threads may use one engine at once. An ask belongs to one thread at
- * a time. Fork         A child process may use the engine that it inherited. Call weir_watch_start
- * after the fork, because a fork does not copy threads.
+ *                a time.
+ *   Fork         A child process may use the engine that it inherited. Call weir_watch_start after
+ *                the fork, because a fork does not copy threads.
  *
  * An engine without WEIR_ENGINE_CENTRAL decides every rule in the table, and weir_ask_decide never
  * returns WEIR_WAIT. Programs that carry questions to a central store, or queue deferred requests,
@@ -62,14 +63,14 @@ struct weir_ask;
 enum weir_engine_flags {
 	/* There is a central store. Rules whose `consistency` is not `local` are decided there. */
 	WEIR_ENGINE_CENTRAL = 1,
-	WEIR_ENGINE_NO_STATS = 2, /* write no statistics: for trial runs */
+	WEIR_ENGINE_NO_STATS = 2, /* the engine writes no statistics; for trial runs */
 };
 
-/* What the top keys of weir/stats.h show of clients. Keys may be personal data. */
+/* How the top keys of weir/stats.h show the keys of clients, which may be personal data. */
 enum weir_engine_keys {
-	WEIR_KEYS_TEXT,   /* the first 64 bytes of the ten most frequent keys */
-	WEIR_KEYS_HASHED, /* hashes under the table's secret */
-	WEIR_KEYS_HIDDEN, /* no keys */
+	WEIR_KEYS_TEXT,   /* shows the first 64 bytes of the ten most frequent keys */
+	WEIR_KEYS_HASHED, /* shows hashes of keys under the table's secret */
+	WEIR_KEYS_HIDDEN, /* shows no keys */
 };
 
 /* A caller compiled against an older header passes a smaller `size`: options beyond it have their
@@ -77,25 +78,25 @@ enum weir_engine_keys {
 struct weir_engine_opts {
 	uint32_t size;  /* sizeof(struct weir_engine_opts) */
 	uint32_t flags; /* enum weir_engine_flags */
-	/* The key of the hashes in questions to the central store: WEIR_SECRET_BYTES bytes, equal
-	 * on all nodes. NULL: not known yet, see weir_engine_fleet in weir/host.h. */
+	/* The secret for the hashes in questions to the central store: WEIR_SECRET_BYTES bytes,
+	 * equal on all nodes. NULL: not known yet; weir_engine_fleet (weir/host.h) can set it. */
 	const uint8_t *fleet_secret;
-	uint64_t now_ns; /* when the first rules came into force */
+	uint64_t now_ns; /* time at which the first rules come into force */
 	/* An admitted request counts as near_limit in the statistics if more than this percentage
 	 * of the limit is used. 0 means 80. */
 	uint32_t near_percent;
-	/* enum weir_engine_keys. With HASHED or HIDDEN, weir_engine_new erases texts that are in
-	 * the table. */
+	/* enum weir_engine_keys. With HASHED or HIDDEN, weir_engine_new erases the texts of keys
+	 * that are already in the table. */
 	uint32_t keys;
 	/* Name of this process in weir_hosts_each, at most 23 bytes: "nginx". May be NULL. */
 	const char *host;
-	/* Number of nodes in the fleet, used until weir_fleet_note has set one. 0 means 1. */
+	/* Number of nodes in the fleet, used until weir_fleet_note sets the number. 0 means 1. */
 	uint32_t fleet_size;
 	uint32_t reserved;
 };
 
-/* Makes an engine. On success the engine owns the rules. The table must outlive the engine. With
- * rules NULL, every domain is unknown until the first weir_engine_swap. `opts` may be NULL.
+/* Makes an engine. On success the engine owns the rules. The table must outlive the engine. If
+ * `rules` is NULL, every domain is unknown until the first weir_engine_swap. `opts` may be NULL.
  * Returns 0, WEIR_EINVAL or WEIR_EMEMORY. */
 WEIR_API int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 			     const struct weir_engine_opts *opts, struct weir_engine **engine);
@@ -117,12 +118,12 @@ WEIR_API int weir_engine_load_failed(struct weir_engine *engine, const char *tex
 struct weir_engine_info {
 	uint32_t size;       /* sizeof(struct weir_engine_info), set by the caller */
 	uint32_t held;       /* older sets of rules that requests still use */
-	uint64_t generation; /* from 1; 0: no rules yet */
-	uint64_t hash;       /* of the rules, see weir_rules_info */
+	uint64_t generation; /* number of the rules in force, from 1; 0: no rules yet */
+	uint64_t hash;       /* hash of the rules, see weir_rules_info */
 	uint64_t loaded_ns;
 	uint64_t loads_good, loads_failed;
-	uint64_t failed_ns; /* when the last load failed; 0: it succeeded, or there was none */
-	char error[1024];   /* the first diagnostics of that failure */
+	uint64_t failed_ns; /* time of the last load if it failed, otherwise 0 */
+	char error[1024];   /* the first diagnostics of the failed load */
 };
 
 WEIR_API int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info);
@@ -135,40 +136,43 @@ struct weir_watch;
 struct weir_load {
 	uint32_t size;
 	int rc;                           /* 0, or the error of weir_rules_load */
-	uint64_t generation;              /* of the rules in force after the load */
-	uint64_t hash;                    /* of the rules in force after the load */
+	uint64_t generation;              /* generation of the rules in force after the load */
+	uint64_t hash;                    /* hash of the rules in force after the load */
 	uint64_t duration_ns;             /* how long the load lasted */
 	const struct weir_errors *errors; /* with warnings; valid until the callback returns */
 };
 
 enum weir_watch_flags {
-	/* Start no thread; the program calls weir_watch_look (weir/host.h). For a process with a
-	 * single thread: a second thread makes every system call on a file descriptor slower. */
+	/* weir_watch_start starts no thread; the program calls weir_watch_look (weir/host.h)
+	 * instead. For processes with a single thread, because a second thread makes every system
+	 * call on a file descriptor slower. */
 	WEIR_WATCH_BY_HOST = 1,
 };
 
-/* `size` as in struct weir_engine_opts. */
+/* A smaller or larger `size` is handled as in struct weir_engine_opts. */
 struct weir_watch_opts {
 	uint32_t size;  /* sizeof(struct weir_watch_opts) */
 	uint32_t flags; /* enum weir_watch_flags */
-	/* Called by the watching thread after each load. A failure is reported once for each
-	 * content of the files. May be NULL. */
+	/* Called by the watching thread after each load that puts rules into force or fails. A
+	 * failure with the same errors as the previous load is not reported again, unless
+	 * weir_watch_poke requested the load. May be NULL. */
 	void (*loaded)(void *context, const struct weir_load *load);
 	void *context;
-	uint64_t (*now_ns)(void *context); /* NULL: CLOCK_REALTIME */
+	uint64_t (*now_ns)(void *context); /* returns the time; NULL: CLOCK_REALTIME is read */
 };
 
-/* Starts a thread that loads the rules at `path` within a second after they changed on disk:
- * written, renamed, or reached through a symbolic link that was changed. The thread also calls
- * weir_tick (weir/stats.h). Rules with errors do not come into force. `seen` is the set that the
- * program loaded before from this path; with NULL the thread loads at once. The thread blocks all
- * signals. `opts` may be NULL. Returns 0, WEIR_EINVAL, WEIR_EMEMORY or WEIR_ESYS. */
+/* Starts a thread that loads the rules at `path` within a second after their files have changed on
+ * disk: a file was written or renamed, or a symbolic link on the path was changed. The thread also
+ * calls weir_tick (weir/stats.h). Rules with errors do not come into force. `seen` is the set of
+ * rules that the program has already loaded from `path`; if `seen` is NULL, the thread loads at
+ * once. The thread blocks all signals. `opts` may be NULL. Returns 0, WEIR_EINVAL, WEIR_EMEMORY or
+ * WEIR_ESYS. */
 WEIR_API int weir_watch_start(struct weir_engine *engine, const char *path,
 			      const struct weir_rules *seen, const struct weir_watch_opts *opts,
 			      struct weir_watch **watch);
 
-/* Requests a load, even if the files have not changed, as SIGHUP does. With WEIR_WATCH_BY_HOST the
- * next weir_watch_look loads. Safe in a signal handler. */
+/* Requests a load, as SIGHUP does, even if the files have not changed. With WEIR_WATCH_BY_HOST the
+ * next weir_watch_look loads the rules. May be called in a signal handler. */
 WEIR_API void weir_watch_poke(struct weir_watch *watch);
 
 /* Ends the watch and frees it. Waits for a load in progress. `watch` may be NULL. */
@@ -181,30 +185,32 @@ enum weir_verdict {
 	WEIR_REFUSE = 2,
 	WEIR_DELAY = 3, /* admitted; the request must wait for result.delay_ns */
 	/* Refused, and every limit that refused has `on_limit: defer`. A program that queues
-	 * requests queues it and responds 202. Other programs treat it as WEIR_REFUSE. */
+	 * requests queues this request and responds 202. Other programs treat this verdict as
+	 * WEIR_REFUSE. */
 	WEIR_DEFER = 4,
 	/* Not decided: the central store must be asked, see weir/host.h. */
 	WEIR_WAIT = 5,
 };
 
-/* Bytes that an ask needs, at most WEIR_ASK_BYTES. */
+/* Returns the number of bytes that an ask needs, at most WEIR_ASK_BYTES. */
 WEIR_API size_t weir_ask_size(void);
 
 /* Begins a request in `memory`, which must be aligned for any object. `domain` is not used after
- * the call. After success, call weir_ask_done. Returns 0, WEIR_EINVAL, or WEIR_EROOM: `size` is
- * smaller than weir_ask_size(). */
+ * the call. After success, the caller must call weir_ask_done at the end of the request. Returns 0,
+ * WEIR_EINVAL, or WEIR_EROOM if `size` is smaller than weir_ask_size(). */
 WEIR_API int weir_ask_init(void *memory, size_t size, struct weir_engine *engine,
 			   struct weir_str domain, struct weir_ask **ask);
 
-/* Sets the cost of descriptors that are added later without a cost of their own. 1 by default. */
+/* Sets the cost of all descriptors that are added later without a cost of their own. Without this
+ * call their cost is 1. */
 WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 
 #define WEIR_HITS_UNSET INT64_MIN /* the descriptor has no cost of its own */
 
 /* Adds a descriptor with its cost. A cost of 0 takes nothing, a negative cost gives units back.
- * `override` is a limit that the request brings along, or NULL. It applies instead of the rules, is
- * checked here, and needs a domain that exists. The arguments are not used after the call. Returns
- * 0, WEIR_EINVAL, or WEIR_ELIMIT: the override is not usable.
+ * `override` is a limit that came with the request, or NULL. An override applies instead of the
+ * rules, is checked by this call, and needs a domain that exists. The arguments are not used after
+ * the call. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT if the override is not usable.
  *
  * A request with more than WEIR_DESCRIPTORS_MAX descriptors, or with more than WEIR_NEEDS_MAX
  * limits, cannot be counted. The call returns 0 and weir_ask_decide refuses the request: with 429,
@@ -212,24 +218,26 @@ WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			  const struct weir_limit *override, int64_t hits);
 
-/* Adds the descriptors that `requests:` of the domain make of an HTTP request. Returns 0 or
- * WEIR_EINVAL. weir_ask_decide refuses a request that cannot be read or counted: with 400 if its
- * target is malformed or the request is too large, with 429 if too many limits apply. */
+/* Adds the descriptors that the entries under `requests:` of the domain make from an HTTP request.
+ * Returns 0 or WEIR_EINVAL. If the request cannot be read or counted, weir_ask_decide refuses it:
+ * with 400 if its target is malformed or the request is too large, with 429 if too many limits
+ * apply. */
 WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);
 
 /* Makes a limit for weir_ask_add: `requests` per unit. Units are numbered as in Envoy's RLS: second
- * 1, minute 2, hour 3, day 4, month 5, year 6, week 7. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT: the
- * unit is unknown. */
+ * 1, minute 2, hour 3, day 4, month 5, year 6, week 7. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT if
+ * the unit is unknown. */
 WEIR_API int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
 				 struct weir_error *error);
 
-/* Decides the request, once. Returns an enum weir_verdict, WEIR_EINVAL (already decided) or
- * WEIR_ETIME. */
+/* Decides the request. Returns an enum weir_verdict, WEIR_ETIME, or WEIR_EINVAL, for example if the
+ * request was already decided. */
 WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
 
-/* Gives back what the request took, where that is possible: the client left before it was served.
- * Call it after the verdict and before weir_ask_done. After WEIR_WAIT, an answer may still be
- * passed in; what it granted is given back. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
+/* Gives back the units that the request took, as far as possible. For a client that disconnected
+ * before it was served. Call it after the verdict and before weir_ask_done. If the verdict was
+ * WEIR_WAIT, the host may still pass in the answer of the central store; the units that the answer
+ * granted are then given back. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 
 /* Ends the request and releases the rules. Texts and headers of the ask are invalid afterwards.
@@ -241,12 +249,13 @@ WEIR_API void weir_ask_done(struct weir_ask *ask);
 struct weir_result {
 	uint32_t size;        /* sizeof(struct weir_result), set by the caller */
 	uint32_t verdict;     /* enum weir_verdict; 0: not decided yet */
-	uint32_t http_status; /* 200, or the status of the refusal: 429, 400, 403, a rule's own */
+	uint32_t http_status; /* 200; for a refusal 429, 400, 403 or the status in the rule */
 	uint32_t descriptors; /* how many descriptors have a status */
-	uint64_t delay_ns;    /* WEIR_DELAY: the longest delay of all limits */
-	uint64_t retry_after_ns; /* refused: until every limit that refused would admit the request,
-				    or WEIR_NEVER */
-	uint64_t generation;     /* of the rules that decided */
+	uint64_t delay_ns;    /* with WEIR_DELAY: the longest delay of all limits */
+	/* If refused: time until every limit that refused would admit the request; or WEIR_NEVER.
+	 */
+	uint64_t retry_after_ns;
+	uint64_t generation; /* generation of the rules that decided */
 };
 
 /* Returns 0 or WEIR_EINVAL. */
@@ -258,21 +267,23 @@ enum weir_status_code { /* as RLS numbers them */
 };
 
 enum weir_status_flags {
-	WEIR_STATUS_LIMITED = 1,       /* a limit applies: the fields below are set */
-	WEIR_STATUS_UNLIMITED = 2,     /* the rule has `unlimited`; remaining is UINT32_MAX */
-	WEIR_STATUS_WHITELISTED = 4,   /* the rule has no limit */
-	WEIR_STATUS_REPLACED = 8,      /* the `replaces` of another rule switched the limit off */
-	WEIR_STATUS_SHADOW = 16,       /* counted, not enforced: shadow mode, or by `enforce` */
-	WEIR_STATUS_WOULD_REFUSE = 32, /* SHADOW, and the limit would have refused */
-	WEIR_STATUS_QUOTA = 64,        /* quota mode: refuses only if all quotas are used up */
+	WEIR_STATUS_LIMITED = 1,     /* a limit applies, so the fields after `flags` are set */
+	WEIR_STATUS_UNLIMITED = 2,   /* the rule has `unlimited`; remaining is UINT32_MAX */
+	WEIR_STATUS_WHITELISTED = 4, /* the rule has no limit */
+	WEIR_STATUS_REPLACED = 8,    /* the `replaces` of another rule switched the limit off */
+	/* The limit is counted but not enforced: shadow mode, or the key is outside `enforce`. */
+	WEIR_STATUS_SHADOW = 16,
+	WEIR_STATUS_WOULD_REFUSE = 32, /* set with SHADOW if the limit would have refused */
+	WEIR_STATUS_QUOTA = 64,        /* quota mode: the limit refuses only if all quotas refuse */
 	WEIR_STATUS_OVERRIDE = 128,    /* the limit came with the request */
 	WEIR_STATUS_FAILED = 256,      /* the central store did not answer */
 	WEIR_STATUS_BANNED = 512,      /* refused by an operator's ban, see weir/control.h */
-	WEIR_STATUS_PAUSED = 1024,     /* counted, not enforced: an operator paused the rule */
+	/* The limit is counted but not enforced, because an operator paused the rule. */
+	WEIR_STATUS_PAUSED = 1024,
 };
 
-/* The decision for one descriptor. If several limits apply to it, the status is that of the
- * tightest limit. */
+/* The decision for one descriptor. If several limits apply to the descriptor, the fields describe
+ * the tightest limit. */
 struct weir_status {
 	uint32_t size;  /* sizeof(struct weir_status), set by the caller */
 	uint32_t code;  /* enum weir_status_code */
@@ -280,28 +291,30 @@ struct weir_status {
 	uint32_t requests_per_unit;
 	uint32_t unit;      /* RLS number of the period; 0: RLS has no such unit */
 	uint32_t remaining; /* units left; 0 if over the limit */
-	uint32_t limit;     /* the value that `remaining` starts from: a token bucket's burst … */
-	uint32_t reset_s;   /* seconds until the window ends or the bucket is full, rounded up, at
-			       least 1 */
+	uint32_t limit; /* value of `remaining` for an unused key; the burst of a token bucket */
+	/* Seconds until the window ends or the bucket is full, rounded up, at least 1. */
+	uint32_t reset_s;
 	uint64_t period_ns;
-	struct weir_str name;     /* of the limit, or empty */
+	struct weir_str name;     /* the limit's own name, or empty */
 	struct weir_str rule;     /* the limit's name in statistics; empty for an override */
-	struct weir_str metadata; /* of the rule, a JSON object; or empty */
+	struct weir_str metadata; /* the rule's metadata as a JSON object, or empty */
 	struct weir_decision decision;
 };
 
-/* The status of descriptor `at`, in the order of weir_ask_add. Texts belong to the rules and are
- * valid until weir_ask_done. Returns 0 or WEIR_EINVAL: not decided, or no such descriptor. */
+/* Reads the status of descriptor `at`. Descriptors are numbered from 0 in the order in which they
+ * were added. Texts belong to the rules and are valid until weir_ask_done. Returns 0, or
+ * WEIR_EINVAL if the ask is not decided or has no such descriptor. */
 WEIR_API int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *status);
 
-/* The status of the tightest enforced limit, without metadata. A limit that refused is tighter than
- * one that admitted; then the limit with fewer units remaining is tighter, then the limit with the
- * longer wait. Returns 0, WEIR_EINVAL, or WEIR_ENOENT: no enforced limit applies. */
+/* Reads the status of the tightest enforced limit, without metadata. A limit that refused is
+ * tighter than a limit that admitted. Otherwise the limit with fewer units remaining is tighter,
+ * and if these are equal, the limit with the longer wait. Returns 0, WEIR_EINVAL, or WEIR_ENOENT if
+ * no enforced limit applies. */
 WEIR_API int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status);
 
 /* ---- HTTP ---- */
 
-/* X(enum, number, name): the header fields of a response.
+/* X(enum, number, name). A profile is a set of header fields of a response:
  *   x       X-Ratelimit-Limit, X-Ratelimit-Remaining, RateLimit-Policy, RateLimit; a refusal also
  *           has X-Ratelimit-Retry-After and Retry-After
  *   ietf    RateLimit-Policy, RateLimit; a refusal also has Retry-After
@@ -321,15 +334,15 @@ enum weir_profile {
 #undef WEIR_PROFILE_ENUM
 };
 
-/* The enum weir_profile of a name, or -1. */
+/* Returns the enum weir_profile with this name, or -1 if there is none. */
 WEIR_API int weir_profile_by_name(struct weir_str name);
 
-/* Writes the header fields of the response into the ask. Returns how many there are, or
- * WEIR_EINVAL: not decided. */
+/* Writes the header fields of the response into the ask. Returns the number of fields, or
+ * WEIR_EINVAL if the ask is not decided. */
 WEIR_API int weir_ask_headers(struct weir_ask *ask, int profile);
 
-/* Header field `i`. Names are constants. Values are valid until the next weir_ask_headers or
- * weir_ask_done. Returns 0 or WEIR_EINVAL: no such field. */
+/* Reads header field `i`, counted from 0. Names are constants. Values are valid until the next
+ * weir_ask_headers or weir_ask_done. Returns 0, or WEIR_EINVAL if there is no such field. */
 WEIR_API int weir_ask_header(const struct weir_ask *ask, size_t i, struct weir_str *name,
 			     struct weir_str *value);
 
@@ -339,12 +352,14 @@ enum weir_body {
 	WEIR_BODY_HTML = 2,
 };
 
-/* The enum weir_body that a client with this Accept header prefers. An empty header accepts all. */
+/* Returns the enum weir_body that a client with this Accept header prefers. An empty header accepts
+ * every type. */
 WEIR_API int weir_body_type(struct weir_str accept);
 
-/* Writes the body of a refusal, without a terminating zero, and sets its content type. A rule with
- * a `response` of its own determines both. Returns the body's length; if it is larger than `cap`,
- * the body was cut. WEIR_EINVAL: the request was not refused. */
+/* Writes the body of a refusal, without a terminating zero, and sets *content_type. If the rule has
+ * a `response` with a body or a content type, the response is used and `type` is ignored. Returns
+ * the length of the body; if the length is larger than `cap`, the body was cut. Returns WEIR_EINVAL
+ * if the request was not refused. */
 WEIR_API int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
 			   struct weir_str *content_type);
 

@@ -12,7 +12,7 @@ extern "C" {
 #define WEIR_API
 #endif
 
-/* X(name, number, sentence). Calls that can fail return 0 or one of these negative numbers. */
+/* X(name, number, sentence). Calls that can fail return 0 or one of these negative error codes. */
 #define WEIR_ERRORS(X)                                                                             \
 	X(WEIR_EINVAL, -1, "an argument is missing or out of range")                               \
 	X(WEIR_ELIMIT, -2, "the limit is not usable; weir_limit_check says why")                   \
@@ -44,7 +44,7 @@ struct weir_error {
 	char text[252];
 };
 
-/* The sentence of a code; never NULL. */
+/* Returns a sentence that describes an error code. Never returns NULL. */
 WEIR_API const char *weir_strerror(int code);
 
 #ifdef __cplusplus

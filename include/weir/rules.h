@@ -33,8 +33,8 @@ struct weir_str {
 };
 
 /* One entry of a descriptor. `source` names the part of an HTTP request from which the value was
- * taken, if there are several such parts. The user "10.0.0.1" and the address 10.0.0.1 then have
- * different counters. It is empty in descriptors of weir_ask_add. Rules ignore it. */
+ * taken, if there are several such parts, so that the user "10.0.0.1" and the address 10.0.0.1 have
+ * different counters. Callers of weir_ask_add leave `source` empty. Rules do not match `source`. */
 struct weir_entry {
 	struct weir_str key;
 	struct weir_str value;
@@ -49,20 +49,21 @@ struct weir_header {
 /* An HTTP request before any decoding. The library decodes it, so that all programs use the same
  * counters.
  *
- * Header fields are an array or a callback. The callback gets a name in lower case, compares it
- * without regard to case, writes up to `max` values of fields with that name in the order of the
- * request, and returns the number of such fields.
+ * Header fields are passed as an array (`headers`) or by a callback (`header`). The callback gets a
+ * name in lower case and compares it with the names of the fields without regard to case. It writes
+ * up to `max` values of fields with this name, in the order of the request, and returns the number
+ * of such fields.
  *
- * A smaller `size` is accepted from older callers, as for struct weir_engine_opts. */
+ * A smaller `size` of an older caller is accepted, as in struct weir_engine_opts. */
 struct weir_http_view {
 	uint32_t size;    /* sizeof(struct weir_http_view) */
-	uint8_t peer_len; /* 4 or 16; 0: unknown, as on a Unix socket */
+	uint8_t peer_len; /* bytes of `peer`: 4 or 16; 0: unknown, as on a Unix socket */
 	uint8_t reserved[3];
-	uint8_t peer[16]; /* network order */
+	uint8_t peer[16]; /* IP address of the client in network byte order */
 	struct weir_str method;
 	struct weir_str target; /* as in the request line: /path?query, or http://host/path?query */
-	struct weir_str host;   /* Host or :authority, raw */
-	struct weir_str identity; /* the authenticated user; empty: none */
+	struct weir_str host;   /* value of Host or :authority, not decoded */
+	struct weir_str identity; /* the authenticated user; empty: no user */
 	const struct weir_header *headers;
 	size_t header_count;
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
@@ -77,42 +78,44 @@ enum weir_severity {
 /* One error or warning. */
 struct weir_diagnostic {
 	uint32_t severity; /* enum weir_severity */
-	uint32_t line;     /* from 1; 0: the file as a whole */
-	uint32_t column;   /* from 1, in characters */
-	uint32_t width;    /* characters to underline, at least 1 */
-	const char *id;    /* stable name: "unknown_key" */
+	uint32_t line;     /* line number from 1; 0: the file as a whole */
+	uint32_t column;   /* column in characters, from 1 */
+	uint32_t width;    /* number of characters to underline, at least 1 */
+	const char *id;    /* stable name of the kind of diagnostic: "unknown_key" */
 	const char *file;
-	const char *text;   /* what is wrong, and what would be right */
-	const char *source; /* the line itself; "" when there is none */
+	const char *text;   /* the message: the fault and its correction */
+	const char *source; /* text of the line in the file; "" if there is no line */
 };
 
-/* All errors and warnings of one load. Set `size` and zero the rest. Always call
+/* All errors and warnings of one load. The caller sets `size`, zeroes the rest, and always calls
  * weir_errors_free afterwards. */
 struct weir_errors {
 	uint32_t size;
 	uint32_t errors;
 	uint32_t warnings;
-	uint32_t dropped; /* how many are not in `items` */
+	uint32_t dropped; /* number of errors and warnings that are not in `items` */
 	size_t count;
-	const struct weir_diagnostic *items; /* by file, then line */
+	const struct weir_diagnostic *items; /* sorted by file, then by line */
 	void *memory;
 };
 
 struct weir_rules;
 
-/* Loads a file, or a directory with its subdirectories: files whose names end in .yaml, .yml or
- * .json, in name order, without names that begin with a dot. The caller owns *rules. `errors` may
- * be NULL. Returns 0 (there may be warnings), WEIR_ERULES (`errors` has the reasons), WEIR_EMEMORY
- * or WEIR_EINVAL. On an error *rules is NULL. */
+/* Loads the rules from a file, or from a directory with its subdirectories. In a directory, files
+ * whose names end in .yaml, .yml or .json are loaded in name order; names that begin with a dot are
+ * skipped. The caller owns *rules. `errors` may be NULL. Returns 0 (there may be warnings),
+ * WEIR_ERULES (`errors` has the reasons), WEIR_EMEMORY or WEIR_EINVAL. On an error *rules is NULL.
+ */
 WEIR_API int weir_rules_load(const char *path, struct weir_rules **rules,
 			     struct weir_errors *errors);
 WEIR_API void weir_rules_free(struct weir_rules *rules);
 
-/* Whether names, sizes or times of the files have changed since they were loaded. */
+/* Returns whether names, sizes or times of the rule files have changed since the load. */
 WEIR_API int weir_rules_changed(const struct weir_rules *rules);
 
-/* A hash of the names, sizes and times that weir_rules_changed compares. A program can save it
- * after a failed load, so that it reports each broken file once. 0: the path does not exist. */
+/* Returns a hash of the names, sizes and times of the files at `path`, or 0 if the path does not
+ * exist. A program can save the hash after a failed load and report the next failure only if the
+ * hash has changed. */
 WEIR_API uint64_t weir_rules_fingerprint(const char *path);
 
 struct weir_rules_info {
@@ -121,23 +124,24 @@ struct weir_rules_info {
 	uint32_t domains;
 	uint32_t descriptors;
 	uint32_t limits;
-	uint32_t requests;   /* entries of `requests:` */
-	uint64_t hash;       /* of names and contents; equal on two machines with equal rules */
-	uint64_t bytes;      /* memory held */
-	uint64_t generation; /* as given to weir_rules_stamp */
+	uint32_t requests;   /* number of entries under `requests:` */
+	uint64_t hash;       /* hash of the names and contents of the rule files */
+	uint64_t bytes;      /* bytes of memory that the rules use */
+	uint64_t generation; /* the number that weir_rules_stamp has set */
 	uint64_t loaded_ns;
-	uint64_t logs; /* limits and candidates with sliding_window_log, see WEIR_OPEN_LOGS */
+	uint64_t logs; /* number of limits and candidates that are sliding window logs */
 };
 
 WEIR_API int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info);
 
 struct weir_domain_info {
 	uint32_t size;     /* sizeof(struct weir_domain_info), set by the caller */
-	uint32_t requests; /* entries of its `requests:` */
+	uint32_t requests; /* number of entries under the domain's `requests:` */
 	struct weir_str name;
 };
 
-/* Domain `i`, in file order, from 0. Returns 0, WEIR_EINVAL, or WEIR_ENOENT: no more domains. */
+/* Reads domain `i`. Domains are numbered from 0 in file order. Returns 0, WEIR_EINVAL, or
+ * WEIR_ENOENT if there is no domain `i`. */
 WEIR_API int weir_rules_domain(const struct weir_rules *rules, size_t i,
 			       struct weir_domain_info *info);
 
@@ -151,7 +155,7 @@ WEIR_API void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, ui
  *       untis: minute
  *       ^~~~~
  *
- * Returns its length; if it is larger than `cap` - 1, the text was cut. */
+ * Returns the length of the whole text; if it is larger than `cap` - 1, the text was cut. */
 WEIR_API size_t weir_diagnostic_text(const struct weir_diagnostic *diagnostic, char *text,
 				     size_t cap);
 

@@ -1,22 +1,22 @@
 /* Statistics of decisions by rule. Every process that decides writes them to the table, and every
  * process that has the table open can read them.
  *
- *   totals      for each rule, exact, since the table was made             weir_stats_each
- *   history     ten minutes by second, a day by minute                     weir_history
+ *   totals      exact counts of each rule since the table was made         weir_stats_each
+ *   history     the last ten minutes by second, the last day by minute     weir_history
  *   top keys    most frequent and most refused keys of a rule, estimated   weir_top
  *   candidates  what other limits would have decided, exact                weir_candidates_each
- *   latency     of one decision in 64                                      weir_latency
+ *   latency     how long decisions took, measured for one in 64            weir_latency
  *   hosts       processes that decide, their rules and reloads             weir_hosts_each
  *   gauges      state of the service's central store and fleet             weir_gauges_each
  *
- * Totals continue after restarts and reloads. They are exact for any number of processes and
- * threads, and if some of them are killed. A rule is named by its path in the rule files and its
+ * Totals continue after restarts and reloads. Totals are exact for any number of processes and
+ * threads, even if processes are killed. The name of a rule is its path in the rule files and its
  * period: "api/route=signup/ip/1d". Decisions are counted, not hits: a request of cost 5 counts
- * once, a request of cost 0 or below does not count.
+ * once, and a request of cost 0 or below does not count.
  *
- * The rules with the most recent decisions have history and top keys, as many rules as fit in the
- * table: 400 with 64 MiB, 6 with 1 MiB (weir_stats_info). A process must call weir_tick once a
- * second, otherwise there are only totals, candidates and latency. */
+ * Only the rules with the highest recent rates have history and top keys. Their number depends on
+ * the size of the table: 400 with 64 MiB, 6 with 1 MiB (weir_stats_info). A process must call
+ * weir_tick once a second, otherwise there are only totals, candidates and latency. */
 #ifndef WEIR_STATS_H
 #define WEIR_STATS_H
 
@@ -34,20 +34,21 @@ struct weir_table;
 
 /* ---- once a second ---- */
 
-/* Advances the history and chooses the rules that have one. Any number of processes may call it at
- * any time. One of them does the work once a second; it takes about a millisecond with 5,000 rules.
- * Counts between two calls are divided evenly among the seconds between them. If the calls are more
- * than ten minutes apart, the history has a gap. If the process is killed during the call, another
- * process takes over within three seconds. If the clock steps back, points in the future are
- * erased. Returns 1 if this call did the work, 0 if it was already done, WEIR_EINVAL, WEIR_ETIME,
- * or WEIR_ELAYOUT: another version of weir wrote the statistics. */
+/* Advances the history and chooses the rules that have a history. Any number of processes may call
+ * it at any time. Once a second, one of the processes does the work, which takes about a
+ * millisecond with 5,000 rules. Counts between two calls are divided evenly among the seconds
+ * between the calls. If the calls are more than ten minutes apart, the history has a gap. If the
+ * process is killed during the call, another process takes over within three seconds. If the clock
+ * steps back, points in the future are erased. Returns 1 if this call did the work, 0 if the work
+ * was already done, WEIR_EINVAL, WEIR_ETIME, or WEIR_ELAYOUT if another version of weir wrote the
+ * statistics. */
 WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 
 /* ---- totals ---- */
 
-/* X(field, what it counts). A rule in shadow mode, or for keys outside `enforce`, refuses no
- * request: what it would have refused counts as `shadowed`. A refused request counts only for the
- * rules that refused it. */
+/* X(field, description). A rule in shadow mode, or a rule whose `enforce` excludes the key, refuses
+ * no request; requests that the rule would have refused count as `shadowed`. A refused request
+ * counts only for the rules that refused it. */
 #define WEIR_STATS(X)                                                                              \
 	X(admitted, "requests admitted by the rule")                                               \
 	X(refused, "requests the rule refused")                                                    \
@@ -60,31 +61,33 @@ WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 
 enum weir_stat_flags {
 	WEIR_STAT_HISTORY = 1,   /* the rule has history and top keys */
-	WEIR_STAT_SHADOW = 2,    /* counted, never enforced */
-	WEIR_STAT_QUOTA = 4,     /* refuses only if all quotas are used up */
-	WEIR_STAT_CENTRAL = 8,   /* not `local`: the central store decides, if there is one */
+	WEIR_STAT_SHADOW = 2,    /* the rule is counted but never enforced */
+	WEIR_STAT_QUOTA = 4,     /* the rule refuses only if all quotas are used up */
+	WEIR_STAT_CENTRAL = 8,   /* the central store decides if there is one (not `local`) */
 	WEIR_STAT_UNLIMITED = 16 /* the rule has `unlimited` */
 };
 
 struct weir_stat {
 	uint32_t size; /* sizeof(struct weir_stat) as the library knows it */
-	uint32_t slot; /* constant for the life of a table */
+	uint32_t slot; /* number of the rule, which never changes during the life of a table */
 	struct weir_str rule;
 #define WEIR_STAT_FIELD(field, text) uint64_t field;
 	WEIR_STATS(WEIR_STAT_FIELD)
 #undef WEIR_STAT_FIELD
-	/* The rule as it was loaded last. Zeros for overrides and for WEIR_STAT_NAMES. */
+	/* The fields from here on describe the rule as it was loaded last. They are 0 for overrides
+	 * and for WEIR_STAT_NAMES. */
 	uint64_t loaded_ns; /* 0: not known */
 	uint64_t period_ns; /* 0: a calendar window */
 	uint32_t flags;     /* enum weir_stat_flags */
 	uint32_t algorithm; /* enum weir_algorithm */
 	uint32_t limit;
-	uint32_t burst;        /* of a token bucket; of a leaky bucket its queue_size */
-	uint64_t recent_milli; /* decisions in a thousand seconds, at the rate of the last minute */
-	uint64_t since_ns;     /* when it was first loaded with these numbers */
+	uint32_t burst;        /* burst of a token bucket, or queue_size of a leaky bucket */
+	uint64_t recent_milli; /* decisions per 1000 seconds, at the rate of the last minute */
+	uint64_t since_ns;     /* when the rule was first loaded with these numbers */
 };
 
-/* Names that are not rules; the name of a rule contains a slash. X(enum, name, what it counts) */
+/* X(enum, name, description). Names of counters that are not rules. They contain no slash, but the
+ * name of every rule does. */
 #define WEIR_STAT_NAMES(X)                                                                         \
 	X(WEIR_STAT_OTHER, "other", "all rules that did not fit in the directory")                 \
 	X(WEIR_STAT_NO_DOMAIN, "domain_not_found", "admitted: there are no rules for the domain")  \
@@ -97,22 +100,23 @@ enum weir_stat_name {
 #define WEIR_STAT_ENUM(name, text, what) name,
 	WEIR_STAT_NAMES(WEIR_STAT_ENUM)
 #undef WEIR_STAT_ENUM
-		WEIR_STAT_RULES /* first slot a rule may have */
+		WEIR_STAT_RULES /* first slot that a rule may have */
 };
 
-/* Called for each name. 0 continues, another value ends the iteration. */
+/* Called for each name. The callback returns 0 to continue, or another value to end the iteration.
+ */
 typedef int (*weir_stat_fn)(void *context, const struct weir_stat *stat);
 
 /* Calls `fn` for each name that has a slot, including rules that no longer exist. Counts are read
  * while other processes write them: each count is correct at some moment during the call. Returns
- * 0, the value with which `fn` ended, WEIR_EINVAL, or WEIR_ELAYOUT: another version of weir wrote
- * the statistics. */
+ * 0, the value with which `fn` ended the iteration, WEIR_EINVAL, or WEIR_ELAYOUT if another version
+ * of weir wrote the statistics. */
 WEIR_API int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *context);
 
 #define WEIR_STAT_NAME_BYTES 120
 
-/* The same for one slot. The caller sets stat->size; stat->rule will point into `name`.
- * WEIR_ENOENT: the slot is not in use. */
+/* Reads the counts of one slot. The caller sets stat->size; stat->rule will point into `name`.
+ * Returns 0, WEIR_ENOENT if the slot is not in use, or an error as weir_stats_each. */
 WEIR_API int weir_stats_slot(struct weir_table *table, uint32_t slot,
 			     char name[WEIR_STAT_NAME_BYTES], struct weir_stat *stat);
 
@@ -121,31 +125,32 @@ WEIR_API int weir_stats_slot(struct weir_table *table, uint32_t slot,
 #define WEIR_HISTORY_SECONDS 600
 #define WEIR_HISTORY_MINUTES 1440
 
-enum weir_span { WEIR_SECONDS = 1, WEIR_MINUTES = 60 }; /* seconds of a point */
+enum weir_span { WEIR_SECONDS = 1, WEIR_MINUTES = 60 }; /* number of seconds that a point covers */
 
-/* Counts of one second or minute: exact up to 4,095, larger counts within 1/4096. For a candidate:
- * what it would have admitted, refused and delayed. */
+/* Counts of one second or minute. Counts up to 4,095 are exact; larger counts have an error of at
+ * most 1/4096. For a candidate, the point counts the requests that the candidate would have
+ * admitted, refused and delayed. */
 struct weir_point {
 	uint64_t admitted;
-	uint64_t refused; /* with deferred requests */
+	uint64_t refused; /* includes deferred requests */
 	uint64_t shadowed;
 	uint64_t delayed;
-	uint32_t known; /* 0: weir_tick was not called, or the rule had no history then */
+	uint32_t known; /* 0: no counts, because weir_tick did not run or the rule had no history */
 	uint32_t reserved;
 };
 
-#define WEIR_STAT_ALL UINT32_MAX /* instead of a slot: the sum of all rules */
+#define WEIR_STAT_ALL UINT32_MAX /* passed as a slot, selects the sum of all rules */
 
 /* Writes the last `max` points of a rule or a candidate, oldest first, without the current second
  * or minute. *end_s is the epoch second at which the last point ends. Returns the number of points,
- * WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT: the slot has no history. */
+ * WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT if the slot has no history. */
 WEIR_API int weir_history(struct weir_table *table, uint32_t slot, enum weir_span span,
 			  struct weir_point *points, size_t max, uint64_t *end_s);
 
 /* ---- top keys ---- */
 
 #define WEIR_TOP_KEYS                                                                              \
-	48 /* length of a list; it contains every key with more than 1/48 of the total */
+	48 /* length of a list; a list contains every key with more than 1/48 of the total */
 #define WEIR_TOP_TEXT 64
 
 enum weir_top_list {
@@ -155,22 +160,23 @@ enum weir_top_list {
 
 enum weir_top_text {
 	WEIR_TOP_NO_TEXT, /* texts are off, or the key is not among the first ten */
-	WEIR_TOP_WHOLE,
-	WEIR_TOP_CUT, /* the text is longer */
+	WEIR_TOP_WHOLE,   /* the text is complete */
+	WEIR_TOP_CUT,     /* the text was longer and has been cut */
 };
 
-/* A key in a list. All counts are halved every five minutes, so the count of a steady stream is at
- * most that of ten minutes. The exact count, halved likewise, is within
- * [count - over - noise, count + noise]. `over` is a bound of the sketch. `noise` is three standard
- * deviations of the sampling; it is 0 while every decision is sampled, up to about 1,000 per
- * second. */
+/* A key in a list. All counts are halved every five minutes, so for a steady stream of requests
+ * `count` is at most the number of requests in ten minutes. The exact count, also halved every five
+ * minutes, is within [count - over - noise, count + noise]. `over` is the largest error of the
+ * algorithm that finds the top keys. `noise` is three standard deviations of the sampling; it is 0
+ * while every decision is sampled, which is so up to about 1,000 decisions per second. */
 struct weir_top_key {
-	uint64_t hash; /* of the key and the limit, under the table's secret */
+	uint64_t hash; /* hash of the key and the limit, under the table's secret */
 	uint64_t count;
 	uint64_t over;
 	uint64_t noise;
-	/* The values of the entries for which the rule has no value, in order, separated by
-	 * WEIR_TOP_BETWEEN. Clients send them, and they may contain any byte: escape them. */
+	/* `text` holds the values of the descriptor's entries for which the rule has no value, in
+	 * order, separated by WEIR_TOP_BETWEEN. Clients send these values, so they may contain any
+	 * byte: escape them. */
 	uint32_t text_kind; /* enum weir_top_text */
 	uint32_t text_len;
 	char text[WEIR_TOP_TEXT];
@@ -181,41 +187,44 @@ struct weir_top_key {
 struct weir_top_info {
 	uint32_t size;  /* sizeof(struct weir_top_info), set by the caller */
 	uint32_t every; /* one decision in this number is sampled now */
-	uint64_t total; /* of all keys, halved likewise; a key that is not in the list has at most
-			   total/48 */
+	/* Count of all keys, also halved every five minutes. A key that is not in the list has at
+	 * most total/48. */
+	uint64_t total;
 };
 
 /* Writes the first `max` keys of a rule's list, largest count first. `info` may be NULL. Returns
- * the number of keys, WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT: the slot has no top keys. */
+ * the number of keys, WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT if the slot has no top keys. */
 WEIR_API int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_list list,
 		      struct weir_top_key *keys, size_t max, struct weir_top_info *info);
 
 /* ---- candidates ---- */
 
-/* What a limit under a rule's `candidates` would have decided for the requests of the rule. A
- * candidate with other numbers is another candidate and starts at 0. */
+/* A limit under `candidates` of a rule, with the decisions that it would have made on the requests
+ * of the rule. If the numbers of a candidate are changed, it becomes a new candidate whose counts
+ * start at 0. */
 struct weir_candidate {
 	uint32_t size;        /* sizeof(struct weir_candidate) as the library knows it */
-	uint32_t slot;        /* of the candidate, for weir_history */
-	uint32_t rule_slot;   /* of its rule */
+	uint32_t slot;        /* slot of the candidate, for weir_history */
+	uint32_t rule_slot;   /* slot of the candidate's rule */
 	uint32_t algorithm;   /* enum weir_algorithm */
 	struct weir_str rule; /* the rule's name */
 	struct weir_str text; /* "token_bucket, 100 per minute, burst 20" */
-	uint64_t loaded_ns;   /* when rules with it were loaded last */
+	uint64_t loaded_ns;   /* when rules with this candidate were loaded last */
 	uint64_t period_ns;   /* 0: a calendar window */
 	uint32_t limit;
-	uint32_t burst;       /* of a token bucket; of a leaky bucket its queue_size */
-	uint64_t would_admit; /* would_admit + would_refuse: all requests */
+	uint32_t burst;       /* burst of a token bucket, or queue_size of a leaky bucket */
+	uint64_t would_admit; /* would_admit + would_refuse is the number of all requests */
 	uint64_t would_refuse;
-	uint64_t admits_more;  /* part of would_admit that the rule refused, or would have */
+	uint64_t admits_more;  /* part of would_admit that the rule refused or would have refused */
 	uint64_t refuses_more; /* part of would_refuse that the rule admitted */
-	uint64_t would_delay;  /* part of would_admit */
+	uint64_t would_delay;  /* part of would_admit that the candidate would have delayed */
 	uint64_t would_delay_us;
 };
 
 typedef int (*weir_candidate_fn)(void *context, const struct weir_candidate *candidate);
 
-/* As weir_stats_each. Texts are valid until `fn` returns. */
+/* Calls `fn` for each candidate, and returns as weir_stats_each. Texts are valid until `fn`
+ * returns. */
 WEIR_API int weir_candidates_each(struct weir_table *table, weir_candidate_fn fn, void *context);
 
 /* ---- latency ---- */
@@ -227,17 +236,18 @@ enum weir_latency_kind {
 	WEIR_LATENCY_CENTRAL, /* decided by the central store */
 };
 
-/* How long decisions took, for the one in 64 that hosts report (weir_ask_report_latency). */
+/* How long decisions took. Hosts report one decision in 64 (weir_ask_report_latency). */
 struct weir_latency {
 	uint32_t size; /* sizeof(struct weir_latency), set by the caller */
 	uint32_t reserved;
 	uint64_t count;
 	uint64_t sum_ns;
-	uint64_t bucket[WEIR_LATENCY_BUCKETS]; /* not cumulative */
+	uint64_t bucket[WEIR_LATENCY_BUCKETS]; /* decisions in each bucket; not cumulative */
 };
 
-/* Upper bound of bucket `i`, exclusive; the bound of bucket i - 1 is its lower bound. There are
- * four buckets per power of two, from 64 ns to half a second. UINT64_MAX for the last bucket. */
+/* Returns the upper bound of bucket `i` in ns. The bucket counts latencies below this bound and not
+ * below the bound of bucket i - 1. There are four buckets per power of two, from 64 ns to half a
+ * second. Returns UINT64_MAX for the last bucket. */
 WEIR_API uint64_t weir_latency_below(unsigned i);
 WEIR_API int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 			  struct weir_latency *latency);
@@ -250,13 +260,13 @@ struct weir_host {
 	uint32_t pid;
 	uint32_t alive; /* 0: the process has ended; its entry is reused when needed */
 	uint32_t reserved;
-	struct weir_str name; /* weir_engine_opts.host of its engine: "nginx" */
+	struct weir_str name; /* `host` in the struct weir_engine_opts of its engine: "nginx" */
 	uint64_t rules_hash;  /* 0: no rules yet */
 	uint64_t generation;
 	uint64_t loaded_ns;
 	uint64_t loads_good, loads_failed;
 	uint64_t failed_ns;    /* 0: the last load succeeded */
-	struct weir_str error; /* reason of the failure, the first 127 bytes */
+	struct weir_str error; /* the first 127 bytes of the reason why the last load failed */
 };
 
 typedef int (*weir_host_fn)(void *context, const struct weir_host *host);
@@ -265,8 +275,9 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 
 /* ---- gauges ---- */
 
-/* X(enum, name, description). Values that the service sets for readers of the table. The last
- * process that set a gauge wins. Append new gauges: tables contain their numbers. */
+/* X(enum, name, description). A gauge is a value that the service sets for readers of the table.
+ * If several processes set a gauge, the last value counts. New gauges must be appended at the end,
+ * because tables contain the numbers of gauges. */
 #define WEIR_GAUGES(X)                                                                             \
 	X(WEIR_GAUGE_STORE_UP, "store_up", "1: the central store is available, 0: it is not")      \
 	X(WEIR_GAUGE_STORE_BREAKER, "store_breaker", "0: closed, 1: half open, 2: open")           \
@@ -312,12 +323,13 @@ struct weir_gauge {
 	const char *name;
 	const char *what;
 	int64_t value;
-	uint64_t set_ns; /* when it was set */
+	uint64_t set_ns; /* when the value was set */
 };
 
 typedef int (*weir_gauge_fn)(void *context, const struct weir_gauge *gauge);
 
-/* Returns 0, WEIR_EINVAL, or WEIR_ELAYOUT: another version of weir wrote the statistics. */
+/* Sets a gauge. Returns 0, WEIR_EINVAL, or WEIR_ELAYOUT if another version of weir wrote the
+ * statistics. */
 WEIR_API int weir_gauge_set(struct weir_table *table, enum weir_gauge_name gauge, int64_t value,
 			    uint64_t now_ns);
 
@@ -328,16 +340,16 @@ WEIR_API int weir_gauges_each(struct weir_table *table, weir_gauge_fn fn, void *
 
 struct weir_stats_info {
 	uint32_t size;  /* sizeof(struct weir_stats_info), set by the caller */
-	uint32_t names; /* rules and candidates that fit */
+	uint32_t names; /* number of rules and candidates that fit */
 	uint32_t names_used;
-	uint32_t history; /* how many of them can have history and top keys */
+	uint32_t history; /* number of rules and candidates that can have history and top keys */
 	uint32_t history_used;
-	uint32_t lanes;      /* threads with a lane of their own; further threads share one */
-	uint32_t lanes_used; /* lanes in use now or before */
-	uint32_t lines;      /* pairs of rule and lane; further pairs use the shared lane */
+	uint32_t lanes;      /* threads that can have their own lane; others share a lane */
+	uint32_t lanes_used; /* lanes that are or were in use */
+	uint32_t lines;      /* pairs of rule and lane that fit; others use the shared lane */
 	uint32_t lines_used;
-	uint32_t rule_bytes; /* memory of a rule with history and top keys */
-	uint64_t ticked_ns;  /* second up to which weir_tick has worked; 0: never called */
+	uint32_t rule_bytes; /* bytes of memory that a rule with history and top keys uses */
+	uint64_t ticked_ns;  /* time up to which weir_tick has recorded; 0: it was never called */
 };
 
 WEIR_API int weir_stats_info(struct weir_table *table, struct weir_stats_info *info);

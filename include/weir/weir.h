@@ -20,38 +20,44 @@
  *           refuse(d.retry_after_ns);
  *
  * GUARANTEES
- *   Limits  Fixed window: at most `limit` per window. Log: at most `limit` in any window. Counter:
- *           the estimate never exceeds `limit` at admission. Token bucket: at most burst + rate · t
- *           in any span t. Leaky bucket: departures are never closer than the interval. Evictions
- *           are the only exception, and they are counted (struct weir_info).
+ *   Limits  A fixed window admits at most `limit` per window. A sliding window log admits at most
+ *           `limit` in any span of one period. A sliding window counter admits a request only if
+ *           its estimate does not exceed `limit`. A token bucket admits at most burst + rate · t in
+ *           any span t. Departures from a leaky bucket are never closer than its interval.
+ *           Evictions are the only exception, and they are counted (struct weir_info).
  *   Threads Any number of threads may use one handle at once.
  *   Fork    A child process may use the handle that it inherited. weir_close in one process does
  *           not affect the other.
  *   Crash   A process may be killed at any instruction. Every key stays usable and every limit
  *           holds. The cost of the request that the process was deciding may be lost.
  *   Clock   The caller passes the time. All users of a table should read one clock, CLOCK_REALTIME
- *           (weir_now_ns). A time up to one second behind the key's state counts as the time of the
- *           state. If the clock steps back further, counts from the future count now: at most about
- *           one period of refusals, and no unit is admitted twice. A take from before the step that
- *           is given back after it may be admitted once more. A step forwards ends windows early.
- *           Times that swing by more than a second (clocks that disagree, a process stopped during
- *           a decision) may therefore admit the limit again with every swing.
- *   Restart State outlives its processes. weir_checkpoint and opts.restore_from preserve it across
- *           a reboot.
+ *           (weir_now_ns). A time up to one second before the time of the key's state counts as the
+ *           time of the state. If the clock steps back further, units taken at times that are now
+ *           in the future still count: the key is refused for at most about one period, and no unit
+ *           is admitted twice. Units taken before the step and given back after it may be admitted
+ *           once more. A step forwards ends windows early. So if the times of callers go back and
+ *           forth by more than a second (because clocks disagree, or a process is stopped during a
+ *           decision), the limit may be admitted again each time.
+ *   Restart The table outlives the processes that use it. weir_checkpoint and opts.restore_from
+ *           preserve it across a reboot.
  *   Rules   The size of a limit is not part of a counter's identity. Two processes with different
  *           limits on one key share the count, and each applies its own limit. Together they admit
  *           at most the larger limit, plus one burst if token buckets have different rates. After a
  *           limit is lowered, earlier takes still count.
- *   Memory  A full table evicts keys without any use left first, then the keys whose eviction
- *           admits least. A refused key is evicted only if all candidates are refused keys.
+ *   Memory  A key has expired when its counter is as if the key had never been used. A full table
+ *           first evicts expired keys, then the keys whose eviction admits the fewest units. A key
+ *           whose last request was refused is evicted only if all keys that could be evicted are
+ *           such keys.
  *
  * CAVEATS
- *   Do not truncate the file while a process uses it: the process is killed (SIGBUS). Do not remove
- *   it with rm: the processes would count separately. Use weir_remove and weir_resize.
+ *   Do not truncate the table's file while a process uses it: the process would be killed (SIGBUS).
+ *   Do not remove the file with rm: processes with the old file and processes with a new file would
+ *   count separately. Use weir_remove and weir_resize.
  *   A table is for one machine and for processes that trust each other.
  *
- * Every call returns 0 or a negative error code (weir/error.h). `error` may be NULL; otherwise it
- * gets a sentence. After an error the handle is unchanged.
+ * Every call that returns int returns 0 or a negative error code (weir/error.h). `error` may be
+ * NULL; otherwise a call that fails writes a sentence to it. After an error the handle is
+ * unchanged.
  */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
@@ -69,7 +75,7 @@ struct weir_table;
 
 enum weir_open_flags {
 	WEIR_OPEN_EXISTING = 1, /* return WEIR_ENOENT instead of making a table */
-	WEIR_OPEN_LOGS = 2,     /* most limits are logs: log_bytes 0 means a quarter */
+	WEIR_OPEN_LOGS = 2,     /* for many logs: log_bytes 0 means a quarter of memory_bytes */
 };
 
 /* A caller compiled against an older header passes a smaller `size`: options beyond it have their
@@ -77,37 +83,41 @@ enum weir_open_flags {
 struct weir_opts {
 	uint32_t size;  /* sizeof(struct weir_opts) */
 	uint32_t flags; /* enum weir_open_flags */
-	/* 1 to 64 of A-Z a-z 0-9 . _ - , not beginning with a dot. NULL means "default". */
+	/* Name of the table: 1 to 64 characters of A-Z a-z 0-9 . _ - that do not begin with a dot.
+	 * NULL means "default". */
 	const char *name;
-	/* Folder of the table file. NULL: /run/weir when it is there and usable (root makes it),
-	 * else $XDG_RUNTIME_DIR/weir, else /dev/shm. */
+	/* Folder of the table file. NULL: /run/weir if it exists and is usable (a process of root
+	 * creates it), otherwise $XDG_RUNTIME_DIR/weir, otherwise /dev/shm. */
 	const char *dir;
 	/* Bytes for keys and logs, 256 KiB to 256 GiB; 0 means 64 MiB. A key needs about 44 bytes.
-	 * Keys can use less than 64 GiB of it. Statistics take another quarter. Ignored if the
-	 * table exists: see weir_resize. */
+	 * Keys can use less than 64 GiB of it. Statistics take another quarter in addition. Ignored
+	 * if the table exists; weir_resize changes its size. */
 	uint64_t memory_bytes;
-	/* Part of memory_bytes for sliding window logs, 8 bytes per time stamp. 0 means a
-	 * sixteenth, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts such limits in
-	 * `logs`. */
+	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp. 0 means
+	 * a sixteenth of memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the
+	 * limits with logs in `logs`. */
 	uint64_t log_bytes;
 	/* Checkpoint to restore if the table has to be made and this file exists. May be NULL. */
 	const char *restore_from;
-	/* Time of the restore: keys without any use left are not restored. */
+	/* Time of the restore. Keys that have expired at this time are not restored. */
 	uint64_t now_ns;
 };
 
-/* Opens the table. The first process makes it. Close it with weir_close.
+/* Opens the table, or makes it if it does not exist. The caller closes it with weir_close. Returns
+ * 0 or
+ *   WEIR_ENOENT               WEIR_OPEN_EXISTING is set and there is no table
  *   WEIR_ENAME, WEIR_EINVAL   an option is not usable
- *   WEIR_ESYS, WEIR_ENOSPACE  all memory is reserved here, so a full file system is an error here
+ *   WEIR_ESYS, WEIR_ENOSPACE  the file cannot be made; all memory is reserved by this call, so a
+ *                             full file system is reported here and not later
  *   WEIR_EACCESS              the file has another owner, or other users can access it
- *   WEIR_EFORMAT, WEIR_ELAYOUT  the file is not a table, damaged, truncated, or of another layout;
- *                             error->text names it; weir_remove removes it */
+ *   WEIR_EFORMAT, WEIR_ELAYOUT  the file is not a table, is damaged or truncated, or has another
+ *                             layout; error->text names the file, and weir_remove removes it */
 WEIR_API int weir_open(const struct weir_opts *opts, struct weir_table **table,
 		       struct weir_error *error);
 WEIR_API void weir_close(struct weir_table *table);
 
-/* The time that decisions expect: ns since the epoch by CLOCK_REALTIME. A caller may read it once
- * per request. */
+/* Returns the time in the form that decisions expect: ns since the epoch by CLOCK_REALTIME. A
+ * caller may read it once per request and use it for all decisions on the request. */
 WEIR_API uint64_t weir_now_ns(void);
 
 /* Decides one request and counts it. `key` is any bytes, up to 64 KiB. Limits that differ in
@@ -117,18 +127,19 @@ WEIR_API uint64_t weir_now_ns(void);
 WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
-/* Gives back `cost`: all units of a take, or part of them. charged_ns is from the decision of the
- * take. The units are given back only where the take was counted, so that no more is admitted than
- * without the take: nothing is given back to a window that has ended, or to a counter that an
- * operator has reset since (weir/control.h). A token bucket gets the units that have not been
- * refilled since. A log gives back its newest entries only, a leaky bucket its last position only.
- * Give a unit back only once. *decision is the state of the counter afterwards.
+/* Gives back `cost` units: all units of a take, or part of them. charged_ns is from the decision of
+ * the take. The units are given back only where the take was counted, so that no more is admitted
+ * than without the take: nothing is given back to a window that has ended, or to a counter that an
+ * operator has reset after the take (weir/control.h). A token bucket gets back only the units that
+ * have not been refilled since the take. A log gives back its newest entries only, and a leaky
+ * bucket its last position only. The caller must give back each unit only once. *decision is the
+ * state of the counter afterwards.
  *
- *   rc = weir_take(table, &limit, key, len, 90, now_ns, &d);                       // an estimate
- *   if (rc == 0 && d.admitted)                                                     // it was 10
+ *   rc = weir_take(table, &limit, key, len, 90, now_ns, &d);             // the cost is estimated
+ *   if (rc == 0 && d.admitted)                                           // the actual cost was 10
  *           rc = weir_return(table, &limit, key, len, 80, d.charged_ns, later_ns, &d);
  *
- * Returns 0 or an error, as weir_take. */
+ * Returns 0 or an error like weir_take. */
 WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limit, const void *key,
 			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
 			 struct weir_decision *decision);
@@ -143,41 +154,42 @@ struct weir_need {
 
 #define WEIR_NEEDS_MAX 64
 
-/* Decides a request to which several limits apply: it takes from all of `needs` or from none.
- * *admitted is the verdict, decisions[i] the decision of needs[i]. If the request is refused, a
- * decision that is admitted did not cause the refusal. Limits with WEIR_COUNT_REJECTED are charged
- * for a refused request too. If two needs name one counter, it is charged once with the summed
- * cost. If the process is killed during the call, the cost of the request may stay charged.
- * Concurrent requests may refuse each other; they never admit too many. If a leaky bucket refuses,
- * another leaky bucket of the request may keep an empty position. Returns 0, WEIR_EINVAL,
- * WEIR_ELIMIT, WEIR_ETIME, or WEIR_EMANY: more than WEIR_NEEDS_MAX. On an error nothing is counted,
- * and *admitted and all decisions are zero. */
+/* Decides a request to which several limits apply: the request takes from all of `needs` or from
+ * none. *admitted is set to 1 or 0, and decisions[i] is the decision of needs[i]. If the request is
+ * refused, the needs whose decisions are admitted did not cause the refusal. Limits with
+ * WEIR_COUNT_REJECTED are charged for a refused request too. If two needs name the same counter,
+ * the counter is charged once with the summed cost. If the process is killed during the call, the
+ * cost of the request may stay charged. Concurrent requests may cause each other to be refused, but
+ * never admit more than the limit. If a leaky bucket refuses, another leaky bucket of the request
+ * may keep an empty position. Returns 0, WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME, or WEIR_EMANY if
+ * `count` is above WEIR_NEEDS_MAX. On an error nothing is counted, and *admitted and all decisions
+ * are zero. */
 WEIR_API int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
 			   uint64_t now_ns, struct weir_decision *decisions, int *admitted);
 
-/* Size, use and losses of a table. weir_info reads the whole table, which takes milliseconds for a
- * large one. */
+/* Size, use and losses of a table. weir_info reads the whole table, which takes milliseconds if the
+ * table is large. */
 struct weir_info {
 	uint32_t size; /* sizeof(struct weir_info), set by the caller */
 	uint32_t layout;
 	uint64_t file_bytes, memory_bytes;
-	uint64_t cells;        /* keys that fit */
-	uint64_t keys;         /* keys with some use left */
+	uint64_t cells;        /* number of keys that fit */
+	uint64_t keys;         /* keys that have not expired */
 	uint64_t keys_refused; /* keys whose last request was refused */
 	uint64_t log_bytes, log_bytes_used;
 	uint64_t created_ns;
 	uint64_t table_id[2];
-	uint64_t superseded; /* 1: resized; open it again */
-	/* Events since the table was made. */
-	uint64_t expired;          /* keys without any use left whose cells were reused: no loss */
-	uint64_t evicted;          /* live keys lost: the table is too small */
-	uint64_t evicted_refused;  /* refused keys lost */
-	uint64_t stolen;           /* cells claimed by dead processes and taken over: no loss */
-	uint64_t log_evicted;      /* live logs made approximate: log_bytes is too small */
+	uint64_t superseded; /* 1: the table was resized and must be opened again */
+	/* The fields from here on count events since the table was made. */
+	uint64_t expired;          /* cells of expired keys that were reused, which is no loss */
+	uint64_t evicted;          /* keys evicted before they expired: the table is too small */
+	uint64_t evicted_refused;  /* keys evicted although their last request was refused */
+	uint64_t stolen;           /* cells of dead processes that were taken over without a loss */
+	uint64_t log_evicted;      /* logs made approximate because log_bytes is too small */
 	uint64_t log_approximate;  /* requests decided on an approximate log */
 	uint64_t log_full;         /* requests refused because their log did not fit */
-	uint64_t log_lost;         /* logs missing: the file is damaged */
-	uint64_t override_evicted; /* cells of bans and grants lost before their end */
+	uint64_t log_lost;         /* logs that are missing because the file is damaged */
+	uint64_t override_evicted; /* cells of bans and grants that were evicted before their end */
 	char path[512];
 };
 
@@ -189,15 +201,16 @@ WEIR_API int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_in
 WEIR_API int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 			     struct weir_error *error);
 
-/* Replaces the table by a table of another size with the same keys. With log_bytes 0 the share for
- * logs stays, or becomes the default if that is larger. Handles opened before keep the old table,
- * and the new table does not see their decisions: such processes should open the table again soon.
- * weir_moved returns WEIR_EMOVED to them, otherwise 0; it costs one memory load. */
+/* weir_resize replaces the table by a table of another size with the same keys. If log_bytes is 0,
+ * the share for logs stays, or becomes the default share if that is larger. Handles that were
+ * opened before the resize keep the old table, and the new table does not see their decisions, so
+ * their processes should open the table again soon. weir_moved returns WEIR_EMOVED for a handle of
+ * the old table, otherwise 0; it costs one memory load. */
 WEIR_API int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error);
 WEIR_API int weir_moved(const struct weir_table *table);
 
-/* Removes the table's file, damaged or not. Processes that have it open continue to use the removed
- * file. Returns 0, WEIR_ENOENT, WEIR_ESYS or WEIR_ENAME. */
+/* Removes the table's file, even if it is damaged. Processes that have the file open continue to
+ * use it. Returns 0, WEIR_ENOENT, WEIR_ESYS or WEIR_ENAME. */
 WEIR_API int weir_remove(const char *name, const char *dir, struct weir_error *error);
 
 WEIR_API const char *weir_version(void);

@@ -8,8 +8,8 @@
 
 struct offer {
 	struct weir_str type;
-	int q;     /* thousandths; -1: no range matched yet */
-	int exact; /* precision of that range: 0 any type, 1 any subtype, 2 the type itself */
+	int q;     /* quality of the best matching range in thousandths; -1: no range matched yet */
+	int exact; /* precision of this range: 0 any type, 1 any subtype, 2 the type itself */
 };
 
 static struct weir_str split_off(struct weir_str *rest, char separator)
@@ -20,7 +20,8 @@ static struct weir_str split_off(struct weir_str *rest, char separator)
 	return wr_str_trim(piece);
 }
 
-/* "0.8" is 800. Anything else than a quality value counts as 1. */
+/* Returns a quality value in thousandths: 800 for "0.8". A text that is not a quality value counts
+ * as "1". */
 static int quality(struct weir_str text)
 {
 	int q = 0, scale = 100;
@@ -49,7 +50,7 @@ static int range_quality(struct weir_str parameters)
 	return Q_MAX;
 }
 
-/* The precision with which a media range matches a type, or -1: no match. */
+/* Returns the precision with which a media range matches a type, or -1 if it does not match. */
 static int exactness(struct weir_str range, struct weir_str type)
 {
 	struct weir_str kind = wr_str_first(type, wr_str_find(type, '/') + 1);
@@ -74,7 +75,7 @@ static void weigh(struct offer *offer, struct weir_str range, int q)
 
 int weir_body_type(struct weir_str accept)
 {
-	/* In order of preference. A client that accepts JSON gets a problem document. */
+	/* The types in order of preference. A client that accepts JSON gets a problem document. */
 	struct offer offers[] = {{WR_STR("application/problem+json"), -1, -1},
 				 {WR_STR("application/json"), -1, -1},
 				 {WR_STR("text/plain"), -1, -1},

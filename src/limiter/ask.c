@@ -16,19 +16,19 @@
 #include "rules/key.h"
 #include "store/exchange.h"
 
-#define KEY_DIRECT 1024u /* bytes; a longer key is replaced by its digest */
+#define KEY_DIRECT 1024u /* a key of more bytes is replaced by its digest */
 #define DIGEST_BYTES 28u
 #define SHARE_ALL 1000000u
 
-/* The bytes that name the counters of a descriptor. A long key is replaced by a digest under the
- * secret with which the name is hashed. */
+/* The bytes that identify the counters of a descriptor. They are hashed with a secret. A long key
+ * is first replaced by its digest, which is computed with the same secret. */
 struct key_bytes {
-	size_t len; /* of the whole key, before a digest replaces it */
+	size_t len; /* length of the whole key, before a digest replaces it */
 	struct weir_str here;
 	const struct wr_node *domain, *node;
 	const struct weir_entry *entries;
 	size_t count;
-	const uint8_t *fleet_secret; /* with which fleet[] was computed, or NULL */
+	const uint8_t *fleet_secret; /* the secret with which fleet[] was computed, or NULL */
 	uint64_t fleet[2];
 	char bytes[KEY_DIRECT];
 };
@@ -129,7 +129,8 @@ static void make_key(const struct weir_ask *ask, const struct wr_node *node,
 			    : digest_key(key, ask->engine->table->secret, key->bytes);
 }
 
-/* Computes the name that all nodes share. Returns false if the fleet's secret is not known. */
+/* Computes the key's hash with the fleet's secret, which is equal on all nodes. Returns false if
+ * the secret is not known. */
 static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 {
 	char digest[DIGEST_BYTES];
@@ -149,7 +150,8 @@ static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 	return true;
 }
 
-/* A hash without a secret, so that every node and every future table chooses the same keys. */
+/* Returns a hash that decides whether a key belongs to the share of `enforce`. The hash has no
+ * secret, so that every node and every future table chooses the same keys. */
 static uint64_t share_hash(const struct key_bytes *key)
 {
 	XXH3_state_t state;
@@ -161,8 +163,9 @@ static uint64_t share_hash(const struct key_bytes *key)
 	return XXH3_64bits_digest(&state);
 }
 
-/* One quota that is left admits the request. So a quota that only some readings of the request meet
- * is enforced like an ordinary limit. */
+/* Returns the class of a limit. One quota with units left is enough to admit a request. A quota
+ * that applies only to some readings of the request must not have this effect, so it is enforced
+ * like an ordinary limit. */
 static enum wr_need_class class_of(const struct wr_node *node, const struct wr_limit *limit,
 				   const struct key_bytes *key, bool certain)
 {
@@ -187,13 +190,13 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 				     .own_cost = cost,
 				     .descriptor = ask->descriptor_count,
 				     .same_as = ask->need_count++};
-	/* The cache line of the key is loaded before the decision needs it. */
+	/* Load the cache line of the key now, because the decision will need it soon. */
 	__builtin_prefetch(&wr_row_first(table, need->need.key)->cell[wr_home(need->need.key)], 1);
 	return need;
 }
 
-/* An eventual limit is counted in the table. Its fleet key is needed only to claim an exchange
- * slot. */
+/* Prepares a need with an eventual limit, which is counted in the table. Its fleet key is needed
+ * only to claim an exchange slot. */
 static void prepare_eventual(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	need->eventual = ask->eventual = true;
@@ -266,8 +269,8 @@ static struct wr_ask_descriptor *begin_descriptor(struct weir_ask *ask)
 	return descriptor;
 }
 
-/* The limits of a descriptor do not fit, so the request will be refused. If it were admitted, a
- * client that adds descriptors to its request could escape its limits. */
+/* Marks the request as refused, because the limits of a descriptor do not fit into the ask. If the
+ * request were admitted, a client could escape its limits by adding descriptors. */
 static int refuse_crowded(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 			  const struct wr_limit *limit)
 {
@@ -334,8 +337,8 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	return 0;
 }
 
-/* A record does not contain `certain`. So a request with an uncertain descriptor that would replace
- * limits is not recorded. */
+/* Records a descriptor. A record does not contain the flag `certain`, so a request with a
+ * descriptor that is not certain and would replace limits is not recorded. */
 static void record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits, bool certain)
 {

@@ -1,8 +1,8 @@
 /* An ask: one request from weir_ask_init to weir_ask_done.
  *
- * Descriptors are matched and their keys are hashed when they are added, so an ask keeps no pointer
- * to the caller's data. Of a descriptor it keeps the rule, and a need for each limit that applies.
- * The decision uses needs alone. */
+ * When a descriptor is added, it is matched and its key is hashed, so an ask keeps no pointer to
+ * the caller's data. For each descriptor the ask keeps the rule, and one need for each limit that
+ * applies. The decision uses the needs only. */
 #ifndef WR_LIMITER_ASK_H
 #define WR_LIMITER_ASK_H
 
@@ -16,7 +16,7 @@
 
 enum wr_ask_state {
 	WR_ASK_OPEN,    /* descriptors may be added */
-	WR_ASK_WAITING, /* for the central store */
+	WR_ASK_WAITING, /* the ask waits for an answer of the central store */
 	WR_ASK_DECIDED,
 };
 
@@ -24,25 +24,25 @@ enum wr_ask_state {
 enum wr_need_class {
 	WR_ENFORCED,
 	WR_QUOTA_CLASS, /* refuses only if all descriptors in quota mode are over their limit */
-	WR_COUNTED,     /* never refuses: shadow mode, or the key is outside the `enforce` share */
+	WR_COUNTED,     /* never refuses: shadow mode, paused, or the key is outside `enforce` */
 };
 
 /* Which part of weir decides a need. */
 enum wr_need_state {
 	WR_NEED_TABLE,   /* the table */
 	WR_NEED_CENTRAL, /* the central store */
-	WR_NEED_LEASED,  /* decided: units of a lease were spent */
-	WR_NEED_DECIDED, /* decided otherwise: replaced, banned, or the store failed */
+	WR_NEED_LEASED,  /* already decided by spending units of a lease */
+	WR_NEED_DECIDED, /* already decided because it is replaced or banned, or the store failed */
 };
 
-/* The message for the central store after the verdict. */
+/* The message about a need that is sent to the central store after the verdict. */
 enum wr_need_message {
 	WR_MESSAGE_NONE,
-	WR_MESSAGE_RETURN, /* give the units back */
-	WR_MESSAGE_REPORT, /* admitted by this node while the store was unavailable */
+	WR_MESSAGE_RETURN, /* gives the units back */
+	WR_MESSAGE_REPORT, /* reports units admitted while the store was unavailable */
 };
 
-/* The numbers of a limit that shrink when it is divided among nodes. */
+/* The numbers of a limit that become smaller when the limit is divided among nodes. */
 struct wr_limit_numbers {
 	uint32_t limit;
 	uint32_t burst;
@@ -53,48 +53,49 @@ struct wr_limit_numbers {
 
 struct wr_ask_need {
 	struct wr_need need;
-	const struct wr_limit *rule; /* NULL: an override */
-	uint64_t fleet_key[2];       /* WR_NEED_CENTRAL: the key's hash under the fleet's secret */
-	uint64_t decided_us;         /* when the store took the units, by its clock */
-	struct wr_limit_numbers whole; /* `failed`: the limit before it was divided among nodes */
-	uint32_t granted;     /* WR_NEED_CENTRAL: units an operator granted, in this table */
-	uint32_t lease_grant; /* WR_NEED_LEASED: argument of wr_lease_unspend */
+	const struct wr_limit *rule; /* NULL: the limit is an override */
+	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key hashed with the fleet's secret */
+	uint64_t decided_us;   /* time by the store's clock when the store took the units */
+	/* If `failed`: the numbers of the limit before it was divided among nodes. */
+	struct wr_limit_numbers whole;
+	uint32_t granted;     /* with WR_NEED_CENTRAL: units of an operator's grant in this table */
+	uint32_t lease_grant; /* with WR_NEED_LEASED: argument of wr_lease_unspend */
 	uint32_t booked;  /* units charged to this node's counter, at the decision's charged_ns */
-	int32_t exchange; /* eventual: its slot, or below 0, see store/exchange.h */
-	uint32_t slot;    /* in the statistics */
-	uint32_t track;   /* where its top keys are, see stats/history.h; 0: nowhere */
-	uint32_t policy;  /* index into the generation's policies */
+	int32_t exchange; /* if `eventual`: the exchange slot, or below 0, see store/exchange.h */
+	uint32_t slot;    /* slot of the limit in the statistics */
+	uint32_t track;   /* track of the limit's top keys, see stats/history.h; 0: no top keys */
+	uint32_t policy;  /* index of the limit in the generation's policies */
 	uint8_t descriptor;
 	uint8_t class;   /* enum wr_need_class */
 	uint8_t part;    /* enum wr_need_state */
-	uint8_t same_as; /* index of the need that takes for this need too, or its own index */
-	uint8_t own;     /* index of its own copy of the limit */
+	uint8_t same_as; /* index of the need that takes the units for this need; may be its own */
+	uint8_t own;     /* index in ask->own of the need's own copy of the limit */
 	bool replaced;
-	bool eventual;    /* decided in the table, and exchanged with other nodes */
-	bool paused;      /* by an operator; `class` is then WR_COUNTED */
-	bool taken;       /* from the table or the store, and not given back */
+	bool eventual;    /* the need is decided in the table, and exchanged with other nodes */
+	bool paused;      /* an operator paused the rule; `class` is then WR_COUNTED */
+	bool taken;       /* units were taken from the table or the store, and not given back */
 	bool failed;      /* the store did not answer */
-	bool looked_at;   /* sampled for the top keys */
+	bool looked_at;   /* the need was sampled for the top keys */
 	uint8_t message;  /* enum wr_need_message */
-	int64_t own_cost; /* before costs on one counter were added up */
+	int64_t own_cost; /* cost before the costs of all needs on the same counter were added up */
 };
 
 struct wr_ask_descriptor {
-	const struct wr_node *node; /* NULL: no rule, or an override */
+	const struct wr_node *node; /* the rule; NULL: no rule matches, or there is an override */
 	uint8_t outcome;            /* enum wr_outcome */
 	uint8_t first_need;
 	uint8_t need_count;
 	bool override;
-	bool has_text;            /* see wr_ask_sample */
-	bool replaced;            /* an `unlimited` rule that another rule replaces */
-	bool crowded;             /* its limits did not fit into the ask */
-	bool certain;             /* every reading of the request makes it, see rules/http.h */
-	uint16_t log_at, log_len; /* its text in log_text */
+	bool has_text;            /* wr_ask_sample copied the text of the key */
+	bool replaced;            /* the rule is `unlimited`, and another rule replaces it */
+	bool crowded;             /* the limits of the descriptor did not fit into the ask */
+	bool certain;             /* every reading of the request has it, see rules/http.h */
+	uint16_t log_at, log_len; /* offset and length of the descriptor's text in log_text */
 };
 
 struct wr_ask_header {
-	struct weir_str name; /* a constant */
-	uint16_t value;       /* offset into text */
+	struct weir_str name; /* points to a constant */
+	uint16_t value;       /* offset of the value in ask->text */
 	uint16_t value_len;
 };
 
@@ -106,69 +107,71 @@ struct weir_ask {
 	uint8_t descriptor_count;
 	uint8_t need_count;
 	uint8_t own_count;
-	uint8_t sibling; /* first need of the descriptors that one entry of `requests:` made */
+	uint8_t sibling; /* index of the first need made by the current entry of `requests:` */
 	uint8_t header_count;
 	bool allowed;    /* `requests:` exempts this request: no limit applies */
-	bool denied;     /* by `missing: deny` */
+	bool denied;     /* `missing: deny` refuses this request */
 	bool unreadable; /* the descriptors of the request cannot be determined */
-	bool crowded;    /* it has more descriptors or limits than fit */
+	bool crowded;    /* the request has more descriptors or limits than fit into the ask */
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
-	bool waited;        /* for the central store */
+	bool waited;        /* the ask waited for the central store */
 	bool timed;         /* the host should report the latency */
 	bool no_secret;     /* the fleet's secret is not known, so the store cannot be asked */
 	bool plain;         /* every need is enforced, decided in the table, and costs something */
 	bool leased;        /* every need is enforced, may be leased, and costs something */
 	bool leases;        /* some need may be leased */
 	bool eventual;      /* some need is eventual */
-	bool is_delivery;   /* of a deferred request */
+	bool is_delivery;   /* the ask is the delivery of a deferred request */
 	bool no_defer;      /* the host cannot queue the request */
 	bool gives_back;    /* a descriptor has negative hits */
-	bool counted;       /* in the statistics */
+	bool counted;       /* the request was counted in the statistics */
 	bool unrecorded;    /* a part of the request could not be recorded */
 	uint8_t defer_need; /* 1 + index of the need that names the queue; 0: no need defers */
 	uint8_t defer_key[16];
 	struct weir_engine *engine;
 	struct wr_generation *generation;
-	const struct wr_node *domain;       /* NULL: unknown */
+	const struct wr_node *domain;       /* NULL: the rules have no such domain */
 	const struct wr_limit *crowding;    /* the first limit that did not fit, or NULL */
-	const struct wr_ask_need *tightest; /* after the verdict; NULL: no limit is enforced */
+	const struct wr_ask_need *tightest; /* set by the verdict; NULL: no limit is enforced */
 	int64_t hits;
-	uint64_t now_ns;  /* of the decision */
-	uint64_t mono_ns; /* the same by CLOCK_BOOTTIME; 0: not read yet */
+	uint64_t now_ns;  /* time of the decision */
+	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
-	uint64_t behind_ns; /* part of retry_after_ns: the wait for requests queued before it */
+	uint64_t behind_ns; /* part of retry_after_ns: the wait for requests queued earlier */
 	char *log_text;     /* texts of descriptors, in the caller's memory, or NULL */
 	uint16_t log_cap, log_len;
-	const char *why_not; /* the reason why the host did not queue it, in a word */
+	const char *why_not; /* the reason, in one word, why the host did not queue the request */
 	uint8_t *record;     /* descriptors as bytes, in the caller's memory, or NULL */
 	size_t record_cap, record_len;
 	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
 	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar window */
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	char text[WR_ASK_TEXT]; /* before the verdict: texts of keys, see wr_ask_sample */
+	char text[WR_ASK_TEXT]; /* header fields; before the verdict, the keys of wr_ask_sample */
 };
 
 _Static_assert(sizeof(struct weir_ask) <= WEIR_ASK_BYTES, "an ask fits into WEIR_ASK_BYTES");
 
-/* False for a pointer from outside that is not an ask in progress. */
+/* Returns whether a pointer passed in by the host is an ask between weir_ask_init and
+ * weir_ask_done. */
 static inline bool wr_ask_ok(const struct weir_ask *ask)
 {
 	return ask && ask->magic == WR_ASK_MAGIC;
 }
 
-/* The decision on a need. Costs on one counter are taken by the first need that names it. */
+/* Returns the decision on a need. If several needs name the same counter, the first of these needs
+ * takes all their costs and has the decision. */
 static inline const struct weir_decision *wr_need_decision(const struct weir_ask *ask,
 							   const struct wr_ask_need *need)
 {
 	return &ask->needs[need->same_as].need.decision;
 }
 
-/* Whether the question to the central store contains the need. Units are given back to the store
- * after the verdict instead. */
+/* Returns whether the question to the central store contains the need. A need with a negative cost
+ * is not in the question, because units are given back to the store after the verdict. */
 static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 {
 	return need->part == WR_NEED_CENTRAL && need->need.cost >= 0;
@@ -180,39 +183,44 @@ void wr_ask_open_windows(struct weir_ask *ask);
 /* prepare.c: the steps before any need is decided: pauses, `replaces`, windows, equal counters. */
 void wr_ask_prepare(struct weir_ask *ask);
 
-/* pause.c: whether an operator paused the need's rule. `pausing` is wr_pause_state() and not 0. */
+/* pause.c: returns whether an operator paused the need's rule. `pausing` is the value of
+ * wr_pause_state(); the function is called only if it is not 0. */
 bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
 		       unsigned pausing);
 
-/* decide.c: decides the needs of the table, after the central store has answered or if it need not
- * be asked. Returns the verdict. */
+/* decide.c: decides the needs of the table. Called after the central store has answered, or if the
+ * store need not be asked. Returns the verdict. */
 int wr_ask_decide_rest(struct weir_ask *ask);
 
-/* question.c: marks the units that the store granted to be given back. */
+/* question.c: marks the needs whose units the store took, so that a message gives the units back.
+ */
 void wr_ask_return_to_central(struct weir_ask *ask);
 
-/* exchange.c, before the decision, if ask->eventual: finds or claims the slots of eventual needs. A
- * need that was not exchanged for too long is decided by the rule's on_store_failure. */
+/* exchange.c: finds or claims the exchange slots of eventual needs. Called before the decision if
+ * ask->eventual. A need whose last exchange is too long ago is decided by the rule's
+ * on_store_failure. */
 void wr_ask_exchange_begin(struct weir_ask *ask);
 
-/* exchange.c, after an admission: counts what was taken and given back for the other nodes. */
+/* exchange.c: counts the units that were taken and given back, for the exchange with other nodes.
+ * Called after an admission. */
 void wr_ask_exchange_note(struct weir_ask *ask);
 
-/* exchange.c: `returned` units of the need's take were given back. */
+/* exchange.c: subtracts `returned` units from the count for other nodes. Called after units of the
+ * need's take were given back. */
 void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
 
 /* result.c: sets verdict, waits and statistics from the decisions on the needs. Returns the
  * verdict. */
 int wr_ask_set_verdict(struct weir_ask *ask, bool admitted);
 
-/* status.c: the tightest limit that is enforced, or NULL. */
+/* status.c: returns the need of the tightest enforced limit, or NULL. */
 const struct wr_ask_need *wr_ask_find_tightest(const struct weir_ask *ask);
 
 /* count.c: writes the statistics. */
 void wr_ask_count(struct weir_ask *ask, bool admitted);
 
-/* count.c: whether the latency of this thread's next decision will be wanted. For hosts that read
- * no clock otherwise. */
+/* count.c: returns whether the latency of this thread's next decision should be reported. For hosts
+ * that read a clock only if the latency is to be reported. */
 bool wr_ask_wants_latency_next(const struct weir_ask *ask);
 
 #endif

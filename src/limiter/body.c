@@ -8,14 +8,14 @@
 
 typedef void (*escape_fn)(struct wr_text *text, struct weir_str piece);
 
-/* Type, title and detail of RFC 9457. */
+/* The members type, title and detail of a problem document (RFC 9457). */
 struct problem {
 	struct weir_str type;
 	struct weir_str title;
 	struct weir_str detail;
 };
 
-/* Whether a limit that is shown was refused by an operator's ban. */
+/* Returns whether an operator's ban on a limit that is shown refused the request. */
 static bool is_banned(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
@@ -167,7 +167,8 @@ static struct weir_str type_name(int type)
 				      : WR_STR("application/problem+json");
 }
 
-/* Writes the rule's own `response`. Returns false if it has neither body nor content type. */
+/* Writes the `response` of the rule. Returns false if the rule has no `response`, or one with
+ * neither a body nor a content type. */
 static bool put_response(const struct weir_ask *ask, struct wr_text *text,
 			 struct weir_str *content_type)
 {

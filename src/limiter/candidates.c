@@ -74,7 +74,7 @@ static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need 
 {
 	const struct weir_limit *limit = &candidate->limit;
 	struct weir_limit windowed;
-	/* A key of its own, derived from the key of the rule's counter. */
+	/* The candidate has its own key, which is derived from the key of the rule's counter. */
 	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
 						  candidate->limit.checked)};
 
@@ -101,7 +101,7 @@ static void count_candidate(struct wr_lane *lane, uint32_t slot,
 	}
 }
 
-/* A banned request is not counted, because the ban and not the limit refused it. */
+/* A request that a ban refused is not counted, because the limit did not refuse it. */
 void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need)
 {

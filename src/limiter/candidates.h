@@ -1,16 +1,18 @@
-/* Candidates: limits under `candidates` of a rule that only count what they would have decided.
+/* Candidates: limits under `candidates` of a rule. A candidate only counts the decisions that it
+ * would have made.
  *
- * After each decision that counts for the rule, each candidate takes the same cost at the same time
- * from a counter of its own. The key of the rule's counter and the candidate's algorithm, period
- * and name identify that counter. It is always in this table, also if the rule is decided
- * centrally. A candidate has no effect on the request. Its units are not given back if the client
- * leaves. */
+ * After each decision that counts for the rule, each candidate takes the cost of the request from
+ * its own counter, at the time of the decision. The key of the rule's counter and the candidate's
+ * algorithm, period and name identify this counter. The counter is always in this table, even if
+ * the central store decides the rule. A candidate has no effect on the request. The units of a
+ * candidate are not given back if the client disconnects. */
 #ifndef WR_LIMITER_CANDIDATES_H
 #define WR_LIMITER_CANDIDATES_H
 
 #include "limiter/ask.h"
 
-/* The slot of a candidate of the rule in `rule_slot`. WEIR_STAT_OTHER: it is not counted. */
+/* Returns the slot in the statistics of a candidate of the rule in `rule_slot`. Returns
+ * WEIR_STAT_OTHER if there is no slot; the candidate is then not counted. */
 uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
 			   uint32_t rule_slot);
 

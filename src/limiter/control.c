@@ -11,7 +11,7 @@
 #include "limiter/text.h"
 #include "table/note.h"
 
-/* Calls `fn` for every counter of the target. Returns their number, or an error. */
+/* Calls `fn` for every counter of the target. Returns the number of counters, or an error. */
 static int for_each_counter(struct weir_engine *engine, const struct weir_target *target,
 			    uint64_t now_ns, wr_scope_fn fn, void *context,
 			    struct weir_error *error)
@@ -26,7 +26,8 @@ static int for_each_counter(struct weir_engine *engine, const struct weir_target
 	return rc;
 }
 
-/* The same for changes. If the table was resized during the call, the new table may lack them. */
+/* Like for_each_counter, for an `fn` that changes counters. Returns WEIR_EMOVED if the table was
+ * resized during the call, because the new table may lack the changes. */
 static int change_counters(struct weir_engine *engine, const struct weir_target *target,
 			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)
 {

@@ -3,7 +3,7 @@
 #include "limiter/candidates.h"
 #include "limiter/sample.h"
 
-#define LATENCY_EVERY 64 /* decisions per reported latency */
+#define LATENCY_EVERY 64 /* the latency of one decision in this number is reported */
 
 static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 			   const struct wr_ask_need *need)
@@ -22,7 +22,7 @@ static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 	}
 }
 
-/* If the request is refused, only needs that refused it count. */
+/* Counts a need. If the request is refused, only the needs that refused it are counted. */
 static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need, bool admitted)
 {
@@ -56,7 +56,8 @@ static void count_unlimited(const struct weir_ask *ask, struct wr_lane *lane)
 	}
 }
 
-/* For an ask without needs: whether no rule matched. False if a rule without limits matched. */
+/* Returns whether no rule matched an ask that has no needs. Returns false if a rule without limits
+ * matched. */
 static bool met_no_rule(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
@@ -65,7 +66,7 @@ static bool met_no_rule(const struct weir_ask *ask)
 	return true;
 }
 
-/* Counts a request that no rule counts. A cost of 0 or below is not a request. */
+/* Counts a request that no rule counts. An ask with a cost of 0 or below is not counted. */
 static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
 {
 	if (ask->hits <= 0)

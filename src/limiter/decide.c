@@ -1,12 +1,12 @@
-/* weir_ask_decide and weir_ask_cancel: the order in which needs take, and what is undone on a
- * refusal.
+/* weir_ask_decide and weir_ask_cancel: takes for the needs of an ask in a fixed order, and undoes
+ * the takes on a refusal.
  *
- *   1. Look at the enforced limits in the table. A refusal ends the decision here.
- *   2. Spend units of leases. Ask the central store for its other limits, all at once.
+ *   1. Look at the enforced limits in the table. If one refuses, the request is refused at once.
+ *   2. Spend units of leases. Ask the central store about its remaining limits in one question.
  *   3. Take from the enforced limits in the table, then from quotas, then from limits that are only
  *      counted. Then give back negative costs.
  *
- * A refusal at any step gives back the units that were taken before it. */
+ * If any step refuses, the units that were taken in earlier steps are given back. */
 #include "limiter/defer.h"
 #include "limiter/lease.h"
 #include "limiter/share.h"
@@ -16,8 +16,8 @@ struct need_list {
 	size_t count;
 };
 
-/* Lists the needs of a class that the table decides, one need per counter. `descriptor` -1 means
- * all descriptors. */
+/* Lists the needs of a class that the table decides, one need per counter. If `descriptor` is -1,
+ * the needs of all descriptors are listed. */
 static void list_needs(struct weir_ask *ask, enum wr_need_class class, int descriptor,
 		       struct need_list *list)
 {
@@ -37,7 +37,8 @@ static void mark_taken(const struct need_list *list, bool taken)
 		((struct wr_ask_need *)list->needs[i])->taken = taken;
 }
 
-/* Whether a quota of the descriptor refuses. Sets *has_quota if it has a quota. */
+/* Returns whether a quota of the descriptor refuses. Sets *has_quota if the descriptor has a quota.
+ */
 static bool quota_over(const struct weir_ask *ask, const struct wr_ask_descriptor *descriptor,
 		       bool *has_quota)
 {
@@ -54,8 +55,8 @@ static bool quota_over(const struct weir_ask *ask, const struct wr_ask_descripto
 	return over;
 }
 
-/* Whether the quotas refuse the request: there are quotas, and every descriptor with quotas is
- * over. */
+/* Returns whether the quotas refuse the request. They do if there are quotas, and if each
+ * descriptor with quotas has a quota that refuses. */
 static bool quotas_refuse(const struct weir_ask *ask)
 {
 	bool any = false, all_over = true;
@@ -82,8 +83,8 @@ static bool central_admits(const struct weir_ask *ask)
 	return true;
 }
 
-/* For a refused request: computes the decisions of a class without taking, for the statuses. Limits
- * with `count_rejected` are charged. */
+/* Computes the decisions of a class for the statuses of a refused request, without taking. Limits
+ * with `count_rejected` are charged nevertheless. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
@@ -95,7 +96,8 @@ static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 		wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
 }
 
-/* A refused request gives nothing back. Its needs with negative costs did not refuse it. */
+/* Computes the decisions of needs with negative costs for a refused request. Nothing is given back.
+ * These needs did not refuse the request, so they count as admitted. */
 static void look_at_returns(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -126,7 +128,7 @@ static int refuse_all(struct weir_ask *ask)
 	return finish_refusal(ask);
 }
 
-/* Each descriptor takes from all of its quotas or from none. */
+/* Takes from the quotas. Each descriptor takes from all of its quotas or from none. */
 static void take_quotas(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
@@ -139,7 +141,7 @@ static void take_quotas(struct weir_ask *ask)
 	}
 }
 
-/* Each limit that is only counted takes independently of the others. */
+/* Takes from the limits that are only counted, each independently of the others. */
 static void take_counted(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -151,8 +153,8 @@ static void take_counted(struct weir_ask *ask)
 	}
 }
 
-/* Gives back negative costs. Units of the central store are also given back to this node's counter
- * in the table, which counts the node's own use. */
+/* Gives back the units of needs with negative costs. If the central store counts the limit, the
+ * units are also given back to the counter in the table that counts this node's own use. */
 static void give_back_units(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
@@ -175,7 +177,7 @@ static void give_back_units(struct weir_ask *ask)
 	}
 }
 
-/* The common case: all limits are enforced and in the table. */
+/* Decides an ask in the common case, in which all limits are enforced and in the table. */
 static int decide_in_table(struct weir_ask *ask)
 {
 	struct need_list list;
@@ -207,7 +209,7 @@ int wr_ask_decide_rest(struct weir_ask *ask)
 		return finish_refusal(ask);
 	}
 	take_quotas(ask);
-	if (quotas_refuse(ask)) { /* concurrent requests used them up */
+	if (quotas_refuse(ask)) { /* concurrent requests used the quotas up */
 		wr_needs_undo(table, enforced.needs, enforced.count, ask->now_ns);
 		look_and_refuse(ask, WR_COUNTED);
 		return finish_refusal(ask);
@@ -221,7 +223,7 @@ int wr_ask_decide_rest(struct weir_ask *ask)
 	return wr_ask_set_verdict(ask, true);
 }
 
-/* Whether an enforced limit in the table refuses, so that the store need not be asked. */
+/* Returns whether an enforced limit in the table refuses, so that the store need not be asked. */
 static bool table_refuses(struct weir_ask *ask)
 {
 	struct need_list list;
@@ -238,7 +240,7 @@ static bool asks_central(const struct weir_ask *ask)
 	return false;
 }
 
-/* Refuses without asking the store. The store's limits count as unused in the statuses. */
+/* Refuses without asking the store. The statuses show the limits of the store as unused. */
 static int refuse_early(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -312,7 +314,7 @@ static int choose_path(struct weir_ask *ask)
 	return asks_central(ask) ? decide_centrally(ask) : wr_ask_decide_rest(ask);
 }
 
-/* Drops the needs of a request that is admitted or refused without limits. */
+/* Drops the needs of a request that is admitted or refused for a reason other than its limits. */
 static void forget_needs(struct weir_ask *ask)
 {
 	ask->need_count = 0;

@@ -16,16 +16,16 @@ static void feed_blake(void *blake, const void *bytes, size_t len)
 	wr_blake_feed(blake, bytes, len);
 }
 
-/* Smaller is more specific: a client before its network, an enforced limit before a quota. It
- * depends on the rules and the request only; otherwise requests of one client could get into two
- * queues. */
+/* Returns a number that is smaller for a more specific limit: a client before its network, an
+ * enforced limit before a quota. The number depends on the rules and the request only; otherwise
+ * requests of the same client could get into two queues. */
 static int specificity(const struct wr_ask_need *need)
 {
 	return (need->class == WR_ENFORCED ? 0 : 256) - need->rule->node->depth;
 }
 
 /* The key is hashed without a secret, because a queue outlives tables and is shared with other
- * nodes. BLAKE2s is collision resistant without one. */
+ * nodes. BLAKE2s is collision resistant without a secret. */
 void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		      const struct weir_entry *entries, size_t count)
 {
@@ -44,7 +44,7 @@ void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 
 #define LONGEST_NS ((uint64_t)INT64_MAX / 2)
 
-/* a + b · c, at most LONGEST_NS. */
+/* Returns a + b · c, but at most LONGEST_NS. */
 static uint64_t plus_times(uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t product;
@@ -60,7 +60,7 @@ static uint64_t period_ns(const struct weir_limit *limit)
 				    : limit->period_ns;
 }
 
-/* Average time between two admitted requests. */
+/* Returns the average time between two requests that the limit admits. */
 static uint64_t interval_ns(const struct weir_limit *limit)
 {
 	return limit->limit ? period_ns(limit) / limit->limit : 0;
@@ -127,8 +127,9 @@ static bool can_be_deferred(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->is_delivery;
 }
 
-/* Upper bound of the requests that a limit admits within age_ns, for any state: the rate, and twice
- * the ceiling for windows that overlap the ends of the span or for a full bucket. */
+/* Returns an upper bound of the number of requests that a limit admits within age_ns, for any
+ * state. The bound is the rate times age_ns, plus twice the ceiling, because windows may overlap
+ * the ends of the span, or a bucket may be full. */
 static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 {
 	uint64_t period = period_ns(limit);
@@ -138,17 +139,18 @@ static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 	return most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;
 }
 
-/* Whether the counter's decision holds as long as the rule is unchanged. It does not if other nodes
- * admit requests on their own, or if an operator granted units for a time. */
+/* Returns whether the counter's decision stays true as long as the rule is unchanged. It may become
+ * wrong if other nodes admit requests on their own, or if an operator granted units for a time. */
 static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *decision)
 {
 	return need->class == WR_ENFORCED && !need->eventual && !need->failed && !need->granted &&
 	       !decision->granted;
 }
 
-/* How many queued requests of the key can be admitted within max_age, or UINT64_MAX if it is not
- * known. It is 0 if the counter admits none before. The wait of a lease is an estimate, because
- * other nodes may return units, so it never makes it 0. */
+/* Returns the number of queued requests of the key that can be admitted within max_age, or
+ * UINT64_MAX if the number is not known. Returns 0 if the wait of the counter is longer than
+ * max_age, except for a limit with leases: its wait is an estimate, because other nodes may return
+ * units. */
 static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

@@ -1,5 +1,5 @@
-/* Deferred requests: the key whose order they keep, and the wait behind queued requests. The calls
- * of hosts are in weir/host.h. */
+/* Deferred requests: the key of the queue in which a request is stored, and the wait behind
+ * requests that are already queued. The calls for hosts are in weir/host.h. */
 #ifndef WR_LIMITER_DEFER_H
 #define WR_LIMITER_DEFER_H
 
@@ -10,22 +10,24 @@
 void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		      const struct weir_entry *entries, size_t count);
 
-/* Called by weir_ask_add after each descriptor of a recorded ask: appends it to the record. */
+/* Appends a descriptor to the record. Called by weir_ask_add after each descriptor of a recorded
+ * ask. */
 void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits);
 
-/* Whether requests of the same key are queued. Then the need of the key is decided as refused. */
+/* Returns whether other requests with the ask's queue key are queued. If so, the need that names
+ * the queue is decided as refused. */
 bool wr_defer_is_behind(struct weir_ask *ask);
 
-/* Whether a refusal is not counted now: weir_ask_report_deferral counts it, or it was counted when
- * the request was deferred. */
+/* Returns whether a refusal must not be counted by the verdict, because weir_ask_report_deferral
+ * will count it, or because it was counted when the request was deferred. */
 static inline bool wr_defer_counts_later(const struct weir_ask *ask)
 {
 	return ask->is_delivery || (ask->record && ask->verdict == WEIR_DEFER);
 }
 
-/* The flags of a limit in questions to the store. A refused delivery is not charged by
- * `count_rejected`, because the first refusal was. */
+/* Returns the flags of a limit for questions to the store. For a delivery the flag of
+ * `count_rejected` is removed, because the refusal was charged when the request was deferred. */
 static inline uint16_t wr_defer_flags(const struct weir_ask *ask, const struct weir_limit *limit)
 {
 	return (uint16_t)(limit->flags & ~(ask->is_delivery ? (uint32_t)WEIR_COUNT_REJECTED : 0u));

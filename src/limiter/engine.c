@@ -11,7 +11,7 @@
 
 #define NEAR_PERCENT 80
 
-/* Updates this process in the list of hosts of the table. Called with the lock held. */
+/* Updates the entry of this process in the table's list of hosts. Called with the lock held. */
 static void report_host(struct weir_engine *engine)
 {
 	const struct weir_engine_info *info = &engine->info;

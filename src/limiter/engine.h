@@ -4,18 +4,18 @@
  * in 64 shards, and each thread uses one shard, because one counter that all threads write would be
  * slow:
  *
- *   request   g = current; add 1 to g's counter of my shard; if current is still g, it is held,
- *             otherwise subtract 1 and start again
- *   swap      current = new; when all counters of the old generation are 0, it is free
+ *   request   g = current; add 1 to g's counter of my shard; if current is still g, the request
+ *             holds g, otherwise subtract 1 and start again
+ *   swap      current = new; when all counters of the old generation are 0, its rules are freed
  *
- * The add, the store of `current` and the loads after them are sequentially consistent: either the
- * request sees the new `current`, or the swap sees the count. A counter that was 0 after the swap
- * has no holder: a request that increments it later finds the new `current` and decrements it
- * again. A holder uses one counter for both, so no counter is ever below 0, and the counters may be
- * read one after the other.
+ * The add, the store of `current` and the loads after them are sequentially consistent, so either
+ * the request sees the new `current`, or the swap sees the count. If a counter is 0 after the swap,
+ * it has no holder: a request that increments the counter later finds the new `current` and
+ * decrements the counter again. A request adds to and subtracts from the same counter, so no
+ * counter is ever below 0, and the counters may be read one after the other.
  *
- * A generation's struct is reused and not freed before the engine is. So a request that counts on a
- * generation that has just been freed touches valid memory. */
+ * The struct of a generation is reused, and freed only with the engine. So a request that
+ * increments the counter of a generation whose rules were just freed accesses valid memory. */
 #ifndef WR_LIMITER_ENGINE_H
 #define WR_LIMITER_ENGINE_H
 
@@ -34,20 +34,21 @@ struct wr_limiter_shard {
 	_Alignas(64) uint64_t holders;
 };
 
-/* A limit in header fields, written once: "route.ip/1d";q=10;w=86400 */
+/* The text of a limit in header fields, such as "route.ip/1d";q=10;w=86400. It is written once,
+ * when the generation is made. */
 struct wr_policy_text {
 	uint32_t at;   /* offset into the generation's policy_text */
 	uint8_t label; /* length of the name with its quotes */
-	uint8_t len;   /* length of the whole; equal to label for a calendar window */
+	uint8_t len;   /* length of the whole text; equal to `label` for a calendar window */
 };
 
 struct wr_generation {
-	struct weir_rules *rules; /* NULL: not in use, or there are none */
-	/* Slots in the statistics. Limit i of node n is at first[n->id] + i, overrides in a domain
-	 * at first[domain->id]. */
+	struct weir_rules *rules; /* NULL: the generation is not in use, or has no rules */
+	/* Slots in the statistics. The slot of limit i of node n is slots[first[n->id] + i]. The
+	 * slot of the overrides in a domain is slots[first[domain->id]]. */
 	uint32_t *first;
 	uint32_t *slots;
-	/* The candidates of slots[i] have the slots from candidate_slots[candidates[i]] on. */
+	/* The slots of the candidates of limit slots[i] begin at candidate_slots[candidates[i]]. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
 	struct wr_policy_text *policies; /* parallel to slots */
@@ -65,11 +66,11 @@ struct weir_engine {
 	const uint8_t *fleet_secret; /* NULL: not known yet; see fleet.h */
 	bool central;
 	bool uncounted;      /* WEIR_ENGINE_NO_STATS */
-	uint32_t fleet_size; /* used until the table has a number; at least 1 */
+	uint32_t fleet_size; /* number of nodes until the table has a number; at least 1 */
 	uint32_t near_percent;
 	uint32_t keys; /* enum weir_engine_keys */
 	struct wr_stats stats;
-	/* Replaces base/clock.h as the clock of leases and exchanges, in simulations and tests. */
+	/* Clock of leases and exchanges in simulations and tests; NULL: base/clock.h is used. */
 	uint64_t (*mono)(void *context);
 	void *mono_context;
 
@@ -79,8 +80,9 @@ struct weir_engine {
 	struct wr_fleet_secret *fleet_secrets; /* every secret that was ever set */
 };
 
-/* Makes a generation of `rules`, which may be NULL. Returns NULL if there is no memory; the caller
- * then still owns the rules. Called with the lock held. */
+/* Makes a generation of `rules`, which may be NULL. On success the generation owns the rules.
+ * Returns NULL if there is no memory; the caller then still owns the rules. Called with the lock
+ * held. */
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
 
 /* Writes the limits of a generation to the statistics. */
@@ -90,14 +92,15 @@ void wr_generation_note(struct weir_engine *engine, const struct wr_generation *
 /* Frees the rules of generations that are neither current nor held. Called with the lock held. */
 void wr_generations_reclaim(struct weir_engine *engine);
 
-/* Frees such rules unless another thread has the lock. Called after a request released a
- * generation that is not current. */
+/* Calls wr_generations_reclaim, unless another thread has the lock. Called after a request released
+ * a generation that is not current. */
 void wr_generation_try_reclaim(struct weir_engine *engine);
 
-/* The next node in file order, children before siblings. NULL after the last node. */
+/* Returns the next node in file order, children before siblings. Returns NULL after the last node.
+ */
 const struct wr_node *wr_node_next(const struct wr_node *node);
 
-/* The name in statistics of the overrides in a domain. `name` is memory for it. */
+/* Returns the name in statistics of the overrides in a domain. The name is written to `name`. */
 struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1]);
 
 extern _Thread_local unsigned wr_limiter_shard_number __attribute__((tls_model("initial-exec")));

@@ -12,8 +12,8 @@
 
 _Static_assert(WR_EXCHANGE_ID == WR_QUESTION_ID, "one kind of id");
 
-/* Claims an exchange slot for a key. Does nothing if the fleet's secret is not known, because the
- * key then has no name. */
+/* Claims an exchange slot for the key of a need. Does nothing if the fleet's secret is not known,
+ * because the need then has no fleet key. */
 static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -35,8 +35,9 @@ static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
-/* Without an exchange the node uses its share of the limit. The counter also contains units of
- * other nodes, so these are added to the share. */
+/* Raises the need's limit by the units of other nodes. If there was no recent exchange, the limit
+ * is this node's share. But the counter also contains units of other nodes from earlier exchanges,
+ * so these units are added to the share. */
 static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_limit *own = &ask->own[need->own];
@@ -75,7 +76,8 @@ void wr_ask_exchange_begin(struct weir_ask *ask)
 	}
 }
 
-/* Counts under the whole limit, also if the decision used a share of it. */
+/* Counts units for the exchange under the whole limit, even if the decision used only a share of
+ * the limit. */
 static void count_exchange(struct weir_ask *ask, const struct wr_ask_need *need, int64_t cost)
 {
 	const struct weir_limit *limit = need->need.limit;

@@ -60,7 +60,7 @@ int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns)
 {
 	if (!table || nodes == 0)
 		return WEIR_EINVAL;
-	/* One word, so that readers see number and time of the same call. */
+	/* The number and the time are one word, so that readers see both of the same call. */
 	__atomic_store_n(&table->tallies->fleet, (uint64_t)wr_seconds(now_ns) << 32 | nodes,
 			 __ATOMIC_RELAXED);
 	return 0;

@@ -4,25 +4,26 @@
 
 #include "limiter/engine.h"
 
-/* A secret that was set once. Requests read it without a lock, so it is not freed before the
- * engine. */
+/* A secret that is or was in force. Requests read secrets without a lock, so a secret is freed only
+ * with the engine. */
 struct wr_fleet_secret {
 	struct wr_fleet_secret *next;
 	uint8_t bytes[WEIR_SECRET_BYTES];
 };
 
-/* The secret in force, or NULL. */
+/* Returns the secret in force, or NULL if no secret is known. */
 static inline const uint8_t *wr_fleet_secret(const struct weir_engine *engine)
 {
-	/* Paired with the store in weir_engine_fleet: a thread that sees the pointer sees the
-	 * bytes. */
+	/* Paired with the store in weir_engine_fleet, so that a thread that sees the pointer also
+	 * sees the bytes of the secret. */
 	return __atomic_load_n(&engine->fleet_secret, __ATOMIC_ACQUIRE);
 }
 
 /* Frees all secrets. Called by weir_engine_free. */
 void wr_fleet_secrets_free(struct weir_engine *engine);
 
-/* The number of nodes that share a limit: from the table, from the options of the engine, or 1. */
+/* Returns the number of nodes that share a limit. It is taken from the table, or, if the table has
+ * none, from the options of the engine. At least 1. */
 uint32_t wr_fleet_size(const struct weir_engine *engine);
 
 #endif

@@ -62,7 +62,7 @@ static void find_slots(struct weir_engine *engine, struct wr_generation *generat
 	}
 }
 
-/* Counts the slots that the limits and overrides of the rules need, and those of candidates. */
+/* Counts the slots for the limits and overrides of the rules, and the slots for candidates. */
 static void count_slots(const struct weir_rules *rules, uint32_t *slots, uint32_t *candidates)
 {
 	*slots = *candidates = 0;
@@ -73,7 +73,8 @@ static void count_slots(const struct weir_rules *rules, uint32_t *slots, uint32_
 	}
 }
 
-/* The burst or queue of a limit. A token bucket without `burst` has the limit as its burst. */
+/* Returns the burst of a token bucket or the queue size of a leaky bucket. A token bucket without
+ * `burst` has the limit as its burst. */
 static uint32_t burst_of(const struct weir_limit *limit)
 {
 	if (limit->algorithm == WEIR_LEAKY_BUCKET)
@@ -130,7 +131,8 @@ static uint64_t count_holders(const struct wr_generation *generation)
 	return count;
 }
 
-/* A free generation, or a new one. Requests that lost a race may still count on a free one. */
+/* Returns a free generation, or a new one. Requests that lost a race with a swap may still
+ * increment and decrement the counters of a free generation. */
 static struct wr_generation *find_free_generation(struct weir_engine *engine)
 {
 	struct wr_generation *generation = engine->generations;
@@ -184,7 +186,7 @@ struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir
 		if (wr_policies_write(generation, count))
 			return generation;
 	}
-	generation->rules = NULL; /* the caller still owns them */
+	generation->rules = NULL; /* the caller still owns the rules */
 	clear_generation(generation);
 	return NULL;
 }
@@ -204,8 +206,8 @@ void wr_generations_reclaim(struct weir_engine *engine)
 	engine->info.held = held;
 }
 
-/* Does not wait for the lock, because the holder may be loading rules. The generation is then freed
- * when the next request releases it, or at the next swap. */
+/* Does not wait for the lock, because the holder of the lock may be loading rules. If the lock is
+ * held, the generation is freed when the next request releases it, or at the next swap. */
 void wr_generation_try_reclaim(struct weir_engine *engine)
 {
 	if (pthread_mutex_trylock(&engine->lock) != 0)

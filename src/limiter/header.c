@@ -1,7 +1,8 @@
 /* weir_ask_headers: writes the header fields of a response. */
 #include "limiter/policy.h"
 
-/* Fields are appended to the ask's text. A field that does not fit is left out. */
+/* Header fields that are being written. They are appended to ask->text. A field that does not fit
+ * is left out. */
 struct fields {
 	struct weir_ask *ask;
 	struct wr_text text;
@@ -52,7 +53,7 @@ static void add_number(struct fields *fields, struct weir_str name, uint64_t val
 	end_field(fields, header);
 }
 
-/* The text that was written when the rules were loaded. NULL for an override. */
+/* Returns the policy text that was written when the rules were loaded, or NULL for an override. */
 static const struct wr_policy_text *policy_of(const struct weir_ask *ask,
 					      const struct wr_ask_need *need)
 {
@@ -166,7 +167,8 @@ static void add_github(struct fields *fields, const struct wr_ask_need *tightest
 	end_field(fields, header);
 }
 
-/* Adds the wait in whole seconds, rounded up and at least 1. Nothing if waiting does not help. */
+/* Adds the wait in whole seconds, rounded up and at least 1. Adds nothing if waiting does not help.
+ */
 static void add_retry(struct fields *fields, int profile)
 {
 	uint64_t seconds = wr_seconds_rounded_up(fields->ask->retry_after_ns);

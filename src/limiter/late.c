@@ -7,13 +7,13 @@
 
 #include "limiter/message.h"
 
-/* Whether the item of a question is a take and ends within `room` bytes. */
+/* Returns whether the item of a question is a take and ends within `room` bytes. */
 static bool is_take(const struct wr_question_item *item, size_t room)
 {
 	return item->bytes == sizeof *item + item->id_len && item->bytes <= room && item->cost >= 0;
 }
 
-/* Whether the bytes are a question with as many items as its head says. */
+/* Returns whether the bytes are a question with the number of items that its head contains. */
 static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
 {
 	size_t at = sizeof *head;

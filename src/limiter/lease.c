@@ -56,8 +56,8 @@ void wr_ask_unspend(struct weir_ask *ask)
 	}
 }
 
-/* A descriptor takes from all of its quotas or from none, so a quota may be spent only if it is the
- * only limit of its descriptor. */
+/* Returns whether leased units may be spent for need `i`. A descriptor takes from all of its quotas
+ * or from none, so units of a quota may be spent only if it is the only limit of its descriptor. */
 static bool may_spend(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
@@ -94,11 +94,11 @@ static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
 	       wr_override_any(wr_override_find(table, need->need.key, wr_seconds(ask->now_ns)));
 }
 
-/* The units to book for this spend. Spent units are this node's own use and are booked on the key's
- * counter. Booking is half of the cost of spending. So for limits of 2048 and more it is done in
- * batches of about a thousandth of the limit: whenever `remaining` passes a multiple of the batch,
- * the whole batch is booked. Smaller limits, and decisions whose `remaining` is unknown, book each
- * unit. */
+/* Returns the units to book for this spend. Spent units are this node's own use and are booked on
+ * the key's counter. Booking takes half of the time of spending. So for limits of 2048 and more
+ * units are booked in batches of about a thousandth of the limit: whenever `remaining` passes a
+ * multiple of the batch, the whole batch is booked. For smaller limits, and if `remaining` is
+ * unknown, each unit is booked. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;

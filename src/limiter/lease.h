@@ -6,8 +6,9 @@
 #include "base/clock.h"
 #include "limiter/ask.h"
 
-/* Whether the limit may be leased. The store must see each request of a soft limit and of a limit
- * with `count_rejected`. A leaky bucket has positions, not units. */
+/* Returns whether the limit may be leased. A limit with soft mode or `count_rejected` may not,
+ * because the store must see each request. A leaky bucket may not, because it has positions instead
+ * of units. */
 static inline bool wr_lease_fits(const struct wr_limit *rule)
 {
 	return rule->consistency == WR_LEASE && rule->mode != WR_SOFT &&
@@ -15,7 +16,7 @@ static inline bool wr_lease_fits(const struct wr_limit *rule)
 	       rule->limit.algorithm != WEIR_LEAKY_BUCKET;
 }
 
-/* The clock of leases: CLOCK_BOOTTIME, or the clock that a simulation set in the engine. */
+/* Reads the clock of leases: CLOCK_BOOTTIME, or the clock that a simulation set in the engine. */
 static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)
 {
 	return __builtin_expect(engine->mono != NULL, 0) ? engine->mono(engine->mono_context)
@@ -29,15 +30,16 @@ static inline void wr_ask_read_mono(struct weir_ask *ask)
 		ask->mono_ns = wr_engine_mono_ns(ask->engine);
 }
 
-/* The common case, ask->leased: spends units for all needs and books them. Returns false if a need
- * could not be spent; units that were spent before are given back. */
+/* Spends leased units for all needs and books them. For the common case, ask->leased. Returns false
+ * if there are not enough units for a need; units that were already spent are then given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
-/* Spends units for each need that may be leased, and sets its part to WR_NEED_LEASED. A need that the
- * store refused a moment ago is refused. Returns whether an enforced need is refused. */
+/* Spends leased units for each need that may be leased, and sets the need's part to WR_NEED_LEASED.
+ * A need that the store refused a moment ago is refused without asking again. Returns whether an
+ * enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);
 
-/* Gives back the spent units: the request is refused, or its client left. */
+/* Gives back the spent units. Called if the request is refused, or if its client disconnected. */
 void wr_ask_unspend(struct weir_ask *ask);
 
 #endif

@@ -1,5 +1,5 @@
-/* weir_log_advice: compares the memory for logs in a table with what new rules need. Called by
- * programs that load rules, for their log. */
+/* weir_log_advice: compares the memory for logs in a table with the memory that a new table for the
+ * rules would have. Called by programs that load rules; they write the advice to their log. */
 #include <stdio.h>
 
 #include <weir/host.h>

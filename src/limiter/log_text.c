@@ -17,7 +17,7 @@ void wr_ask_set_log_memory(struct weir_ask *ask, char *memory, uint16_t cap)
 	ask->log_len = 0;
 }
 
-/* The largest length up to `len` that does not end within a UTF-8 character. */
+/* Returns the largest length up to `len` that does not end within a UTF-8 character. */
 static size_t cut_at(const char *text, size_t len)
 {
 	size_t at = len;

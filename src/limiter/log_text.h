@@ -1,4 +1,5 @@
-/* Texts of descriptors for the decision log. An ask does not keep them otherwise. */
+/* Texts of descriptors for the decision log. An ask keeps these texts only if
+ * wr_ask_set_log_memory was called. */
 #ifndef WR_LIMITER_LOG_TEXT_H
 #define WR_LIMITER_LOG_TEXT_H
 
@@ -10,10 +11,12 @@
  * The memory must stay valid as long as the texts are used. */
 void wr_ask_set_log_memory(struct weir_ask *ask, char *memory, uint16_t cap);
 
-/* Called by weir_ask_add after each descriptor. */
+/* Writes the text of a descriptor to the log memory. Called by weir_ask_add after each descriptor.
+ */
 void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count);
 
-/* The text of descriptor `at`. Empty if wr_ask_set_log_memory was not called. */
+/* Returns the text of descriptor `at`. The text is empty if wr_ask_set_log_memory was not called.
+ */
 struct weir_str wr_ask_log_text(const struct weir_ask *ask, size_t at);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes messages to the central store, item by item. limiter/question.h has the format. */
+/* Writes messages to the central store, item by item. limiter/question.h describes the format. */
 #ifndef WR_LIMITER_MESSAGE_H
 #define WR_LIMITER_MESSAGE_H
 
@@ -10,7 +10,7 @@ struct wr_message {
 	uint16_t count;
 	uint8_t *at;
 	size_t cap;
-	size_t len; /* of the whole message, which may be larger than cap */
+	size_t len; /* length of the whole message, which may be larger than cap */
 };
 
 static inline struct wr_message wr_message(enum wr_question_kind kind, void *bytes, size_t cap)
@@ -19,7 +19,8 @@ static inline struct wr_message wr_message(enum wr_question_kind kind, void *byt
 		.kind = kind, .at = bytes, .cap = cap, .len = sizeof(struct wr_question_head)};
 }
 
-/* Writes the id that names the need's counter together with its key. Returns its length. */
+/* Writes the id of the need. The id and the key together identify the need's counter. Returns the
+ * length of the id. */
 size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1]);
 
 /* Appends the item of a need. */
@@ -29,8 +30,8 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 /* Writes the head. Returns the length of the message, 0 if it has no items, or WEIR_EROOM. */
 int wr_message_end(const struct wr_message *message);
 
-/* Whether the bytes are a valid answer to a question with `asked` items. The bytes come from the
- * network: check them with this call before use. */
+/* Returns whether the bytes are a valid answer to a question with `asked` items. The bytes come
+ * from the network, so they must be checked with this function before use. */
 bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked);
 
 #endif

@@ -21,15 +21,15 @@ enum wr_order_verb {
 struct wr_order {
 	enum wr_order_verb verb;
 	const struct weir_target *target;
-	uint32_t extra;    /* GRANT */
+	uint32_t extra;    /* GRANT: units added to the limit */
 	uint64_t until_ns; /* GRANT, BAN: the end, or WEIR_NEVER; 0 lifts a ban */
 };
 
-/* Carries out the order on this node. Returns as the calls of weir/control.h. */
+/* Carries out the order on this node. Returns the result of the weir_control_… call. */
 int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
 		   struct weir_error *error);
 
-/* Writes the order as a message. Returns its length, or 0 if it does not fit. */
+/* Writes the order as a message. Returns the length of the message, or 0 if it does not fit. */
 size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *bytes, size_t cap);
 
 /* An order that was read. It contains pointers into itself and into the message. */
@@ -37,14 +37,14 @@ struct wr_order_text {
 	struct wr_order order;
 	struct weir_target target;
 	struct weir_entry entries[WR_ORDER_ENTRIES];
-	uint64_t left_ns; /* time to its end when it was written */
+	uint64_t left_ns; /* time from the writing of the message to the end of the order */
 };
 
 /* Reads a message. Returns false if it is not a valid order of this version. */
 bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text);
 
-/* Sets the end of the order by this node's clock, from the age of the message. Returns false if the
- * order is over. */
+/* Computes the end of the order by this node's clock, from the age of the message. Returns false if
+ * the order has already ended, or if it is a reset older than WR_ORDER_RESET_LATE_NS. */
 bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns);
 
 #endif

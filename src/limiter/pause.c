@@ -1,5 +1,6 @@
-/* weir_control_pause and its relatives: pauses by name. A pause applies to the limits whose name in
- * statistics is that name or begins with it and a slash. */
+/* weir_control_pause, weir_control_resume and weir_control_paused. A pause has a name. It applies
+ * to the limits whose name in statistics is equal to the pause's name, or begins with the pause's
+ * name and a slash. */
 #include "table/pause.h"
 
 #include <stdio.h>
@@ -13,8 +14,8 @@
 
 #define HASH_TEXT 17u /* "#" and 16 digits */
 
-/* The length of the next longer prefix of a name after `len`: "api", "api/ip", "api/ip/1d". Returns
- * 0 after the whole name. */
+/* Returns the length of the shortest prefix of a name that is longer than `len` and ends before a
+ * slash: "api", then "api/ip", then "api/ip/1d". Returns 0 after the whole name. */
 static size_t next_part(struct weir_str name, size_t len)
 {
 	if (len >= name.len)
@@ -114,7 +115,7 @@ int weir_control_resume(struct weir_engine *engine, struct weir_str rule, struct
 	return check_moved(engine, error);
 }
 
-/* Finds a name of the statistics, or a prefix of one, with this hash. */
+/* Finds a name in the statistics, or a prefix of such a name, that has this hash. */
 static bool find_name(const struct wr_stats *stats, uint64_t hash, char text[WR_STAT_NAME_MAX + 1],
 		      struct weir_str *found)
 {

@@ -75,8 +75,8 @@ struct viewer {
 	const struct wr_peek *peek; /* NULL: the store was not asked */
 };
 
-/* Replaces the table's figures with those of the store. The store always raises its limit by the
- * whole grant; the table may have cut it. */
+/* Replaces the numbers from the table with the numbers from the store. The store always raises its
+ * limit by the whole grant, but the table may have cut the grant. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {

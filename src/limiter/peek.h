@@ -1,4 +1,4 @@
-/* Reads the counters of a target, including the counters in the central store, without taking. */
+/* Reads the counters of a target, including counters in the central store. Takes no units. */
 #ifndef WR_LIMITER_PEEK_H
 #define WR_LIMITER_PEEK_H
 
@@ -6,8 +6,8 @@
 
 struct wr_peek;
 
-/* Texts and entries of the target must stay valid until wr_peek_close. Returns 0, WEIR_EMEMORY, or
- * an error as in weir/control.h. */
+/* Finds the counters of the target. Texts and entries of the target must stay valid until
+ * wr_peek_close. Returns 0, WEIR_EMEMORY, or an error of weir_control_get. */
 int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
 		 struct wr_peek **made, struct weir_error *error);
 void wr_peek_close(struct wr_peek *peek);
@@ -19,7 +19,8 @@ int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap);
 /* Passes in the answer of the store. Bytes that are not an answer to the question are ignored. */
 void wr_peek_answer(struct wr_peek *peek, const void *bytes, size_t len);
 
-/* As weir_control_get. Counters that the store answered have WEIR_COUNTER_STORE. */
+/* Calls `fn` for each counter and returns as weir_control_get. Counters with numbers from the
+ * store's answer have the flag WEIR_COUNTER_STORE. */
 int wr_peek_show(const struct wr_peek *peek, weir_counter_fn fn, void *context);
 
 #endif

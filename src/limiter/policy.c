@@ -1,5 +1,5 @@
-/* Names, quotas and windows of limits in header fields. Written once when rules come into force,
- * and for overrides with each response. */
+/* Names, quotas and windows of limits in header fields. The texts of rules are written once, when
+ * the rules come into force; the texts of overrides are written with each response. */
 #include "limiter/policy.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@ static bool has_position(const struct weir_ask *ask, uint8_t i)
 	       need->need.limit->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* The position with the longest delay, or NULL. */
+/* Returns the position with the longest delay, or NULL. */
 static const struct wr_need *last_position(const struct weir_ask *ask)
 {
 	const struct wr_need *last = NULL;
@@ -55,7 +55,8 @@ int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_positi
 	return 0;
 }
 
-/* When a position in a queue of the central store leaves, by the store's clock. */
+/* Returns the time, by the store's clock, at which a position leaves a queue of the central store.
+ */
 static uint64_t leaves_us(const struct wr_need *position)
 {
 	return ((const struct wr_ask_need *)position)->decided_us +

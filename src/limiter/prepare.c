@@ -5,7 +5,7 @@
 #include "rules/calendar.h"
 #include "table/pause.h"
 
-/* A paused limit is counted and not enforced. */
+/* Marks the needs of paused rules, so that their limits are counted but not enforced. */
 static void apply_pauses(struct weir_ask *ask, unsigned pausing)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -71,8 +71,8 @@ void wr_ask_open_windows(struct weir_ask *ask)
 	}
 }
 
-/* Two needs on the same counter become one take of both costs. If the limits differ, the smaller
- * limit applies: an override may name the counter of a rule. */
+/* Merges two needs on the same counter into one take of both costs. The limits of the needs may
+ * differ, because an override may name the counter of a rule. The smaller limit then applies. */
 static void merge_need(struct wr_ask_need *first, struct wr_ask_need *again)
 {
 	if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))

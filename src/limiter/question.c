@@ -45,7 +45,7 @@ size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 	return WR_QUESTION_ID;
 }
 
-/* The cost of a need in a message of this kind. */
+/* Returns the cost of a need in a message of this kind. */
 static int64_t cost_in(enum wr_question_kind kind, const struct wr_need *need)
 {
 	if (kind == WR_QUESTION_RETURN)
@@ -61,7 +61,8 @@ static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need 
 	return kind == WR_QUESTION_RETURN ? need->decided_us : 0;
 }
 
-/* Quotas of a descriptor are one group. Each limit that is only counted is its own group. */
+/* Returns the group of a need. The quotas of a descriptor are one group. Each limit that is only
+ * counted is a group of its own. */
 static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	if (need->class == WR_ENFORCED)
@@ -71,7 +72,7 @@ static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return 1u + WEIR_DESCRIPTORS_MAX + (uint32_t)(need - ask->needs);
 }
 
-/* The numbers of the whole limit, also if the decision used a share of it. */
+/* Returns the numbers of the whole limit, even if the decision used only a share of the limit. */
 static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -82,7 +83,7 @@ static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 						   limit->soft_ceiling, limit->soft_for_ns};
 }
 
-/* Sets the windows before and after the current one. */
+/* Sets the calendar windows before and after the current window. */
 static void add_neighbours(struct wr_question_item *item, const struct wr_limit *rule)
 {
 	uint64_t start_ns, end_ns;
@@ -167,8 +168,8 @@ static int write_question(const struct weir_ask *ask, void *bytes, size_t cap)
 	return wr_message_end(&question);
 }
 
-/* Writes a message about the needs that have `message` pending. They are written once: a second
- * message would give back or charge the units again. */
+/* Writes a message about the needs that have `message` pending. Each need is written only once,
+ * because a second message would give back or charge the units again. */
 static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
 			 enum wr_need_message message, void *bytes, size_t cap)
 {
@@ -275,7 +276,7 @@ static bool answer_fits(const struct weir_ask *ask, const void *bytes, size_t le
 	return wr_answer_fits(bytes, len, asked);
 }
 
-/* Continues the decision after the question. The time of the ask never goes back. */
+/* Continues the decision after an answer or a failure of the store. ask->now_ns never goes back. */
 static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (now_ns > ask->now_ns)

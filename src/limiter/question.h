@@ -1,13 +1,15 @@
 /* The format of messages between an ask and the central store: little endian, without padding.
  *
- *   question   head · { item · id }*    TAKE gets an answer. The other kinds are carried out once
- * and get no answer. answer     head · { answer }*       one struct wr_answer per item, in the same
- * order
+ *   question   head · { item · id }*    TAKE gets an answer; the other kinds are carried out once
+ *                                       and get no answer
+ *   answer     head · { answer }*       one struct wr_answer for each item of the question, in the
+ *                                       order of the items
  *
- * key and id name the counter. The key is the hash of domain and entries under the fleet's secret.
- * The id is wr_limit.id, for example "fixed_window/1m". An id of more than WR_QUESTION_ID bytes is
- * cut and ends in a hash of the whole id. The store takes from all items with the same key and
- * group or from none of them. If another item refuses, the units are given back by a RETURN. */
+ * The key and the id of an item together identify the counter. The key is the hash of the domain
+ * and the entries with the fleet's secret. The id is wr_limit.id, for example "fixed_window/1m". An
+ * id of more than WR_QUESTION_ID bytes is cut and ends in a hash of the whole id. Of the items with
+ * the same key and group, the store takes all or none. If an item with another key or group refuses
+ * the request, the ask gives the units back with a RETURN. */
 #ifndef WR_LIMITER_QUESTION_H
 #define WR_LIMITER_QUESTION_H
 
@@ -19,30 +21,30 @@
 #define WR_QUESTION_ID 128u
 
 enum wr_question_kind {
-	WR_QUESTION_TAKE = 1,   /* decide */
-	WR_QUESTION_RETURN = 2, /* give back units of a TAKE, or the negative cost of a request */
-	WR_QUESTION_ANSWER = 3,
-	WR_QUESTION_REPORT = 4, /* admitted by this node while the store was unavailable */
-	WR_QUESTION_RESET = 5,  /* an operator's reset of the counters; costs are 0 */
-	WR_QUESTION_LATE = 6,   /* takes whose answer came after a timeout */
+	WR_QUESTION_TAKE = 1,   /* asks the store to decide and take */
+	WR_QUESTION_RETURN = 2, /* gives back units of a TAKE, or the negative cost of a request */
+	WR_QUESTION_ANSWER = 3, /* the store's answer to a TAKE */
+	WR_QUESTION_REPORT = 4, /* reports units admitted while the store was unavailable */
+	WR_QUESTION_RESET = 5,  /* resets the counters for an operator; costs are 0 */
+	WR_QUESTION_LATE = 6,   /* lists takes whose answer came after a timeout */
 };
 
 struct wr_question_head {
 	uint8_t version;
 	uint8_t kind;
 	uint16_t count;
-	uint32_t bytes; /* of the message, with the head */
+	uint32_t bytes; /* length of the message, including the head */
 };
 
 struct wr_question_item {
-	uint16_t bytes; /* of the item, with the id */
+	uint16_t bytes; /* length of the item, including the id */
 	uint8_t algorithm;
 	uint8_t consistency; /* enum wr_consistency */
 	uint16_t flags;      /* enum weir_limit_flags */
 	uint16_t id_len;
 	uint64_t key[2];
-	uint64_t tag; /* the key in this node's table, for its leases */
-	int64_t cost; /* RETURN: negative; REPORT, LATE: positive */
+	uint64_t tag; /* tag of the key in this node's table, for the node's leases */
+	int64_t cost; /* negative in a RETURN, positive in a REPORT or LATE */
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;
@@ -50,43 +52,44 @@ struct wr_question_item {
 	uint64_t period_ns;
 	uint64_t max_wait_ns;
 	uint64_t soft_for_ns;
-	uint64_t window_start_ns; /* calendar windows; otherwise both 0 */
+	uint64_t window_start_ns; /* start and end of a calendar window; both 0 for other limits */
 	uint64_t window_end_ns;
-	/* The start of the previous window and the end of the next window. If the store's clock is
-	 * in one of them, that window counts. */
+	/* The start of the previous calendar window and the end of the next one. If the store's
+	 * clock is in the previous or the next window, the store counts in that window. */
 	uint64_t window_before_ns;
 	uint64_t window_after_ns;
-	/* When the units were taken. RETURN, LATE: decided_us of the answer, by the store's clock.
-	 * RETURN with 0: a request with a negative cost, without a known take. REPORT: by this
-	 * node's clock. TAKE: 0. */
+	/* The time at which the units were taken. In a RETURN or LATE, it is decided_us of the
+	 * answer, by the store's clock; a RETURN for a request with a negative cost has 0, because
+	 * the take is not known. In a REPORT, it is by this node's clock. In a TAKE, it is 0. */
 	uint64_t decided_us;
-	/* RETURN, LATE: delay_ns of the answer. It identifies the position in a leaky bucket, which
-	 * leaves at decided_us + delay_ns. Otherwise 0. */
+	/* In a RETURN or LATE: delay_ns of the answer. It identifies the position in a leaky
+	 * bucket, because the position leaves at decided_us + delay_ns. In other kinds: 0. */
 	uint64_t delay_ns;
 	uint32_t granted; /* units that an operator granted beyond the limit */
-	/* TAKE: items with the same key and group are taken together or not at all. 0: enforced
-	 * limits. A limit that is only counted has its own group, so that it refuses nothing. */
+	/* In a TAKE: items with the same key and group are taken together or not at all. Enforced
+	 * limits have group 0. A limit that is only counted has its own group, so that it does not
+	 * cause other items to be refused. */
 	uint32_t group;
 };
 
 enum wr_answer_flags {
 	WR_ANSWER_ADMITTED = 1,
 	WR_ANSWER_SOFT = 2,
-	WR_ANSWER_FAILED = 4,    /* not decided: the rule's on_store_failure applies */
-	WR_ANSWER_NOT_TAKEN = 8, /* admitted, but another limit of the same key refused: nothing was
-				    taken */
+	WR_ANSWER_FAILED = 4, /* the store did not decide, so the rule's on_store_failure applies */
+	/* The item is admitted, but nothing was taken, because another limit of the key refused. */
+	WR_ANSWER_NOT_TAKEN = 8,
 	WR_ANSWER_ALL = 15,
 };
 
 struct wr_answer {
 	uint32_t flags;
-	uint32_t limit; /* the value that `remaining` starts from, with `granted` */
+	uint32_t limit; /* value of `remaining` for an unused key, including the grant */
 	uint32_t remaining;
 	uint32_t reserved;
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns;
 	uint64_t delay_ns;
-	uint64_t decided_us; /* by the store's clock */
+	uint64_t decided_us; /* time of the decision by the store's clock */
 };
 
 _Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");

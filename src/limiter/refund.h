@@ -1,4 +1,4 @@
-/* Negative hits give units back. A service allows them to some clients only. */
+/* Negative hits give units back. The service accepts negative hits from some clients only. */
 #ifndef WR_LIMITER_REFUND_H
 #define WR_LIMITER_REFUND_H
 
@@ -6,7 +6,7 @@
 
 struct weir_ask;
 
-/* Whether a descriptor of the ask has negative hits. */
+/* Returns whether a descriptor of the ask has negative hits. */
 bool wr_ask_gives_back(const struct weir_ask *ask);
 
 #endif

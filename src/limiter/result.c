@@ -5,8 +5,8 @@
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
-/* Whether the need contributed to the refusal. Quotas refuse only together, so each quota that is
- * over contributed. */
+/* Returns whether the need contributed to the refusal. Quotas refuse only together, so each quota
+ * that is over its limit contributed. */
 static bool refuses(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced && need->need.cost >= 0 &&
@@ -21,7 +21,8 @@ static bool enforced_refuse(const struct weir_ask *ask)
 	return false;
 }
 
-/* The wait until all limits of a class that refuse would admit. `descriptor` -1 means all. */
+/* Returns the wait until all limits of a class that refused would admit the request. If
+ * `descriptor` is -1, the limits of all descriptors count. */
 static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class class, int descriptor)
 {
 	uint64_t longest = 0;
@@ -37,7 +38,8 @@ static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class clas
 	return longest;
 }
 
-/* The shortest wait of all descriptors with quotas, because one of them suffices. */
+/* Returns the shortest wait of all descriptors with quotas, because one descriptor whose quotas
+ * admit is enough. */
 static uint64_t quota_wait(const struct weir_ask *ask)
 {
 	uint64_t shortest = WEIR_NEVER;
@@ -68,7 +70,7 @@ static bool all_defer(const struct weir_ask *ask)
 	return any;
 }
 
-/* The longest delay of needs that take units. */
+/* Returns the longest delay of the needs that take units. */
 static uint64_t longest_delay(const struct weir_ask *ask)
 {
 	uint64_t longest = 0;

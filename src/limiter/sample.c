@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define TEXT_SHIFT 4u /* at least one text in 16 is copied, for refusals */
+#define TEXT_SHIFT 4u /* at least one text in 2^4 is copied, in case the request is refused */
 
 _Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
 	       "a text for each descriptor");
@@ -54,7 +54,7 @@ static void write_text(const struct wr_node *node, const struct weir_entry *entr
 	}
 }
 
-/* True with probability 1 / 2^shift. */
+/* Returns true with probability 1 / 2^shift. */
 static bool is_drawn(uint32_t random, unsigned shift)
 {
 	return (random & ((1u << shift) - 1)) == 0;
@@ -100,7 +100,8 @@ void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* While the request waited for the store, the series may have got another rule. */
+	/* While the request waited for the store, the series may have been given to another rule.
+	 */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
 		    series)

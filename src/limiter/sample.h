@@ -1,19 +1,20 @@
 /* Samples decisions for the top keys of a rule.
  *
- * The text of a key is available only while its descriptor is added, so the sample is drawn then.
- * Refusals are rarer and are drawn separately, after the verdict. So texts are copied for more
- * decisions than are sampled. */
+ * The text of a key is available only while its descriptor is added, so the sample is drawn at that
+ * time. Refusals are rarer than decisions, so they are sampled separately, after the verdict. For
+ * this reason texts are copied for more decisions than are sampled. */
 #ifndef WR_LIMITER_SAMPLE_H
 #define WR_LIMITER_SAMPLE_H
 
 #include "limiter/ask.h"
 
-/* Draws the samples of a descriptor's needs, and copies its text if it may be needed. The copy is
- * in the ask's text, which is free until the verdict. */
+/* Decides which needs of a descriptor are sampled, and copies the text of the key if a sample may
+ * need it. The copy is stored in ask->text, which is not used otherwise until the verdict. */
 void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 		   const struct weir_entry *entries, size_t count);
 
-/* Counts the need's key if it was drawn. `over`: the limit refused, or would have refused. */
+/* Counts the need's key in the top keys if the need is sampled. `over` is true if the limit refused
+ * or would have refused the request. */
 void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need, bool over);
 

@@ -1,4 +1,4 @@
-/* The counters of a target of weir/control.h. They are found by an ask that is never decided. */
+/* Finds the counters of a target of weir/control.h, by means of an ask that is never decided. */
 #ifndef WR_LIMITER_SCOPE_H
 #define WR_LIMITER_SCOPE_H
 
@@ -13,12 +13,14 @@ struct wr_scope {
 	struct weir_target target; /* its texts and entries are the caller's */
 };
 
-/* Called for each counter. 0 continues, another value ends the iteration. */
+/* Called for each counter. The callback returns 0 to continue, or another value to end the
+ * iteration. */
 typedef int (*wr_scope_fn)(void *context, const struct wr_scope *scope,
 			   const struct wr_ask_need *need);
 
-/* Texts and entries of `given` must stay valid until wr_scope_close. Returns 0 or an error as in
- * weir/control.h. After success call wr_scope_close. */
+/* Finds the limits that apply to `given`. Texts and entries of `given` must stay valid until
+ * wr_scope_close. Returns 0 or an error of the calls with a target in weir/control.h. After success
+ * the caller calls wr_scope_close. */
 int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 		  const struct weir_target *given, uint64_t now_ns, struct weir_error *error);
 void wr_scope_close(struct wr_scope *scope);
@@ -26,12 +28,12 @@ void wr_scope_close(struct wr_scope *scope);
 /* Whether the target includes the limit of this need. */
 bool wr_scope_means(const struct wr_scope *scope, const struct wr_ask_need *need);
 
-/* Calls `fn` for each counter of the target. Returns their number, the value with which `fn` ended,
- * or WEIR_ENOENT if there are none. */
+/* Calls `fn` for each counter of the target. Returns the number of counters, the value with which
+ * `fn` ended the iteration, or WEIR_ENOENT if there are no counters. */
 int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 		  struct weir_error *error);
 
-/* The end of a ban or a grant in ns. 0: there is none. */
+/* Converts the end of a ban or a grant to ns. 0 means that there is no ban or grant. */
 static inline uint64_t wr_override_end_ns(uint32_t until_s)
 {
 	return until_s == WR_FOR_GOOD ? WEIR_NEVER : until_s * 1000000000ull;

@@ -9,8 +9,8 @@
  *
  *   windows, logs   are charged under the whole limit; the share is a smaller number to compare the
  *                   count with
- *   buckets         are charged under the share, and never below empty: a bucket that lacks more
- * than its share would refuse for longer than it takes to fill
+ *   buckets         are charged under the share, and never below empty, because a bucket below
+ *                   empty would refuse for longer than the time it takes to fill
  *
  * Example: 1000 per minute, three nodes. A node that has used 300 when the store fails admits 33
  * more. A node that has used 700 admits none until the next minute. A node that has used none
@@ -34,7 +34,7 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 
 	if (nodes <= 1)
 		return share;
-	share.shares = 0; /* until it is checked */
+	share.shares = 0; /* 0 until the share is checked */
 	share.limit = part_of(limit->limit, nodes);
 	share.burst = part_of(limit->burst, nodes);
 	share.queue_size = limit->queue_size / nodes;
@@ -97,7 +97,7 @@ void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need)
 		decide_on_share(ask, need);
 }
 
-/* The limit under which this node's own use is counted. */
+/* Returns the limit under which this node's own use is counted. */
 static struct weir_limit counted_under(const struct weir_limit *limit, uint32_t nodes)
 {
 	bool bucket =
@@ -129,8 +129,8 @@ void wr_ask_book(struct weir_ask *ask)
 	}
 }
 
-/* Whether the store's answer is about the current window. The window may have ended while the
- * answer was in flight. */
+/* Returns whether the store's answer is about the current window. It is not if the window ended
+ * while the answer was in flight. */
 static bool is_same_window(const struct weir_limit *limit, const struct weir_decision *answer,
 			   uint64_t now_ns)
 {

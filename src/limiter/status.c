@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 
-/* Limits that refused are shown before limits that admitted, and these before limits that only
- * count. */
+/* Returns the rank of a need for display. Limits that refused are shown before limits that
+ * admitted, and limits that admitted before limits that are only counted. */
 static int display_rank(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	if (need->class == WR_COUNTED)
@@ -18,7 +18,8 @@ static uint64_t wait_of(const struct weir_decision *decision)
 	return decision->admitted ? decision->reset_after_ns : decision->retry_after_ns;
 }
 
-/* Whether `a` is tighter than `b`: by rank, then fewer units remaining, then longer wait. */
+/* Returns whether `a` is tighter than `b`. The need with the lower rank is tighter; at equal rank,
+ * the need with fewer units remaining; if these are equal too, the need with the longer wait. */
 static bool is_tighter(const struct weir_ask *ask, const struct wr_ask_need *a,
 		       const struct wr_ask_need *b)
 {
@@ -69,7 +70,7 @@ uint64_t wr_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *
 	return limit->period_ns - ask->now_ns % limit->period_ns;
 }
 
-/* The RLS number of a period, or 0. */
+/* Returns the RLS number of a period, or 0 if RLS has no such unit. */
 static uint32_t unit_of(uint64_t period_ns)
 {
 	static const struct {
@@ -138,7 +139,8 @@ static void fill_status(const struct weir_ask *ask, const struct wr_ask_need *ne
 	};
 }
 
-/* For a descriptor without limits, or whose limits did not fit into the ask. */
+/* Fills in the status of a descriptor that has no limits, or whose limits did not fit into the ask.
+ */
 static void fill_status_without_limit(const struct wr_ask_descriptor *descriptor,
 				      struct weir_status *status)
 {

@@ -42,10 +42,11 @@ static inline void wr_text_char(struct wr_text *text, char c)
 	text->len++;
 }
 
-#define WR_TEXT_DIGITS 20 /* of 2^64 */
+#define WR_TEXT_DIGITS 20 /* number of digits of 2^64 */
 
-/* Writes digits from the last to the first, two at a time. If 20 bytes fit, all 20 are copied,
- * because a copy of constant size needs no call; bytes after the number are overwritten later. */
+/* Writes a number in decimal. The digits are computed from the last to the first, two at a time. If
+ * 20 bytes fit, 20 bytes are copied, because a copy of constant size needs no function call; the
+ * bytes after the number are overwritten later. */
 static inline void wr_text_number(struct wr_text *text, uint64_t number)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930"
@@ -81,8 +82,8 @@ static inline void wr_text_quoted(struct wr_text *text, struct weir_str piece)
 	}
 }
 
-/* Writes the inside of a JSON string. The piece must be valid UTF-8; texts of rules are, because
- * YAML requires it. */
+/* Writes the inside of a JSON string. The piece must be valid UTF-8. Texts of rules are valid
+ * UTF-8, because YAML requires it. */
 static inline void wr_text_json(struct wr_text *text, struct weir_str piece)
 {
 	static const char hex[] = "0123456789abcdef";

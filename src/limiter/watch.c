@@ -2,10 +2,10 @@
  * reload.
  *
  * A thread compares the fingerprint of names, sizes and times four times a second. inotify is not
- * used: not every file system reports changes, and close() of its descriptor waits for a grace
- * period of the kernel, which can take many seconds on a busy machine. A change is loaded when two
- * checks in a row have the same fingerprint, so that a file is not read while it is written. The
- * fingerprint of a load is then older than any write that could have the same time stamp.
+ * used, because not every file system reports changes to it, and close() of an inotify descriptor
+ * can take many seconds on a busy machine (a grace period of the kernel). A change is loaded when
+ * two checks in a row have the same fingerprint, so that a file is not read while it is written.
+ * The fingerprint of a load is then older than any write that could have the same time stamp.
  *
  * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
  * block. If there is something to load, or if a recent check was slow (many files, many rules), a
@@ -27,11 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS 250 /* between two checks */
+#define LOOK_MS 250 /* time between two checks */
 #define SETTLE_MS 40
-#define SETTLE_LOOKS 8 /* then a file that changes continuously is read anyway */
+#define SETTLE_LOOKS 8 /* checks after which a file that changes continuously is read anyway */
 #define LOOK_NS 500000 /* processor time that a check may take on the event loop */
-#define SLOW_LOOKS 16  /* checks by a thread after a slow one; some have no tick */
+#define SLOW_LOOKS 16  /* checks that use a thread after a slow check; some have no tick */
 
 struct weir_watch {
 	struct weir_engine *engine;
@@ -41,13 +41,13 @@ struct weir_watch {
 	int wake; /* eventfd */
 	int stop;
 	int poked;
-	int looked;   /* the thread of one check is done */
-	bool looking; /* that thread exists and must be joined */
-	/* Used by the thread that checks; there is one at a time. */
-	unsigned slow;      /* number of checks that still use a thread, after a slow one */
+	int looked;   /* 1: the thread of one check is done */
+	bool looking; /* the thread of one check exists and must be joined */
+	/* The fields from here on are used by the thread that checks; there is one at a time. */
+	unsigned slow;      /* number of further checks that use a thread, after a slow check */
 	uint64_t seen;      /* fingerprint of the last load, successful or not */
 	bool failing;       /* the last load failed */
-	uint64_t failed_as; /* hash of its error message */
+	uint64_t failed_as; /* hash of the error message of the last failed load */
 };
 
 static uint64_t now_ns(const struct weir_watch *watch)
@@ -68,7 +68,8 @@ static void clear_wake(const struct weir_watch *watch)
 		;
 }
 
-/* Time until the next check, or until the next second begins: weir_tick should run then. */
+/* Returns the time until the next check. It ends at the next full second at the latest, because
+ * weir_tick should run then. */
 static int wait_ms(const struct weir_watch *watch)
 {
 	int second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
@@ -76,7 +77,7 @@ static int wait_ms(const struct weir_watch *watch)
 	return second_ms < LOOK_MS ? second_ms : LOOK_MS;
 }
 
-/* Waits. Ends early when weir_watch_poke or weir_watch_stop is called. */
+/* Waits for `ms`. The wait ends early if weir_watch_poke or weir_watch_stop is called. */
 static void pause_ms(const struct weir_watch *watch, int ms)
 {
 	struct pollfd fd = {watch->wake, POLLIN, 0};
@@ -92,7 +93,7 @@ static uint64_t settled_fingerprint(const struct weir_watch *watch)
 		uint64_t again;
 
 		pause_ms(watch, SETTLE_MS);
-		clear_wake(watch); /* or the next pause would end at once */
+		clear_wake(watch); /* otherwise the next pause would end at once */
 		again = weir_rules_fingerprint(watch->path);
 		if (again == before)
 			break;
@@ -111,8 +112,8 @@ static void write_errors(const struct weir_errors *errors, int rc, char *text, s
 			len += weir_diagnostic_text(&errors->items[i], text + len, cap - len);
 }
 
-/* Records a failed load. Returns whether it must be reported: its message is new, or the load was
- * requested. */
+/* Records a failed load. Returns whether the failure must be reported, because its message is new
+ * or because weir_watch_poke requested the load. */
 static bool note_failure(struct weir_watch *watch, const struct weir_errors *errors, int rc,
 			 bool poked)
 {
@@ -130,8 +131,8 @@ static bool note_failure(struct weir_watch *watch, const struct weir_errors *err
 	return news;
 }
 
-/* Puts rules into force. Returns whether the load must be reported: rules that are already in force
- * change nothing. */
+/* Puts rules into force. Returns whether the load must be reported. A load of rules that are
+ * already in force changes nothing and is not reported. */
 static bool put_in_force(struct weir_watch *watch, struct weir_rules *rules, bool poked, int *rc)
 {
 	struct weir_engine_info info = {.size = sizeof info};
@@ -207,7 +208,7 @@ static void *watch_main(void *arg)
 
 /* ---- WEIR_WATCH_BY_HOST ---- */
 
-/* The check if nothing has changed. Returns false if rules must be loaded. */
+/* Does a check for the case that nothing has changed. Returns false if rules must be loaded. */
 static bool look_lightly(struct weir_watch *watch)
 {
 	uint64_t start_ns = wr_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);

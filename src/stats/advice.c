@@ -9,7 +9,7 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define SECONDS_LEAST 60u /* of known history, for WR_ADVICE_BURSTS */
+#define SECONDS_LEAST 60u /* least seconds of known history for WR_ADVICE_BURSTS */
 #define PERCENT 100u
 
 const char *const wr_advice_names[] = {
@@ -72,7 +72,7 @@ static uint64_t percent_of(uint64_t part, uint64_t whole)
 	return whole ? (part * PERCENT + whole / 2) / whole : 0;
 }
 
-/* The lower bound of the count of a key. */
+/* Returns the lower bound of the count of a key. */
 static uint64_t least_count(const struct weir_top_key *key)
 {
 	uint64_t over = key->over + key->noise;
@@ -100,7 +100,7 @@ static uint32_t round_up(uint64_t number)
 	return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* ---- the kinds of advice: each function returns whether it applies, and then writes it ---- */
+/* ---- the kinds of advice: a function returns false if its advice does not apply ---- */
 
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
@@ -140,9 +140,9 @@ static int compare_factors(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Finds the clients with at most half of their requests refused. For each, factors[] has the limit
- * that would admit all its requests, in per cent of the current limit, sorted. Returns their
- * number. *others is the number of clients with more refusals. */
+/* Finds the clients with at most half of their requests refused, and returns their number. For each
+ * of these clients, factors[] gets the limit that would admit all its requests, in per cent of the
+ * current limit; factors[] is sorted. *others is the number of clients with more refusals. */
 static size_t find_clients_just_above(const struct wr_advice_view *view,
 				      uint64_t factors[WEIR_TOP_KEYS], size_t *others)
 {
@@ -195,8 +195,8 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	return true;
 }
 
-/* Whether the limit is shared by all clients: it has one key, and the key has no text. (The same
- * holds if texts are off and there is only one client; then there is no advice to lose.) */
+/* Returns whether all clients share one counter: the list has one key, and the key has no text.
+ * (Also true if texts are off and there is only one client, for which this advice is useless.) */
 static bool is_for_all(const struct wr_advice_view *view)
 {
 	return view->hot_count == 1 && view->hot->text_len == 0;
@@ -231,7 +231,8 @@ static int compare_refused(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* The number of seconds that contain four fifths of all refusals. 0: not enough history. */
+/* Returns the number of seconds that contain four fifths of all refusals, or 0 if there is not
+ * enough history. */
 static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, uint64_t *total)
 {
 	struct weir_point points[WEIR_HISTORY_SECONDS];

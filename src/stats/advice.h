@@ -1,13 +1,14 @@
 /* Advice on rules, from their statistics: which limits are too tight, too loose or unused.
  *
- * The functions are pure: numbers in, sentences out. A rule gets up to WR_ADVICE_MAX pieces of
- * advice. Each has the numbers behind it, and a proposed limit as a line of a rule file. */
+ * The functions are pure: they turn numbers into sentences. A rule gets up to WR_ADVICE_MAX pieces
+ * of advice. Each piece contains the numbers that it is based on, and may contain a proposed limit
+ * as a line of a rule file. */
 #ifndef WR_STATS_ADVICE_H
 #define WR_STATS_ADVICE_H
 
 #include <weir/stats.h>
 
-/* X(enum, name, when it is given) */
+/* X(enum, name, condition under which the advice is given) */
 #define WR_ADVICES(X)                                                                              \
 	X(WR_ADVICE_CANDIDATE, "candidate_better",                                                 \
 	  "a candidate would have refused clearly fewer requests, and hardly any others")          \
@@ -24,12 +25,12 @@ enum wr_advice_kind {
 #undef WR_ADVICE_ENUM
 };
 
-/* The least numbers for advice. */
-#define WR_ADVICE_REQUESTS 1000u   /* for WR_ADVICE_NOT_REACHED */
-#define WR_ADVICE_REFUSALS 100u    /* for all advice about refusals */
-#define WR_ADVICE_CLIENTS 8u       /* that exceed the limit slightly */
-#define WR_ADVICE_LEAST_S 3600u    /* age of the rule for WR_ADVICE_NOT_REACHED */
-#define WR_ADVICE_NOT_MET_S 86400u /* age of the rule for WR_ADVICE_NOT_MET */
+/* With smaller numbers than these, no advice is given. */
+#define WR_ADVICE_REQUESTS 1000u   /* least requests for WR_ADVICE_NOT_REACHED */
+#define WR_ADVICE_REFUSALS 100u    /* least refusals for all advice about refusals */
+#define WR_ADVICE_CLIENTS 8u       /* least clients that exceed the limit slightly */
+#define WR_ADVICE_LEAST_S 3600u    /* least age of the rule for WR_ADVICE_NOT_REACHED */
+#define WR_ADVICE_NOT_MET_S 86400u /* least age of the rule for WR_ADVICE_NOT_MET */
 
 /* The statistics of a rule. */
 struct wr_advice_view {
@@ -39,8 +40,8 @@ struct wr_advice_view {
 	size_t second_count;
 	const struct weir_top_key *hot, *refused; /* largest first */
 	size_t hot_count, refused_count;
-	uint64_t refused_total;                  /* of all keys, halved like the list */
-	const struct weir_candidate *candidates; /* of this rule */
+	uint64_t refused_total;                  /* `total` of struct weir_top_info for `refused` */
+	const struct weir_candidate *candidates; /* candidates of this rule */
 	size_t candidate_count;
 };
 
@@ -74,12 +75,13 @@ struct wr_limit_view {
 	uint64_t period_ns; /* 0: a calendar window */
 };
 
-/* Writes "token_bucket, 100 per 1m, burst 20". The part "100 per 1m" is left out if `like`, which
- * may be NULL, has the same. Returns text. */
+/* Writes "token_bucket, 100 per 1m, burst 20". `like` may be NULL. If the part "100 per 1m" would
+ * be equal for `like`, it is left out. Returns `text`. */
 const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_limit_view *like,
 			   char *text, size_t cap);
 
-/* Writes the difference to the rule: "212 fewer refusals, none more". Returns text. */
+/* Writes the difference between a candidate and its rule: "212 fewer refusals, none more". Returns
+ * `text`. */
 const char *wr_candidate_words(const struct weir_candidate *candidate, char *text, size_t cap);
 
 static inline struct wr_limit_view wr_stat_limit(const struct weir_stat *stat)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROBES_MAX 128u /* a name without a free entry within these is counted as other */
+#define PROBES_MAX 128u /* if so many entries are taken, the name is counted as "other" */
 #define LAST_BYTE 119u
-#define TAIL_BYTES 9u /* ~1f2e3d4c */
+#define TAIL_BYTES 9u /* length of the end of a cut name, such as "~1f2e3d4c" */
 
 static const char *const own_names[] = {
 #define OWN_NAME(name, text, what) [name] = (text),
@@ -15,9 +15,9 @@ static const char *const own_names[] = {
 #undef OWN_NAME
 };
 
-/* A name that is too long is cut and ends in a part of its hash. Otherwise two rules with the same
- * beginning would be one series in Prometheus. It is cut between UTF-8 characters, because a label
- * must be valid UTF-8. */
+/* Cuts a name that is too long, and appends a part of its hash. Without the hash, two rules with
+ * the same beginning would be one series in Prometheus. The name is cut between UTF-8 characters,
+ * because a label must be valid UTF-8. */
 static size_t cut_name(struct weir_str name, uint64_t hash, char text[WR_STAT_NAME_MAX + 1])
 {
 	size_t len = name.len;
@@ -33,7 +33,7 @@ static size_t cut_name(struct weir_str name, uint64_t hash, char text[WR_STAT_NA
 	return len + (size_t)snprintf(text + len, TAIL_BYTES + 1, "~%08x", (unsigned)(hash >> 32));
 }
 
-/* Several may write one name at once: the same words. */
+/* Several processes may write the same name at once, because all write the same words. */
 static void write_name(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
 {
 	uint64_t words[15] = {0};
@@ -126,7 +126,7 @@ static bool same_numbers(const struct wr_rule_note *at, const struct wr_rule_not
 	       wr_stats_load(&at->period_ns) == note->period_ns;
 }
 
-/* Each field is written atomically, but readers may see fields of two loads. */
+/* Each field is written atomically, but readers may see fields of two different loads of rules. */
 void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note)
 {
 	struct wr_rule_note *at;

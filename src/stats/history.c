@@ -66,7 +66,7 @@ struct weir_point wr_point_unpack(uint64_t word)
 	return point;
 }
 
-/* Marks the seconds in [from_s, to_s), and the minutes that overlap it, as not known. */
+/* Marks the seconds in [from_s, to_s), and the minutes that overlap this span, as not known. */
 static void clear_points(struct wr_series *series, uint64_t from_s, uint64_t to_s)
 {
 	uint64_t minutes = (to_s - 1) / 60 - from_s / 60 + 1;
@@ -107,7 +107,7 @@ struct stretch {
 	uint64_t delta[WR_HISTORY_LINES];
 };
 
-/* The part of the counts in the first `i` seconds. */
+/* Returns the part of the counts that belongs to the first `i` seconds. */
 static uint64_t part_of_stretch(const struct stretch *stretch, int line, uint64_t i)
 {
 	return stretch->delta[line] * i / stretch->gap_s;
@@ -191,7 +191,7 @@ static size_t read_points(const struct wr_series *series, uint64_t end_s, enum w
 	return count;
 }
 
-/* The series of a slot, or NULL. */
+/* Returns the series of a slot, or NULL if it has none. */
 static const struct wr_series *series_of(const struct wr_stats_map *map, uint32_t slot)
 {
 	const struct wr_history_map *history = &map->history;

@@ -6,10 +6,10 @@
  *    1024     × 256   a bit     4 bytes  16 bytes  32 bytes   × 16,448
  *                     └──────────── a name ─────────────┘
  *
- * The process that holds the claim advances the history (tick.c). It is the only writer of paces,
+ * The process that holds the claim advances the history (tick.c). Only this process writes paces,
  * tracks and series. Processes that load rules write notes, and each host writes its own entry. A
- * point is one word, so readers never see half of one. All sizes are computed from the size of the
- * section and the number of names. A section of zeros is empty. */
+ * point is one word, so readers never see a half-written point. All sizes are computed from the
+ * size of the section and the number of names. A section of zeros is empty. */
 #ifndef WR_STATS_HISTORY_H
 #define WR_STATS_HISTORY_H
 
@@ -19,7 +19,7 @@
 #include "stats/top.h"
 
 #define WR_HISTORY_VERSION 1u
-#define WR_HISTORY_RULES 400u /* most rules with a series */
+#define WR_HISTORY_RULES 400u /* maximum number of rules with a series */
 #define WR_GAUGES_MAX 32u
 #define WR_HOSTS_MIN 8u
 #define WR_HOSTS_MAX 64u
@@ -36,14 +36,14 @@ struct wr_stats_gauge {
 struct wr_history_header {
 	uint32_t version; /* 0: never used */
 	uint32_t spare;
-	uint64_t claim;  /* the tick in progress: its second 40 · a number 24; 0: none */
-	uint64_t tick_s; /* seconds before this one are recorded */
+	uint64_t claim;  /* tick in progress: its second 40 bits · a number 24 bits; 0: no tick */
+	uint64_t tick_s; /* all seconds before tick_s are recorded */
 	uint64_t pad[5];
 	struct wr_stats_gauge gauges[WR_GAUGES_MAX];
 	uint64_t rest[56];
 };
 
-/* A process with an engine. `writes` is odd while its owner changes the rest. */
+/* A process with an engine. `writes` is odd while the owner of the entry changes other fields. */
 struct wr_stats_host {
 	struct wr_pair owner; /* see stats/owner.h */
 	uint64_t writes;
@@ -53,7 +53,7 @@ struct wr_stats_host {
 	uint64_t pad[4];
 };
 
-/* The rate of a name, to choose the names that have a series. */
+/* The rate of a name, by which the tick chooses the names that have a series. */
 struct wr_pace {
 	uint64_t seen; /* decisions counted up to the last tick */
 	uint64_t rate_milli;
@@ -65,12 +65,12 @@ struct wr_pace {
 
 struct wr_rule_note {
 	uint64_t loaded_ns;
-	uint64_t since_ns; /* when first loaded with these numbers; set by wr_stats_note */
+	uint64_t since_ns; /* when the rule first had these numbers; set by wr_stats_note */
 	uint64_t period_ns;
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t flags;
-	uint32_t parent; /* of a candidate: the slot of its rule */
+	uint32_t parent; /* for a candidate: the slot of its rule */
 };
 
 /* The counts of a point. WR_LINE_REFUSED includes deferred requests. */
@@ -83,11 +83,11 @@ enum wr_history_line {
 };
 
 struct wr_series {
-	uint32_t owner; /* a slot plus one; 0: free */
+	uint32_t owner; /* slot of the rule that has the series, plus 1; 0: the series is free */
 	uint32_t spare;
-	uint64_t retired_s; /* when it was taken from its owner */
-	uint64_t upto_s;    /* seconds before this one are recorded */
-	uint64_t since_s;   /* when it was given to its owner */
+	uint64_t retired_s; /* when the series was taken from its owner */
+	uint64_t upto_s;    /* all seconds before upto_s are recorded */
+	uint64_t since_s;   /* when the series was given to its owner */
 	uint64_t refused_milli;
 	uint64_t last[WR_HISTORY_LINES]; /* totals at upto_s */
 	uint64_t base[WR_HISTORY_LINES]; /* totals at the start of the current minute */
@@ -105,7 +105,7 @@ struct wr_history_map {
 	struct wr_history_header *header;
 	struct wr_stats_host *hosts;
 	uint64_t *used;  /* one bit for each name that was ever looked up */
-	uint32_t *track; /* by slot; see wr_track_series */
+	uint32_t *track; /* track[slot] is the track of a name, see wr_track_make */
 	struct wr_pace *paces;
 	struct wr_rule_note *notes;
 	struct wr_series *series; /* series[0] is the sum of all rules */
@@ -114,8 +114,8 @@ struct wr_history_map {
 	uint32_t series_count; /* 0: the section is too small */
 };
 
-/* A track is the number of a name's series and the sampling rates of its top keys, as powers of
- * two: series 16 · hot 5 · refused 5. 0: the name has no series. */
+/* A track is the number of a name's series (16 bits) and the sampling rates of its two lists of top
+ * keys, as powers of two (hot 5 bits, refused 5 bits). 0: the name has no series. */
 #define WR_TRACK_SHIFT_MAX 24u
 
 static inline uint32_t wr_track_make(uint32_t series, unsigned hot_shift, unsigned refused_shift)
@@ -143,12 +143,13 @@ static inline uint64_t wr_stats_load(const uint64_t *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-/* Packs a point into a word: four numbers of 16 bits. 0 means not known, otherwise the number minus
- * 1 is an exponent of 5 bits and a mantissa of 11 bits. */
+/* wr_point_pack packs the counts of a point into a word of four 16-bit numbers. The number 0 means
+ * that the count is not known. Otherwise the number minus 1 is an exponent of 5 bits and a mantissa
+ * of 11 bits. */
 uint64_t wr_point_pack(const uint64_t counts[WR_HISTORY_LINES]);
 struct weir_point wr_point_unpack(uint64_t word);
 
-/* Records the counts since upto_s, divided evenly among the seconds since then. */
+/* Records the counts since upto_s, divided evenly among the seconds from upto_s to now_s. */
 void wr_series_record(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		      uint64_t now_s);
 

@@ -29,8 +29,8 @@ static void read_words(void *to, const uint64_t *from, size_t bytes)
 	}
 }
 
-/* The last owner may have died during a write, with an odd number of writes. The next write makes
- * it even again. */
+/* The last owner may have died during a write, so that `writes` is odd. The next write makes
+ * `writes` even again. */
 void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_report *report)
 {
 	const uint64_t words[HOST_WORDS] = {report->rules_hash,   report->generation,

@@ -15,12 +15,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variabl
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
 static uint32_t claims;       /* makes each owner word unique */
-static struct wr_pair self;   /* wr_stats_owner_self(); lo 0: not known yet */
+static struct wr_pair self;   /* result of wr_stats_owner_self(); lo is 0 until it is called */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
-/* Claims an entry without an owner, or with a dead one. The barrier of the compare-and-swap makes
- * the counts of the last owner visible. Called with the lock held. */
+/* Claims an entry that has no owner or, if `from_dead`, a dead owner. Returns whether the entry was
+ * claimed. The barrier of the compare-and-swap makes the counts of the last owner visible. Called
+ * with the lock held. */
 static bool claim_owner(struct wr_pair *owner, bool from_dead)
 {
 	struct wr_pair seen = wr_pair_load(owner);
@@ -31,7 +32,7 @@ static bool claim_owner(struct wr_pair *owner, bool from_dead)
 	return wr_pair_cas(owner, &seen, mine);
 }
 
-/* Readers stop at the highest lane that was ever used. */
+/* Raises the number of the highest lane that was ever used. Readers stop at this lane. */
 static void raise_used(const struct wr_stats_map *map, unsigned lane)
 {
 	uint32_t *used = &map->header->lanes_used;
@@ -107,7 +108,7 @@ static void release_thread_lanes(void *seats)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A forked child starts without lanes, because those in its memory belong to the parent. */
+/* A forked child starts without lanes, because the lanes in its memory belong to the parent. */
 static void lock_before_fork(void)
 {
 	pthread_mutex_lock(&lock);
@@ -135,15 +136,17 @@ static void set_up_once(void)
 	pthread_atfork(lock_before_fork, unlock_after_fork, reset_in_child);
 }
 
-/* libweir may be unloaded before a thread ends; the destructor of its key must not run then. */
+/* Deletes the thread key when libweir is unloaded, because a thread that ends later must not call
+ * the key's destructor. */
 __attribute__((destructor)) static void delete_thread_key(void)
 {
 	if (last_serial)
 		pthread_key_delete(at_exit);
 }
 
-/* The entry for this handle: its own, a free one, or the one that was assigned longest ago. The
- * first handle of a thread has the first entry, which wr_lane_mine checks inline. */
+/* Returns the thread's entry for this handle: the entry that the handle already has, a free entry,
+ * or the entry that was assigned longest ago. The first handle of a thread has the first entry,
+ * which wr_lane_mine checks inline. */
 static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)

@@ -1,5 +1,6 @@
 /* Histograms of latency. The buckets are counters of lanes: a histogram is twelve names in the
- * directory with eight buckets each. So it is exact and outlives its writers. */
+ * directory with eight buckets each. So a histogram is exact and outlives the processes that write
+ * it. */
 #include "stats/stats.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #define FIRST_BITS 6 /* the first bucket is below 64 ns */
 #define SUM_AT WEIR_LATENCY_BUCKETS
-#define NAMES_WANTED 256 /* a smaller directory is left to rules */
+#define NAMES_WANTED 256 /* a directory with fewer names is used for rules only */
 
 _Static_assert(SUM_AT < WR_LATENCY_LINES * WR_STAT_COUNT, "room for all buckets and the sum");
 

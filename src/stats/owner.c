@@ -12,7 +12,8 @@
 
 #define STARTED_BITS 40
 
-/* The start time of a process in ticks since boot, field 22 of /proc/PID/stat. 0: unknown. */
+/* Returns the start time of a process in ticks since boot, field 22 of /proc/PID/stat; 0: unknown.
+ */
 static uint64_t started_at(pid_t pid)
 {
 	char path[32], text[1024];

@@ -2,17 +2,18 @@
  * namespace. The state of a process in another namespace is unknown, so its entries are never taken
  * over.
  *
- *   lo  process id 32 · a number that makes each owner word unique 32; 0: no owner
- *   hi  namespace 24 · start time 40 */
+ *   lo  process id 32 bits · a number that makes each owner word unique 32 bits; 0: no owner
+ *   hi  namespace 24 bits · start time 40 bits */
 #ifndef WR_STATS_OWNER_H
 #define WR_STATS_OWNER_H
 
 #include "base/pair.h"
 
-/* This process, with 0 as the unique number. */
+/* Returns the owner word of this process, with 0 as the unique number. */
 struct wr_pair wr_stats_owner_self(void);
 
-/* Whether the owner has ended. Returns false if `self` is in another namespace. */
+/* Returns whether the owner has ended. Returns false if `self` is in another namespace than the
+ * owner. */
 bool wr_stats_owner_is_dead(struct wr_pair owner, struct wr_pair self);
 
 static inline uint32_t wr_stats_owner_pid(struct wr_pair owner)

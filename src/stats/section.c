@@ -109,7 +109,8 @@ static uint32_t names_used(const struct wr_stats_map *map)
 	return count;
 }
 
-/* Counts by the tracks, because reading every series would make all of their memory resident. */
+/* Returns the number of series in use. Counts the tracks, because reading every series would make
+ * the memory of all series resident. */
 static uint32_t series_used(const struct wr_stats_map *map)
 {
 	uint32_t count = 0;
@@ -119,7 +120,7 @@ static uint32_t series_used(const struct wr_stats_map *map)
 	return count;
 }
 
-/* The memory of a rule with history, if `lanes` threads count for it. */
+/* Returns the bytes of memory that a rule with history uses if `lanes` threads count for it. */
 static uint32_t rule_bytes(uint32_t lanes)
 {
 	return (uint32_t)(sizeof(struct wr_stat_name) + sizeof(struct wr_stat_line) * (1 + lanes) +

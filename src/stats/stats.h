@@ -25,10 +25,10 @@
 #include "stats/history.h"
 #include "table/table.h"
 
-#define WR_STATS_VERSION 3u /* of the sections for lanes, history and top keys */
+#define WR_STATS_VERSION 3u /* version of the sections for lanes, history and top keys */
 #define WR_STAT_NAME_MAX 119u
-#define WR_LANES 64u                 /* with the shared lane */
-#define WR_STATS_LANES_PER_THREAD 4u /* one for each engine that it uses */
+#define WR_LANES 64u                 /* number of lanes, including the shared lane */
+#define WR_STATS_LANES_PER_THREAD 4u /* a thread has one lane for each engine that it uses */
 #define WR_LATENCY_LINES 12u
 
 enum wr_stat {
@@ -38,7 +38,7 @@ enum wr_stat {
 		WR_STAT_COUNT
 };
 
-/* Counters of a candidate, in the place of counters that only rules have. */
+/* Counters of a candidate that are stored in counters which only rules use. */
 enum {
 	WR_CANDIDATE_admits_more = WR_STAT_near_limit,
 	WR_CANDIDATE_refuses_more = WR_STAT_soft,
@@ -48,15 +48,16 @@ struct wr_stat_line {
 	_Alignas(64) uint64_t count[WR_STAT_COUNT];
 };
 
-/* What a directory entry names. */
+/* The kind of object that a directory entry names. */
 enum wr_name_kind {
 	WR_NAME_RULE,
 	WR_NAME_CANDIDATE, /* "12 token_bucket, 100 per minute": rule slot and limit */
 	WR_NAME_LATENCY,   /* eight buckets of a histogram */
 };
 
-/* A directory entry. The hash claims it. Every process that finds it without a name writes the
- * name, always the same bytes, so a process that dies after the claim leaves a usable entry. */
+/* A directory entry. A process claims the entry by setting the hash. Every process that finds a
+ * claimed entry without a name writes the name. All processes write the same bytes, so the entry
+ * stays usable if a process dies after the claim. */
 struct wr_stat_name {
 	uint64_t hash;      /* 0: free; otherwise bit 0 is 1, and bits 1 and 2 are the kind */
 	uint64_t words[15]; /* the name; the last byte is its length plus one, 0: not written yet */
@@ -74,7 +75,7 @@ _Static_assert(sizeof(struct wr_stat_line) == 64, "a rule's counters are one cac
 _Static_assert(sizeof(struct wr_stat_name) == 128, "directory entry");
 _Static_assert(sizeof(struct wr_stats_header) == 256, "header of the section");
 
-/* Addresses of the parts of the sections, computed by each process from their sizes. */
+/* Addresses of the parts of the sections. Each process computes them from the section sizes. */
 struct wr_stats_map {
 	struct wr_stats_header *header;
 	struct wr_pair *owners; /* WR_LANES entries; the entry of the shared lane is unused */
@@ -88,7 +89,8 @@ struct wr_stats_map {
 	struct wr_history_map history;
 };
 
-/* Returns false if another version wrote the sections; then nothing can be counted. */
+/* Fills in *map. Returns false if another version of weir wrote the sections; then nothing can be
+ * counted. */
 bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map);
 
 /* Reads the counts of a slot: the sum of all lanes. */
@@ -100,7 +102,7 @@ static inline enum wr_name_kind wr_stats_kind(const struct wr_stats_map *map, ui
 				   3);
 }
 
-/* Reads the name of a slot. `text` is memory for it. Returns false if the slot is free. */
+/* Reads the name of a slot into `text`; *name points into it. Returns false if the slot is free. */
 bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
 		   struct weir_str *name);
 
@@ -108,29 +110,29 @@ bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_S
 struct wr_stats_host_report {
 	uint64_t rules_hash, generation, loaded_ns;
 	uint64_t loads_good, loads_failed, failed_ns;
-	char name[WR_HOST_NAME]; /* both texts end in a zero */
+	char name[WR_HOST_NAME]; /* `name` and `error` end in a zero byte */
 	char error[WR_HOST_ERROR];
 };
 
-/* Writes the entry of a host. Called by its owner only. */
+/* Writes the entry of a host. Called only by the process that owns the entry. */
 void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_report *report);
 
 /* A handle of the statistics: one per engine. */
 struct wr_stats {
 	struct wr_stats_map map;
 	bool usable;
-	struct wr_stats_host *host; /* of this process, after its first decision; otherwise NULL */
+	struct wr_stats_host *host; /* entry of this process; NULL before its first decision */
 	struct wr_stats_host_report report;
 	uint32_t latency[2]
 			[WR_LATENCY_LINES]; /* slots by enum weir_latency_kind; 0: not looked up */
 	uint64_t serial;                    /* unique in the process; 0: closed */
-	uint64_t lanes;        /* bit l: a thread of this process owns lane l through this handle */
+	uint64_t lanes;        /* bit l is 1 if a thread owns lane l through this handle */
 	struct wr_stats *next; /* list of open handles */
 };
 
 void wr_stats_open(struct wr_stats *stats, const struct weir_table *table);
 
-/* Releases all lanes of the handle. No thread may be counting. */
+/* Releases all lanes of the handle. No thread may count through the handle during the call. */
 void wr_stats_close(struct wr_stats *stats);
 
 /* Returns the slot of a name. A new name gets a free slot, or WEIR_STAT_OTHER if there is none. A
@@ -140,7 +142,7 @@ uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name);
 uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 			  struct weir_str name);
 
-/* Sets the numbers of a rule or a candidate that are shown with its counts. */
+/* Sets the numbers of a rule or a candidate that readers show together with its counts. */
 void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note);
 
 /* Erases the texts of all top keys. */
@@ -155,10 +157,10 @@ void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_
 
 /* The lane that a thread uses for one handle. */
 struct wr_lane {
-	uint64_t serial; /* of the handle */
+	uint64_t serial; /* serial number of the handle */
 	uint16_t *index; /* NULL: the thread uses the shared lane */
 	struct wr_stats_map *map;
-	uint64_t random;    /* for sampling */
+	uint64_t random;    /* state of wr_lane_random */
 	uint32_t decisions; /* number of decisions, to choose those whose latency is reported */
 	unsigned number;
 };
@@ -168,15 +170,15 @@ struct wr_stats_thread_lanes {
 	unsigned next;
 };
 
-/* The TLS model initial-exec needs one instruction instead of a call. The variable is small enough
- * for a libweir that is loaded with dlopen. */
+/* With the TLS model initial-exec, an access needs one instruction instead of a call. The variable
+ * is small enough for this model even if libweir is loaded with dlopen. */
 extern _Thread_local struct wr_stats_thread_lanes wr_stats_thread_lanes
 	__attribute__((tls_model("initial-exec")));
 
 /* The slow path of wr_lane_mine: finds or claims a lane. */
 struct wr_lane *wr_lane_claim(struct wr_stats *stats);
 
-/* The lane of this thread. The first call claims one. */
+/* Returns the lane of this thread. The first call of a thread claims a lane. */
 static inline struct wr_lane *wr_lane_mine(struct wr_stats *stats)
 {
 	struct wr_lane *lane = &wr_stats_thread_lanes.lane[0];
@@ -187,7 +189,8 @@ static inline struct wr_lane *wr_lane_mine(struct wr_stats *stats)
 /* The slow path of wr_stat_add: allocates a line, or counts in the shared lane. */
 void wr_stat_add_slow(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n);
 
-/* Only this thread writes the counter. The relaxed atomics let readers see whole numbers. */
+/* Adds n to a counter. Only this thread writes the counter. The accesses are relaxed atomics, so
+ * that readers never see a half-written number. */
 static inline void wr_stat_add(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n)
 {
 	uint16_t at = lane->index ? lane->index[slot] : 0;
@@ -202,7 +205,7 @@ static inline void wr_stat_add(struct wr_lane *lane, uint32_t slot, enum wr_stat
 	}
 }
 
-/* A pseudo-random number below 2^32: fast, and good enough for sampling. */
+/* Returns a pseudo-random number below 2^32. It is fast, and good enough for sampling. */
 static inline uint32_t wr_lane_random(struct wr_lane *lane)
 {
 	lane->random = lane->random * 6364136223846793005u + 1442695040888963407u;

@@ -1,13 +1,13 @@
 /* weir_tick: advances the history once a second. Called by any number of processes.
  *
- * The first process claims the second and does the work. A claim older than three seconds belongs
- * to a dead or stopped process and is taken over. A process that has lost its claim stops, so a
- * process that was stopped and continues writes at most the point of one rule.
+ * The first process that calls in a second claims this second and does the work. A claim older than
+ * three seconds belongs to a dead or stopped process and is taken over. A process that has lost its
+ * claim ends its work, so a stopped process that continues writes at most the point of one rule.
  *
  * Each rule has a rate over about the last minute. Free series are given to the rules with the
- * highest rates. If none is free, a rule with more than twice the rate of the slowest rule that has
- * a series takes its series over: the series is retired now and given away at the next tick, when
- * no thread counts keys in it any more. */
+ * highest rates. If no series is free, a rule with more than twice the rate of the slowest rule
+ * that has a series takes over that series: the series is retired now and given away at the next
+ * tick, when no thread counts keys in it any more. */
 #include "stats/stats.h"
 
 #include <string.h>
@@ -18,16 +18,16 @@
 #define BACK_S 5    /* clocks of processes may differ by this; beyond it the clock was set back */
 #define MEMORY_S 64 /* seconds over which a rate is averaged */
 #define BUSY_MILLI 1000
-#define BUSIEST 64 /* rules that get a series in one tick */
-#define IDLEST 8   /* series retired in one tick */
-#define FADES 64   /* lists of top keys halved in one tick */
+#define BUSIEST 64 /* most rules that get a series in one tick */
+#define IDLEST 8   /* most series that are retired in one tick */
+#define FADES 64   /* most lists of top keys that are halved in one tick */
 #define SAMPLES_PER_S 1000
 #define TOTAL_MAX (1ull << 31) /* a larger total is halved at once; counts have 32 bits */
 
 struct ranked {
 	uint32_t slot;
 	uint64_t rate_milli;
-	bool fresh; /* all its counts are from after the last tick */
+	bool fresh; /* all counts of the rule are from after the last tick */
 	uint64_t totals[WR_HISTORY_LINES];
 };
 
@@ -36,7 +36,7 @@ struct tick {
 	const struct wr_history_map *history;
 	uint64_t claim;
 	uint64_t from_s, now_s;
-	uint64_t gap_s; /* since the last tick; 1 if the clock went back */
+	uint64_t gap_s; /* seconds since the last tick; 1 if the clock went back */
 	uint64_t all[WR_HISTORY_LINES];
 	struct ranked busiest[BUSIEST]; /* rules without a series, highest rate first */
 	struct ranked idlest[IDLEST];   /* rules with a series, lowest rate first */
@@ -72,7 +72,8 @@ static void read_totals(const struct wr_stats_map *map, uint32_t slot,
 	totals[WR_LINE_DELAYED] = counts[WR_STAT_delayed];
 }
 
-/* The smallest shift with at most SAMPLES_PER_S samples, if one decision in 2^shift is sampled. */
+/* Returns the smallest shift for which sampling one decision in 2^shift gives at most SAMPLES_PER_S
+ * samples. */
 static unsigned shift_for(uint64_t rate_milli)
 {
 	unsigned shift = 0;
@@ -142,8 +143,9 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 			 __ATOMIC_RELEASE);
 }
 
-/* Whether a series has no owner, or was retired before this tick. If the track of its owner does
- * not point to it, a process was killed while it gave the series away; it is then retired. */
+/* Returns whether a series has no owner, or was retired before this tick. If the owner's track does
+ * not point to the series and the series is not retired, a process was killed while it gave the
+ * series away; the series is then retired now. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];
@@ -159,8 +161,8 @@ static bool is_free(const struct tick *tick, uint32_t at)
 	return series->retired_s != tick->now_s;
 }
 
-/* Whether `busy` takes the series of `idle` over. A slow rule must wait until the series has a full
- * history, so that slow rules do not replace each other continuously. */
+/* Returns whether `busy` takes over the series of `idle`. A slow rule must wait until the series
+ * has a full history, so that slow rules do not replace each other continuously. */
 static bool takes_over(const struct tick *tick, const struct ranked *busy,
 		       const struct ranked *idle)
 {
@@ -268,7 +270,7 @@ static void fade_tops(const struct tick *tick)
 		if (total == 0 || (top->faded == period && total <= TOTAL_MAX))
 			continue;
 		done++;
-		wr_stats_store(&top->faded, period); /* first, so that it is never halved twice */
+		wr_stats_store(&top->faded, period); /* stored first: no list is halved twice */
 		wr_top_fade(top);
 	}
 }

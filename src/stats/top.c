@@ -8,7 +8,7 @@
 #include "stats/history.h"
 #include "stats/stats.h"
 
-#define TRIES 4 /* after as many lost compare-and-swaps a sample is dropped */
+#define TRIES 4 /* failed compare-and-swaps after which a sample is dropped */
 
 static uint32_t count_of(uint64_t hi)
 {
@@ -52,7 +52,8 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_ke
 	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
 }
 
-/* Returns false if the text does not match its seal: it is half written, or of two writers. */
+/* Returns false if the text does not match its seal, because it is half written or was written by
+ * two writers. */
 static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];
@@ -121,7 +122,7 @@ static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 
 /* ---- counting ---- */
 
-/* The entry of the key, or the entry with the smallest count. */
+/* Returns the entry of the key or, if there is none, the entry with the smallest count. */
 static struct wr_pair *find_entry(struct wr_top_list *list, uint64_t hash)
 {
 	struct wr_pair *smallest = &list->entry[0];
@@ -165,7 +166,7 @@ void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uin
 
 /* ---- halving and removing ---- */
 
-/* Halves a list. Returns by how much the sum of its counts fell. */
+/* Halves the counts of a list. Returns the amount by which the sum of the counts became smaller. */
 static uint64_t fade_list(struct wr_top_list *list)
 {
 	uint64_t lost = 0;
@@ -248,8 +249,8 @@ static uint64_t square_root(uint64_t n)
 	return low;
 }
 
-/* The bound of the sampling error, three standard deviations. If one decision in w is sampled and k
- * samples were seen, there were at most w · (k + 4.5 + 3 √(k + 2.25)) decisions. */
+/* Returns the bound of the sampling error, three standard deviations. If one decision in w is
+ * sampled and k samples were seen, there were at most w · (k + 4.5 + 3 √(k + 2.25)) decisions. */
 static uint64_t noise_of(uint64_t count, uint32_t shift)
 {
 	uint64_t samples = count >> shift;
@@ -273,8 +274,8 @@ static size_t insert_key(struct weir_top_key *keys, size_t count, size_t max,
 	return count < max ? count + 1 : max;
 }
 
-/* Entry `i` plus the counts of later entries of the same key. The count is 0 if an earlier entry
- * has the same key. */
+/* Returns entry `i` with the counts of later entries of the same key added. The count is 0 if an
+ * earlier entry has the same key. */
 static struct weir_top_key merge_entries(const struct wr_pair entries[WEIR_TOP_KEYS], unsigned i)
 {
 	struct weir_top_key key = {.hash = entries[i].lo};

@@ -1,14 +1,16 @@
-/* Top keys of one rule: two lists of keys with counts, and the texts of the first ten keys of each.
+/* Top keys of one rule: two lists of keys with counts, and the texts of the first ten keys of each
+ * list.
  *
  * A list is the Space-Saving sketch (Metwally, Agrawal, El Abbadi: "Efficient computation of
  * frequent and top-k elements in data streams", 2005): 48 keys with counts. A new key replaces the
- * key with the smallest count, and inherits that count as its possible error. The counts add up to
- * the total, so the smallest count is at most 1/48 of it. So no count is too high by more than 1/48
- * of the total, and every key with more than 1/48 is in the list.
+ * key with the smallest count, and starts with that count, which is also its possible error. The
+ * counts add up to the total, so the smallest count is at most 1/48 of the total. So no count is
+ * too high by more than 1/48 of the total, and every key with more than 1/48 of the total is in the
+ * list.
  *
  * An entry is a pair that is changed by one compare-and-swap, so any number of processes may write,
- * and be killed. Two writers that insert one key at the same time may create two entries; a reader
- * adds them up. */
+ * and may be killed while they write. Two writers that insert the same key at the same time may
+ * create two entries; a reader adds the two counts. */
 #ifndef WR_STATS_TOP_H
 #define WR_STATS_TOP_H
 
@@ -21,20 +23,21 @@
 #define WR_TOP_TEXTS 10u
 #define WR_FADE_S 300u
 
-/* lo: the key's hash, 0: free. hi: count 32 · possible error of the count 32 */
+/* In an entry, `lo` is the key's hash, or 0 if the entry is free. `hi` holds the count (32 bits)
+ * and the possible error of the count (32 bits). */
 struct wr_top_list {
 	struct wr_pair entry[WEIR_TOP_KEYS];
 	struct wr_top_text {
-		uint64_t hash; /* 0: free, or being written */
-		uint64_t seal; /* checksum 32 · kind 8 · length 8 */
+		uint64_t hash; /* hash of the key; 0: the text is free, or is being written */
+		uint64_t seal; /* checksum 32 bits · kind 8 bits · length 8 bits */
 		uint64_t words[WEIR_TOP_TEXT / 8];
 	} text[WR_TOP_TEXTS];
 };
 
 struct wr_top {
-	uint64_t faded; /* number of the five-minute period in which it was last halved */
+	uint64_t faded; /* number of the five-minute period of the last halving */
 	uint64_t total[2];
-	uint32_t noise_shift[2]; /* one decision in 2^noise_shift was sampled, at most */
+	uint32_t noise_shift[2]; /* at least one decision in 2^noise_shift was sampled */
 	uint64_t pad[4];
 	struct wr_top_list list[2]; /* enum weir_top_list */
 };

@@ -99,7 +99,8 @@ int weir_stats_slot(struct weir_table *table, uint32_t slot, char name[WEIR_STAT
 	return 0;
 }
 
-/* The limit in the name of a candidate, "12 token_bucket, 100 per minute": all after the slot. */
+/* Returns the limit in the name of a candidate, which is the part after the slot: "token_bucket,
+ * 100 per minute" in "12 token_bucket, 100 per minute". */
 static struct weir_str candidate_text(struct weir_str name)
 {
 	const char *space = memchr(name.ptr, ' ', name.len);

@@ -75,7 +75,7 @@ const char *wr_candidate_words(const struct weir_candidate *candidate, char *tex
 	return text;
 }
 
-/* Writes a unit of RLS if there is one, otherwise a `period`. */
+/* Writes the period as a `unit` if RLS has such a unit, otherwise as a `period`. */
 static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 {
 	static const struct {

@@ -11,14 +11,15 @@
 
 #define WR_NUMBER_WORDS 32
 
-/* 1234567 is "1,234,567". */
+/* Writes a number with commas: "1,234,567". */
 void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS]);
 
-/* "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst: 20}" */
+/* Writes a limit as YAML: "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst:
+ * 20}". */
 void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
 
-/* Decisions per 1000 seconds, averaged over the last ten seconds. For a rule without history it is
- * the smoothed rate of the table, which follows a change within minutes. */
+/* Decisions per 1000 seconds, averaged over the last ten seconds. For a rule without history, the
+ * rate is the smoothed rate in the table, which takes minutes to follow a change. */
 struct wr_rate {
 	uint64_t all_milli, refused_milli;
 };

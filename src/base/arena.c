@@ -21,8 +21,7 @@ void wr_arena_init(struct wr_arena *arena, size_t max)
 	*arena = (struct wr_arena){.max = max};
 }
 
-/* The size of a block for an allocation of `size` bytes, rounded up so that the block ends aligned.
- */
+/* Returns the size of a block for an allocation of `size` bytes, rounded up to the alignment. */
 static size_t least_size(size_t size)
 {
 	const size_t align = alignof(max_align_t);
@@ -30,8 +29,8 @@ static size_t least_size(size_t size)
 	return (size + sizeof(struct wr_arena_block) + align - 1) / align * align;
 }
 
-/* Blocks become larger as the arena grows. Large rule sets need few mallocs, and small ones waste
- * little. */
+/* Returns the size of the next block. Blocks become larger as the arena grows, so that large rule
+ * sets need few mallocs and small rule sets waste little memory. */
 static size_t block_size(const struct wr_arena *arena, size_t size)
 {
 	size_t usual = arena->held < BLOCK_BYTES        ? BLOCK_BYTES / 16
@@ -44,7 +43,8 @@ static size_t block_size(const struct wr_arena *arena, size_t size)
 	return size < HUGE_PAGE / 2 ? size : (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
-/* Large blocks ask for huge pages, because random lookups in them are bound by TLB misses. */
+/* Allocates a block. Large blocks use huge pages, because random lookups in large blocks are slow
+ * mostly because of TLB misses. */
 static struct wr_arena_block *new_block(size_t total)
 {
 	struct wr_arena_block *block;

@@ -1,4 +1,4 @@
-/* Memory with one owner: many allocations, one free, and a maximum that is set by init. */
+/* Memory with one owner: many allocations that are freed together, up to a maximum. */
 #ifndef WR_BASE_ARENA_H
 #define WR_BASE_ARENA_H
 
@@ -8,9 +8,9 @@ struct wr_arena_block;
 
 struct wr_arena {
 	struct wr_arena_block *blocks; /* newest first */
-	char *at;                      /* free part of the newest block */
+	char *at;                      /* start of the free part of the newest block */
 	char *end;
-	size_t held; /* bytes asked from malloc */
+	size_t held; /* bytes allocated with malloc */
 	size_t max;
 };
 
@@ -20,10 +20,10 @@ void wr_arena_init(struct wr_arena *arena, size_t max);
  * be exceeded. */
 void *wr_arena_alloc(struct wr_arena *arena, size_t size);
 
-/* The same, aligned to a cache line (64 bytes). */
+/* Like wr_arena_alloc, but the memory is aligned to a cache line (64 bytes). */
 void *wr_arena_alloc_line(struct wr_arena *arena, size_t size);
 
-/* Returns a copy of the bytes followed by a zero byte, or NULL. */
+/* Returns a copy of the bytes followed by a zero byte, or NULL as wr_arena_alloc. */
 char *wr_arena_copy(struct wr_arena *arena, const void *bytes, size_t len);
 
 void wr_arena_free(struct wr_arena *arena);

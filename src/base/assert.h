@@ -1,5 +1,6 @@
 /* Assertions that stay on in production. They check conditions that only a bug in this program can
- * break. Input from a network, a file or shared memory is checked and answered instead. */
+ * break. Input from a network, a file or shared memory is never asserted: bad input is handled as
+ * an error. */
 #ifndef WR_BASE_ASSERT_H
 #define WR_BASE_ASSERT_H
 

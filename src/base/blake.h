@@ -1,7 +1,7 @@
-/* BLAKE2s (RFC 7693) without a key, cut to 16 bytes. For names that are the same on every node and
- * do not change between versions, so that no secret can be part of them, and that a client cannot
- * make collide. Several times slower than base/hash.h. It is implemented here because libweir links
- * no library that has it: OpenSSL is for the layers above. */
+/* BLAKE2s (RFC 7693) without a key, cut to 16 bytes. It is for names that must be equal on every
+ * node and in every version, and so cannot depend on a secret. A client cannot find two texts with
+ * the same hash. Several times slower than base/hash.h. It is implemented here because libweir
+ * links no library that has it; OpenSSL is used only by the layers above libweir. */
 #ifndef WR_BASE_BLAKE_H
 #define WR_BASE_BLAKE_H
 

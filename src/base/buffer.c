@@ -55,7 +55,7 @@ char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 	}
 	if (buf->ptr && more < buf->cap - buf->len)
 		return buf->ptr + buf->len;
-	wr_assert(!buf->fixed); /* the maximum of a fixed buffer is its memory */
+	wr_assert(!buf->fixed); /* a fixed buffer reaches its maximum when its memory is full */
 	while (cap <= buf->len + more)
 		cap *= 2;
 	cap = cap <= buf->max ? cap : buf->max + 1;
@@ -89,7 +89,7 @@ bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)
 	return true;
 }
 
-/* By hand: large texts are mostly numbers, and printf is slow. */
+/* Written without printf, because large texts are mostly numbers, and printf is slow. */
 bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 {
 	char digits[20];

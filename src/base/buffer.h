@@ -1,11 +1,11 @@
-/* A buffer of bytes that grows up to a maximum, which is set when the buffer is made.
+/* A buffer of bytes that grows up to a maximum. The maximum is set when the buffer is made.
  *
- * Appending fails when the content would exceed the maximum or there is no memory. The failure is
- * sticky: every later append fails too, so that a caller may append many pieces and check
- * wr_buf_failed() once at the end. The content is then a prefix of the pieces, in whole pieces.
+ * Appending fails if the content would exceed the maximum or there is no memory. After a failure
+ * every later append fails too, so that a caller may append many pieces and check wr_buf_failed()
+ * once at the end. The content then consists of the pieces before the failure; no piece is cut.
  *
- * A zero byte that does not count always follows the content once there is memory, so that text can
- * be used as a C string. */
+ * Once the buffer has memory, a zero byte always follows the content, so that text can be used as a
+ * C string. The zero byte is not part of the content. */
 #ifndef WR_BASE_BUFFER_H
 #define WR_BASE_BUFFER_H
 
@@ -22,17 +22,18 @@ struct wr_buf {
 	size_t len; /* bytes of content */
 	size_t cap; /* bytes at ptr, the zero byte included */
 	size_t max; /* bytes of content that the buffer may hold */
-	bool fixed; /* the memory is the caller's and does not grow */
-	int failed; /* 0, WEIR_EROOM: the maximum, WEIR_EMEMORY: no memory */
+	bool fixed; /* the memory belongs to the caller and does not grow */
+	int failed; /* 0, WEIR_EROOM (the maximum was exceeded) or WEIR_EMEMORY (no memory) */
 };
 
-/* An empty buffer that allocates its memory. The owner calls wr_buf_free(). */
+/* Makes an empty buffer that allocates its memory. The caller frees it with wr_buf_free(). */
 void wr_buf_init(struct wr_buf *buf, size_t max);
 
-/* An empty buffer on memory of the caller, of `size` >= 1 bytes. It holds size - 1 bytes. */
+/* Makes an empty buffer that uses `size` >= 1 bytes of the caller's memory. It can hold size - 1
+ * bytes of content. */
 void wr_buf_init_fixed(struct wr_buf *buf, void *memory, size_t size);
 
-/* Frees the memory. The buffer is as after wr_buf_init() with the same maximum. */
+/* Frees the memory. Afterwards the buffer is empty and can be used again with the same maximum. */
 void wr_buf_free(struct wr_buf *buf);
 
 /* Empties the buffer and ends a failure. The memory is kept for the next content. */
@@ -42,10 +43,12 @@ void wr_buf_clear(struct wr_buf *buf);
  * wr_buf_commit(). The pointer is valid until the next call on the buffer. */
 char *wr_buf_reserve(struct wr_buf *buf, size_t more);
 
-/* Makes `used` bytes of the room part of the content; used <= more of the call before. */
+/* Makes the first `used` bytes of the reserved room part of the content. `used` must not be larger
+ * than `more` of the preceding wr_buf_reserve(). */
 void wr_buf_commit(struct wr_buf *buf, size_t used);
 
-/* Appends; true on success. A piece of length 0 may be NULL. */
+/* The functions below append a piece and return true on success. A piece of length 0 may be NULL.
+ */
 bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len); /* for wr_buf_add() only */
 bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -74,7 +77,8 @@ static inline bool wr_buf_add_char(struct wr_buf *buf, char c)
 	return wr_buf_add(buf, &c, 1);
 }
 
-/* Removes `len` <= buf->len bytes from the front. The rest moves to the front. */
+/* Removes the first `len` bytes of the content and moves the rest to the front. `len` must not be
+ * larger than buf->len. */
 void wr_buf_drop(struct wr_buf *buf, size_t len);
 
 /* Returns the content, which the caller frees with free(), and empties the buffer. Returns NULL if
@@ -86,7 +90,8 @@ static inline bool wr_buf_failed(const struct wr_buf *buf)
 	return buf->failed != 0;
 }
 
-/* The content, valid until the next call that changes the buffer. Its ptr is never NULL. */
+/* Returns the content, which is valid until the next call that changes the buffer. The pointer is
+ * never NULL. */
 static inline struct weir_str wr_buf_str(const struct wr_buf *buf)
 {
 	return (struct weir_str){buf->ptr ? buf->ptr : "", buf->len};

@@ -5,8 +5,8 @@
 
 #include "base/str.h"
 
-/* Largest first: units appear in this order within a duration, and wr_duration_text tries them in
- * it. */
+/* Units, largest first. Units appear in this order within a duration, and wr_duration_text tries
+ * them in this order. */
 static const struct unit {
 	struct weir_str name;
 	uint64_t ns;
@@ -18,8 +18,8 @@ static const struct unit {
 };
 #define UNITS (sizeof units / sizeof *units)
 
-/* Reads one part such as "12ms" off the front. *at is the index of the first unit that may still
- * follow. */
+/* Reads one part such as "12ms" and removes it from the front of *text. *at is the index of the
+ * first unit that may still follow. */
 static int parse_part(struct weir_str *text, size_t *at, uint64_t *ns)
 {
 	uint64_t number = 0;

@@ -8,11 +8,12 @@
 
 #define WR_DURATION_TEXT 40
 
-/* Units ns us ms s m h d w, the larger ones first, whole numbers. Returns 0, or -1: not a
- * duration, or more than 2^63-1 ns. */
+/* Reads a duration: whole numbers with the units ns us ms s m h d w, larger units first. Returns 0,
+ * or -1 if the text is not a duration or is more than 2^63-1 ns. */
 int wr_duration_parse(struct weir_str text, uint64_t *ns);
 
-/* Writes the shortest single-unit spelling ("90m", "1w", "0s") and returns its length. */
+/* Writes a duration in its largest exact unit ("90m", "1w", "0s"). Returns the length of the text.
+ */
 size_t wr_duration_text(uint64_t ns, char text[WR_DURATION_TEXT]);
 
 #endif

@@ -14,7 +14,7 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Excludes the zero byte, which strchr finds at the end of the set. */
+/* Returns whether `c` is in `set`. A zero byte is never in the set, although strchr finds it. */
 static bool is_one_of(char c, const char *set)
 {
 	return c && strchr(set, c);
@@ -41,7 +41,8 @@ static bool parse_port(struct weir_str text, uint16_t *port)
 	return value >= 1 && value <= 65535;
 }
 
-/* Letters, digits, dots, hyphens, and underscores, which some name servers allow. */
+/* Returns whether `host` can be a host name: letters, digits, dots, hyphens, and underscores, which
+ * some name servers allow. */
 static bool is_name(struct weir_str host)
 {
 	if (host.len == 0 || host.len > WR_HOST_MAX || host.ptr[0] == '-' || host.ptr[0] == '.')
@@ -79,7 +80,7 @@ static void set_host(struct wr_endpoint *endpoint, enum wr_endpoint_kind kind, s
 	endpoint->host[host.len] = 0;
 }
 
-/* A host without its port; an IPv6 address has brackets. */
+/* Reads a host without a port. An IPv6 address must be in brackets. */
 static bool parse_host(struct weir_str host, struct wr_endpoint *endpoint)
 {
 	if (host.len >= 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']') {
@@ -113,7 +114,8 @@ static int parse_unix(struct weir_str text, struct wr_endpoint *endpoint, struct
 	return 0;
 }
 
-/* The index of the colon before the port, or text.len. A colon inside [brackets] does not count. */
+/* Returns the index of the colon before the port, or text.len if there is no port. A colon inside
+ * [brackets] does not count. */
 static size_t find_port(struct weir_str text)
 {
 	size_t bracket = 0;
@@ -161,7 +163,7 @@ bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b)
 	       wr_str_equal_nocase(wr_str(a->host), wr_str(b->host));
 }
 
-/* Only characters that RFC 3986 allows in a path: no blanks, quotes or `$`. */
+/* Returns whether the path has only characters that RFC 3986 allows in a path, except `$`. */
 static bool is_path(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)

@@ -10,7 +10,7 @@
 
 enum wr_endpoint_kind {
 	WR_ENDPOINT_ANY,  /* a port on all addresses */
-	WR_ENDPOINT_NAME, /* a name that DNS resolves */
+	WR_ENDPOINT_NAME, /* a host name, which DNS resolves */
 	WR_ENDPOINT_V4,
 	WR_ENDPOINT_V6,
 	WR_ENDPOINT_UNIX,
@@ -38,7 +38,8 @@ struct wr_endpoint_list {
  * or WEIR_EINVAL. */
 int wr_endpoint_parse(struct weir_str text, struct wr_endpoint *endpoint, struct weir_error *error);
 
-/* Writes "127.0.0.1:8080", "[::1]:8080", "unix:/run/x" or "*:8080" and returns its length. */
+/* Writes an endpoint: "127.0.0.1:8080", "[::1]:8080", "unix:/run/x" or "*:8080". Returns the length
+ * of the text. */
 size_t wr_endpoint_text(const struct wr_endpoint *endpoint, char text[WR_ENDPOINT_TEXT]);
 
 bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b);
@@ -50,7 +51,7 @@ struct wr_url {
 };
 
 /* Reads http://HOST[:PORT][/PATH], https://…, unix:/path or http://unix:/path. Returns 0 or
- * WEIR_EINVAL. A user, a query and a fragment are errors. So is every character that RFC 3986 does
+ * WEIR_EINVAL. A user, a query or a fragment is an error, and so is a character that RFC 3986 does
  * not allow in a URL, such as a blank or a quote. */
 int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *error);
 

@@ -4,11 +4,12 @@
 
 #include <weir/error.h>
 
-/* Returns `code`, so that a failure is one statement. `error` may be NULL. */
+/* Writes `code` and the formatted text to *error. `error` may be NULL. Returns `code`, so that a
+ * caller can report and return an error in one statement. */
 int wr_error(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same with ": " and the text of errno behind it. */
+/* Like wr_error, with ": " and the text of errno appended. */
 int wr_error_errno(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

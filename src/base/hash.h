@@ -1,5 +1,5 @@
-/* Keyed hashing. Each table has its own secret, so that a client cannot choose keys that fall into
- * one row or collide with another key. */
+/* Keyed hashing. Each table has its own secret, so that a client cannot choose keys that all fall
+ * into the same row, or that have the same hash as another key. */
 #ifndef WR_BASE_HASH_H
 #define WR_BASE_HASH_H
 
@@ -11,14 +11,14 @@
 
 #define WR_SECRET_BYTES 192
 
-/* The hash of a key. It identifies the key in a table. The key's two rows, its home cell and its
- * hint follow from it, so that a table of another size can be rebuilt from the cells. */
+/* The hash of a key, which identifies the key in a table. The key's two rows, its home cell and its
+ * hint are computed from the hash, so that a table of another size can be built from the cells. */
 struct wr_key {
 	uint64_t tag;
 };
 
-/* Hashes a key. `identity` keeps counters of different limits on one key apart. weir_limit_check()
- * has mixed its bits already. */
+/* Hashes a key. `identity` separates the counters of different limits on the same key. It is
+ * `checked` of the limit, whose bits weir_limit_check() has already mixed. */
 static inline struct wr_key wr_hash_key(const uint8_t *secret, const void *bytes, size_t len,
 					uint64_t identity)
 {

@@ -23,18 +23,18 @@
 
 #define WR_HEAP_FIRST 64u /* nodes that the first allocation has room for */
 
-/* All zero: in no heap. */
+/* A member of an object. All zero while the object is in no heap. */
 struct wr_heap_node {
 	size_t at; /* index in the array plus 1; 0: in no heap */
 };
 
-/* Whether `a` leaves the heap before `b`. Nodes that compare equal leave in any order. */
+/* Returns whether `a` leaves the heap before `b`. Nodes that compare equal leave in any order. */
 typedef bool wr_heap_before(const struct wr_heap_node *a, const struct wr_heap_node *b);
 
 struct wr_heap {
-	struct wr_heap_node **nodes; /* nodes[0] is the first one */
+	struct wr_heap_node **nodes; /* nodes[0] leaves the heap first */
 	size_t count, cap;
-	size_t max; /* nodes that it may hold */
+	size_t max; /* number of nodes that the heap may hold */
 	wr_heap_before *before;
 };
 
@@ -62,8 +62,9 @@ static inline bool wr_heap_holds(const struct wr_heap_node *node)
 	return node->at != 0;
 }
 
-/* Makes room for `count` nodes altogether, so that adding them cannot fail. Returns false if that
- * is more than the maximum or there is no memory. The heap is unchanged then. */
+/* Makes room for `count` nodes in total, so that adding nodes up to this number cannot fail.
+ * Returns false if `count` is above the maximum or there is no memory; the heap is then unchanged.
+ */
 static inline bool wr_heap_reserve(struct wr_heap *heap, size_t count)
 {
 	size_t cap = heap->cap ? heap->cap : WR_HEAP_FIRST;
@@ -84,7 +85,7 @@ static inline bool wr_heap_reserve(struct wr_heap *heap, size_t count)
 	return true;
 }
 
-/* Moves the node up and down to where it belongs, after its rank has changed. */
+/* Moves a node to its new position in the heap. Called after the node's rank has changed. */
 static inline void wr_heap_update(struct wr_heap *heap, struct wr_heap_node *node)
 {
 	size_t at = node->at, child;

@@ -1,6 +1,6 @@
-/* Header fields that belong to one connection (RFC 9110, 7.6.1). A request that is stored and
- * delivered later does not carry them. Used by the rules, the deliverer of deferred requests and
- * the nginx module. */
+/* Header fields that belong to one connection (RFC 9110, 7.6.1). They are not stored with a request
+ * that is delivered later. Used by the rules, the deliverer of deferred requests and the nginx
+ * module. */
 #ifndef WR_BASE_HOP_BY_HOP_H
 #define WR_BASE_HOP_BY_HOP_H
 
@@ -8,11 +8,12 @@
 
 #include <weir/rules.h>
 
-/* Whether a field of this name, in any case, is hop-by-hop, frames the message, or is set by the
- * deliverer itself: Connection, TE, Content-Length, X-Weir-Deferred, … */
+/* Returns whether a field with this name, in upper or lower case, is hop-by-hop, frames the
+ * message, or is set by the deliverer: Connection, TE, Content-Length, X-Weir-Deferred, … */
 bool wr_hop_by_hop_name(struct weir_str name);
 
-/* Whether the value of a Connection field lists this name: "close, X-Trace" lists x-trace. */
+/* Returns whether the value of a Connection field lists this name: "close, X-Trace" lists x-trace.
+ */
 bool wr_hop_by_hop_listed(struct weir_str connection, struct weir_str name);
 
 #endif

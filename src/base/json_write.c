@@ -96,7 +96,8 @@ void wr_json_key(struct wr_json_out *json, const char *name)
 	wr_json_key_str(json, wr_str(name));
 }
 
-/* Controls of eight bits, line separators, and marks that change the direction of text. */
+/* Returns whether a code point is a control character of eight bits, a line separator, or a mark
+ * that changes the direction of text. */
 static bool is_control(uint32_t point)
 {
 	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||

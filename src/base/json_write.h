@@ -1,4 +1,4 @@
-/* Writes JSON into a struct wr_buf, without spaces. The writer puts the commas:
+/* Writes JSON into a struct wr_buf, without spaces. The writer adds the commas:
  *
  *     struct wr_json_out json;
  *     wr_json_begin(&json, &buf);
@@ -25,10 +25,10 @@
 
 struct wr_json_out {
 	struct wr_buf *buf;
-	bool comma; /* the next key or value follows another one */
+	bool comma; /* the next key or value needs a comma before it */
 };
 
-/* The document is appended to the content of the buffer. */
+/* Begins a document, which is appended to the content of the buffer. */
 static inline void wr_json_begin(struct wr_json_out *json, struct wr_buf *buf)
 {
 	*json = (struct wr_json_out){.buf = buf};
@@ -39,40 +39,43 @@ void wr_json_end_object(struct wr_json_out *json);
 void wr_json_array(struct wr_json_out *json); /* [ */
 void wr_json_end_array(struct wr_json_out *json);
 
-/* The name of the member whose value is written next. The name is escaped like a string. */
+/* Writes the name of a member; the caller writes its value next. The name is escaped like a string.
+ */
 void wr_json_key(struct wr_json_out *json, const char *name);
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
 
-/* A string. '"', '\', controls of ASCII and DEL are escaped; bytes above ASCII are copied, so the
- * text has to be UTF-8. */
+/* Writes a string. '"', '\', ASCII control characters and DEL are escaped. Bytes above ASCII are
+ * copied, so the text must be valid UTF-8. */
 void wr_json_string(struct wr_json_out *json, struct weir_str text);
 void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text); /* empty: null */
 
-/* A string of any bytes, as clients send them. Each byte that is no part of UTF-8 becomes U+FFFD.
- * Controls above ASCII and marks that change the direction of text are escaped. Returns whether
- * the text was UTF-8. */
+/* Writes a string that may contain any bytes, such as text from clients. Each byte that is not part
+ * of valid UTF-8 becomes U+FFFD. Control characters above ASCII and marks that change the direction
+ * of text are escaped. Returns whether the text was valid UTF-8. */
 bool wr_json_bytes(struct wr_json_out *json, struct weir_str text);
 
 void wr_json_int(struct wr_json_out *json, int64_t number);
 void wr_json_uint(struct wr_json_out *json, uint64_t number);
 
-/* The shortest decimal that reads back as the same number; null for a number that is not finite. */
+/* Writes the shortest decimal that reads back as the same number, or null if the number is not
+ * finite. */
 void wr_json_double(struct wr_json_out *json, double number);
 
-/* A duration or a time since 1970 as seconds, rounded up to milliseconds, so that a client that
- * waits this long has waited long enough: 1500000001 is 1.501. WEIR_NEVER is null. */
+/* Writes a duration or a time since 1970 in seconds: 1500000001 is 1.501. The value is rounded up
+ * to milliseconds, so that a client that waits this long has waited long enough. WEIR_NEVER is
+ * written as null. */
 void wr_json_seconds(struct wr_json_out *json, uint64_t ns);
 
-/* Thousandths with three decimals: 1500 is 1.500. */
+/* Writes a number of thousandths with three decimals: 1500 is 1.500. */
 void wr_json_milli(struct wr_json_out *json, uint64_t milli);
 
 void wr_json_bool(struct wr_json_out *json, bool value);
 void wr_json_null(struct wr_json_out *json);
 
-/* A value that is JSON already, copied as it is. Not empty. */
+/* Copies a value that is already JSON. The value must not be empty. */
 void wr_json_raw(struct wr_json_out *json, struct weir_str value);
 
-/* Members: a key and its value. */
+/* The functions below write a member: a key and its value. */
 static inline void wr_json_member_string(struct wr_json_out *json, const char *name,
 					 struct weir_str text)
 {

@@ -1,5 +1,5 @@
-/* A doubly linked list of objects that embed a struct wr_list. The head is a struct wr_list too:
- * the list is a ring through it, so that no operation has a special case at an end.
+/* A doubly linked list of objects that embed a struct wr_list. The head is a struct wr_list too.
+ * The head and the links form a ring, so that no operation has a special case at an end.
  *
  *     struct job { int number; struct wr_list link; };
  *
@@ -19,7 +19,8 @@
 #include "base/assert.h"
 #include "base/container.h"
 
-/* As a member of an object: all zero while the object is in no list. */
+/* The head of a list, or a member of an object. A member is all zero while its object is in no
+ * list. */
 struct wr_list {
 	struct wr_list *next, *prev;
 };
@@ -34,13 +35,13 @@ static inline bool wr_list_is_empty(const struct wr_list *head)
 	return head->next == head;
 }
 
-/* Whether an object is in a list. */
+/* Returns whether the object with this link is in a list. */
 static inline bool wr_list_holds(const struct wr_list *link)
 {
 	return link->next != NULL;
 }
 
-/* The first and the last link, or NULL if the list is empty. */
+/* Return the first and the last link, or NULL if the list is empty. */
 static inline struct wr_list *wr_list_first(const struct wr_list *head)
 {
 	return head->next == head ? NULL : head->next;
@@ -51,7 +52,7 @@ static inline struct wr_list *wr_list_last(const struct wr_list *head)
 	return head->prev == head ? NULL : head->prev;
 }
 
-/* The links behind and before `link`, or NULL at the end of the list. */
+/* Return the link after and the link before `link`, or NULL at the end of the list. */
 static inline struct wr_list *wr_list_after(const struct wr_list *head, const struct wr_list *link)
 {
 	return link->next == head ? NULL : link->next;
@@ -102,7 +103,7 @@ static inline struct wr_list *wr_list_pop(struct wr_list *head)
 	return link;
 }
 
-/* Moves all links of `from` behind the last one of `to`, in their order. `from` is empty then. */
+/* Moves all links of `from` to the end of `to`, in the same order. Afterwards `from` is empty. */
 static inline void wr_list_move_all(struct wr_list *to, struct wr_list *from)
 {
 	if (wr_list_is_empty(from))

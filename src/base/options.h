@@ -1,9 +1,10 @@
-/* Option structs of the public headers. Each begins with `uint32_t size`, set by the caller.
+/* Option structs of the public headers. Each struct begins with `uint32_t size`, which the caller
+ * sets.
  *
  * A caller compiled against an older header passes a smaller struct: options that it does not know
  * get their default, which is all bytes zero. A caller compiled against a newer header passes a
  * larger struct: it is accepted if the bytes that this library does not know are zero. Non-zero
- * bytes there are an option that would be ignored silently, so they are an error. */
+ * bytes would be an option that is silently ignored, so they are an error. */
 #ifndef WR_BASE_OPTIONS_H
 #define WR_BASE_OPTIONS_H
 
@@ -11,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WR_OPTIONS_MAX 4096u /* a larger size is a `size` that was never set */
+#define WR_OPTIONS_MAX 4096u /* a larger `size` is an error: the caller probably did not set it */
 
 /* Copies the caller's struct to `known`, a struct of `known_size` bytes. Returns false, and leaves
  * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not the

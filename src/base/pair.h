@@ -1,7 +1,7 @@
-/* A pair of words that changes as one: a 16-byte compare-and-swap and the matching load.
+/* A pair of words that is changed atomically: a 16-byte compare-and-swap and the matching load.
  *
- * It is inline assembly, because GCC turns 16-byte __atomic builtins into calls to libatomic, which
- * may take a lock that other processes do not see. */
+ * The compare-and-swap is inline assembly, because GCC turns 16-byte __atomic builtins into calls
+ * to libatomic, which may take a lock that other processes do not see. */
 #ifndef WR_BASE_PAIR_H
 #define WR_BASE_PAIR_H
 
@@ -20,7 +20,7 @@
 #endif
 #endif
 
-/* ThreadSanitizer does not look into assembly, so its annotations describe the instruction. */
+/* ThreadSanitizer does not understand assembly, so these annotations describe the instruction. */
 #ifdef WR_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
@@ -41,8 +41,8 @@ static inline bool wr_pair_equal(struct wr_pair a, struct wr_pair b)
 	return a.lo == b.lo && a.hi == b.hi;
 }
 
-/* Returns whether the swap succeeded. A full barrier in both cases. On failure *expected becomes
- * the current value. */
+/* Replaces *at by `desired` if *at is equal to *expected. Returns whether it was replaced. On
+ * failure *expected becomes the current value. A full memory barrier, also on failure. */
 static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, struct wr_pair desired)
 {
 	bool done;
@@ -60,9 +60,10 @@ static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, str
 	return done;
 }
 
-/* Reads both words as one writer left them. The low word is read twice. It changes with every write
- * (a time, a tag, a pointer with its generation), so an unchanged one means that there was no write
- * in between. A caller that acts on the pair uses wr_pair_cas(), which compares all 128 bits. */
+/* Reads the two words of a pair as the same writer wrote them. The low word is read twice. Every
+ * write changes the low word (a time, a tag, a pointer with its generation), so if it is unchanged,
+ * there was no write between the two reads. A caller that acts on the pair uses wr_pair_cas(),
+ * which compares all 128 bits. */
 static inline struct wr_pair wr_pair_load(const struct wr_pair *at)
 {
 	struct wr_pair seen;

@@ -21,10 +21,12 @@ struct wr_secret {
  *   WEIR_ESYS     the file cannot be read; errno says why */
 int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error);
 
-/* Creates a file of mode 0600 with a new random secret. Replaces a file of that name. */
+/* Creates a file of mode 0600 with a new random secret. Replaces an existing file at `path`.
+ * Returns 0 or an error. */
 int wr_secret_make(const char *path, struct weir_error *error);
 
-/* Whether `text` is the secret. The time of the comparison depends on neither of them. */
+/* Returns whether `text` is the secret. The duration of the comparison does not depend on the bytes
+ * of the text or of the secret. */
 bool wr_secret_is(const struct wr_secret *key, const char *text, size_t len);
 
 #endif

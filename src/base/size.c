@@ -7,7 +7,8 @@
 
 static const char letters[] = "KMGT";
 
-/* The power of 1024 that the first letter means; 0: none. */
+/* Returns the power of 1024 for the first letter of `unit` (K is 1, M is 2), or 0 if the letter is
+ * not one of K, M, G and T. */
 static unsigned power_of(struct weir_str unit)
 {
 	for (unsigned i = 0; unit.len && letters[i]; i++)

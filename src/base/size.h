@@ -8,12 +8,12 @@
 
 #define WR_SIZE_TEXT 24
 
-/* Reads a whole number of bytes, or one with K, M, G or T for powers of 1024. Case does not matter,
- * and `B` or `iB` may follow. Returns 0, or -1 for a text that is not a size or a size above
- * 2^63-1. */
+/* Reads a size: a whole number of bytes, or a whole number followed by K, M, G or T for powers of
+ * 1024. Letters may be in upper or lower case, and `B` or `iB` may follow. Returns 0, or -1 if the
+ * text is not a size or the size is above 2^63-1. */
 int wr_size_parse(struct weir_str text, uint64_t *bytes);
 
-/* Writes the shortest exact spelling ("64M", "1000") and returns its length. */
+/* Writes a size in its shortest exact form ("64M", "1000"). Returns the length of the text. */
 size_t wr_size_text(uint64_t bytes, char text[WR_SIZE_TEXT]);
 
 #endif

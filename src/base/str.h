@@ -1,4 +1,4 @@
-/* Functions on struct weir_str. Case is that of ASCII in any locale. */
+/* Functions on struct weir_str. Only ASCII letters have upper and lower case, in any locale. */
 #ifndef WR_BASE_STR_H
 #define WR_BASE_STR_H
 
@@ -56,7 +56,7 @@ static inline struct weir_str wr_str_first(struct weir_str s, size_t len)
 	return (struct weir_str){s.ptr, len < s.len ? len : s.len};
 }
 
-/* Index of the first c, or s.len. */
+/* Returns the index of the first `c` in `s`, or s.len if there is none. */
 static inline size_t wr_str_find(struct weir_str s, char c)
 {
 	const char *at = s.len ? memchr(s.ptr, c, s.len) : NULL;
@@ -69,7 +69,7 @@ static inline bool wr_str_has(struct weir_str s, char c)
 	return wr_str_find(s, c) < s.len;
 }
 
-/* The text without blanks and tabs at both ends. */
+/* Returns the text without blanks and tabs at its beginning and end. */
 static inline struct weir_str wr_str_trim(struct weir_str s)
 {
 	while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {
@@ -81,7 +81,7 @@ static inline struct weir_str wr_str_trim(struct weir_str s)
 	return s;
 }
 
-/* Value of a hexadecimal digit, or -1. */
+/* Returns the value of a hexadecimal digit, or -1 if `c` is not one. */
 static inline int wr_hex(char c)
 {
 	if (c >= '0' && c <= '9')

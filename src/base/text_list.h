@@ -1,4 +1,4 @@
-/* A list of texts, as flags, the environment and files give it: a few, each a C string. */
+/* A short list of C strings, as read from flags, the environment and files. */
 #ifndef WR_BASE_TEXT_LIST_H
 #define WR_BASE_TEXT_LIST_H
 

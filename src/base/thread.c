@@ -4,9 +4,10 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define NAME_BYTES 16u /* with the zero byte; the kernel keeps no more */
+#define NAME_BYTES 16u /* longest name in the kernel, including the zero byte */
 
-/* The new thread inherits the mask of the thread that creates it. */
+/* Blocks all signals while it creates the thread, because the new thread inherits the signal mask
+ * of its creator. */
 static int create_thread(pthread_t *thread, const pthread_attr_t *attributes, const char *name,
 			 void *(*run)(void *), void *context)
 {
@@ -21,7 +22,7 @@ static int create_thread(pthread_t *thread, const pthread_attr_t *attributes, co
 	if (rc)
 		return rc;
 	snprintf(short_name, sizeof short_name, "%s", name);
-	pthread_setname_np(*thread, short_name); /* a name is not worth a failure */
+	pthread_setname_np(*thread, short_name); /* an error is ignored */
 	return 0;
 }
 
@@ -30,7 +31,8 @@ int wr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
 	return create_thread(thread, NULL, name, run, context);
 }
 
-/* Detached only after it has its name: until then its id is valid, even if it has ended. */
+/* The thread is detached only after its name is set, because until then its id stays valid even if
+ * the thread has already ended. */
 int wr_thread_start_detached(const char *name, size_t stack_bytes, void *(*run)(void *),
 			     void *context)
 {

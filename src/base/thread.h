@@ -1,16 +1,17 @@
-/* Starting threads. All signals are blocked in them: the thread that waits for signals, or the
- * program that embeds the library, gets them. */
+/* Starts threads in which all signals are blocked. Signals are handled by the thread that waits for
+ * them, or by the program that embeds the library. */
 #ifndef WR_BASE_THREAD_H
 #define WR_BASE_THREAD_H
 
 #include <pthread.h>
 #include <stddef.h>
 
-/* Starts a thread that runs run(context). The system shows the first 15 bytes of `name` for it. The
- * caller joins the thread. Returns 0 or an errno, and then *thread is undefined. */
+/* Starts a thread that runs run(context). The first 15 bytes of `name` are the thread's name in the
+ * system. The caller joins the thread. Returns 0, or an errno; on an error *thread is undefined. */
 int wr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *context);
 
-/* The same for a thread that nothing joins, with a stack of `stack_bytes`; 0: the usual size. */
+/* Like wr_thread_start, but the thread is detached and has a stack of `stack_bytes`. 0 means the
+ * default size. */
 int wr_thread_start_detached(const char *name, size_t stack_bytes, void *(*run)(void *),
 			     void *context);
 

@@ -1,4 +1,4 @@
-/* UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Strict UTF-8: overlong forms, surrogates and code points above U+10FFFF are not valid. */
 #ifndef WR_BASE_UTF8_H
 #define WR_BASE_UTF8_H
 
@@ -8,8 +8,8 @@
 #define WR_UTF8_UNKNOWN                                                                            \
 	"\xef\xbf\xbd" /* U+FFFD, which replaces a byte that is no part of a character */
 
-/* Returns the length of the first character, or 0 if the bytes are no character. `left` is not 0.
- */
+/* Returns the length of the first character, or 0 if the bytes are not a valid character. `left` is
+ * the number of bytes and must not be 0. */
 static inline size_t wr_utf8_len(const char *at, size_t left)
 {
 	const unsigned char *c = (const unsigned char *)at;
@@ -31,7 +31,7 @@ static inline size_t wr_utf8_len(const char *at, size_t left)
 	return len;
 }
 
-/* The code point of a character whose length wr_utf8_len returned. */
+/* Returns the code point of a character. `len` is the length that wr_utf8_len returned for it. */
 static inline uint32_t wr_utf8_point(const char *at, size_t len)
 {
 	const unsigned char *c = (const unsigned char *)at;

@@ -1,5 +1,6 @@
-/* The public functions of <weir/algo.h>. They check the arguments; the algorithms below do not. In
- * soft mode a refused request is decided a second time, under the ceiling. */
+/* The public functions of <weir/algo.h>. They check the arguments, because the functions of the
+ * algorithms do not. In soft mode a request that does not fit the limit is decided a second time,
+ * under the ceiling. */
 #include <string.h>
 
 #include "algo/log.h"
@@ -33,8 +34,8 @@ static int fail(int rc, struct weir_decision *decision)
 	return rc;
 }
 
-/* Whether a request that did not fit the limit is tried again under the ceiling. A look (cost 0) is
- * no excess, but its decision is that of a request. */
+/* Whether a request that did not fit the limit is tried again under the ceiling. Records the
+ * excess. A look (cost 0) is no excess, but gets the decision that a request would get. */
 static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
 			  uint64_t now_ns)
 {
@@ -45,7 +46,8 @@ static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, i
 	return may;
 }
 
-/* A key is reset when its counter is empty and its overshoot is armed. */
+/* Raises reset_after_ns to the time when the overshoot is armed, because a key is reset when its
+ * counter is empty and its overshoot is armed. */
 static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
 		       struct weir_decision *d)
 {

@@ -1,5 +1,5 @@
-/* Functions that all algorithms share: the amount of a cost, requests that come late (latecomers),
- * and the division.
+/* Functions that all algorithms share. They compute the amount of a cost, recognize requests that
+ * come late (latecomers), and divide.
  *
  * Example: cost 3 asks for 3, cost 0 (a look) asks whether 1 would fit, cost -2 gives back 2.
  * A limit of 10 with 12 taken has 0 left, not -2.
@@ -12,26 +12,29 @@
 
 #include <weir/algo.h>
 
-/* A thread or process reads the clock before it decides and may be held up in between. A request
- * whose time is behind the state by no more than this is a latecomer. It counts as of the state's
- * time, and nothing is carried: carrying would move the counts of other requests into the past and
- * so admit too much. The times in its decision begin at its own time. If the time is further
- * behind, the clock stepped back.
+/* The skew that is allowed between the time of a request and the time of the state. A thread or
+ * process reads the clock before it decides, and may be held up in between. A request whose time is
+ * behind the state's time by at most WR_SKEW_NS is a latecomer. A latecomer counts as of the
+ * state's time, and the counts of the state are not carried to the latecomer's time, because that
+ * would move the counts of other requests into the past and so admit too much. The waits in the
+ * decision of a latecomer begin at its own time. If a request is further behind, the clock stepped
+ * back.
  *
  * Example: 5 per minute in fixed windows. Five were counted at 2:01:00.0. A request with the time
  * 2:00:59.4 is refused like any other in the window of 2:01, and its wait is 60.6 s. For a request
  * with the time 2:00:58 the clock stepped back: the five are carried into the window of 2:00, and
- * its wait is 2 s. */
+ * the request's wait is 2 s. */
 #define WR_SKEW_NS 1000000000u
 
-/* How far the state is ahead of a latecomer; 0 for other requests, and when the clock stepped back.
- */
+/* Returns how far the state is ahead of a latecomer, and 0 if the request is no latecomer: if it is
+ * not behind the state, or if the clock stepped back. */
 static inline uint64_t wr_late_ns(uint64_t state_ns, uint64_t now_ns)
 {
 	return state_ns > now_ns && state_ns - now_ns <= WR_SKEW_NS ? state_ns - now_ns : 0;
 }
 
-/* The absolute value of a cost. The unsigned negation keeps INT64_MIN defined. */
+/* The number of units that a cost asks for or gives back: its absolute value, and 1 for cost 0,
+ * which asks whether 1 would fit. The unsigned negation is defined for INT64_MIN too. */
 static inline uint64_t wr_amount(int64_t cost)
 {
 	return cost > 0 ? (uint64_t)cost : cost < 0 ? 0 - (uint64_t)cost : 1;
@@ -47,8 +50,8 @@ static inline uint32_t wr_add_saturated(uint32_t count, uint64_t n)
 	return n < UINT32_MAX - count ? count + (uint32_t)n : UINT32_MAX;
 }
 
-/* a / b where the quotient fits 64 bits. Usually a fits too, and then one machine division replaces
- * a call of the 128-bit routine. */
+/* Returns a / b, where the quotient must fit into 64 bits. Usually a fits into 64 bits too, and
+ * then one machine division replaces a call of the 128-bit routine. */
 static inline uint64_t wr_div(unsigned __int128 a, uint64_t b)
 {
 	if (__builtin_expect(a >> 64 == 0, 1))
@@ -61,8 +64,8 @@ static inline uint64_t wr_div_up(unsigned __int128 a, uint64_t b)
 	return wr_div(a + b - 1, b);
 }
 
-/* The same for a time. A limit that was lowered a million times could make it longer than 64 bits
- * hold; it is then half of the range, so that it can be added to now. */
+/* Returns the time a / b, rounded up, and at most INT64_MAX / 2, so that the time can be added to
+ * now. A limit that was lowered a million times could cause a longer time. */
 static inline uint64_t wr_span_up(unsigned __int128 a, uint64_t b)
 {
 	unsigned __int128 whole = a + b - 1;

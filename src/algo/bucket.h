@@ -1,9 +1,9 @@
-/* The bucket under token.h and leaky.h: exact for every rate, because nothing is ever divided
- * before it is compared.
+/* The arithmetic that token.h and leaky.h share. It is exact for every rate, because numbers are
+ * compared before they are divided.
  *
  * State: s0 bits 0..62  since: the bucket was full at this time, ns
  *        s0 bit 63      bit 32 of taken
- *        s1             low 32 bits of taken: tokens taken since then
+ *        s1             low 32 bits of taken: the tokens taken after `since`
  *
  * The backlog, the tokens missing to a full bucket, is in units of 1/period of a token:
  *   backlog = taken · period - (now - since) · limit
@@ -12,8 +12,8 @@
  * Example: 3 per second, 2 taken at t = 0. After 0.5 s the backlog is 2·10^9 - 5·10^8·3 = 5·10^8,
  * half a token. It is gone after 5·10^8 / 3 ns, asked for in whole ns: 166,666,667.
  *
- * The limit is not part of the state. When limit or burst change, what was taken since `since`
- * counts against the new ones: at most a period's worth, see wr_bucket_take().
+ * The limit is not part of the state. When limit or burst change, the tokens taken after `since`
+ * count against the new limit and burst. They are at most a period's worth, see wr_bucket_take().
  */
 #ifndef WR_ALGO_BUCKET_H
 #define WR_ALGO_BUCKET_H
@@ -21,18 +21,18 @@
 #include "algo/amount.h"
 
 #define WR_BUCKET_TOP (1ull << 63)
-#define WR_BUCKET_MOST ((1ull << 33) - 1) /* largest `taken` */
+#define WR_BUCKET_MOST ((1ull << 33) - 1) /* the largest `taken` that the state can hold */
 
 struct wr_bucket {
-	unsigned __int128 backlog; /* 0 … ceiling · period, and a little more for latecomers */
+	unsigned __int128 backlog; /* from 0 to ceiling · period; a little more for latecomers */
 	uint64_t since_ns;
 	uint64_t taken;
-	uint64_t late_ns; /* this is the bucket as of so much later than the time of the request */
-	bool changed;     /* differs from the stored state and has to be stored */
+	uint64_t late_ns; /* the bucket is as of this much later than the request's time */
+	bool changed;     /* the bucket differs from the stored state and has to be stored */
 };
 
-/* Replaces the stored `since` and `taken` by equal ones as of now: `taken` tokens are missing at
- * this time. */
+/* Restates the bucket as of now: at now_ns, `taken` tokens are missing. Replaces the stored `since`
+ * and `taken`. */
 static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t now_ns)
 {
 	b->since_ns = now_ns;
@@ -40,13 +40,15 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 	b->changed = true;
 }
 
-/* The bucket at now_ns, or for a latecomer at since. limit must not be 0. State from the future
- * (the clock stepped back) is moved to now with what was taken. A bucket that lacks more than it
- * can hold is left as it is: a participant with a larger limit may have written it, and cutting it
- * down to this limit's size would admit the rest again. After a limit is lowered, keys that took
- * much under the old one therefore wait. After a step back by less than the age of `since`,
- * requests are refused for one period and one token's time at most, as taken stays below ceiling +
- * limit. */
+/* Loads the bucket as of now_ns, or for a latecomer as of `since`. The limit must not be 0. If the
+ * state is from the future because the clock stepped back, it is moved to now with the tokens that
+ * were taken, or with as many as the ceiling.
+ *
+ * A bucket that lacks more tokens than it can hold is left as it is: a participant with a larger
+ * limit may have written it, and cutting it down to the size of this limit would admit the rest
+ * again. So after a limit is lowered, keys that took many tokens under the old limit have to wait.
+ * After a step back by less than the age of `since`, requests are refused for at most one period
+ * and the time of one token, because `taken` stays below ceiling + limit. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
@@ -84,8 +86,9 @@ static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_l
 	       (unsigned __int128)ceiling * l->period_ns;
 }
 
-/* Takes n that fit, at the time the bucket is as of. Whole periods that passed and the tokens they
- * brought cancel out, which keeps taken below ceiling + limit, hence below 2^33, for ever. */
+/* Takes n tokens, which must fit, at the time that the bucket is as of. Whole periods that have
+ * passed are cancelled against the tokens that they brought, so `taken` always stays below ceiling
+ * + limit, and hence below 2^33. */
 static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				  uint64_t now_ns)
 {
@@ -104,18 +107,20 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
 	}
 }
 
-/* Lowers the backlog by n tokens, less what flowed in during `age_ns`. Of n tokens that were taken
- * so long ago, no more than that can still be missing because of them: if they had not been taken,
- * what flowed in since would have overflowed. This holds whatever other requests took and gave back
- * in between, so it can be given back without knowing about them. A latecomer that is behind others
- * by x gets at most what flows in during x too much.
+/* Gives back n tokens that were taken `age_ns` ago: lowers the backlog by n tokens less the tokens
+ * that flowed in during `age_ns`. The rest of the n tokens is no longer missing: if they had not
+ * been taken, as many of the tokens that flowed in since would have overflowed. This is true
+ * whatever other requests took and gave back in between, so the other requests need not be known.
+ * If a latecomer is behind other requests by x, it gets back too much by at most the tokens that
+ * flow in during x.
  *
- * Example: 1 per second, burst 5. 5 taken at 0 s and given back at 2 s are worth 3; at 5 s,
- * nothing.
+ * Example: 1 per second, burst 5. 5 tokens that were taken at 0 s are worth 3 if they are given
+ * back at 2 s, and nothing at 5 s.
  *
- * taken · period - (now - since) · limit stays exact when taken goes down by n and since up by the
- * age; whole periods that wr_bucket_take() cancelled out are put back where since would be ahead of
- * now. Returns the number of whole tokens that were given back. */
+ * The backlog, taken · period - (now - since) · limit, stays exact because `taken` goes down by n
+ * and `since` goes up by the age. If `since` would then be ahead of now, whole periods that
+ * wr_bucket_take() cancelled are put back. Returns the number of whole tokens that were given
+ * back. */
 static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				      uint64_t age_ns, uint64_t now_ns)
 {
@@ -137,7 +142,8 @@ static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_lim
 	unsigned __int128 taken = b->taken + (unsigned __int128)periods * l->limit - n;
 
 	if (taken > WR_BUCKET_MOST || b->since_ns + age_ns < periods * l->period_ns) {
-		n = wr_div(given, l->period_ns); /* too large for the state: whole tokens */
+		/* The exact result does not fit into the state: gives back whole tokens only. */
+		n = wr_div(given, l->period_ns);
 		b->taken -= n;
 		b->backlog -= (unsigned __int128)n * l->period_ns;
 		b->changed |= n > 0;
@@ -150,8 +156,8 @@ static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_lim
 	return wr_div(given, l->period_ns);
 }
 
-/* The shortest wait until n fit under the ceiling; 0 if they fit now. A latecomer waits from its
- * own time on. */
+/* Returns the shortest wait until n tokens fit under the ceiling; 0 if they fit now. The wait of a
+ * latecomer begins at its own time. */
 static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -163,7 +169,7 @@ static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct we
 	return b->backlog > room ? wr_span_up(b->backlog - room, l->limit) + b->late_ns : 0;
 }
 
-/* The time until the bucket is full, which is also the time until its backlog ends. */
+/* Returns the time until the bucket is full, and its backlog is therefore 0. */
 static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
 {
 	return wr_span_up(b->backlog, l->limit) + b->late_ns;
@@ -174,7 +180,8 @@ static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const stru
 	return wr_left(l->capacity, wr_div_up(b->backlog, l->period_ns));
 }
 
-/* A limit of 0 refuses everything and does not change the state, which a later limit may use. */
+/* Decides under a limit of 0, which refuses everything. The state stays as it is, because the limit
+ * may be raised later. */
 static inline bool wr_bucket_shut(int64_t cost, struct weir_decision *d)
 {
 	*d = (struct weir_decision){.admitted = cost < 0,

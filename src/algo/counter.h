@@ -1,19 +1,21 @@
-/* Sliding window counter: two counts, and the assumption that the previous window's requests came
- * evenly. What of them still lies within one period back from now is estimated by its share.
+/* Sliding window counter: the counts of the current window and of the previous one. It assumes that
+ * the requests of the previous window came evenly, and counts the share of them that lies within
+ * the last period.
  *
- * State: s0 high 32 bits  taken in the window before
- *        s0 low 32 bits   taken in the window
- *        s1               low 32 bits of the window's number, now / period
- * Zeroed is a key that was never used.
+ * State: s0 high 32 bits  taken in the previous window
+ *        s0 low 32 bits   taken in the current window
+ *        s1               low 32 bits of the current window's number, now / period
+ * A state of zeros is that of a key that was never used.
  *
  * Example: 7 per minute, 5 in the minute before, 3 in this one, 18 s (30 %) into it: the estimate
  * is 3 + 5 · 0.7 = 6.5, of which whole requests count: 6 + 1 <= 7, admitted. The next finds 7.5 and
  * is refused until 5 · share < 3 (4 of 7 are the window's own), after 24 s: in 6 s and 1 ns.
  *
- * The window's number is known modulo 2^32. A state left alone for 2^31 windows or more may pass
- * for one from the future and be counted once more, for two periods (and WR_SKEW_NS) at most.
+ * The window's number is known modulo 2^32. A state that was not used for 2^31 windows or more may
+ * look like a state from the future. It is then counted once more, for at most two periods and
+ * WR_SKEW_NS.
  *
- * Promise: the estimate in whole requests never exceeds the limit at an admission.
+ * Promise: when a request is admitted, the estimate in whole requests never exceeds the limit.
  */
 #ifndef WR_ALGO_COUNTER_H
 #define WR_ALGO_COUNTER_H
@@ -21,17 +23,17 @@
 #include "algo/amount.h"
 
 struct wr_counter {
-	uint64_t index;   /* number of the window that holds now */
-	uint64_t left_ns; /* of this window, 1 … period */
-	uint64_t
-		late_ns; /* these are the counts as of so much later than the time of the request */
+	uint64_t index;   /* number of the window that contains now */
+	uint64_t left_ns; /* time left of this window, from 1 to the period */
+	uint64_t late_ns; /* the counts are as of this much later than the request's time */
 	uint32_t previous;
 	uint32_t current;
 	bool changed;
 };
 
-/* For a latecomer, the time until the state's window begins; otherwise 0. The window's number
- * counts even if everything was given back: the counts of earlier windows are lost. */
+/* Returns the time until the state's window begins if the request is a latecomer, otherwise 0. The
+ * number of the state's window is valid even if both counts are 0 because everything was given
+ * back: the counts of earlier windows are lost. */
 static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const struct weir_state *s,
 					  int32_t ahead, uint64_t left_ns)
 {
@@ -43,8 +45,9 @@ static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const stru
 	return until <= WR_SKEW_NS ? (uint64_t)until : 0;
 }
 
-/* The two windows as of now_ns, or for a latecomer as of the beginning of the state's window.
- * Counts from later still (the clock stepped back) are carried into this window as they are. */
+/* Loads the two windows as of now_ns, or for a latecomer as of the beginning of the state's window.
+ * If the state's window is even later, the clock stepped back, and its counts are carried into the
+ * window of now_ns as they are. */
 static inline struct wr_counter wr_counter_load(const struct weir_limit *l,
 						const struct weir_state *s, uint64_t now_ns)
 {
@@ -74,14 +77,14 @@ static inline void wr_counter_store(const struct wr_counter *c, struct weir_stat
 	s->s1 = (uint32_t)c->index;
 }
 
-/* The estimate in whole requests. */
+/* Returns the estimate in whole requests, rounded down. */
 static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t period_ns)
 {
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* The most that may be left of a window when `count` requests of the window before it weigh less
- * than m: the largest x <= period with count · x < m · period. m > 0. */
+/* Returns how much of a window may be left when `count` requests of the window before it weigh less
+ * than m: the largest x <= period with count · x < m · period. m must be above 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)
@@ -89,9 +92,9 @@ static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t per
 	return wr_div((unsigned __int128)m * period_ns - 1, count);
 }
 
-/* The shortest wait until the estimate is `room` or less, for a latecomer from its own time on. The
- * estimate only falls: first during this window, then during the next, where the current count
- * becomes the previous one. */
+/* Returns the shortest wait until the estimate is at most `room`. The wait of a latecomer begins at
+ * its own time. Without new requests the estimate only falls: first during this window, then during
+ * the next one, in which the current count is the previous one. */
 static inline uint64_t wr_counter_until(const struct wr_counter *c, uint64_t room,
 					uint64_t period_ns)
 {
@@ -110,7 +113,8 @@ static inline void wr_counter_count(struct wr_counter *c, uint64_t n)
 	c->changed = true;
 }
 
-/* Gives back from this window first, because the request was most likely counted there. */
+/* Gives back n units: from the current window first, because the request was most likely counted
+ * there, and then from the previous one. */
 static inline void wr_counter_give(struct wr_counter *c, uint64_t n)
 {
 	uint32_t here = n < c->current ? (uint32_t)n : c->current;
@@ -121,7 +125,7 @@ static inline void wr_counter_give(struct wr_counter *c, uint64_t n)
 	c->changed |= here || before;
 }
 
-/* As wr_token_step(). */
+/* Has the contract of wr_token_step(). */
 static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 				   struct weir_state *s, int64_t cost, uint64_t now_ns,
 				   struct weir_decision *d)
@@ -156,8 +160,8 @@ static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 	return c.changed;
 }
 
-/* Gives back n of a take that was counted in the window that holds charged_ns, while that is the
- * state's window or the one before it. As wr_step_back(). */
+/* Gives back n units of a take that was counted in the window that contains charged_ns, if that
+ * window is the state's window or the one before it. Has the contract of wr_step_back(). */
 static inline uint64_t wr_counter_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				       uint64_t charged_ns)
 {
@@ -173,7 +177,7 @@ static inline uint64_t wr_counter_back(const struct weir_limit *l, struct weir_s
 	return n;
 }
 
-/* As wr_token_wait(). */
+/* Has the contract of wr_token_wait(). */
 static inline uint64_t wr_counter_wait(const struct weir_limit *l, uint32_t ceiling,
 				       const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -182,7 +186,7 @@ static inline uint64_t wr_counter_wait(const struct weir_limit *l, uint32_t ceil
 	return n <= ceiling ? wr_counter_until(&c, ceiling - n, l->period_ns) : WEIR_NEVER;
 }
 
-/* As wr_fixed_charge(). */
+/* Has the contract of wr_fixed_charge(). */
 static inline bool wr_counter_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t now_ns)
 {

@@ -1,16 +1,17 @@
-/* Fixed window: at most `limit` per window, counted from 0 in each.
+/* Fixed window: at most `limit` units per window. The count starts at 0 in each window.
  *
- * State: s0  start of the window the count belongs to, ns
- *        s1  units taken in it
- * Zeroed is an empty window at the epoch, which is over or has nothing in it.
+ * State: s0  start of the window that the count belongs to, ns
+ *        s1  units taken in that window
+ * A state of zeros is an empty window that starts at the epoch. It counts nothing.
  *
- * Windows are whole multiples of period_ns since the epoch, or [window_start_ns, window_end_ns)
- * where the limit has them; the caller then passes the window that holds now_ns. If it passes
- * another one, that one is used, and a wait is 1 ns at least: the next call brings the next window.
+ * Windows start at whole multiples of period_ns since the epoch. If the limit has a window of its
+ * own, [window_start_ns, window_end_ns), that window is used instead, and the caller passes the
+ * window that contains now_ns. If the caller passes another window, its count is used all the same,
+ * and a wait is at least 1 ns, because the next call brings the next window.
  *
  * Example: 5 per minute. Five at 2:00:30 … 2:00:59 fill the window that began at 2:00:00; a sixth
- * at 2:00:59 has to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too: ten within one minute is
- * what this algorithm allows at a boundary. log.h and counter.h do not.
+ * at 2:00:59 has to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too, so this algorithm admits ten
+ * within one minute around a boundary. log.h and counter.h do not.
  *
  * Promise: at most `limit` per window.
  */
@@ -26,10 +27,10 @@ struct wr_fixed {
 	bool changed;
 };
 
-/* The window that holds now_ns. For a latecomer it is the later window of the state, which is
- * assumed to be as long as the window that the latecomer brought. A count from later still (the
- * clock stepped back) is carried into the window of now_ns: requests are then refused until its end
- * at most, and never admitted twice. */
+/* Loads the window that contains now_ns. For a latecomer it is the state's window, which is later.
+ * That window is assumed to be as long as the window that the latecomer brought. If the state's
+ * window is even later, the clock stepped back, and its count is carried into the window of now_ns:
+ * then requests are refused at most until the end of that window, and none is admitted twice. */
 static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const struct weir_state *s,
 					    uint64_t now_ns)
 {
@@ -68,8 +69,8 @@ static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
 	w->changed = true;
 }
 
-/* The time of the take, or for a take counted in another window the end of this window that is
- * nearer. */
+/* Returns now_ns, or the time nearest to now_ns in the window that counted the take, if that window
+ * does not contain now_ns. */
 static inline uint64_t wr_fixed_charged_ns(const struct wr_fixed *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns)
@@ -82,7 +83,7 @@ static inline uint64_t wr_fixed_rest(const struct wr_fixed *w, uint64_t now_ns)
 	return w->end_ns > now_ns ? w->end_ns - now_ns : 1;
 }
 
-/* As wr_token_step(). */
+/* Has the contract of wr_token_step(). */
 static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -112,8 +113,8 @@ static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, s
 	return w.changed;
 }
 
-/* Gives back n of a take that was counted in the window that holds charged_ns, if the state still
- * is of that window. As wr_step_back(). */
+/* Gives back n units of a take that was counted in the window that contains charged_ns, if the
+ * state still belongs to that window. Has the contract of wr_step_back(). */
 static inline uint64_t wr_fixed_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns)
 {
@@ -127,7 +128,7 @@ static inline uint64_t wr_fixed_back(const struct weir_limit *l, struct weir_sta
 	return n;
 }
 
-/* As wr_token_wait(). */
+/* Has the contract of wr_token_wait(). */
 static inline uint64_t wr_fixed_wait(const struct weir_limit *l, uint32_t ceiling,
 				     const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -138,7 +139,8 @@ static inline uint64_t wr_fixed_wait(const struct weir_limit *l, uint32_t ceilin
 	return w.count + n <= ceiling ? 0 : wr_fixed_rest(&w, now_ns);
 }
 
-/* Counts n whatever the limit is: another limit refused the request. */
+/* Counts n units whatever the limit is, because another limit refused the request. Returns whether
+ * *s changed, which is always true. */
 static inline bool wr_fixed_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {

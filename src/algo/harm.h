@@ -1,9 +1,10 @@
-/* How much a key has used, on a logarithmic scale: the loss if the table forgets the key.
+/* Harm: how much a key has used, on a logarithmic scale. It is the loss if the table forgets the
+ * key.
  *
- * Four steps to the octave: 0 is 0, 1 is 1, 2 is 5, 3 is 7, 4 is 9, 8 is 13, 100 is 27, 2^31 is
- * 125. A share of the limit would not do: the first request of a key with a limit of 3 uses a third
- * of it and is worth one request.
- */
+ * The scale has four steps per octave (doubling). The harm of 0 is 0, of 1 it is 1, of 2 it is 5,
+ * of 3 it is 7, of 4 it is 9, of 8 it is 13, of 100 it is 27, of 2^31 it is 125. The share of the
+ * limit in use would be a wrong measure: the first request of a key with a limit of 3 uses a third
+ * of the limit, but the loss is only one request. */
 #ifndef WR_ALGO_HARM_H
 #define WR_ALGO_HARM_H
 
@@ -11,7 +12,7 @@
 
 #define WR_HARM_OCTAVE 4u
 
-/* For a number below 2^62. */
+/* Returns the harm of a number below 2^62. */
 static inline unsigned wr_harm_of(uint64_t used)
 {
 	unsigned octave = 63u - (unsigned)__builtin_clzll(used | 1);
@@ -19,8 +20,9 @@ static inline unsigned wr_harm_of(uint64_t used)
 	return used ? 1 + octave * WR_HARM_OCTAVE + (unsigned)(used << 2 >> octave & 3) : 0;
 }
 
-/* The same for a quotient, without a division. It is off by two steps at most, and 1 if both are
- * equal. */
+/* Returns the harm of a quotient from its dividend and the harm of its divisor, without a division.
+ * The result is off by two steps at most, and is 1 if the dividend has the divisor's harm or
+ * less. */
 static inline unsigned wr_harm_of_quotient(uint64_t used, unsigned harm_of_divisor)
 {
 	unsigned harm = wr_harm_of(used);

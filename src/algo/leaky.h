@@ -1,24 +1,26 @@
-/* Leaky bucket: a queue, first in first out, that lets `limit` requests per period go, evenly. The
- * decision is how long the request has to wait, or a refusal when queue_size requests wait already
- * or the wait would be longer than max_wait.
+/* Leaky bucket: a queue, first in first out, from which `limit` requests per period leave at even
+ * distances. The decision tells how long the request has to wait. A request is refused if
+ * queue_size requests are waiting already, or if its wait would be longer than max_wait.
  *
- * State: as in bucket.h; the backlog counts the requests that have not left, the one leaving now
- * included, so capacity is queue_size + 1. Zeroed is an empty queue.
+ * State: as in bucket.h. The backlog counts the requests that have not left, including the request
+ * that is leaving now, so the capacity is queue_size + 1. A state of zeros is an empty queue.
  *
  * Example: queue 4, 1 per 250 ms, ten requests at t = 0. The first finds a backlog of 0 and leaves
  * at once; the next four find 1, 2, 3, 4 and leave at 0.25, 0.5, 0.75 and 1.0 s; the sixth finds 5,
  * 5 + 1 > 5, and is refused, to come back in 250 ms.
  *
- * Promise: departures are never closer than period / limit (rounded to whole ns: a delay is
- * rounded up, and what follows is reckoned from the exact time, so nothing drifts). A latecomer
- * queues as of the state's time; its delay counts from its own time and may be as much longer.
+ * Promise: departures are never closer than period / limit. Each delay is rounded up to whole ns,
+ * but the next departure is computed from the exact time, so that roundings do not add up. A
+ * latecomer joins the queue as of the state's time. Its delay begins at its own time, and may
+ * therefore be longer by the difference.
  */
 #ifndef WR_ALGO_LEAKY_H
 #define WR_ALGO_LEAKY_H
 
 #include "algo/bucket.h"
 
-/* The part of the backlog beyond max_wait, in units of the backlog; 0 if none. */
+/* Returns the part of the backlog that exceeds max_wait, in units of the backlog; 0 if there is
+ * none. */
 static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 						const struct weir_limit *l)
 {
@@ -27,8 +29,8 @@ static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 	return l->max_wait_ns && b->backlog > most ? b->backlog - most : 0;
 }
 
-/* The shortest wait until n may join the queue. Both conditions must hold, so the longer wait
- * counts. */
+/* Returns the shortest wait until n may join the queue. There must be room in the queue, and the
+ * delay must be within max_wait, so the longer of the two waits counts. */
 static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -39,7 +41,8 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 	return room > bound ? room : bound;
 }
 
-/* As wr_token_step(). cost n > 1 leaves as one and keeps the place of n behind it. */
+/* Has the contract of wr_token_step(). A request with a cost n above 1 leaves as one request, and
+ * the request behind it leaves n places later. */
 static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -73,8 +76,9 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back a place that leaves at charged_ns, unless that time has passed or another place is
- * behind it: then the next request would leave together with the last one. As wr_step_back(). */
+/* Gives back a place in the queue that leaves at charged_ns. Gives nothing back if that time has
+ * passed, or if another place is behind this one: the next request would then leave together with
+ * the last one. Has the contract of wr_step_back(). */
 static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {

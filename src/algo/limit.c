@@ -57,7 +57,7 @@ static int check_period(const struct weir_limit *l, struct weir_error *error)
 	return given ? check_window(l, error) : 0;
 }
 
-/* Refuses settings that belong to another algorithm. */
+/* Refuses settings that do not belong to the limit's algorithm, and unknown flags. */
 static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 {
 	const char *name = weir_algorithm_name((int)l->algorithm);
@@ -107,7 +107,8 @@ static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir
 	return 0;
 }
 
-/* Refuses a limit whose state, at its fullest, does not fit the algorithm's words. */
+/* Refuses a limit whose state would not fit into the algorithm's fields when the counter is
+ * full. */
 static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_error *error)
 {
 	if (l->algorithm == WEIR_SLIDING_LOG && ceiling > WEIR_LOG_MAX)
@@ -123,7 +124,7 @@ static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_
 	return 0;
 }
 
-/* A limit of 0 holds nothing, whatever its burst or queue. */
+/* Returns the capacity of a limit. A limit of 0 has the capacity 0, whatever its burst or queue. */
 static uint32_t capacity_of(const struct weir_limit *l)
 {
 	if (l->limit == 0)
@@ -133,8 +134,8 @@ static uint32_t capacity_of(const struct weir_limit *l)
 	return l->burst ? l->burst : l->limit;
 }
 
-/* The finalizer of MurmurHash3. It is a bijection: different identities never collide under one
- * algorithm and period. */
+/* The finalizer of MurmurHash3. It is a bijection, so under one algorithm and period, different
+ * identities never collide. */
 static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
@@ -142,8 +143,8 @@ static uint64_t mix_bits(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* The name of the counter. Tables on disk contain it, so it must never change. All windows of a
- * calendar are one counter although they differ in length. */
+/* Returns the name of the counter. Tables on disk contain this name, so the calculation must never
+ * change. All windows of a calendar belong to one counter, although they differ in length. */
 static uint64_t name_of(const struct weir_limit *l)
 {
 	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;
@@ -152,7 +153,8 @@ static uint64_t name_of(const struct weir_limit *l)
 	return name ? name : 1;
 }
 
-/* Soft limits have no quick path: their decision depends on a second state. */
+/* Fills in the numbers for the quick path. Soft limits have no quick path, because their decision
+ * depends on a second state. */
 static void set_quick_way(struct weir_limit *l)
 {
 	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;

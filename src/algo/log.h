@@ -1,49 +1,54 @@
-/* Sliding window log: the time of every request, in a ring. Exact, at 8 bytes per request.
+/* Sliding window log: a ring with the time of every request. It is exact and takes 8 bytes per
+ * request.
  *
- * State: struct weir_log. Entries are in order of time; `head` is the slot of the newest. The last
- * `pending` of them all carry newest_ns and do not stand in the ring yet: a burst in one instant
- * is only a count, and a later request writes them out before it adds a newer stamp. In a
- * shared table that turns an append into one compare-and-swap of the few words beside the ring.
+ * State: struct weir_log. Entries are in order of time, and `head` is the slot of the newest entry.
+ * The newest `pending` entries all have the stamp newest_ns and are not written into the ring yet,
+ * so that a burst in one instant is only a count. A later request writes these entries into the
+ * ring before it adds a newer stamp. So an append in a shared table is one compare-and-swap of the
+ * few words beside the ring.
  *
- * Example: 2 per minute, requests at 1:00:01 and 1:00:30 (admitted), 1:00:50: two live, refused,
- * and the oldest leaves at 1:01:01, so wait 11 s. At 1:01:40 both are more than a minute old:
- * admitted, and the log holds 1:01:40 alone. With WEIR_COUNT_REJECTED 1:00:50 is logged as well
- * (and pushes out 1:00:01, as only the last 2 can matter), so the wait is until 1:01:30; at
+ * Example: 2 per minute. Requests at 1:00:01 and 1:00:30 are admitted. A request at 1:00:50 finds
+ * two live entries and is refused; the older entry leaves at 1:01:01, so the wait is 11 s. At
+ * 1:01:40 both entries are more than a minute old: the request is admitted, and the log holds
+ * 1:01:40 alone. With WEIR_COUNT_REJECTED the refused request of 1:00:50 is logged as well. It
+ * pushes out 1:00:01, because only the last 2 entries can matter, so the wait ends at 1:01:30. At
  * 1:01:40 the log holds 1:00:50 and 1:01:40.
  *
- * An entry exactly one period old is out. Every function here only reads: struct weir_log serves
- * as a view, the change is a plan, and the caller commits it (wr_log_commit(), or the store with
- * its compare-and-swap).
+ * An entry that is exactly one period old does not count any more. The functions that decide only
+ * read: they take struct weir_log as a view and return the change as a plan. The caller writes the
+ * plan, with wr_log_commit() or, in the store, by a compare-and-swap.
  *
- * Promise: at most `limit` in any window of one period, by the times that requests count as of.
+ * Promise: at most `limit` requests in any window of one period, by the times that the requests
+ * count as of.
  */
 #ifndef WR_ALGO_LOG_H
 #define WR_ALGO_LOG_H
 
 #include "algo/amount.h"
 
-/* The change to write: first flush_ns into the `flush` slots that end at the view's head, then the
- * words. */
+/* The change to write. First flush_ns is written into the `flush` slots that end at the view's
+ * head, then the other fields are written. */
 struct wr_log_plan {
 	uint64_t newest_ns;
 	uint32_t head;
-	uint32_t count; /* also the ring size to ask for when needs_grow is set */
+	uint32_t count; /* new number of entries; with needs_grow, the ring size to ask for */
 	uint32_t pending;
 	uint32_t flush;
 	uint64_t flush_ns;
-	bool changed;    /* there is something to write */
-	bool rebase;     /* stamps after now became now; they are among the pending */
-	bool needs_grow; /* the ring is too small: nothing else in the plan may be used */
+	bool changed;    /* the plan has something to write */
+	bool rebase;     /* stamps later than now were set to now and are pending */
+	bool needs_grow; /* the ring is too small: only `count` of the plan may be used */
 };
 
-/* Whether the fields are consistent. In shared memory they may hold anything. */
+/* Whether the fields of the view are consistent. In shared memory they may hold anything. */
 static inline bool wr_log_view_ok(const struct weir_log *v)
 {
 	return v->count <= v->capacity && v->pending <= v->count &&
 	       (v->head < v->capacity || (v->capacity == 0 && v->head == 0));
 }
 
-/* The slot `back` entries before head, and `ahead` entries after it. back, ahead <= capacity. */
+/* The slot `back` entries before the head; the next function returns the slot `ahead` entries after
+ * it. `back` and `ahead` are at most the capacity. */
 static inline uint32_t wr_log_slot_back(const struct weir_log *v, uint32_t back)
 {
 	return v->head >= back ? v->head - back : v->head + (v->capacity - back);
@@ -54,8 +59,8 @@ static inline uint32_t wr_log_slot_ahead(const struct weir_log *v, uint32_t ahea
 	return ahead < v->capacity - v->head ? v->head + ahead : ahead - (v->capacity - v->head);
 }
 
-/* The stamp of the i-th oldest entry, from 0. It is never later than newest_ns, whatever the slot
- * holds. */
+/* Returns the stamp of the i-th oldest entry, counted from 0. The result is never later than
+ * newest_ns, even if the slot holds a later stamp. */
 static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 {
 	if (i >= v->count - v->pending)
@@ -67,16 +72,18 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 	return stamp < v->newest_ns ? stamp : v->newest_ns;
 }
 
-/* The number of entries younger than period_ns at now_ns; none may be later than now. The newest
- * and the oldest are checked first: for a key that was idle or under its limit they suffice. */
+/* Returns the number of live entries: those younger than period_ns at now_ns. No entry may be later
+ * than now_ns. The newest and the oldest entry are checked first, because they suffice for a key
+ * that was idle or is under its limit. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
 	if (v->count == 0 || now_ns < period_ns)
 		return v->count;
 
-	uint64_t out_ns = now_ns - period_ns; /* entries of this time or earlier are out */
-	uint32_t low = 1;                     /* all before it are out */
-	uint32_t high = v->count;             /* it and all after it are live */
+	/* Entries of this time or earlier do not count any more. */
+	uint64_t out_ns = now_ns - period_ns;
+	uint32_t low = 1;         /* all entries before this one are too old */
+	uint32_t high = v->count; /* this entry and all after it are live */
 
 	if (v->newest_ns <= out_ns)
 		return 0;
@@ -93,21 +100,24 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 	return v->count - low;
 }
 
-/* The time that a request counts as of; for a latecomer it is newest_ns. That holds for an empty
- * log too: entries that were live at the latecomer's time may have been dropped. */
+/* Returns the time that a request counts as of: newest_ns for a latecomer, otherwise now_ns. This
+ * holds for an empty log too, because entries that were live at the latecomer's time may have been
+ * dropped. */
 static inline uint64_t wr_log_now_ns(const struct weir_log *v, uint64_t now_ns)
 {
 	return now_ns + wr_late_ns(v->newest_ns, now_ns);
 }
 
-/* A wait from the time that a request counts as of, turned into one from its own time. */
+/* Converts a wait that begins at the time a request counts as of into a wait that begins at the
+ * request's own time. */
 static inline uint64_t wr_log_late_wait(uint64_t late_ns, uint64_t wait_ns)
 {
 	return wait_ns && wait_ns != WEIR_NEVER ? wait_ns + late_ns : wait_ns;
 }
 
-/* The view as of now, which is the result of wr_log_now_ns(). When the clock stepped back, entries
- * later than now become now. They join the pending ones, so that no slot has to be written. */
+/* Changes the view so that it is as of now_ns, which is a result of wr_log_now_ns(). If the clock
+ * stepped back, entries later than now_ns get the stamp now_ns. They become pending, so that no
+ * slot has to be written. Returns whether the view changed. */
 static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 {
 	uint32_t low = 0;
@@ -127,15 +137,16 @@ static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 	return true;
 }
 
-/* The time until a live entry leaves. A damaged ring may have a dead entry among them: then it is
- * short. */
+/* Returns the time until a live entry leaves. A damaged ring may have an entry that is too old
+ * among the live ones; then the result is 1 ns. */
 static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64_t now_ns)
 {
 	return now_ns - stamp_ns < period_ns ? period_ns - (now_ns - stamp_ns) : 1;
 }
 
-/* The shortest wait until n fit under `ceiling`, when `added` entries of now follow the `live`
- * ones. As many of the oldest entries must leave as there are too many. */
+/* Returns the shortest wait until n more entries fit under `ceiling`, if `added` entries with the
+ * stamp now_ns follow the `live` entries. The wait ends when enough of the oldest entries have
+ * left. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
 				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
 				    uint64_t now_ns)
@@ -153,13 +164,14 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 			   now_ns);
 }
 
-/* The number of entries when `added` ones of now follow the `live` ones. Above the ceiling the
- * oldest entries are dropped, as they no longer matter. If the log had more before, because other
- * participants have a larger limit, as many stay: cutting them down to this limit's size would
- * admit the rest again.
+/* Returns the number of entries that the log keeps when `added` entries of now follow the `live`
+ * ones. Above the ceiling the oldest entries are dropped, because they do not matter any more. If
+ * more than the ceiling were live before, because other participants have a larger limit, that
+ * number stays: cutting the log down to the size of this limit would admit the rest again.
  *
- * Example: 100 live under a limit of 100, and a request that a limit of 10 refuses and counts: the
- * oldest entry makes room for it, and nothing is left under the limit of 100. */
+ * Example: 100 entries are live under a limit of 100, and a request is refused and counted under a
+ * limit of 10. The request replaces the oldest entry, so 100 entries stay, and nothing is left
+ * under the limit of 100. */
 static inline uint32_t wr_log_room(const struct weir_limit *l, uint32_t live, uint32_t added)
 {
 	uint32_t count = live + added < l->ceiling ? live + added : l->ceiling;
@@ -167,7 +179,8 @@ static inline uint32_t wr_log_room(const struct weir_limit *l, uint32_t live, ui
 	return count > live ? count : live;
 }
 
-/* Appends n entries of now to the `live` ones. Returns the number of entries added. */
+/* Plans to append n entries with the stamp now_ns to the `live` entries. Returns the number of
+ * entries added. */
 static inline uint32_t wr_log_append(const struct weir_limit *l, const struct weir_log *v,
 				     uint32_t live, uint64_t n, uint64_t now_ns,
 				     struct wr_log_plan *p)
@@ -192,8 +205,9 @@ static inline uint32_t wr_log_append(const struct weir_limit *l, const struct we
 	return added;
 }
 
-/* Removes the newest n of the `live` entries. Returns how many there were. newest_ns stays, for
- * latecomers; when no entry is pending any more, it is no entry's stamp. */
+/* Plans to remove the newest n of the `live` entries. Returns the number of entries removed.
+ * newest_ns stays, because latecomers count as of it; if no entry is pending any more, newest_ns is
+ * not the stamp of an entry. */
 static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint64_t n,
 				   struct wr_log_plan *p)
 {
@@ -218,7 +232,8 @@ static inline struct wr_log_plan wr_log_plan_none(const struct weir_log *v, bool
 				    .rebase = rebase};
 }
 
-/* One decision under `ceiling` on a view that is ok: fills *d and *p, and writes nothing else. */
+/* Decides under `ceiling` on a view for which wr_log_view_ok() is true. Fills *d and *p, and writes
+ * nothing else. */
 static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 			       const struct weir_log *view, int64_t cost, uint64_t now_ns,
 			       struct weir_decision *d, struct wr_log_plan *p)
@@ -261,9 +276,10 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 	};
 }
 
-/* Whether n entries with the stamp charged_ns can be removed. Only the newest can: removing entries
- * below those of other requests would shift them. A full log may have dropped older entries for
- * refused requests, and these would be missing. */
+/* Whether n entries with the stamp charged_ns can be removed. Only the newest entries can, because
+ * removing entries that are older than those of other requests would shift the others. With
+ * WEIR_COUNT_REJECTED, nothing can be removed from a full log, because the log may have dropped
+ * older entries for refused requests, and those would be missing. */
 static inline bool wr_log_may_return(const struct weir_limit *l, const struct weir_log *v,
 				     uint64_t n, uint64_t charged_ns)
 {
@@ -273,9 +289,9 @@ static inline bool wr_log_may_return(const struct weir_limit *l, const struct we
 	       wr_log_stamp(v, v->count - (uint32_t)n) == charged_ns;
 }
 
-/* Gives back n of a take with the stamp charged_ns, as wr_step_back() does. The entries are removed
- * as of their own time, so that no older entry is dropped. Returns the number of entries removed.
- */
+/* Gives back n units of a take with the stamp charged_ns. Has the contract of wr_step_back(). The
+ * entries are removed as of charged_ns, so that no older entry is dropped. Returns the number of
+ * entries removed. */
 static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct weir_log *view,
 					uint64_t n, uint64_t charged_ns, uint64_t now_ns,
 					struct weir_decision *d, struct wr_log_plan *p)
@@ -288,7 +304,7 @@ static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct
 	return may ? n : 0;
 }
 
-/* Appends n whatever the limit is: another limit refused the request. */
+/* Plans to append n entries whatever the limit is, because another limit refused the request. */
 static inline void wr_log_plan_charge(const struct weir_limit *l, const struct weir_log *view,
 				      uint64_t n, uint64_t now_ns, struct wr_log_plan *p)
 {
@@ -303,7 +319,8 @@ static inline void wr_log_plan_charge(const struct weir_limit *l, const struct w
 	wr_log_append(l, &v, live, n, now_ns, p);
 }
 
-/* The shortest wait until n pass under `ceiling` if no other request comes; 0: they pass now. */
+/* Returns the shortest wait until n pass under `ceiling`, if no other request comes; 0 if they pass
+ * now. */
 static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 				   const struct weir_log *view, uint64_t n, uint64_t now_ns)
 {
@@ -318,7 +335,7 @@ static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 	return wr_log_late_wait(then_ns - now_ns, wait_ns);
 }
 
-/* Writes the pending stamps of the view into their slots. Writing them twice is harmless. */
+/* Writes the pending stamps of the view into their slots. It is harmless to do this twice. */
 static inline void wr_log_flush(const struct weir_log *v, const struct wr_log_plan *p)
 {
 	for (uint32_t i = 0; i < p->flush; i++)

@@ -1,13 +1,14 @@
-/* The token bucket in one machine word, for the admitted request of a limit whose numbers fit.
+/* The token bucket with arithmetic in one machine word, for admitted requests under a limit whose
+ * numbers fit.
  *
- * State and meaning are those of bucket.h; this is the same arithmetic without its wide products
- * and rare cases (latecomers, a clock that stepped back, whole periods to cancel, a 33rd bit),
- * which it leaves to token.h by saying no. A limit fits when all a bucket can owe, (ceiling +
- * limit) · period, stays below 2^62: 1,000 per second, 10,000 per day, 300 per 3 hours do, a
- * million per month does not.
+ * State and meaning are those of bucket.h. The arithmetic is the same too, but without the wide
+ * products and without the rare cases: latecomers, a clock that stepped back, whole periods to
+ * cancel, a 33rd bit. In a rare case the functions return false, and the caller uses token.h. A
+ * limit fits if the largest backlog, (ceiling + limit) · period, is below 2^62: 1,000 per second,
+ * 10,000 per day and 300 per 3 hours fit, a million per month does not.
  *
- * Example: as in token.h, 1 per second, burst 5: narrow_ns is 2^62 / 1, the product of an elapsed
- * time below that and the limit stays below 2^62; from there on the bucket is full.
+ * Example: as in token.h, 1 per second, burst 5. narrow_ns is 2^62 / 1. If the elapsed time is
+ * below narrow_ns, its product with the limit is below 2^62; otherwise the bucket is full.
  */
 #ifndef WR_ALGO_NARROW_H
 #define WR_ALGO_NARROW_H
@@ -18,13 +19,13 @@
 #define WR_NARROW_MAX (1ull << 62)
 
 struct wr_narrow {
-	uint64_t backlog; /* after the take, in units of 1/period of a token */
+	uint64_t backlog; /* backlog after the take, in units of 1/period of a token */
 	uint64_t since_ns;
 	uint64_t taken;
 };
 
-/* The elapsed time that gives back 2^62, rounded up so that it fills any bucket; 0 for a limit that
- * does not fit. Called by weir_limit_check(). */
+/* Returns the elapsed time that gives back 2^62 units of the backlog, which fills any bucket,
+ * rounded up. Returns 0 for a limit that does not fit. Called by weir_limit_check(). */
 static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 {
 	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
@@ -39,9 +40,9 @@ static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
 	return l->narrow_ns != 0 && (uint64_t)cost - 1 < l->capacity;
 }
 
-/* Takes `cost`, for which wr_narrow_fits() is true. Returns false and changes nothing in the rare
- * cases. now_ns is below 2^63, so a state with the 33rd bit of taken, the top bit of s0, looks like
- * that of a latecomer. */
+/* Takes `cost`, for which wr_narrow_fits() must be true. In the rare cases, and if the tokens do
+ * not suffice, returns false, and the caller ignores *b. The 33rd bit of `taken` is the top bit of
+ * s0, and now_ns is below 2^63, so a state with that bit looks like that of a latecomer. */
 static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint32_t s1,
 				  uint64_t cost, uint64_t now_ns, struct wr_narrow *b)
 {
@@ -52,7 +53,8 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
 	if (elapsed < l->narrow_ns && due > drained) {
-		if (elapsed >= l->period_ns) /* then s1 > limit, and both can be lowered */
+		/* Then s1 > limit, and whole periods can be cancelled, which token.h does. */
+		if (elapsed >= l->period_ns)
 			return false;
 		b->since_ns = s0;
 		b->taken = s1 + cost;
@@ -65,7 +67,7 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
 }
 
-/* Whether the bucket is full at that time, without a division. */
+/* Whether the bucket is full at then_ns if nothing more is taken. Needs no division. */
 static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 				     uint64_t now_ns, uint64_t then_ns)
 {
@@ -76,7 +78,7 @@ static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr
 	return span_ns >= l->narrow_ns || b->backlog <= span_ns * l->limit;
 }
 
-/* The amount in use, as harm.h counts it: the backlog divided by the period. */
+/* Returns the harm (harm.h) of the tokens in use, which are the backlog divided by the period. */
 static inline unsigned wr_narrow_harm(const struct weir_limit *l, const struct wr_narrow *b)
 {
 	return wr_harm_of_quotient(b->backlog, (unsigned)l->harm_base);

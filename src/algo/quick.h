@@ -1,23 +1,26 @@
-/* The fixed window's usual case: a request within the window the state is in, and within the limit.
+/* The usual case of the fixed window: a request in the window of the state, and within the limit.
  *
- * State and meaning are those of fixed.h; this is the same decision without the division that finds
- * the window, and without the rare cases, which it leaves to fixed.h by saying no.
+ * State and meaning are those of fixed.h. The decision is the same too, but without the division
+ * that finds the window, and without the rare cases: in those wr_fixed_quick() returns 0, and the
+ * caller uses fixed.h.
  *
  * Example: 5 per minute, three taken in the window that began at 2:00:00, a fourth at 2:00:30: 30 s
- * are less than a minute, so it is that window; one is left, and the counter is reset in 30 s.
+ * are less than a minute, so the request is in that window. One is left after it, and the counter
+ * is reset in 30 s.
  */
 #ifndef WR_ALGO_QUICK_H
 #define WR_ALGO_QUICK_H
 
 #include "algo/amount.h"
 
-/* The length of the window, or 0 if windows are not whole multiples since the epoch. */
+/* Returns the length of the window, or 0 if the limit has a window of its own, as calendars do:
+ * then this file cannot be used. */
 static inline uint64_t wr_fixed_quick_ns(const struct weir_limit *l)
 {
 	return l->window_end_ns ? 0 : l->period_ns;
 }
 
-/* The count after the take, or 0 in the rare cases. */
+/* Returns the count after the take, or 0 if the caller has to use fixed.h. */
 static inline uint64_t wr_fixed_quick(const struct weir_limit *l, uint64_t start_ns, uint32_t count,
 				      int64_t cost, uint64_t now_ns)
 {

@@ -1,16 +1,19 @@
-/* Soft mode: above its limit a key may go on, up to a ceiling and for a while.
+/* Soft mode: a key may exceed its limit, up to a ceiling and for a limited time.
  *
  * State: a second struct weir_state beside the algorithm's.
- *        s0  the last excess, ns; s0 = s1 = 0: armed, there was none
+ *        s0  time of the last excess, ns; if s0 and s1 are 0, the overshoot is armed
  *        s1  time from the first excess to the last, in quanta (wr_soft_quantum(): 1 ns for a
- *            grace below 4.29 s, 7 ns for 30 s), saturating; a saturated one is past any grace
- * An excess is a request that does not fit the limit, admitted or not. The first one starts the
- * grace of soft_for_ns, in which the ceiling holds; after it the limit does, until a full period
- * goes by without excess. The last excess is rounded up to a quantum from the first and not the
- * other way round, lest the start of the grace creeps with every excess.
+ *            grace below 4.29 s, 7 ns for 30 s). It saturates; a saturated time is longer than
+ *            any grace.
+ *
+ * An excess is a request that does not fit the limit, admitted or not. The first excess starts the
+ * grace, which lasts soft_for_ns. During the grace the ceiling applies. After the grace the limit
+ * applies, until a full period passes without excess; then the overshoot is armed again. The time
+ * of the last excess is rounded up to whole quanta after the first excess. If the first excess were
+ * rounded instead, the start of the grace would move with every excess.
  *
  * Example: 100 per minute, 20 % for 30 s. The 101st at 2:00:20 is the first excess. Up to 120 pass
- * until 2:00:50, then what fits in 100. If the last refused one comes at 2:03:10, the key is armed
+ * until 2:00:50, then what fits in 100. If the last excess comes at 2:03:10, the overshoot is armed
  * again at 2:04:10.
  */
 #ifndef WR_ALGO_SOFT_H
@@ -19,9 +22,9 @@
 #include "algo/amount.h"
 
 enum wr_soft_phase {
-	WR_SOFT_ARMED, /* the next excess starts a grace */
-	WR_SOFT_GRACE, /* the ceiling holds */
-	WR_SOFT_SPENT, /* the limit holds */
+	WR_SOFT_ARMED, /* the next excess starts a grace period */
+	WR_SOFT_GRACE, /* requests are decided under the ceiling */
+	WR_SOFT_SPENT, /* requests are decided under the limit */
 };
 
 static inline bool wr_soft_mode(const struct weir_limit *l)
@@ -29,20 +32,21 @@ static inline bool wr_soft_mode(const struct weir_limit *l)
 	return l->ceiling > l->capacity;
 }
 
-/* The time without excess after which the overshoot is armed again. */
+/* Returns the time without excess after which the overshoot is armed again. */
 static inline uint64_t wr_soft_period_ns(const struct weir_limit *l)
 {
 	return l->period_ns ? l->period_ns : l->window_end_ns - l->window_start_ns;
 }
 
-/* The smallest quantum for which UINT32_MAX quanta are longer than the grace. */
+/* Returns the smallest quantum for which UINT32_MAX quanta are longer than the grace. */
 static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
 {
 	return l->soft_for_ns / UINT32_MAX + 1;
 }
 
-/* The last excess as of now. If it is further ahead than rounding, latecomers and small differences
- * of clocks explain (the clock stepped back), it counts as happening now. */
+/* Returns the time of the last excess, as seen at now_ns. A time that is ahead of now by more than
+ * rounding, latecomers and small differences of clocks can explain means that the clock stepped
+ * back. Then the last excess counts as happening now. */
 static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
 				       uint64_t now_ns)
 {
@@ -53,7 +57,7 @@ static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct 
 	return ahead ? now_ns : soft->s0;
 }
 
-/* The time from the first excess to now. */
+/* Returns the time from the first excess to now. */
 static inline uint64_t wr_soft_age_ns(const struct weir_limit *l, const struct weir_state *soft,
 				      uint64_t now_ns)
 {
@@ -83,8 +87,8 @@ static inline enum wr_soft_phase wr_soft_phase(const struct weir_limit *l,
 	return WR_SOFT_SPENT;
 }
 
-/* Moves a last excess that is too far ahead to now, so that the waits reported from now on are
- * correct. Returns whether *soft changed. */
+/* If the last excess is so far ahead that the clock must have stepped back, moves it to now, so
+ * that the waits reported from now on are correct. Returns whether *soft changed. */
 static inline bool wr_soft_carry(const struct weir_limit *l, struct weir_state *soft,
 				 uint64_t now_ns)
 {
@@ -103,7 +107,7 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	uint64_t quantum_ns = wr_soft_quantum(l);
 
 	if (wr_soft_armed(l, soft, now_ns)) {
-		soft->s0 = now_ns ? now_ns : 1; /* 0 would mean armed */
+		soft->s0 = now_ns ? now_ns : 1; /* 0 would mean that the overshoot is armed */
 		soft->s1 = 0;
 		return true;
 	}
@@ -122,7 +126,7 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	return true;
 }
 
-/* The time until the overshoot is armed. */
+/* Returns the time until the overshoot is armed again; 0 if it is armed. */
 static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns)
 {
@@ -131,9 +135,10 @@ static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 	return wr_soft_last_ns(l, soft, now_ns) + wr_soft_period_ns(l) - now_ns;
 }
 
-/* The shortest wait of a refused request, from its waits under the capacity and under the ceiling.
- * *soft is the state after the refusal. The wait under the ceiling holds if the grace lasts until
- * then, or else once the overshoot is armed again. */
+/* Returns the shortest wait of a refused request, given its waits under the capacity and under the
+ * ceiling. *soft is the state after the refusal. The request may use the ceiling when its wait ends
+ * if the grace lasts until then; otherwise it also has to wait until the overshoot is armed
+ * again. */
 static inline uint64_t wr_soft_retry_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns,
 					   uint64_t capacity_wait_ns, uint64_t ceiling_wait_ns)

@@ -1,4 +1,4 @@
-/* Dispatches to the algorithms whose state is a struct weir_state; for algo.c and the store. */
+/* Dispatches to the algorithms whose state is a struct weir_state. Used by algo.c and the store. */
 #ifndef WR_ALGO_STEP_H
 #define WR_ALGO_STEP_H
 
@@ -7,8 +7,9 @@
 #include "algo/leaky.h"
 #include "algo/token.h"
 
-/* One decision under `ceiling`: l->capacity, or l->ceiling in the overshoot of soft mode. Fills *d,
- * changes *s and returns whether it did. The limit is checked and not a log. */
+/* Decides under `ceiling`, which is l->capacity, or l->ceiling in the overshoot of soft mode. The
+ * limit must be checked and must not be a sliding window log. Fills *d. Returns whether *s
+ * changed. */
 static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -25,9 +26,10 @@ static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, st
 	return wr_bucket_shut(cost, d);
 }
 
-/* Undoes n of a take, but never admits more than if the take had not happened: only where the take
- * was counted, and only the part that has not come back by itself. charged_ns is that of the take's
- * decision. Returns the number of whole units. *s may change even if it returns 0. */
+/* Undoes n units of a take, but never so that more is admitted than if the take had not happened:
+ * units are given back only in the window or bucket that counted them, and only those that have not
+ * come back by themselves. charged_ns is that of the take's decision. Returns the number of whole
+ * units given back. *s may change even if 0 is returned. */
 static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				    uint64_t charged_ns, uint64_t now_ns)
 {
@@ -44,7 +46,7 @@ static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_stat
 	return 0;
 }
 
-/* The shortest wait until n pass under `ceiling`, for limits that can be soft. */
+/* Returns the shortest wait until n pass under `ceiling`. Only for algorithms that can be soft. */
 static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 			       const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -59,7 +61,7 @@ static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 	return WEIR_NEVER;
 }
 
-/* Charges n whatever the limit is: for a request that another limit refused, under
+/* Charges n units whatever the limit is: for a request that another limit refused, with
  * WEIR_COUNT_REJECTED, or for takes of other nodes. Returns whether *s changed. */
 static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 			     uint64_t now_ns)

@@ -1,22 +1,22 @@
-/* Token bucket: `capacity` tokens, filled with `limit` tokens per period; a request takes its cost
- * in tokens or is refused.
+/* Token bucket: it holds up to `capacity` tokens, and `limit` tokens per period flow in. A request
+ * takes as many tokens as its cost, or is refused.
  *
- * State: as in bucket.h; zeroed is a full bucket.
+ * State: as in bucket.h. A state of zeros is a full bucket.
  *
- * Example: 1 per second, burst 5, full at t = 0, a request every 0.2 s. Those at 0 … 0.8 s take
- * the 5 tokens; at 1.0 s the first has come back: taken 5, elapsed 1 s, backlog 4 tokens, and the
- * request passes; at 1.2 s the backlog is 4.8 tokens, one more makes 5.8 > 5: refused, and
- * 0.8 tokens too many at 1 per second are a wait of 0.8 s.
+ * Example: 1 per second, burst 5, full at t = 0, a request every 0.2 s. The requests at 0 … 0.8 s
+ * take the 5 tokens. At 1.0 s one token has flowed in: taken 5, elapsed 1 s, backlog 4 tokens, so
+ * the request passes. At 1.2 s the backlog is 4.8 tokens. One more would make 5.8 > 5, so the
+ * request is refused. It is 0.8 tokens too many, which at 1 per second is a wait of 0.8 s.
  *
- * Promise: in any span t no more than capacity + limit · t / period are admitted.
+ * Promise: in any span of length t at most capacity + limit · t / period tokens are taken.
  */
 #ifndef WR_ALGO_TOKEN_H
 #define WR_ALGO_TOKEN_H
 
 #include "algo/bucket.h"
 
-/* One decision under `ceiling` (capacity, or in the overshoot of soft mode l->ceiling). Fills *d,
- * changes *s and returns whether it did. */
+/* Decides under `ceiling`, which is the capacity, or l->ceiling in the overshoot of soft mode.
+ * Fills *d. Returns whether *s changed. */
 static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -46,8 +46,8 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back the part of n taken tokens that cannot have flowed in again since. As wr_step_back().
- */
+/* Gives back n taken tokens, except those that may have flowed in again since the take. Has the
+ * contract of wr_step_back(). */
 static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {
@@ -57,7 +57,7 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 
 	now_ns += b.late_ns;
-	/* The clock stepped back since the take: it is unknown how much flowed in. */
+	/* The clock stepped back after the take, so it is unknown how many tokens flowed in. */
 	if (charged_ns > now_ns && charged_ns - now_ns > WR_SKEW_NS)
 		return 0;
 	n = wr_bucket_give(&b, l, n, now_ns > charged_ns ? now_ns - charged_ns : 0, now_ns);
@@ -66,7 +66,8 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	return n;
 }
 
-/* The shortest wait until n pass under `ceiling` if no other request comes; 0: they pass now. */
+/* Returns the shortest wait until n pass under `ceiling`, if no other request comes; 0 if they pass
+ * now. */
 static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceiling,
 				     const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -78,8 +79,9 @@ static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceilin
 	return wr_bucket_wait(&b, l, ceiling, n);
 }
 
-/* Takes n whatever the bucket holds: other nodes took them from the same bucket. The bucket goes
- * below empty, as far as the state can hold it, and what flows in fills that up first. */
+/* Takes n tokens whatever the bucket holds, because other nodes took them from the same bucket. The
+ * bucket may go below empty, as far as the state can hold that. Tokens that flow in later fill the
+ * deficit first. Returns whether *s changed. */
 static inline bool wr_token_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {

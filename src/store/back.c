@@ -1,4 +1,4 @@
-/* weir_return(): gives back a take where it was counted. */
+/* weir_return(): gives back a take in the window or bucket that counted it. */
 #include "store/store.h"
 
 #include "base/assert.h"

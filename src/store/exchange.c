@@ -6,14 +6,15 @@
 #include "base/assert.h"
 
 #define STEAL_UNITS                                                                                \
-	2048u /* a slot that has been tentative for two seconds was left by a process that died */
+	2048u /* a slot that has been tentative for two seconds was left by a dead process */
 
 uint32_t wr_exchange_slots(const struct weir_table *table)
 {
 	return wr_exchange_section(table).count;
 }
 
-/* The first slot of a key. The last slots of the section have all their neighbours too. */
+/* Returns the first slot of a key. It is chosen so that all slots to be probed are in the
+ * section. */
 static uint32_t first_slot_of(const struct wr_exchange_section *in, struct wr_key key)
 {
 	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
@@ -39,7 +40,7 @@ int wr_exchange_find(const struct weir_table *table, struct wr_key key)
 	return -1;
 }
 
-/* ---- making one ---- */
+/* ---- making a slot ---- */
 
 static bool is_free(struct wr_pair who, uint64_t mono_ns)
 {
@@ -53,7 +54,8 @@ static struct wr_pair tentative_word(struct wr_key key, uint64_t mono_ns)
 	return (struct wr_pair){key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
 }
 
-/* Returns the key's own slot, in whatever state, or the first free one. */
+/* Returns the number of the key's own slot, in whatever state it is, or of the first free one.
+ * Returns a number below 0 if there is none. */
 static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
 {
 	uint32_t first = first_slot_of(in, key);
@@ -70,7 +72,8 @@ static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, 
 	return room;
 }
 
-/* A slot that the owner was about to free is used on as it is. */
+/* Makes a slot live again that the owner was about to free. Its counts stay. Returns false if it is
+ * not such a slot of the key. */
 static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -87,8 +90,9 @@ static bool reserve_slot(struct wr_exchange_slot *slot, struct wr_key key, uint6
 	return is_free(who, mono_ns) && wr_pair_cas(&slot->who, &who, tentative_word(key, mono_ns));
 }
 
-/* Each participant that makes a slot for a key first reserves it and then looks for another one. Of
- * two participants at least one sees the other, and gives up. */
+/* Whether the key has another slot. A participant that makes a slot for a key first reserves the
+ * slot and then calls this. So of two participants that do this at the same time, at least one sees
+ * the other's slot, and gives up. */
 static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key key, int here)
 {
 	uint32_t first = first_slot_of(in, key);
@@ -99,7 +103,8 @@ static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key k
 	return false;
 }
 
-/* Pairs are written word by word: no other participant reads a tentative slot. */
+/* Fills in a tentative slot. Pairs are written word by word, because no other participant reads a
+ * tentative slot. */
 static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
 		       uint64_t mono_ns)
 {
@@ -130,7 +135,8 @@ static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_n
 	memcpy(slot->id, name->id, id_len);
 }
 
-/* An incarnation that this table has not used. The table's id is part of the holder's name too. */
+/* Returns an incarnation that this table has not used. Other tables may use it too: the name under
+ * which this node publishes also contains the table's id. */
 static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
 {
 	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);
@@ -166,7 +172,7 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 	return wr_pair_cas(&in.slots[number].who, &who, live) ? number : -1;
 }
 
-/* ---- using it ---- */
+/* ---- using a slot ---- */
 
 uint64_t wr_exchange_interval(const struct weir_table *table)
 {
@@ -191,7 +197,7 @@ bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono
 	return since_ns == 0 || mono_ns <= since_ns + bound_ns;
 }
 
-/* The start of the window or span that contains now_ns. */
+/* Returns the start of the window or span that contains now_ns. */
 static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
 				uint64_t now_ns)
 {
@@ -220,8 +226,8 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 	return 0;
 }
 
-/* Stores the numbers that the owner charges under, after a reload or when a calendar window ended.
- */
+/* Stores the numbers that the owner needs to charge units. They change after a reload, or when a
+ * calendar window has ended. */
 static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
 {
 	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
@@ -256,8 +262,9 @@ static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 	return sum_minus << 32 | sum_plus;
 }
 
-/* Adds to the window that began at start_ns; a new window replaces the older of the two. A count
- * for a window older than both is dropped. No more is given back than was counted. */
+/* Adds to the counts of the window that began at start_ns. A new window replaces the older of the
+ * two stored windows. Counts for a window that is older than both are dropped. No more units are
+ * given back than were counted. */
 static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
 			  uint64_t minus)
 {
@@ -289,9 +296,11 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	note_numbers(slot, limit);
 	add_to_window(slot, window_start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
 		      cost < 0 ? 0 - (uint64_t)cost : 0);
-	/* The counts are written first. If a use is pending already, the owner has still to clear
-	 * it, and reads the counts after that. Paired with visit_slot() in exchange_owner.c. If a
-	 * participant died before it set the bit, the age of the pending use shows it. */
+	/* The counts are written before pending_mono_ns is read. If a use is pending already, the
+	 * owner has not visited the slot yet. It will clear pending_mono_ns and read the counts
+	 * after that, so there is nothing more to do here. Paired with visit_slot() in
+	 * exchange_owner.c. If the pending use is old, the participant that noted it may have died
+	 * before it set the bit, so the bit is set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
 		return;

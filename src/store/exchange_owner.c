@@ -1,5 +1,5 @@
-/* Slots of exchanged counters, as their owner uses them: publishes the counts of this node and
- * charges those of others. Called by central once per turn. */
+/* Slots of exchanged counters, as their owner uses them: it publishes the counts of this node and
+ * charges the counts of other nodes. Called by central once per turn. */
 #include "store/exchange_slot.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "algo/fixed.h"
 #include "base/assert.h"
 
-#define HELD_NS 2000000000ull /* an owner that has not renewed for so long is dead */
-#define SWEPT 64u             /* slots checked in a turn for being unused */
+#define HELD_NS 2000000000ull /* an owner that has not renewed for at least this long is dead */
+#define SWEPT 64u             /* slots that one turn checks for being unused */
 
 /* ---- the owner of the slots ---- */
 
@@ -18,7 +18,7 @@ static bool is_owner(const struct wr_exchange_section *in, uint64_t owner)
 	return in->count && owner && wr_slot_load(&in->head->owner.lo) == owner;
 }
 
-/* Marks the slots that the previous owner did not finish. */
+/* Sets the bits of the slots that the previous owner has not published or not sent to all peers. */
 static void mark_unfinished(const struct wr_exchange_section *in)
 {
 	for (uint32_t i = 0; i < in->count; i++) {
@@ -31,8 +31,9 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 	}
 }
 
-/* Whether the counter of an unused slot has expired. Windows expire by the wall clock, when the
- * window after them has ended. */
+/* Whether the counter of an unused slot has expired. The counter of a calendar window expires when
+ * the window ends; any other counter expires two spans after the slot was last used and after its
+ * newest window began. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
@@ -59,8 +60,8 @@ static bool is_idle(const struct wr_exchange_slot *slot)
 	       !__atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE);
 }
 
-/* Closes an unused slot, and frees it many turns later. A participant that found it before has
- * counted by then, and then the slot goes on. */
+/* Closes an expired slot. Many turns later frees it, unless a participant that had found the slot
+ * before counted in it meanwhile: then the slot becomes live again. */
 static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -149,8 +150,8 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 	}
 }
 
-/* The increase of the latest window since the last view. That of the window before it is left out.
- */
+/* Returns the number of units admitted in the latest window since the last view. Units that were
+ * added to the window before it are left out. */
 static uint64_t admitted_since(struct wr_exchange_slot *slot,
 			       const struct wr_exchange_count *latest)
 {
@@ -162,7 +163,8 @@ static uint64_t admitted_since(struct wr_exchange_slot *slot,
 	return latest->plus > before ? latest->plus - before : 0;
 }
 
-/* The mark is cleared before the counts are read, so that later uses set it for the next turn. */
+/* Clears the slot's pending use. Called before the counts are read, so that later uses are noted
+ * for the next turn. */
 static void visit_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns)
 {
 	uint64_t pending_ns = __atomic_exchange_n(&slot->pending_mono_ns, 0, __ATOMIC_SEQ_CST);
@@ -205,7 +207,8 @@ static bool owes_peer(const struct wr_exchange_section *in, uint32_t number, uin
 	       __atomic_load_n(&in->slots[number].peers_due, __ATOMIC_ACQUIRE) & peers;
 }
 
-/* The next group of 64 slots with a bit set, from `at` on. */
+/* Returns the number of the first slot, from `at` on, whose group of 64 slots may have a bit
+ * set. */
 static uint32_t skip_quiet(const struct wr_exchange_section *in, uint32_t at, uint32_t peers)
 {
 	while (at < in->count && at % 64 == 0 && !wr_slot_load(&in->used[at / 64]) &&
@@ -284,7 +287,8 @@ static struct wr_pair *charged_in(struct wr_exchange_slot *slot, uint64_t start_
 	return NULL;
 }
 
-/* A new window replaces the older one. */
+/* Records the units of other nodes that are charged in a window. A new window replaces the older of
+ * the two stored windows. */
 static void note_charged(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t sum)
 {
 	struct wr_pair *at = charged_in(slot, start_ns);
@@ -302,10 +306,10 @@ struct charging {
 	struct wr_exchange_slot *slot;
 	struct wr_key key;
 	struct weir_limit limit;
-	uint64_t start_ns; /* of the window or span that contains now_ns */
+	uint64_t start_ns; /* start of the window or span that contains now_ns */
 	uint64_t span_ns;
 	uint64_t now_ns;
-	bool first; /* nothing was charged to this slot before */
+	bool first; /* no units of other nodes were charged to this slot before */
 };
 
 static uint64_t net_of(const struct wr_exchange_count *count)
@@ -313,7 +317,7 @@ static uint64_t net_of(const struct wr_exchange_count *count)
 	return count->plus > count->minus ? count->plus - count->minus : 0;
 }
 
-/* The slot's own units in a window. */
+/* Returns the units that this node took in a window. */
 static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 {
 	struct wr_exchange_count counts[2];
@@ -325,7 +329,7 @@ static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 	return 0;
 }
 
-/* The units in the cell, in the window of now or in the one before. */
+/* Returns the units that the key's cell counts in the window of now, or in the one before it. */
 static uint64_t counted_units(const struct charging *to, bool before)
 {
 	struct weir_state state;
@@ -342,15 +346,17 @@ static uint64_t counted_units(const struct charging *to, bool before)
 	return before ? counter.previous : counter.current;
 }
 
-/* Charges the window of now, or the bucket. A banned key is charged as well: its node exchanges
- * again only after it has admitted something, and by then a bucket's span may have ended. */
+/* Charges units to the window of now, or to the bucket. A banned key is charged as well: its node
+ * exchanges again only after it has admitted something, and by then the span of a bucket may have
+ * ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
 }
 
-/* Charges the window before, of which a sliding counter still counts a part. A key without a cell
- * has nothing in this window either, and is charged when it has. */
+/* Charges units to the window before the current one, which a sliding counter still counts in part.
+ * Returns false if the key has no cell. Then the key has no units in the current window either, and
+ * is charged once it has. */
 static bool charge_before(const struct charging *to, uint64_t units)
 {
 	struct wr_spot spot;
@@ -374,9 +380,10 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* Charges the units of other nodes in a window beyond those charged before. The first time the cell
- * may contain them already: from an earlier slot, or from an earlier table whose cells were carried
- * over. The sum of the others then includes this node's own earlier use. */
+/* Charges the units of other nodes in a window beyond those that were charged before. The first
+ * time, the cell may contain such units already, from an earlier slot or from an earlier table
+ * whose cells were carried over. In that case the sum of the others includes this node's own
+ * earlier use. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;
@@ -397,8 +404,8 @@ static void charge_window(const struct charging *to, const struct wr_exchange_co
 		note_charged(to->slot, others->start_ns, sum);
 }
 
-/* Charges the units that other nodes took from a bucket beyond those charged before; the first
- * time, none. */
+/* Charges the units that other nodes took from a bucket beyond those that were charged before. The
+ * first time, nothing is charged. */
 static void charge_bucket(const struct charging *to, const struct wr_exchange_count *others)
 {
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
@@ -429,7 +436,8 @@ static bool prepare_charge(struct charging *to)
 	return weir_limit_check(&to->limit, NULL) == 0;
 }
 
-/* The older window first, so that the later one is not replaced in the slot. */
+/* Charges both windows. The older one is first, so that it does not replace the later one in the
+ * slot. */
 static void charge_all(const struct charging *to, const struct wr_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {

@@ -2,39 +2,43 @@
  *
  *   head · bits "used since the last turn" · bits "owes a peer" · slots
  *
- * Any decision writes `own`, `pending` and the first bits. `who` is written by the participant that
- * makes the slot, and by the owner when the slot is unused. The owner alone writes the rest. */
+ * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". `who` is
+ * written by the participant that makes the slot, and by the owner when the slot is unused. A
+ * decision after a reload or in a new calendar window also writes `numbers`, `span_ns` and
+ * `window`. The owner alone writes the rest. */
 #ifndef WR_STORE_EXCHANGE_SLOT_H
 #define WR_STORE_EXCHANGE_SLOT_H
 
 #include "store/exchange.h"
 
-/* The state of a slot, in the low bits of who.hi. Above them the incarnation; TENTATIVE: since
- * when, in units of 2^20 ns. */
+/* The state of a slot, in the low bits of who.hi. The higher bits are the incarnation, or for a
+ * TENTATIVE slot the time since when it is tentative, in units of 2^20 ns. */
 enum {
 	WR_SLOT_FREE,
-	WR_SLOT_TENTATIVE, /* being made */
+	WR_SLOT_TENTATIVE, /* a participant is making the slot */
 	WR_SLOT_LIVE,
-	WR_SLOT_CLOSING, /* not found any more; freed unless a participant that had found it before
-			    counts */
+	/* Not found by new requests. Freed later, unless a participant that had found the slot
+	 * before counts in it. */
+	WR_SLOT_CLOSING,
 };
 
 struct wr_exchange_slot {
-	_Alignas(64) struct wr_pair who; /* tag · incarnation and state */
-	struct wr_pair own[2];           /* start · plus 32, minus 32 */
-	uint64_t pending_mono_ns;        /* first use since the last turn; 0: none */
+	_Alignas(64) struct wr_pair who; /* tag of the key · incarnation and state */
+	struct wr_pair own[2];           /* start of the window · plus 32, minus 32 */
+	uint64_t pending_mono_ns;        /* time of the first use since the last turn; 0: none */
 	uint64_t sent_mono_ns; /* first use since the last turn that Redis answered; 0: none */
 
-	struct wr_pair charged[2]; /* start · units of other nodes in the cell */
-	struct wr_pair window;     /* of a calendar: start · end; else 0 */
+	struct wr_pair charged[2]; /* start of the window · units of other nodes in the cell */
+	struct wr_pair window;     /* start · end of a calendar window; 0 for other limits */
 	uint64_t numbers;          /* limit 32 · burst 32 */
-	uint64_t span_ns;          /* wr_exchange_span_ns() of them */
+	uint64_t span_ns;          /* wr_exchange_span_ns() of these numbers */
 
-	uint64_t used_mono_ns; /* last visit because of use */
+	uint64_t used_mono_ns; /* time of the last visit because of use */
 	uint64_t viewed_start_ns;
-	uint64_t viewed_plus; /* plus of that window in the last view */
+	/* `plus` of the window that starts at viewed_start_ns, in the last view. */
+	uint64_t viewed_plus;
 	uint32_t peers_due;
-	uint32_t applied; /* 1: other nodes' use was charged, or accepted as it was */
+	uint32_t applied; /* 1: the use of other nodes was charged or accepted once */
 	uint64_t period_ns;
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
@@ -46,10 +50,11 @@ struct wr_exchange_slot {
 };
 
 struct wr_exchange_head {
-	_Alignas(64) struct wr_pair owner; /* owner · until, mono ns */
+	/* Owner · end of its ownership unless renewed, mono ns. */
+	_Alignas(64) struct wr_pair owner;
 	uint64_t sync_ns;
 	uint64_t heard_mono_ns;
-	uint64_t made; /* incarnations given so far */
+	uint64_t made; /* number of incarnations given so far */
 	uint32_t swept;
 	uint32_t pad;
 	uint64_t spare[2];
@@ -58,15 +63,16 @@ struct wr_exchange_head {
 _Static_assert(sizeof(struct wr_exchange_slot) == 384, "six cache lines");
 _Static_assert(sizeof(struct wr_exchange_head) == 64, "one cache line");
 
-/* Pointers into the section. */
+/* Pointers to the parts of the section. */
 struct wr_exchange_section {
 	struct wr_exchange_head *head;
-	uint64_t *used, *owing; /* bits */
+	uint64_t *used, *owing; /* bits: "used since the last turn", "owes a peer" */
 	struct wr_exchange_slot *slots;
 	uint32_t count;
 };
 
-/* As many slots as fit, with two bits for each in whole cache lines. */
+/* Finds the parts of the section. It has as many slots as fit, and two bits for each, in whole
+ * cache lines. */
 static inline struct wr_exchange_section wr_exchange_section(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_EXCHANGE].bytes;

@@ -1,29 +1,29 @@
-/* Leases in the table: units from Redis that processes of this node spend. The limiter spends,
- * central deposits, reports and withdraws. */
+/* Leases in the table: units from Redis that processes of this node spend. The limiter spends
+ * units; central deposits, reports and withdraws them. */
 #include "store/lease.h"
 
 #include "base/assert.h"
 
-/* Every spender reads the first cache line, only some read the second. */
+/* Every spender reads the first cache line. Only some spenders read the second one. */
 struct lease_slot {
-	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end */
-	struct wr_pair who;                /* tag, owner */
-	uint64_t identity;                 /* bound to the key */
+	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end of the units */
+	struct wr_pair who;                /* tag of the key, owner */
+	uint64_t identity;                 /* identity of the limit's numbers, bound to the key */
 	uint32_t remaining;
 	uint32_t limit;
 	uint64_t resets_mono_ns;
 	uint64_t spare;
-	struct wr_pair refused; /* identity bound to the key, until in ms 40 · cost 24 */
+	struct wr_pair refused; /* bound identity, end of the refusal in ms 40 · refused cost 24 */
 	uint32_t refused_remaining;
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
 	uint64_t more_spare;
-	struct wr_pair lapsed; /* the previous owner, and the units it had left */
+	struct wr_pair lapsed; /* the previous owner, and the units that it had left */
 };
 
 struct lease_head {
-	_Alignas(64) uint32_t grants; /* the last number given */
+	_Alignas(64) uint32_t grants; /* the last grant number that was given */
 	uint32_t pad;
 	struct wr_lease_burnt burnt;
 	uint64_t spare[4];
@@ -55,7 +55,8 @@ static struct lease_slot *slot_at(const struct weir_table *table, uint32_t numbe
 	return (struct lease_slot *)(head_of(table) + 1) + number;
 }
 
-/* The first slot of a key. The last slots of the section have all their neighbours too. */
+/* Returns the first slot of a key. It is chosen so that all slots to be probed are in the
+ * section. */
 static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;
@@ -88,8 +89,8 @@ static struct wr_pair units_pair(uint32_t units, uint32_t grant, uint64_t end_ns
 	return (struct wr_pair){(uint64_t)grant << 32 | units, end_ns};
 }
 
-/* Binds an identity to a key. A word that an owner writes after it has lost its slot then has no
- * meaning for the next owner. */
+/* Binds an identity to a key, so that an identity that an owner writes after it has lost its slot
+ * has no meaning for the next owner's key. */
 static uint64_t bind_identity(uint64_t identity, struct wr_key key)
 {
 	return identity ^ key.tag * 0x94d049bb133111ebu;
@@ -116,7 +117,7 @@ static uint64_t left_until(uint64_t then_ns, uint64_t mono_ns)
 	return then_ns > mono_ns ? then_ns - mono_ns : 0;
 }
 
-/* ---- spenders ---- */
+/* ---- functions for spenders ---- */
 
 static void fill_spent(const struct lease_slot *slot, uint32_t units_left, uint64_t mono_ns,
 		       struct weir_decision *decision)
@@ -168,8 +169,9 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 	if (!slot)
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
-	/* Paired with the swaps in claim, void and deposit: identity and tag are written while
-	 * there are no units, so those seen now belong to `seen`, or the swap below fails. */
+	/* Paired with the swaps in claim, void and deposit: identity and tag are written only while
+	 * there are no units. So the identity and tag that are read now belong to `seen`, or the
+	 * swap below fails. */
 	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
 		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
 
@@ -210,7 +212,7 @@ void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
 	count_burnt(&head_of(table)->burnt.late, (uint64_t)cost);
 }
 
-/* ---- the owner ---- */
+/* ---- functions for the owner ---- */
 
 struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table)
 {
@@ -223,7 +225,8 @@ struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table)
 	};
 }
 
-/* Numbers wrap after four thousand million; 0 is a slot that was never used. */
+/* Returns a new grant number. Numbers wrap after four thousand million. 0 is skipped, because it
+ * stands for a slot that was never used. */
 static uint32_t new_grant(const struct weir_table *table)
 {
 	uint32_t grant;
@@ -234,10 +237,11 @@ static uint32_t new_grant(const struct weir_table *table)
 	return grant;
 }
 
-/* Returns the owner's slot and its key, or NULL. A participant that takes a slot over changes `who`
- * first and then `units`. An owner that loads units, finds itself here and then swaps units has
- * either kept the slot or changed units that its new owner is about to clear. So each swap of units
- * below is preceded by this call, and this call by the load. */
+/* Returns the slot if it belongs to the owner, and sets *key; otherwise returns NULL. A participant
+ * that takes a slot over changes `who` first and `units` after that. So an owner that loads
+ * `units`, then finds its own number in `who`, and then swaps `units` has either kept the slot, or
+ * changed units that the new owner is about to clear. Therefore each swap of `units` below comes
+ * after this check (or is_own()), and the check comes after the load of `units`. */
 static struct lease_slot *owned_slot(const struct weir_table *table, int number, uint64_t owner,
 				     struct wr_key *key)
 {
@@ -266,8 +270,8 @@ static void forget_refusal(struct lease_slot *slot)
 		;
 }
 
-/* Takes all units out of the owner's slot, under a new number. Those that had ended are counted as
- * burnt. */
+/* Takes all units out of the owner's slot and gives the slot a new grant number. Units whose end
+ * had passed are counted as expired, others as voided. Returns the number of units. */
 static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t end_ns, uint64_t mono_ns)
 {
@@ -282,7 +286,8 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 	return units_in(seen);
 }
 
-/* Overwrites units that an earlier owner has not asked for. */
+/* Stores the units that the previous owner had left, for wr_lease_lapsed(). Overwrites units of an
+ * earlier owner that has not asked for them. */
 static void note_lapsed(struct lease_slot *slot, uint64_t owner, uint32_t units)
 {
 	struct wr_pair seen = wr_pair_load(&slot->lapsed);
@@ -291,7 +296,8 @@ static void note_lapsed(struct lease_slot *slot, uint64_t owner, uint32_t units)
 		;
 }
 
-/* Takes a slot whose end has passed. The key is written when the slot is empty. */
+/* Takes over a slot whose end has passed. The new key is written after the slot was emptied.
+ * Returns false if another participant was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
@@ -308,7 +314,7 @@ static bool take_over(struct weir_table *table, struct lease_slot *slot, struct 
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
 }
 
-/* Whether the key has another slot beside this one. */
+/* Whether the key has another slot besides this one. */
 static bool has_other_slot(const struct weir_table *table, struct wr_key key,
 			   const struct lease_slot *here)
 {
@@ -323,7 +329,8 @@ static bool has_other_slot(const struct weir_table *table, struct wr_key key,
 	return false;
 }
 
-/* Returns the key's own slot if it has one, else the first free one. */
+/* Returns the number of the key's own slot, or of the first free slot if the key has none;
+ * UINT32_MAX if there is no room. */
 static uint32_t choose_slot(const struct weir_table *table, struct wr_key key, uint64_t mono_ns)
 {
 	uint32_t first = first_slot_of(table, key), room = UINT32_MAX;
@@ -339,7 +346,7 @@ static uint32_t choose_slot(const struct weir_table *table, struct wr_key key, u
 	return room;
 }
 
-/* Moves the end of a slot without units, if it has passed or is near. */
+/* Makes the hold of a slot without usable units last WR_LEASE_HOLD_NS from now on. */
 static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			uint64_t mono_ns)
 {
@@ -353,8 +360,9 @@ static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint6
 		}
 }
 
-/* Two owners that claim a key at the same time may take two slots. Then both look, and the one that
- * sees the other gives up. If both do, they try again with the next request. */
+/* Two owners that claim a key at the same time may take two slots. Therefore each owner then looks
+ * for another slot of the key, and gives up if it finds one. If both give up, they try again with
+ * the next request. */
 int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_key named;
@@ -381,7 +389,7 @@ int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, 
 	return (int)number;
 }
 
-/* Removes units that have ended. Returns how many there were. */
+/* Removes units whose end has passed. Returns the number of units removed. */
 static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t mono_ns)
 {
@@ -402,7 +410,8 @@ static void write_terms(struct lease_slot *slot, const struct wr_lease_terms *te
 	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
 }
 
-/* Units of another identity are removed before the identity changes. */
+/* Changes the identity of the slot. Units of another identity are removed first. Returns the number
+ * of units removed. */
 static uint32_t change_identity(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 				uint64_t bound, uint64_t mono_ns)
 {
@@ -549,8 +558,8 @@ void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 		;
 }
 
-/* The end is cleared before the name. From then on any owner may take the slot over and write the
- * name. */
+/* The end is cleared before the key. As soon as the end is cleared, any owner may take the slot
+ * over and write its own key. */
 uint32_t wr_lease_release(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
 {
 	struct lease_slot *slot = owned_slot(table, number, owner, NULL);

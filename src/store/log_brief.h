@@ -8,17 +8,17 @@
 
 _Static_assert(WR_BRIEF_SKEW_NS == WR_SKEW_NS, "one notion of a latecomer");
 
-/* A brief log as of a time. */
+/* A brief log as of one time. */
 struct wr_brief_view {
 	struct wr_brief brief;
 	uint64_t slot_ns;
-	uint64_t now_ns;  /* the time that the request counts as of … */
-	uint64_t late_ns; /* … which is so much later than its own time */
-	bool moved;       /* the newest slot differs from the one that was read … */
-	bool back;        /* … and an earlier one: the clock stepped back */
+	uint64_t now_ns;  /* the time that the request counts as of */
+	uint64_t late_ns; /* how much later now_ns is than the request's own time */
+	bool moved;       /* the newest slot differs from the stored one */
+	bool back; /* the newest slot is earlier than the stored one: the clock stepped back */
 };
 
-/* The log as of now. For a latecomer, now is the start of the newest slot. */
+/* Loads a brief log as of now_ns. For a latecomer it is as of the start of the newest slot. */
 static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *limit, uint64_t s0,
 						    uint32_t s1, uint64_t now_ns)
 {
@@ -35,14 +35,14 @@ static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *lim
 	return v;
 }
 
-/* The time until the slot `back` behind the newest does not count any more, from the request's own
- * time on. */
+/* Returns the time until the slot `back` places before the newest one does not count any more. The
+ * time begins at the request's own time. */
 static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
 {
 	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;
 }
 
-/* The shortest wait until n fit under the ceiling. */
+/* Returns the shortest wait until n more requests fit under the ceiling. */
 static inline uint64_t wr_brief_wait_ns(const struct wr_brief_view *v, uint32_t ceiling, uint64_t n)
 {
 	uint64_t used = wr_brief_used(&v->brief);
@@ -67,9 +67,9 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 	return 0;
 }
 
-/* The number of requests that the log counts once n more are in it. Above `most` the oldest are
- * dropped. If there were more before, because other participants have a larger limit, as many stay,
- * as in wr_log_room(). */
+/* Returns the number of requests that the log counts after n more were added. Above `most` the
+ * oldest requests are dropped. If more than `most` were counted before, because other participants
+ * have a larger limit, their number stays, as in wr_log_room(). */
 static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);
@@ -79,7 +79,7 @@ static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, u
 	return n < most - used ? used + (uint32_t)n : most;
 }
 
-/* Counts n more, of which no more than `most` matter. */
+/* Counts n more requests, and drops the oldest ones as wr_brief_room() requires. */
 static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t added = n < most ? (uint32_t)n : most;
@@ -94,7 +94,8 @@ static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t mos
 	}
 }
 
-/* Gives n back where they were counted, as many as are still there. Returns how many. */
+/* Gives back n requests in the slot that counted them, or as many as that slot still counts.
+ * Returns the number given back. */
 static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64_t charged_ns)
 {
 	uint64_t back = v->brief.slot - charged_ns / v->slot_ns;
@@ -107,7 +108,7 @@ static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64
 	return given;
 }
 
-/* Decides, and changes the log. Returns whether the change is to be written. */
+/* Decides on the attempt and changes the view. Returns whether the change has to be written. */
 static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
 {
 	const struct weir_limit *limit = attempt->limit;

@@ -4,8 +4,8 @@
  *            of one request and an empty log have this form too.
  *   ring     the cell names a block of the slab. A decision swaps the block's word, as other
  *            algorithms swap the cell's hot pair.
- *   brief    the slab has no room for its ring. The cell counts its requests by thirds of the
- * period (table/brief.h). It may refuse more than a ring, never less.
+ *   brief    the slab has no room for a ring. The cell counts the requests by thirds of the period
+ *            (table/brief.h). A brief log may refuse more than a ring, never less.
  *
  * A ring that is too small is replaced by a larger one: the new block is taken, the old word is
  * sealed so that no entry is appended to it any more, the entries are copied, and the cell's
@@ -19,16 +19,16 @@
 #include "store/log_brief.h"
 #include "table/slab.h"
 
-#define GROWTH 4u /* a ring grows to four times its size, or to the size that the limit needs */
-#define HARM_STEP WR_HARM_OCTAVE  /* the cell's harm is written when it changed by this much */
-#define FULL_RETRY_NS 1000000000u /* estimate of when the slab has room again */
+#define GROWTH 4u /* a ring grows by this factor, or to the size that the limit needs */
+#define HARM_STEP WR_HARM_OCTAVE  /* the cell's harm is written when it has changed by this much */
+#define FULL_RETRY_NS 1000000000u /* estimated time until the slab has room again */
 
 /* A key's log as it was read. */
 struct log_reading {
-	struct wr_spot spot;     /* cell NULL: the key has none */
-	struct wr_log_block log; /* block NULL: the log is in the cell */
+	struct wr_spot spot;     /* spot.cell is NULL if the key has no cell */
+	struct wr_log_block log; /* log.block is NULL if the log is in the cell */
 	struct wr_pair word;
-	struct weir_log view; /* of a ring, or of an instant */
+	struct weir_log view; /* view of a ring or of an instant */
 	struct wr_brief_view brief;
 	bool is_brief;
 	bool sealed;
@@ -42,8 +42,8 @@ static struct weir_log view_of(const struct wr_log_block *log, struct wr_log_wor
 	return view;
 }
 
-/* The cell named a block that does not exist, or whose word is invalid. Only damage causes that.
- * The key starts anew, and the loss is counted. */
+/* Makes the key start anew, because its cell names a block that does not exist or whose word is
+ * invalid. Only damage causes this. The loss is counted. */
 static void forget_log(struct weir_table *table, struct log_reading *reading)
 {
 	struct wr_pair none = wr_hot_with(reading->spot.hot, 0, 0, 0);
@@ -55,7 +55,8 @@ static void forget_log(struct weir_table *table, struct log_reading *reading)
 	}
 }
 
-/* An instant as a log whose entries are all pending: no slot of it is read or written. */
+/* Returns an instant as a log whose entries are all pending, so that no slot of the log is read or
+ * written. */
 static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 {
 	struct weir_log view = {
@@ -64,7 +65,8 @@ static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 	return view;
 }
 
-/* A brief log that counts nothing any more is treated as an empty one, and is exact. */
+/* Reads a brief log. A brief log whose requests do not count any more is read as an empty log,
+ * which is exact. */
 static void read_brief(const struct wr_attempt *attempt, struct log_reading *reading)
 {
 	reading->view = view_of_instant(0, 0);
@@ -75,7 +77,7 @@ static void read_brief(const struct wr_attempt *attempt, struct log_reading *rea
 	reading->is_brief = wr_brief_used(&reading->brief.brief) != 0;
 }
 
-/* Returns false if the ring that the cell names does not exist. */
+/* Reads the ring that the cell names. Returns false if it does not exist. */
 static bool read_ring(struct weir_table *table, struct log_reading *reading)
 {
 	uint64_t name = reading->spot.hot.lo;
@@ -87,8 +89,8 @@ static bool read_ring(struct weir_table *table, struct log_reading *reading)
 	word = wr_log_word_of(reading->word);
 	reading->view = view_of(&reading->log, word);
 	reading->sealed = word.sealed;
-	/* The word has 15 bits of the generation, and the tenure has all. The tenure is read after
-	 * the word, and confirms that the word belongs to this log. */
+	/* The word contains 15 bits of the generation, the tenure contains all bits. The tenure is
+	 * read after the word, and so confirms that the word belongs to this log. */
 	return word.generation == (name & 0x7fff) && wr_block_is(reading->log.block, name) &&
 	       wr_log_view_ok(&reading->view);
 }
@@ -114,7 +116,7 @@ static bool read_log(struct weir_table *table, const struct wr_attempt *attempt,
 	return true;
 }
 
-/* Finds the key. If it has no cell, the reading is that of an empty log. */
+/* Finds the key and reads its log. If the key has no cell, the reading is that of an empty log. */
 static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 		     struct log_reading *reading)
 {
@@ -127,7 +129,8 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the live entries into a block that no other participant knows yet. */
+/* Copies the live entries into a block that no other participant knows yet. Returns false if the
+ * block is too small or was lost meanwhile. */
 static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
 		      uint64_t period_ns, uint64_t now_ns)
 {
@@ -150,7 +153,8 @@ static bool fill_ring(const struct wr_log_block *into, const struct weir_log *vi
 	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
 }
 
-/* The same for a brief log: each request counts as of the end of its slot. */
+/* Copies the requests of a brief log into such a block. Each request gets the time of the end of
+ * its slot, or now if that is earlier. */
 static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
 {
 	struct wr_log_word word = {.generation = into->name & 0x7fff};
@@ -182,7 +186,8 @@ static bool fill_any(const struct wr_log_block *into, struct log_reading *readin
 	return fill_ring(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
 }
 
-/* A log that has to be exact may take any ring except that of another exact log. */
+/* Takes a block for the ring. A log that has to stay exact may take any block except that of
+ * another exact log. */
 static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
 		      const struct log_reading *reading, uint32_t stamps,
 		      struct wr_log_block *taken)
@@ -197,8 +202,9 @@ static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt
 	return wr_slab_take(table, &wish, attempt->now_ns, taken);
 }
 
-/* Gives the key a ring for `stamps` entries. Returns false if the slab has no room. After true the
- * caller reads again, as another participant's ring may have won. */
+/* Gives the key a ring for at least `stamps` entries. Returns false if the slab has no room. If it
+ * returns true, the caller reads the log again, because the ring of another participant may have
+ * been faster. */
 static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 		      struct log_reading *reading, uint32_t stamps)
 {
@@ -208,8 +214,8 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* The first requests are no reason to expect many. After a limit was lowered, or a grant
-	 * ended, there may be more than the limit needs. */
+	/* The first requests are no reason to expect many more. After a limit was lowered or a
+	 * grant ended, there may be more entries than the limit needs. */
 	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
 	if (!take_ring(table, attempt, reading, (uint32_t)roomy, &bigger) &&
@@ -226,8 +232,8 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-/* Counts the log by slots from now on. The caller reads again, as another participant may have done
- * it. */
+/* Makes the log brief, so that it is counted by slots from now on. The caller reads the log again,
+ * because another participant may have changed it meanwhile. */
 static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		       struct log_reading *reading)
 {
@@ -249,7 +255,7 @@ static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		wr_slab_release(table, reading->log.name);
 }
 
-/* Refuses for lack of room: never admits, and always counts it. */
+/* Refuses the request for lack of room, and counts this refusal in the tallies. */
 static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct weir_decision *decision = attempt->decision;
@@ -261,8 +267,8 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
 }
 
-/* Writes the plan: first the pending stamps into their slots, which any helper may do twice, then
- * the word. Returns false if another participant was faster. */
+/* Writes the plan: first the pending stamps into their slots, which is harmless if several
+ * participants do it, then the word. Returns false if another participant was faster. */
 static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *plan)
 {
 	struct wr_log_word word = wr_log_word_of(reading->word);
@@ -279,7 +285,8 @@ static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *p
 	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
 }
 
-/* The cell's harm follows roughly. A lost update is harmless. */
+/* Updates the harm in the cell, but only if it has changed by HARM_STEP or more. A lost update is
+ * harmless. */
 static void note_harm(struct log_reading *reading, const struct weir_decision *decision)
 {
 	unsigned harm = wr_harm_after(reading->spot.hot, decision);
@@ -290,7 +297,8 @@ static void note_harm(struct log_reading *reading, const struct weir_decision *d
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 
-/* Plans the step on the reading: decision and change. Returns false if nothing is to be written. */
+/* Plans the step on the log that was read: fills the decision and the plan. Returns false if
+ * nothing has to be written. */
 static bool plan_step(struct wr_attempt *attempt, const struct log_reading *reading,
 		      struct wr_log_plan *plan)
 {
@@ -320,7 +328,8 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
-/* Whether the reading is the state of one moment: slots may have been overwritten meanwhile. */
+/* Whether the reading is the state of one moment. Otherwise slots may have been overwritten while
+ * they were read. */
 static bool is_consistent(const struct log_reading *reading)
 {
 	return !reading->log.block ||
@@ -336,7 +345,7 @@ static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *rea
 	return true;
 }
 
-/* Writes a log in the cell. Returns false if another participant was faster. */
+/* Writes a log that is stored in the cell. Returns false if another participant was faster. */
 static bool write_cell(const struct wr_attempt *attempt, struct log_reading *reading, uint64_t s0,
 		       uint32_t s1)
 {
@@ -349,7 +358,8 @@ static bool write_cell(const struct wr_attempt *attempt, struct log_reading *rea
 			   wr_hot_with(hot, s0, s1, wr_harm_after(hot, decision)));
 }
 
-/* A participant that finishes another's growth has to copy all entries, even to give some back. */
+/* Returns the number of entries that a new ring must hold. A participant that finishes the growth
+ * that another one began has to copy all entries, even if it only gives some back. */
 static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log_reading *reading)
 {
 	uint32_t entries = plan->count > reading->view.count ? plan->count : reading->view.count;
@@ -357,8 +367,9 @@ static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log
 	return entries ? entries : 1;
 }
 
-/* An append does not change the cell, so that a participant that evicts the cell does not notice
- * it. An entry that went into a log that the key has lost has to be written again. */
+/* Whether the cell still belongs to the key. An append does not change the cell, so a participant
+ * that evicts the cell does not notice the append. If the key has lost its log meanwhile, the entry
+ * has to be written again. */
 static bool still_its_cell(const struct wr_spot *spot)
 {
 	struct wr_spot now = {spot->cell, wr_pair_load(&spot->cell->hot)};
@@ -366,7 +377,8 @@ static bool still_its_cell(const struct wr_spot *spot)
 	return wr_spot_still(&now, spot->hot);
 }
 
-/* One round on a brief log. With each new slot it tries again to get a ring. */
+/* Does one round on a brief log. Tries to get a ring whenever a new slot begins. Returns true if
+ * the attempt is decided and, if necessary, written. */
 static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 			  struct log_reading *reading)
 {
@@ -393,7 +405,8 @@ static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-/* Gets a ring, or a larger one. Returns true if the attempt was refused for lack of room. */
+/* Moves the log to a ring, or to a larger one, or makes it brief. Returns true if the attempt was
+ * refused for lack of room. */
 static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
 		     struct log_reading *reading, const struct wr_log_plan *plan)
 {
@@ -407,7 +420,7 @@ static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
 	return false;
 }
 
-/* One round. Returns true if the attempt is decided and, if necessary, written. */
+/* Does one round. Returns true if the attempt is decided and, if necessary, written. */
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			 struct log_reading *reading)
 {

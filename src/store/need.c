@@ -1,4 +1,5 @@
-/* Takes from several counters, all or none. Called by weir_take_all() and by the limiter. */
+/* Takes from several counters: from all or from none. Called by weir_take_all() and by the
+ * limiter. */
 #include "store/need.h"
 
 #include "base/assert.h"
@@ -35,7 +36,8 @@ static bool counts_rejected(const struct wr_need *need)
 	return need->limit->flags & WEIR_COUNT_REJECTED;
 }
 
-/* Corrects a decision that counted the cost as taken: nothing was taken. */
+/* Corrects a decision that counts the cost as taken, although nothing was taken or the take was
+ * given back. */
 static void add_back_cost(struct wr_need *need)
 {
 	struct weir_decision *decision = &need->decision;
@@ -84,7 +86,8 @@ void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t
 			wr_need_return(table, list[i], now_ns);
 }
 
-/* Takes in order. Returns how many were taken. If that is not all, the next one was refused. */
+/* Takes from the counters in order. Returns the number of counters that admitted. If it is less
+ * than `count`, the next counter refused. */
 static size_t take_in_order(struct weir_table *table, struct wr_need *const *list, size_t count,
 			    uint64_t now_ns)
 {
@@ -106,9 +109,9 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 	return true;
 }
 
-/* Looks at all but the first, since the take of the first is its own look: if it is refused,
- * nothing was taken yet. A quick glance leaves no decision, so counters behind one that refuses are
- * looked at then. */
+/* Looks at all counters except the first before it takes. The first needs no look: if its take is
+ * refused, nothing was taken yet. wr_seems_free() leaves no decision. So if a counter refuses after
+ * such a quick look, the counters behind it are looked at, to fill their decisions. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {

@@ -1,5 +1,5 @@
-/* Several limits on one request, in steps. For callers that have hashed the keys and do something
- * between looking and taking. */
+/* Decisions on several limits of one request, in separate steps, for callers that have hashed the
+ * keys and do something between looking and taking. */
 #ifndef WR_STORE_NEED_H
 #define WR_STORE_NEED_H
 
@@ -13,7 +13,7 @@ struct wr_need {
 	struct weir_decision decision;
 };
 
-/* Adds to a list, which is sorted in the order of takes. */
+/* Adds a need to a list, which stays sorted in the order of takes (wr_takes_before()). */
 static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_need *need)
 {
 	size_t at = (*count)++;
@@ -25,25 +25,29 @@ static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_
 	list[at] = need;
 }
 
-/* Fills the decision of each as if it were taken, and writes nothing. Returns whether all admit. */
+/* Fills the decision of each need as if its cost were taken, and writes nothing. Returns whether
+ * all counters admit the request. */
 bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Takes from all or from none. After a refusal each decision is that of its counter; a counter that
- * admits was not the reason. Refusals are marked and charged as the limits require. */
+/* Takes from all counters or from none. Returns whether the request was admitted. After a refusal
+ * each need has the decision of its own counter: those whose decision is `admitted` did not cause
+ * the refusal. Refusals are marked and charged as the limits require. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Called after a look, when the request is refused, by one of these or for another reason. */
+/* Marks and charges the counters of a request that is refused, by one of these needs or for another
+ * reason. Called after wr_needs_look(). */
 void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
 		     uint64_t now_ns);
 
-/* Undoes takes of a request that was refused later. A limit that counts rejected requests keeps
- * them. */
+/* Undoes the takes of a request that was refused later. Limits that count rejected requests keep
+ * the units. */
 void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Gives back a take where it was counted, by its decision. Returns the number of whole units. */
+/* Gives back the take that need->decision belongs to, in the window or bucket that counted it.
+ * Returns the number of whole units given back. */
 uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t now_ns);
 
 #endif

@@ -21,7 +21,7 @@ void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_over
 					   .reset_after_ns = rest_ns};
 }
 
-/* The largest ceiling whose state the algorithm can hold. */
+/* Returns the largest ceiling for which the algorithm's state does not overflow. */
 static uint64_t largest_ceiling(const struct weir_table *table, const struct weir_limit *limit)
 {
 	unsigned __int128 tokens;
@@ -39,7 +39,7 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 	}
 }
 
-/* The raised limit has no quick path, because its numbers are not worked out. */
+/* The raised limit has no quick path, because the numbers for that path are not computed. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra)
 {
@@ -64,8 +64,8 @@ static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spo
 	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
 }
 
-/* The time of a reset is in a cell of its own: only give-backs read it, so that takes cost nothing.
- */
+/* Returns the key of the cell that stores the time of a reset. That time has a cell of its own,
+ * which only give-backs read, so that takes need no more time. */
 static struct wr_key reset_key(struct wr_key key)
 {
 	struct wr_key other = {key.tag ^ 0x72657365742d6174};
@@ -73,7 +73,8 @@ static struct wr_key reset_key(struct wr_key key)
 	return other;
 }
 
-/* The longest time that a request waits in the queue of a full bucket. */
+/* Returns the longest time that a request can wait in the queue of a bucket, or that a bucket needs
+ * to fill up. */
 static uint64_t longest_queue_ns(const struct weir_limit *limit)
 {
 	return limit->limit ? wr_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
@@ -81,7 +82,7 @@ static uint64_t longest_queue_ns(const struct weir_limit *limit)
 			    : 0;
 }
 
-/* The time after a take in which a give-back may have an effect. */
+/* Returns for how long after a take a give-back can have an effect. */
 static uint64_t returnable_ns(const struct weir_limit *limit)
 {
 	switch (limit->algorithm) {
@@ -115,8 +116,8 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 			      wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
 }
 
-/* charged_ns of a leaky bucket is the departure. The take was earlier by the longest queue at most.
- */
+/* For a leaky bucket, charged_ns is the time of departure. The take was earlier, at most by the
+ * longest wait in the queue. */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET
@@ -128,9 +129,9 @@ bool wr_was_reset(const struct wr_attempt *attempt)
 	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
 }
 
-/* Clears the state in a cell, which stays the key's. A request that is decided meanwhile counts as
- * one from before. The block of a log is freed once no cell names it. If the cell goes to another
- * key meanwhile, there is nothing to clear. */
+/* Clears the state in a cell. The cell stays the key's. A request that is decided meanwhile counts
+ * as one from before the reset. The block of a log is freed after the cell has stopped naming it.
+ * If another key gets the cell meanwhile, there is nothing to clear. */
 static void wipe_state(struct weir_table *table, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;

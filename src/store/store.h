@@ -1,7 +1,8 @@
 /* Decisions on the state in the table: one limit, or all limits of a request.
  *
- * An attempt is one step of one algorithm on one key's state, either looked at or carried out. Soft
- * mode, several limits at once and the public functions are built from attempts. */
+ * An attempt is one step of one algorithm on the state of one key. It is either only looked at or
+ * carried out. Soft mode, decisions on several limits and the public functions are built from
+ * attempts. */
 #ifndef WR_STORE_STORE_H
 #define WR_STORE_STORE_H
 
@@ -9,16 +10,17 @@
 #include "table/override.h"
 #include "table/table.h"
 
-#define WR_KEY_MAX 65536u /* bytes of a key */
+#define WR_KEY_MAX 65536u /* maximum length of a key in bytes */
 
 enum wr_purpose {
-	WR_LOOK, /* writes nothing */
-	WR_MARK, /* takes nothing; a refusal marks the key */
-	WR_TRY,  /* a refusal writes nothing: another attempt will follow */
-	WR_TAKE, /* a refusal marks the key, and is charged if the limit counts rejected requests */
-	WR_CHARGE, /* charged whatever the limit is: another limit refused the request */
-	/* Cost is negative. Undoes a take where it was counted (charged_ns), or does nothing:
-	 * wr_step_back(). */
+	WR_LOOK, /* decides, and writes nothing */
+	WR_MARK, /* takes nothing; if the request is refused, marks the key */
+	WR_TRY,  /* takes; a refusal writes nothing, because another attempt will follow */
+	/* Takes; a refusal marks the key, and is charged if the limit counts rejected requests. */
+	WR_TAKE,
+	WR_CHARGE, /* charges whatever the limit is, because another limit refused the request */
+	/* Gives back a take (the cost is negative) in the window or bucket that counted it at
+	 * charged_ns, or does nothing, see wr_step_back(). */
 	WR_RETURN,
 };
 
@@ -27,22 +29,22 @@ struct wr_attempt {
 	struct wr_key key;
 	int64_t cost;
 	uint64_t now_ns;
-	uint32_t ceiling; /* capacity to enforce: the limit's own, or its soft ceiling */
+	uint32_t ceiling; /* the capacity to enforce: that of the limit, or its soft ceiling */
 	enum wr_purpose purpose;
 	struct weir_decision *decision;
-	/* The count of changes in the key's cell for the override that limit and ceiling include.
-	 * An attempt that finds another count writes nothing and sets `changed`. */
+	/* The count of changes of the override that `limit` and `ceiling` include. If the attempt
+	 * finds another count in the key's cell, it writes nothing and sets `changed`. */
 	unsigned changes;
 	bool changed;
-	struct weir_table *table; /* WR_RETURN: where resets of keys are recorded */
-	uint64_t charged_ns;      /* WR_RETURN: that of the take */
-	uint64_t returned;        /* out, WR_RETURN: number of whole units */
-	uint64_t ceiling_wait_ns; /* out, in soft mode: wait of a refused request under
-				     limit->ceiling */
+	struct weir_table *table; /* for WR_RETURN: the table that records resets of keys */
+	uint64_t charged_ns;      /* for WR_RETURN: charged_ns of the take's decision */
+	uint64_t returned;        /* result of WR_RETURN: number of whole units given back */
+	/* Result in soft mode: the wait of a refused request under limit->ceiling. */
+	uint64_t ceiling_wait_ns;
 };
 
-/* Checks the arguments of weir_take and weir_return. Returns 0 or the error. On an error it zeroes
- * *decision, so that a caller who ignores the error admits nothing. */
+/* Checks the arguments of weir_take() and weir_return(). Returns 0 or the error. On an error,
+ * zeroes *decision, so that a caller who ignores the error admits nothing. */
 static inline int wr_store_check_take(const struct weir_table *table,
 				      const struct weir_limit *limit, const void *key, size_t len,
 				      int64_t cost, uint64_t time_ns,
@@ -61,69 +63,73 @@ static inline int wr_store_check_take(const struct weir_table *table,
 	return rc;
 }
 
-/* For limits whose state fits into a cell. */
+/* Carries out an attempt on a limit whose state fits into a cell. */
 void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
-/* For sliding window logs. */
+/* Carries out an attempt on a sliding window log. */
 void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
-/* Takes from one limit, soft or hard. */
+/* Takes `cost` from one limit, soft or hard. */
 void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		   int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
-/* Whether a take would be admitted, if a quick look can tell. False: use wr_store_decide. It is a
- * guess, because the two words may belong to different states: only the take decides. */
+/* Returns true if a quick look shows that a take would be admitted. If it returns false, the caller
+ * uses wr_store_decide(). True is only a guess, because the two words that are read may belong to
+ * different states: only the take decides. */
 bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
 		   struct wr_key key, int64_t cost, uint64_t now_ns);
 
-/* Decides the attempt under the limit and the key's override. Fills in limit and ceiling. */
+/* Decides the attempt under the limit and the key's override. Fills in attempt->limit and
+ * attempt->ceiling. */
 void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		       const struct weir_limit *limit);
 
-/* The same for another purpose: a look, a mark or a charge. */
+/* Decides for a purpose other than a take: a look, a mark or a charge. */
 void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		     struct weir_decision *decision);
 
-/* Takes as much of `cost` as there is, for a request that was admitted already. Returns how much it
- * took; *charged_ns is for wr_store_return. */
+/* Takes `cost`, or as much of it as is left, for a request that was admitted already. Returns the
+ * number of units taken. Sets *charged_ns, which wr_store_return() needs. */
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
 
-/* Charges in full the use of another node, whatever the limit or a ban is. */
+/* Charges the use of another node in full, even beyond the limit and for a banned key. */
 void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns);
 
-/* Gives back `cost` (above 0) of a take where that was counted, or as much as possible. Returns the
- * number of whole units. */
+/* Gives back `cost` units (above 0) of a take in the window or bucket that counted them, or as many
+ * as possible. Returns the number of whole units given back. */
 uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
 
-/* A look at the counter itself, whatever ban there is, and at the override in force:
- * store/override.c. */
+/* Fills the decision of the counter itself, even if the key is banned, and the override in
+ * force. */
 void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		      uint64_t now_ns, struct weir_decision *decision,
 		      struct wr_override *override);
 
-/* The decision for a banned key. */
+/* Fills the decision for a banned key. */
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
 			    uint64_t now_ns, struct weir_decision *decision);
 
-/* The limit with an operator's grant, as far as its algorithm and this table can count it. */
+/* Returns the limit raised by an operator's grant, as far as the limit's algorithm and this table
+ * can count. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra);
 
 /* Resets the counter and its overshoot. Overrides stay. Takes up to now_ns cannot be given back any
- * more, because they were counted in the old counter. */
+ * more, because the old counter counted them. */
 void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		    uint64_t now_ns);
 
-/* WR_RETURN: whether the key was reset after the take. Called after the state was read: the reset
- * is recorded before the state is cleared, so a state from after it has its record. */
+/* Whether the key was reset after the take that a WR_RETURN gives back. Called after the state was
+ * read. A reset is recorded before the state is cleared, so whoever reads a cleared state finds the
+ * record. */
 bool wr_was_reset(const struct wr_attempt *attempt);
 
-/* The key of the cell for the overshoot of a soft key. It is a separate cell, so that keys within
- * their limit cost nothing more. */
+/* Returns the key of the cell that stores the overshoot of a key in soft mode. The overshoot has a
+ * cell of its own, so that keys within their limit need no more memory. */
 static inline struct wr_key wr_soft_key(struct wr_key key)
 {
 	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579};
@@ -131,8 +137,9 @@ static inline struct wr_key wr_soft_key(struct wr_key key)
 	return soft;
 }
 
-/* Every process takes in the same order, so that fewer pairs of requests refuse each other. Leaky
- * buckets come last, because a position in a queue cannot always be given back. */
+/* The order in which the counters of a request are taken. It is the same in every process, so that
+ * two requests at the same time refuse each other less often. Leaky buckets come last, because a
+ * position in a queue cannot always be given back. */
 static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_key,
 				   const struct weir_limit *b, struct wr_key b_key)
 {
@@ -142,7 +149,8 @@ static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_k
 	return a_queues == b_queues ? a_key.tag < b_key.tag : b_queues;
 }
 
-/* Whether the attempt includes the override of the cell, or there is none. */
+/* Whether the attempt includes the override that the cell has now, or the cell has none and the
+ * attempt includes none. Otherwise sets attempt->changed. */
 static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair hot)
 {
 	unsigned changes = wr_hot_override(hot) ? wr_hot_changes(hot) : 0;
@@ -152,7 +160,7 @@ static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair 
 	return !attempt->changed;
 }
 
-/* Whether a refused attempt leaves a mark, and counts as excess in soft mode. */
+/* Whether the attempt, if it is refused, marks the key and counts as excess in soft mode. */
 static inline bool wr_leaves_mark(const struct wr_attempt *attempt)
 {
 	return (attempt->purpose == WR_TAKE || attempt->purpose == WR_MARK) && attempt->cost > 0;
@@ -165,9 +173,9 @@ static inline bool wr_writes_nothing(const struct wr_attempt *attempt)
 	       (attempt->purpose == WR_TRY && !attempt->decision->admitted);
 }
 
-/* The harm to write into a cell that had `hot` before this request. A request raises it by one
- * octave at most, and the first one by less: keys that were seen once weigh less than any key in
- * use, whatever their requests cost. */
+/* Returns the harm to write into a cell that had the pair `hot` before this request. One request
+ * raises the harm by at most one octave, and the first request of a key by less, so that a key that
+ * was seen only once weighs less than any key in use, whatever its request cost. */
 static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)
 {
 	unsigned known = wr_hot_harm(hot) & WR_HARM_MOST;
@@ -178,7 +186,7 @@ static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)
 	return harm < WR_HARM_MOST ? harm : WR_HARM_MOST;
 }
 
-/* … of a refused key that has used so much. */
+/* Returns the harm of a refused key that has used `used` units. */
 static inline unsigned wr_harm_refused(uint64_t used)
 {
 	unsigned harm = wr_harm_of(used);
@@ -193,7 +201,8 @@ static inline unsigned wr_harm_after(struct wr_pair hot, const struct weir_decis
 	return decision->admitted ? harm : harm | WR_HARM_REFUSED;
 }
 
-/* Marks a key as refused, if it is not. It then stays longer than others in a full table. */
+/* Marks a key as refused, if it is not marked yet. A marked key stays longer in a full table than
+ * other keys. */
 static inline void wr_mark_refused(struct wr_spot *spot)
 {
 	struct wr_pair marked = wr_hot_with(spot->hot, spot->hot.lo, wr_hot_s1(spot->hot),

@@ -11,21 +11,22 @@ static struct weir_state state_of(const struct wr_attempt *attempt, const struct
 {
 	struct weir_state state = {spot->hot.lo, wr_hot_s1(spot->hot)};
 
-	/* A sliding counter stores 32 bits of its window's number, which wrap. */
+	/* A sliding counter stores only 32 bits of its window's number. After the cell's expiry the
+	 * number may have wrapped, so the state counts as empty. */
 	if (attempt->limit->algorithm == WEIR_SLIDING_COUNTER &&
 	    wr_cell_fresh_s(spot->cell) <= wr_seconds(attempt->now_ns))
 		state = (struct weir_state){0};
 	return state;
 }
 
-/* The decision for cost 0. */
+/* Fills the decision for cost 0. */
 static void look_at_state(struct wr_attempt *attempt, struct weir_state state)
 {
 	wr_algo_step(attempt->limit, attempt->ceiling, &state, 0, attempt->now_ns,
 		     attempt->decision);
 }
 
-/* Undoes a take. The decision is never a refusal. */
+/* Undoes a take. The decision is never a refusal. Returns whether the state changed. */
 static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 {
 	struct weir_state before = *state;
@@ -40,7 +41,7 @@ static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 	return state->s0 != before.s0 || state->s1 != before.s1;
 }
 
-/* The step on a copy of the state. Returns whether the state is to be written. */
+/* Carries out the step on a copy of the state. Returns whether the state has to be written. */
 static inline bool step_state(struct wr_attempt *attempt, struct weir_state *state)
 {
 	const struct weir_limit *limit = attempt->limit;
@@ -62,8 +63,8 @@ static inline bool step_state(struct wr_attempt *attempt, struct weir_state *sta
 	return changed && !wr_writes_nothing(attempt);
 }
 
-/* Repeats the step on a cell until the swap succeeds. Returns false if the cell has gone to another
- * key. */
+/* Repeats the step on a cell until the swap succeeds or nothing has to be written. Returns false if
+ * another key has got the cell. */
 static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;
@@ -90,8 +91,8 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 	return false;
 }
 
-/* Finds the key's cell where it is not expected, or makes one. Returns false if it has none and
- * needs none. */
+/* Finds the key's cell in a place where it was not expected, or makes one. Returns false if the key
+ * has no cell and needs none; then the attempt is decided. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
@@ -99,7 +100,7 @@ static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 
 	if (wr_table_find(table, attempt->key, spot))
 		return true;
-	if (!step_state(attempt, &state)) /* decided as for a new key */
+	if (!step_state(attempt, &state)) /* the attempt is decided as for a new key */
 		return false;
 	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
 		       spot);
@@ -125,8 +126,9 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 		wr_cell_attempt(table, attempt);
 }
 
-/* The state of the overshoot. `sure` looks everywhere. Without it, the decision of a key within its
- * limit may have a reset_after_ns that is too short if the key's hint was overwritten. */
+/* Returns the state of the overshoot. With `sure`, every cell where it may be is read. Without
+ * `sure`, a state whose hint was overwritten is not found, and the decision of a key within its
+ * limit may then have a reset_after_ns that is too short. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
 {
@@ -139,7 +141,7 @@ static struct weir_state soft_state(struct weir_table *table, const struct weir_
 	return state;
 }
 
-/* Records an excess. Fills the states before it and after it. */
+/* Records an excess. Fills the state of the overshoot before the excess and after it. */
 static void note_excess(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 			uint64_t now_ns, struct weir_state *before, struct weir_state *after)
 {
@@ -153,7 +155,8 @@ static void note_excess(struct weir_table *table, const struct weir_limit *limit
 			return;
 		wr_cell_raise_fresh(spot.cell, now_ns + wr_soft_reset_after(limit, after, now_ns),
 				    now_ns);
-		/* As harmful as the refused key: evicting it would arm the overshoot again. */
+		/* The cell gets the harm of a refused key that has used its limit, because evicting
+		 * the cell would arm the overshoot again. */
 	} while (!wr_pair_cas(
 		&spot.cell->hot, &spot.hot,
 		wr_hot_with(spot.hot, after->s0, after->s1, wr_harm_refused(limit->capacity))));
@@ -167,7 +170,8 @@ static void soft_reset(const struct wr_attempt *attempt, const struct weir_state
 		attempt->decision->reset_after_ns = armed_ns;
 }
 
-/* Tries the limit first. A request that does not fit it is an excess and may fit the ceiling. */
+/* Decides in soft mode. Tries the limit first. A request that does not fit the limit is an excess,
+ * and may be admitted under the ceiling. */
 static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	const struct weir_limit *limit = attempt->limit;
@@ -207,8 +211,8 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	soft_reset(attempt, &after);
 }
 
-/* Decides under a limit. Returns false if the key has another override than the attempt includes.
- */
+/* Decides under a limit. Returns false if the key has another override than the one that the
+ * attempt includes. */
 static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 			  const struct weir_limit *limit)
 {
@@ -226,8 +230,8 @@ static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 }
 
 /* Decides for a key that has an override, or had one a moment ago. The override is read after the
- * cell's count of changes. If the override changes again, the attempt notices it, and the loop
- * repeats. */
+ * cell's count of changes. If the override changes again, the attempt finds another count, and the
+ * loop repeats. */
 static __attribute__((noinline)) void
 attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 		   const struct weir_limit *limit, bool despite_ban, struct wr_override *override)
@@ -258,7 +262,7 @@ void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		attempt_overridden(table, attempt, limit, false, &override);
 }
 
-/* Not inlined, so that the quick path has all registers. */
+/* Not inlined, so that the quick path can use all registers. */
 static __attribute__((noinline)) void decide_slowly(struct weir_table *table,
 						    const struct weir_limit *limit,
 						    struct wr_key key, int64_t cost,
@@ -310,9 +314,10 @@ void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, s
 	decide_slowly(table, limit, key, cost, now_ns, purpose, decision);
 }
 
-/* The common case of the two common algorithms: admitted, no rare case in the state, no contention.
- * Returns false if nothing was done and the slow path has to be taken. The decision is filled after
- * the swap, so that its divisions do not delay the swap. */
+/* The quick path of a token bucket, for the common case: the request is admitted, the state is no
+ * rare case (narrow.h), and no other participant changes the cell. Returns false if nothing was
+ * done, and the caller has to use the slow path. The decision is filled after the swap, so that its
+ * divisions do not delay the swap. */
 static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_spot *spot,
 				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
@@ -332,7 +337,8 @@ static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_
 	return true;
 }
 
-/* fresh_at is the end of the window and was set by the first request in it. */
+/* The quick path of a fixed window. It does not raise the cell's expiry, because the first request
+ * of the window has set it to the end of the window. */
 static inline bool take_fixed_quickly(const struct weir_limit *limit, struct wr_spot *spot,
 				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {
@@ -382,7 +388,8 @@ void wr_store_take(struct weir_table *table, const struct weir_limit *limit, str
 		decide_slowly(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
-/* In soft mode up to the ceiling: another node decided about the overshoot. */
+/* In soft mode the request may use the whole ceiling, because another node has decided about the
+ * overshoot. */
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {

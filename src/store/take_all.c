@@ -1,6 +1,7 @@
-/* weir_take_all(): several limits on one request, all or none. Checks the caller's needs, joins
- * those on the same counter, and takes with store/need.c. Never more is admitted than every limit
- * allows. Two requests at the same time may refuse each other where one could have passed. */
+/* weir_take_all(): decides on several limits of one request, all or none. Checks the caller's
+ * needs, joins needs on the same counter, and takes with store/need.c. Never admits more than every
+ * limit allows. Two requests at the same time may both be refused although one of them could have
+ * passed. */
 #include <string.h>
 
 #include "store/need.h"
@@ -12,10 +13,12 @@ static int check_need(const struct weir_need *need)
 	return need->limit->size == sizeof *need->limit && need->limit->checked ? 0 : WEIR_ELIMIT;
 }
 
-/* The counters of a request, each once, and the order in which they are taken. */
+/* The counters of a request, each of them once, and the order in which units are taken from
+ * them. */
 struct counters {
 	struct wr_need each[WEIR_NEEDS_MAX], *order[WEIR_NEEDS_MAX];
-	uint8_t of_need[WEIR_NEEDS_MAX]; /* index in `each`, for each need of the caller */
+	/* For each need of the caller, the index of its counter in `each`. */
+	uint8_t of_need[WEIR_NEEDS_MAX];
 	size_t count;
 };
 
@@ -25,7 +28,7 @@ static int join_needs(const struct weir_table *table, const struct weir_need *ne
 	size_t used = 0;
 
 	c->count = 0;
-	c->order[0] = NULL; /* a request without needs is admitted */
+	c->order[0] = NULL; /* for a request without needs, which is admitted */
 	for (size_t i = 0; i < count; i++) {
 		int rc = check_need(&needs[i]);
 		struct wr_key key;
@@ -63,7 +66,7 @@ int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_
 		rc = WEIR_EMANY;
 	else
 		rc = now_ns > INT64_MAX ? WEIR_ETIME : join_needs(table, needs, count, &counters);
-	if (rc < 0) { /* a caller that ignores the error must admit nothing */
+	if (rc < 0) { /* a caller that ignores the error must not admit anything */
 		if (admitted)
 			*admitted = 0;
 		if (decisions)

@@ -1,5 +1,5 @@
-/* Finds the owner of a slab block, judges its price and takes the block away. Called by slab.c and
- * span.c. */
+/* Finds the owner of a block in the slab, determines its price and takes the block away. Called by
+ * slab.c and span.c. */
 #include "table/block.h"
 
 #define GARBAGE_S 60u /* seconds after which a taken block without an owner is garbage */
@@ -23,8 +23,8 @@ static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
 					: wr_hot_weight(victim->owner.hot));
 }
 
-/* Finds the cell of the tenure. Returns false unless that cell names this block with this
- * generation. */
+/* Finds the cell that the tenure contains. Returns false unless that cell names this block with the
+ * generation of the tenure. */
 static bool find_owner(const struct weir_table *table, struct wr_victim *victim)
 {
 	struct wr_cell *cell = wr_cell_at(table, (uint32_t)victim->tenure.lo & WR_NO_CELL);
@@ -63,8 +63,9 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 }
 
 /* Makes the owner a key that was never seen. An append does not change the cell, so the swap alone
- * would not notice that the key is in use again: its ring is sealed first, and its expiry read
- * again. If the key is in use, its next request moves the log to another ring. */
+ * would not notice that the key is in use again. Therefore the key's ring is sealed first, and then
+ * its expiry is read again. If the key is in use, its next request moves the log to another
+ * ring. */
 static bool forget_owner(struct weir_table *table, const struct wr_victim *victim, uint32_t now_s)
 {
 	struct wr_pair seen = victim->owner.hot;
@@ -77,9 +78,9 @@ static bool forget_owner(struct weir_table *table, const struct wr_victim *victi
 	return true;
 }
 
-/* Seals the ring, so that no entry is appended that the cell would not count, and puts the entries
- * into the cell. If that fails half way, the next request of the key moves its log to another ring.
- */
+/* Makes the owner's log brief. First seals the ring, so that no entry is appended that the cell
+ * would not count. Then puts the entries into the cell. If that fails half way, the next request of
+ * the key moves its log to another ring. */
 static bool shrink_owner(struct weir_table *table, const struct wr_victim *victim, uint64_t now_ns)
 {
 	struct wr_pair seen = victim->owner.hot;
@@ -123,7 +124,7 @@ bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, stru
 	}
 }
 
-/* 0 would make a name that means "none". */
+/* The generation is never 0, because 0 could make a name that means "none". */
 uint32_t wr_block_generation(struct weir_table *table)
 {
 	uint32_t generation = __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* The owner of a block of the slab, and taking the block away: for slab.c and span.c. */
+/* Finds the owner of a block of the slab, and takes the block away. For slab.c and span.c. */
 #ifndef WR_TABLE_BLOCK_H
 #define WR_TABLE_BLOCK_H
 
@@ -7,17 +7,18 @@
 #define WR_TAKEN (1ull << 31)
 #define WR_NO_CELL 0x7fffffffu
 
-/* Prices of a block. The price of a live log is WR_PRICE_LIVE plus the weight of its key. */
+/* Prices of blocks: the cheapest block is taken away first. The price of a live log is
+ * WR_PRICE_LIVE plus the weight of its key. */
 #define WR_PRICE_FREE 0u
 #define WR_PRICE_EXPIRED 1u
 #define WR_PRICE_LIVE 2u
-#define WR_PRICE_NONE 1000u /* in preparation, or a log that has to stay exact */
+#define WR_PRICE_NONE 1000u /* must not be taken: in preparation, or a log that has to stay exact */
 
-/* A block, its price, and the cell that would lose it. */
+/* A block with its price, and the cell that would lose the block. */
 struct wr_victim {
 	struct wr_block *block;
 	struct wr_pair tenure;
-	struct wr_spot owner; /* cell NULL: no owner */
+	struct wr_spot owner; /* owner.cell is NULL if the block has no owner */
 	unsigned price;
 };
 
@@ -36,22 +37,23 @@ static inline struct wr_block *wr_block_at(const struct weir_table *table, uint6
 	return (struct wr_block *)(table->slab + offset);
 }
 
-/* Finds the owner and the price of a block of the span, whose word was `word`. If the span has been
- * cut anew meanwhile, the bytes that were read may be stamps of another log. The price is then
- * WR_PRICE_NONE, and no swap may use them. */
+/* Finds the owner and the price of a block in a span whose word was `word`. If the span was cut
+ * anew meanwhile, the bytes that were read may be stamps of another log. The price is then
+ * WR_PRICE_NONE, and the caller must not use them in a swap. */
 struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint64_t word,
 				   struct wr_block *block, uint32_t now_s);
 
-/* Takes the block from its key and swaps the tenure to `held`. A live log becomes a brief one in
- * its cell; an expired key loses its cell. Returns false if another participant changed the block
- * first. */
+/* Takes the block from its owner and swaps its tenure to `held`. The log of a live owner becomes
+ * brief; an expired owner loses its cell. Returns false if another participant changed the block or
+ * its owner first. */
 bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
 		    uint64_t now_ns);
 
-/* Empties the word of a block held under `held`, so that helpers of its last holder fail on the
- * generation. Does nothing if the holder has lost the block while it slept. Does nothing either if
- * the span's word is not `word` any more: the block may then lie in the middle of another log's
- * stamps, and the tenure with it until it is overwritten. */
+/* Empties the word of a block with the tenure `held`, so that participants that still help its last
+ * holder fail, because they expect another generation. Returns false, and does nothing, if the
+ * block has another tenure by now, or if the span's word is not `word` any more: the block may then
+ * lie in the middle of the stamps of another log, and so may the tenure, until it is
+ * overwritten. */
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held);
 

@@ -1,43 +1,44 @@
-/* A log that has no ring: its requests counted by thirds of the period, in the key's cell.
+/* A brief log: a log without a ring, whose requests are counted by thirds of the period in the
+ * key's cell.
  *
- *   s0  requests of the newest slot 16 · of the one before 16 · … 16 · … 16
- *   s1  in the cell 1 · brief 1 · number of the newest slot 30
+ *   s0  number of requests of the newest slot 16 · of the slot before it 16 · … 16 · … 16
+ *   s1  WR_LOG_IN_CELL 1 · WR_LOG_BRIEF 1 · number of the newest slot 30
  *
  * A slot is a third of the period, rounded up. A request counts from its own slot to the end of the
- * third slot after it: for one period at least and four thirds of one at most. So a brief log never
- * admits what a ring would refuse. It refuses what a ring would admit only where more than the
- * limit came within the last four thirds of a period.
+ * third slot after it: for at least one period and at most four thirds of a period. So a brief log
+ * never admits a request that a ring would refuse. It refuses a request that a ring would admit
+ * only if more requests than the limit came within the last four thirds of a period.
  *
- * Example: 6 per minute, slots of 20 s. Two requests at 2:00:05 and four at 2:00:50 (slots 0 and
- * 2). At 2:01:10 (slot 3) all six count, though a ring would have let go of the first two: refused.
- * At 2:01:20 (slot 4) slot 0 leaves and two pass.
+ * Example: 6 per minute, slots of 20 s. Two requests come at 2:00:05 and four at 2:00:50 (slots 0
+ * and 2). A request at 2:01:10 (slot 3) is refused, because all six count, although a ring would
+ * not count the first two any more. At 2:01:20 (slot 4) slot 0 does not count any more, and two
+ * requests pass.
  *
- * The evictor of a ring knows no rule, so the length of a slot stands beside the ring, as a code: 6
- * bits of exponent and 26 of mantissa. The number of a slot is known modulo 2^30; a cell whose
- * fresh_at has passed has expired, whatever it holds. */
+ * A participant that takes a ring away does not know the rule, so the length of a slot is stored
+ * beside the ring, as a code of 6 bits of exponent and 26 bits of mantissa. The number of a slot is
+ * known modulo 2^30. A cell whose fresh_at has passed has expired, whatever it holds. */
 #ifndef WR_TABLE_BRIEF_H
 #define WR_TABLE_BRIEF_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WR_LOG_IN_CELL (1u << 31) /* of s1: the log is in the cell, s0 names no block */
+#define WR_LOG_IN_CELL (1u << 31) /* bit of s1: the log is in the cell, and s0 names no block */
 #define WR_LOG_BRIEF                                                                               \
-	(1u << 30) /* … counted by slots; otherwise all requests came at one instant, s0 */
-#define WR_LOG_COUNT 0xffffu /* … and this is their number */
+	(1u << 30)           /* bit of s1: the log is brief; if 0, all requests came at time s0 */
+#define WR_LOG_COUNT 0xffffu /* mask of s1 if the log is not brief: the number of its requests */
 
 #define WR_BRIEF_SLOTS 4u
 #define WR_BRIEF_NUMBER 0x3fffffffu
 #define WR_BRIEF_SKEW_NS                                                                           \
-	1000000000u /* a request behind by no more is late; behind by more, the clock stepped back \
-		     */
+	1000000000u /* a request behind by at most this is late; otherwise the clock stepped back */
 
 struct wr_brief {
 	uint64_t slot;                  /* number of the newest slot */
-	uint32_t count[WR_BRIEF_SLOTS]; /* newest first */
+	uint32_t count[WR_BRIEF_SLOTS]; /* requests of each slot, the newest slot first */
 };
 
-/* The code of the slot of a period; never 0. */
+/* Returns the code of the length of a slot for a period. It is never 0. */
 static inline uint32_t wr_brief_code(uint64_t period_ns)
 {
 	uint64_t slot_ns = period_ns / 3 + 1;
@@ -60,14 +61,15 @@ static inline uint32_t wr_brief_used(const struct wr_brief *brief)
 	return brief->count[0] + brief->count[1] + brief->count[2] + brief->count[3];
 }
 
-/* The time that a request counts as of, if the newest known request came at newest_ns. */
+/* Returns the time that a request counts as of, if the newest known request came at newest_ns:
+ * newest_ns if the request is late, otherwise now_ns. */
 static inline uint64_t wr_brief_now_ns(uint64_t newest_ns, uint64_t now_ns)
 {
 	return newest_ns > now_ns && newest_ns - now_ns <= WR_BRIEF_SKEW_NS ? newest_ns : now_ns;
 }
 
-/* Makes `slot` the newest slot. If the log's newest slot is later, because the clock stepped back,
- * all its requests count as of `slot`. */
+/* Makes `slot` the newest slot. If the log's newest slot is later than `slot`, because the clock
+ * stepped back, all requests of the log count as of `slot`. */
 static inline void wr_brief_move(struct wr_brief *brief, uint64_t slot)
 {
 	uint32_t used = wr_brief_used(brief);
@@ -82,7 +84,8 @@ static inline void wr_brief_move(struct wr_brief *brief, uint64_t slot)
 	brief->slot = slot;
 }
 
-/* Reads the two words of a cell. They hold the slot's number modulo 2^30; `near` completes it. */
+/* Reads a brief log from the two words of a cell. They hold the number of the newest slot modulo
+ * 2^30; the result has the number with these bits that is nearest to near_slot. */
 static inline struct wr_brief wr_brief_of(uint64_t s0, uint32_t s1, uint64_t near_slot)
 {
 	uint32_t ahead = (s1 - (uint32_t)near_slot) & WR_BRIEF_NUMBER;

@@ -1,7 +1,7 @@
-/* Gives a key a cell, and never two. Called by the store through wr_table_claim().
+/* Gives a key one cell, and never two cells. Called by the store through wr_table_claim().
  *
- * A claim swaps the victim's hot pair for a TENTATIVE one that names the new key, which takes the
- * cell from its old key at that instant. Then both rows are read again. With
+ * A claim swaps the hot pair of a victim's cell for a TENTATIVE pair that names the new key. At
+ * that instant the old key loses the cell. Then both rows are read again. With the rules
  *
  *   scan after claim:  a live cell of this key  → drop the claims, use it
  *                      several claims           → drop all but the lowest
@@ -17,23 +17,25 @@
 #include "table/slab.h"
 #include "table/table.h"
 
-/* Free cells that a key's first row must have for the key to go there without a look at the second
- * row. More would fill tables less, fewer would find keys later: 3 gives 41 bytes a key and 93 % of
- * the keys in their first row at 76 % fill; 7 would give 38 bytes and 82 %. */
+/* If a key's first row has more free cells than this, the key goes there, without a look at the
+ * second row. A larger number would use memory better, a smaller one would find more keys in their
+ * first row: 3 gives 41 bytes a key and 93 % of the keys in their first row at 76 % fill; 7 would
+ * give 38 bytes and 82 %. */
 #define ROOM_TO_SPARE 3u
 
 /* The result of a scan of both rows for a key. */
 struct scan {
-	struct wr_spot live;  /* cell NULL: none */
-	struct wr_spot claim; /* the lowest one */
+	struct wr_spot live;  /* the key's live cell; live.cell is NULL if there is none */
+	struct wr_spot claim; /* the lowest cell with a claim of the key */
 	struct wr_spot victim;
-	bool is_free; /* the victim's cell is empty, or its key has expired */
+	bool is_free; /* the victim is an empty cell, or its key has expired */
 };
 
-/* Order in which cells are given to another key; lower is sooner. */
+/* The order in which cells are given to another key: lower ranks first. */
 enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_OVERRIDE };
 
-/* An override is only found through its key's cell, so that cell ranks as high. */
+/* Returns the rank of a live cell. An override is found only through its key's cell, so the key's
+ * cell has the same rank as the override cell. */
 static enum rank live_rank(struct wr_pair hot)
 {
 	if (wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
@@ -55,7 +57,7 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return live_rank(hot);
 }
 
-/* Rank, then weight, then expiry, as one number to compare. */
+/* Combines rank, weight and expiry into one number, to compare cells in this order. */
 static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	enum rank rank = rank_of(cell, hot, now_s);
@@ -65,8 +67,9 @@ static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return (uint64_t)rank << 40 | (uint64_t)wr_hot_weight(hot) << 32 | wr_cell_fresh_s(cell);
 }
 
-/* Judges the hot pair that was read, once. A claim that turns live between two reads would be seen
- * as neither, and the scan would confirm a second cell. */
+/* Whether the cell was the key's live cell when its hot pair was read. Uses only that one reading:
+ * a claim that becomes live between two readings would be seen as neither a claim nor a live cell,
+ * and the scan would confirm a second cell. */
 static bool is_live_of(struct wr_spot spot, struct wr_key key)
 {
 	uint64_t rest = __atomic_load_n(&spot.cell->id.hi, __ATOMIC_ACQUIRE);
@@ -85,12 +88,12 @@ static bool drop_claim(struct wr_spot claim)
 
 /* The result of a scan of one row. */
 struct row_scan {
-	struct wr_spot best; /* the cell to give away: at home if one is free there */
+	struct wr_spot best; /* the cell to give away; a free cell at home is preferred */
 	uint64_t price;
 	unsigned free_cells;
 };
 
-/* Reads one row. Of several claims of the key all but the lowest are dropped. */
+/* Reads one row. If the key has several claims, drops all but the lowest. */
 static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, struct scan *scan,
 		     struct row_scan *found)
 {
@@ -106,8 +109,8 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			continue;
 		}
 		if (wr_hot_state(spot.hot) == WR_TENTATIVE && spot.hot.lo == key.tag) {
-			/* A claim that cannot be dropped may be live by now, and is then the key's
-			 * cell. */
+			/* A claim that cannot be dropped may have become live, so the cell is read
+			 * again. */
 			if (!scan->claim.cell)
 				scan->claim = spot;
 			else if (!drop_claim(spot))
@@ -123,8 +126,9 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 	}
 }
 
-/* Prefers the first row while it has room to spare, so that nine of ten keys are found there. After
- * that the emptier row, which lets two choices fill a table to four fifths. */
+/* Whether the key should go to the second row. The first row is preferred while it has more than
+ * ROOM_TO_SPARE free cells, so that nine of ten keys are found there. After that the row with more
+ * free cells is preferred; with this choice a table can be filled to four fifths. */
 static bool prefer_second(const struct row_scan *first, const struct row_scan *second)
 {
 	if (first->free_cells > ROOM_TO_SPARE)
@@ -134,7 +138,8 @@ static bool prefer_second(const struct row_scan *first, const struct row_scan *s
 	return second->price < first->price;
 }
 
-/* A row is eight cache lines. Prefetching all of them waits for memory once. */
+/* A row is eight cache lines. All of them are prefetched, so that the scan waits for memory only
+ * once. */
 static void prefetch_rows(struct wr_row *const rows[2])
 {
 	for (unsigned line = 0; line < sizeof(struct wr_row); line += 64) {
@@ -179,8 +184,9 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 	}
 }
 
-/* Whether a key that looked expired still is when its cell is swapped. A decision changes the cell,
- * so that the swap fails. An append to a ring does not, so the ring is sealed first. */
+/* Whether a key that looked expired is still expired when its cell is swapped. A decision changes
+ * the cell, so that the swap fails. An append to a ring does not change the cell, so the ring is
+ * sealed first. */
 static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
 {
 	return !wr_hot_names_block(victim.hot) ||
@@ -188,8 +194,8 @@ static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint3
 		rank_of(victim.cell, victim.hot, now_s) <= RANK_EXPIRED);
 }
 
-/* Takes the victim's cell for the key. Returns the claim, or cell NULL if another participant was
- * faster. */
+/* Takes the victim's cell for the key. Returns the claim; its cell is NULL if another participant
+ * was faster. */
 static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, unsigned kind,
 				  uint32_t now_s, const struct scan *scan)
 {
@@ -200,7 +206,8 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (scan->is_free && rank > RANK_EXPIRED)
-		rank = RANK_EXPIRED; /* a decision that fails now has raised its expiry */
+		/* A decision raised the expiry meanwhile; its swap will fail. */
+		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
 		return (struct wr_spot){0};
@@ -211,8 +218,9 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 	return (struct wr_spot){victim.cell, claim};
 }
 
-/* Makes a claim a live cell: first id, then hot, so that a live hot pair always has its id. Late
- * helpers fail on id's version, which only this claim's helpers write. */
+/* Makes a claim a live cell. Writes first the id and then the hot pair, so that a live hot pair
+ * always has its id. A helper that is late fails, because it finds another version in the id; only
+ * helpers of this claim write this version. */
 static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spot *live)
 {
 	uint16_t version = wr_hot_version(claim.hot);
@@ -234,8 +242,8 @@ static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spo
 	return true;
 }
 
-/* Writes a hint in the home line to another cell of the first row. Several keys may share a hint:
- * the last one written holds. */
+/* Writes a hint into the key's home line, if the key is in another cell of its first row. Several
+ * keys may share a hint; then the hint that was written last is valid. */
 static void leave_hint(const struct weir_table *table, struct wr_key key,
 		       const struct wr_cell *cell)
 {

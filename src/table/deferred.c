@@ -1,4 +1,4 @@
-/* Counts of deferred requests by key. The deliverer writes them; each decision reads them. */
+/* Numbers of deferred requests by key. The deliverer writes them; each decision reads them. */
 #include "table/deferred.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static struct deferred_section section_of(const struct weir_table *table)
 					 at.bytes / sizeof(struct wr_pair)};
 }
 
-/* 0 marks an entry that was never used. */
+/* Returns the tag of a key. It is never 0, because 0 marks an entry that was never used. */
 static uint64_t tag_of(const uint8_t key[WR_DEFERRED_KEY])
 {
 	uint64_t tag;
@@ -39,20 +39,20 @@ static uint64_t neighbours_of(struct deferred_section in)
 	return in.count < WR_DEFERRED_NEAR ? in.count : WR_DEFERRED_NEAR;
 }
 
-/* The entry of a tag, or NULL. */
+/* Returns the entry with this tag, or NULL. */
 static struct wr_pair *find_entry(struct deferred_section in, uint64_t tag)
 {
 	for (uint64_t i = 0; i < neighbours_of(in); i++) {
 		struct wr_pair *entry = near_home(in, tag, i);
 
-		/* Acquire: the count that is read next is not older than the tag. */
+		/* Acquire, so that the count that is read next is not older than the tag. */
 		if (__atomic_load_n(&entry->lo, __ATOMIC_ACQUIRE) == tag)
 			return entry;
 	}
 	return NULL;
 }
 
-/* Takes over an entry whose count is 0. Returns false if there is none nearby. */
+/* Takes over an entry whose count is 0. Returns false if there is no such entry nearby. */
 static bool insert_entry(struct deferred_section in, struct wr_pair wanted)
 {
 	for (uint64_t i = 0; i < neighbours_of(in); i++) {
@@ -78,7 +78,8 @@ static bool set_entry(struct deferred_section in, uint64_t tag, uint32_t count, 
 	while (seen.lo == tag)
 		if (wr_pair_cas(entry, &seen, wanted))
 			return true;
-	return count == 0 || insert_entry(in, wanted); /* another key took it over meanwhile */
+	/* Another key took the entry over meanwhile. */
+	return count == 0 || insert_entry(in, wanted);
 }
 
 bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY], uint32_t count,

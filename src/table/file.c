@@ -15,13 +15,13 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-#define MEMORY_MAX (256ull << 30) /* the quarter of it for keys is WR_ROWS_MAX */
+#define MEMORY_MAX (256ull << 30) /* a quarter of it, for keys, has room for WR_ROWS_MAX */
 #define MEMORY_DEFAULT (64ull << 20)
-#define LOG_SHARE 16 /* of the memory is for logs … */
+#define LOG_SHARE 16 /* 1/16 of the memory is for logs */
 #define LOG_SHARE_USED                                                                             \
-	4 /* … and this share if limits are logs; docs/engine.md has the calculation */
+	4 /* 1/4 of the memory is for logs if limits are logs (calculation: docs/engine.md) */
 
-/* Sections of other layers: a share of the memory, one page at least. */
+/* Sections that other layers use. Each gets 1/share of the memory, and at least one page. */
 static const struct {
 	enum wr_section section;
 	unsigned share;
@@ -47,7 +47,8 @@ static void place_section(struct wr_header *header, enum wr_section section, uin
 	header->file_bytes += page_bytes(bytes);
 }
 
-/* The largest power of two that leaves sixteen spans, within bounds. */
+/* Returns the size of a span: the largest power of two with which the slab has at least sixteen
+ * spans, from WR_SPAN_MIN to WR_SPAN_MAX. */
 static uint64_t span_size(uint64_t log_bytes)
 {
 	uint64_t span = WR_SPAN_MAX;
@@ -57,8 +58,8 @@ static uint64_t span_size(uint64_t log_bytes)
 	return span;
 }
 
-/* The share for logs where the caller names none. A table that is replaced passes on its own share.
- */
+/* Returns the bytes for logs if the caller has not set them. A table that replaces another one
+ * keeps at least the share of the old table. */
 static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
 {
 	const struct wr_header *before = plan->before;
@@ -132,7 +133,8 @@ static bool extent_ok(const struct wr_header *header, enum wr_section section)
 	       extent.bytes <= header->file_bytes - extent.offset;
 }
 
-/* Checks all that later code relies on. A file of layout 1 can only be read. */
+/* Checks everything in the header that later code relies on. A file of layout 1 can only be opened
+ * for reading. */
 static int check_header(const struct wr_header *header, const char *path, bool private,
 			uint64_t file_bytes, struct weir_error *error)
 {
@@ -168,7 +170,7 @@ static int check_header(const struct wr_header *header, const char *path, bool p
 	return 0;
 }
 
-/* Sets the pointers of the handle into the mapping. */
+/* Sets the pointers of the handle to the sections in the mapping. */
 static void attach_sections(struct weir_table *table)
 {
 	const struct wr_extent *at = table->header.sections;
@@ -204,8 +206,8 @@ static bool make_spans(struct weir_table *table)
 	return true;
 }
 
-/* Asks for huge pages for the keys, which saves TLB misses. Not for the rest: most of it is never
- * used, and all of a file on disk would be read in. */
+/* Asks for huge pages for the keys, which saves TLB misses. The other sections get none, because
+ * most of their pages are never used, and a file on disk would be read completely. */
 static void advise_huge_pages(const struct weir_table *table)
 {
 	struct wr_extent keys = table->header.sections[WR_SECTION_KEYS];
@@ -283,7 +285,7 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 	return rc;
 }
 
-/* Opens a file without a name if the file system can do that, so that nothing is left if this
+/* Opens a file without a name if the file system can do that, so that no file is left if this
  * process dies. */
 static int open_nameless(const struct wr_table_paths *place, struct wr_fresh_file *fresh)
 {
@@ -298,7 +300,8 @@ static int open_nameless(const struct wr_table_paths *place, struct wr_fresh_fil
 	return fresh->fd;
 }
 
-/* Reserves every page: writing to a hole of a full tmpfs would raise SIGBUS. */
+/* Reserves every page of the file, because writing to a page that a full tmpfs cannot provide would
+ * raise SIGBUS. */
 static int reserve_pages(int fd, const char *dir, const struct wr_header *header,
 			 struct weir_error *error)
 {
@@ -306,7 +309,7 @@ static int reserve_pages(int fd, const char *dir, const struct wr_header *header
 
 	do
 		failed = posix_fallocate(fd, 0, (off_t)header->file_bytes);
-	while (failed == EINTR); /* nginx gets signals when workers end */
+	while (failed == EINTR); /* nginx gets signals when its workers end */
 	if (failed) {
 		errno = failed;
 		return wr_error_errno(error, WEIR_ENOSPACE, "no room for %llu bytes in %s",
@@ -352,7 +355,7 @@ static int link_as(const struct wr_fresh_file *fresh, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-/* Keeps the mapping and frees the rest. */
+/* Keeps the mapping, closes the file and removes its temporary name. */
 static void settle_fresh_file(struct wr_fresh_file *fresh)
 {
 	if (fresh->temporary[0])

@@ -1,4 +1,4 @@
-/* Table files. A file is complete before it gets its name, and checked before it is used. */
+/* Table files. A file is complete before it gets its name, and it is checked before it is used. */
 #ifndef WR_TABLE_FILE_H
 #define WR_TABLE_FILE_H
 
@@ -8,39 +8,41 @@
 /* Sizes and contents of a new file. */
 struct wr_file_plan {
 	uint64_t memory_bytes;
-	uint64_t log_bytes; /* 0: a share of the memory that follows from the next two */
-	bool logs;          /* limits are logs */
-	const struct wr_header *before; /* the table it replaces, or NULL */
+	uint64_t log_bytes; /* 0: a share of the memory, which depends on `logs` and `before` */
+	bool logs;          /* some limits are sliding window logs */
+	const struct wr_header *before; /* header of the table that the file replaces, or NULL */
 	uint64_t now_ns;
-	const uint8_t *secret; /* NULL: a new one */
+	const uint8_t *secret; /* secret of the key hash; NULL: a new one */
 };
 
 /* A table whose file has no name yet. */
 struct wr_fresh_file {
 	struct weir_table *table;
 	int fd;
-	char temporary[512]; /* "" when the file system can make nameless files */
+	char temporary[512]; /* "" if the file system can make files without a name */
 };
 
-/* Creates a file in the folder, reserves its pages and maps it. */
+/* Creates a file in the folder, reserves its pages and maps it. Returns 0 or an error. */
 int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *plan,
 		 struct wr_fresh_file *fresh, struct weir_error *error);
 
-/* Gives the file its name. Returns WEIR_EINVAL with errno EEXIST if the name exists. */
+/* Gives the file its name. Returns 0 or an error: WEIR_EINVAL with errno EEXIST if the name
+ * exists. */
 int wr_file_publish(struct wr_fresh_file *fresh, const char *path, struct weir_error *error);
 
-/* Gives the file its name and replaces the file that has it. */
+/* Gives the file its name, and replaces the file that has this name. Returns 0 or an error. */
 int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_error *error);
 
-/* Unmaps the file and removes it. */
+/* Unmaps the file. If it has no name yet, it is removed. */
 void wr_file_abandon(struct wr_fresh_file *fresh);
 
-/* Checks an existing file and maps it. With `private` it is only read: changes are not written
- * back. */
+/* Checks an existing file and maps it. With `private` the file is only read: changes in memory are
+ * not written back. Returns 0 or an error. */
 int wr_file_open(const char *path, bool private, struct weir_table **table,
 		 struct weir_error *error);
 
-/* Copies every key that has not expired. `from` may be in use; `to` has no name yet. */
+/* Copies every key that has not expired. Other processes may use `from` meanwhile; `to` must have
+ * no name yet. */
 void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
 #endif

@@ -1,6 +1,6 @@
-/* Copies keys from one table file to another: checkpoint, restore, resize. A key's tag gives its
- * rows in a table of any size, so that cells can be copied one by one. Overrides are copied
- * separately, because each is in two cells. */
+/* Copies keys from one table file to another, for checkpoint, restore and resize. The rows of a key
+ * follow from its tag in a table of any size, so that cells can be copied one by one. Overrides are
+ * copied separately, because each of them is in two cells. */
 #include "base/options.h"
 #include "table/deferred.h"
 #include "table/file.h"
@@ -16,9 +16,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define READ_TRIES 8 /* for a log that is written all the time */
+#define READ_TRIES 8 /* how often a log is read that is being written all the time */
 
-/* Reads the stamps of a log, oldest first, as they were at one moment. Returns their number. */
+/* Reads the stamps of a log, oldest first, as they were at one moment. Returns the number of
+ * stamps; 0 if the word is inconsistent, or changed during every try. */
 static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 {
 	for (int i = 0; i < READ_TRIES; i++) {
@@ -42,7 +43,8 @@ static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 	return 0;
 }
 
-/* Counts the log by slots if the new table has no room for its ring. */
+/* Makes the log brief, because the new table has no room for its ring. A log that has to stay exact
+ * is lost. */
 static void import_brief(const struct wr_log_block *old, uint32_t slot, uint64_t now_ns,
 			 struct weir_state *log)
 {
@@ -53,7 +55,7 @@ static void import_brief(const struct wr_log_block *old, uint32_t slot, uint64_t
 		*log = (struct weir_state){wr_brief_s0(&brief), wr_brief_s1(&brief)};
 }
 
-/* Copies a ring into a block of the new table. Returns the block's name, or a brief log. */
+/* Copies a ring into a block of the new table. *log becomes the block's name, or a brief log. */
 static void import_ring(struct weir_table *to, const struct weir_table *from,
 			const struct wr_cell *cell, uint64_t now_ns, struct weir_state *log)
 {
@@ -84,7 +86,8 @@ static void import_ring(struct weir_table *to, const struct weir_table *from,
 	free(stamps);
 }
 
-/* Layout 1 stored the share of the limit in use, 0 … 254, or 255 for a refused key. */
+/* Returns the harm in this layout. Layout 1 stored the share of the limit in use, 0 … 254, or 255
+ * for a refused key. */
 static unsigned import_harm(const struct weir_table *from, struct wr_pair hot)
 {
 	unsigned harm = wr_hot_harm(hot);
@@ -111,8 +114,8 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
 	if (wr_hot_names_block(hot))
 		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
-	/* The block for this log may have evicted this very cell. Then the swap fails and nothing
-	 * is written. */
+	/* To get a block for this log, this very cell may have been evicted. Then the swap fails
+	 * and nothing is written. */
 	wr_pair_cas(&spot.cell->hot, &spot.hot,
 		    wr_hot_with(spot.hot, state.s0, state.s1, import_harm(from, hot)));
 }
@@ -140,7 +143,7 @@ static int copy_table(struct weir_table *from, const struct wr_table_paths *plac
 	return rc;
 }
 
-/* The folder of a path; "." if the path has none. */
+/* Finds the folder of a path; it is "." if the path has none. */
 static int place_of_path(const char *path, struct wr_table_paths *place, struct weir_error *error)
 {
 	const char *slash = strrchr(path, '/');
@@ -186,7 +189,8 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 	return rc;
 }
 
-/* The path of the previous layout's file in the same folder: NAME.v1 for NAME.v2. */
+/* Writes the path of the previous layout's file, which is in the same folder: NAME.v1 for
+ * NAME.v2. */
 static void path_before(const struct wr_table_paths *place, char path[sizeof place->path])
 {
 	memcpy(path, place->path, sizeof place->path);
@@ -194,8 +198,8 @@ static void path_before(const struct wr_table_paths *place, char path[sizeof pla
 }
 
 /* Opens the file that a new table starts from: a checkpoint, or the table of the previous layout.
- * Returns WEIR_ENOENT if there is none. A table of the previous layout that cannot be read counts
- * as none. */
+ * Returns WEIR_ENOENT if there is none. A table of the previous layout that cannot be read is
+ * ignored. */
 static int open_saved(const struct weir_opts *opts, const struct wr_table_paths *place,
 		      struct weir_table **saved, struct weir_error *error)
 {
@@ -210,7 +214,7 @@ static int open_saved(const struct weir_opts *opts, const struct wr_table_paths 
 	return wr_file_open(before, true, saved, NULL) == 0 ? 0 : WEIR_ENOENT;
 }
 
-/* Creates a new table, empty or with the contents of open_saved(). */
+/* Creates a new table, which is empty or has the contents of the file that open_saved() finds. */
 static int make_table(const struct weir_opts *opts, const struct wr_table_paths *place,
 		      struct wr_fresh_file *fresh, struct weir_error *error)
 {
@@ -232,7 +236,7 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 	return rc;
 }
 
-/* Copies the caller's options, which may be of an older or newer size. */
+/* Copies the caller's options. Their struct may have an older or newer size. */
 static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 		     struct weir_error *error)
 {
@@ -268,7 +272,7 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 		return rc;
 	if (wr_file_publish(&fresh, place.path, error) == 0) {
 		path_before(&place, before);
-		unlink(before); /* its keys are in the new one */
+		unlink(before); /* its keys are in the new table */
 		*table = fresh.table;
 		return 0;
 	}
@@ -277,8 +281,9 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 	return rc;
 }
 
-/* Gives the new table the name of the old one. An operator writes to the old table and then checks
- * whether it was superseded; here the order is reversed. So either the operator is asked to repeat
+/* Gives the new table the name of the old one. An operator's command writes to the old table first,
+ * and then checks whether the table was superseded. Here the order is reversed: the table is first
+ * marked as superseded, and then the changes are read. So either the operator is asked to repeat
  * the change, or the change is carried over. */
 static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, const char *path,
 			   uint32_t now_s, struct weir_error *error)

@@ -1,4 +1,4 @@
-/* weir_info(): counts the keys and the slab of a table by reading all of it. */
+/* weir_info(): counts the keys of a table and the used bytes of its slab by reading all of them. */
 #include "base/clock.h"
 #include "table/slab.h"
 #include "table/table.h"

@@ -1,16 +1,16 @@
 /* The bytes of a table file. Layout 2.
  *
  *   page 0   struct wr_header    written once, before the file gets its name; checksummed
- *   page 1   struct wr_tallies   counters and cursors all processes write
+ *   page 1   struct wr_tallies   counters and cursors that all processes write
  *   …        sections, each on a page of its own, found through header.sections
  *
- * Everything is an offset or an index: the file may be mapped anywhere. Another size or layout is
- * another file; nothing is ever re-initialised in place. Except for page 0, whatever is read from
- * the file may be nonsense (another process, a bug, a disk) and is checked before it is used as
- * an index.
+ * The file contains offsets and indexes, but no pointers, so it may be mapped at any address. A
+ * table of another size or layout is another file: no file is ever initialised a second time.
+ * Everything that is read from the file, except page 0, may be wrong because of another process, a
+ * bug or a disk, and is checked before it is used as an index.
  *
- * WR_SECTION_KEYS is an array of rows of 16 cells, two to a cache line. A key has two candidate
- * rows and lives in one cell of either. Its home is one line, the same in both rows:
+ * WR_SECTION_KEYS is an array of rows of 16 cells. A cache line has two cells. A key has two
+ * possible rows, and is in one cell of one of them. Its home is one line, the same in both rows:
  *
  *   row, 512 bytes
  *   +-------+-------+-------+-------+-------+-------+-------+-------+
@@ -25,14 +25,15 @@
  *   |  s0    | s1 version harm …    |            · override 1 · changes 2
  *   +--------+----------------------+
  *
- *   state EMPTY      no key's. A file of zeros is a table of empty cells.
- *   state TENTATIVE  claimed for the key whose tag stands in s0
- *   state LIVE       belongs to id's key if and only if both versions are the same
+ *   state EMPTY      belongs to no key. A file of zeros is a table of empty cells.
+ *   state TENTATIVE  claimed for the key whose tag is in s0
+ *   state LIVE       belongs to the key in id if and only if both versions are equal
  *
- * Of a million keys at three quarters fill, about 75 % are at home in their first row and cost one
- * line of memory. The eight hints of a line, 4 bits each, tell in which cell of that row another is
- * that has its home here; three bits of the tag say which hint is whose. A wrong or missing hint
- * costs time, never a second cell (claim.c).
+ * Of a million keys in a table that is three quarters full, about 75 % are at home in their first
+ * row, so that finding them reads one cache line. Other keys whose home is this line have a hint in
+ * it: a line has eight hints of 4 bits, and a hint is the number of a cell in this row. Three bits
+ * of a key's tag select its hint. A wrong or missing hint costs time, but never gives a key a
+ * second cell (claim.c).
  */
 #ifndef WR_TABLE_LAYOUT_H
 #define WR_TABLE_LAYOUT_H
@@ -45,22 +46,22 @@
 
 #define WR_LAYOUT 2
 #define WR_LAYOUT_SHARES                                                                           \
-	1 /* can be imported: the span's words are 32 bits of class + 1, harm a share */
+	1 /* can be imported; its span words are 32 bits of class + 1, its harm is a share */
 #define WR_MAGIC "weirtabl"
 #define WR_PAGE 4096u
 
 enum wr_section {
-	WR_SECTION_KEYS,      /* struct wr_row[] */
-	WR_SECTION_SPANS,     /* struct wr_pair[]: how each span of the slab is cut, span.h */
-	WR_SECTION_SLAB,      /* struct wr_block in spans: the stamps of sliding window logs */
-	WR_SECTION_LANES,     /* rule statistics in single-writer lanes: stats/stats.h */
-	WR_SECTION_HISTORY,   /* … per second and per minute: stats/history.h */
-	WR_SECTION_TOP,       /* hottest and most refused keys: stats/top.h */
-	WR_SECTION_LEASES,    /* units borrowed from Redis: store/lease.h */
-	WR_SECTION_OFFENDERS, /* reserved: addresses for the kernel to drop */
-	WR_SECTION_OVERRIDES, /* struct wr_control, then struct wr_note[] */
+	WR_SECTION_KEYS,    /* struct wr_row[]: the cells of keys */
+	WR_SECTION_SPANS,   /* struct wr_pair[]: how each span of the slab is cut, span.h */
+	WR_SECTION_SLAB,    /* struct wr_block in spans: the stamps of sliding window logs */
+	WR_SECTION_LANES,   /* statistics of rules, in lanes with one writer each: stats/stats.h */
+	WR_SECTION_HISTORY, /* statistics of rules per second and per minute: stats/history.h */
+	WR_SECTION_TOP,     /* the keys with most requests and most refusals: stats/top.h */
+	WR_SECTION_LEASES,  /* units that Redis granted in advance: store/lease.h */
+	WR_SECTION_OFFENDERS, /* reserved for addresses that the kernel should drop */
+	WR_SECTION_OVERRIDES, /* pauses and notes: struct wr_control, then struct wr_note[] */
 	WR_SECTION_DEFERRED,  /* keys with deferred requests: table/deferred.h */
-	WR_SECTION_EXCHANGE,  /* own use of counters that nodes exchange: store/exchange.h */
+	WR_SECTION_EXCHANGE,  /* counters that nodes exchange: store/exchange.h */
 	WR_SECTIONS = 16,
 };
 
@@ -75,17 +76,18 @@ struct wr_header {
 	uint32_t header_bytes;
 	uint64_t file_bytes;
 	uint64_t created_ns;
-	uint64_t memory_bytes; /* requested by the caller: keys and slab together */
-	uint64_t table_id[2];  /* random; identifies the holder of leases */
+	uint64_t memory_bytes; /* size of keys and slab together, as the caller requested */
+	uint64_t table_id[2];  /* random; names this table as the holder of leases */
 	struct wr_extent sections[WR_SECTIONS];
 	uint8_t secret[WR_SECRET_BYTES];
 	uint64_t span_bytes;
-	uint64_t checksum; /* of everything above */
+	uint64_t checksum; /* checksum of all fields above */
 };
 
 _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 
-/* X(field, meaning): how a table lost state or refused for lack of room. */
+/* Counts of events in which a table lost state, or refused requests for lack of room. X(field,
+ * meaning) */
 #define WR_TALLIES(X)                                                                              \
 	X(expired, "cells of expired keys, taken for another key")                                 \
 	X(evicted, "live keys forgotten, none of them refused: the table is too small")            \
@@ -98,15 +100,15 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 	X(override_evicted, "cells of bans and grants forgotten before their end")
 
 struct wr_tallies {
-	uint64_t superseded;   /* 1: a resized table has taken over the name */
-	uint32_t generation;   /* last one given to a block of the slab */
-	uint32_t cursor[16];   /* per size class: where to look for a block next */
-	uint32_t opened;       /* spans below this have a class */
-	uint64_t fleet;        /* nodes that were heard from 32 · when, in seconds 32; 0: never */
-	uint32_t spans_of[16]; /* per size class: about how many spans it has */
-	uint32_t asked_s[16];  /* per size class: when a block was last wanted */
-	uint32_t emptying;     /* number + 1 of a span that is being emptied */
-	uint32_t empty_cursor; /* span to look at next */
+	uint64_t superseded;   /* 1: a resized table has the name of this one now */
+	uint32_t generation;   /* last generation that was given to a block of the slab */
+	uint32_t cursor[16];   /* per size class: number of the block to look at next */
+	uint32_t opened;       /* number of spans that have a class; they are the first ones */
+	uint64_t fleet;        /* nodes heard from 32 · time in seconds 32; 0: never */
+	uint32_t spans_of[16]; /* per size class: approximate number of its spans */
+	uint32_t asked_s[16];  /* per size class: when a block was last asked for */
+	uint32_t emptying;     /* number + 1 of the span that is being emptied */
+	uint32_t empty_cursor; /* number of the span to consider next for emptying */
 	uint32_t spare[8];
 #define WR_TALLY_FIELD(field, text) uint64_t field;
 	WR_TALLIES(WR_TALLY_FIELD)
@@ -122,8 +124,9 @@ struct wr_cell {
 
 #define WR_CELLS 16u
 
-/* Blocks of the slab name their cell with 31 bits, and cells name their block with 32. */
-#define WR_ROWS_MAX (INT32_MAX / WR_CELLS)         /* 64 GiB less one row */
+/* The number of rows is limited because a block of the slab names its cell with 31 bits, and the
+ * size of the slab because a cell names its block with 32 bits. */
+#define WR_ROWS_MAX (INT32_MAX / WR_CELLS)         /* rows take up to 64 GiB less one row */
 #define WR_SLAB_MAX ((uint64_t)WR_BLOCK_MIN << 32) /* 256 GiB */
 
 struct wr_row {
@@ -133,12 +136,13 @@ struct wr_row {
 _Static_assert(sizeof(struct wr_cell) == 32, "32 bytes for every algorithm");
 _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
-/* A block of the slab: the ring of one key's log. A decision swaps `word`:
+/* A block of the slab: the ring of one key's log. A decision swaps `word`, which consists of
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` names the owner, and is swapped as one, so that a taken block always has its date:
+ * `tenure` names the owner. It is swapped as one, so that a taken block always has its date:
  *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
- * A block without an owner becomes garbage after a minute. The slot is the code of brief.h, for a
- * participant that takes the block away; 0 if the log has to stay exact. */
+ * A taken block that no cell names becomes garbage after a minute. `slot` is the code of a slot's
+ * length (brief.h), which a participant needs that takes the block away; 0 if the log has to stay
+ * exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -147,28 +151,29 @@ struct wr_block {
 
 _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 
-#define WR_BLOCK_MIN 64u          /* bytes of a block of class 0: 4 stamps */
-#define WR_SLAB_CLASSES 14u       /* the last has 65532 stamps in 512 KiB */
-#define WR_SPAN_MAX (512u * 1024) /* a span holds blocks of one class */
+#define WR_BLOCK_MIN 64u          /* bytes of a block of class 0, which has 4 stamps */
+#define WR_SLAB_CLASSES 14u       /* a block of the last class has 65532 stamps in 512 KiB */
+#define WR_SPAN_MAX (512u * 1024) /* bytes of a span, which holds blocks of one class */
 #define WR_SPAN_MIN 4096u
 
 #define WR_PAUSES 64u
 #define WR_NOTE_TEXT 119u
 
-/* An operator's pauses of rules; the notes about keys follow. A section of zeros means none. The
- * word: bit 0 some names are paused, bit 1 everything is, above that the number of changes. Every
- * decision reads it, and it is rarely written. */
+/* An operator's pauses of rules. The notes about keys follow in the section. A section of zeros
+ * means that nothing is paused. `pausing` has bit 0 if some names are paused and bit 1 if
+ * everything is paused; the other bits count changes. Every decision reads `pausing`; it is rarely
+ * written. */
 struct wr_control {
 	_Alignas(64) uint64_t pausing;
 	uint64_t spare[7];
-	uint64_t paused[WR_PAUSES]; /* hashes of names; 0: free */
+	uint64_t paused[WR_PAUSES]; /* hashes of the names of paused rules; 0: free */
 };
 
-/* The rule and key of an override as text, for people to read. No decision depends on it. The head
- * claims the note and holds the checksum of the text, so that a half written or overwritten text is
- * detected. */
+/* The rule and the key of an override as text, for people to read. No decision depends on a note.
+ * The head shows whose note it is and contains the checksum of the text, so that a half written or
+ * overwritten text is detected. */
 struct wr_note {
-	struct wr_pair head; /* the key's tag, 0: free · when it was changed 32, checksum 32 */
+	struct wr_pair head; /* tag of the key, 0: free · time of the change 32, checksum 32 */
 	uint8_t rule_len;
 	uint8_t key_len;
 	char rule[WR_NOTE_TEXT];
@@ -178,25 +183,29 @@ struct wr_note {
 _Static_assert(sizeof(struct wr_control) == 576, "a page has room for it and for some notes");
 _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 
-/* The content of a cell. 1 to 5 are the numbers of the algorithms (enum weir_algorithm). */
+/* What a cell contains. The kinds 1 to 5 are the numbers of the algorithms (enum
+ * weir_algorithm). */
 enum wr_cell_kind {
-	WR_KIND_RESET = 0,    /* s0 = when an operator reset the key, ns: store/override.c */
-	WR_KIND_LOG = 5,      /* s1 = 0: s0 = block of the slab 32 · its generation 32; else the
-				 log is in the cell, table/brief.h */
-	WR_KIND_SOFT = 6,     /* overshoot of a key in soft mode */
-	WR_KIND_OVERRIDE = 7, /* ban or grant: s0 = banned until 32 · granted until 32, in seconds;
-				 s1 = how much; table/override.h */
+	WR_KIND_RESET = 0, /* s0 is the time when an operator reset the key, ns: store/override.c */
+	/* If s1 is 0, s0 is the number of a block in the slab 32 · its generation 32. Otherwise the
+	 * log is in the cell: table/brief.h. */
+	WR_KIND_LOG = 5,
+	WR_KIND_SOFT = 6, /* the overshoot of a key in soft mode */
+	/* A ban or grant: s0 is banned until 32 · granted until 32, in seconds; s1 is the granted
+	 * amount: table/override.h. */
+	WR_KIND_OVERRIDE = 7,
 };
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
 
-/* harm: refused 1 · the key's use on a logarithmic scale 7, which is the loss if the key is
- * evicted. A refused key weighs as much as another that has used four times as much. */
+/* Harm has 8 bits: refused 1 · the key's use on a logarithmic scale 7, which is the loss if the key
+ * is evicted. A refused key weighs as much as a key that was not refused and has used four times as
+ * much. */
 #define WR_HARM_MOST 127u
 #define WR_HARM_REFUSED 128u
 #define WR_HARM_REFUSED_WEIGHT 8u
 
-/* Fields of hot.hi and id.hi. */
+/* Functions for the fields of hot.hi and id.hi. */
 static inline uint32_t wr_hot_s1(struct wr_pair hot)
 {
 	return (uint32_t)hot.hi;
@@ -217,7 +226,7 @@ static inline bool wr_hot_refused(struct wr_pair hot)
 	return wr_hot_harm(hot) & WR_HARM_REFUSED;
 }
 
-/* The weight that eviction compares. */
+/* Returns the weight of a key. Keys with less weight are evicted first. */
 static inline unsigned wr_hot_weight(struct wr_pair hot)
 {
 	unsigned harm = wr_hot_harm(hot);
@@ -235,27 +244,27 @@ static inline unsigned wr_hot_state(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 59) & 3;
 }
 
-/* Whether the cell belongs to a log with a ring. s0 is then the name of its block. */
+/* Whether the cell belongs to a log with a ring. If so, s0 is the name of its block. */
 static inline bool wr_hot_names_block(struct wr_pair hot)
 {
 	return wr_hot_state(hot) == WR_LIVE && wr_hot_kind(hot) == WR_KIND_LOG &&
 	       wr_hot_s1(hot) == 0 && hot.lo != 0;
 }
 
-/* Whether the key has an override, which is in another cell. */
+/* Whether the key has an override. The override itself is in another cell. */
 static inline bool wr_hot_override(struct wr_pair hot)
 {
 	return hot.hi >> 61 & 1;
 }
 
-/* The same bit with a count of changes, which wraps after four: a ban that replaces another one
- * changes the key's cell too. */
+/* Returns the override bit and the count of its changes, which wraps after four. A ban that
+ * replaces another ban changes this value too. */
 static inline unsigned wr_hot_changes(struct wr_pair hot)
 {
 	return (unsigned)(hot.hi >> 61);
 }
 
-/* LIVE and without an override, in one comparison. */
+/* Whether the cell is LIVE and has no override, by one comparison. */
 static inline bool wr_hot_plain(struct wr_pair hot)
 {
 	return (hot.hi >> 59 & 7) == WR_LIVE;
@@ -270,7 +279,8 @@ static inline struct wr_pair wr_hot(uint64_t s0, uint32_t s1, uint16_t version, 
 	return hot;
 }
 
-/* The same cell with another state of its key and another harm; version, kind and flags stay. */
+/* Returns the hot pair with another state of the key and another harm. Version, kind and flags
+ * stay. */
 static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32_t s1,
 					 unsigned harm)
 {
@@ -279,14 +289,14 @@ static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32
 	return next;
 }
 
-/* The same cell with a new override, or a changed one. */
+/* Returns the hot pair with the override bit set and the count of changes raised. */
 static inline struct wr_pair wr_hot_overridden(struct wr_pair hot)
 {
 	hot.hi = (hot.hi | 1ull << 61) + (1ull << 62);
 	return hot;
 }
 
-/* … and without an override. */
+/* Returns the hot pair without the override bit. */
 static inline struct wr_pair wr_hot_free(struct wr_pair hot)
 {
 	hot.hi &= ~(1ull << 61);
@@ -303,7 +313,8 @@ static inline uint16_t wr_id_version(struct wr_pair id)
 	return (uint16_t)(id.hi >> 32);
 }
 
-/* The id of a key that takes over a cell. The hints in it belong to other keys and stay. */
+/* Returns the id pair of a key that takes over a cell. The hints in the pair stay, because they
+ * belong to other keys. */
 static inline struct wr_pair wr_id(struct wr_key key, uint16_t version, struct wr_pair before)
 {
 	struct wr_pair id = {key.tag, (before.hi & 0xffff000000000000u) | (uint64_t)version << 32};

@@ -1,5 +1,5 @@
-/* Notes: the rule and key of an override as text. A table stores only hashes of keys, but an
- * operator wants to read which key was banned. Only weir_control_overrides() reads them. */
+/* Notes: the rule and the key of an override as text. A table stores only hashes of keys, but an
+ * operator wants to read which key was banned. Only weir_control_overrides() reads notes. */
 #ifndef WR_TABLE_NOTE_H
 #define WR_TABLE_NOTE_H
 
@@ -13,11 +13,12 @@ struct wr_text_note {
 	char key[WR_NOTE_TEXT];
 };
 
-/* A text that is too long is cut. */
+/* Makes a note from the name of a rule and a key. Texts that are too long are cut. */
 void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
 		  size_t key_len, uint32_t now_s);
 
-/* Writes the note if there is room: a free slot, or that of an override that has ended. */
+/* Writes the note if there is room: the key's own note, a free one, or one whose override has
+ * ended. */
 void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
 		   uint32_t now_s);
 

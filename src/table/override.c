@@ -1,4 +1,4 @@
-/* Writes, reads and ends overrides of keys; store/override.c applies them to limits. */
+/* Writes, reads and ends overrides of keys. store/override.c applies them to limits. */
 #include "table/override.h"
 
 #include "base/assert.h"
@@ -17,7 +17,7 @@ static struct wr_pair hot_with(struct wr_pair hot, struct wr_override override)
 			   override.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 }
 
-/* The override without the parts that have ended. */
+/* Returns the override without the parts that have ended. */
 static struct wr_override still_in_force(struct wr_override override, uint32_t now_s)
 {
 	if (override.banned_until_s <= now_s)
@@ -71,8 +71,8 @@ static struct wr_override apply_change(struct wr_override override,
 	return still_in_force(override, now_s);
 }
 
-/* The first of the two writes. To lift an override that does not exist, nothing is written and no
- * cell is made. */
+/* Writes the override cell, which is the first of the two writes. If an override that does not
+ * exist is lifted, nothing is written and no cell is made. Returns the override now in force. */
 static struct wr_override write_content(struct weir_table *table, struct wr_key key,
 					const struct wr_override_change *change, uint32_t now_s)
 {
@@ -90,8 +90,9 @@ static struct wr_override write_content(struct weir_table *table, struct wr_key 
 	return next;
 }
 
-/* The second write. It changes the cell even if the bit is set already. A participant that is about
- * to clear the bit, or to take from the key under the last override, then fails. */
+/* Sets the bit in the key's cell, which is the second write. Changes the cell even if the bit is
+ * set already, so that a participant that is about to clear the bit, or to take from the key under
+ * the previous override, fails. */
 static void set_bit(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t end_s,
 		    uint32_t now_s)
 {
@@ -122,8 +123,8 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 	return now;
 }
 
-/* The cell without the bit. If the key has taken nothing, the cell was made for the override and is
- * freed, since nothing else would free it before the override's end. */
+/* Returns the hot pair without the bit. If the key has taken nothing, the cell was made for the
+ * override. It is then freed, because nothing else would free it before the end of the override. */
 static struct wr_pair without_bit(struct wr_pair hot)
 {
 	if (hot.lo == 0 && wr_hot_s1(hot) == 0)
@@ -131,8 +132,9 @@ static struct wr_pair without_bit(struct wr_pair hot)
 	return wr_hot_free(hot);
 }
 
-/* The cell is read before the override, so that a new override has changed the cell. If the count
- * of changes wrapped meanwhile, the bit is set again. */
+/* The cell is read before the override, so that a new override changes the cell after it was read,
+ * and the swap fails. The count of changes may wrap meanwhile, so that the swap succeeds; then the
+ * bit is set again. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override again;
@@ -148,7 +150,7 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 		set_bit(table, key, wr_hot_kind(spot.hot), end_of(again), now_s);
 }
 
-/* Whether a cell holds an override; *key is then the key it is for. */
+/* Whether a cell holds an override. If so, *key is the key that the override belongs to. */
 static bool is_override(const struct wr_cell *cell, struct wr_key *key)
 {
 	struct wr_pair id = wr_pair_load(&cell->id);

@@ -1,4 +1,5 @@
-/* Bans and grants: an operator's decision about one key, in a cell of its own beside the key's.
+/* Overrides: bans and grants, which are an operator's decisions about one key. An override has a
+ * cell of its own, besides the key's cell.
  *
  *   the key's cell     override bit · count of changes
  *   the override cell  banned until · granted until · how much
@@ -11,19 +12,19 @@
 
 #include "table/table.h"
 
-#define WR_FOR_GOOD UINT32_MAX /* seconds: no end */
+#define WR_FOR_GOOD UINT32_MAX /* a time in seconds that never comes: the override has no end */
 
-/* The override in force; all zero: none. */
+/* The override in force. If all fields are 0, there is none. */
 struct wr_override {
 	uint32_t banned_until_s;  /* 0: not banned */
 	uint32_t granted_until_s; /* 0: no grant */
 	uint32_t granted;
 };
 
-/* A change of one part or both. */
+/* A change of the ban, of the grant, or of both. */
 struct wr_override_change {
-	bool ban;   /* change banned_until_s */
-	bool grant; /* change granted and granted_until_s */
+	bool ban;   /* whether banned_until_s changes */
+	bool grant; /* whether granted and granted_until_s change */
 	struct wr_override to;
 };
 
@@ -32,7 +33,7 @@ static inline bool wr_override_any(struct wr_override override)
 	return override.banned_until_s || override.granted_until_s;
 }
 
-/* Whether the content of an override cell ends later than now_s. */
+/* Whether the ban or the grant in an override cell ends later than now_s. */
 static inline bool wr_override_ends_after(struct wr_pair hot, uint32_t now_s)
 {
 	return (uint32_t)(hot.lo >> 32) > now_s || (uint32_t)hot.lo > now_s;
@@ -45,29 +46,31 @@ static inline struct wr_key wr_override_key(struct wr_key key)
 	return other;
 }
 
-/* Reads the key's override cell, whether or not the key's own cell has the bit. */
+/* Returns the override in the key's override cell, whether or not the bit in the key's own cell is
+ * set. All fields are 0 if no override is in force. */
 struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* The override in force, for callers that have not read the key's cell. */
+/* Returns the override in force. For callers that have not read the bit in the key's cell. */
 struct wr_override wr_override_find(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Changes the override of a key whose cell is of this kind. Returns the override now in force. */
+/* Changes the override of a key. If the key has no cell, it gets one of this kind. Returns the
+ * override that is in force now. */
 struct wr_override wr_override_change(struct weir_table *table, struct wr_key key, unsigned kind,
 				      const struct wr_override_change *change, uint32_t now_s);
 
-/* Clears the bit if no override is in force any more. */
+/* Clears the bit in the key's cell if no override is in force any more. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Calls the function for each override in force, until it returns other than 0, and returns that.
- */
+/* Calls the function for each override in force, until the function returns something other than 0.
+ * Returns the function's last result, or 0. */
 typedef int (*wr_override_fn)(void *context, struct wr_key key, struct wr_override override);
 int wr_overrides_each(struct weir_table *table, uint32_t now_s, wr_override_fn fn, void *context);
 
-/* Copies overrides in force and their notes from `from` to `to`. No other process has opened `to`.
- */
+/* Copies overrides in force and their notes from `from` to `to`. No other process may have opened
+ * `to`. */
 void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
-/* All overrides in force, sorted by key. */
+/* A list of all overrides in force, sorted by the tags of their keys. */
 struct wr_override_list {
 	struct wr_override_item {
 		struct wr_key key;
@@ -77,11 +80,12 @@ struct wr_override_list {
 	size_t room;
 };
 
-/* Returns false if there is no memory. The caller frees the items in both cases. */
+/* Collects the overrides in force. Returns false if there is no memory. In both cases the caller
+ * frees list->items. */
 bool wr_overrides_collect(struct weir_table *table, uint32_t now_s, struct wr_override_list *list);
 
-/* Carries over changes in `from` since `list` was imported into `to`. A change that was made in
- * `to` meanwhile is later and stays. */
+/* Carries over the changes that were made in `from` since the overrides of `list` were imported
+ * into `to`. A change that was made in `to` meanwhile is newer and stays. */
 void wr_overrides_hand_over(struct weir_table *to, struct weir_table *from,
 			    const struct wr_override_list *list, uint32_t now_s);
 

@@ -1,4 +1,4 @@
-/* Copies overrides from one table file to another; called by import.c. */
+/* Copies overrides from one table file to another. Called by import.c. */
 #include "table/override.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 struct journey {
 	struct weir_table *to, *from;
-	const struct wr_override_list *list; /* overrides copied before; NULL: none */
+	const struct wr_override_list *list; /* overrides that were copied before; NULL: none */
 	uint32_t now_s;
 };
 
@@ -18,7 +18,8 @@ static bool is_same(struct wr_override a, struct wr_override b)
 	       a.granted == b.granted;
 }
 
-/* The key's cell in `to` gets the kind that it has in `from`. */
+/* Carries over the override and the note of one key. The key's cell in `to` gets the kind of its
+ * cell in `from`. */
 static void carry_override(const struct journey *journey, struct wr_key key,
 			   struct wr_override override)
 {
@@ -33,7 +34,7 @@ static void carry_override(const struct journey *journey, struct wr_key key,
 		return;
 	}
 	if (!wr_table_find(from, key, &spot))
-		return; /* evicted since then, and its override with it */
+		return; /* the key was evicted meanwhile, and its override with it */
 	wr_override_change(to, key, wr_hot_kind(spot.hot), &change, journey->now_s);
 	if (wr_note_read(from, key, &text))
 		wr_note_write(to, key, &text, journey->now_s);

@@ -26,7 +26,7 @@ static bool name_ok(const char *name)
 		       len;
 }
 
-/* User and group `weir`, if the system has them. */
+/* Finds the user and group `weir`. Returns false if the system does not have them. */
 static bool system_user(uid_t *uid, gid_t *gid)
 {
 	char text[4096];
@@ -55,7 +55,8 @@ static int set_path(struct wr_table_paths *place, const char *dir, const char *p
 	return 0;
 }
 
-/* Root gives the files it makes in /run/weir to the service's user, if that user exists. */
+/* Makes files in /run/weir belong to the service's user if root creates them and that user
+ * exists. */
 static void share_with_service(struct wr_table_paths *place)
 {
 	if (geteuid() == 0 && strcmp(place->dir, SYSTEM_DIR) == 0 &&
@@ -63,7 +64,7 @@ static void share_with_service(struct wr_table_paths *place)
 		place->mode = 0660;
 }
 
-/* Only root creates the folder. */
+/* Tries /run/weir. Only root creates this folder. */
 static bool try_system(const char *name, bool make, struct wr_table_paths *place,
 		       struct weir_error *error)
 {

@@ -8,29 +8,31 @@
 
 #include <weir/weir.h>
 
-#define WR_SYSTEM_DIR "/run/weir" /* folder of tables that root or the user weir makes */
+#define WR_SYSTEM_DIR "/run/weir" /* folder of the tables that root or the user weir makes */
 
 struct wr_table_paths {
 	char dir[400];
 	char path[512];
-	uid_t owner; /* owner of a file made here */
+	uid_t owner; /* owner of files that are created here */
 	gid_t group;
 	mode_t mode;
 };
 
-/* Finds the folder and the path of a table: `dir` if given, else the first usable one of /run/weir,
- * $XDG_RUNTIME_DIR/weir and /dev/shm. A folder where the table exists is preferred to one where it
- * could be created. `make` creates the folder. Returns 0, WEIR_ENAME or WEIR_ESYS. */
+/* Finds the folder and the path of a table. The folder is `dir` if it is given, otherwise the first
+ * usable one of /run/weir, $XDG_RUNTIME_DIR/weir and /dev/shm. A folder is usable if the table
+ * exists there or can be created there. `make` creates the folder. Returns 0, WEIR_ENAME or
+ * WEIR_ESYS. */
 int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *place,
 			struct weir_error *error);
 
 #define WR_TABLE_PATHS_ADMIN 520
 
-/* The path of the Unix socket for the admin API of services on this table, in the same folder. */
+/* Writes the path of the Unix socket for the admin API of services on this table. The socket is in
+ * the same folder as the table. */
 void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN]);
 
-/* Returns 0 if a table file can be trusted: a regular file of this user, root or weir that others
- * can neither read nor write. Otherwise WEIR_EACCESS. */
+/* Returns 0 if a table file can be trusted: it must be a regular file of this user, root or weir
+ * that others can neither read nor write. Otherwise returns WEIR_EACCESS. */
 int wr_table_paths_check(const char *path, const struct stat *st, struct weir_error *error);
 
 #endif

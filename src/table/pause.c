@@ -1,4 +1,5 @@
-/* Pauses of rules in the table. Operators' commands write them; each decision reads the word. */
+/* Pauses of rules in the table. Operators' commands write them. Each decision reads the word that
+ * says whether there are any. */
 #include "table/pause.h"
 
 #include "base/assert.h"
@@ -21,8 +22,8 @@ static uint64_t load_hash(const struct weir_table *table, unsigned i)
 	return __atomic_load_n(&table->control->paused[i], __ATOMIC_ACQUIRE);
 }
 
-/* Changes the word even if the bit is set, so that a participant about to clear it has to check
- * again. */
+/* Sets the bit. Changes the word even if the bit is set already, so that a participant that is
+ * about to clear the bit has to check again. */
 static void raise_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);
@@ -39,7 +40,8 @@ static bool is_empty(const struct weir_table *table)
 	return true;
 }
 
-/* The word is read before the hashes. */
+/* Clears the bit if there are no hashes. The word is read before the hashes, so that the swap fails
+ * if a hash was added meanwhile. */
 static void lower_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);
@@ -68,8 +70,8 @@ static bool insert_hash(struct weir_table *table, uint64_t hash)
 	return false;
 }
 
-/* Two participants that add a name at the same time may add it twice. wr_pause_drop removes both.
- */
+/* Two participants that add a hash at the same time may add it twice; wr_pause_drop() removes both
+ * copies. */
 bool wr_pause_add(struct weir_table *table, uint64_t hash)
 {
 	bool there;

@@ -1,9 +1,10 @@
-/* Paused rules: a few hashes of their names, and a word that says whether there are any.
+/* Paused rules: the hashes of their names, and a word that says whether there are any.
  *
  * Pausing sets the bit of the word, adds the hash, and sets the bit again. Resuming removes the
- * hash, and then clears the bit if no hash is left, by a swap that fails if the word has changed
- * since before the hashes were read. So the bit is set whenever a pause has returned. The first
- * write is for a process that is killed before the second: its pause is in force, too. */
+ * hash. If no hash is left, it then clears the bit, by a swap that fails if the word has changed
+ * since it was read, which was before the hashes were read. So whenever a pause has returned, the
+ * bit is set. The first write of the bit is for a process that is killed before the second write:
+ * its pause is in force, too. */
 #ifndef WR_TABLE_PAUSE_H
 #define WR_TABLE_PAUSE_H
 
@@ -12,13 +13,14 @@
 enum wr_pause_state {
 	WR_PAUSING_SOME = 1,
 	WR_PAUSING_ALL = 2,
-	WR_PAUSING_CHANGE = 4, /* the rest counts changes */
+	WR_PAUSING_CHANGE = 4, /* the bits from this one on count changes */
 };
 
-/* Whether anything is paused. A decision reads it first. */
+/* Returns the bits that tell whether anything is paused. Every decision reads them first. */
 static inline unsigned wr_pause_state(const struct weir_table *table)
 {
-	/* Paired with the swaps in pause.c: a reader that sees the word sees the hashes. */
+	/* Paired with the swaps in pause.c: a reader that sees the new word also sees the new
+	 * hashes. */
 	return __atomic_load_n(&table->control->pausing, __ATOMIC_ACQUIRE) & 3;
 }
 
@@ -27,21 +29,21 @@ static inline uint64_t wr_pause_hash(const void *name, size_t len)
 	return XXH3_64bits(name, len) | 1;
 }
 
-/* Returns false if there is no room. */
+/* Pauses a rule, by the hash of its name. Returns false if there is no room. */
 bool wr_pause_add(struct weir_table *table, uint64_t hash);
 
-/* Returns false if the hash was not there. */
+/* Resumes a rule. Returns false if it was not paused. */
 bool wr_pause_drop(struct weir_table *table, uint64_t hash);
 
 bool wr_pause_has(const struct weir_table *table, uint64_t hash);
 
-/* Pauses or resumes everything. Returns false if nothing changed. */
+/* Pauses or resumes all rules. Returns false if nothing changed. */
 bool wr_pause_all(struct weir_table *table, bool paused);
 
-/* Copies the pauses of `from` to `to`. No other process has opened `to`. */
+/* Copies the pauses of `from` to `to`. No other process may have opened `to`. */
 void wr_pauses_import(struct weir_table *to, const struct weir_table *from);
 
-/* Carries over changes of `from` since `to` was the same as `then`. */
+/* Carries over the changes that were made in `from` since `then`, when `to` had the same pauses. */
 void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 			 const struct wr_control *then);
 

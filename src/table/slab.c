@@ -4,10 +4,10 @@
 #include "base/assert.h"
 #include "table/span.h"
 
-#define PROBES 16u     /* blocks looked at behind the last one taken */
-#define JUMPS 12u      /* other positions looked at before a span is opened or emptied … */
-#define PROBES_JUMP 4u /* … and blocks at each */
-#define TRIES 4u       /* blocks that other participants may take first */
+#define PROBES 16u     /* blocks that are looked at behind the last one taken */
+#define JUMPS 12u      /* other positions that are tried before a span is opened or emptied */
+#define PROBES_JUMP 4u /* blocks that are looked at in each of these positions */
+#define TRIES 4u       /* tries, because other participants may take a block first */
 
 static uint32_t class_stamps(unsigned class)
 {
@@ -99,15 +99,15 @@ void wr_slab_release(struct weir_table *table, uint64_t name)
 		set_free(found.block, seen);
 }
 
-/* A block that was found in a walk. */
+/* A block that was found in a walk, and its span. */
 struct bargain {
 	struct wr_victim victim;
 	uint64_t word;
 	uint32_t span;
 };
 
-/* Compares `best` with `probes` blocks of a class from number `nth` on and keeps the cheapest.
- * Stops at the first one that is free. */
+/* Looks at up to `probes` blocks of a class from number `nth` on, and keeps the cheapest in *best.
+ * Stops at the first block that is free or expired. */
 static void probe_blocks(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
 			 uint32_t nth, unsigned probes, uint32_t now_s, struct bargain *best)
 {
@@ -125,7 +125,8 @@ static void probe_blocks(struct weir_table *table, const struct wr_slab_wish *wi
 	}
 }
 
-/* The next blocks after the last one taken. */
+/* Looks at the blocks after the last one taken. Returns true if a free or expired block was
+ * found. */
 static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
 		       uint32_t now_s, struct bargain *best)
 {
@@ -135,7 +136,8 @@ static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Tries other positions in the slab: free blocks usually lie together. */
+/* Looks at other positions in the slab, because free blocks are usually close together. Returns
+ * true if a free or expired block was found. */
 static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish *wish,
 			    unsigned class, uint32_t now_s, struct bargain *best)
 {
@@ -149,8 +151,8 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Finds the cheapest block of the class. A span is opened or emptied before a live log becomes
- * brief. */
+/* Finds the cheapest block of the class. Opens or empties a span before it takes a block from a
+ * live log. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {
@@ -174,7 +176,8 @@ static struct bargain find_bargain(struct weir_table *table, const struct wr_sla
 	return best;
 }
 
-/* Takes the block that was found, unless its span is being emptied. */
+/* Takes the block that was found. Returns false if another participant was faster or the span is
+ * being emptied. */
 static bool take_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 			 struct bargain *found, uint64_t now_ns, struct wr_log_block *taken)
 {
@@ -240,7 +243,7 @@ bool wr_log_retire(struct weir_table *table, uint64_t name)
 	return wr_log_seal(log.block, &word, name);
 }
 
-/* Stamp of the i-th oldest entry. */
+/* Returns the stamp of the i-th oldest entry. */
 static uint64_t stamp_of(const struct wr_log_block *log, const struct wr_log_word *word, uint32_t i)
 {
 	uint32_t back = word->count - 1 - i;
@@ -254,7 +257,7 @@ static uint64_t stamp_of(const struct wr_log_block *log, const struct wr_log_wor
 	return stamp < word->newest_ns ? stamp : word->newest_ns;
 }
 
-/* The number of entries older than a time. */
+/* Returns the number of entries older than then_ns. */
 static uint32_t older_than(const struct wr_log_block *log, const struct wr_log_word *word,
 			   uint64_t then_ns)
 {

@@ -1,55 +1,58 @@
-/* Blocks for the stamps of sliding window logs, from a bounded part of the table.
+/* Blocks for the stamps of sliding window logs. All blocks are in the slab, a part of the table
+ * with a fixed size.
  *
  * The slab is cut into spans (span.h), and a span into blocks of one size class: 64 << class bytes,
  * of which 32 are the header. A participant takes a block by swapping its tenure, with a generation
- * that was never used before. The block belongs to the cell that points to it with that generation.
- * A taken block that no cell points to is in preparation, or garbage of a participant that died:
- * after a minute it is garbage. So no block is lost for good, and there is no list of free blocks
- * that could be broken.
+ * that was never used before. The block belongs to the cell that names it with that generation. If
+ * no cell names a taken block, a participant is preparing it, or has died; after a minute such a
+ * block is garbage and can be taken again. So no block is lost for good, and there is no list of
+ * free blocks that could be broken.
  *
- * A live log whose block is taken away is not lost: its cell counts on by thirds of the period
- * (brief.h). */
+ * A live log whose block is taken away is not lost: its requests are then counted by thirds of the
+ * period in the key's cell (brief.h). */
 #ifndef WR_TABLE_SLAB_H
 #define WR_TABLE_SLAB_H
 
 #include "table/brief.h"
 #include "table/table.h"
 
-/* A block and its name in a cell: block number 32 · generation 32. 0 is no name. */
+/* A block with its name: block number 32 · generation 32. Cells contain the name. 0 is no name. */
 struct wr_log_block {
 	struct wr_block *block;
 	uint64_t name;
-	uint32_t capacity; /* stamps */
+	uint32_t capacity; /* number of stamps that the block can hold */
 };
 
-#define WR_WEIGHT_ALL 500u /* any block, except that of a log that has to stay exact */
+#define WR_WEIGHT_ALL 500u /* allows any block except that of a log that has to stay exact */
 
 /* A request for a block. */
 struct wr_slab_wish {
 	const struct wr_cell *cell; /* the cell of the log's key */
-	uint32_t stamps;            /* at least */
-	uint32_t slot;   /* brief.h; 0: the log has to stay exact, and its block is not taken away
-			    while it is live */
-	unsigned weight; /* only logs of keys that weigh less become brief for it */
+	uint32_t stamps;            /* number of stamps that the block must hold at least */
+	/* Code of the slot length (brief.h). 0: the log has to stay exact, so its block is not
+	 * taken away while the log is live. */
+	uint32_t slot;
+	unsigned weight; /* only the logs of keys that weigh less may lose a block for it */
 };
 
-/* Takes a block. Its word is empty and has its generation. Prefers free blocks, then those of
- * expired keys, then those of live keys with the least weight. Looks at a bounded number of blocks.
- * Returns false if it found no room. */
+/* Takes a block. Prefers free blocks, then blocks of expired keys, then the block of the live key
+ * with the least weight. Looks at a bounded number of blocks. The word of the block that is
+ * returned is empty and has the block's generation. Returns false if no block was found. */
 bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uint64_t now_ns,
 		  struct wr_log_block *taken);
 
-/* Frees a block if it still has that generation. */
+/* Frees the block with this name, if it still has the generation in the name. */
 void wr_slab_release(struct weir_table *table, uint64_t name);
 
-/* Finds the block of a name. Returns false if the name is invalid or the block has another owner.
- */
+/* Finds the block with this name. Returns false if the name is invalid, or if the block has another
+ * generation by now. */
 bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_block *found);
 
-/* The largest number of stamps that a block of this table holds. */
+/* Returns the largest number of stamps that a block of this table can hold. */
 uint32_t wr_slab_max_stamps(const struct weir_table *table);
 
-/* Bytes in blocks taken for a key. Reads all headers of the slab. */
+/* Returns the number of bytes in blocks that keys have taken. Reads the headers of all blocks in
+ * the slab. */
 uint64_t wr_slab_used(const struct weir_table *table);
 
 /* The fields of a block's word. */
@@ -84,11 +87,12 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
 	return pair;
 }
 
-/* Seals the word if it is still `*word` and has the name's generation, so that no entry is appended
- * any more. *word becomes the sealed one. Returns true also if it was sealed already. */
+/* Seals the word, so that no entry is appended any more, if the word is still *word and has the
+ * generation in the name. *word becomes the sealed word. Also returns true if the word was sealed
+ * already. */
 bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
-/* Whether the block is held under the name's generation. */
+/* Whether the block is taken with the generation in the name. */
 static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 {
 	return __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE) >> 31 ==
@@ -96,17 +100,19 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 }
 
 /* Seals the ring of a key that looks expired, before the key is evicted. An append raises the
- * cell's expiry first. So if the caller does not find a raised expiry afterwards, no later append
- * admits a request. Returns true also if the name has no ring, and false if there was an append. */
+ * cell's expiry first. So if the caller finds afterwards that the expiry was not raised, no later
+ * append can admit a request. Returns false if the word changed meanwhile because of an append.
+ * Also returns true if there is no ring with this name any more. */
 bool wr_log_retire(struct weir_table *table, uint64_t name);
 
-/* Counts a sealed log by slots, as of now. Returns false if word and ring are inconsistent. */
+/* Counts the entries of a sealed log by slots, as of now. Returns false if the word is
+ * inconsistent. */
 bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
 		  uint64_t now_ns, struct wr_brief *brief);
 
-/* Writes a stamp into a slot for the owner of the block, while its word is `word`. Helpers may be
- * late: a slot changes only from the value that it had while the word was still the same. Returns
- * false if the word has changed. */
+/* Writes a stamp into a slot of the block, if the block's word is still `word`. Helpers of the
+ * owner may do this late: a slot is changed only if it still has the value that it had while the
+ * word was unchanged. Returns false if the word has changed. */
 bool wr_block_put(struct wr_block *block, struct wr_pair word, uint32_t slot, uint64_t stamp_ns);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "base/assert.h"
 
-#define SPANS_LOOKED_AT 64u /* words read to find a span of a class */
-#define SAMPLE 16u          /* blocks of a span that are looked at to price it */
-#define EMPTY_STEP 128u     /* blocks that one participant empties at a time */
-#define IDLE_S 60u /* a class without a request for so many seconds may lose its last span */
+#define SPANS_LOOKED_AT 64u /* spans that are looked at to find one of a class */
+#define SAMPLE 16u          /* blocks that are looked at to determine the price of a span */
+#define EMPTY_STEP 128u     /* blocks that one participant empties in one call */
+#define IDLE_S 60u          /* seconds without request after which a class may lose its last span */
 
 #define EMPTIED (1ull << 8)
 
@@ -26,7 +26,8 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-/* Moves the walk to the next span of the class, from `span` on, and around. */
+/* Moves the walk to the next span of its class, from `span` on. After the last span it goes on with
+ * the first. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
@@ -87,8 +88,8 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 		bool mine = wr_pair_cas(&table->spans[span], &none, cut);
 		uint32_t seen = span;
 
-		/* Written after the swap: if this participant dies before it, the next one repeats
-		 * it. */
+		/* Written after the swap: if this participant dies before the write, the next
+		 * participant repeats the write. */
 		__atomic_compare_exchange_n(opened, &seen, span + 1, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE);
 		if (mine) {
@@ -100,8 +101,8 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 	return false;
 }
 
-/* The average price of the blocks of a span, by a sample. It tells a span without live logs from
- * others. */
+/* Returns the average price of the blocks of a span, from a sample. If the sample has a block that
+ * is neither free nor expired, the result is at least WR_PRICE_LIVE. */
 static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word, uint32_t now_s)
 {
 	unsigned class = wr_span_class(table, word);
@@ -125,7 +126,8 @@ static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word,
 	return sum / looked_at > least ? sum / looked_at : least;
 }
 
-/* Whether another class may have the span. One span of each class in use stays. */
+/* Whether a span of this class may be given to another class. The last span of a class stays,
+ * unless the class is not in use. */
 static bool can_spare(const struct weir_table *table, unsigned class, unsigned price,
 		      uint32_t now_s)
 {
@@ -137,8 +139,8 @@ static bool can_spare(const struct weir_table *table, unsigned class, unsigned p
 	       (price <= WR_PRICE_EXPIRED && idle_s > IDLE_S);
 }
 
-/* Starts to empty the next span in turn if it is cheap enough. Returns its number, or span_count.
- */
+/* Starts to empty the next span in turn if it is cheap enough. Returns its number, or span_count if
+ * no emptying was started. */
 static uint32_t begin_emptying(struct weir_table *table, unsigned class, unsigned price,
 			       uint32_t now_s)
 {
@@ -163,15 +165,17 @@ static uint32_t begin_emptying(struct weir_table *table, unsigned class, unsigne
 	return span;
 }
 
-/* Puts the marker on one block. Returns false if the block cannot be taken now. */
+/* Puts the marker on one block. Returns false if the block cannot be taken now. Sets *exact if its
+ * log has to stay exact. */
 static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker, uint64_t now_ns, bool *exact)
 {
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
-	/* The participant that set the marker may not have reset the block yet. No block is passed
-	 * before it is reset, as a later reset would overwrite other contents. */
+	/* The participant that set the marker may not have reset the block yet. The cursor does not
+	 * pass a block before the block is reset, because a later reset would overwrite other
+	 * contents. */
 	if (wr_pair_equal(victim.tenure, marker))
 		return wr_block_reset(table, span, word, block, marker);
 	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;
@@ -179,7 +183,8 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	       wr_block_reset(table, span, word, block, marker);
 }
 
-/* Puts the marker where a block of the new class will start, inside a block of the old class. */
+/* Puts the marker at the place where a block of the new class will start, inside a block of the old
+ * class. */
 static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker)
 {
@@ -190,7 +195,8 @@ static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, u
 	       (wr_pair_equal(seen, marker) || wr_pair_cas(&block->tenure, &seen, marker));
 }
 
-/* Ends the emptying: with the new class, or with the old one if a log has to stay exact. */
+/* Ends the emptying of a span. The span gets the new class, or the old one again if a log has to
+ * stay exact. Returns true if the span has got its new class. */
 static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_pair word, bool done)
 {
 	unsigned old = wr_span_class(table, word.lo);
@@ -206,7 +212,8 @@ static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_p
 	return done;
 }
 
-/* Marks up to EMPTY_STEP blocks from `at` on. Returns the position it reached. */
+/* Puts the marker on up to EMPTY_STEP blocks from the position `at` on. Returns the position that
+ * was reached. */
 static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
 			  uint64_t end, uint64_t now_ns, bool *exact)
 {
@@ -225,8 +232,9 @@ static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pai
 	return at;
 }
 
-/* Empties the next blocks of a span. The cursor runs over the old blocks and then, if the new ones
- * are smaller, over the new ones. Returns true if the span has got its new class. */
+/* Empties the next blocks of a span. The position runs over the blocks of the old class and then,
+ * if the blocks of the new class are smaller, over the blocks of the new class. Returns true if the
+ * span has got its new class. */
 static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
 {
 	struct wr_pair word = wr_pair_load(&table->spans[span]);

@@ -13,34 +13,34 @@
 
 #include "table/layout.h"
 
-/* One process's mapping of a table. The sizes are copies that other processes cannot change. */
+/* A table as one process has mapped it. The sizes are copies that other processes cannot change. */
 struct weir_table {
 	struct wr_row *rows;
 	uint64_t row_count;
-	const uint8_t *secret; /* this process's copy */
+	const uint8_t *secret; /* this process's own copy */
 	struct wr_tallies *tallies;
 	struct wr_control *control;
 	struct wr_note *notes;
 	uint32_t note_count;
 	struct wr_pair *spans;
 	struct wr_pair
-		*spans_made; /* in this process's memory, for a file of layout 1; else NULL */
+		*spans_made; /* words converted from layout 1; NULL for a file of this layout */
 	uint8_t *slab;
 	uint32_t span_count;
 	uint32_t span_bytes;
 	uint8_t *base;
 	size_t bytes;
-	struct wr_header header; /* as checked when it was opened */
+	struct wr_header header; /* copy of the header that was checked when the file was opened */
 	char path[512];
 };
 
-/* A key's cell and its hot pair when it was read. */
+/* A key's cell, and its hot pair as it was read. */
 struct wr_spot {
 	struct wr_cell *cell;
 	struct wr_pair hot;
 };
 
-/* A section of another layer. */
+/* Returns a section that another layer uses. */
 static inline void *wr_section(const struct weir_table *table, enum wr_section section)
 {
 	return table->base + table->header.sections[section].offset;
@@ -51,7 +51,8 @@ static inline struct wr_row *wr_row_first(const struct weir_table *table, struct
 	return &table->rows[((key.tag >> 32) * table->row_count) >> 32];
 }
 
-/* Differs from the first row if the table has two or more, which it always has. */
+/* Returns the second row of a key. It differs from the first row, because a table has at least two
+ * rows. */
 static inline struct wr_row *wr_row_second(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t first = ((key.tag >> 32) * table->row_count) >> 32;
@@ -60,13 +61,15 @@ static inline struct wr_row *wr_row_second(const struct weir_table *table, struc
 	return &table->rows[second + (second >= first)];
 }
 
-/* The first of the two cells at home. These bits of the tag hardly affect the choice of rows. */
+/* Returns the first of the two cells of the key's home in a row. It depends on bits of the tag that
+ * hardly affect the choice of rows. */
 static inline unsigned wr_home(struct wr_key key)
 {
 	return (key.tag >> 32 & 7) * 2;
 }
 
-/* Which of the eight hints of its home line belongs to the key: four in each cell. */
+/* Returns which of the two home cells contains the key's hint. Each cell has four of the eight
+ * hints. */
 static inline unsigned wr_hint_cell(struct wr_key key)
 {
 	return key.tag >> 35 & 1;
@@ -77,10 +80,10 @@ static inline unsigned wr_hint_shift(struct wr_key key)
 	return 48 + (key.tag >> 34 & 0xc);
 }
 
-/* The cell in its first row where the key is expected: at home, or where its hint points. No branch
- * depends on the memory read here, as it could not be predicted. The line is prefetched first,
- * since a processor delays loads, but not prefetches, until it knows the address of the swap before
- * them. */
+/* Returns the cell of the first row in which the key is expected: a cell of its home, or the cell
+ * that its hint names. No branch depends on the memory that is read here, because it could not be
+ * predicted. The line is prefetched first: a processor delays loads, but not prefetches, until it
+ * knows the address of the swap before them. */
 static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_cell *row = wr_row_first(table, key)->cell;
@@ -97,9 +100,9 @@ static inline struct wr_cell *wr_table_guess(const struct weir_table *table, str
 	return row + (here0 | here1 ? home + here1 : hinted);
 }
 
-/* Whether the cell belongs to the key; reads its hot pair. id's upper word is read before its lower
- * one: id is swapped as a pair, so a version seen with a later claim's tag cannot match that
- * claim's hot pair. */
+/* Whether the cell belongs to the key. Fills *hot. The upper word of `id` is read before the lower
+ * one. `id` is swapped as a pair, so if the tag that is read belongs to a later claim than the
+ * version, the version cannot match that claim's hot pair. */
 static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, struct wr_pair *hot)
 {
 	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);
@@ -111,8 +114,8 @@ static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, 
 	return wr_hot_state(*hot) == WR_LIVE && wr_hot_version(*hot) == (uint16_t)(rest >> 32);
 }
 
-/* Finds a key where it is expected, as most keys are. Returns false if the caller has to use
- * wr_table_find. */
+/* Finds a key in the cell where it is expected, as most keys are. If it returns false, the caller
+ * has to use wr_table_find(). */
 static inline bool wr_table_find_quick(const struct weir_table *table, struct wr_key key,
 				       struct wr_spot *spot)
 {
@@ -120,8 +123,9 @@ static inline bool wr_table_find_quick(const struct weir_table *table, struct wr
 	return wr_cell_holds(spot->cell, key, &spot->hot);
 }
 
-/* The same for a caller that swaps the hot pair or does nothing. The pair may be torn, but then the
- * swap fails. Returns false for keys with an override. */
+/* Does the same as wr_table_find_quick(), for a caller that swaps the hot pair or does nothing. The
+ * two words of the pair may belong to different states, but then the swap fails. Returns false for
+ * keys with an override. */
 static inline bool wr_table_find_to_swap(const struct weir_table *table, struct wr_key key,
 					 struct wr_spot *spot)
 {
@@ -135,7 +139,7 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
-/* Whether the key is where it is expected and has no override, as most keys. */
+/* Whether the key is in the cell where it is expected and has no override, as most keys. */
 static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_spot spot;
@@ -143,24 +147,25 @@ static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_k
 	return wr_table_find_to_swap(table, key, &spot);
 }
 
-/* Finds a key in any cell, and writes a hint. Returns false if it has no cell, or a claim that is
- * not confirmed. */
+/* Finds a key in any of its cells, and writes a hint. Returns false if the key has no cell, or only
+ * a claim that is not confirmed. */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 
-/* Called after a swap of spot->hot failed: whether the cell still belongs to the key. */
+/* Whether the cell still belongs to the key. Called after a swap of spot->hot failed; `before` is
+ * the pair that was expected. */
 static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair before)
 {
 	return wr_hot_state(spot->hot) == WR_LIVE &&
 	       wr_hot_version(spot->hot) == wr_hot_version(before);
 }
 
-/* Finds the key or makes a cell for it from an empty, an expired or the least harmful one. The key
- * is then in exactly one cell, also if other participants claim it at the same time. The state of a
- * new cell is zero. */
+/* Finds the key's cell, or makes one from an empty cell, from that of an expired key or from that
+ * of the key with the least weight. The key is then in exactly one cell, even if other participants
+ * claim it at the same time. The state in a new cell is zero. */
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot);
 
-/* Seconds of a time, rounded up or down, as fresh_at stores them. */
+/* Returns a time in seconds, as fresh_at stores it: this function rounds up, the next one down. */
 static inline uint32_t wr_seconds_up(uint64_t ns)
 {
 	uint64_t s = ns / 1000000000 + (ns % 1000000000 != 0);
@@ -175,9 +180,9 @@ static inline uint32_t wr_seconds(uint64_t ns)
 	return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX - 1;
 }
 
-/* Raises the expiry of the cell to fresh_ns or later. Called before the state that needs it is
- * written, so that eviction may come late but never early. Some time is added, so that a key in
- * steady use does not write it with each request. */
+/* Raises the expiry of the cell (fresh_at) to fresh_ns or later. Called before the state that needs
+ * the expiry is written, so that the cell may expire late but never early. Some time is added, so
+ * that a key in steady use does not write the expiry with each request. */
 static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, uint64_t now_ns)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;
@@ -192,7 +197,7 @@ static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, 
 		;
 }
 
-/* The same for whole seconds. */
+/* Raises the expiry of the cell to fresh_s, in whole seconds. */
 static inline void wr_cell_raise_fresh_s(struct wr_cell *cell, uint32_t fresh_s)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;
@@ -218,7 +223,8 @@ static inline void wr_tally(uint64_t *tally)
 	__atomic_fetch_add(tally, 1, __ATOMIC_RELAXED);
 }
 
-/* The number of a cell in the whole table, and the reverse; NULL for an invalid number. */
+/* wr_cell_index() returns the number of a cell in the whole table, and wr_cell_at() the cell of a
+ * number, or NULL if the number is invalid. */
 static inline uint32_t wr_cell_index(const struct weir_table *table, const struct wr_cell *cell)
 {
 	size_t at = (size_t)((const uint8_t *)cell - (const uint8_t *)table->rows);

@@ -47,7 +47,7 @@ int wr_address_parse(struct weir_str text, struct wr_address *address)
 	return 0;
 }
 
-/* Sets all bits from `bit` on to `ones`. */
+/* Sets all bits from number `bit` on to 1 if `ones` is true, otherwise to 0. */
 static void fill_bits(struct wr_address *address, unsigned bit, bool ones)
 {
 	for (unsigned i = bit / 8; i < 16; i++) {

@@ -1,4 +1,4 @@
-/* Finds the calendar window of a time; called by the limiter for rules with `calendar`. */
+/* Finds the calendar window that contains a time, for limits with `calendar`. */
 #include "rules/calendar.h"
 
 #include "base/assert.h"
@@ -14,8 +14,8 @@ static int32_t offset_at(const struct wr_zone *zone, int64_t at_s, int64_t *unti
 	return zone ? wr_zone_offset(zone, at_s, until_s) : 0;
 }
 
-/* The first instant whose local time is not before the midnight that starts `day`. Walks the spans
- * of constant offset from an earlier time. */
+/* Returns the first instant whose local time is not before the midnight that starts `day`. Starts
+ * at an earlier time, and goes from one span with a constant offset to the next. */
 static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 {
 	int64_t local_s = day * DAY_S;
@@ -33,7 +33,7 @@ static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 	}
 }
 
-/* The first day of the period that contains `day`. */
+/* Returns the first day of the day, week, month or year that contains `day`. */
 static int64_t period_day(enum wr_calendar calendar, int64_t day)
 {
 	struct wr_date date = wr_date_from_days(day);
@@ -51,7 +51,7 @@ static int64_t period_day(enum wr_calendar calendar, int64_t day)
 	}
 }
 
-/* The first day of the period after the one that starts on `day`. */
+/* Returns the first day of the period after the period that starts on `day`. */
 static int64_t next_period_day(enum wr_calendar calendar, int64_t day)
 {
 	static const int reach[] = {[WR_CALENDAR_DAY] = 1,
@@ -79,8 +79,8 @@ void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, u
 	int64_t end_s = day_start_s(zone, next);
 
 	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
-	/* When clocks are set back across midnight, the old date comes again, but the new window
-	 * has started. */
+	/* If clocks are set back across midnight, the old date comes again, although the new window
+	 * has already started. So the window is moved on. */
 	while (end_s <= now_s) {
 		day = next;
 		next = next_period_day(calendar, day);

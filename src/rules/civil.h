@@ -1,4 +1,4 @@
-/* Days since 1970-01-01 and dates of the Gregorian calendar. */
+/* Converts between days since 1970-01-01 and dates of the Gregorian calendar. */
 #ifndef WR_RULES_CIVIL_H
 #define WR_RULES_CIVIL_H
 
@@ -10,8 +10,9 @@ struct wr_date {
 	int day;   /* 1–31 */
 };
 
-/* Years begin in March here, so that the leap day is the last of its year; an era is the 400 years
- * after which the calendar repeats, 146097 days. */
+/* Returns the number of days from 1970-01-01 to a date. Years begin in March here, so that the leap
+ * day is the last day of its year. An era is 400 years or 146097 days, after which the calendar
+ * repeats. */
 static inline int64_t wr_days_from_date(int64_t year, int month, int day)
 {
 	int64_t y = month <= 2 ? year - 1 : year;
@@ -40,7 +41,7 @@ static inline struct wr_date wr_date_from_days(int64_t days)
 	return date;
 }
 
-/* Rounds down, also below zero. */
+/* Divides and rounds down, also if `a` is negative. */
 static inline int64_t wr_floor_div(int64_t a, int64_t b)
 {
 	return a / b - (a % b < 0);

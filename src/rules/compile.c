@@ -7,7 +7,8 @@
 
 #define SLOTS_MIN 16
 
-/* While rules are loaded, the index is in malloc's memory, because it is replaced as it grows. */
+/* Makes the index larger. While rules are loaded, the index is allocated by malloc, because it is
+ * replaced as it grows. */
 static void grow_index(struct wr_load *load)
 {
 	struct wr_index old = load->build.index;
@@ -65,8 +66,8 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 		parent->flags |= WR_HAS_EXACT;
 }
 
-/* Makes a node on a cache line of its own, followed by its value. The key is shared with the
- * sibling before it, which usually has the same one. */
+/* Makes a node on a cache line of its own, followed by its value. The text of the key is shared
+ * with the previous sibling, which usually has the same key. */
 static struct wr_node *new_node(struct wr_load *load, const struct wr_node *parent,
 				struct weir_str key, struct weir_str value)
 {
@@ -110,7 +111,8 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	return node;
 }
 
-/* The index is at most half full, so that a search for a missing node soon finds an empty slot. */
+/* Makes an index that is at most half full, so that a search for a missing node soon finds an empty
+ * slot. */
 static void make_index(struct wr_load *load, struct wr_index *index, size_t count)
 {
 	uint64_t slots = SLOTS_MIN;
@@ -131,7 +133,8 @@ static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *
 	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
 }
 
-/* Goes over the children twice: first to count, then to fill in. */
+/* Counts a wildcard in the list of its parent and key. The children are gone over twice: add_wild()
+ * counts them, then fill_wild() fills the lists. */
 static void add_wild(struct wr_load *load, const struct wr_node *node)
 {
 	struct weir_rules *rules = load->rules;
@@ -164,7 +167,7 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* wild->count counts up to the same number again. */
+	/* After the first call wild->count is 0, and it counts up to the same number again. */
 	wild->nodes[wild->count++] = node;
 }
 
@@ -197,7 +200,8 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 	}
 }
 
-/* Wildcards are found through lists, all other nodes by hash. */
+/* Puts the nodes below `parent` into the indexes. Wildcards are found through lists, all other
+ * nodes by their hash. */
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {

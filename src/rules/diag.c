@@ -28,7 +28,7 @@ const char *wr_diag_name(enum wr_diag_id id)
 	return table[id].name;
 }
 
-/* The arena itself is in the memory that weir_errors_free() releases. */
+/* The arena itself is part of the memory that weir_errors_free() frees. */
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors)
 {
 	uint32_t size = errors->size;
@@ -53,7 +53,8 @@ void weir_errors_free(struct weir_errors *errors)
 	*errors = (struct weir_errors){.size = errors->size};
 }
 
-/* Appends text from a file, escaped so that it cannot control a terminal or hide its end. */
+/* Appends an argument, which comes from a file. It is escaped, so that it cannot control a terminal
+ * or hide where it ends. */
 static size_t put_arg(char *out, size_t len, struct weir_str arg)
 {
 	size_t limit = len + ARG_MAX < TEXT_MAX - 8 ? len + ARG_MAX : TEXT_MAX - 8;
@@ -62,7 +63,7 @@ static size_t put_arg(char *out, size_t len, struct weir_str arg)
 		unsigned char c = (unsigned char)arg.ptr[i];
 
 		if (len >= limit) {
-			/* Does not cut a character in two. */
+			/* Removes the first bytes of a character that would be cut in two. */
 			while (len && ((unsigned char)out[len - 1] & 0xc0) == 0x80)
 				len--;
 			if (len && (unsigned char)out[len - 1] >= 0xc0)
@@ -177,7 +178,8 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_lo
 	errors->dropped++;
 }
 
-/* Insertion sort: the list is short and almost sorted, and equal items keep their order. */
+/* Uses insertion sort, because the list is short and almost sorted, and equal items keep their
+ * order. */
 void wr_diags_finish(struct wr_diags *diags)
 {
 	struct weir_diagnostic *items = diags->items;
@@ -220,8 +222,9 @@ static void put_text(struct diag_out *out, const char *bytes, size_t len)
 	out->len += len;
 }
 
-/* Writes the line, with tabs and other control characters as blanks, and a caret under it. Columns
- * count characters, so that continuation bytes of a character take no column. */
+/* Writes the quoted line, in which tabs and other control characters become blanks, and a caret
+ * under the location. Columns count characters, so the continuation bytes of a character do not
+ * count. */
 static void put_source(struct diag_out *out, const struct weir_diagnostic *d)
 {
 	size_t shown = 0;

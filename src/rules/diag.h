@@ -1,8 +1,8 @@
-/* All diagnostics of rule files in one table, and the list they are collected in.
+/* The table of all diagnostics of rule files, and the list in which diagnostics are collected.
  *
- * X(id, severity, text). Each %s takes the next argument. Arguments come from the file, so they are
- * cut at a length and their control characters are made visible. test/rules/fixtures has a file
- * named after each id. */
+ * X(id, severity, text). Each %s of the text takes the next argument. Arguments come from the rule
+ * file, so they are cut at a maximum length, and their control characters are made visible. For
+ * each id, test/rules/fixtures has a file with that name. */
 #ifndef WR_RULES_DIAG_H
 #define WR_RULES_DIAG_H
 
@@ -147,7 +147,7 @@ enum wr_diag_id {
 
 struct wr_rules_file;
 
-/* A location in a file. line 0: the file as a whole. */
+/* A location in a file. If `line` is 0, the file as a whole is meant. */
 struct wr_rules_location {
 	const struct wr_rules_file *file;
 	uint32_t line;
@@ -155,27 +155,27 @@ struct wr_rules_location {
 	uint32_t width;
 };
 
-/* Collects diagnostics into a struct weir_errors. Without memory, diagnostics are dropped and
- * counted. Diagnostics above the maximum are dropped too. */
+/* Collects diagnostics into a struct weir_errors. If there is no memory, diagnostics are dropped
+ * and counted. Diagnostics above the maximum number are dropped too. */
 struct wr_diags {
 	struct weir_errors *errors;
-	struct wr_arena *arena; /* the memory of `errors` */
+	struct wr_arena *arena; /* the arena in which `errors` are stored */
 	struct weir_diagnostic *items;
-	uint32_t *file_order; /* beside each item */
+	uint32_t *file_order; /* for each item, the position of its file */
 	size_t capacity;
 	const struct wr_rules_file
-		*seen_file; /* the line quoted last: the next one is usually behind it */
+		*seen_file; /* file of the line quoted last; the next line is usually behind it */
 	uint32_t seen_line;
 	size_t seen_at;
 };
 
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors);
 
-/* `args` has as many strings as the text has %s. */
+/* Adds a diagnostic. `args` has as many strings as the text of the diagnostic has %s. */
 void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_location at,
 		  const struct weir_str *args);
 
-/* Sorts by location. Nothing may be added afterwards. */
+/* Sorts the diagnostics by location. Nothing may be added afterwards. */
 void wr_diags_finish(struct wr_diags *diags);
 
 const char *wr_diag_name(enum wr_diag_id id);

@@ -61,8 +61,8 @@ static void report_type(struct wr_load *load, const struct wr_yaml *at, struct w
 	wr_rules_report(load, WR_D_wrong_type, at, WR_ARGS(what, wr_str(takes), kind_name(at)));
 }
 
-/* envoyproxy/ratelimit checks the names of keys but not where they are. A key that it accepts only
- * gets a warning. */
+/* Reports a key that is in the wrong map. envoyproxy/ratelimit checks the names of keys, but not
+ * where they are. So a key that envoyproxy/ratelimit accepts here only gets a warning. */
 static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
 			     enum wr_rules_map place, const struct wr_key_info *info)
 {
@@ -158,7 +158,7 @@ bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	return true;
 }
 
-/* Booleans of YAML 1.1, as envoyproxy/ratelimit reads them. */
+/* Reads a boolean of YAML 1.1, as envoyproxy/ratelimit does. */
 static int read_truth(const struct wr_yaml *value)
 {
 	static const char *const words[2][4] = {{"false", "no", "off", "n"},
@@ -181,7 +181,7 @@ bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	return answer > 0;
 }
 
-/* Numbers of YAML 1.1, as envoyproxy/ratelimit reads them: 1_000, 0x10, 0o17, 017, 0b11. */
+/* Reads a number of YAML 1.1, as envoyproxy/ratelimit does: 1_000, 0x10, 0o17, 017, 0b11. */
 static bool parse_number(const struct wr_yaml *value, uint64_t *number)
 {
 	char digits[40];
@@ -244,7 +244,8 @@ bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum 
 	return true;
 }
 
-/* Reads "12.5%" with up to four digits after the point, as shares are stored in millionths. */
+/* Reads a share such as "12.5%". It may have up to four digits after the point, because shares are
+ * stored in millionths. */
 static bool parse_share(struct weir_str text, uint64_t *ppm)
 {
 	uint64_t scale = 10000;

@@ -1,20 +1,20 @@
 /* Reads a map of a rule file: checks every key against keys.h, then returns values by key number.
  *
- * Getters return whether there is a usable value. They have reported every error. A key without a
- * value, as in `unit:`, counts as absent. */
+ * The getters return whether there is a usable value. They report every error themselves. A key
+ * without a value, as in `unit:`, counts as absent. */
 #ifndef WR_RULES_FIELDS_H
 #define WR_RULES_FIELDS_H
 
 #include "rules/load.h"
 
 struct wr_fields {
-	const struct wr_yaml *at; /* the map */
-	bool misread; /* there is an unknown key, which may be a misspelling of a required one */
+	const struct wr_yaml *at; /* the map that was read */
+	bool misread; /* the map has an unknown key, which may be a misspelled required key */
 	const struct wr_yaml *key[WR_KEY_COUNT];
-	const struct wr_yaml *value[WR_KEY_COUNT]; /* NULL: absent */
+	const struct wr_yaml *value[WR_KEY_COUNT]; /* values by key; NULL: absent */
 };
 
-/* A word and its number. A list of words ends with an empty one. */
+/* A word and its number. A list of words ends with an empty word. */
 struct wr_rules_word {
 	struct weir_str text;
 	int number;
@@ -24,12 +24,12 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 	wr_mode_words[], wr_on_limit_words[], wr_consistency_words[], wr_store_failure_words[],
 	wr_on_full_words[], wr_missing_words[], wr_ambiguity_words[];
 
-/* Reads and checks the keys of a map. `called` is the name in the error for a value that is no map:
- * "rate_limit takes a map, not text". */
+/* Reads and checks the keys of a map. `called` is the name of the map in the error for a value that
+ * is not a map, as in "rate_limit takes a map, not text". Returns false after an error. */
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
-/* The text is copied into the rules' arena. */
+/* Gets a text, which is copied into the arena of the rules. */
 bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 struct weir_str *text);
 bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key);
@@ -37,14 +37,14 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 		   uint32_t min, uint32_t max, uint32_t *number);
 bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		     uint64_t *ns);
-/* In parts of a million. */
+/* Gets a share, in parts of a million. */
 bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		  uint32_t max_ppm, uint32_t *ppm);
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 const struct wr_rules_word *words, int *number);
 
-/* A list of maps, or of texts; a single text is a list of one. Entries of a wrong type are reported
- * and left out. */
+/* A list of maps, or a list of texts. A single text counts as a list of one. Entries of a wrong
+ * type are reported and left out. */
 struct wr_rules_list {
 	const struct wr_yaml *single;
 	const struct wr_yaml_item *items;
@@ -55,7 +55,7 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		 bool of_maps, uint32_t max, struct wr_rules_list *list);
 const struct wr_yaml *wr_rules_list_next(struct wr_rules_list *list);
 
-/* guess.c: the word that a misspelled one is close to, or an empty string. */
+/* guess.c: finds the word that a misspelled word is close to. `best` is empty if there is none. */
 struct wr_guess {
 	struct weir_str word;
 	struct weir_str best;

@@ -1,8 +1,8 @@
 /* Finds and reads the files of a rule set.
  *
- * Names that start with a dot are skipped: copies made by editors, and the ..data directories
- * through which Kubernetes swaps a ConfigMap. The links beside those lead to the same files. A file
- * with two names is read once. */
+ * Names that start with a dot are skipped: they are copies made by editors, or the ..data
+ * directories with which Kubernetes replaces a ConfigMap. Links beside such a directory lead to its
+ * files. A file with two names is read once. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -31,7 +31,8 @@ static struct wr_rules_file *new_file(struct wr_load *load, const char *path, co
 	return file;
 }
 
-/* Reports a path that is not among the files. It is sorted behind them. */
+/* Reports a diagnostic about a path that is not among the files. It is sorted behind the
+ * diagnostics of files. */
 static void report_path(struct wr_load *load, enum wr_diag_id id, const char *path,
 			struct weir_str arg)
 {
@@ -85,7 +86,8 @@ static void list_entry(struct wr_load *load, const char *directory, const char *
 		add_file(load, path, below, &st);
 }
 
-/* Links may lead back up, so each directory is visited once. */
+/* Whether a directory was visited before. Each directory is visited only once, because links may
+ * lead back to a parent. */
 static bool is_visited(struct wr_load *load, const char *path)
 {
 	struct wr_rules_file *file;
@@ -156,7 +158,7 @@ static void sort_files(struct wr_load *load)
 	load->files = files[0];
 }
 
-/* Reads until the end of the file, because its size may change meanwhile. */
+/* Reads a file to its end, whatever its size was, because the size may change meanwhile. */
 static void read_content(struct wr_load *load, struct wr_rules_file *file)
 {
 	uint64_t left = load->bounds.bytes - load->bytes;
@@ -193,7 +195,7 @@ static void read_content(struct wr_load *load, struct wr_rules_file *file)
 
 static void read_file(struct wr_load *load, struct wr_rules_file *file)
 {
-	/* O_NONBLOCK, because the path may be a FIFO. */
+	/* O_NONBLOCK, because the path may be a FIFO, and opening it must not wait. */
 	load->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (load->fd < 0) {
 		wr_rules_report_file(load, WR_D_cannot_read, file,
@@ -228,7 +230,8 @@ void wr_files_read(struct wr_load *load, const char *path)
 		read_file(load, file);
 }
 
-/* The order of files does not matter, because the numbers are added up. */
+/* Returns the number of one file. The numbers are added up, so that the order of the files does not
+ * matter. */
 static uint64_t stat_number(const char *path, const struct stat *st)
 {
 	uint64_t words[] = {st->st_dev,

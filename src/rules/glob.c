@@ -1,4 +1,4 @@
-/* Matches patterns with `*`; used by matching and by the warnings about rules. */
+/* Matches patterns with `*`. Used by matching and by the warnings about rules. */
 #include "rules/glob.h"
 
 bool wr_glob_match(struct weir_str pattern, struct weir_str text)
@@ -32,7 +32,7 @@ bool wr_glob_match(struct weir_str pattern, struct weir_str text)
 
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
 {
-	/* No literal piece of `wide` holds a star, so a star of `narrow` can only be matched by a
-	 * star. */
+	/* The pieces of `wide` between stars contain no star, so a star in `narrow` can only be
+	 * matched by a star of `wide`. */
 	return wr_glob_match(wide, narrow);
 }

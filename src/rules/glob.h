@@ -1,16 +1,16 @@
-/* Patterns with `*`, which matches any bytes or none. There is no other special character and no
- * escape, as in envoyproxy/ratelimit. */
+/* Patterns with `*`, which matches any number of bytes. As in envoyproxy/ratelimit, there is no
+ * other special character and no escape. */
 #ifndef WR_RULES_GLOB_H
 #define WR_RULES_GLOB_H
 
 #include "base/str.h"
 
-/* The time is linear in the text: each literal piece is searched once, leftmost, and matching never
- * backtracks. */
+/* Whether the text matches the pattern. The time is linear in the length of the text: each piece
+ * between stars is searched once, from the left, and matching never backtracks. */
 bool wr_glob_match(struct weir_str pattern, struct weir_str text);
 
-/* Whether `wide` matches every text that `narrow` matches. May return false wrongly, but never
- * true. */
+/* Whether `wide` matches every text that `narrow` matches. A result of true is always right, a
+ * result of false may be wrong. */
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow);
 
 #endif

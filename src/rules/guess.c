@@ -1,4 +1,4 @@
-/* Guesses the word that a misspelled one was meant to be, for error messages. */
+/* Guesses which word a misspelled word was meant to be, for error messages. */
 #include "rules/fields.h"
 
 #define WORD_MAX 48
@@ -10,8 +10,8 @@ static size_t least_of_three(size_t a, size_t b, size_t c)
 	return ab < c ? ab : c;
 }
 
-/* The number of edits (insert, delete, replace, swap neighbours) between two words, computed row by
- * row from the distances between their prefixes. */
+/* Returns the number of edits (insert, delete, replace, swap neighbours) between two words. It is
+ * computed row by row from the distances between their prefixes. */
 static size_t edit_distance(struct weir_str a, struct weir_str b)
 {
 	size_t rows[3][WORD_MAX + 1];
@@ -38,7 +38,8 @@ static size_t edit_distance(struct weir_str a, struct weir_str b)
 	return last[b.len];
 }
 
-/* A word is close enough if it differs by a third of its length, and by at most 3 edits. */
+/* Keeps the candidate if it is the closest so far. It is close enough if the number of edits is at
+ * most a third of the length of the misspelled word, rounded up, and at most 3. */
 void wr_guess_try(struct wr_guess *guess, struct weir_str candidate)
 {
 	size_t most = (guess->word.len + 2) / 3 < 3 ? (guess->word.len + 2) / 3 : 3;

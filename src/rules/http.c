@@ -1,5 +1,5 @@
-/* Turns an HTTP request into descriptors; see http.h. The limiter calls wr_http_read() for each
- * request. */
+/* Turns an HTTP request into descriptors, as http.h describes. The limiter calls wr_http_read() for
+ * each request. */
 #include "rules/http.h"
 
 #include <stdalign.h>
@@ -11,8 +11,8 @@
 
 enum made {
 	MADE,
-	SKIPPED, /* a source is missing */
-	DENIED,  /* … and `missing: deny` refuses the request */
+	SKIPPED, /* a source is missing, so there is no descriptor */
+	DENIED,  /* a source is missing or ambiguous, and the rule file refuses the request then */
 };
 
 static bool any_equal(struct wr_texts texts, struct weir_str text)
@@ -23,7 +23,8 @@ static bool any_equal(struct wr_texts texts, struct weir_str text)
 	return texts.count == 0;
 }
 
-/* "*.example.com" is every host below example.com, without example.com. */
+/* Whether a host matches one of the patterns. "*.example.com" matches every host below example.com,
+ * but not example.com. */
 static bool host_matches(struct wr_texts hosts, struct weir_str host)
 {
 	for (uint32_t i = 0; i < hosts.count; i++) {
@@ -37,7 +38,7 @@ static bool host_matches(struct wr_texts hosts, struct weir_str host)
 	return hosts.count == 0;
 }
 
-/* Whether one of the entry's paths matches a reading. Fills in the captures. */
+/* Whether one of the paths of an entry of `requests:` matches a reading. Fills in the captures. */
 static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			 uint32_t at)
 {
@@ -52,8 +53,8 @@ static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules
 	return request->path_count == 0;
 }
 
-/* Servers answer HEAD with the handler for GET. Some servers treat "options" as a method of its
- * own. */
+/* Whether the method matches. Servers answer HEAD with the handler for GET, and some servers treat
+ * "options" as a method of its own; in these cases *certain becomes false. */
 static bool method_matches(const struct wr_rules_reading *reading, struct wr_texts methods,
 			   bool *certain)
 {
@@ -67,7 +68,8 @@ static bool method_matches(const struct wr_rules_reading *reading, struct wr_tex
 	return wr_str_equal(method, WR_STR("HEAD")) && any_equal(methods, WR_STR("GET"));
 }
 
-/* Whether an entry applies in any reading. *certain: in all of them, which exemptions need. */
+/* Whether an entry of `requests:` applies in any reading. *certain tells whether it applies in all
+ * readings, which exemptions need. */
 static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  bool *certain)
 {
@@ -89,7 +91,7 @@ static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rule
 	return any;
 }
 
-/* One entry of a descriptor, and the other values that it may have. */
+/* One entry of a descriptor, and all values that it may have. */
 struct entry_choice {
 	struct weir_entry entry;
 	const struct weir_str
@@ -97,8 +99,8 @@ struct entry_choice {
 	uint32_t count;
 };
 
-/* Handles a source with different values, of which the API may use any. Returns enum made, SKIPPED
- * to try the next source, or WEIR_EROOM. */
+/* Handles a source that has different values, of which the API may use any. Returns MADE or DENIED,
+ * SKIPPED if the next source has to be tried, or WEIR_EROOM. */
 static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 			enum wr_ambiguity ambiguous, struct entry_choice *choice)
 {
@@ -116,7 +118,7 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	case WR_AMBIGUOUS_NEXT:
 		return SKIPPED;
 	case WR_AMBIGUOUS_SHARE:
-	case WR_AMBIGUOUS_JOIN: /* a cookie or parameter has nothing to join */
+	case WR_AMBIGUOUS_JOIN: /* cookies and parameters cannot be joined */
 		break;
 	}
 	values = wr_http_memory_take(&reading->memory, reading->value_count * sizeof *values,
@@ -129,8 +131,9 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	return MADE;
 }
 
-/* Uses the first source that is present. If a source is passed over because it has different
- * values, and there is no other one, its values share a counter. */
+/* Makes one entry from the first source that is present. If a source is skipped because it has
+ * different values, and there is no other source and no default, its values share a counter.
+ * Returns enum made, or WEIR_EROOM. */
 static int make_entry(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 		      struct entry_choice *choice)
 {
@@ -179,8 +182,8 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
 	return true;
 }
 
-/* Adds a descriptor, unless the same entry of `requests:` has made an equal one, from `first` on.
- */
+/* Adds a descriptor, unless the same entry of `requests:` has made an equal one; its descriptors
+ * start at `first`. Returns 0 or an error. */
 static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  const struct entry_choice *choices, uint32_t number, uint32_t first,
 			  struct wr_http *http)
@@ -210,8 +213,9 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rule
 	return 0;
 }
 
-/* Makes the descriptors of the current reading: all parts or none. There is more than one if a part
- * has different values. Returns enum made, or an error. */
+/* Makes the descriptors of an entry of `requests:` in the current reading: with all parts, or none
+ * at all. There are several descriptors if a part has different values. Returns enum made, or an
+ * error. */
 static int make_descriptors(struct wr_rules_reading *reading,
 			    const struct wr_rules_request *request, uint32_t first,
 			    struct wr_http *http)
@@ -238,7 +242,8 @@ static int make_descriptors(struct wr_rules_reading *reading,
 	return rc ? rc : MADE;
 }
 
-/* Makes the descriptors of an entry in each reading that it applies to. */
+/* Makes the descriptors of an entry of `requests:` in each reading that it applies to. Returns 0 or
+ * an error. */
 static int make_all(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 		    bool certain, struct wr_http *http)
 {
@@ -267,7 +272,8 @@ static bool is_small(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* The method in upper case; not copied if it is already. */
+/* Sets reading->method to the method in upper case. It is not copied if it is in upper case
+ * already. */
 static int read_method(struct wr_rules_reading *reading, struct weir_str method)
 {
 	char *upper;
@@ -295,7 +301,8 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is used in place, but is refused at the same length as any other. */
+	/* A plain target is used in place, without memory. It is refused at the same length as any
+	 * other target. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);
@@ -326,7 +333,7 @@ static int begin_reading(struct wr_rules_reading *reading, const struct weir_htt
 	return 0;
 }
 
-/* No limit of this domain applies to the request, whatever entries came before. */
+/* Exempts the request: no limit of this domain applies, whatever earlier entries decided. */
 static void allow_request(struct wr_http *http, const struct wr_rules_request *request)
 {
 	http->allowed = true;
@@ -340,7 +347,7 @@ static bool str_ok(struct weir_str text)
 	return text.ptr || text.len == 0;
 }
 
-/* Checks the fields that the host program fills in. */
+/* Checks the fields of the view that the host program fills in. */
 static bool view_ok(const struct weir_http_view *view)
 {
 	if ((view->header_count && !view->headers) ||

@@ -1,31 +1,31 @@
 /* HTTP request → descriptors, by the `requests:` of a domain.
  *
- * Two spellings of one request give the same entries: header names in any case; %-encodings;
- * dot segments, doubled and trailing slashes; host in any case, with or without port and trailing
- * dot; IPv4 and IPv4-mapped IPv6.
+ * Different spellings of one request give the same entries. This holds for the case of header
+ * names, %-encodings, dot segments, doubled and trailing slashes, the case, port and trailing dot
+ * of the host, and IPv4 addresses written as IPv6.
  *
- * Where servers disagree about what a request means, it has several readings: a path
- * (http_target.h: is %2F a slash? does ;x=1 belong to the segment?), a header field, cookie or
- * query parameter that is there with different values (which one will the API believe?), and HEAD,
- * which servers answer by what they have for GET.
+ * If servers disagree about what a request means, the request has several readings. This is the
+ * case for paths (http_target.h: is %2F a slash? does ;x=1 belong to the segment?), for a header
+ * field, cookie or query parameter that occurs with different values (which one will the API use?),
+ * and for HEAD, which servers answer with the handler for GET.
  *
- *   limits      hold if any reading matches: each reading makes its descriptor
- *   exemptions  hold if all readings match: `allow: true`, and `certain` descriptors, whose rules
- * may replace limits
+ *   limits      apply if any reading matches: each reading makes its own descriptor
+ *   exemptions  apply only if all readings match: `allow: true`, and descriptors that are
+ *               `certain`, whose rules may replace limits
  *
- * The readings of a path have counters of their own. Those of a name with different values share
- * one for each rule: entries with the source WR_AMBIGUOUS_SOURCE (key.h). The rule file may choose
- * otherwise (`ambiguous:`).
+ * Each reading of a path has a counter of its own. The different values of one name share one
+ * counter for each rule: their entries have the source WR_AMBIGUOUS_SOURCE (key.h). A rule file can
+ * choose otherwise with `ambiguous:`.
  *
- * Values are not cut: an entry points into the view where nothing had to be decoded, into `memory`
- * otherwise. wr_key_feed takes any length. */
+ * Values are never cut. An entry points into the view if nothing had to be decoded, otherwise into
+ * `memory`. wr_key_feed() takes values of any length. */
 #ifndef WR_RULES_HTTP_H
 #define WR_RULES_HTTP_H
 
 #include "rules/rules.h"
 
-/* Enough for any target and query of up to 4 KiB whose values are used twice, with up to four
- * readings. */
+/* Enough memory for any target and query of up to 4 KiB whose values are used twice, with up to
+ * four readings. */
 #define WR_HTTP_MEMORY 32768
 
 struct wr_rules_request;
@@ -33,15 +33,16 @@ struct wr_rules_request;
 struct wr_rules_descriptor {
 	const struct weir_entry *entries;
 	uint32_t count;
-	const struct wr_rules_request *request; /* the entry of `requests:` that made it */
-	bool certain; /* every reading makes this descriptor: its rule may replace other limits */
+	/* The entry of `requests:` that made the descriptor. */
+	const struct wr_rules_request *request;
+	bool certain; /* all readings make this descriptor, so its rule may replace other limits */
 };
 
 struct wr_http {
-	bool allowed; /* `allow: true`: no limit of this domain applies */
-	bool denied;  /* `missing: deny`: refuse the request */
+	bool allowed; /* by `allow: true`: no limit of this domain applies */
+	bool denied;  /* by `missing: deny` or `ambiguous: deny`: the caller refuses the request */
 	const struct wr_rules_request *allowed_by,
-		*denied_by; /* the entry of `requests:` that decided it */
+		*denied_by; /* the entries of `requests:` that set the two fields above */
 	uint32_t count;
 	struct wr_rules_descriptor descriptors[WR_DESCRIPTORS_MAX];
 };
@@ -52,8 +53,8 @@ struct wr_http {
  *   WEIR_EROOM    not enough memory, or too many fields of one name
  *   WEIR_EFORMAT  a target that no server should receive
  *   WEIR_EMANY    more than WR_DESCRIPTORS_MAX descriptors
- * After each of these but WEIR_EINVAL the caller refuses the request, because it cannot be counted.
- */
+ * After any of these errors except WEIR_EINVAL the caller refuses the request, because it cannot be
+ * counted. */
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http);
 

@@ -1,4 +1,4 @@
-/* The caller's memory for one request, allocated from the front. */
+/* Memory that the caller provides for one request. It is allocated from the front. */
 #ifndef WR_RULES_HTTP_MEMORY_H
 #define WR_RULES_HTTP_MEMORY_H
 
@@ -10,7 +10,7 @@ struct wr_http_memory {
 	char *end;
 };
 
-/* Returns NULL if the memory is used up. */
+/* Allocates `size` bytes. Returns NULL if the memory is used up. */
 static inline void *wr_http_memory_take(struct wr_http_memory *memory, size_t size, size_t align)
 {
 	size_t odd = (uintptr_t)memory->at % align;

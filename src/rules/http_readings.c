@@ -8,40 +8,40 @@
  *     ;x kept, %2f is not a slash:          /a;x%2F..%2Fb, …
  *     raw:                                  /v1/../a;x%2f..%2fb
  *
- * Each is built in the caller's memory. A reading that equals an earlier one frees its memory. A
- * path with several ambiguities has up to a few hundred readings, most of them equal; the work for
- * all of them is bounded. */
+ * Each reading is built in the caller's memory. If it equals an earlier reading, its memory is
+ * freed. A path with several ambiguities has up to a few hundred readings, but most of them are
+ * equal. The work for all readings of a path is bounded. */
 #include "rules/http_target.h"
 
-#define WORK_MAX 65536u /* bytes decoded for all readings of a path */
+#define WORK_MAX 65536u /* maximum number of bytes decoded for all readings of a path */
 
 enum path_reading {
 	STRICT_SLASH = 1,     /* %2F does not separate segments */
-	STRICT_BACKSLASH = 2, /* nor does \, %5C, or a slash in overlong UTF-8 */
+	STRICT_BACKSLASH = 2, /* \, %5C and a slash in overlong UTF-8 do not either */
 	CUT_RAW = 4,          /* ;x=1 is dropped up to the next /, before decoding */
-	CUT_DECODED = 8,      /* … after decoding */
+	CUT_DECODED = 8,      /* ;x=1 is dropped after decoding */
 	TWICE = 16,
 	KEEP_DOTS = 32,
-	KEEP_EMPTY = 64, /* .. removes an empty segment, as in RFC 3986 */
+	KEEP_EMPTY = 64, /* .. may remove an empty segment, as in RFC 3986 */
 	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and again after it */
-	MERGE_RAW = 256, /* … and empty ones are dropped before that */
-	CUT_LATE = 512,  /* … and parameters are dropped after that */
-	TURN_RAW = 1024, /* \ becomes / before decoding */
+	MERGE_RAW = 256, /* empty segments are dropped before DOTS_RAW */
+	CUT_LATE = 512,  /* parameters are dropped after DOTS_RAW */
+	TURN_RAW = 1024, /* each \ becomes a / before decoding */
 	RAW = 2048,
 	CUT_QUERY = 4096,      /* a decoded ? or # ends the path */
-	CUT_QUERY_LATE = 8192, /* … after dots are resolved */
+	CUT_QUERY_LATE = 8192, /* as CUT_QUERY, but after dot segments are resolved */
 };
 
-/* The features of a path that servers treat differently. */
+/* The features of a path that servers treat in different ways. */
 struct oddities {
 	bool slashes;
 	bool backslashes;
 	bool parameters;
-	bool dots; /* there may be dot segments, beside another feature */
+	bool dots; /* there may be dot segments, besides another feature */
 };
 
-/* Whether the bytes at `at` encode an ASCII character in more bytes than necessary. Returns their
- * number, or 0. */
+/* Returns the number of bytes at `at` that encode an ASCII character in overlong UTF-8, which has
+ * more bytes than necessary; 0 if they do not. */
 static size_t overlong_length(const unsigned char *at, size_t len)
 {
 	if (len >= 2 && (at[0] == 0xc0 || at[0] == 0xc1) && at[1] >> 6 == 2)
@@ -58,8 +58,9 @@ static char overlong_byte(const unsigned char *at, size_t size)
 	return (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f));
 }
 
-/* Decodes once. With STRICT_SLASH an encoded slash stays encoded. If the text is not decoded again,
- * a percent sign is %25, however it was written: %2F, %252F and %%32F must not become equal. */
+/* Decodes the text once. With STRICT_SLASH an encoded slash stays encoded. If the text is not
+ * decoded again, each percent sign becomes %25, however it was written, because %2F, %252F and
+ * %%32F must not become equal. */
 static size_t decode_once(struct weir_str raw, int reading, bool again, char *out)
 {
 	size_t len = 0;
@@ -81,8 +82,8 @@ static size_t decode_once(struct weir_str raw, int reading, bool again, char *ou
 	return len;
 }
 
-/* Turns a backslash into a slash, and overlong UTF-8 into the character it encodes, except for a
- * percent sign or a zero byte. */
+/* Turns each backslash into a slash, and overlong UTF-8 into the character that it encodes, except
+ * for a percent sign or a zero byte. Returns the new length. */
 static size_t fold_slashes(char *path, size_t len)
 {
 	size_t out = 0;
@@ -127,8 +128,9 @@ static size_t cut_parameters(char *path, size_t len)
 }
 
 /* Drops empty and dot segments in place, as the reading requires. The result starts with a slash
- * and, except for the root, does not end with one. Writes never overtake reads: each segment is
- * written behind a slash that was read, the first one behind the slash that is added. */
+ * and, except for the root, does not end with one. A write never overtakes the reads, because each
+ * segment is written behind a slash that was read, and the first segment behind the slash that was
+ * added. Returns the new length. */
 static size_t tidy_segments(char *path, size_t len, int reading)
 {
 	size_t out = 0, at = 1, kept = 0;
@@ -152,7 +154,7 @@ static size_t tidy_segments(char *path, size_t len, int reading)
 		path[out] = '/';
 		out += size + 1;
 	}
-	for (at = 0; at < out; at++) /* drops the remaining empty segments */
+	for (at = 0; at < out; at++) /* drops the empty segments that remain */
 		if (path[at] != '/' || (at + 1 < out && path[at + 1] != '/'))
 			path[kept++] = path[at];
 	if (kept == 0)
@@ -165,8 +167,8 @@ static bool is_blank(char c)
 	return (unsigned char)c <= ' ' || c == 0x7f;
 }
 
-/* Whether a path has dot segments. *unsure: it has some that only few servers treat as such, with
- * more dots or with blanks. */
+/* Whether a path has dot segments. Sets *unsure if it has segments that only few servers treat as
+ * dot segments: with more dots, or with blanks. */
 static bool has_dots(struct weir_str path, bool *unsure)
 {
 	bool found = false;
@@ -189,8 +191,8 @@ static bool has_dots(struct weir_str path, bool *unsure)
 	return found;
 }
 
-/* The largest size of a reading: each percent sign may take two more bytes, the path may need a
- * slash before it, and the root has one byte. */
+/* Returns the largest size that a reading can have: each percent sign may take two more bytes, the
+ * path may need a slash in front, and the root has one byte. */
 static size_t most_bytes(struct weir_str path)
 {
 	size_t most = path.len + 2;
@@ -200,7 +202,7 @@ static size_t most_bytes(struct weir_str path)
 	return most;
 }
 
-/* Applies the steps before decoding. */
+/* Applies the steps that come before decoding. Returns the length of the path. */
 static size_t write_raw(struct weir_str raw, int reading, char *path)
 {
 	int how = reading & MERGE_RAW ? 0 : KEEP_EMPTY;
@@ -218,8 +220,8 @@ static size_t write_raw(struct weir_str raw, int reading, char *path)
 	return len;
 }
 
-/* Writes the path before its segments are tidied, with a slash in front. `between` has room for the
- * raw path and a slash, twice. */
+/* Writes the path as it is before its segments are tidied, with a slash in front. `between` is
+ * memory for twice the raw path and a slash. Returns the length of the path. */
 static size_t write_path(struct weir_str raw, int reading, char *path, char *between)
 {
 	size_t len = write_raw(raw, reading, between);
@@ -270,8 +272,8 @@ struct making {
 	struct wr_target *target;
 	struct wr_http_memory *memory;
 	size_t work;
-	bool dots;  /* the last reading made has dot segments */
-	bool query; /* … or a decoded ? or # */
+	bool dots;  /* the last reading that was made has dot segments */
+	bool query; /* the last reading that was made has a decoded ? or # */
 };
 
 static int add_reading(struct making *making, int reading)
@@ -304,8 +306,8 @@ static int add_reading(struct making *making, int reading)
 	return 0;
 }
 
-/* Adds the reading. If it has a decoded ? or #, also adds those of servers that decode a target
- * before they split it: nginx passes on such a target with "proxy_pass http://api$uri". */
+/* Adds the reading. If it has a decoded ? or #, also adds the readings of servers that decode a
+ * target before they split it. nginx passes on such a target with "proxy_pass http://api$uri". */
 static int add_ended(struct making *making, int reading)
 {
 	int rc = add_reading(making, reading);
@@ -320,7 +322,8 @@ static int add_ended(struct making *making, int reading)
 	return rc;
 }
 
-/* Adds the reading and, if it has dot segments, those that treat them in other ways. */
+/* Adds the reading. If it has dot segments, also adds the readings that treat dot segments in other
+ * ways. */
 static int add_dotted(struct making *making, int reading)
 {
 	int rc = add_ended(making, reading);
@@ -332,7 +335,7 @@ static int add_dotted(struct making *making, int reading)
 	return rc;
 }
 
-/* … for each way to separate segments. */
+/* Calls add_dotted() for each way to separate segments. */
 static int add_parted(struct making *making, const struct oddities *odd, int reading)
 {
 	static const int ways[] = {0, STRICT_BACKSLASH, STRICT_BACKSLASH | TURN_RAW};
@@ -346,8 +349,8 @@ static int add_parted(struct making *making, const struct oddities *odd, int rea
 	return rc;
 }
 
-/* … and for each way to treat parameters. Readings without parameters come first, so that a list of
- * descriptors starts with the counters that have none. */
+/* Calls add_parted() for each way to treat parameters. Readings without parameters come first, so
+ * that the list of descriptors starts with the counters without parameters. */
 static int add_cut(struct making *making, const struct oddities *odd, int reading)
 {
 	static const int cuts[] = {CUT_RAW, CUT_RAW | CUT_LATE, CUT_DECODED, 0};
@@ -359,7 +362,7 @@ static int add_cut(struct making *making, const struct oddities *odd, int readin
 	return rc;
 }
 
-/* … and for each way to resolve dots before decoding. */
+/* Calls add_cut() for each way to resolve dots before decoding. */
 static int add_all(struct making *making, const struct oddities *odd, int reading)
 {
 	int rc = add_cut(making, odd, reading);
@@ -392,7 +395,8 @@ static bool has_overlong(struct weir_str path)
 	return false;
 }
 
-/* Whether there is a percent sign that starts no escape: some servers read %u002e as a dot. */
+/* Whether there is a percent sign that does not start an escape. Some servers read %u002e as a
+ * dot. */
 static bool has_stray_percent(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)
@@ -401,7 +405,7 @@ static bool has_stray_percent(struct weir_str path)
 	return false;
 }
 
-/* Whether a decoded reading still has an escape: "%25" and two digits. */
+/* Whether a decoded reading still has an escape: "%25" followed by two hexadecimal digits. */
 static bool has_escape(struct weir_str reading)
 {
 	for (size_t i = 0; reading.len >= 5 && i <= reading.len - 5; i++)
@@ -444,7 +448,7 @@ static int read_path(struct making *making)
 	int rc = add_all(making, &odd, 0);
 
 	if (rc == 0 && is_encoded_twice(making->target)) {
-		/* Each of them may be behind the second escape. */
+		/* The second decoding may produce any of these features. */
 		odd.slashes = odd.backslashes = odd.parameters = true;
 		rc = add_all(making, &odd, TWICE);
 	}
@@ -456,9 +460,10 @@ static bool is_slash(char c, bool backslash)
 	return c == '/' || (backslash && c == '\\');
 }
 
-/* //host/path is an address without a scheme for servers that resolve the target against a base, as
- * in RFC 3986, and for JavaScript's URL, where \ is a slash. Returns its path, which is the root
- * for //host, or an empty text. */
+/* Returns the part of a path behind the host, if the path looks like //host/path; the root for
+ * //host; otherwise an empty text. Servers that resolve the target against a base, as in RFC 3986,
+ * read such a path as an address without a scheme. So does JavaScript's URL, where \ is a slash
+ * too. */
 static struct weir_str behind_host(struct weir_str path, bool backslash)
 {
 	size_t at = 0;

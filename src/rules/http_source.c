@@ -4,7 +4,8 @@
 
 #include "base/str.h"
 
-/* The fields of one name, by either interface of the view. */
+/* Gets the header fields of one name, by either of the two interfaces of the view. Returns their
+ * number, which may be more than WR_VALUES_MAX. */
 static size_t header_values(const struct weir_http_view *view, struct weir_str name,
 			    struct weir_str values[WR_VALUES_MAX])
 {
@@ -22,7 +23,7 @@ static size_t header_values(const struct weir_http_view *view, struct weir_str n
 	return count;
 }
 
-/* Adds a value unless it is there already. */
+/* Adds a value, unless it is empty or was added before. */
 static int add_value(struct wr_rules_reading *reading, struct weir_str found)
 {
 	uint32_t i = 0;
@@ -39,7 +40,7 @@ static int add_value(struct wr_rules_reading *reading, struct weir_str found)
 	return 0;
 }
 
-/* Returns one byte of a name or value, decoded, and advances *i. */
+/* Returns the next byte of a name or value, decoded, and advances *i. */
 static char next_byte(struct weir_str raw, size_t *i, bool plus)
 {
 	char c = raw.ptr[(*i)++];
@@ -67,7 +68,7 @@ static bool decodes_to(struct weir_str raw, struct weir_str name, bool plus)
 	return at == name.len;
 }
 
-/* Decodes a text; not copied if there is nothing to decode. */
+/* Decodes a text. It is not copied if there is nothing to decode. */
 static int decode_text(struct wr_http_memory *memory, struct weir_str raw, bool plus,
 		       struct weir_str *value)
 {
@@ -88,7 +89,7 @@ static int decode_text(struct wr_http_memory *memory, struct weir_str raw, bool 
 	return 0;
 }
 
-/* Decodes a value and adds it; frees the memory of a repeated one. */
+/* Decodes a value and adds it. If the value was added before, its memory is freed. */
 static int add_decoded_value(struct wr_rules_reading *reading, struct weir_str raw, bool plus)
 {
 	char *mark = reading->memory.at;
@@ -103,7 +104,7 @@ static int add_decoded_value(struct wr_rules_reading *reading, struct weir_str r
 	return rc;
 }
 
-/* The next piece up to a separator. */
+/* Returns the next piece up to a separator, and removes both from *rest. */
 static struct weir_str split_off(struct weir_str *rest, char separator)
 {
 	struct weir_str piece = wr_str_first(*rest, wr_str_find(*rest, separator));
@@ -112,8 +113,8 @@ static struct weir_str split_off(struct weir_str *rest, char separator)
 	return piece;
 }
 
-/* The elements of a list in one field are separate values, as separate fields are: a proxy may join
- * the two fields that weir sees, or may have joined them before. */
+/* Adds the elements of a comma-separated field as separate values, like separate fields: a proxy
+ * may have joined two fields before weir sees them, or may join two fields that weir sees. */
 static int add_list_values(struct wr_rules_reading *reading, struct weir_str rest)
 {
 	int rc = 0;
@@ -123,7 +124,7 @@ static int add_list_values(struct wr_rules_reading *reading, struct weir_str res
 	return rc;
 }
 
-/* Joins all fields into the one field they are equivalent to (RFC 9110, 5.3). */
+/* Joins all fields into the one field that is equivalent to them (RFC 9110, 5.3), and adds it. */
 static int add_joined_value(struct wr_rules_reading *reading, const struct weir_str *values,
 			    size_t count)
 {
@@ -188,7 +189,7 @@ static struct weir_str without_quotes(struct weir_str value)
 	return value;
 }
 
-/* Many frameworks decode cookies. A plus sign stays as it is. */
+/* Cookies are decoded, because many frameworks do so. A plus sign stays a plus sign. */
 static int read_cookie(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	struct weir_str lines[WR_VALUES_MAX];
@@ -226,8 +227,8 @@ static int read_address(struct wr_rules_reading *reading, const struct wr_source
 	return add_value(reading, (struct weir_str){memcpy(kept, text, len), len});
 }
 
-/* Parameters of a segment are dropped, so that they make no counters. A segment that is nothing
- * else is kept. */
+/* Reads a captured segment without its parameters, so that parameters do not make new counters. A
+ * segment that consists of parameters only is read as it is. */
 static int read_capture(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	size_t captured = 0;

@@ -1,9 +1,10 @@
-/* Splits request targets and recognizes plain ones, which need no readings; reads hosts. */
+/* Splits request targets, recognizes plain targets, which need no other readings, and reads
+ * hosts. */
 #include "rules/http_target.h"
 
 #include "base/str.h"
 
-/* The length of a scheme such as "http://", or 0. */
+/* Returns the length of a scheme such as "http://" at the start of the target, or 0. */
 static size_t scheme_len(struct weir_str target)
 {
 	size_t i = 0;
@@ -15,7 +16,7 @@ static size_t scheme_len(struct weir_str target)
 	return i && wr_str_begins(wr_str_from(target, i), WR_STR("://")) ? i + 3 : 0;
 }
 
-/* Bytes that a target must not hold: control characters and '#'. */
+/* Whether a target must not contain this byte: a control character or '#'. */
 static bool is_forbidden(unsigned char c)
 {
 	return c < ' ' || c == 0x7f || c == '#';
@@ -29,7 +30,8 @@ static bool has_forbidden(struct weir_str target)
 	return false;
 }
 
-/* An authority that is more than a host and a port, which servers split in different ways. */
+/* Whether an authority is more than a host and a port. Servers split such an authority in different
+ * ways. */
 static bool is_odd_authority(struct weir_str authority)
 {
 	return wr_str_has(authority, '@') || wr_str_has(authority, '\\') ||
@@ -78,16 +80,17 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* A byte of a path that servers may not take literally: %, backslash, semicolon, a blank, and the
- * first bytes of overlong UTF-8. */
+/* Whether servers may take this byte of a path not literally: %, backslash, semicolon, blank, and
+ * the first bytes of overlong UTF-8. */
 static bool is_odd(unsigned char c)
 {
 	return c == '%' || c == '\\' || c == ';' || c == ' ' || c == 0xc0 || c == 0xc1 ||
 	       c == 0xe0 || c == 0xf0;
 }
 
-/* Every byte is taken literally by all servers, no segment is empty or starts with a dot, and only
- * the root ends with a slash. Returns the length of the path, or 0 if this is not so. */
+/* Returns the length of the path if it is plain: all servers take every byte literally, no segment
+ * is empty or starts with a dot, and only the root ends with a slash. Returns 0 if the path is not
+ * plain. */
 static size_t plain_path(struct weir_str target)
 {
 	size_t i = 1;
@@ -143,7 +146,7 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 	return path.len == 0 || pattern->rest;
 }
 
-/* Cuts the port and the last dot off: "[::1]:8080", "Example.COM.:80". */
+/* Returns the host without the port and the last dot: "[::1]:8080", "Example.COM.:80". */
 static struct weir_str without_port(struct weir_str host)
 {
 	if (host.len && host.ptr[0] == '[')
@@ -163,8 +166,8 @@ static size_t canonical_address(struct weir_str host, char text[WR_ADDRESS_TEXT]
 	return wr_address_text(&address, WR_ADDRESS_WHOLE, text);
 }
 
-/* Whether every server reads a host in the same way: letters, digits, hyphens, underscores and
- * single dots, or an address in brackets, and a port of digits. */
+/* Whether every server reads a host in the same way: it consists of letters, digits, hyphens,
+ * underscores and single dots, or is an address in brackets, and its port consists of digits. */
 static bool is_sure_host(struct weir_str host)
 {
 	struct weir_str name = without_port(host);

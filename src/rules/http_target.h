@@ -1,20 +1,21 @@
-/* The request target: which host, path and query it means, whatever way it is written.
+/* The request target: the host, path and query that it means, in whatever way it is written.
  *
- * Servers disagree about paths. A reading is one consistent view of what a path may mean to the
- * API behind:
+ * Servers disagree about paths. A reading is one consistent view of what a path may mean to the API
+ * that receives the request:
  *
- *   slashes     only / parts segments, or \, %2F, %5C and overlong UTF-8 do too
+ *   slashes     only / separates segments, or \, %2F, %5C and overlong UTF-8 do so too
  *   parameters  ;x=1 belongs to its segment, or is dropped before or after %-decoding
  *   decoding    %-encoding is resolved once, or twice
  *   dots        dot segments are resolved before or after decoding, with or without the empty
  *               segments, or kept
  *   host        //name/path is the path /name/path, or the path /path of a host
  *
- * A limit holds if any reading matches, an exemption if all do (http.h). In all readings but the
- * raw one, empty segments are gone, and so is the slash at the end. Where %2F is not a slash it
- * stays, and a percent sign is always %25, so that nothing becomes ambiguous. The raw reading is
- * not decoded at all. It is the last one, and no value comes from it: what matches it matches a
- * decoded one too. A path that is written plainly has one reading, the path itself. */
+ * A limit applies if any reading matches, an exemption only if all readings match (http.h). All
+ * readings except the raw one have no empty segments and no slash at the end. If %2F is not a slash
+ * in a reading, it stays encoded, and a percent sign is always %25, so that different paths stay
+ * different. The raw reading is not decoded at all. It is the last reading, and no value is taken
+ * from it, because a pattern that matches it also matches a decoded reading. A path that is written
+ * plainly has one reading, the path itself. */
 #ifndef WR_RULES_HTTP_TARGET_H
 #define WR_RULES_HTTP_TARGET_H
 
@@ -22,36 +23,38 @@
 #include "rules/http_memory.h"
 #include "rules/requests.h"
 
-#define WR_READINGS_MAX 64 /* different readings; a path with more is refused */
+#define WR_READINGS_MAX 64 /* maximum number of different readings; a path with more is refused */
 
 struct wr_target {
-	struct weir_str authority; /* of an absolute target, without user; else empty */
-	struct weir_str path;      /* raw */
-	struct weir_str query;     /* raw, without ? */
+	/* Authority of an absolute target, without the user; otherwise empty. */
+	struct weir_str authority;
+	struct weir_str path;  /* the path before decoding */
+	struct weir_str query; /* the query before decoding, without the ? */
 	struct weir_str readings[WR_READINGS_MAX];
-	uint32_t reading_count; /* the raw one included */
-	uint32_t value_count;   /* … and not */
-	bool unsure;            /* servers may have further readings, so it exempts nothing */
+	uint32_t reading_count; /* number of readings, including the raw one */
+	uint32_t value_count;   /* number of readings without the raw one */
+	bool unsure;            /* servers may have other readings, so the target exempts nothing */
 };
 
-/* Returns 0, or WEIR_EFORMAT if the target has a fragment or a control character: no client sends
- * them, and servers cut them off, drop them or keep them. */
+/* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a
+ * control character: no client sends these, and some servers cut them off, others drop or keep
+ * them. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
 /* Splits a target that is written plainly, as most are. Its only reading is the path itself.
  * Returns false for any other target. */
 bool wr_target_plain(struct weir_str target, struct wr_target *split);
 
-/* http_readings.c: makes the readings. Returns 0, WEIR_EROOM (too much memory, too many readings or
- * too much work), or WEIR_EFORMAT: the path holds an encoded zero byte, at which some servers stop.
- */
+/* http_readings.c: makes the readings of a target. Returns 0. Returns WEIR_EROOM if there is not
+ * enough memory, or there are too many readings or too much work. Returns WEIR_EFORMAT if the path
+ * contains an encoded zero byte, at which some servers stop. */
 int wr_target_read(struct wr_target *target, struct wr_http_memory *memory);
 
-/* A reading without its parameters, which make no counter of their own. Not copied if there are
- * none. Returns 0 or WEIR_EROOM. */
+/* Sets *bare to a reading without its parameters, because parameters get no counters of their own.
+ * The path is not copied if it has no parameters. Returns 0 or WEIR_EROOM. */
 int wr_path_bare(struct weir_str path, struct wr_http_memory *memory, struct weir_str *bare);
 
-/* The byte that %XX at raw.ptr[i] stands for, or -1. */
+/* Returns the byte that %XX at raw.ptr[i] stands for, or -1 if there is no valid escape. */
 static inline int wr_escaped_byte(struct weir_str raw, size_t i)
 {
 	int high, low;
@@ -63,13 +66,15 @@ static inline int wr_escaped_byte(struct weir_str raw, size_t i)
 	return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Whether a reading matches a pattern; captures[i] is the text of its i-th {part}. */
+/* Whether a reading matches a pattern. If so, captures[i] is the text of the i-th {part} of the
+ * pattern. */
 bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 		   struct weir_str captures[WR_CAPTURES_MAX]);
 
 /* Writes a host in canonical form: lower case, no port, no dot at the end, an address in its
- * shortest spelling. Empty if there is none. *unsure: servers read it differently (an escape, two
- * dots, a port that is no number), so it exempts nothing. Returns 0 or WEIR_EROOM. */
+ * shortest spelling. The result is empty if there is no host. Sets *unsure if servers may read the
+ * host differently (an escape, two dots, a port that is no number), so that it exempts nothing.
+ * Returns 0 or WEIR_EROOM. */
 int wr_host_read(struct weir_str host, struct wr_http_memory *memory, struct weir_str *canonical,
 		 bool *unsure);
 

@@ -1,6 +1,6 @@
-/* The index of nodes: a hash of (parent, key, value).
+/* The index of nodes: a hash table with a hash of parent, key and value.
  *
- * The hash has a random secret, so that a client cannot choose values that collide. */
+ * The hash uses a random secret, so that a client cannot choose values that collide. */
 #ifndef WR_RULES_INDEX_H
 #define WR_RULES_INDEX_H
 
@@ -15,7 +15,8 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
 	return XXH3_64bits_withSecret(text.ptr, text.len, secret, WR_SECRET_BYTES);
 }
 
-/* Both halves are keyed hashes; folding their product mixes in the parent. */
+/* Combines the keyed hashes of a key and a value with the address of the parent. The two halves of
+ * the product are folded into one word. */
 static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
 	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
@@ -25,7 +26,8 @@ static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The value of a node without a value. If a text has this hash by accident, the kinds differ. */
+/* Stands for the hash of the value if a node has no value. If a text has the same hash by accident,
+ * the two nodes still have different kinds. */
 #define WR_INDEX_ANY 0x2545f4914f6cdd1du
 
 static inline const struct wr_node *wr_index_find(const struct wr_index *index, uint64_t hash,
@@ -37,7 +39,8 @@ static inline const struct wr_node *wr_index_find(const struct wr_index *index, 
 
 		if (index->slots[at].hash != hash)
 			continue;
-		__builtin_prefetch(node + 1); /* its value, while the node itself is fetched */
+		/* Fetches the value, which is behind the node, while the node itself is fetched. */
+		__builtin_prefetch(node + 1);
 		if (node->parent == parent && node->kind == kind && wr_str_equal(node->key, key) &&
 		    wr_str_equal(node->value, value))
 			return node;
@@ -59,7 +62,7 @@ static inline const struct wr_wild *wr_index_find_wild(const struct wr_index *in
 	return NULL;
 }
 
-/* The builder has made room. */
+/* Puts an item into the index. The caller has made room for it. */
 static inline void wr_index_put(struct wr_index *index, uint64_t hash, const void *item)
 {
 	uint64_t at = hash & index->mask;

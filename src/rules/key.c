@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "rules/address.h"
 
-/* Collects bytes into larger pieces, because hashing many short ones is slow. */
+/* Collects bytes into larger pieces, because hashing many short pieces is slow. */
 struct key_writer {
 	wr_feed_fn feed;
 	void *context;
@@ -33,7 +33,7 @@ struct piece {
 	char address[WR_ADDRESS_TEXT];
 };
 
-/* The piece of an entry, which depends on the node that matched the entry. */
+/* Makes the piece of an entry, which depends on the node that matched the entry. */
 static inline void piece_of(const struct wr_node *node, const struct weir_entry *entry,
 			    struct piece *piece)
 {
@@ -71,7 +71,7 @@ static void put_piece(const struct key_writer *out, const struct piece *piece)
 		put_text(out, piece->source);
 }
 
-/* The nodes on the path to a node, by depth. Elements for entries beyond it are not set. */
+/* Sets path[depth - 1] for each node on the path to `node`. The other elements are not set. */
 static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
 {
 	for (; node && node->depth; node = node->parent)
@@ -123,8 +123,8 @@ static inline char *copy_text(char *at, struct weir_str text)
 	return at + sizeof len + text.len;
 }
 
-/* Writes the same bytes as wr_key_feed() without a call for each piece, as most keys are short.
- * Returns their number, or 0 if the room may be too small. */
+/* Writes the same bytes as wr_key_feed(), but without a call for each piece, because most keys are
+ * short. Returns the number of bytes, or 0 if `buf` may be too small. */
 static size_t write_short(const struct wr_node *domain, const struct wr_node *const *path,
 			  const struct weir_entry *entries, size_t count, char *buf, size_t cap)
 {
@@ -156,7 +156,7 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 	size_t len = 0;
 
 	wr_assert(!node || node->depth == count);
-	if (node) { /* then there is a node for each entry */
+	if (node) { /* if there is a node, there is one for each entry */
 		path_to(node, path);
 		len = write_short(domain, path, entries, count, buf, cap);
 	}

@@ -1,6 +1,6 @@
-/* All keys of a rule file: their names, the maps they belong in, and whether envoyproxy/ratelimit
- * has them. The reader, the guesses for misspelled keys, the JSON Schema and the documentation are
- * checked against this table. */
+/* All keys of a rule file: their names, the maps that they belong in, and whether
+ * envoyproxy/ratelimit has them. The reader, the guesses for misspelled keys, the JSON Schema and
+ * the documentation are checked against this table. */
 #ifndef WR_RULES_KEYS_H
 #define WR_RULES_KEYS_H
 
@@ -31,7 +31,7 @@ enum wr_rules_map {
 
 #define WR_IN_ANY_LIMIT (WR_IN_LIMIT | WR_IN_CANDIDATE)
 
-/* X(enum, name, maps, whether envoyproxy/ratelimit has it) */
+/* X(enum, name, maps that may have the key, whether envoyproxy/ratelimit has the key) */
 #define WR_KEYS(X)                                                                                 \
 	X(DOMAIN, "domain", WR_IN_ROOT, true)                                                      \
 	X(DESCRIPTORS, "descriptors", WR_IN_ROOT | WR_IN_DESCRIPTOR, true)                         \
@@ -109,7 +109,7 @@ struct wr_key_info {
 
 extern const struct wr_key_info wr_keys[WR_KEY_COUNT];
 
-/* The name of a kind of map in messages. */
+/* Returns the name of a kind of map, for messages. */
 const char *wr_rules_map_name(uint32_t place);
 
 #endif

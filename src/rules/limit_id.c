@@ -1,4 +1,4 @@
-/* Names limits: for the table and Redis (wr_limit.id), and for statistics (wr_limit.stat). Neither
+/* Names limits: wr_limit.id for the table and Redis, wr_limit.stat for statistics. Neither name
  * depends on the size of a limit, its position or the generation. */
 #include "rules/read.h"
 
@@ -27,7 +27,7 @@ static bool count_alike(const struct wr_limit *a, const struct wr_limit *b)
 	return a->limit.algorithm == b->limit.algorithm && same_span(a, b);
 }
 
-/* "1m", "month@Asia/Seoul". */
+/* Writes the period or the calendar of a limit: "1m", "month@Asia/Seoul". */
 static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
 {
 	const struct wr_rules_word *word = wr_calendar_words;
@@ -52,13 +52,13 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	/* Algorithm and period are part of a counter's identity already; this adds the rest. */
+	/* The counter's identity already includes algorithm and period. This adds the rest. */
 	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
 	if (limit->limit.checked)
-		weir_limit_check(&limit->limit, NULL); /* mixes the identity in */
+		weir_limit_check(&limit->limit, NULL); /* again, with the identity */
 }
 
 static struct weir_str limit_name(const struct wr_limit *limit)
@@ -66,7 +66,8 @@ static struct weir_str limit_name(const struct wr_limit *limit)
 	return limit->name.ptr ? limit->name : WR_STR("");
 }
 
-/* Gives each limit its id. Two limits that count alike need different names. */
+/* Gives each limit its id. Two limits that count alike (same algorithm, period and zone) need
+ * different names. */
 static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t count,
 		     const struct wr_yaml *const *marks)
 {
@@ -102,7 +103,8 @@ static struct weir_str below_path(struct wr_load *load, const struct wr_node *no
 	return wr_str(text);
 }
 
-/* Path and period, and the rest of the id only if periods are equal. */
+/* Makes the name for statistics: the path and the period, or the path and the whole id if another
+ * limit has the same period. */
 static void name_stat(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
 		      uint32_t count, uint32_t at)
 {

@@ -1,10 +1,11 @@
-/* A limit in words. */
+/* Describes a limit in words. */
 #ifndef WR_RULES_LIMIT_TEXT_H
 #define WR_RULES_LIMIT_TEXT_H
 
 #include "rules/rules.h"
 
-/* "2 per second", "300 per 3h", "10000 per calendar month in Asia/Seoul". Returns its length. */
+/* Writes a limit as text: "2 per second", "300 per 3h", "10000 per calendar month in Asia/Seoul".
+ * Returns the length of the text. */
 size_t wr_limit_text(const struct wr_limit *limit, char *text, size_t cap);
 
 #endif

@@ -9,20 +9,21 @@ static bool is_wild(const struct wr_node *node)
 	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
 }
 
-/* Whether a request that matches `later` always matches `earlier`, a wildcard before it. */
+/* Whether a request that matches `later` always matches `earlier`, a wildcard that comes before
+ * it. */
 static bool rule_covers(const struct wr_node *earlier, const struct wr_node *later)
 {
 	if (earlier->kind != WR_NODE_GLOB || !wr_glob_covers(earlier->key, later->key))
 		return false;
 	if (earlier->value.len == 0)
-		return true; /* a key pattern with any value */
+		return true; /* a key pattern that matches any value */
 	if (later->kind == WR_NODE_GLOB && later->value.len)
 		return wr_glob_covers(earlier->value, later->value);
 	return wr_str_equal(earlier->value, WR_STR("*"));
 }
 
-/* Exact values match first, so only wildcards and a key without value can be unreachable. A key
- * without value matches after all wildcards. */
+/* Warns if `later` can never be reached. Exact values match first, so only wildcards and a key
+ * without value can be unreachable. A key without value is matched after all wildcards. */
 static void check_reach(struct wr_load *load, const struct wr_node *later)
 {
 	const struct wr_node *earlier = later->parent->more->first_child;

@@ -28,7 +28,8 @@ static bool value_fits(const struct wr_node *node, struct weir_str value)
 	return node->value.len == 0 || wr_glob_match(node->value, value);
 }
 
-/* The child that a fixed value matches, in the order of matching. */
+/* Returns the child that a fixed value matches: an exact value first, then a wildcard, then a key
+ * without value. */
 static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *parent,
 				   const struct wr_rules_part *part)
 {
@@ -67,7 +68,8 @@ static unsigned met_at(const struct wr_node *node)
 	return node->more->first_child ? NOTHING : A_RULE;
 }
 
-/* Marks every node that the descriptor of a request may match. Returns a set of enum met. */
+/* Marks every node that the descriptor of a request may match. Returns a set of enum met, which
+ * tells what was found there. */
 static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *request, uint32_t at,
 			   struct wr_node *parent)
 {
@@ -105,7 +107,7 @@ static void check_made(struct wr_load *load, const struct wr_node *domain,
 	}
 }
 
-/* The first source that a client may leave out or invent. */
+/* Returns the first source whose value a client may leave out or invent. */
 static const struct wr_source *loose_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
@@ -115,7 +117,7 @@ static const struct wr_source *loose_source(const struct wr_rules_request *reque
 	return NULL;
 }
 
-/* A source that a client need not send, and without which there is no descriptor. */
+/* Returns a source that a client need not send, and without which no descriptor is made. */
 static const struct wr_source *optional_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++) {
@@ -156,7 +158,7 @@ static bool path_covers(const struct wr_path *wide, const struct wr_path *narrow
 	return true;
 }
 
-/* `path` NULL: any. */
+/* Whether `wide` applies to a path. If `path` is NULL, to any path. */
 static bool paths_hold(const struct wr_rules_request *wide, const struct wr_path *path)
 {
 	for (uint32_t i = 0; path && i < wide->path_count; i++)
@@ -173,8 +175,8 @@ static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rul
 	return wide->path_count == 0 || narrow->path_count;
 }
 
-/* Whether another entry limits at least the same requests by a source that clients cannot choose.
- */
+/* Whether another entry limits at least the same requests, by a source that clients cannot
+ * choose. */
 static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
 		      const struct wr_rules_request *request)
 {
@@ -202,7 +204,8 @@ static void check_dodge(struct wr_load *load, const struct wr_rules_requests *re
 			   WR_ARGS(optional ? optional->label : loose->label));
 }
 
-/* Warns about a limit that a client avoids with another Host, if the API answers any Host. */
+/* Warns about a limit that a client can avoid by sending another Host, if the API answers any
+ * Host. */
 static void check_host(struct wr_load *load, const struct wr_rules_requests *requests,
 		       const struct wr_rules_request *request)
 {
@@ -217,7 +220,8 @@ static void check_host(struct wr_load *load, const struct wr_rules_requests *req
 			   NULL);
 }
 
-/* Warns about an exemption by Host, which a client chooses, from limits on the same paths. */
+/* Warns about an exemption by Host from limits on the same paths, because a client chooses the
+ * Host. */
 static void check_exempt_host(struct wr_load *load, const struct wr_rules_requests *requests,
 			      const struct wr_rules_request *request)
 {
@@ -235,7 +239,8 @@ static void check_exempt_host(struct wr_load *load, const struct wr_rules_reques
 	}
 }
 
-/* A request that an entry applies to: one of its paths, methods and hosts, or NULL for any. */
+/* An example of a request that an entry applies to: one path, one method and one host of the entry.
+ * A missing part stands for any. */
 struct witness {
 	const struct wr_path *path;
 	struct wr_texts method;
@@ -247,7 +252,7 @@ static struct wr_texts one_of(struct wr_texts texts, uint32_t i)
 	return texts.count ? (struct wr_texts){&texts.items[i], 1} : texts;
 }
 
-/* Whether more descriptors or limits apply to the request than can be counted. Counts the entries
+/* Whether more descriptors or limits apply to the example than can be counted. Counts only entries
  * that certainly apply to it. */
 static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			   const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
@@ -267,7 +272,7 @@ static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests 
 	return *descriptors > WR_DESCRIPTORS_MAX || *limits > WEIR_NEEDS_MAX;
 }
 
-/* Warns at the first entry whose requests can exceed the bounds. */
+/* Warns if requests of this entry can exceed the bounds. Returns whether it has warned. */
 static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			 const struct wr_rules_request *r)
 {
@@ -296,8 +301,8 @@ static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *r
 	return false;
 }
 
-/* Warns about an entry whose methods are never deferred, although it leads to a limit that defers.
- */
+/* Warns about an entry whose methods are never deferred, although the entry leads to a limit that
+ * defers. */
 static void check_deferral(struct wr_load *load, const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->methods.count; i++)

@@ -1,4 +1,4 @@
-/* weir_rules_load(): runs the steps of loading and frees what they allocated. */
+/* weir_rules_load(): runs the steps of loading and frees the memory of the steps. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -25,7 +25,8 @@ const struct wr_bounds wr_default_bounds = {
 	.lint_steps = 2000000,
 };
 
-/* Names and contents, so that two machines can compare their rules. */
+/* Returns a hash of the names and contents of all files, with which two machines can compare their
+ * rules. */
 static uint64_t hash_files(const struct wr_load *load)
 {
 	uint64_t hash = 0;
@@ -39,7 +40,7 @@ static uint64_t hash_files(const struct wr_load *load)
 
 static void read_all(struct wr_load *load)
 {
-	/* Nodes point to the names of their files, so the names are copied before the texts are
+	/* Nodes point to the paths of their files, so the paths are copied before `texts` is
 	 * freed. */
 	for (struct wr_rules_file *file = load->files; file; file = file->next)
 		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
@@ -48,7 +49,7 @@ static void read_all(struct wr_load *load)
 		struct wr_yaml *root;
 
 		if (load->file->content.ptr == NULL)
-			continue; /* could not be read, which was reported */
+			continue; /* the file could not be read, which was reported */
 		root = wr_yaml_read(load);
 		if (root && load->diags.errors->errors == errors)
 			wr_read_root(load, root);
@@ -89,7 +90,7 @@ static void free_loading(struct wr_load *load)
 	wr_arena_free(&load->texts);
 }
 
-/* Random. If the kernel has no random numbers, addresses are used. */
+/* Makes a random secret. If the kernel has no random numbers, addresses are used. */
 static void make_secret(struct weir_rules *rules)
 {
 	if (getrandom(rules->secret, sizeof rules->secret, 0) == (ssize_t)sizeof rules->secret)
@@ -114,7 +115,7 @@ static struct weir_rules *new_rules(void)
 	return rules;
 }
 
-/* Returns 0 or WEIR_EMEMORY; the diagnostics hold all other errors. */
+/* Runs the steps of loading. Returns 0 or WEIR_EMEMORY; all other errors are in the diagnostics. */
 static int run_steps(struct wr_load *load, const char *path)
 {
 	if (setjmp(load->out_of_memory) != 0) {

@@ -1,9 +1,10 @@
 /* State shared by the steps of loading: files → YAML → nodes → index.
  *
- * Memory: `rules` has the arena that stays, `tree` holds the YAML of one file at a time, `texts`
- * holds the text that diagnostics quote. All steps allocate with wr_load_alloc(). Without memory it
- * does not return: it jumps to weir_rules_load(), which owns everything that has to be freed. So no
- * step checks for NULL, and no step may hold anything that is not in struct wr_load. */
+ * Memory: the arena of `rules` stays after loading, `tree` holds the YAML of one file at a time,
+ * and `texts` holds the text that diagnostics quote. All steps allocate with wr_load_alloc(). If
+ * there is no memory, wr_load_alloc() does not return: it jumps to weir_rules_load(), which frees
+ * everything. So no step checks for NULL, and a step must keep everything that has to be freed in
+ * struct wr_load. */
 #ifndef WR_RULES_LOAD_H
 #define WR_RULES_LOAD_H
 
@@ -22,29 +23,29 @@
 
 #define WR_DIRECTORY_DEPTH 8
 
-/* Bounds on rule files, which are not trusted. Tests lower them. */
+/* Bounds on rule files, because rule files are not trusted. Tests use lower bounds. */
 struct wr_bounds {
 	uint32_t files;
-	uint64_t bytes; /* of all files together */
+	uint64_t bytes; /* bytes of all files together */
 	uint32_t yaml_depth;
-	uint32_t yaml_values; /* of one file, aliases spelled out */
-	uint32_t wildcards;   /* under one parent and key */
-	uint32_t requests;    /* of one domain */
-	uint32_t addresses;   /* of one list */
-	uint32_t text_bytes;  /* of one key, value or name */
-	uint32_t body_bytes;  /* of a response */
-	uint64_t lint_steps;  /* work for warnings that compare all rules */
+	uint32_t yaml_values; /* values of one file, aliases expanded */
+	uint32_t wildcards;   /* wildcards under one parent and key */
+	uint32_t requests;    /* entries of `requests:` of one domain */
+	uint32_t addresses;   /* addresses of one list */
+	uint32_t text_bytes;  /* bytes of one key, value or name */
+	uint32_t body_bytes;  /* bytes of the body of a response */
+	uint64_t lint_steps;  /* steps of work for warnings that compare all rules */
 };
 
 extern const struct wr_bounds wr_default_bounds;
 
 struct wr_rules_file {
 	const char *path;
-	const char *name; /* relative to the path that was loaded */
+	const char *name; /* path relative to the path that was loaded */
 	struct weir_str content;
 	dev_t device;
 	ino_t inode;
-	uint32_t index; /* in name order */
+	uint32_t index; /* position of the file if files are sorted by name */
 	struct wr_rules_file *next;
 };
 
@@ -59,15 +60,15 @@ struct wr_yaml {
 	uint32_t line;
 	uint32_t column;
 	uint32_t width;
-	uint32_t size; /* number of values from this one down, with aliases expanded */
+	uint32_t size; /* number of values in this value, itself included, aliases expanded */
 	uint8_t kind;
-	bool plain; /* not quoted: may be a number, a boolean or null */
+	bool plain; /* not quoted, so the text may be a number, a boolean or null */
 };
 
 struct wr_yaml_item {
 	struct wr_yaml *key; /* NULL in a list */
 	struct wr_yaml *value;
-	bool merged; /* by <<: counts only if the map has no such key itself */
+	bool merged; /* came by `<<`: counts only if the map itself has no such key */
 	struct wr_yaml_item *next;
 };
 
@@ -86,7 +87,7 @@ struct wr_load {
 	struct wr_arena texts;
 	struct wr_rules_file *files;
 	struct wr_rules_file *file;    /* the file being read */
-	struct wr_rules_file *visited; /* directories */
+	struct wr_rules_file *visited; /* directories that were visited */
 	uint64_t bytes;
 	uint32_t file_count;
 	struct wr_build_index build;
@@ -94,9 +95,9 @@ struct wr_load {
 	struct wr_zone *zones;
 	uint64_t lint_steps;
 
-	/* Freed wherever loading stops. */
+	/* The fields from here on are freed wherever loading stops. */
 	jmp_buf out_of_memory;
-	struct wr_buf buf; /* text of at most bounds.body_bytes */
+	struct wr_buf buf; /* memory for a text of at most bounds.body_bytes */
 	DIR *directories[WR_DIRECTORY_DEPTH];
 	int fd;
 	yaml_parser_t parser;
@@ -111,10 +112,11 @@ struct weir_str wr_load_copy(struct wr_load *load, struct wr_arena *arena, struc
 char *wr_load_print(struct wr_load *load, struct wr_arena *arena, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Reports a diagnostic about a value of the file being read; `args` as for wr_diags_add(). */
+/* Reports a diagnostic about a value of the file that is being read. `args` is as for
+ * wr_diags_add(). */
 void wr_rules_report(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
 		     const struct weir_str *args);
-/* The same about a line; `path` is that of a file of this load. */
+/* Reports a diagnostic about a line. `path` is that of a file of this load. */
 void wr_rules_report_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
 			uint32_t column, const struct weir_str *args);
 void wr_rules_report_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
@@ -123,37 +125,39 @@ void wr_rules_report_file(struct wr_load *load, enum wr_diag_id id, struct wr_ru
 			  const struct weir_str *args);
 #define WR_ARGS(...) ((const struct weir_str[]){__VA_ARGS__})
 
-/* A number as text, for a message. */
+/* Returns a number as text, for a message. */
 struct weir_str wr_rules_number_text(struct wr_load *load, uint64_t number);
 
 /* files.c: finds and reads the files into load->files. */
 void wr_files_read(struct wr_load *load, const char *path);
 
-/* yaml.c: the first document of load->file, or NULL after an error. Memory in load->tree. */
+/* yaml.c: returns the first document of load->file, or NULL after an error. The memory is in
+ * load->tree. */
 struct wr_yaml *wr_yaml_read(struct wr_load *load);
 
-/* read_file.c: one document into the domains of load->rules. */
+/* read_file.c: reads one document into the domains of load->rules. */
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
 
-/* compile.c: sorts children and builds indexes. lint.c: warnings that need all files. */
+/* compile.c: sorts children and builds indexes. lint.c: reports warnings that need all files. */
 void wr_compile(struct wr_load *load);
 void wr_lint(struct wr_load *load);
 
-/* Whether the warnings may continue. Large rule sets get fewer warnings, not slower loads. */
+/* Counts a step of the warnings. Returns false if they have to stop, so that large rule sets get
+ * fewer warnings instead of slower loads. */
 static inline bool wr_lint_step(struct wr_load *load)
 {
 	return load->lint_steps++ < load->bounds.lint_steps;
 }
 
-/* lint_requests.c: compares `requests:` with the tree. */
+/* lint_requests.c: compares `requests:` with the tree of descriptors, and reports warnings. */
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain);
 
-/* weir_rules_load() with other bounds. */
+/* Does the work of weir_rules_load(), with other bounds. */
 int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 			 const char *zone_directory, struct weir_rules **rules,
 			 struct weir_errors *errors);
 
-/* files.c: names, sizes and times of the files as one number. */
+/* files.c: returns a number that changes if names, sizes or times of the files change. */
 uint64_t wr_files_fingerprint(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finds the rule of a descriptor; the limiter calls wr_rules_match() for each one. */
+/* Finds the rule of a descriptor. The limiter calls wr_rules_match() for each descriptor. */
 #include "rules/match.h"
 
 #include "rules/address.h"
@@ -7,14 +7,14 @@
 
 #include "base/error.h"
 
-/* One level of a walk: the node reached and the entry to match. */
+/* One level of matching: the node that was reached, and the entry to match below it. */
 struct level {
 	const struct weir_rules *rules;
 	const struct wr_node *parent;
 	const struct weir_entry *entry;
 	size_t index;
 	uint64_t key_hash;
-	const struct wr_tracer *tracer; /* or NULL */
+	const struct wr_tracer *tracer; /* receives each step; NULL: no tracing */
 };
 
 static inline void trace_step(const struct level *level, enum wr_rules_step_kind kind,
@@ -110,7 +110,7 @@ static const struct wr_node *wild_next(struct wild_cursor *cursor)
 	return *cursor->globs++;
 }
 
-/* The first wildcard from the cursor on that matches. */
+/* Returns the first wildcard that matches, from the cursor on, or NULL. */
 static const struct wr_node *find_wild(const struct level *level, struct wild_cursor *cursor)
 {
 	const struct wr_node *node;
@@ -125,7 +125,7 @@ static const struct wr_node *find_wild(const struct level *level, struct wild_cu
 	return NULL;
 }
 
-/* Reports the wildcards behind the one taken that would have matched too. */
+/* Reports the wildcards behind the one that was taken that would have matched too. */
 static void trace_passed(const struct level *level, struct wild_cursor cursor, bool with_any)
 {
 	const struct wr_node *node;
@@ -159,7 +159,7 @@ static inline const struct wr_node *match_level(const struct level *level)
 	return node;
 }
 
-/* Inlined, so that the variant without a tracer has no cost for it. */
+/* Inlined, so that a tracer costs nothing in the variant without a tracer. */
 static inline __attribute__((always_inline)) const struct wr_node *
 walk(const struct weir_rules *rules, const struct wr_node *node, const struct weir_entry *entries,
      size_t count, const struct wr_tracer *tracer)

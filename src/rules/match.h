@@ -4,8 +4,8 @@
  * wildcards in file order, then the key without value. Matching never backtracks. The rule counts
  * only if it is found at the last entry. Keys and values are compared as two strings, never joined.
  *
- * Cost: three hash lookups a level, plus the wildcards with this key. It does not depend on the
- * number of rules, and nothing is allocated. */
+ * Each level takes three hash lookups, and tries the wildcards with this key. The time does not
+ * depend on the number of rules, and nothing is allocated. */
 #ifndef WR_RULES_MATCH_H
 #define WR_RULES_MATCH_H
 
@@ -13,34 +13,34 @@
 
 enum wr_outcome {
 	WR_NO_RULE,     /* no rule matched: admitted, not counted */
-	WR_PASS_NODE,   /* matched a level that only has children: the same */
-	WR_WHITELISTED, /* matched a rule without limit and children: the same, on purpose */
-	WR_LIMITED,     /* node->limits apply; node->flags has shadow and quota */
-	WR_UNLIMITED,   /* matched `unlimited`: limits[0] has its name and replaces */
+	WR_PASS_NODE,   /* matched a level that only has children: admitted, not counted */
+	WR_WHITELISTED, /* matched a rule without limit and children: admitted on purpose */
+	WR_LIMITED,     /* the limits of the node apply; node->flags has shadow and quota */
+	WR_UNLIMITED,   /* matched `unlimited`: limits[0] has its name and `replaces` */
 };
 
 struct wr_match {
 	enum wr_outcome outcome;
-	const struct wr_node *node; /* NULL: WR_NO_RULE */
+	const struct wr_node *node; /* the rule that matched; NULL with WR_NO_RULE */
 	const struct wr_limit *limits;
 	size_t limit_count;
 };
 
-/* Returns NULL if there is no such domain. Then no limit applies, not even one sent with the
- * request. */
+/* Finds a domain. Returns NULL if there is no such domain. Then no limit applies, not even a limit
+ * sent with the request. */
 const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct weir_str name);
 
 enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_node *domain,
 			       const struct weir_entry *entries, size_t count,
 			       struct wr_match *match);
 
-/* Makes the limit that a request brings along. The rules are not consulted (node NULL): no shadow,
- * no quota, no name, no sharing. `unit` is enum wr_unit as received. Returns 0, or WEIR_ELIMIT for
- * numbers that cannot be used. 0 requests per unit refuse everything. */
+/* Makes the limit that a request brings along. The rules are not consulted (node NULL), so there is
+ * no shadow mode, quota, name or sharing. `unit` is the enum wr_unit that was received. Returns 0,
+ * or WEIR_ELIMIT if the numbers cannot be used. 0 requests per unit refuse everything. */
 int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 			   struct weir_error *error);
 
-/* Whether a rule replaces other limits, or admits requests that others refuse. */
+/* Whether a rule replaces other limits, or admits requests that other rules refuse. */
 static inline bool wr_node_exempts(const struct wr_node *node)
 {
 	bool exempts = node->flags & WR_QUOTA;
@@ -50,23 +50,23 @@ static inline bool wr_node_exempts(const struct wr_node *node)
 	return exempts;
 }
 
-/* Whether any of the `count` matches of one request replaces a limit of this name. */
+/* Whether any of the `count` matches of one request replaces a limit with this name. */
 bool wr_rules_replaced(const struct wr_match *matches, size_t count, struct weir_str name);
 
-/* The steps of a walk, for `weir explain`. */
+/* The steps of matching a descriptor, for `weir explain`. */
 enum wr_rules_step_kind {
-	WR_STEP_EXACT,       /* looked up key and value */
+	WR_STEP_EXACT,       /* looked up the key with the value */
 	WR_STEP_WILD,        /* tried a wildcard or address list */
-	WR_STEP_ANY,         /* looked up the key alone */
-	WR_STEP_PASSED,      /* would have matched, but an earlier rule did */
+	WR_STEP_ANY,         /* looked up the key without value */
+	WR_STEP_PASSED,      /* would have matched, but an earlier rule was taken */
 	WR_STEP_LEVEL_EMPTY, /* the level above has no children */
 };
 
 struct wr_rules_step {
 	enum wr_rules_step_kind kind;
 	bool matched;
-	size_t level;               /* index of the entry */
-	const struct wr_node *node; /* the rule that was tried; NULL: there is none */
+	size_t level;               /* index of the entry in the descriptor */
+	const struct wr_node *node; /* the rule that was tried; NULL if there is no such rule */
 };
 
 struct wr_tracer {
@@ -74,7 +74,7 @@ struct wr_tracer {
 	void *context;
 };
 
-/* wr_rules_match() that reports its steps: the same walk and the same outcome. */
+/* Does the same as wr_rules_match(), and also reports each step. */
 enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr_node *domain,
 				 const struct weir_entry *entries, size_t count,
 				 struct wr_match *match, const struct wr_tracer *tracer);

@@ -1,13 +1,13 @@
-/* The path of a node in the rules, for people and statistics: "api/route=signup/ip". Bytes with a
- * meaning here, and bytes that a screen does not show, are written as %2F, so that two nodes never
- * have the same text. */
+/* Writes the path of a node in the rules, for people and statistics: "api/route=signup/ip". Bytes
+ * that have a meaning in this text, and bytes that a screen does not show, are written as %XX, so
+ * that two nodes never have the same text. */
 #ifndef WR_RULES_PATH_TEXT_H
 #define WR_RULES_PATH_TEXT_H
 
 #include "rules/rules.h"
 
-/* Returns the length; if it is more than `cap` - 1, the text was cut. `text` ends with a zero byte
- * if cap > 0. */
+/* Returns the length of the whole text. If the length is more than `cap` - 1, the text was cut.
+ * `text` ends with a zero byte if cap > 0. */
 size_t wr_path_text(const struct wr_node *node, char *text, size_t cap);
 
 #endif

@@ -24,7 +24,8 @@ static bool read_prefix(struct wr_load *load, const struct wr_yaml *value, struc
 	}
 }
 
-/* The text is the same for every spelling of the list: "10.0.0.0-10.255.255.255,…". */
+/* Returns the list as text: "10.0.0.0-10.255.255.255,…". The text is the same for every spelling of
+ * the list. */
 static struct weir_str ranges_text(struct wr_load *load, const struct wr_range *items, size_t count)
 {
 	char *text = wr_load_alloc(load, &load->rules->arena, count * 2 * WR_ADDRESS_TEXT + 1);

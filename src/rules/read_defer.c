@@ -1,4 +1,4 @@
-/* Reads the map `defer`: how requests that a limit refused are deferred. */
+/* Reads the map `defer`: how requests that a limit refused are stored and delivered later. */
 #include "rules/read.h"
 
 #include "base/duration.h"
@@ -12,7 +12,8 @@
 #define WAITING_MAX 1000000000u
 #define AGE_MAX_NS (366ull * 86400 * NS_PER_S)
 
-/* Fields that describe the body and its sender, without credentials. */
+/* Header fields that are stored by default: they describe the body and its sender, and contain no
+ * credentials. */
 static const struct weir_str default_headers[] = {
 	WR_STR("content-type"), WR_STR("content-encoding"), WR_STR("content-language"),
 	WR_STR("accept"),       WR_STR("accept-language"),  WR_STR("user-agent"),
@@ -107,7 +108,7 @@ static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_
 		defer->max_age_ns = ns;
 }
 
-/* Warns if even the second request in the queue becomes too old. */
+/* Warns if even the second request in the queue would become too old before it is admitted. */
 static void check_age(struct wr_load *load, const struct wr_fields *f, const struct wr_limit *limit)
 {
 	char every[WR_DURATION_TEXT], age[WR_DURATION_TEXT];

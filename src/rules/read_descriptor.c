@@ -3,7 +3,7 @@
 
 #include "rules/path_text.h"
 
-/* X(key, flag): settings of a descriptor about how its limits count. */
+/* Settings of a descriptor that change how its limits count. X(key, flag) */
 #define FLAG_KEYS(X)                                                                               \
 	X(SHADOW_MODE, WR_SHADOW)                                                                  \
 	X(QUOTA_MODE, WR_QUOTA)                                                                    \
@@ -58,14 +58,15 @@ static void report_duplicate(struct wr_load *load, const struct wr_fields *f,
 			WR_ARGS(wr_str(path), wr_str(place)));
 }
 
-/* Whether a descriptor has settings of its own, besides its children. */
+/* Whether a descriptor has settings of its own, besides children. */
 static bool has_settings(const struct wr_fields *f)
 {
 	return f->value[WR_KEY_RATE_LIMIT] || f->value[WR_KEY_RATE_LIMITS] ||
 	       !f->value[WR_KEY_DESCRIPTORS];
 }
 
-/* A descriptor may be in several files, but only one of them may give it settings. */
+/* Finds or makes the node of a descriptor. A descriptor may be in several files, but only one of
+ * them may give it settings. */
 static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields *f,
 				   struct wr_node *parent, const struct matcher *m)
 {

@@ -1,4 +1,4 @@
-/* Reads a whole file: its domain, and its additions to it. */
+/* Reads a whole rule file: the name of its domain, and what the file adds to that domain. */
 #include "rules/read.h"
 
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
@@ -22,7 +22,7 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 		if (!f.misread || f.key[WR_KEY_DOMAIN])
 			wr_rules_report(load, WR_D_empty_domain,
 					f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
-		name = WR_STR("?"); /* goes on, to report more errors */
+		name = WR_STR("?"); /* reading goes on, to report more errors */
 	}
 	domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
 	if (!domain)

@@ -6,7 +6,8 @@
 #define NS_PER_S 1000000000u
 #define WHOLE_PPM 1000000
 
-/* X(key, name of the algorithms it works with, their set) */
+/* Keys that work only with some algorithms. X(key, names of these algorithms, set of these
+ * algorithms) */
 #define SPECIAL_KEYS(X)                                                                            \
 	X(BURST, "token_bucket", 1u << WEIR_TOKEN_BUCKET)                                          \
 	X(QUEUE_SIZE, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                     \
@@ -42,7 +43,7 @@ static void check_special(struct wr_load *load, const struct wr_fields *f,
 						wr_str(special[i].with), algorithm_name(limit)));
 }
 
-/* A zone is read once for all limits of a generation. */
+/* Returns the zone with this name. Each zone is read only once for all limits of a generation. */
 static const struct wr_zone *find_zone(struct wr_load *load, const struct wr_yaml *at,
 				       struct weir_str name)
 {
@@ -79,7 +80,7 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 	limit->calendar = (uint8_t)calendar;
 	limit->limit.period_ns = wr_calendar_period_ns(calendar);
 	limit->limit.window_end_ns =
-		limit->limit.period_ns; /* a placeholder until a request has a time */
+		limit->limit.period_ns; /* a placeholder until the time of a request is known */
 	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
 		wr_rules_report(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
 				WR_ARGS(algorithm_name(limit)));
@@ -87,7 +88,8 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 		limit->zone = find_zone(load, f->value[WR_KEY_TIMEZONE], zone);
 }
 
-/* RLS describes a period by its unit only. */
+/* Returns the unit with this period, because RLS describes a period by its unit only; 0 if there is
+ * none. */
 static uint8_t unit_of(uint64_t period_ns)
 {
 #define UNIT_OF(name, number, text, s)                                                             \
@@ -108,7 +110,7 @@ static uint64_t unit_ns(int unit)
 	return 0;
 }
 
-/* Reads the period: exactly one of unit, period and calendar. */
+/* Reads the period of a limit, which has exactly one of unit, period and calendar. */
 static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	static const enum wr_key_id spans[] = {WR_KEY_UNIT, WR_KEY_PERIOD, WR_KEY_CALENDAR};
@@ -147,13 +149,14 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
-	/* check_special() reports it for other algorithms. */
+	/* For other algorithms check_special() reports on_full. */
 	if (wr_get_word(load, f, WR_KEY_ON_FULL, wr_on_full_words, &on_full) &&
 	    on_full == WR_FULL_REFUSE && l->algorithm == WEIR_SLIDING_LOG)
 		l->flags |= WEIR_FULL_REFUSES;
 }
 
-/* Redis has to see each request whose excess or refusal counts. */
+/* Warns about settings for which nothing can be leased, because Redis has to see each request if
+ * its excess or refusal counts. */
 static void check_lease(struct wr_load *load, const struct wr_fields *f,
 			const struct wr_limit *limit)
 {
@@ -197,7 +200,8 @@ static void read_behaviour(struct wr_load *load, const struct wr_fields *f, stru
 	read_consistency(load, f, limit);
 }
 
-/* weir_limit_check() reports numbers that do not fit and buckets that never fill. */
+/* Reports a limit that weir_limit_check() refuses: numbers that do not fit, or buckets that never
+ * fill. */
 static void check_limit(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	struct weir_error error;
@@ -223,7 +227,7 @@ static void read_counting(struct wr_load *load, const struct wr_fields *f, struc
 	read_numbers(load, f, limit);
 	check_special(load, f, limit);
 	wr_read_soft(load, f, limit);
-	/* Its message would repeat an error that was reported already. */
+	/* After an error, the message of check_limit() would only repeat that error. */
 	if (load->diags.errors->errors == errors)
 		check_limit(load, f, limit);
 }
@@ -292,7 +296,8 @@ static void read_limit(struct wr_load *load, const struct wr_yaml *map, struct w
 	read_candidates(load, &f, limit);
 }
 
-/* A limit of the same descriptor cannot be replaced: it would never count. */
+/* Reports a limit that replaces a limit of the same descriptor, because the replaced limit would
+ * never count. */
 static void check_replaces(struct wr_load *load, const struct wr_limit *limits, uint32_t count,
 			   const struct wr_yaml *const *marks)
 {

@@ -1,9 +1,10 @@
 /* Reads the parts of a limit that are maps or lists themselves: soft, response, replaces. */
 #include "rules/read.h"
 
-#define OVERSHOOT_MAX_PPM 10000000 /* ten times the limit, on top of it */
+#define OVERSHOOT_MAX_PPM 10000000 /* the overshoot is at most ten times the limit */
 
-/* floor(base · (1 + overshoot)), where base is the limit, or the burst of a token bucket. */
+/* Sets the ceiling to floor(base · (1 + overshoot)), where base is the limit, or the burst of a
+ * token bucket. */
 static void set_ceiling(struct wr_load *load, const struct wr_yaml *at, struct wr_limit *limit,
 			uint32_t overshoot_ppm)
 {
@@ -44,7 +45,8 @@ void wr_read_soft(struct wr_load *load, const struct wr_fields *f, struct wr_lim
 		set_ceiling(load, soft.value[WR_KEY_OVERSHOOT], limit, overshoot_ppm);
 }
 
-/* type/subtype with parameters, and no byte that would end a header line. */
+/* Whether a text is a media type: type/subtype, perhaps with parameters, and without bytes that
+ * would end a header line. */
 static bool is_media_type(struct weir_str text)
 {
 	if (!wr_str_has(text, '/') || text.ptr[0] == '/')

@@ -6,10 +6,11 @@
 
 struct metadata {
 	struct wr_json_out json;
-	size_t steps; /* work to find pairs that << must not override */
+	size_t steps; /* work so far to find pairs that << must not override */
 };
 
-/* A number as JSON writes it: -?digits[.digits], no leading zeros. Others stay text. */
+/* Whether a text is a number in JSON: -?digits[.digits], without leading zeros. Other numbers are
+ * written as text. */
 static bool is_number(struct weir_str text)
 {
 	size_t i = text.len && text.ptr[0] == '-';
@@ -42,7 +43,8 @@ static void put_scalar(struct wr_json_out *json, const struct wr_yaml *value)
 		wr_json_string(json, value->text);
 }
 
-/* Pairs that came by << are behind those of the map itself. */
+/* Whether an earlier pair of the map has the same key, so that this pair does not count. Pairs that
+ * came by << are behind the pairs of the map itself. */
 static bool is_overridden(struct metadata *out, const struct wr_yaml *map,
 			  const struct wr_yaml_item *item)
 {
@@ -54,7 +56,7 @@ static bool is_overridden(struct metadata *out, const struct wr_yaml *map,
 	return false;
 }
 
-/* Recursive; the depth of YAML is bounded. */
+/* Writes a value as JSON. The function is recursive, but the depth of YAML is bounded. */
 static void put_value(struct metadata *out, const struct wr_yaml *value)
 {
 	bool is_map = value->kind == WR_YAML_MAP;

@@ -1,5 +1,5 @@
-/* Reads path patterns: /v1/posts, /users/{id}, /v1/ and a star. They are written without
- * %-encoding; paths of requests are brought to that form (http_readings.c). */
+/* Reads path patterns: /v1/posts, /users/{id}, or /v1/ followed by a star. Patterns are written
+ * without %-encoding. The paths of requests are brought to the same form by http_readings.c. */
 #include "rules/read_path.h"
 
 static bool report_bad_path(struct wr_load *load, const struct wr_yaml *value, const char *why)
@@ -19,7 +19,7 @@ static bool is_name(struct weir_str name)
 	return name.len;
 }
 
-/* Returns the error in a segment, or NULL. */
+/* Reads one segment. Returns the text of the error, or NULL if there is none. */
 static const char *read_segment(struct weir_str text, struct wr_segment *segment)
 {
 	bool braces = wr_str_has(text, '{') || wr_str_has(text, '}');
@@ -51,7 +51,7 @@ static const char *check_shape(struct weir_str text)
 	return NULL;
 }
 
-/* Whether a capture's name is new among the segments so far. */
+/* Whether the last segment is no capture, or has a name that no earlier capture has. */
 static bool is_new(const struct wr_segment *segments, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)
@@ -77,7 +77,7 @@ bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_p
 		text = wr_str_first(text, wr_str_find(text, '/'));
 		rest = wr_str_from(rest, text.len + 1);
 		if (text.len == 0)
-			break; /* a slash at the end has no meaning */
+			break; /* a slash at the end of a pattern has no meaning */
 		if (rest.len == 0 && wr_str_equal(text, WR_STR("*"))) {
 			path->rest = true;
 			break;

@@ -21,7 +21,7 @@ static const struct {
 
 static void to_lower(struct weir_str text)
 {
-	char *at = (char *)text.ptr; /* a private copy */
+	char *at = (char *)text.ptr; /* the text is a private copy, so it may be changed */
 
 	for (size_t i = 0; i < text.len; i++)
 		at[i] = wr_lower(at[i]);
@@ -134,7 +134,8 @@ static bool takes_name(size_t i)
 	return sources[i].name.ptr[sources[i].name.len - 1] == '.';
 }
 
-/* "haeder.x" is close to "header" if the part before the dot is. */
+/* Reports an unknown source. The guess compares only the part before the dot: "haeder.x" is close
+ * to "header". */
 static void report_unknown_source(struct wr_load *load, const struct wr_yaml *value)
 {
 	size_t dot = wr_str_find(value->text, '.');
@@ -187,7 +188,7 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 	return true;
 }
 
-/* Whether the value of this field is a text or list with commas by definition. */
+/* Whether the value of this header field is by definition a text or list with commas. */
 static bool has_commas(struct weir_str name)
 {
 	static const char *const names[] = {
@@ -230,7 +231,8 @@ static void settle_commas(const struct wr_rules_part *part, struct wr_source *li
 			list[i].commas = WR_COMMAS_TEXT;
 }
 
-/* How many bits of an address count: all of IPv4, and the /64 that an IPv6 client owns. */
+/* Reads how many bits of an address count. The default is all bits of IPv4, and the /64 that an
+ * IPv6 client owns. */
 static void read_masks(struct wr_load *load, const struct wr_fields *f, struct wr_source *list,
 		       uint32_t count)
 {

@@ -1,4 +1,4 @@
-/* `requests:` compiled: when an entry applies, and the descriptor it makes. */
+/* The compiled form of `requests:`: when an entry applies, and which descriptor it makes. */
 #ifndef WR_RULES_REQUESTS_H
 #define WR_RULES_REQUESTS_H
 
@@ -8,8 +8,8 @@
 #define WR_PATH_SEGMENTS_MAX 64
 #define WR_CAPTURES_MAX 8
 
-/* X(enum, name). A dot at the end: a name follows, and a client may leave the value out or invent
- * it. */
+/* X(enum, name, loose). If the name ends with a dot, the name of a header field, parameter, cookie
+ * or path part follows. `loose` is true if a client may leave the value out or invent it. */
 #define WR_SOURCES(X)                                                                              \
 	X(WR_FROM_REMOTE_ADDRESS, "remote_address", false)                                         \
 	X(WR_FROM_MASKED_REMOTE_ADDRESS, "masked_remote_address", false)                           \
@@ -28,39 +28,40 @@ enum wr_source_kind {
 #undef WR_SOURCE_ENUM
 };
 
-/* A comma in a header field. Proxies join fields of one name with it, so the part behind it may
- * have been a field of its own. */
+/* The meaning of a comma in a header field. Proxies join fields of one name with commas, so the
+ * part behind a comma may have been a field of its own. */
 enum wr_commas {
-	WR_COMMAS_SPLIT, /* several values, as several fields */
-	WR_COMMAS_TEXT,  /* part of the value, by definition of the field */
-	WR_COMMAS_JOIN,  /* part of the value, which is all fields joined */
+	WR_COMMAS_SPLIT, /* separates values, as if each were a field of its own */
+	WR_COMMAS_TEXT,  /* is part of the value, by definition of the field */
+	WR_COMMAS_JOIN,  /* is part of the value, which consists of all fields joined */
 };
 
 struct wr_source {
 	enum wr_source_kind kind;
-	bool loose; /* a client may leave it out or invent it */
+	bool loose; /* a client may leave the value out or invent it */
 	struct weir_str
-		label; /* "header.x-user-id", part of the counter's key when there are others */
-	struct weir_str name; /* "x-user-id" */
+		label; /* "header.x-user-id", in the counter's key if there are other sources */
+	struct weir_str name; /* "x-user-id" if the label is "header.x-user-id" */
 	enum wr_commas commas;
 	uint8_t v4_bits, v6_bits;
 };
 
-/* One entry of the descriptor to make: a fixed value, or the first source that is present. */
+/* One entry of the descriptor to make: it has a fixed value, or the value of the first source that
+ * is present. */
 struct wr_rules_part {
 	struct weir_str key;
 	struct weir_str value;
 	const struct wr_source *sources;
-	uint32_t source_count; /* 0: fixed */
+	uint32_t source_count; /* 0: the value is fixed */
 	bool has_default;
 	enum wr_missing missing;
-	enum wr_ambiguity ambiguous; /* for a source with different values */
-	struct weir_str otherwise;   /* `default:` */
+	enum wr_ambiguity ambiguous; /* what to do with a source that has different values */
+	struct weir_str otherwise;   /* the value of `default:` */
 };
 
-/* A path pattern: literal segments and captures, and perhaps anything below. */
+/* A path pattern consists of literal segments and captures, and may end with "everything below". */
 struct wr_segment {
-	struct weir_str text; /* literal, or the capture's name */
+	struct weir_str text; /* the literal text, or the name of the capture */
 	bool capture;
 };
 
@@ -68,26 +69,27 @@ struct wr_path {
 	struct weir_str text;
 	const struct wr_segment *segments;
 	uint16_t count;
-	bool rest; /* ends in slash star: itself and everything below */
+	bool rest; /* ends in slash star: matches this path and everything below */
 };
 
 struct wr_texts {
 	const struct weir_str *items;
-	uint32_t count; /* 0: any */
+	uint32_t count; /* 0: any text matches */
 };
 
 struct wr_rules_request {
-	struct wr_texts methods; /* upper case */
-	struct wr_texts hosts;   /* lower case; "*.example.com" */
+	struct wr_texts methods; /* in upper case */
+	struct wr_texts hosts;   /* in lower case; may be a pattern such as "*.example.com" */
 	const struct wr_path *paths;
 	uint32_t path_count;
 	uint32_t part_count;
 	const struct wr_rules_part *parts;
-	const struct wr_ranges *addresses; /* or NULL */
+	const struct wr_ranges *addresses; /* addresses that the entry is limited to, or NULL */
 	bool allow;
-	bool uses_path;   /* some part comes from the path: each reading makes its own descriptor */
-	bool meets_limit; /* loading: some rule limits the descriptor */
-	uint8_t most_limits; /* loading: the most limits of a rule that it may match */
+	/* Some part comes from the path, so each reading makes its own descriptor. */
+	bool uses_path;
+	bool meets_limit;    /* only while loading: some rule limits the descriptor */
+	uint8_t most_limits; /* only while loading: the most limits of a rule that may match */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
@@ -98,7 +100,9 @@ struct wr_rules_requests {
 	struct wr_rules_request *first;
 	struct wr_rules_request *last;
 	uint32_t count;
-	bool uses_host; /* some entry needs it: reading a host costs as much as a decision */
+	/* Some entry needs the host. If none does, it is not read, because that takes as long as a
+	 * decision. */
+	bool uses_host;
 };
 
 #endif

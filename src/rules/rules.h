@@ -1,6 +1,6 @@
-/* Compiled rules: one generation, one arena, read-only once loaded.
+/* Compiled rules. Each load makes a new generation of rules, which is not changed after loading.
  *
- * How a decision uses them (without allocation; `rules` outlives it):
+ * A decision uses the rules as follows. It allocates nothing, and `rules` must outlive it:
  *
  *   domain = wr_rules_domain(rules, name);                        match.h
  *   wr_http_read(domain, &view, memory, size, &http);             http.h: → descriptors
@@ -27,14 +27,15 @@
 
 #include "base/arena.h"
 
-#define WR_DEPTH_MAX 32       /* entries of a descriptor in a rule file */
-#define WR_LIMITS_MAX 8       /* limits of one descriptor */
-#define WR_CANDIDATES_MAX 4   /* candidates of one limit */
-#define WR_PARTS_MAX 16       /* entries of a descriptor made from a request */
-#define WR_SOURCES_MAX 8      /* alternatives in a `from` */
-#define WR_DESCRIPTORS_MAX 32 /* descriptors made from one request */
+#define WR_DEPTH_MAX 32       /* maximum number of entries of a descriptor in a rule file */
+#define WR_LIMITS_MAX 8       /* maximum number of limits of one descriptor */
+#define WR_CANDIDATES_MAX 4   /* maximum number of candidates of one limit */
+#define WR_PARTS_MAX 16       /* maximum number of entries of a descriptor made from a request */
+#define WR_SOURCES_MAX 8      /* maximum number of alternatives in a `from` */
+#define WR_DESCRIPTORS_MAX 32 /* maximum number of descriptors made from one request */
 
-/* Units as RLS numbers them (RateLimitResponse.RateLimit.Unit). X(enum, number, text, seconds) */
+/* X(enum, number, text, seconds): units, with their numbers in RLS
+ * (RateLimitResponse.RateLimit.Unit). */
 #define WR_UNITS(X)                                                                                \
 	X(WR_SECOND, 1, "second", 1)                                                               \
 	X(WR_MINUTE, 2, "minute", 60)                                                              \
@@ -44,7 +45,7 @@
 	X(WR_YEAR, 6, "year", 31536000)                                                            \
 	X(WR_WEEK, 7, "week", 604800)
 
-/* X(enum, number, text in rule files); number 0 is the default. */
+/* The words of rule files. X(enum, number, text in rule files). The number 0 is the default. */
 #define WR_CALENDARS(X)                                                                            \
 	X(WR_CALENDAR_DAY, 1, "day")                                                               \
 	X(WR_CALENDAR_WEEK, 2, "week")                                                             \
@@ -98,27 +99,28 @@ struct wr_zone;
 struct wr_ranges;
 struct wr_rules_requests;
 
-/* A refusal as the rule defines it. */
+/* The response to a refused request, as the rule defines it. */
 struct wr_rules_response {
-	uint32_t status; /* 0: not given */
+	uint32_t status; /* HTTP status; 0: not given */
 	struct weir_str content_type;
 	struct weir_str body;
 };
 
-/* How requests that a limit with `on_limit: defer` refused are stored. */
+/* How requests are stored that a limit with `on_limit: defer` refused. */
 struct wr_defer {
-	const struct weir_str *headers; /* fields that are stored, in lower case */
+	/* Names of the header fields that are stored, in lower case. */
+	const struct weir_str *headers;
 	uint32_t header_count;
 	uint32_t max_tries;
-	uint32_t max_waiting; /* requests of one key */
-	uint32_t max_body;    /* bytes */
+	uint32_t max_waiting; /* maximum number of deferred requests of one key */
+	uint32_t max_body;    /* maximum size of a body in bytes */
 	uint64_t max_age_ns;
 };
 
-/* Used where a rule does not set it. */
+/* The settings of `defer` that a rule does not set itself. */
 extern const struct wr_defer wr_defer_default;
 
-/* Whether requests with this method are deferred: those that change something. */
+/* Whether requests with this method can be deferred. Only methods that change something can. */
 bool wr_defer_method(struct weir_str method);
 
 /* A limit of a rule. */
@@ -133,16 +135,17 @@ struct wr_limit {
 		       so that the counter goes on when a limit is raised. */
 	struct weir_str stat; /* "api/route=signup/ip/1d": path and period, for statistics */
 	const struct weir_str *replaces;
-	const struct wr_limit *candidates; /* counted, never enforced, never shared */
+	/* Limits that are counted, but never enforced and never shared. */
+	const struct wr_limit *candidates;
 	const struct wr_zone *zone;
-	const struct wr_rules_response *response; /* or NULL */
-	const struct wr_defer *defer; /* settings if on_limit is WR_DEFER; otherwise NULL */
+	const struct wr_rules_response *response; /* the response to a refused request, or NULL */
+	const struct wr_defer *defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
 	uint32_t replace_count;
 	uint32_t candidate_count;
-	uint32_t enforce_ppm;     /* share of keys it is enforced for, in millionths */
-	uint8_t unit;             /* enum wr_unit as RLS shows it; 0: none */
-	uint8_t calendar;         /* enum wr_calendar; 0: limit.period_ns */
-	uint8_t unlimited;        /* never counted, never refused; `limit` is empty */
+	uint32_t enforce_ppm;     /* share of keys for which the limit is enforced, in millionths */
+	uint8_t unit;             /* enum wr_unit for RLS responses; 0: none */
+	uint8_t calendar;         /* enum wr_calendar; 0: the period is limit.period_ns */
+	uint8_t unlimited;        /* requests are neither counted nor refused; `limit` is empty */
 	uint8_t mode;             /* enum wr_mode */
 	uint8_t on_limit;         /* enum wr_on_limit */
 	uint8_t consistency;      /* enum wr_consistency */
@@ -152,10 +155,10 @@ struct wr_limit {
 
 enum wr_node_kind {
 	WR_NODE_DOMAIN,
-	WR_NODE_EXACT, /* key and value */
-	WR_NODE_ANY,   /* key with any value */
-	WR_NODE_GLOB,  /* `*` in key or value */
-	WR_NODE_CIDR,  /* an address within a list */
+	WR_NODE_EXACT, /* matches a key with one value */
+	WR_NODE_ANY,   /* matches a key with any value */
+	WR_NODE_GLOB,  /* matches a pattern: there is a `*` in key or value */
+	WR_NODE_CIDR,  /* matches a key whose value is an address in a list */
 };
 
 enum wr_node_flags {
@@ -163,31 +166,32 @@ enum wr_node_flags {
 	WR_QUOTA = 2,
 	WR_DETAILED_METRIC = 4,
 	WR_VALUE_TO_METRIC = 8,
-	WR_SHARE = 16, /* share_threshold: one counter for all that match here */
+	WR_SHARE = 16, /* share_threshold: one counter for all values that match here */
 	WR_KEY_GLOB = 32,
-	WR_HAS_WILD = 64, /* some child is a GLOB or CIDR */
+	WR_HAS_WILD = 64, /* some child is a WR_NODE_GLOB or WR_NODE_CIDR */
 	WR_HAS_CHILDREN = 256,
-	WR_IS_UNLIMITED = 512, /* its one limit is `unlimited` */
-	WR_CLAIMED = 128,      /* loading: some file gave this node settings of its own */
-	WR_HAS_EXACT = 1024,   /* some child has a value */
+	WR_IS_UNLIMITED = 512, /* the only limit of the node is `unlimited` */
+	WR_CLAIMED = 128,      /* only while loading: some file gave this node settings */
+	WR_HAS_EXACT = 1024,   /* some child is a WR_NODE_EXACT */
 };
 
 struct wr_node_more;
 
-/* A descriptor of a rule file, or a domain (depth 0): the part that matching reads, in one cache
- * line. A short value is right behind it. The rest is in `more`, which matching reads for wildcards
- * only. */
+/* A descriptor of a rule file, or a domain (depth 0). It has one cache line, with the fields that
+ * matching reads. A short value is stored right behind it. The other fields are in `more`, which
+ * matching reads for wildcards only. */
 struct wr_node {
-	struct weir_str key;   /* a domain's name */
-	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the list, sorted; ANY: "" */
+	struct weir_str key;   /* the key; for a domain its name */
+	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the sorted list as text; ANY: "" */
 	const struct wr_node *parent;
 	const struct wr_limit *limits;
 	struct wr_node_more *more;
-	uint32_t id;    /* from 1 to rules->node_count */
+	uint32_t id;    /* number of the node, from 1 to rules->node_count */
 	uint16_t flags; /* enum wr_node_flags */
 	uint8_t depth;
-	uint8_t kind : 4;        /* enum wr_node_kind */
-	uint8_t limit_count : 4; /* 0 and no children: a whitelist marker */
+	uint8_t kind : 4; /* enum wr_node_kind */
+	/* If it is 0 and there are no children, the node admits requests without counting them. */
+	uint8_t limit_count : 4;
 };
 
 _Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node");
@@ -195,24 +199,24 @@ _Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node
 _Static_assert(WR_LIMITS_MAX < 16, "limit_count has four bits");
 
 struct wr_node_more {
-	struct weir_str metadata;                 /* JSON object or "" */
-	const struct wr_rules_requests *requests; /* a domain's, or NULL */
-	const struct wr_ranges *ranges;           /* CIDR */
+	struct weir_str metadata;                 /* a JSON object, or "" */
+	const struct wr_rules_requests *requests; /* the `requests:` of a domain, or NULL */
+	const struct wr_ranges *ranges;           /* the addresses of a WR_NODE_CIDR */
 	const struct wr_node **key_globs;         /* children whose key is a pattern */
 	uint32_t key_glob_count;
-	uint32_t order; /* among its siblings, in file order */
+	uint32_t order; /* position among its siblings, in file order */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
 	uint32_t child_count;
-	uint32_t file_index;         /* loading: the file that mentioned it last */
-	uint32_t made;               /* loading: how many `requests:` entries lead here */
-	struct wr_node *first_child; /* in file order */
+	uint32_t file_index; /* only while loading: the last file that mentioned the node */
+	uint32_t made;       /* only while loading: number of `requests:` entries that lead here */
+	struct wr_node *first_child; /* the first of its children, in file order */
 	struct wr_node *last_child;
 	struct wr_node *next;
 };
 
-/* The wildcard values that have the same parent and the same key, in file order. */
+/* The wildcards with the same parent and the same key, in file order. */
 struct wr_wild {
 	const struct wr_node *parent;
 	struct weir_str key;
@@ -225,16 +229,18 @@ struct wr_index_slot {
 	const void *item;
 };
 
-/* Open addressing, a power of two slots, at most half full. */
+/* A hash table with open addressing. The number of slots is a power of two, and at most half of the
+ * slots are used. */
 struct wr_index {
 	struct wr_index_slot *slots;
 	uint64_t mask;
 };
 
 struct weir_rules {
-	struct wr_arena arena;       /* owns everything below but the nodes */
-	struct wr_arena nodes_arena; /* allocated together, because lookups read them */
-	uint8_t secret[192];         /* of the hash, new for every load */
+	struct wr_arena arena; /* owns everything below except the nodes */
+	/* Owns the nodes, which are close together because lookups read them. */
+	struct wr_arena nodes_arena;
+	uint8_t secret[192]; /* secret of the hash, new for every load */
 	struct wr_index nodes;
 	struct wr_index wilds;
 	struct wr_node *first_domain;
@@ -244,10 +250,10 @@ struct weir_rules {
 	uint64_t hash;
 	uint64_t generation;
 	uint64_t loaded_ns;
-	uint32_t node_count; /* domains included */
+	uint32_t node_count; /* number of nodes, domains included */
 	uint32_t domain_count;
 	uint32_t limit_count;
-	uint32_t log_count; /* sliding_window_log, candidates included */
+	uint32_t log_count; /* number of sliding_window_log limits, candidates included */
 	uint32_t request_count;
 	uint32_t file_count;
 };

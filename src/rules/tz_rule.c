@@ -1,4 +1,5 @@
-/* POSIX TZ strings: the rule after the last transition that a zone file lists. */
+/* Reads POSIX TZ strings, which give the rule for times after the last transition in a zone
+ * file. */
 #include "rules/zone.h"
 
 #include "base/str.h"
@@ -28,7 +29,7 @@ static int take_number(struct weir_str *text, int max, int *number)
 	return digits ? 0 : -1;
 }
 
-/* Skips a name such as EST or <+0330>. */
+/* Skips the name of a zone, such as EST or <+0330>. */
 static int take_name(struct weir_str *text)
 {
 	size_t len = 0;
@@ -47,7 +48,7 @@ static int take_name(struct weir_str *text)
 	return len ? 0 : -1;
 }
 
-/* [+-]hh[:mm[:ss]], hours up to 167 as RFC 8536 allows. */
+/* Reads [+-]hh[:mm[:ss]], with hours up to 167, as RFC 8536 allows. */
 static int take_time(struct weir_str *text, int32_t *time_s)
 {
 	int sign = take_char(text, '-') ? -1 : 1;
@@ -124,7 +125,8 @@ static bool is_leap(int64_t year)
 	return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-/* The week-th `day` (0 = Sunday) of a month; week 5 is the last. */
+/* Returns the day in a month that is the week-th weekday `day` (0 is Sunday). Week 5 is the last
+ * one of the month. */
 static int64_t weekday_of_month(int64_t year, const struct wr_tz_date *date)
 {
 	int64_t first = wr_days_from_date(year, date->month, 1);
@@ -159,7 +161,8 @@ int32_t wr_tz_rule_offset(const struct wr_tz_rule *rule, int64_t at_s, int64_t *
 	*until_s = INT64_MAX;
 	if (!rule->has_summer)
 		return offset_s;
-	/* Ends come before starts: in a zone with summer time all year, both are at one instant. */
+	/* Ends of summer time come before starts, because in a zone with summer time all year both
+	 * are at the same instant. */
 	for (int64_t y = year - 1; y <= year + 1; y++) {
 		int64_t changes[2] = {change_s(y, &rule->end, rule->summer_s),
 				      change_s(y, &rule->start, rule->standard_s)};

@@ -1,8 +1,8 @@
 /* Turns libyaml's events into a tree of values with their locations.
  *
- * An alias points to the node of its anchor and copies nothing, so that a YAML bomb takes no
- * memory. Every node has the number of values it would have with aliases expanded, and that number
- * is bounded. */
+ * An alias points to the node of its anchor and copies nothing, so that nested aliases cannot use
+ * up the memory. Every node stores the number of values that it would have with aliases expanded,
+ * and that number is bounded. */
 #include "rules/load.h"
 
 #define ANCHORS_MAX 4096
@@ -11,7 +11,7 @@
 struct anchor {
 	struct weir_str name;
 	struct wr_yaml *node;
-	bool open; /* not complete yet */
+	bool open; /* the value of the anchor is not complete yet */
 	struct anchor *next;
 };
 
@@ -33,7 +33,7 @@ static struct wr_yaml *fail_at(struct parse *p, enum wr_diag_id id, const struct
 	return NULL;
 }
 
-/* libyaml reports two locations; problem_mark is the more useful one. */
+/* libyaml reports two locations. problem_mark is the more useful one. */
 static void report_syntax(struct wr_load *load)
 {
 	const yaml_parser_t *parser = &load->parser;
@@ -75,7 +75,7 @@ static bool next_event(struct parse *p)
 	return true;
 }
 
-/* Skips an event without a value: the start of the stream, the end of a document. */
+/* Skips an event that has no value: the start of the stream or the end of a document. */
 static bool skip_event(struct parse *p)
 {
 	return next_event(p);
@@ -105,7 +105,7 @@ static struct anchor **anchor_bucket(struct parse *p, struct weir_str name)
 	return &p->anchors[hash % ANCHOR_BUCKETS];
 }
 
-/* A name may be used again; the last anchor counts. */
+/* Adds an anchor. If several anchors have the same name, the last one counts. */
 static struct anchor *add_anchor(struct parse *p, const yaml_char_t *name, struct wr_yaml *node)
 {
 	struct anchor **bucket, *anchor;
@@ -151,7 +151,8 @@ static struct wr_yaml *parse_scalar(struct parse *p)
 	return node;
 }
 
-/* Counts the values that were added below. Too many are an error at this location. */
+/* Adds the size of a new child to the size of the node. Reports an error at the child if there are
+ * too many values. */
 static bool count_values(struct parse *p, struct wr_yaml *node, const struct wr_yaml *added)
 {
 	if (added->size > p->load->bounds.yaml_values - node->size) {
@@ -193,8 +194,8 @@ static struct wr_yaml *parse_list(struct parse *p, uint32_t depth)
 	return p->failed ? NULL : node;
 }
 
-/* `<<: *defaults`: adds the pairs of another map whose keys this map does not have. They come last
- * and are marked. */
+/* Handles `<<: *defaults`: adds the pairs of another map. They come last and are marked as merged,
+ * because they count only if the map has no such key itself. */
 static bool merge_map(struct parse *p, struct wr_yaml_item ***end, const struct wr_yaml *from)
 {
 	for (const struct wr_yaml_item *item = from->items; item; item = item->next) {
@@ -215,7 +216,7 @@ static bool is_merge(const struct wr_yaml *key)
 	return key->plain && wr_str_equal(key->text, WR_STR("<<"));
 }
 
-/* Reads a pair. A `<<` is stored in *merged until the map is complete. */
+/* Reads a pair of a map. The value of `<<` is stored in *merged until the map is complete. */
 static bool parse_pair(struct parse *p, struct wr_yaml *node, struct wr_yaml_item ***end,
 		       struct wr_yaml **merged, uint32_t depth)
 {
@@ -285,7 +286,7 @@ static struct wr_yaml *parse_stream(struct parse *p)
 	if (!skip_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_STREAM_END_EVENT)
-		return new_node(p, WR_YAML_TEXT); /* an empty file is null */
+		return new_node(p, WR_YAML_TEXT); /* an empty file counts as null */
 	if (!next_event(p))
 		return NULL;
 	root = parse_value(p, 0);

@@ -1,5 +1,6 @@
-/* Reads TZif files: a header and data with 32-bit times, the same again with 64-bit ones (from
- * version 2 on), and a footer, the POSIX TZ string between two newlines. Files are not trusted. */
+/* Reads TZif files. A file has a header and data with 32-bit times. From version 2 on, a second
+ * header and data with 64-bit times follow, and then a footer, which is a POSIX TZ string between
+ * two newlines. Files are not trusted. */
 #include "rules/zone.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #define HEADER_BYTES 44
 #define FILE_MAX ((size_t)256 * 1024)
-#define OFFSET_MAX_S (26 * 3600) /* RFC 8536 says −25 to +26 hours */
+#define OFFSET_MAX_S (26 * 3600) /* RFC 8536 allows −25 to +26 hours */
 
 struct header {
 	uint8_t version;
@@ -53,8 +54,8 @@ static size_t data_size(const struct header *h, size_t width)
 	       h->leapcnt * (width + 4) + h->isstdcnt + h->isutcnt;
 }
 
-/* The types are (offset, is summer time, name); only the offset is used. Times before the first
- * transition have the first type. */
+/* Reads transitions and offsets. A type in the file consists of an offset, a flag for summer time
+ * and a name; only the offset is used. Times before the first transition have the first type. */
 static enum wr_zone_error read_data(struct wr_arena *arena, const uint8_t *data,
 				    const struct header *h, size_t width, struct wr_zone *zone)
 {
@@ -129,7 +130,8 @@ enum wr_zone_error wr_zone_parse(struct wr_arena *arena, const uint8_t *bytes, s
 	return error;
 }
 
-/* Europe/Berlin, Etc/GMT+3. Rejects names that leave the directory. */
+/* Whether a name is valid, as Europe/Berlin and Etc/GMT+3 are. Rejects names that lead out of the
+ * directory. */
 static bool is_name(struct weir_str name)
 {
 	if (name.len == 0 || name.len > WR_ZONE_NAME_MAX || name.ptr[0] == '/' ||

@@ -14,9 +14,8 @@
 
 /* ---- jobs ---- */
 
-/* The result pointers of a job are uninitialized, or those of an earlier use that the caller has
- * freed.
- */
+/* Clears the results of a submitted job. Its result pointers must not be freed: they are
+ * uninitialized, or the caller has freed what they pointed to. */
 static void clear_results(struct wr_queue_job *job)
 {
 	if (job->verb == WR_QUEUE_TAKE)
@@ -52,7 +51,8 @@ void wr_queue_port_free(struct wr_queue_port *port)
 	free(port);
 }
 
-/* The lock makes the thread's writes to the job visible to the thread that runs the port. */
+/* The port's lock also makes the queue thread's writes to the job visible to the thread that runs
+ * the port. */
 void wr_queue_return_job(struct wr_queue_job *job)
 {
 	struct wr_queue_port *port = job->port;
@@ -64,7 +64,8 @@ void wr_queue_return_job(struct wr_queue_job *job)
 	port->tail = &job->next;
 	wake = !port->woken;
 	port->woken = true;
-	/* Called with the lock held: without it, the owner could run and free the port first. */
+	/* `wake` is called with the lock held. Otherwise the port's owner could run and free the
+	 * port before this call. */
 	if (wake)
 		port->wake(port->context);
 	pthread_mutex_unlock(&port->lock);
@@ -83,7 +84,8 @@ size_t wr_queue_port_run(struct wr_queue_port *port)
 	port->woken = false;
 	pthread_mutex_unlock(&port->lock);
 	while (job) {
-		struct wr_queue_job *next = job->next; /* `done` may submit it again, or free it */
+		/* read now, because `done` may submit the job again or free it */
+		struct wr_queue_job *next = job->next;
 
 		job->done(job);
 		job = next;
@@ -118,7 +120,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 			pthread_cond_signal(&queue->submitted);
 	}
 	pthread_mutex_unlock(&queue->lock);
-	/* A job that was not refused belongs to the queue's thread now. */
+	/* A job that was not refused now belongs to the queue's thread and must not be touched. */
 	if (refused == WR_QUEUE_OK)
 		return;
 	job->reason = refused;
@@ -176,7 +178,7 @@ static void init_locks(struct wr_queue *queue)
 	pthread_mutex_init(&queue->lock, NULL);
 }
 
-/* Starts the thread and waits until it has tried to open the backend. */
+/* Starts the thread and waits until the thread has tried once to open the backend. */
 static int start_thread(struct wr_queue *queue, struct weir_error *error)
 {
 	int rc = wr_thread_start(&queue->thread, "weir-queue", wr_queue_thread, queue);

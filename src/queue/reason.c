@@ -14,7 +14,8 @@ const char *wr_queue_reason_name(enum wr_queue_reason reason)
 
 const char *wr_queue_reason_text(enum wr_queue_reason reason)
 {
-	switch (reason) { /* in an array, clang warns about sentences of several literals */
+	/* not an array: clang warns about array elements made of several literals */
+	switch (reason) {
 #define REASON_TEXT(name, word, sentence)                                                          \
 	case name:                                                                                 \
 		return sentence;

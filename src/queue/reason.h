@@ -1,9 +1,10 @@
-/* Reasons why the queue did not do a job. A reason reaches clients: its name is in RESP replies,
- * JSON and metric labels, and its sentence in response bodies. Both are in this table only. */
+/* Reasons why the queue did not do a job. Clients see a reason: its name is in RESP replies, JSON
+ * and metric labels, and its sentence in response bodies. Only this table defines names and
+ * sentences. */
 #ifndef WR_QUEUE_REASON_H
 #define WR_QUEUE_REASON_H
 
-/* X(enum, name, sentence) */
+/* X(enum value, name, sentence) */
 #define WR_QUEUE_REASONS(X)                                                                        \
 	X(WR_QUEUE_OK, "ok", "done")                                                               \
 	X(WR_QUEUE_FULL, "full", "the queue holds its maximum of requests (--queue-max)")          \
@@ -36,7 +37,7 @@ enum wr_queue_reason {
 		WR_QUEUE_REASON_COUNT
 };
 
-/* Never NULL, also for a value outside the enum. */
+/* Return the name or the sentence of a reason; never NULL, also for a value outside the enum. */
 const char *wr_queue_reason_name(enum wr_queue_reason reason);
 const char *wr_queue_reason_text(enum wr_queue_reason reason);
 

@@ -10,9 +10,8 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-/* An idempotency key that the queue makes: the prefix and 16 bytes of the ticket's hash in
- * hexadecimal.
- */
+/* The queue makes an idempotency key for a request that has none: OWN_KEY_PREFIX and OWN_KEY_BYTES
+ * bytes of the ticket's hash in hexadecimal. */
 #define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)
@@ -139,7 +138,7 @@ bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_ha
 
 /* ---- reading ---- */
 
-/* Reads bytes from a disk or a server, which may be damaged. */
+/* Reads the bytes of a stored head. The bytes come from a disk or a server and may be damaged. */
 struct cursor {
 	uint8_t *at, *end;
 	bool bad;
@@ -192,7 +191,7 @@ static void get_field(struct cursor *c, struct wr_deferred_field *field,
 		field->value = WR_STR("");
 }
 
-/* The maximum number of fields that a head of this length can contain. */
+/* Returns the maximum number of fields that a head of this length can contain. */
 static size_t most_fields(size_t len)
 {
 	size_t most = len / (1 + 2 * LEN_BYTES);
@@ -200,7 +199,8 @@ static size_t most_fields(size_t len)
 	return most < WR_DEFERRED_FIELDS_MAX ? most : WR_DEFERRED_FIELDS_MAX;
 }
 
-/* Parses a head. `fields` has room for most_fields() of them. */
+/* Parses a head. The array `fields` has room for most_fields() elements. Returns false if the head
+ * is damaged. */
 static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_deferred_field *fields,
 		     const struct wr_seals *seals)
 {

@@ -12,12 +12,14 @@
 #include "base/str.h"
 #include "queue/record.h"
 
-#define PIPELINE_BYTES ((size_t)8 << 20) /* of one pipeline; its last job may exceed it */
+/* maximum size of one pipeline; its last job may exceed the maximum */
+#define PIPELINE_BYTES ((size_t)8 << 20)
 #define TIDY_US 1000000u
-#define TIDY_MAX 100 /* requests deleted per call */
+#define TIDY_MAX 100 /* maximum number of requests that one call of tidy deletes */
 #define NO_REPLY "Redis closed the connection, or did not reply in time"
 
-/* Refuses puts that cannot be stored, before anything is sent. False: the connection was lost. */
+/* Sets the reason of each put that cannot be stored, before anything is sent. Returns false if the
+ * connection was lost. */
 static bool check_puts(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	enum wr_queue_reason durability = WR_QUEUE_OK;
@@ -39,16 +41,16 @@ static bool check_puts(struct wr_queue_redis *redis, struct wr_queue_job **jobs,
 	return true;
 }
 
-/* Whether to reconnect and repeat the call. A new connection also loads the script again, which is
- * missing after a SCRIPT FLUSH. */
+/* Returns true if this error reply requires a new connection, on which the call is repeated. A new
+ * connection also loads the script again, because the script is missing after SCRIPT FLUSH. */
 static bool needs_reconnect(const redisReply *reply)
 {
 	return reply->type == REDIS_REPLY_ERROR &&
 	       wr_queue_redis_error_reason(reply) == WR_QUEUE_AWAY;
 }
 
-/* Sends some of these jobs and reads their replies. Returns how many are done. If the connection
- * was lost, the others have to be repeated. */
+/* Sends as many of these jobs as fit into one pipeline and reads their replies. Returns how many
+ * jobs are done. If the connection was lost, the caller repeats the other jobs. */
 static size_t run_pipeline(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	struct wr_queue_redis_link *link = &redis->link;
@@ -84,8 +86,8 @@ static size_t run_pipeline(struct wr_queue_redis *redis, struct wr_queue_job **j
 	return done;
 }
 
-/* An earlier call of this request had no reply, so Redis may have stored it, or may store it later.
- * A refusal of the retry is therefore reported as "away", not as final. */
+/* Changes the reason of a refused put to "away" if an earlier call of this put got no reply. Redis
+ * may have stored the request in that call, or may store it later, so the refusal is not final. */
 static void doubt_puts(struct wr_queue_job **jobs, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -94,7 +96,8 @@ static void doubt_puts(struct wr_queue_job **jobs, size_t count)
 			jobs[i]->reason = WR_QUEUE_AWAY;
 }
 
-/* If the connection is lost, reconnects once and repeats the jobs without a reply. */
+/* Does a batch of jobs. If the connection is lost, reconnects once and repeats the jobs that got no
+ * reply. */
 static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
 		     struct wr_queue_moment now)
 {
@@ -123,8 +126,8 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 	wr_queue_backend_fail(backend, WR_QUEUE_AWAY, "%s", why.text);
 }
 
-/* Calls the script outside of jobs, with numbers as arguments. Returns the reply, or NULL after
- * wr_queue_backend_fail(). */
+/* Calls the script for work that is not a job, with numbers as arguments. Returns the reply. On
+ * failure calls wr_queue_backend_fail() and returns NULL. */
 static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
 			       const int64_t *numbers, size_t count)
 {
@@ -147,7 +150,8 @@ static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
 	return reply;
 }
 
-/* Reports the lines that changed after change number redis->changes. False: the call failed. */
+/* Reports the lines that changed after change number redis->changes. Returns false if the call
+ * failed. */
 static bool poll_once(struct wr_queue_redis *redis)
 {
 	redisReply *reply = call_script(redis, "poll", &redis->changes, 1);
@@ -164,8 +168,9 @@ static bool poll_once(struct wr_queue_redis *redis)
 	return true;
 }
 
-/* Reports the lines that other processes changed. If Redis has a lower change number than this
- * process, it has lost data; then all lines are reported. */
+/* Reports the lines that other processes changed. If the last change number in Redis is lower than
+ * redis->changes, Redis has lost data, and all lines are reported. Returns false if a call
+ * failed. */
 static bool poll_changes(struct wr_queue_redis *redis)
 {
 	bool known = redis->changes >= 0;
@@ -186,7 +191,7 @@ static void run_tick(struct wr_queue_backend *backend, struct wr_queue_moment no
 		return;
 	redis->tidied_us = now.mono_us;
 	if (wr_queue_redis_check_durability(redis, true) == WR_QUEUE_AWAY)
-		return; /* the next call reports the lost connection */
+		return; /* the next call of the script reports the lost connection */
 	reply = call_script(redis, "tidy", bounds, sizeof bounds / sizeof *bounds);
 	if (!reply)
 		return;
@@ -204,8 +209,8 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 	redis->now = now;
 	if (!wr_queue_redis_connect(&redis->link, &redis->target, error))
 		return WR_QUEUE_AWAY;
-	/* When the backend is reopened, redis->changes is still known, so lines that have become
-	 * empty meanwhile are reported too. */
+	/* redis->changes keeps its value when the backend is reopened. So the poll below also
+	 * reports lines that became empty while the backend was closed. */
 	redis->whole_file = false;
 	if (!poll_changes(redis)) {
 		*error = backend->why;

@@ -7,14 +7,13 @@
 
 struct rule {
 	const char *setting, *value;
-	bool prefix; /* the setting must not begin with the value */
+	bool prefix; /* true: the setting must not begin with `value`; false: it must be equal */
 	const char *remedy;
 };
 
-/* With `everysec` Redis can reply up to 2 s before it writes, while a sync is running; kill -9
- * would lose accepted requests. Only the policies allkeys-… can evict the queue's keys, which never
- * expire.
- */
+/* The settings that Redis must have. With appendfsync everysec, Redis can reply up to 2 s before it
+ * writes, if a sync is running; a kill -9 would then lose accepted requests. Of the eviction
+ * policies, only allkeys-… can evict the queue's keys, because these keys never expire. */
 static const struct rule rules[] = {
 	{"appendonly", "yes", false, "CONFIG SET appendonly yes, and the same in its file"},
 	{"appendfsync", "always", false, "CONFIG SET appendfsync always"},
@@ -24,7 +23,8 @@ static const struct rule rules[] = {
 
 #define RULES (sizeof rules / sizeof *rules)
 
-/* Sets good[r] for each rule whose setting is in the reply. */
+/* Sets good[r] for each rule r whose setting is in the reply: true if the setting obeys the
+ * rule. */
 static void read_settings(const redisReply *reply, bool good[RULES])
 {
 	if (reply->type != REDIS_REPLY_ARRAY)
@@ -68,10 +68,11 @@ static struct weir_str run_id(struct weir_str info)
 	return wr_str_first(rest, wr_str_find(rest, '\r'));
 }
 
-/* If appendonly is switched on while Redis runs, nothing is durable until the first rewrite is
- * done. INFO does not tell this rewrite from a later one, during which all is durable. So the file
- * counts as complete after INFO has shown once that no rewrite is running, until Redis restarts or
- * appendonly is switched off. */
+/* Returns true if the append-only file is complete. If appendonly is switched on while Redis runs,
+ * nothing is durable until the first rewrite of the file is done. INFO does not distinguish the
+ * first rewrite from later rewrites, during which everything is durable. So the file counts as
+ * complete once INFO has shown that no rewrite is running, and until Redis restarts or appendonly
+ * is switched off. */
 static bool has_whole_file(struct wr_queue_redis *redis, struct weir_str info)
 {
 	struct weir_str run = run_id(info);
@@ -127,8 +128,8 @@ static enum wr_queue_reason check_known_settings(struct wr_queue_redis *redis,
 
 enum { POLICY, APPEND, INFO, QUESTIONS };
 
-/* Used with --queue-assume-durable if Redis does not show its settings. The settings that it does
- * show still have to be right, and INFO must not show a policy that evicts keys. */
+/* Used with --queue-assume-durable if Redis does not show all of its settings. The settings that
+ * Redis does show must still be right, and INFO must not show a policy that evicts keys. */
 static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const redisReply *refused,
 					   const bool good[RULES], const redisReply *info)
 {
@@ -153,7 +154,8 @@ static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const r
 	return report_durable(redis);
 }
 
-/* With two replies, INFO was not asked for: the append-only file is known to be complete. */
+/* Judges the replies to the questions POLICY, APPEND and INFO. If count is 2, INFO was not asked
+ * for, because the append-only file is known to be complete. */
 static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisReply *const *replies,
 					 size_t count)
 {
@@ -177,7 +179,9 @@ static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisRepl
 				"not offer them, see --queue-assume-durable");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
-	for (size_t r = 0; r < RULES; r++) /* only with --queue-assume-durable */
+	/* A question that Redis refused counts as good. Only with --queue-assume-durable can a
+	 * refusal get here. */
+	for (size_t r = 0; r < RULES; r++)
 		good[r] = replies[rules[r].prefix ? POLICY : APPEND]->type == REDIS_REPLY_ERROR;
 	read_settings(replies[POLICY], good);
 	read_settings(replies[APPEND], good);
@@ -193,7 +197,8 @@ static void write_question(struct wr_commands *out, size_t which)
 	static const char *const questions[QUESTIONS][3] = {
 		[POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
 		[APPEND] = {"CONFIG", "GET", "*append*"},
-		/* Redis before 7 accepts only one section name, and two sections are needed. */
+		/* INFO without a section name: two sections are needed, and Redis before 7 accepts
+		 * only one section name. */
 		[INFO] = {"INFO", NULL, NULL},
 	};
 	size_t words = questions[which][1] ? 3 : 1;

@@ -1,5 +1,5 @@
-/* Writes jobs as calls of the script and reads its replies as their results. Called by
- * redis_backend.c. */
+/* Translates jobs into calls of the script, and the script's replies into results of jobs. Called
+ * by redis_backend.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "queue/redis_backend.h"
 
 #define REMIND_US 60000000u
-#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US) /* so that sums of times are exact in Lua's numbers */
+/* longer waits are cut, so that sums of times are exact in Lua's numbers */
+#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
 /* ---- calls ---- */
 
@@ -55,7 +56,8 @@ static bool write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *jo
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 	bool good;
 
-	/* A repeated put keeps its ticket, by which the script recognizes it. */
+	/* A repeated put keeps its ticket, because the script recognizes the repetition by the
+	 * ticket. */
 	good = !is_zero(job->put.ticket, WR_TICKET_BYTES) || wr_ticket_make(job->put.ticket, hash);
 	wr_ticket_hash(job->put.ticket, hash);
 	if (!head || !good || !wr_queue_record_write(r, hash, redis->backend.seals, head)) {
@@ -82,9 +84,9 @@ static bool write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *jo
 	return true;
 }
 
-/* The first take on a connection makes the script free requests whose take reply was lost. The
- * number of the connection lets the script ignore takes that arrive late from an earlier
- * connection. */
+/* Writes a take. The first take on a connection makes the script free the requests of earlier takes
+ * whose reply was lost. The number of the connection lets the script ignore takes that arrive late
+ * from an earlier connection. */
 static void write_take_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
 {
 	redis->links += redis->link.untaken;
@@ -114,7 +116,7 @@ static void write_settle_call(struct wr_queue_redis *redis, const struct wr_queu
 	write_duration(redis, redis->backend.opts->keep_dead_us);
 }
 
-/* Writes the states as digits for the script, which has no state `delivering`. */
+/* Writes the set of states as digits for the script. The script has no state `delivering`. */
 static struct weir_str state_digits(uint8_t states, char digits[WR_DEFERRED_STATE_COUNT])
 {
 	size_t len = 0;
@@ -215,8 +217,8 @@ static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 	size_t at = wr_queue_redis_report_lines(redis, reply, 3) + 1;
 
 	if (wr_queue_redis_number(reply, 1) < 0) {
-		/* An earlier process with this owner name had more connections. Continue its
-		 * count and repeat the take. */
+		/* The script refused the take, because an earlier process with this owner name had
+		 * connections with higher numbers. Continue its numbers and repeat the take. */
 		redis->links = (uint64_t)next_us;
 		redis->link.untaken = true;
 		job->take.next_us = 0;
@@ -258,7 +260,8 @@ static void read_settle_reply(struct wr_queue_redis *redis, struct wr_queue_job 
 	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
 }
 
-/* Reads the elements at, at + 1 and at + 2: position, whether it is taken, the row. */
+/* Reads a request from three elements of a reply: its position at `at`, then whether it is taken,
+ * then its row. */
 static struct wr_deferred *read_shown(const struct wr_queue_redis *redis, const redisReply *reply,
 				      size_t at)
 {
@@ -332,7 +335,8 @@ static void read_stats_reply(struct wr_queue_redis *redis, struct wr_queue_job *
 	s->commits_total = redis->commits;
 }
 
-/* Logs an error reply, once a minute. The text of WR_QUEUE_FAILED refers to the log. */
+/* Logs an error reply, at most once a minute. The sentence of WR_QUEUE_FAILED tells people to read
+ * the log. */
 static void log_error_reply(struct wr_queue_redis *redis, const redisReply *reply)
 {
 	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)

@@ -93,7 +93,8 @@ static int connect_unix(const struct wr_endpoint *at, uint64_t timeout_us)
 	return connect_to((const struct sockaddr *)&address, sizeof address, timeout_us);
 }
 
-/* Returns a socket, 0 for a simulated connection, or below 0 with *error filled in. */
+/* Opens the connection. Returns a socket, or 0 for a simulated connection. On failure returns a
+ * number below 0 with *error filled in. */
 static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
 			struct weir_error *error)
 {
@@ -120,8 +121,8 @@ static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoi
 	return fd;
 }
 
-/* Sends the command in link->out and reads its reply. False, with *error filled in: the connection
- * was lost or the reply is an error. */
+/* Sends the command in link->out and reads its reply. On failure (the connection was lost, or the
+ * reply is an error) returns false with *error filled in. */
 static bool run_command(struct wr_queue_redis_link *link, const char *what,
 			struct weir_error *error)
 {
@@ -188,8 +189,8 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 
 /* ---- bytes ---- */
 
-/* Whether the last call failed only because the process was stopped and continued (SIGSTOP,
- * SIGCONT), which interrupts calls with a timeout. The call has to be repeated. */
+/* Returns true if the last call failed only because the process was stopped and continued (SIGSTOP,
+ * SIGCONT), which interrupts calls with a timeout. The caller then repeats the call. */
 static bool is_interrupted(const struct wr_queue_redis_link *link)
 {
 	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));
@@ -231,7 +232,8 @@ bool wr_queue_redis_send(struct wr_queue_redis_link *link)
 	return link->fd >= 0;
 }
 
-/* Receives some bytes of a reply. False: the connection was lost, or the reply is too large. */
+/* Receives some bytes of a reply. Returns false if the connection was lost or the reply is too
+ * large. */
 static bool feed_reader(struct wr_queue_redis_link *link)
 {
 	char bytes[PIECE];

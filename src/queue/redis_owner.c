@@ -1,10 +1,10 @@
 /* The owner name under which a process takes lines of a shared queue. Called by redis_backend.c.
  *
- * A process that starts with the name of a killed one gets that process's lines at once. Two
- * running processes must therefore never have the same name: the name is random and in a file that
- * its user locks. The kernel releases the lock when the process has ended. A process that cannot
- * lock the file uses a random name, and if it is killed its lines are free when their lease
- * expires. */
+ * A process that starts with the name of a killed process gets the lines of that process at once.
+ * Two running processes must therefore never have the same name. So the name is random, and it is
+ * in a file that the process locks while it uses the name. The kernel releases the lock when the
+ * process has ended. A process that cannot lock the file uses a random name that is in no file; if
+ * such a process is killed, its lines become free when their lease expires. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/rand.h>
@@ -27,7 +27,8 @@ static int make_name(char name[WR_QUEUE_OWNER_TEXT], struct weir_error *error)
 	return 0;
 }
 
-/* A file that another user can write to could contain the name of another process. */
+/* Returns true if no other user can write to the file. Another user could write the name of another
+ * process into it. */
 static bool is_private(int fd)
 {
 	struct stat st;
@@ -36,7 +37,8 @@ static bool is_private(int fd)
 	       (st.st_mode & 022) == 0;
 }
 
-/* Returns a descriptor, or below 0 if another process has locked the file or it cannot be used. */
+/* Opens and locks the file. Returns its descriptor, or a number below 0 if the file cannot be used
+ * or another process has locked it. */
 static int lock_file(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
@@ -49,7 +51,8 @@ static int lock_file(const char *path)
 	return -1;
 }
 
-/* Replaces `name` by the name in the file. If the file has no valid name, writes `name` to it. */
+/* Replaces `name` by the name in the file. If the file contains no valid name, writes `name` to the
+ * file. Returns false if writing failed. */
 static bool read_or_write_name(int fd, char name[WR_QUEUE_OWNER_TEXT])
 {
 	char found[WR_QUEUE_OWNER_TEXT] = "";
@@ -85,8 +88,9 @@ int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct w
 	return 0;
 }
 
-/* Called after all lines were released, so the name is not needed any more. A process that has
- * opened the file before the unlink gets this name, a later one makes a new file. */
+/* Removes the file. Called after all lines were released, when the name is no longer needed. A
+ * process that opened the file before the unlink still gets this name; a process that starts later
+ * makes a new file. */
 void wr_queue_owner_close(struct wr_queue_owner *owner)
 {
 	if (owner->fd < 0)

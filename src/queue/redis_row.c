@@ -1,5 +1,5 @@
-/* Reads the elements of the script's replies. All input is checked: Redis could send anything.
- * Called by the other redis_*.c files. */
+/* Reads the elements of the script's replies. All input is checked, because a server could send
+ * anything. Called by the other redis_*.c files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "queue/redis_backend.h"
 #include "redis/error.h"
 
-/* Elements of a row, in the order of read() in head.lua. */
+/* Indexes of the elements of a row, in the order of read() in head.lua. */
 enum {
 	ID,
 	TICKET,
@@ -42,7 +42,8 @@ struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at)
 	return (struct weir_str){text->str, text->len};
 }
 
-/* Redis returns ids that are members of a set as texts. */
+/* Parses a number in digits: Redis returns ids that are members of a set as texts. Returns 0 if the
+ * text is not a number. */
 static int64_t parse_digits(struct weir_str text)
 {
 	int64_t number = 0;
@@ -64,7 +65,7 @@ int64_t wr_queue_redis_number(const redisReply *reply, size_t at)
 	return parse_digits(wr_queue_redis_text(reply, at));
 }
 
-/* A negative number is read as 0. */
+/* Returns an element as a number. A negative number becomes 0. */
 static uint64_t read_natural(const redisReply *reply, size_t at)
 {
 	int64_t number = wr_queue_redis_number(reply, at);

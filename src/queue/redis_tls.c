@@ -49,7 +49,7 @@ SSL_CTX *wr_queue_redis_tls_new(const struct wr_queue_tls *files, struct weir_er
 	return NULL;
 }
 
-/* Requires a certificate for the host of the URL. */
+/* Makes the handshake fail unless the server's certificate is for the host of the URL. */
 static bool set_expected_name(SSL *session, const struct wr_endpoint *at)
 {
 	X509_VERIFY_PARAM *wanted = SSL_get0_param(session);
@@ -71,8 +71,8 @@ static void report_failure(SSL *session, struct weir_error *error)
 				       : "Redis closed the connection, or did not reply");
 }
 
-/* Repeats the call if the process was stopped and continued, which interrupts calls with a timeout.
- */
+/* Does the handshake. Repeats the call if the process was stopped and continued, because that
+ * interrupts calls with a timeout. */
 static bool run_handshake(SSL *session)
 {
 	int rc;

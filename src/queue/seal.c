@@ -34,7 +34,8 @@ static void add_key(struct wr_seals *seals, const uint8_t *bytes)
 	memcpy(key->id, hash, sizeof key->id);
 }
 
-/* Adds a key of 64 hexadecimal digits. False: they are not, or there are too many keys. */
+/* Adds a key of 64 hexadecimal digits. Returns false if the text is not such a key or there are too
+ * many keys. */
 static bool add_hex_key(struct wr_seals *seals, struct weir_str digits)
 {
 	uint8_t bytes[WR_SEAL_KEY_BYTES];
@@ -68,8 +69,8 @@ static bool read_key_lines(struct wr_seals *seals, struct weir_str text)
 	return seals->count > 0;
 }
 
-/* Returns the number of bytes read, or below 0 with *error filled in. Refuses a file that other
- * users can access. */
+/* Reads the key file. Returns the number of bytes read, or a number below 0 with *error filled in.
+ * Refuses a file that other users can access. */
 static ssize_t read_key_file(const char *path, uint8_t *bytes, struct weir_error *error)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -126,7 +127,8 @@ void wr_seals_wipe(struct wr_seals *seals)
 
 /* ---- sealing ---- */
 
-/* Authenticates the ticket's hash and the field's name in lower case: header names ignore case. */
+/* Adds the ticket's hash and the field's name to the authenticated data. The name is in lower case,
+ * because case does not matter in header names. */
 static bool authenticate_names(EVP_CIPHER_CTX *cipher, const uint8_t *ticket_hash,
 			       struct weir_str name)
 {
@@ -169,7 +171,7 @@ bool wr_seal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct we
 	const struct wr_seal_key *key = &seals->keys[0];
 	uint8_t *nonce = sealed + ID_BYTES;
 
-	/* Random nonces of 96 bits are safe for 2^32 values per key, more than any queue seals. */
+	/* Random nonces of 96 bits are safe for 2^32 values per key. No queue seals that many. */
 	memcpy(sealed, key->id, ID_BYTES);
 	return RAND_bytes(nonce, NONCE_BYTES) == 1 &&
 	       run_cipher(key, ticket_hash, name, nonce, value, nonce + NONCE_BYTES,

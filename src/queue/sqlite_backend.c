@@ -11,7 +11,8 @@
 
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which)
 {
-	sqlite3_reset(sqlite->sql[which]); /* returns the last error again, which is known */
+	/* the return value is ignored: it repeats the last error, which was handled */
+	sqlite3_reset(sqlite->sql[which]);
 	sqlite3_clear_bindings(sqlite->sql[which]);
 	return sqlite->sql[which];
 }
@@ -72,7 +73,8 @@ static int do_job(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	return SQLITE_OK;
 }
 
-/* Saves the queue's time and counters in the same transaction, if it changes the file. */
+/* Commits the transaction. If the transaction changes the file, also saves the queue's time and the
+ * counters in it. */
 static int commit_transaction(struct wr_sqlite *sqlite)
 {
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
@@ -95,7 +97,8 @@ static int commit_transaction(struct wr_sqlite *sqlite)
 
 static void roll_back(struct wr_sqlite *sqlite)
 {
-	/* A statement that is still reading would block the rollback. */
+	/* Reset all statements, because a statement that is still reading would block the
+	 * rollback. */
 	for (size_t i = 0; i < WR_SQL_COUNT; i++)
 		sqlite3_reset(sqlite->sql[i]);
 	if (!sqlite3_get_autocommit(sqlite->db))
@@ -113,7 +116,8 @@ static void report_changes(struct wr_sqlite *sqlite)
 	sqlite->change_count = 0;
 }
 
-/* Does all jobs that have no reason yet in one transaction. On an error the caller rolls back. */
+/* Does all jobs that were not refused yet in one transaction. If it returns an error, the caller
+ * rolls back. */
 static int run_transaction(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
 	int rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
@@ -135,7 +139,7 @@ static int run_transaction(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	return SQLITE_OK;
 }
 
-/* Clears the results of all jobs and refuses them, or with puts_only the puts among them. */
+/* Clears the results of all jobs. Then refuses all jobs, or only the puts if puts_only is set. */
 static void refuse_jobs(struct wr_queue_job **jobs, size_t count, enum wr_queue_reason reason,
 			bool puts_only)
 {
@@ -161,7 +165,8 @@ static void do_jobs(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 		refuse_jobs(jobs, count, WR_QUEUE_AWAY, true);
 	wr_sqlite_space_check(sqlite, jobs, count);
 	rc = run_transaction(sqlite, jobs, count);
-	/* A disk without space for a new request may have space for the result of a delivery. */
+	/* If the disk is full, refuse the puts and do the other jobs again: the disk may still have
+	 * space for the results of deliveries. */
 	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) == WR_QUEUE_NO_SPACE) {
 		roll_back(sqlite);
 		wr_sqlite_checkpoint(sqlite, true);
@@ -176,7 +181,8 @@ static void do_jobs(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t
 			      sqlite->path, sqlite3_errmsg(sqlite->db));
 	roll_back(sqlite);
 	refuse_jobs(jobs, count, backend->failed, false);
-	/* With a full disk the file stays open. It works again as soon as there is space. */
+	/* If the disk is full, the backend has not failed: the file stays open and works again as
+	 * soon as there is space. */
 	if (backend->failed == WR_QUEUE_NO_SPACE)
 		backend->failed = WR_QUEUE_OK;
 }
@@ -191,9 +197,9 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 	wr_sqlite_space_report(sqlite, jobs, count);
 }
 
-/* After the file was removed, new requests are refused. The waiting ones are delivered from the
- * open file. When none is left, the backend fails on purpose, and its reopening creates a new file.
- */
+/* Called after the file was removed. New requests are refused, and waiting requests are still
+ * delivered from the open file. When no request waits any more, the backend fails on purpose,
+ * because reopening it creates a new file. */
 static void handle_removal(struct wr_sqlite *sqlite)
 {
 	if (!sqlite->removed)
@@ -227,7 +233,8 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	sqlite->ahead_us = sqlite->now_us - now.mono_us; /* may wrap around; the sum is right */
+	/* may wrap around, but mono_us + ahead_us is right */
+	sqlite->ahead_us = sqlite->now_us - now.mono_us;
 	sqlite->wall_us = now.wall_us;
 	sqlite->old_fence = sqlite->fence;
 	if (wr_sqlite_recount(sqlite) == SQLITE_OK)

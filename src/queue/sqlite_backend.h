@@ -1,13 +1,21 @@
-/* The SQLite backend: a queue in its own folder. Private to sqlite_*.c.
+/* The SQLite backend: a queue in its own folder. Private to sqlite_*.c. The folder contains these
+ * files, with mode 0600:
  *
- *   queue.db       0600; table request: a row per request, also for finished ones until their
- * ticket expires. Table content: head and body of waiting and dead requests. Table delivered: ids
- * of delivered requests whose rows have not been updated yet queue.db-wal   0600; SQLite's
- * write-ahead log queue.lock     0600; locked by the process that uses the folder
+ *   queue.db
  *
- * Memory holds the lines of waiting requests with their takes (sqlite_lines.h) and a temporary
- * table that maps tickets to rows. Both follow transactions and cost no disk writes. They are lost
- * with the process: a request that was taken then waits again. */
+ *     table request: a row per request, for finished requests until their ticket expires
+ *
+ *     table content: head and body of waiting and dead requests
+ *
+ *     table delivered: ids of delivered requests whose rows have not been updated yet
+ *
+ *   queue.db-wal: SQLite's write-ahead log
+ *
+ *   queue.lock: locked by the process that uses the folder
+ *
+ * Memory holds two more things: the lines of waiting requests with their takes (sqlite_lines.h),
+ * and a temporary table that maps tickets to rows. A transaction changes them too, but without disk
+ * writes. They are lost when the process ends, so a request that was taken then waits again. */
 #ifndef WR_QUEUE_SQLITE_BACKEND_H
 #define WR_QUEUE_SQLITE_BACKEND_H
 
@@ -17,7 +25,7 @@
 #include "queue/sqlite_lines.h"
 #include "queue/backend.h"
 
-/* X(enum, SQL): statements that are prepared when the file is opened. */
+/* X(enum, SQL): the statements that are prepared when the file is opened */
 #define WR_SQLITE_SQL(X)                                                                           \
 	X(BEGIN, "BEGIN")                                                                          \
 	X(COMMIT, "COMMIT")                                                                        \
@@ -73,20 +81,21 @@ enum wr_sqlite_sql {
 		WR_SQL_COUNT
 };
 
-/* A line that changed in the current transaction; reported after the commit. */
+/* A line that changed in the current transaction. The change is reported after the commit. */
 struct wr_sqlite_change {
 	uint8_t key[WR_LINE_KEY_BYTES];
 	uint64_t waiting;
 };
 
-/* Counters, so that no query has to count. Restored when a transaction is rolled back. */
+/* Counters, kept up to date so that no query has to count rows. When a transaction is rolled back,
+ * they get their old values again. */
 struct wr_sqlite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
-	uint64_t dead_bytes; /* part of `bytes` */
+	uint64_t dead_bytes; /* part of `bytes` that dead letters use */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t last_id;
-	uint64_t unswept; /* rows of table delivered */
-	bool touched;     /* the transaction changes the file */
+	uint64_t unswept; /* number of rows in table delivered */
+	bool touched;     /* the current transaction changes the file */
 };
 
 struct wr_sqlite {
@@ -99,50 +108,52 @@ struct wr_sqlite {
 	struct wr_queue_lines lines;
 	struct wr_sqlite_counts counts, committed;
 	uint64_t commits;
-	uint64_t fence;     /* number of the last take */
+	uint64_t fence;     /* number of the last take; takes are numbered from 1 */
 	uint64_t old_fence; /* number of the last take before the file was opened */
-	uint64_t ahead_us;  /* the queue's time − the monotonic clock */
+	uint64_t ahead_us;  /* difference: the queue's time − the monotonic clock */
 	uint64_t now_us;    /* the queue's time of the current jobs */
-	uint64_t wall_us;   /* the wall clock at that time */
-	uint64_t space;     /* bytes of the disk that puts of this transaction may still use */
-	uint64_t wal_pages; /* in the write-ahead log and not yet in the file */
-	uint64_t full_us;   /* time of the last log line about a full disk; 0: never */
-	bool removed;       /* the file was removed, and that was logged */
+	uint64_t wall_us;   /* the wall clock at now_us */
+	uint64_t space; /* bytes of disk space that the puts of this transaction may still use */
+	uint64_t wal_pages; /* pages that are in the write-ahead log and not yet in the file */
+	uint64_t full_us;   /* when a full disk was last logged; 0: never */
+	bool removed;       /* the file was removed, and the log already says so */
 	struct wr_sqlite_change *changes;
 	size_t change_count, change_cap;
 };
 
-/* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK, or a reason with *error filled
- * in; then all is closed again. */
+/* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK. On failure returns the reason,
+ * fills in *error and closes everything again. */
 enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_queue_moment now,
 				    struct weir_error *error);
 void wr_sqlite_close(struct wr_sqlite *sqlite);
 
-/* Whether the open file was removed or renamed. It still works, but the next process will not find
- * its requests. */
+/* Returns true if the open file was removed or renamed. The open file still works, but the next
+ * process will not find the requests in it. */
 bool wr_sqlite_is_removed(struct wr_sqlite *sqlite);
 
-/* Translates a result code of SQLite into the reason for a job. */
+/* Returns the reason with which a job fails after this result code of SQLite. */
 enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc);
 
-/* sqlite_schema.c: checks the file, creates its tables, prepares statements, and reads counters and
- * lines into memory. Sets sqlite->now_us. */
+/* sqlite_schema.c: checks the file, creates its tables, prepares the statements, and reads counters
+ * and lines into memory. Sets sqlite->now_us. Returns WR_QUEUE_OK, or a reason with *error filled
+ * in. */
 enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
 				       struct weir_error *error);
 
-#define WR_SQLITE_HASH_BYTES 8 /* of a ticket's hash in the index of tickets */
+#define WR_SQLITE_HASH_BYTES 8 /* the index of tickets contains so many bytes of each hash */
 
-/* sqlite_backend.c: returns a statement, reset and without bindings. */
+/* sqlite_backend.c: returns a prepared statement after a reset, without bindings. */
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which);
 
-/* Runs a statement that returns no rows. Returns SQLITE_OK or the error. */
+/* Runs a statement that returns no rows. Returns SQLITE_OK or an error code of SQLite. */
 int wr_sqlite_execute(sqlite3_stmt *sql);
 
-/* Notes a change to be reported after the commit. Returns SQLITE_OK or SQLITE_NOMEM. */
+/* Records that a line changed, so that it is reported after the commit. Returns SQLITE_OK or
+ * SQLITE_NOMEM. */
 int wr_sqlite_note_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
 
-/* The jobs. Each returns SQLITE_OK with job->reason and the results set, or an error; then the
- * whole transaction is rolled back. */
+/* Each of these functions does one job. Returns SQLITE_OK with job->reason and the results set.
+ * After any other return value the caller rolls the whole transaction back. */
 int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job);    /* sqlite_put.c */
 int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job);   /* sqlite_take.c */
 int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* sqlite_settle.c */
@@ -151,86 +162,90 @@ int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job);
 int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job);
 int wr_sqlite_recount(struct wr_sqlite *sqlite);
 
-/* sqlite_steps.c: steps that several jobs share. They return SQLITE_OK or an error. */
+/* sqlite_steps.c: steps that several jobs share. The functions that return int return SQLITE_OK or
+ * an error code of SQLite. */
 
-/* The state of a line. All 0: no request waits there. */
+/* The state of a line. All members are 0 if no request waits in the line. */
 struct wr_sqlite_line {
 	uint64_t head, waiting, fence;
-	uint64_t bytes; /* of the head, if it is taken */
-	uint64_t held;  /* bytes of all waiting requests */
+	uint64_t bytes; /* size of the head if it is taken */
+	uint64_t held;  /* size of all waiting requests of the line */
 };
 struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
 
-/* sqlite_put.c: returns WR_QUEUE_OK if one more request of this size may wait in the line, else the
- * limit that is reached. */
+/* sqlite_put.c: returns WR_QUEUE_OK if one more request of this size may wait in the line,
+ * otherwise the reason that tells which limit is reached. */
 enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
 					    const struct wr_sqlite_line *line, uint64_t bytes,
 					    uint64_t max_waiting);
 
-/* Sets when a request is due. If it was taken, it no longer is. */
+/* Sets the time when a request is due. If the request was taken, it is no longer taken after
+ * this. */
 int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id,
 			   uint64_t due_us);
 
-/* Adds a request to its line. `line` is the state before. */
+/* Adds a request to its line. `line` is the state of the line before this call. */
 int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 			struct wr_queue_position position, const struct wr_sqlite_line *line);
 
-/* Removes a request from its line, after its row was changed. */
+/* Removes a request from its line. Called after the request's row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
-/* Moves a waiting or dead request to the state dead or dropped. `bytes` is the size it counted for,
- * which only dead letters keep. */
+/* How a waiting or dead request ends; the new state is dead, dropped or delivered. `bytes` is the
+ * size that the request counted for; only dead letters still count after this. */
 struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_deferred_state state;
-	bool tried; /* add one to the row's tries */
+	bool tried; /* true: add 1 to the tries in the row */
 	uint16_t status;
 	struct weir_str reason;
 	uint64_t bytes;
 };
 int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
-/* sqlite_sweep.c: records a delivery as a short row in table delivered. A sweep later updates the
- * request's row and deletes its content, for many requests at once. */
+/* sqlite_sweep.c: records a delivery as a short row in table delivered. Later a sweep updates the
+ * rows of many delivered requests at once and deletes their content. */
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
-/* Sweeps within the current transaction: always, so that rows are up to date, or only if there is
- * enough to sweep. */
+/* Sweep within the current transaction. wr_sqlite_sweep() always sweeps, so that rows are up to
+ * date; wr_sqlite_sweep_if_due() sweeps only if there is enough to sweep. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
-/* Sweeps in its own transaction. */
+/* Sweeps in a transaction of its own. */
 int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
 
-/* Tries, age limit and size of a row. */
+/* The columns of a row that decide about a retry: tries, age limit and size. */
 struct wr_sqlite_row_limits {
 	uint64_t tries, max_tries, expires_us, bytes;
 };
 int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlite_row_limits *at);
 
-/* Reads a request up to the given depth. *row is NULL if there is none; else the caller frees it.
- */
+/* wr_sqlite_read() reads a request up to the given depth. It sets *row to NULL if there is no such
+ * request; otherwise the caller frees *row. */
 enum wr_sqlite_depth {
-	WR_SQLITE_ROW,  /* numbers, rule, reason */
-	WR_SQLITE_HEAD, /* also the head: URI, fields, … */
-	WR_SQLITE_ALL,  /* also the body; secret fields are locked */
-	WR_SQLITE_OPEN, /* all, with secret fields decrypted */
+	WR_SQLITE_ROW,  /* reads numbers, rule and reason */
+	WR_SQLITE_HEAD, /* reads also the head: URI, fields, … */
+	WR_SQLITE_ALL,  /* reads also the body; secret fields stay encrypted */
+	WR_SQLITE_OPEN, /* reads everything and decrypts secret fields */
 };
 int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
 		   struct wr_deferred **row);
 
 /* sqlite_space.c: wr_sqlite_space_check() measures the free disk space before a transaction with
- * these jobs. Each put then reserves its part; false: there is not enough. */
+ * these jobs. Then each put reserves its part with wr_sqlite_space_reserve(), which returns false
+ * if there is not enough space. */
 void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
 
-/* Call it after the transaction. Logs once a minute if jobs were refused because the disk is full.
- */
+/* Called after the transaction. Logs, at most once a minute, that jobs were refused because the
+ * disk is full. */
 void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 
-/* Checkpoints copy the write-ahead log into the file, between transactions only: always (and
- * truncate the log if wanted), or only if the log is long. wr_sqlite_watch_wal() counts the log's
- * pages. */
+/* A checkpoint copies the write-ahead log into the file; it is possible only between transactions.
+ * wr_sqlite_checkpoint() always does it, and truncates the log if `truncate` is set.
+ * wr_sqlite_checkpoint_if_due() does it only if the log is long. wr_sqlite_watch_wal() makes SQLite
+ * report the length of the log after each commit. */
 void wr_sqlite_watch_wal(struct wr_sqlite *sqlite);
 void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite);
 void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool truncate);

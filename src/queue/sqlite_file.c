@@ -15,8 +15,8 @@
 #define LOCK_NAME "queue.lock"
 #define BUSY_MS 5000
 
-/* Fills in *error from errno. Returns WR_QUEUE_NO_SPACE for a full disk, else WR_QUEUE_READ_ONLY.
- */
+/* Fills in *error from errno. Returns WR_QUEUE_NO_SPACE if the disk is full, otherwise
+ * WR_QUEUE_READ_ONLY. */
 static enum wr_queue_reason report_errno(struct weir_error *error, const char *what,
 					 const char *path)
 {
@@ -32,11 +32,12 @@ static void sync_folder(const char *path)
 
 	if (fd < 0)
 		return;
-	fsync(fd); /* errors are ignored, as SQLite does: some file systems cannot sync folders */
+	/* an error is ignored, as SQLite does, because some file systems cannot sync folders */
+	fsync(fd);
 	close(fd);
 }
 
-/* Creates the folder and its missing parents with mode 0700. */
+/* Creates the folder and its missing parents with mode 0700. Returns false if this failed. */
 static bool make_folders(const char *folder)
 {
 	char path[PATH_MAX];
@@ -55,7 +56,8 @@ static bool make_folders(const char *folder)
 	return true;
 }
 
-/* A user who can write to the folder could replace the queue's file, so only its owner may. */
+/* Checks that only the folder's owner can write to it, because another user could replace the
+ * queue's file. */
 static enum wr_queue_reason check_folder(const char *folder, struct weir_error *error)
 {
 	struct stat st;
@@ -92,15 +94,15 @@ static enum wr_queue_reason lock_folder(struct wr_sqlite *sqlite, struct weir_er
 		return WR_QUEUE_AWAY;
 	}
 	len = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-	/* The number is for people. It may be missing if the disk is full. */
+	/* The process id in the lock file is only for people. It may be missing if the disk is
+	 * full. */
 	if (ftruncate(sqlite->lock, 0) == 0 && write(sqlite->lock, pid, (size_t)len) != len)
 		return WR_QUEUE_OK;
 	return WR_QUEUE_OK;
 }
 
-/* Creates the file with mode 0600. SQLite would use the umask; its log file gets the mode of this
- * file.
- */
+/* Creates the file with mode 0600, because SQLite would use the umask. SQLite gives its log file
+ * the same mode as this file. */
 static enum wr_queue_reason make_file(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -147,8 +149,8 @@ static void close_file(struct wr_sqlite *sqlite)
 	wr_queue_lines_clear(&sqlite->lines);
 }
 
-/* Renames a damaged file and its log, so that an operator can recover them. False: renaming failed.
- */
+/* Renames a damaged file and its log, so that an operator can recover the requests. `aside` gets
+ * the new path. Returns false if renaming failed. */
 static bool move_damaged_file(struct wr_sqlite *sqlite, uint64_t wall_us, char aside[PATH_MAX])
 {
 	static const char *const tails[] = {"", "-wal"};
@@ -172,7 +174,7 @@ static bool move_damaged_file(struct wr_sqlite *sqlite, uint64_t wall_us, char a
 	return true;
 }
 
-/* Moves a damaged file away and creates a new one. */
+/* Renames a damaged file and creates a new file. */
 static enum wr_queue_reason replace_damaged_file(struct wr_sqlite *sqlite, uint64_t wall_us,
 						 struct weir_error *error)
 {

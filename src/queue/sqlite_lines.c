@@ -13,14 +13,15 @@ enum change_kind { JOINED, LEFT, OTHER };
 
 /* An entry of the undo log: the state of a line before a change. */
 struct wr_queue_lines_change {
-	struct wr_queue_line *line; /* not freed before the commit or rollback */
+	struct wr_queue_line *line; /* the line is not freed before the commit or rollback */
 	enum change_kind kind;
-	struct wr_queue_position position; /* that joined, left or got another due time */
+	/* the position that joined, left or got another due time */
+	struct wr_queue_position position;
 	uint64_t head, due_us, fence, bytes;
 };
 
-/* Returns an array with room for one more element, reallocated if needed; NULL: memory is
- * exhausted. */
+/* Returns the array with room for one more element, reallocated if needed. Returns NULL if memory
+ * is exhausted. */
 static void *grow_array(void *memory, size_t *cap, size_t count, size_t min, size_t size)
 {
 	size_t more = *cap ? 2 * *cap : min;
@@ -35,7 +36,7 @@ static void *grow_array(void *memory, size_t *cap, size_t count, size_t min, siz
 
 /* ---- lines by key ---- */
 
-/* Keys are hashes, so their first bytes select the bucket. */
+/* Returns the bucket of a key. Keys are hashes, so their first bytes can select the bucket. */
 static size_t bucket_of(const struct wr_queue_lines *lines, const uint8_t *key)
 {
 	uint64_t hash;
@@ -44,7 +45,8 @@ static size_t bucket_of(const struct wr_queue_lines *lines, const uint8_t *key)
 	return (size_t)hash & (lines->bucket_count - 1);
 }
 
-/* Unlike wr_queue_lines_find(), also returns a line that is empty and not freed yet. */
+/* Returns the line of a key. Unlike wr_queue_lines_find(), it also returns a line that is empty but
+ * not freed yet. */
 static struct wr_queue_line *find_line(const struct wr_queue_lines *lines, const uint8_t *key)
 {
 	struct wr_queue_line *line =
@@ -89,7 +91,8 @@ static bool grow_buckets(struct wr_queue_lines *lines)
 	return true;
 }
 
-/* Also makes room for the line in the heap, so that adding it there cannot fail. */
+/* Creates a line. Also makes room for the line in the heap, so that adding the line to the heap
+ * cannot fail. Returns NULL if memory is exhausted. */
 static struct wr_queue_line *make_line(struct wr_queue_lines *lines, const uint8_t *key)
 {
 	struct wr_queue_line **heap = grow_array(lines->heap, &lines->heap_cap, lines->line_count,
@@ -122,7 +125,7 @@ static void free_line(struct wr_queue_lines *lines, struct wr_queue_line *line)
 	free(line);
 }
 
-/* ---- the heap: lines by due time, those due at the same time by the id of their head ---- */
+/* ---- the heap: lines by due time; if that is equal, by the id of their head ---- */
 
 static bool is_before(const struct wr_queue_line *a, const struct wr_queue_line *b)
 {
@@ -152,7 +155,8 @@ static void heap_sift(struct wr_queue_lines *lines, struct wr_queue_line *line)
 	heap_set(lines, line, at);
 }
 
-/* Moves the line to its place in the heap. Removes it from the heap if it is taken or empty. */
+/* Moves the line to its place in the heap. If the line is taken or empty, removes it from the
+ * heap. */
 static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {
 	bool is_free = line->count && !line->fence;
@@ -182,7 +186,7 @@ struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
 
 /* ---- positions in a line ---- */
 
-/* Returns the index, from line->first, of the first position whose id is not below `id`. */
+/* Returns the index, counted from line->first, of the first position whose id is at least `id`. */
 static size_t search_id(const struct wr_queue_line *line, uint64_t id)
 {
 	const struct wr_queue_position *positions = line->positions + line->first;
@@ -218,8 +222,9 @@ size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
 }
 
-/* Makes room for one more position at either end. If the array is half empty at its front, moves
- * the positions there instead of growing it. */
+/* Makes room for one more position. If the array is full at its end and more than half empty at its
+ * front, moves the positions to the front; otherwise lets the array grow if needed. Returns false
+ * if memory is exhausted. */
 static bool make_room(struct wr_queue_line *line)
 {
 	size_t end = line->first + line->count;
@@ -237,7 +242,7 @@ static bool make_room(struct wr_queue_line *line)
 	return positions != NULL;
 }
 
-/* Inserts a position. make_room() was called before. */
+/* Inserts a position. The caller has made room with make_room(). */
 static void insert_position(struct wr_queue_line *line, struct wr_queue_position position)
 {
 	size_t at = search_id(line, position.id);
@@ -272,7 +277,8 @@ static void erase_position(struct wr_queue_line *line, const struct wr_queue_pos
 
 /* ---- changes ---- */
 
-/* Adds an entry to the undo log. Called before the change is made. */
+/* Adds an entry to the undo log. Called before the change is made. Returns false if memory is
+ * exhausted. */
 static bool log_change(struct wr_queue_lines *lines, struct wr_queue_line *line,
 		       enum change_kind kind, struct wr_queue_position position)
 {
@@ -359,7 +365,7 @@ bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *
 
 /* ---- commit and rollback ---- */
 
-/* Frees empty lines, to which the undo log could refer until now, and clears the log. */
+/* Frees empty lines, which the undo log may have referred to until now, and clears the undo log. */
 void wr_queue_lines_commit(struct wr_queue_lines *lines)
 {
 	size_t empty = 0;
@@ -377,7 +383,7 @@ void wr_queue_lines_commit(struct wr_queue_lines *lines)
 	lines->change_count = 0;
 }
 
-/* Undoes one change. An insertion finds room, because the arrays never shrink. */
+/* Undoes one change. Inserting a position again cannot fail, because the arrays never shrink. */
 static void undo_change(struct wr_queue_lines *lines, const struct wr_queue_lines_change *change)
 {
 	struct wr_queue_line *line = change->line;

@@ -1,11 +1,11 @@
-/* The waiting requests in memory: a line per key with its requests in order of their ids, and a
- * heap of lines by the time when they are due. The lines are read from the file when it is opened
- * and then changed together with it: wr_queue_lines_roll_back() undoes all changes since the last
- * wr_queue_lines_commit(), as SQLite does with its transaction. Finding a line, joining at its end
- * and leaving at its front do not depend on the number of waiting requests; the heap costs O(log
- * lines).
+/* The waiting requests in memory. Each key has a line with its requests in order of their ids, and
+ * a heap sorts the lines by the time when they are due. The lines are read from the file when it is
+ * opened. After that, each change of the file is also made here. wr_queue_lines_roll_back() undoes
+ * all changes since the last wr_queue_lines_commit(), as SQLite does with its transaction. The cost
+ * of finding a line, joining at its end and leaving at its front does not depend on the number of
+ * waiting requests; an update of the heap costs O(log lines).
  *
- * Takes are recorded only here: after a restart all requests wait again. */
+ * Only memory records which requests are taken, so after a restart all of them wait again. */
 #ifndef WR_QUEUE_SQLITE_LINES_H
 #define WR_QUEUE_SQLITE_LINES_H
 
@@ -16,71 +16,80 @@
 
 struct wr_queue_position {
 	uint64_t id;
-	uint64_t due_us; /* when it is due or expires, whichever is earlier */
-	uint64_t bytes;  /* counted against the queue's limits */
+	uint64_t due_us; /* when the request is due or expires, whichever is earlier */
+	uint64_t bytes;  /* size of the request, which counts against the queue's limits */
 };
 
 struct wr_queue_line {
 	uint8_t key[WR_LINE_KEY_BYTES];
-	uint64_t head;   /* id of the next request to deliver. Usually the first; a retried dead
-			    letter can be older than the head that is taken, and then waits for it */
-	uint64_t due_us; /* of the head */
-	uint64_t fence;  /* number of the take of the head; 0: not taken */
-	uint64_t bytes;  /* of the head, if it is taken */
+	/* Id of the next request to deliver. Usually the lowest id of the line. But a retried dead
+	 * letter can be older than a head that is taken; then the dead letter waits until the head
+	 * has left. */
+	uint64_t head;
+	uint64_t due_us; /* when the head is due */
+	uint64_t fence;  /* number of the take that took the head; 0: the head is not taken */
+	uint64_t bytes;  /* size of the head if it is taken */
 
-	struct wr_queue_position *positions; /* sorted by id: `count` of them from `first` on */
+	/* sorted by id: `count` elements, the first is positions[first] */
+	struct wr_queue_position *positions;
 	size_t first, count, cap;
-	uint64_t held;  /* bytes of all positions */
-	size_t heap_at; /* index in the heap, from 1; 0: the line is taken or empty */
-	bool empty;     /* about to be freed */
+	uint64_t held; /* size of all requests in the line */
+	/* index in the heap, from 1; 0: not in the heap, because the line is taken or empty */
+	size_t heap_at;
+	bool empty; /* no request is left; the next commit frees the line */
 	struct wr_queue_line *next;
 };
 
 struct wr_queue_lines {
-	struct wr_queue_line **buckets; /* hash table; its size is a power of two or 0 */
+	/* hash table of lines; bucket_count is a power of two or 0 */
+	struct wr_queue_line **buckets;
 	size_t bucket_count, line_count;
-	struct wr_queue_line **heap; /* lines that are not taken; the first is due first */
+	struct wr_queue_line **heap; /* all lines that are not taken; heap[0] is due first */
 	size_t heap_count, heap_cap;
-	struct wr_queue_lines_change *changes; /* since the last commit */
+	struct wr_queue_lines_change *changes; /* undo log: the changes since the last commit */
 	size_t change_count, change_cap;
 };
 
-/* Returns the line of this key, NULL if no request waits there. The pointer is valid until the line
- * is empty and that is committed. */
+/* Returns the line of this key, or NULL if no request of the key waits. The pointer is valid until
+ * the last request has left the line and this change is committed. */
 struct wr_queue_line *wr_queue_lines_find(const struct wr_queue_lines *lines, const uint8_t *key);
 
-/* Returns the line that is due first among those that are not taken; NULL: there is none. */
+/* Returns the line that is due first among the lines that are not taken; NULL if there is no such
+ * line. */
 struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines);
 
-/* Returns the position of a request, from 1; 0: it does not wait in this line. */
+/* Returns the position of a request in its line, from 1; 0 if the request does not wait in this
+ * line. */
 size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id);
 
-/* Changes. Each returns false if memory is exhausted; then nothing was changed. */
+/* The next four functions change lines. On failure (memory is exhausted) they return false and have
+ * changed nothing. */
 
 /* Adds a request at the position that its id determines. Creates the line if needed. */
 bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 			 struct wr_queue_position position);
 
-/* Removes a request. An empty line is freed at the next commit. */
+/* Removes a request from its line. A line that becomes empty is freed at the next commit. */
 bool wr_queue_lines_leave(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id);
 
 /* Marks the head of the line as taken. */
 bool wr_queue_lines_take(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t fence,
 			 uint64_t bytes);
 
-/* Sets when a request is due. If it is the head, it is no longer taken. */
+/* Sets the time when a request is due. If the request is the head, it is no longer taken after
+ * this. */
 bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t id,
 			    uint64_t due_us);
 
 void wr_queue_lines_commit(struct wr_queue_lines *lines);
 void wr_queue_lines_roll_back(struct wr_queue_lines *lines);
 
-/* Iterates over all lines in no particular order: `before` is NULL at first; returns NULL at the
- * end. */
+/* Iterates over all lines in no particular order. Returns the line after `before`, or the first
+ * line if `before` is NULL; NULL after the last line. */
 const struct wr_queue_line *wr_queue_lines_next(const struct wr_queue_lines *lines,
 						const struct wr_queue_line *before);
 
-/* Frees all lines. *lines is then all zeroes, which is also its initial state. */
+/* Frees all lines and sets *lines to all zeroes, which is also the initial state. */
 void wr_queue_lines_clear(struct wr_queue_lines *lines);
 
 #endif

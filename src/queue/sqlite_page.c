@@ -14,7 +14,8 @@ struct found {
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
 
-/* Adds the position in the line, and the state `delivering`, which the file does not contain. */
+/* Sets the position of a waiting request, and the state `delivering` if the request is taken. The
+ * file contains neither. */
 static int add_position(const struct wr_sqlite *sqlite, struct wr_deferred *row)
 {
 	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);
@@ -69,12 +70,13 @@ static bool matches_filter(const struct wr_queue_filter *filter, sqlite3_stmt *s
 		return false;
 	if (filter->rule.len && !wr_str_equal(filter->rule, name))
 		return false;
-	/* In the file, requests in delivery have the state waiting. show_row() tells them apart. */
+	/* In the file, requests in delivery have the state waiting. show_row() distinguishes them
+	 * later. */
 	return !filter->states || filter->states & 1u << state ||
 	       (state == WR_DEFERRED_WAITING && filter->states & 1u << WR_DEFERRED_DELIVERING);
 }
 
-/* Reads the next `max` rows and returns those that match the filter. */
+/* Reads the next `max` rows and stores those that match the filter in `found`. */
 static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct found *found,
 		     size_t *count)
 {
@@ -150,7 +152,7 @@ static int drop_row(struct wr_sqlite *sqlite, const struct found *found)
 	return rc;
 }
 
-/* Makes a dead request wait again, at its old position. */
+/* Makes a dead request wait again, at its old position in the line. */
 static int revive_request(struct wr_sqlite *sqlite, const struct found *found,
 			  const struct wr_sqlite_line *line, uint64_t bytes)
 {
@@ -169,7 +171,7 @@ static int revive_request(struct wr_sqlite *sqlite, const struct found *found,
 				   line);
 }
 
-/* A dead request stays dead if the queue's limits leave no room for it. */
+/* Retries a dead request. The request stays dead if the queue's limits leave no room for it. */
 static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct found *found,
 		      const struct wr_sqlite_line *line)
 {

@@ -6,11 +6,12 @@
 #include "base/error.h"
 #include "queue/sqlite_backend.h"
 
-#define APPLICATION 0x77656972 /* "weir" */
+#define APPLICATION 0x77656972 /* the letters "weir"; marks the file as a queue of weir */
 #define VERSION 2
 
-/* Set before the first access. With exclusive locking, SQLite keeps the index of its log in heap
- * memory instead of a mapped file, where a full disk could cause a SIGBUS. */
+/* These settings are made before the first access to the file. With exclusive locking, SQLite keeps
+ * the index of its log in heap memory. Otherwise the index would be in a mapped file, where a full
+ * disk could cause a SIGBUS. */
 static const char pragmas[] = "PRAGMA locking_mode = EXCLUSIVE;"
 			      "PRAGMA auto_vacuum = INCREMENTAL;"
 			      "PRAGMA journal_mode = WAL;"
@@ -22,7 +23,7 @@ static const char pragmas[] = "PRAGMA locking_mode = EXCLUSIVE;"
 			      "PRAGMA cell_size_check = ON;"
 			      "PRAGMA trusted_schema = OFF;";
 
-/* The table that version 2 added. */
+/* Creates the table that version 2 of the schema added. */
 #define DELIVERED                                                                                  \
 	"CREATE TABLE delivered (id INTEGER PRIMARY KEY, status INTEGER NOT NULL,"                 \
 	" done INTEGER NOT NULL);"                                                                 \
@@ -33,8 +34,8 @@ static const char schema[] =
 	"CREATE TABLE meta (now INTEGER NOT NULL, put INTEGER NOT NULL, delivered INTEGER NOT NULL,"
 	" retried INTEGER NOT NULL, dead INTEGER NOT NULL, dropped INTEGER NOT NULL);"
 	"INSERT INTO meta VALUES (0, 0, 0, 0, 0, 0);"
-	/* state: enum wr_deferred_state without `delivering`. Times are in µs. gone: when the row
-	 * of a finished or dead request expires */
+	/* state: enum wr_deferred_state without `delivering`. Times are in µs. gone: the time when
+	 * the row of a finished or dead request expires. */
 	"CREATE TABLE request (id INTEGER PRIMARY KEY, ticket BLOB NOT NULL, key BLOB NOT NULL,"
 	" rule TEXT NOT NULL, state INTEGER NOT NULL, tries INTEGER NOT NULL,"
 	" max_tries INTEGER NOT NULL, max_age INTEGER NOT NULL, interval INTEGER NOT NULL, "
@@ -47,12 +48,14 @@ static const char schema[] =
 
 static const char upgrade_from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
-/* A partial index of dead letters, which are few. Files of older versions do not have it. */
+/* An index that contains only dead letters, so it is small. It is created if the file was made by
+ * an older version. */
 static const char dead_index[] =
 	"CREATE INDEX IF NOT EXISTS request_dead ON request (gone) WHERE state = 3;";
 
-/* The index of tickets is in memory. On disk each request would change another page of it, and
- * writing these pages would take longer than the sync of a commit. */
+/* The index of tickets is in memory, because tickets are random. On disk, each request would change
+ * a different page of the index, and writing these pages would take longer than the sync of a
+ * commit. */
 static const char ticket_index[] =
 	"CREATE TEMP TABLE ticket (hash BLOB, id INTEGER, PRIMARY KEY (hash, id)) WITHOUT ROWID;"
 	"INSERT INTO ticket SELECT substr(ticket, 1, 8), id FROM request ORDER BY 1;";
@@ -80,7 +83,7 @@ static int query_number(struct wr_sqlite *sqlite, const char *query, int64_t *nu
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* Reads every page of the file. Skips the comparison of indexes with tables. */
+/* Checks every page of the file for damage. Skips the comparison of indexes with tables. */
 static enum wr_queue_reason check_integrity(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	sqlite3_stmt *sql = NULL;
@@ -104,7 +107,7 @@ static enum wr_queue_reason check_integrity(struct wr_sqlite *sqlite, struct wei
 }
 
 /* Checks that the file is a queue of a known version. Creates the tables in a new file and upgrades
- * an old one. */
+ * a file of an older version. */
 static enum wr_queue_reason check_version(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int64_t application, version, tables;
@@ -236,8 +239,8 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 		rc = query_number(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
 		rc = query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
-	/* Ids are not reused, even if the row with the highest id was deleted: put_total counts all
-	 * puts. */
+	/* An id must not be used twice, even if the row with the highest id was deleted. put_total
+	 * helps, because it counts all puts. */
 	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
 					 ? (uint64_t)last_id
 					 : sqlite->counts.put_total;
@@ -249,7 +252,8 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 
 static const char *sql_of(enum wr_sqlite_sql which)
 {
-	switch (which) { /* in an array, clang warns about statements of several literals */
+	/* not an array: clang warns about array elements made of several literals */
+	switch (which) {
 #define SQL_TEXT(name, sql)                                                                        \
 	case WR_SQL_##name:                                                                        \
 		return sql;
@@ -290,7 +294,8 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
-	/* The queue's time must not go back if the wall clock was set back or is wrong. */
+	/* The queue's time must not go back if the wall clock was set back or is wrong, so start at
+	 * the saved time at least. */
 	sqlite->now_us = wall_us > last_us ? wall_us : last_us;
 	return WR_QUEUE_OK;
 }

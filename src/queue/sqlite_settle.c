@@ -2,9 +2,10 @@
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
-#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US) /* so that no sum of times overflows */
+/* longer waits are cut, so that no sum of times overflows */
+#define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
-/* Makes the request wait again until it is due or expires. */
+/* Makes the request wait again, until it is due or expires. */
 static int return_to_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t due_us,
 			  const struct wr_sqlite_row_limits *at)
 {
@@ -51,9 +52,9 @@ static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 	return rc == SQLITE_OK ? wr_sqlite_line_leave(sqlite, job->settle.key, end.id) : rc;
 }
 
-/* Whether the settle names the current take of the request. A take from before the file was
- * reopened (after an error) still counts if the request was not taken since. That avoids a second
- * delivery. */
+/* Returns true if the settle has the fence of the current take of the request. After an error the
+ * file is reopened, and takes are forgotten. An earlier take still counts if the request was not
+ * taken again, which avoids a second delivery. */
 static bool is_holder(const struct wr_sqlite *sqlite, const struct wr_sqlite_line *line,
 		      const struct wr_queue_job *job)
 {

@@ -5,11 +5,11 @@
 #include "queue/record.h"
 
 #define PAGE_BYTES 4096u
-#define WAL_PAGES_MAX 2000  /* a checkpoint is due when the log has so many pages */
-#define REMIND_US 60000000u /* a disk that stays full is logged once a minute */
+#define WAL_PAGES_MAX 2000  /* a checkpoint is due when the log has this many pages */
+#define REMIND_US 60000000u /* a disk that stays full is logged again after a minute */
 
-/* A request is written twice, to the log and later to the file, plus pages of tables and indexes.
- */
+/* Disk space that a request needs: SPACE_FACTOR times its size, because it is written to the log
+ * and later to the file, plus SPACE_FIXED for pages of tables and indexes. */
 #define SPACE_FACTOR 2u
 #define SPACE_FIXED (64u << 10)
 
@@ -58,9 +58,10 @@ static uint64_t free_in_file(struct wr_sqlite *sqlite)
 	return pages * PAGE_BYTES;
 }
 
-/* Returns twice the bytes that may be stored: once for the log, which grows on the disk, and once
- * for the file, which first uses its free pages when the log is copied into it. The reserve is left
- * for other programs and for recording the results of deliveries. */
+/* Returns twice the number of bytes that may be stored, because each byte needs space in the log,
+ * which grows on the disk, and in the file. When the log is copied into the file, the file uses its
+ * free pages first. The reserve (free_bytes_min) is left for other programs and for recording the
+ * results of deliveries. */
 static uint64_t measure_space(struct wr_sqlite *sqlite)
 {
 	uint64_t reserve = sqlite->backend.opts->free_bytes_min, size, disk;
@@ -68,7 +69,8 @@ static uint64_t measure_space(struct wr_sqlite *sqlite)
 	struct statvfs at;
 
 	if (statvfs(sqlite->folder, &at) < 0)
-		return UINT64_MAX; /* unknown; the commit fails if the disk is full */
+		/* the free space is unknown; if the disk is full, the commit fails */
+		return UINT64_MAX;
 	size = (uint64_t)at.f_blocks * at.f_frsize;
 	disk = (uint64_t)at.f_bavail * at.f_frsize;
 	if (reserve > size / 16)
@@ -92,7 +94,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	wr_sqlite_sweep_now(sqlite); /* if it fails, the free space stays as it is */
+	/* tries to free space; a failure only means that no space is freed */
+	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);
 	sqlite->space = measure_space(sqlite);
 }

@@ -22,7 +22,7 @@ int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_
 {
 	struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, key);
 
-	if (!line) /* the caller has found the request in this line */
+	if (!line) /* cannot happen: the caller has found the request in this line */
 		return SQLITE_CORRUPT;
 	return wr_queue_lines_set_due(&sqlite->lines, line, id, due_us) ? SQLITE_OK : SQLITE_NOMEM;
 }
@@ -112,7 +112,8 @@ static struct weir_str column_text(sqlite3_stmt *sql, int at)
 	return bytes && len > 0 ? (struct weir_str){bytes, (size_t)len} : WR_STR("");
 }
 
-/* A negative number, which only a damaged file contains, is read as 0. */
+/* Returns a column as a number. A negative number, which only a damaged file contains, becomes
+ * 0. */
 static uint64_t column_number(sqlite3_stmt *sql, int at)
 {
 	sqlite3_int64 value = sqlite3_column_int64(sql, at);
@@ -120,7 +121,7 @@ static uint64_t column_number(sqlite3_stmt *sql, int at)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-/* Converts the queue's time to the wall clock, as it is set now. */
+/* Converts a time of the queue to a time of the wall clock, as the wall clock is set now. */
 static uint64_t to_wall(const struct wr_sqlite *sqlite, uint64_t us)
 {
 	return us ? us - sqlite->now_us + sqlite->wall_us : 0;

@@ -1,10 +1,12 @@
-/* Records deliveries in two steps. The delivery becomes durable at once as a short row at the end
- * of table delivered: one page of the log holds a hundred of them. Later a sweep updates the
- * requests' rows and deletes their content. Its statements process many neighbouring rows and write
- * each page once, or not at all if it becomes empty. Called by the other sqlite_*.c files. */
+/* Records deliveries in two steps. First, a delivery becomes durable as a short row at the end of
+ * table delivered; one page of the log holds a hundred such rows. Later, a sweep updates the rows
+ * of the delivered requests and deletes their content. The statements of a sweep process many
+ * neighbouring rows, so each page is written only once, or not at all if it becomes empty. Called
+ * by the other sqlite_*.c files. */
 #include "queue/sqlite_backend.h"
 
-#define SWEEP_FROM 512u /* a sweep of so many rows takes a few ms, during which jobs wait */
+/* a sweep is due after this many deliveries; it takes a few ms, and jobs wait for it */
+#define SWEEP_FROM 512u
 
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)
 {

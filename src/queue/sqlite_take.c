@@ -7,8 +7,10 @@
 #include "queue/sqlite_backend.h"
 
 #define TAKE_MAX 256u
-#define BYTES_MAX (32u << 20) /* of bodies per take; the last body may exceed it */
-#define EXPIRED_MAX 1000u     /* expired requests per take; the rest is found by the next take */
+/* maximum size of the bodies of one take; the last body may exceed it */
+#define BYTES_MAX (32u << 20)
+/* maximum number of expired requests per take; the next take finds the rest */
+#define EXPIRED_MAX 1000u
 
 static int expire_request(struct wr_sqlite *sqlite, const struct wr_deferred *row)
 {
@@ -43,7 +45,7 @@ static int add_to_result(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 										 : SQLITE_NOMEM;
 }
 
-/* Takes the head of a line, or moves it to the dead letters if it is too old. */
+/* Takes the head of a line. If the head is too old, makes it a dead letter instead. */
 static int take_head(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
 		     struct wr_deferred ***tail)
 {

@@ -4,8 +4,8 @@
 
 #include "queue/sqlite_backend.h"
 
-#define FREE_PAGES_KEPT 1024 /* left in the file for new requests */
-#define DELETE_MAX 1000u     /* rows per call */
+#define FREE_PAGES_KEPT 1024 /* free pages that stay in the file for new requests */
+#define DELETE_MAX 1000u     /* maximum number of rows deleted per call */
 
 /* A row to delete. */
 struct expired {
@@ -14,7 +14,8 @@ struct expired {
 	bool dead;
 };
 
-/* Runs a statement whose parameters are bound and reads up to `max` rows. Returns their number. */
+/* Runs a statement, whose parameters the caller has bound, and reads up to `max` rows. Returns the
+ * number of rows read. */
 static size_t read_rows(sqlite3_stmt *sql, size_t max, struct expired *rows)
 {
 	size_t count = 0;
@@ -32,7 +33,8 @@ static size_t read_rows(sqlite3_stmt *sql, size_t max, struct expired *rows)
 	return count;
 }
 
-/* Finds rows that expire until then. Without `dead`, dead letters are skipped. */
+/* Finds rows that expire until until_us, but no dead letters if `dead` is false. Returns the number
+ * of rows found. */
 static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dead, size_t max,
 			   struct expired *rows)
 {
@@ -44,7 +46,8 @@ static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dea
 	return read_rows(sql, max, rows);
 }
 
-/* Finds the oldest dead letters beyond max_dead and max_dead_bytes. */
+/* Finds the oldest dead letters, as many as exceed max_dead or max_dead_bytes. Returns their
+ * number. */
 static size_t find_excess_dead(struct wr_sqlite *sqlite, struct expired rows[DELETE_MAX])
 {
 	const struct wr_queue_opts *opts = sqlite->backend.opts;
@@ -84,7 +87,8 @@ static int delete_row(struct wr_sqlite *sqlite, const struct expired *row)
 	return rc;
 }
 
-/* Deletes expired rows; if there are none, dead letters and then tickets beyond their maximum. */
+/* Deletes expired rows. If there are none, deletes the dead letters beyond their maximum; if there
+ * are none either, the tickets beyond their maximum. */
 static int delete_expired(struct wr_sqlite *sqlite)
 {
 	uint64_t max_tickets = sqlite->backend.opts->max_tickets;
@@ -116,7 +120,7 @@ static int delete_expired(struct wr_sqlite *sqlite)
 	return SQLITE_OK;
 }
 
-/* Returns free pages of the file to the disk if there are many. */
+/* Returns free pages of the file to the file system if there are many. */
 static int shrink_file(struct wr_sqlite *sqlite)
 {
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_FREE_PAGES);
@@ -145,7 +149,8 @@ void wr_sqlite_tidy(struct wr_sqlite *sqlite)
 		wr_sqlite_checkpoint(sqlite, false);
 	else if (!sqlite3_get_autocommit(sqlite->db))
 		wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_ROLLBACK));
-	/* A full disk prevents this work, but the queue still delivers. */
+	/* A full disk prevents this work, but it is no failure of the backend, because the queue
+	 * can still deliver. */
 	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) != WR_QUEUE_NO_SPACE)
 		wr_queue_backend_fail(&sqlite->backend, wr_sqlite_reason(sqlite, rc),
 				      "the queue's file %s: %s", sqlite->path,

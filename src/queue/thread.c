@@ -10,12 +10,13 @@
 
 #include "base/clock.h"
 
-#define BATCH_MAX 512u     /* jobs that are made durable together */
-#define REOPEN_US 1000000u /* between two tries to open the backend */
-/* A problem that lasts is logged again, and so are deleted dead letters. */
+#define BATCH_MAX 512u     /* maximum number of jobs that are made durable together */
+#define REOPEN_US 1000000u /* time between two tries to open the backend */
+/* A problem that lasts is logged again after this time. Deleted dead letters are logged at most
+ * once in this time. */
 #define REMIND_US 60000000ull
-/* If the last batch had LINGER_FROM jobs, more are likely to come soon: then the thread waits
- * LINGER_US for them while there are fewer than LINGER_BELOW. */
+/* If the last batch had at least LINGER_FROM jobs, more jobs are likely to come soon. Then the
+ * thread waits LINGER_US for more jobs if fewer than LINGER_BELOW are there. */
 #define LINGER_FROM 16u
 #define LINGER_US 1000u
 #define LINGER_BELOW 64u
@@ -125,7 +126,7 @@ static void set_state(struct wr_queue *queue, enum wr_queue_reason reason,
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Logs a problem when it begins, when it changes, and once a minute while it lasts. */
+/* Logs a problem when it begins, when its reason changes, and once a minute while it lasts. */
 static void log_problem(struct wr_queue *queue, enum wr_queue_reason reason,
 			const struct weir_error *why, uint64_t mono_us)
 {
@@ -158,7 +159,7 @@ static void try_open(struct wr_queue *queue)
 	set_state(queue, reason, &why);
 }
 
-/* Closes a backend that has failed. try_open() opens it again after REOPEN_US. */
+/* Closes the backend if it has failed. try_open() opens it again after REOPEN_US. */
 static void close_if_failed(struct wr_queue *queue)
 {
 	struct wr_queue_backend *backend = queue->backend;
@@ -191,8 +192,9 @@ static void wait_for_jobs(struct wr_queue *queue)
 			return;
 }
 
-/* During many deliveries, takes and settles arrive one by one, and each commit would contain only a
- * few. Waiting 1 ms for more halves the cost per job. Called with the lock held. */
+/* Waits 1 ms for more jobs. During many deliveries, takes and settles arrive one by one, and
+ * without this wait each commit would contain only a few jobs. The wait halves the cost per job.
+ * Called with the lock held. */
 static void wait_for_more_jobs(struct wr_queue *queue)
 {
 	struct timespec until = after_us(LINGER_US);
@@ -204,8 +206,8 @@ static void wait_for_more_jobs(struct wr_queue *queue)
 	queue->lingers = false;
 }
 
-/* Fetches up to BATCH_MAX submitted jobs. `before` is the size of the last batch. Returns their
- * number, which is 0 when it is time for a tick. */
+/* Fetches up to BATCH_MAX submitted jobs. `before` is the size of the previous batch. Returns the
+ * number of fetched jobs, which is 0 when it is time for a tick. */
 static size_t fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t before)
 {
 	size_t count = 0;

@@ -1,5 +1,5 @@
-/* The inside of a queue: submitted jobs, the thread that does them, and ports. Private to queue.c
- * and thread.c. */
+/* The data of a queue: submitted jobs, the thread that does the jobs, and ports, through which
+ * finished jobs return. Private to queue.c and thread.c. */
 #ifndef WR_QUEUE_THREAD_H
 #define WR_QUEUE_THREAD_H
 
@@ -13,39 +13,39 @@ struct wr_queue_port {
 	void *context;
 	pthread_mutex_t lock;
 	struct wr_queue_job *first, **tail; /* finished jobs */
-	bool woken;                         /* `wake` was called since the last run */
+	bool woken; /* `wake` was called since the last wr_queue_port_run() */
 };
 
 struct wr_queue {
 	struct wr_queue_opts opts;
 	struct wr_seals seals;
 
-	/* used by the thread only */
+	/* Only the queue's thread uses these members. */
 	struct wr_queue_backend *backend;
 	bool open;
-	uint64_t tried_us;  /* monotonic time of the last try to open; 0: none */
+	uint64_t tried_us;  /* monotonic time of the last try to open the backend; 0: none yet */
 	uint64_t logged_us; /* monotonic time of the last log line about a problem; 0: no problem */
 
 	pthread_t thread;
 	pthread_mutex_t lock;               /* protects all members below */
-	pthread_cond_t submitted;           /* `first` or `ending` was set */
-	pthread_cond_t opened;              /* `tried` was set */
+	pthread_cond_t submitted;           /* signalled when `first` or `ending` was set */
+	pthread_cond_t opened;              /* signalled when `tried` was set */
 	struct wr_queue_job *first, **tail; /* submitted jobs that the thread has not fetched */
-	uint32_t jobs;                      /* submitted and not done */
-	uint32_t urgent;                    /* number of urgent jobs from `first` on */
-	bool lingers; /* the thread waits for a larger batch; only urgent jobs wake it */
+	uint32_t jobs;   /* number of jobs that were submitted and are not done */
+	uint32_t urgent; /* number of urgent jobs in the list `first` */
+	bool lingers;    /* the thread waits for a larger batch, and only an urgent job wakes it */
 	bool ending, tried;
 	enum wr_queue_reason reason;
 	struct weir_error why;
 };
 
-/* Whether a client waits for the job. Takes and settles are background work. */
+/* Returns true if a client waits for the job. Takes and settles are background work. */
 static inline bool wr_queue_job_is_urgent(const struct wr_queue_job *job)
 {
 	return job->verb != WR_QUEUE_TAKE && job->verb != WR_QUEUE_SETTLE;
 }
 
-/* Puts a finished job into its port and wakes the port's owner. Any thread. */
+/* Adds a finished job to its port and wakes the port's owner. May be called on any thread. */
 void wr_queue_return_job(struct wr_queue_job *job);
 
 /* The thread's main function; its argument is a struct wr_queue. */

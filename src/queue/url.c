@@ -1,5 +1,5 @@
-/* Checks URLs of queues and makes the backend that a URL names. Called by queue.c and by the
- * parsers of options. */
+/* Checks the URLs of queues, and creates the backend that a URL selects. Called by queue.c and by
+ * the parsers of options. */
 #include "queue/url.h"
 
 #include <limits.h>

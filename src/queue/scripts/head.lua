@@ -1,25 +1,40 @@
--- The queue of deferred requests in Redis. KEYS[1] is the prefix of all keys, ARGV[1] the verb. Each
--- call is atomic. The first element of each reply is the queue's time.
+-- The queue of deferred requests in Redis. KEYS[1] is the prefix of all keys, ARGV[1] the verb.
+-- Each call is atomic. The first element of each reply is the queue's time. The keys are, after the
+-- prefix:
 --
---   :seq              the last request id                  :fences  the last fence (number of a take)
---   :r:ID             hash of a request
+--   :seq              the last request id
+--   :fences           the last fence (number of a take)
+--   :r:ID             hash: the fields of a request, see below
 --   :l:LINE           sorted set: ids that wait in this line, by id
 --   :due              sorted set: lines that are not taken, by the time when their head is due
---   :taken :holder    lines that are taken: by the time when the lease expires;
---                     LINE → FENCE:ID:OWNER
---   :links :owners    OWNER → number of its connection; owners by the time of that connection
---   :ids :waiting :dead                   ids of all requests, of requests in this state
---   :tickets          hash of a ticket → id
---   :gone :gone_dead  ids of finished and dead requests, by the time when they are deleted
---   :changes :changed the last change number; lines by the number of their last change
---   :held             LINE → bytes that wait there; missing for lines written by an older weir
---   :n                counters: bytes, dead_bytes (part of bytes), put, delivered, retried, dead,
---                     dropped; and for the queue's time: last, ahead
+--   :taken            sorted set: lines that are taken, by the time when the lease expires
+--   :holder           hash: LINE → FENCE:ID:OWNER, for lines that are taken
+--   :links            hash: OWNER → number of its last connection
+--   :owners           sorted set: owners, by the time of their last connection
+--   :ids              sorted set: ids of all requests
+--   :waiting :dead    sorted sets: ids of the requests in this state
+--   :tickets          hash: hash of a ticket → id
+--   :gone :gone_dead  sorted sets: ids of finished and of dead requests, by the time when they are
+--                     deleted
+--   :changes          the last change number
+--   :changed          sorted set: lines, by the number of their last change
+--   :held             hash: LINE → size of its waiting requests; missing for lines that only an
+--                     older weir has written
+--   :n                hash of counters: bytes, dead_bytes (part of bytes), put, delivered, retried,
+--                     dead, dropped; and for the queue's time: last, ahead
 --
--- Times are in µs. Fields of a request: t ticket's hash, k line, rule, s state (0 waiting, 2 delivered,
--- 3 dead, 4 dropped), n tries, m maximum of tries, a maximum age, i interval, at time of acceptance,
--- due, exp time of expiry, done, st status, why, b bytes, l length of the body, h head, y body,
--- f fence of the last settle.
+-- Times are in µs. The fields of a request are:
+--
+--   t     hash of the ticket                   at    time of acceptance
+--   k     line                                 due   time when it is due
+--   rule  name of the rule                     exp   time of expiry
+--   s     state: 0 waiting, 2 delivered,       done  time when it was finished
+--         3 dead, 4 dropped                    st    HTTP status of the last try
+--   n     number of tries                      why   reason of the last failure
+--   m     maximum number of tries              b     size that counts against limits
+--   a     maximum age                          l     length of the body
+--   i     interval                             h     head
+--   f     fence of the last settle             y     body
 
 local base = KEYS[1]
 local call = redis.call
@@ -30,13 +45,15 @@ local function key(name)
   return base .. ':' .. name
 end
 
--- Formats a number. Lua's tostring() writes numbers above 10^14 with an exponent.
+-- Formats a number as an integer. Lua's tostring() would write numbers above 10^14 with an
+-- exponent.
 local function int(number)
   return string.format('%.0f', number)
 end
 
--- Returns the queue's time: the server's clock, but it never goes back. Otherwise, after a failover or
--- if the clock is set back, waiting requests would not become due.
+-- Returns the queue's time: the server's clock, corrected so that it never goes back. Without the
+-- correction, waiting requests would not become due after a failover or after the clock was set
+-- back.
 local function time()
   local t = call('TIME')
   local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
@@ -71,7 +88,8 @@ local function changed(line)
   call('ZADD', key('changed'), call('INCR', key('changes')), line)
 end
 
--- Sets when a line that is not taken is due: when its head is due or expires.
+-- Sets the time when a line is due: when its head is due or expires, whichever is earlier. The line
+-- must not be taken.
 local function set_due(line)
   local head = call('ZRANGE', line_key(line), 0, 0)[1]
   if not head then
@@ -86,7 +104,7 @@ local function is_taken(line)
   return call('HEXISTS', key('holder'), line) == 1
 end
 
--- Returns 'FENCE:ID' and the owner of a line that is taken, else nil.
+-- Returns 'FENCE:ID' and the owner of a line that is taken, or nil if it is not taken.
 local function holder(line)
   return string.match(call('HGET', key('holder'), line) or '', '^(%d+:%d+):(.*)$')
 end
@@ -97,7 +115,8 @@ local function set_free(line)
   set_due(line)
 end
 
--- Bytes that wait in a line. Computed here if an older weir has not stored them.
+-- Returns the size of the requests that wait in a line. Computes the size if an older weir has not
+-- stored it.
 local function held(line)
   local known = call('HGET', key('held'), line)
   if known then return tonumber(known) end
@@ -109,14 +128,15 @@ local function held(line)
   return sum
 end
 
--- Adds the bytes of a request to its line, or with sign '-' subtracts them.
+-- Adds the size of a request to that of its line; with sign '-' subtracts it.
 local function hold(line, id, sign)
   held(line)
   call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
 end
 
--- Adds the bytes of a request to those of dead letters, or with sign '-' subtracts them, and returns the
--- sum. Without an id only returns the sum. Called before the request enters or leaves :dead.
+-- Adds the size of a request to the size of all dead letters, or with sign '-' subtracts it.
+-- Returns the size of all dead letters. Without an id, only returns it. Called before the request
+-- enters or leaves :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
     local sum = 0
@@ -129,12 +149,13 @@ local function add_dead(id, sign)
   return tonumber(call('HGET', key('n'), 'dead_bytes'))
 end
 
--- The bytes of all waiting requests.
+-- Returns the size of all waiting requests.
 local function waiting_bytes()
   return tonumber(call('HGET', key('n'), 'bytes') or 0) - add_dead()
 end
 
--- Returns the reason why one more request of this size may not wait in the line, or nil.
+-- Returns nil if one more request of this size may wait in the line, otherwise the reason that
+-- tells which limit is reached.
 local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
   bytes = tonumber(bytes)
   if call('ZCARD', key('waiting')) >= tonumber(max_requests) then return 'full' end
@@ -145,7 +166,7 @@ local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_li
   end
 end
 
--- Removes a request from its line. Its row was changed before.
+-- Removes a request from its line. Called after the fields of the request were changed.
 local function leave(line, id)
   hold(line, id, '-')
   call('ZREM', line_key(line), id)
@@ -154,7 +175,7 @@ local function leave(line, id)
   changed(line)
 end
 
--- Moves a request to a final state. Dead letters keep their head and body.
+-- Moves a request to the state delivered, dead or dropped. Only dead letters keep head and body.
 local function finish(id, state, status, why, keep)
   local r = row(id)
   call('HSET', r, 's', state, 'st', status, 'why', why, 'done', int(now))
@@ -171,8 +192,8 @@ local function finish(id, state, status, why, keep)
   call('HINCRBY', key('n'), state == DELIVERED and 'delivered' or 'dropped', 1)
 end
 
--- Returns a request as an array, in the order that redis_row.c expects. With content the array has the
--- head, and with content 'all' also the body.
+-- Returns a request as an array, in the order that redis_row.c expects. If content is not false,
+-- the array includes the head; if content is 'all', also the body.
 local function read(id, content)
   local r = call('HMGET', row(id), 't', 'k', 'rule', 's', 'n', 'm', 'i', 'at', 'due', 'exp', 'done',
     'st', 'why', 'l')

@@ -1,5 +1,6 @@
 
--- Returns the position of a request in its line and whether it is taken; 0, 0 if it does not wait.
+-- Returns the position of a request in its line and whether the request is taken (1 or 0). Returns
+-- 0, 0 if the request does not wait.
 local function place(id, line, state)
   if state ~= WAITING then return 0, 0 end
   local taken = string.match(holder(line) or '', ':(%d+)$') == tostring(id)
@@ -12,7 +13,7 @@ local function show(id, content)
   return position, taken, read(id, content)
 end
 
--- ticket HASH → {now} or {now, position, taken, row}
+-- ticket HASH → {now, position, taken, row}, or {now} if there is no such ticket
 function verbs.ticket(ticket)
   local id = call('HGET', key('tickets'), ticket)
   if not id then return {now} end
@@ -50,8 +51,8 @@ local function retry(id, line, state)
   if not is_taken(line) then set_due(line) end
 end
 
--- Retries or drops a waiting or dead request. Returns whether it was changed. If a dead request has to
--- stay dead because the queue is full, also returns the limit that is reached.
+-- Retries or drops a waiting or dead request. Returns whether the request was changed. If a dead
+-- request has to stay dead because the queue is full, also returns the limit that is reached.
 local function change(verb, id, line, state, keep, ...)
   local _, taken = place(id, line, state)
   if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
@@ -66,8 +67,10 @@ end
 
 -- list|show|retry|drop RULE LINE STATES ID AFTER MAX KEEP MAX_REQUESTS MAX_BYTES MAX_LINE_BYTES
 --   → {now, last, end, count, left, why, line, waiting, …, '', position, taken, row, …}
--- STATES: digits. last: the last id that was looked at, 0 at the end. left: number of requests that stay
--- dead because the queue is full. why: the limit that the first of them reached.
+-- STATES: the digits of the states to select. last: the last id that was looked at, or 0 if no page
+-- follows. end: the highest id. left: number of requests that stay dead because the queue is full.
+-- why: the limit that the first of these requests reached. The pairs (line, waiting) are the
+-- changed lines; after '' follow the requests of list and show.
 local function page(verb, rule, line, states, id, after, max, keep, ...)
   local ids = {id}
   if id == '0' then
@@ -123,8 +126,9 @@ function verbs.stats()
     tonumber(n[6] or 0)}
 end
 
--- poll AFTER → {now, last, line, waiting, …}: the lines that changed after change number AFTER; with
--- AFTER below 0 all lines that have waiting requests.
+-- poll AFTER → {now, last, line, waiting, …}
+-- Returns the lines that changed after change number AFTER. If AFTER is below 0, returns all lines
+-- that have waiting requests. last: the AFTER of the next poll.
 function verbs.poll(after)
   local lines
   local last = tonumber(call('GET', key('changes')) or 0)

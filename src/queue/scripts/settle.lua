@@ -1,7 +1,8 @@
 
 -- settle ID LINE FENCE OUTCOME STATUS WAIT WHY KEEP KEEP_DEAD → {now, reason, state, waiting}
--- OUTCOME: delivered, again, dead, release, absent (as again, but not counted as a try). FENCE must be
--- that of the current take. A repeated call gets the same reply.
+-- OUTCOME: delivered, again, dead, release or absent (like again, but not counted as a try). FENCE
+-- must be the fence of the current take; otherwise the reason is 'lost'. A repeated call succeeds
+-- again, because the request stores the fence of its last settle.
 function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_dead)
   local r = row(id)
   if holder(line) ~= fence .. ':' .. id then

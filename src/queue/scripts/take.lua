@@ -1,10 +1,11 @@
 
-local UNHEARD_MAX = 10000 -- taken lines that are checked on a new connection
-local EXPIRED_MAX = 100   -- expired requests per call; the rest is found by the next call
-local BYTES_MAX = 8388608 -- of bodies per reply
-local OWNER_US = 2592000000000 -- an owner without a new connection is deleted after 30 days
+local UNHEARD_MAX = 10000 -- maximum number of taken lines that are checked on a new connection
+-- maximum number of expired requests per call; the next call finds the rest
+local EXPIRED_MAX = 100
+local BYTES_MAX = 8388608 -- size of the bodies at which a reply gets no further request
+local OWNER_US = 2592000000000 -- 30 days; an owner that has not connected for so long is deleted
 
--- Frees lines whose lease has expired: their owner has died or is too slow.
+-- Frees lines whose lease has expired, because their owner has died or is too slow.
 local function reclaim()
   for _, line in ipairs(call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)) do
     set_free(line)
@@ -19,8 +20,9 @@ local function expire(line, id, keep_dead)
   set_due(line)
 end
 
--- Frees the lines of this owner whose fence is above the highest that it has received: the reply was
--- lost with the connection, and otherwise the requests would wait until the lease expires.
+-- Frees the lines of this owner whose fence is higher than the highest fence that the owner has
+-- received. The replies to these takes were lost with the connection. Without this, the requests
+-- would wait until the lease expires.
 local function reclaim_unheard(owner, heard)
   for _, line in ipairs(call('ZRANGE', key('taken'), 0, UNHEARD_MAX - 1)) do
     local what, who = holder(line)
@@ -38,9 +40,9 @@ local function hand_out(line, id, lease, owner)
   return fence
 end
 
--- Returns the number of a later connection of this owner, nil if there is none. A take that arrives late
--- from an earlier connection must not take lines, because its reply is lost, and must not free lines
--- whose takes the owner has received since.
+-- Returns the number of a later connection of this owner, or nil if `link` is the latest. A take
+-- that arrives late from an earlier connection must not take lines, because its reply is lost. It
+-- must not free lines either, because the owner may have received the takes of these lines since.
 local function newer_link(owner, link)
   local last = tonumber(call('HGET', key('links'), owner) or 0)
   if link < last then return last end
@@ -53,10 +55,13 @@ local function newer_link(owner, link)
   call('ZADD', key('owners'), int(now), owner)
 end
 
--- take MAX LEASE KEEP_DEAD OWNER HEARD LINK → {now, expired, next, line, waiting, … of those expired, '', fence, row, …}
--- next: time until the next line is due, below 0 if there is none. HEARD: on a new connection the highest
--- fence that OWNER has received, else below 0. LINK: number of the connection. If there was a later
--- connection, nothing is done, expired is -1 and next is the number of that connection.
+-- take MAX LEASE KEEP_DEAD OWNER HEARD LINK
+--   → {now, expired, next, line, waiting, …, '', fence, row, …}
+-- The pairs (line, waiting) are the lines of expired requests; after '' follow the taken requests.
+-- expired: number of expired requests. next: time until the next line is due, or below 0 if no line
+-- waits. HEARD: on a new connection the highest fence that OWNER has received, otherwise below 0.
+-- LINK: number of the connection. If OWNER has had a later connection, nothing is done, expired is
+-- -1 and next is the number of that later connection.
 function verbs.take(max, lease, keep_dead, owner, heard, link)
   local told, given, bytes, expired = {}, {}, 0, 0
   local newer = newer_link(owner, tonumber(link))

@@ -1,5 +1,7 @@
 
-local CHANGED_MAX = 100000 -- empty lines that stay in :changed, so that other gateways see the change
+-- Maximum size of :changed. Beyond it, the oldest lines in it are removed if they are empty. Until
+-- then, other gateways can see that these lines became empty.
+local CHANGED_MAX = 100000
 
 local function forget(id)
   local r = call('HMGET', row(id), 't', 's', 'b')
@@ -16,7 +18,8 @@ local function forget(id)
   end
 end
 
--- Deletes the oldest dead letters while there are too many. Returns how many were deleted.
+-- Deletes the oldest dead letters while there are too many, at most `most`. Returns how many were
+-- deleted.
 local function trim(max_dead, max_bytes, most)
   local trimmed = 0
   while trimmed < most and (call('ZCARD', key('dead')) > max_dead or add_dead() > max_bytes) do
@@ -28,8 +31,10 @@ local function trim(max_dead, max_bytes, most)
   return trimmed
 end
 
--- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}: deletes expired requests,
--- the oldest finished requests beyond MAX_TICKETS, and dead letters beyond their maximum.
+-- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}
+-- Deletes expired requests. If there are none, deletes the oldest finished requests beyond
+-- MAX_TICKETS. Then deletes dead letters beyond their maximum. forgotten: number of expired or
+-- finished requests deleted. trimmed: number of dead letters deleted because there were too many.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
   for _, id in ipairs(call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most)) do

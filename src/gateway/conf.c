@@ -29,8 +29,8 @@ static void put_intro(enum wr_conf_use use, FILE *out)
 
 static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
-	/* A request can hold two connections, to a client and to an API server. Each is an open
-	 * file. 128 files are left for logs, the table and the rules. */
+	/* A request can hold two connections, one to a client and one to an API server. Each
+	 * connection is an open file. 128 files are left for logs, the table and the rules. */
 	uint64_t connections = plan->open_files > 256 ? plan->open_files - 128 : 128;
 
 	wr_conf_line(out, 0, "load_module", plan->module);
@@ -59,8 +59,8 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 		(unsigned long long)(connections < 16384 ? connections : 16384));
 }
 
-/* nginx creates all temporary folders when it starts, also the unused ones. Its default folders
- * belong to root, so a gateway that runs as another user could not start. */
+/* Sets the temporary folders. nginx creates all of them when it starts, also unused folders. Its
+ * default folders belong to root, so a gateway that runs as another user could not start. */
 static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	const char *const *names = wr_gateway_temporary_kinds;
@@ -75,8 +75,8 @@ static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use u
 	}
 }
 
-/* nginx waits 25 % longer than the service waits for Redis: if Redis is slow, the service decides
- * by the rule's fallback and nginx still gets that decision. */
+/* nginx waits for the service 25 % longer than the service waits for Redis. So if Redis is slow,
+ * the service decides by the rule's fallback, and nginx still gets this decision in time. */
 static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	uint64_t timeout_ns = plan->settings->central_timeout_ns;
@@ -128,7 +128,7 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	if ((s->central || plan->queue) && use == WR_CONF_SHOW)
 		fputs("    # The file of weir serve --link-key, which only its owner can read.\n",
 		      out);
-	/* The service trusts the request details that come from holders of this key. */
+	/* The service trusts details about requests only from connections that send this key. */
 	if (s->central || plan->queue)
 		wr_conf_line(out, 1, "weir_link_key", plan->link_key);
 	if (s->central)
@@ -169,9 +169,9 @@ static void put_log(const struct wr_gateway_plan *plan, FILE *out)
 /* Writes the limits on the memory, connections and time that one client can use. */
 static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 {
-	/* keepalive_requests is nginx's only bound on HTTP/2 streams that a client opens and
-	 * resets, so it is lower with HTTP/2. Over HTTP/1 the client has to read a response for
-	 * each request. */
+	/* keepalive_requests is nginx's only limit on HTTP/2 streams that a client opens and
+	 * resets, so the limit is lower if HTTP/2 is possible. Over HTTP/1 a client has to read a
+	 * response for each request. */
 	int requests_max = plan->tls_cert || plan->settings->h2c.count ? 1000 : 10000;
 
 	fprintf(out,

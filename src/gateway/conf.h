@@ -1,4 +1,5 @@
-/* Writes nginx's configuration from a plan. No I/O except to the stream that the caller passes. */
+/* Writes nginx's configuration from a plan. Does no I/O except to the stream that the caller
+ * passes. */
 #ifndef WR_GATEWAY_CONF_H
 #define WR_GATEWAY_CONF_H
 
@@ -7,36 +8,38 @@
 #include "gateway/plan.h"
 
 enum wr_conf_use {
-	WR_CONF_RUN,  /* for the nginx that the gateway starts */
-	WR_CONF_SHOW, /* for --print-config: names no file that only the gateway creates */
+	WR_CONF_RUN, /* the configuration is for the nginx that the gateway starts */
+	/* for --print-config: the configuration names no file that only the gateway creates */
+	WR_CONF_SHOW,
 };
 
-/* Writes the whole configuration. The plan comes from wr_gateway_plan(), with plan->domain set by
- * wr_gateway_pick_domain(). */
+/* Writes the whole configuration. wr_gateway_plan() has made the plan, and wr_gateway_pick_domain()
+ * has set plan->domain. */
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out);
 
 /* conf_text.c: writes the text between double quotes, with `"` and `\` escaped. Asserts that the
- * text has no `$` and no control characters: nginx cannot escape them, and wr_gateway_plan()
- * refuses them. */
+ * text has no `$` and no control characters, because nginx cannot escape them; wr_gateway_plan()
+ * refuses such texts. */
 void wr_conf_quote(FILE *out, const char *text);
 /* Writes a directive with one quoted argument, indented by `depth` levels of four blanks. */
 void wr_conf_line(FILE *out, int depth, const char *directive, const char *text);
 
-/* conf_server.c: API servers, header fields, the server block. */
+/* conf_server.c: write the API servers, the header fields and the server block. */
 void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out);
 
-/* conf_queue.c: the fields that are stored with a deferred request, the location for tickets, and
- * the server block through which deferred requests are delivered. */
+/* conf_queue.c: write the fields that are stored with a deferred request, the location for tickets,
+ * and the server block through which deferred requests are delivered. */
 void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out);
 
-/* conf_server.c: writes one `directive NAME VALUE;` line for each header field that the gateway
- * sets itself. With to_auth, the values are those for the authentication service. */
+/* conf_server.c: writes one line `directive NAME VALUE;` for each header field that the gateway
+ * sets itself. If to_auth is set, the values are for the authentication service, otherwise for the
+ * API. */
 void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
 		    bool to_auth, FILE *out);
-/* Writes proxy_pass to the API servers with its timeouts and TLS options. */
+/* Writes proxy_pass to the API servers, with its timeouts and TLS options. */
 void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out);
 
 #endif

@@ -2,9 +2,10 @@
  * conf_server.c if the plan has a queue. */
 #include "gateway/conf.h"
 
-/* The fields that nginx would send to the API now (client address, user) are stored with the
- * request, because they cannot be found out at delivery. A ticket is the only credential needed to
- * ask for a request's state. */
+/* Writes the fields that are stored with a deferred request. These are the fields that nginx would
+ * send to the API now, such as the client address and the user; they are unknown at delivery. Also
+ * writes the location for tickets. A client needs only the ticket to ask for the state of a
+ * request. */
 void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)
 {
 	wr_conf_fields(plan, "weir_queue_field", 2, false, out);
@@ -16,9 +17,10 @@ void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 }
 
-/* The deliverer has already asked the limiter, so this server applies no limits. Header fields are
- * sent as they were stored. X-Weir-Unreachable reports that no API server accepted a connection;
- * the deliverer does not count such an attempt. */
+/* Writes the server for deliveries. It applies no limits, because the deliverer has already asked
+ * the limiter. It sends header fields as they were stored. The field X-Weir-Unreachable reports
+ * that no API server accepted a connection; the deliverer does not count such an attempt as a
+ * try. */
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];

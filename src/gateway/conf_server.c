@@ -8,9 +8,10 @@
 
 #define AUTH_LOCATION "/.weir/auth"
 
-/* Header fields that the gateway sets itself. An API trusts these fields, so the client's values
- * are not passed on. `own` is the value that nginx sees; `relayed` is used with --trust and takes
- * the value from a trusted proxy. nginx drops a field with an empty value. */
+/* Header fields that the gateway sets itself. The client's values are not passed on, because an API
+ * trusts these fields. `own` is the value that nginx knows itself. `relayed` is used with --trust
+ * and takes the value from a trusted proxy. If the value is empty, nginx does not send the
+ * field. */
 static const struct {
 	const char *name, *own, *relayed;
 } forwarded[] = {
@@ -21,16 +22,17 @@ static const struct {
 	{"X-Forwarded-Host", "$weir_host", "$weir_forwarded_host"},
 	{"X-Forwarded-Port", "$server_port", "$server_port"},
 	{"X-Request-Id", "$request_id", "$weir_request_id"},
-	/* Rack reads these before X-Forwarded-Proto. */
+	/* Rack reads these two fields before X-Forwarded-Proto. */
 	{"X-Forwarded-Ssl", "\"\"", "\"\""},
 	{"X-Forwarded-Scheme", "\"\"", "\"\""},
 	{"X-Forwarded-Prefix", "\"\"", "\"\""},
 	{"X-Forwarded-Server", "\"\"", "\"\""},
 	{"Forwarded", "\"\"", "\"\""},
-	/* Some frameworks route by these instead of the path, which would bypass limits by path. */
+	/* Some frameworks use these fields instead of the path. A client could then bypass limits
+	 * by path. */
 	{"X-Original-URL", "\"\"", "\"\""},
 	{"X-Rewrite-URL", "\"\"", "\"\""},
-	/* Some frameworks use these as the client's address. */
+	/* Some frameworks take the client's address from these fields. */
 	{"True-Client-IP", "\"\"", "\"\""},
 	{"X-Client-IP", "\"\"", "\"\""},
 	{"X-Cluster-Client-IP", "\"\"", "\"\""},
@@ -48,17 +50,18 @@ static const struct {
 	{"X-Envoy-External-Address", "\"\"", "\"\""},
 	{"X-Azure-ClientIP", "\"\"", "\"\""},
 	{"Fly-Client-IP", "\"\"", "\"\""},
-	/* Some frameworks use these as the host. */
+	/* Some frameworks take the host from these fields. */
 	{"X-Host", "\"\"", "\"\""},
 	{"X-Original-Host", "\"\"", "\"\""},
-	/* Only the deliverer of deferred requests sets it. */
+	/* Only the deliverer of deferred requests may set this field. */
 	{"X-Weir-Deferred", "\"\"", "\"\""},
-	/* CGI turns it into HTTP_PROXY, which HTTP libraries use as their proxy. */
+	/* CGI turns this field into HTTP_PROXY, which HTTP libraries use as the address of their
+	 * proxy. */
 	{"Proxy", "\"\"", "\"\""},
 };
 
 /* Fields that describe the request to the authentication service. They are removed from requests to
- * the API, because some frameworks trust them. */
+ * the API, because some frameworks trust these fields. */
 static const struct {
 	const char *name, *value;
 } described[] = {
@@ -68,9 +71,8 @@ static const struct {
 	{"X-Forwarded-Method", "$request_method"},
 };
 
-/* Values that a trusted proxy can set. A value that does not match the pattern is replaced by
- * `own`.
- */
+/* Values that a trusted proxy can set. If a received value does not match the pattern, `own` is
+ * used instead. */
 static const struct {
 	const char *variable, *received, *pattern, *own;
 } relayed[] = {
@@ -126,10 +128,10 @@ static void put_trusted(const struct wr_text_list *trust, FILE *out)
 		unix_too);
 }
 
-/* nginx has found the client's address: the last entry of X-Forwarded-For that is not trusted.
- * Entries to the left of it can be forged by the client and are dropped. The entry may have a port.
- * If the pattern does not find the entry, the proxies between the client and the last proxy are
- * left out. */
+/* Writes the map for X-Forwarded-For. nginx has already found the client's address: the last entry
+ * of the received X-Forwarded-For that is not a trusted proxy. The client can forge the entries to
+ * the left of that entry, so they are dropped. The entry may have a port. If the pattern does not
+ * find the entry, only the client and the last proxy are sent, without the proxies between them. */
 static void put_hops(FILE *out)
 {
 	fputs("    # Starts at the client's address: the client can forge the entries to the left "
@@ -169,9 +171,9 @@ void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out)
 	fputc('\n', out);
 }
 
-/* nginx closes idle connections after 4 s, before an API server does (Node.js after 5 s). A POST
- * sent on a connection that the server is closing fails, because nginx does not send a POST twice.
- */
+/* Writes the API servers. nginx closes idle connections after 4 s, before an API server closes
+ * them (Node.js after 5 s). Otherwise nginx could send a POST on a connection that the server is
+ * closing; this POST would fail, because nginx does not send a POST twice. */
 void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char text[WR_ENDPOINT_TEXT];
@@ -312,7 +314,8 @@ static void put_api(const struct wr_gateway_plan *plan, FILE *out)
 		plan->settings->stream_uploads ? "off" : "on");
 }
 
-/* The module sends a subrequest to this location for every request. Clients cannot reach it. */
+/* Writes the location for authentication. The module sends a subrequest to this location for every
+ * request. Clients cannot reach the location. */
 static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char text[WR_ENDPOINT_TEXT];

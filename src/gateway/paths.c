@@ -24,7 +24,7 @@
 #include "table/paths.h"
 
 #define LOCK_TRIES 100
-#define LOCK_TRIES_ALIVE 4 /* tries while the process that holds the lock is alive */
+#define LOCK_TRIES_ALIVE 4 /* number of tries while the process that holds the lock is alive */
 #define LOCK_PAUSE_NS 50000000
 #define MODULE "ngx_http_weir_module.so"
 
@@ -50,9 +50,8 @@ const char *wr_gateway_absolute_path(struct wr_arena *arena, const char *path)
 	return getcwd(here, sizeof here) ? wr_gateway_print(arena, "%s/%s", here, path) : NULL;
 }
 
-/* Returns the path of the first executable of this name in a colon-separated list of folders, or
- * NULL.
- */
+/* Returns the path of the first executable with this name in a colon-separated list of folders, or
+ * NULL if there is none. */
 static const char *search_folders(struct wr_arena *arena, const char *folders, const char *name)
 {
 	while (folders && *folders) {
@@ -89,8 +88,8 @@ static int find_nginx(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return 0;
 }
 
-/* Looks beside the program, where the build leaves both, then in the folders for installed modules.
- */
+/* Finds the nginx module. Looks in the folder of the weir program first, because a build puts
+ * program and module into the same folder; then looks in the folders for installed modules. */
 static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		       struct weir_error *error)
 {
@@ -128,7 +127,8 @@ static int find_module(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			here);
 }
 
-/* Sets the user of nginx's workers. False: there is no such user, or it has no group. */
+/* Sets the user of nginx's workers. Returns false if there is no such user or the user has no
+ * group. */
 static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_arena *arena)
 {
 	const struct passwd *entry = getpwnam(name);
@@ -143,7 +143,8 @@ static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_
 	return true;
 }
 
-/* The user of workers if there is no user for weir alone. nginx takes a user name, not a number. */
+/* Sets the user of nginx's workers to a user that other programs use too. Called if there is no
+ * user name for weir alone; nginx accepts only user names, no numbers. */
 static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			    struct weir_error *error)
 {
@@ -164,9 +165,10 @@ static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
 	plan->service_uid = uid;
 }
 
-/* If root starts the gateway, workers run as another user. The service does too if the user weir or
- * --user exists, or if --user is a number that no user has. With --user root the service stays
- * root. A gateway that another user starts runs entirely as that user. */
+/* Finds the users of workers and service. If root starts the gateway, workers run as another user.
+ * The service also runs as another user if the user weir or the user of --user exists, or if --user
+ * is a number that no user has. With --user root the service stays root. If another user than root
+ * starts the gateway, everything runs as that user. */
 static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struct weir_error *error)
 {
 	const char *named = plan->settings->user;
@@ -205,7 +207,8 @@ static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struc
 	return take_shared_user(plan, arena, error);
 }
 
-/* "gateway-8080" after the port of the first listener, or "gateway-NAME" after its Unix socket. */
+/* Returns "gateway-8080" if 8080 is the port of the first listener, or "gateway-NAME" if the first
+ * listener is a Unix socket with this file name. */
 static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_arena *arena)
 {
 	const struct wr_endpoint *first = &plan->settings->listen.items[0];
@@ -215,8 +218,9 @@ static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_ar
 	return wr_gateway_print(arena, "gateway-%u", first->port);
 }
 
-/* The runtime folder is in the folder of the tables, which is created if it is missing. If tables
- * are in /dev/shm, which is for shared memory only, it is in /tmp. */
+/* Sets the runtime folder and the folder for request bodies. The runtime folder is in the folder of
+ * the tables, which is created if it is missing. If the tables are in /dev/shm, the runtime folder
+ * is in /tmp, because /dev/shm is for shared memory only. */
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct weir_error *error)
 {
@@ -225,7 +229,7 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	struct weir_error why;
 
 	if (plan->settings->print_config) {
-		plan->runtime = "."; /* the folder that nginx gets with -p */
+		plan->runtime = "."; /* relative to the folder that nginx gets with -p */
 		plan->bodies = ".";
 	} else if (plan->settings->runtime) {
 		plan->runtime = wr_gateway_absolute_path(arena, plan->settings->runtime);
@@ -236,7 +240,8 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		if (strcmp(table.dir, "/dev/shm") == 0)
 			snprintf(table.dir, sizeof table.dir, "/tmp/weir-%u", (unsigned)geteuid());
 		plan->runtime = wr_gateway_print(arena, "%s/%s", table.dir, name);
-		/* Request bodies can be large, and /run is in memory. */
+		/* Request bodies are not in the runtime folder, because they can be large and /run
+		 * is in memory. */
 		plan->bodies =
 			wr_gateway_print(arena, "/var/tmp/weir-%u-%s", (unsigned)geteuid(), name);
 	}
@@ -245,9 +250,9 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return 0;
 }
 
-/* The service's sockets are in a folder that workers can enter: as another user, workers cannot
- * enter the runtime folder. With --print-config the operator starts the service, by default in
- * /run/weir. */
+/* Sets the paths of sockets and link key. The sockets are in a folder that workers can enter;
+ * workers that run as another user cannot enter the runtime folder. With --print-config the
+ * operator starts the service, by default in /run/weir. */
 static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		       struct weir_error *error)
 {
@@ -260,8 +265,8 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	plan->socket = folder ? wr_gateway_print(arena, "%s/weir.sock", folder) : NULL;
 	plan->link_key = wr_gateway_print(arena, "%s/link.key",
 					  plan->settings->print_config ? folder : plan->runtime);
-	/* nginx creates its sockets with mode 0666. The folder stays closed until
-	 * wr_gateway_open_delivery() has changed the mode and the owner. */
+	/* nginx creates its sockets with mode 0666. So the folder of this socket stays closed until
+	 * wr_gateway_open_delivery() has changed the socket's mode and owner. */
 	plan->deliver = wr_gateway_print(arena, "%s/" WR_GATEWAY_DELIVER_SOCKET, folder);
 	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))
@@ -279,8 +284,8 @@ int wr_gateway_paths_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return find_folders(plan, arena, error) != 0 ? -1 : find_socket(plan, arena, error);
 }
 
-/* Creates a folder, or checks that the existing one belongs to this user and that no other user can
- * write to it: in /tmp another user may have created it first. */
+/* Creates a folder. If the folder exists, checks that it belongs to this user and that no other
+ * user can write to it, because in /tmp another user may have created it first. */
 static int make_folder(const char *path, mode_t mode, struct weir_error *error)
 {
 	struct stat st;
@@ -315,7 +320,8 @@ static void delivery_folder(const struct wr_gateway_plan *plan, char folder[PATH
 
 static int make_runtime(const struct wr_gateway_plan *plan, struct weir_error *error)
 {
-	/* Workers that run as another user have to enter the folder of their files. */
+	/* Workers that run as another user must be able to enter the folder that contains their
+	 * files. */
 	mode_t passable = plan->user ? 0711 : 0700;
 	char parent[PATH_MAX];
 
@@ -340,7 +346,7 @@ void wr_gateway_close_delivery(const struct wr_gateway_plan *plan)
 	chmod(folder, 0700);
 }
 
-/* The folder belongs to root, so no other user can replace the socket between the calls. */
+/* The folder belongs to root, so no other user can replace the socket between these calls. */
 void wr_gateway_open_delivery(const struct wr_gateway_plan *plan)
 {
 	char folder[PATH_MAX];
@@ -408,8 +414,8 @@ void wr_gateway_paths_remove(const struct wr_gateway_plan *plan)
 	rmdir(plan->runtime);
 }
 
-/* Whether the open file is still the one at this path: a gateway that ends removes its lock file.
- */
+/* Returns true if the open file is still the file at this path. It is not if a gateway has ended in
+ * the meantime, because a gateway removes its lock file at its end. */
 static bool is_at(int fd, const char *path)
 {
 	struct stat open_file, named;
@@ -418,7 +424,7 @@ static bool is_at(int fd, const char *path)
 	       open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/* Whether a process has ended. A zombie counts as ended. */
+/* Returns true if a process has ended. A zombie counts as ended. */
 static bool has_ended(pid_t pid)
 {
 	struct wr_process process;
@@ -428,9 +434,10 @@ static bool has_ended(pid_t pid)
 	return wr_process_read(pid, &process) && (process.state == 'Z' || process.state == 'X');
 }
 
-/* Waits for the lock of a gateway that was killed: its service inherited the lock and holds it
- * until it ends too. A gateway that was killed a moment ago may still be running, so the first
- * tries do not look at its process. Returns whether this process has the lock now. */
+/* Waits for the lock of a gateway that was killed. The service of that gateway inherited the lock
+ * and holds it until the service ends too. A gateway that was killed a moment ago may still seem
+ * alive, so the first tries do not check whether its process has ended. Returns true if this
+ * process has the lock now. */
 static bool wait_for_lock(int fd)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};

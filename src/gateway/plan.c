@@ -22,8 +22,9 @@
 #define DEFAULT_RULES "/etc/weir/rules"
 #define OPEN_FILES_MAX 65536
 
-/* nginx reads `$` as the start of a variable and has no escape for it. The option parser refuses
- * control characters, but the current folder, which precedes relative paths, may contain them. */
+/* Checks that a text can be written into nginx's configuration. nginx reads `$` as the start of a
+ * variable and has no escape for it. The option parser refuses control characters, but the current
+ * folder, which is put before relative paths, may contain them. */
 static int check_text(const char *flag, const char *text, struct weir_error *error)
 {
 	for (const char *c = text ? text : ""; *c; c++)
@@ -133,7 +134,7 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 	    plan_tls(plan, arena, error) != 0 || plan_rules(plan, arena, error) != 0 ||
 	    plan_access_log(plan, arena, error) != 0)
 		return -1;
-	/* The table may not exist yet. Its name is checked in any case. */
+	/* The table may not exist yet, but its name must be valid in any case. */
 	if (wr_table_paths_find("/", settings->table, false, &table, &why) != 0)
 		return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
 	if (wr_gateway_paths_find(plan, arena, error) != 0 ||
@@ -144,7 +145,8 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 	return 0;
 }
 
-/* Writes "a, b, c": the domains that have `requests:`, or all domains. */
+/* Writes a list of domains like "a, b, c": those that have `requests:` if with_requests is set,
+ * otherwise all. */
 static void list_domains(const struct weir_rules *rules, bool with_requests, char *text, size_t cap)
 {
 	size_t len = 0;
@@ -182,7 +184,7 @@ const struct wr_node *wr_gateway_next_node(const struct wr_node *node)
 {
 	const struct wr_node *next = wr_node_next(node);
 
-	return next && next->depth ? next : NULL; /* depth 0 is the next domain */
+	return next && next->depth ? next : NULL; /* a node of depth 0 is the next domain */
 }
 
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
@@ -216,7 +218,8 @@ int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules
 				"limit; see docs/rules.md",
 				asked);
 	plan->domain = wr_arena_copy(arena, domain->key.ptr, domain->key.len);
-	/* `weir on` and `weir off` have another meaning in nginx's configuration. */
+	/* A domain cannot be named on or off, because `weir on` and `weir off` mean something else
+	 * in nginx's configuration. */
 	if (strcmp(plan->domain, "on") == 0 || strcmp(plan->domain, "off") == 0)
 		return wr_error(error, WEIR_EINVAL,
 				"nginx cannot use a domain named '%s': rename it", plan->domain);

@@ -9,8 +9,8 @@
 
 #define HEADER_NAME_MAX 64
 
-/* Sets *name to the name that the certificate has to match, NULL without TLS. nginx compares
- * certificates with names, not with addresses. */
+/* Sets *name to the name that the certificate must have; NULL without TLS. An address cannot be
+ * used, because nginx compares certificates only with names. */
 static int tls_name(const char *flag, const struct wr_url *url, const char *given,
 		    const char **name, struct weir_error *error)
 {
@@ -77,7 +77,8 @@ int wr_plan_upstreams(struct wr_gateway_plan *plan, struct weir_error *error)
 	return 0;
 }
 
-/* Accepts a header name that the proxy does not set itself: nginx would send such a field twice. */
+/* Checks the name of a header field. Refuses the fields that the proxy sets itself, because nginx
+ * would send such a field twice. */
 static int check_header_name(const char *name, struct weir_error *error)
 {
 	static const char *const reserved[] = {
@@ -144,7 +145,7 @@ static bool is_localhost(const struct wr_endpoint *at)
 	return wr_str_equal_nocase(wr_str(at->host), WR_STR("localhost"));
 }
 
-/* Whether `localhost` can resolve to this address. */
+/* Returns true if `localhost` can resolve to this address. */
 static bool is_usual_loopback(const struct wr_endpoint *at)
 {
 	return is_localhost(at) || strcmp(at->host, "::1") == 0 ||
@@ -157,8 +158,8 @@ static bool is_loopback(const struct wr_endpoint *at)
 	       (at->kind == WR_ENDPOINT_V4 && strncmp(at->host, "127.", 4) == 0);
 }
 
-/* Whether a connection to `to` reaches the listener `listen`, as far as it can be told without
- * resolving names. */
+/* Returns true if a connection to `to` reaches the listener `listen`, as far as this can be known
+ * without resolving names. */
 static bool leads_to(const struct wr_endpoint *to, const struct wr_endpoint *listen)
 {
 	if (wr_endpoint_equal(to, listen))
@@ -172,8 +173,8 @@ static bool leads_to(const struct wr_endpoint *to, const struct wr_endpoint *lis
 	       (is_localhost(to) || is_localhost(listen));
 }
 
-/* A gateway that is its own upstream would forward each request to itself until it has no
- * connection left. */
+/* Refuses a gateway that is its own API server: it would forward each request to itself until no
+ * connection is left. */
 static int check_no_loop(const struct wr_gateway_plan *plan, const struct wr_endpoint *listen,
 			 struct weir_error *error)
 {

@@ -18,8 +18,8 @@
 
 #define ROOT_STATE "/var/lib/weir"
 
-/* The folder for persistent state of this user's programs; NULL: HOME and XDG_STATE_HOME are unset.
- */
+/* Returns the folder for persistent state of this user's programs, or NULL if neither HOME nor
+ * XDG_STATE_HOME gives one. */
 static const char *state_folder(struct wr_arena *arena)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -32,8 +32,9 @@ static const char *state_folder(struct wr_arena *arena)
 				      : NULL;
 }
 
-/* Folders that root creates get mode 0711, so that the service's user can reach the queue's folder
- * in them. The queue's own folder has mode 0700. On failure errno is set. */
+/* Creates a folder for state. If root creates it, it gets mode 0711, so that the service's user can
+ * reach the queue's folder in it; the queue's own folder has mode 0700. On failure returns false
+ * with errno set. */
 static bool make_state_folder(const char *path)
 {
 	struct stat st;
@@ -80,8 +81,8 @@ static bool has_queue(const char *folder)
 	       access(path, F_OK) == 0;
 }
 
-/* Plans a queue in a folder of this gateway. A queue that exists there already is used even if no
- * rule defers any more, so that its requests are delivered. */
+/* Plans a queue in a folder of this gateway if a rule defers requests. A queue that exists there
+ * already is used in any case, so that its requests are delivered. */
 static int plan_default_queue(struct wr_gateway_plan *plan, bool defers, struct wr_arena *arena,
 			      struct weir_error *error)
 {

@@ -15,7 +15,8 @@
 #include "base/assert.h"
 #include "gateway/process.h"
 
-/* Returns 0, or the errno of the failed listen. SO_REUSEADDR ignores connections in TIME_WAIT. */
+/* Tries to listen. Returns 0, or the errno of the failure. Uses SO_REUSEADDR, so connections in
+ * TIME_WAIT do not count as a failure. */
 static int try_listen(const struct sockaddr *address, socklen_t len)
 {
 	int one = 1, failed = 0;
@@ -68,8 +69,8 @@ static int report_listen_failure(const struct wr_endpoint *at, int why, pid_t ou
 	return wr_error(error, WEIR_EINVAL, "cannot listen on %s: %s", text, strerror(why));
 }
 
-/* Tries all addresses of a host name. A port without a host means all addresses of IPv4 and, if the
- * machine has it, IPv6. */
+/* Tries all addresses of a host name. A port without a host means all IPv4 addresses and, if the
+ * machine has IPv6, all IPv6 addresses. */
 static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoint *at, pid_t ours,
 		     struct weir_error *error)
 {
@@ -95,7 +96,8 @@ static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoin
 	return rc;
 }
 
-/* A killed nginx leaves its Unix socket behind, and nginx does not start if the file exists. */
+/* Removes the Unix socket that a killed nginx left behind, because nginx does not start if the file
+ * exists. It is an error if another process listens on the socket. */
 static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

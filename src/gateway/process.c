@@ -16,7 +16,7 @@
 #define TCP_LISTEN 0x0a
 #define TCP_LINE " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*d %*d %lu"
 
-/* Reads a small file as text. Returns its length, or -1. */
+/* Reads a small file as text. Returns the length of the text, or -1 on failure. */
 static ssize_t read_text_file(const char *path, char *text, size_t cap)
 {
 	FILE *file = fopen(path, "re");
@@ -30,9 +30,8 @@ static ssize_t read_text_file(const char *path, char *text, size_t cap)
 	return (ssize_t)len;
 }
 
-/* The file is `pid (name) state parent group session …`; the name may contain blanks and
- * parentheses.
- */
+/* Reads /proc/PID/stat, which is `pid (name) state parent group session …`. The name may contain
+ * blanks and parentheses. */
 bool wr_process_read(pid_t pid, struct wr_process *process)
 {
 	char path[64], text[1024], *open, *close;
@@ -56,8 +55,8 @@ bool wr_process_read(pid_t pid, struct wr_process *process)
 	return true;
 }
 
-/* Recognizes nginx by the name of its file, or by its process title if the file has another name.
- */
+/* Returns true if the process is nginx: the kernel's name of it contains nginx, or its process
+ * title begins with "nginx: ". */
 static bool is_nginx(const struct wr_process *process)
 {
 	char path[64], title[64];
@@ -78,7 +77,8 @@ static pid_t read_pid(const char *folder)
 	return read_text_file(path, text, sizeof text) > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-/* nginx's process title contains its arguments: "nginx: master process nginx -p FOLDER …". */
+/* Returns true if a master was started with this folder. nginx's process title contains its
+ * arguments: "nginx: master process nginx -p FOLDER …". */
 static bool has_prefix(pid_t pid, const char *folder)
 {
 	char path[64], text[2 * PATH_MAX], wanted[PATH_MAX + 8];
@@ -103,8 +103,9 @@ bool wr_process_master(const char *folder, struct wr_process *master, pid_t *lef
 		return false;
 	if (wr_process_read(pid, master) && is_nginx(master) && has_prefix(pid, folder))
 		return true;
-	/* The kernel does not reuse a session's number while the session has members. If a process
-	 * with this number lives, the session has ended and its workers are gone. */
+	/* The kernel does not reuse the number of a session while the session has members. So if
+	 * another process with this number is alive, the old session has ended and its workers are
+	 * gone. */
 	if (!wr_process_read(pid, master) || master->state == 'Z')
 		*left = pid;
 	return false;
@@ -134,8 +135,8 @@ size_t wr_process_signal_session(pid_t session, pid_t except, int signal)
 	return count;
 }
 
-/* Returns the inode of the socket that listens on this port, or 0. A line of /proc/net/tcp is
- * `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`. */
+/* Returns the inode of the socket that listens on this port, or 0 if there is none. A line of
+ * /proc/net/tcp is `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`. */
 static unsigned long find_inode(const char *table, unsigned port)
 {
 	FILE *file = fopen(table, "re");

@@ -1,8 +1,8 @@
 /* Finds nginx's processes in /proc.
  *
  * The gateway starts nginx as the leader of its own session. A Ctrl-C at the terminal therefore
- * reaches only the gateway, which then drains. Workers are found by their session even after their
- * master has died, also by a later gateway. */
+ * reaches only the gateway, which then drains. The gateway finds workers by their session, even
+ * after their master has died; a gateway that is started later can do this too. */
 #ifndef WR_GATEWAY_PROCESS_H
 #define WR_GATEWAY_PROCESS_H
 
@@ -12,24 +12,25 @@
 
 struct wr_process {
 	pid_t pid, parent, session;
-	char state;    /* R, S, Z, … */
-	char name[32]; /* the kernel's name of it, up to 15 characters */
+	char state;    /* state in /proc/PID/stat: R, S, Z, … */
+	char name[32]; /* name that the kernel shows, up to 15 characters */
 };
 
-/* Fills in *process. False: there is no such process. */
+/* Fills in *process. Returns false if there is no such process. */
 bool wr_process_read(pid_t pid, struct wr_process *process);
 
-/* Finds the nginx master of a runtime folder: the process in its nginx.pid, if it is alive and an
- * nginx that was started with this folder as prefix. Returns false if there is none; then *left is
- * the session of a dead master whose workers may still run, or 0. */
+/* Finds the nginx master of a runtime folder: the process whose id is in nginx.pid of the folder,
+ * if it is alive and is an nginx that was started with this folder as prefix. Returns false if
+ * there is no such master; then *left is the session of a dead master whose workers may still run,
+ * or 0. */
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left);
 
-/* Sends a signal (0: none) to every nginx process of a session, except to process `except`. Returns
- * the number of these processes. */
+/* Sends a signal to every nginx process of a session except the process `except`; signal 0 sends
+ * nothing. Returns the number of these processes. */
 size_t wr_process_signal_session(pid_t session, pid_t except, int signal);
 
-/* Finds the process that listens on a TCP port. False: there is none, or /proc hides it from this
- * user. */
+/* Finds the process that listens on a TCP port. Returns false if there is none or if /proc hides
+ * the process from this user. */
 bool wr_process_listening(unsigned port, struct wr_process *process);
 
 #endif

@@ -16,7 +16,8 @@
 
 #define LIMITS_SHOWN 50
 
-/* Replaces control characters, which rules may contain, to protect the terminal. */
+/* Writes a text from the rules. Replaces control characters, because they could disturb the
+ * terminal. */
 static void put_clean(FILE *out, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -26,8 +27,8 @@ static void put_clean(FILE *out, const char *text, size_t len)
 	}
 }
 
-/* Writes which requests share a counter: "for each user_id", "for each route and ip", "for all
- * together". */
+/* Writes which requests share a counter, such as "for each user_id", "for each route and ip" or
+ * "for all together". */
 static void put_counter_keys(const struct wr_node *node, FILE *out)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];

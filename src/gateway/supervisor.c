@@ -14,10 +14,12 @@
 #include "base/assert.h"
 #include "gateway/process.h"
 
-#define PID_POLL_MS 20  /* interval of looking for nginx.pid during a start */
-#define START_MS 20000  /* timeout of a start; nginx itself tries to listen for 2.5 s */
-#define STEADY_MS 10000 /* a master that ran this long resets the backoff */
-#define KILL_MS 5000    /* between SIGTERM and SIGKILL */
+#define PID_POLL_MS 20 /* time between two looks for nginx.pid during a start */
+/* a start that takes longer has failed; nginx itself tries to listen for 2.5 s */
+#define START_MS 20000
+/* after a master has run this long, the backoff starts again from its first delay */
+#define STEADY_MS 10000
+#define KILL_MS 5000 /* time between SIGTERM and SIGKILL */
 #define BACKOFF_MAX_MS 10000
 
 static void on_master_ended(struct wr_supervisor *s);
@@ -61,7 +63,7 @@ static void on_closed(uv_handle_t *handle)
 	report_done_if_closed(s);
 }
 
-/* Signals the workers whose master has died. Returns the number of these workers. */
+/* Sends a signal to the workers whose master has died. Returns the number of these workers. */
 static size_t signal_lost_workers(const struct wr_supervisor *s, int signal)
 {
 	size_t count = 0;
@@ -72,8 +74,8 @@ static size_t signal_lost_workers(const struct wr_supervisor *s, int signal)
 	return count;
 }
 
-/* Called when no master runs any more. Stops workers whose master has died: otherwise they would
- * serve for ever. */
+/* Ends the supervisor. Called when no master runs any more. Stops workers whose master has died,
+ * because otherwise they would serve requests for ever. */
 static void close_supervisor(struct wr_supervisor *s, bool failed)
 {
 	if (s->state == WR_SUPERVISOR_CLOSED)
@@ -127,7 +129,7 @@ static void on_watch(uv_poll_t *watch, int status, int events)
 	uv_close((uv_handle_t *)watch, on_watch_closed);
 }
 
-/* Watches a master that is not a child of this process. */
+/* Watches a master that is not a child of this process. Returns false if this is not possible. */
 static bool adopt_master(struct wr_supervisor *s, const struct wr_process *master)
 {
 	s->pidfd = (int)syscall(SYS_pidfd_open, master->pid, 0);
@@ -195,8 +197,9 @@ static void spawn_nginx(struct wr_supervisor *s)
 	snprintf(conf, sizeof conf, "%s/nginx.conf", s->opts.folder);
 	snprintf(pid, sizeof pid, "%s/nginx.pid", s->opts.folder);
 	unlink(pid);
-	/* A killed nginx leaves its socket behind, and nginx does not start if the file exists.
-	 * The lock on the runtime folder excludes another gateway. */
+	/* Remove the socket that a killed nginx left behind, because nginx does not start if the
+	 * file exists. No other gateway can use the socket, because this gateway has locked the
+	 * runtime folder. */
 	if (s->opts.deliver)
 		unlink(s->opts.deliver);
 	if (s->opts.starting)
@@ -217,7 +220,7 @@ static void spawn_nginx(struct wr_supervisor *s)
 	uv_timer_start(&s->timer, on_timer, PID_POLL_MS, PID_POLL_MS);
 }
 
-/* nginx writes nginx.pid when it listens. */
+/* Checks whether nginx is ready: nginx writes nginx.pid when it listens. */
 static void look_for_pid(struct wr_supervisor *s)
 {
 	struct wr_process master;
@@ -232,8 +235,8 @@ static void look_for_pid(struct wr_supervisor *s)
 	}
 }
 
-/* Workers whose master has died still hold the ports. SIGQUIT makes them stop listening and finish
- * their requests; with by_force, after a start has failed, they are killed. */
+/* Makes workers whose master has died give up the ports. SIGQUIT lets them stop listening and
+ * finish their requests. With by_force, which is used after a start has failed, they are killed. */
 static void release_ports(struct wr_supervisor *s, bool by_force)
 {
 	size_t workers = signal_lost_workers(s, by_force ? SIGKILL : SIGQUIT);
@@ -243,8 +246,8 @@ static void release_ports(struct wr_supervisor *s, bool by_force)
 			       workers == 1 ? "" : "s", by_force ? "killed" : "asked to finish");
 }
 
-/* Adopts the new master after an operator has upgraded nginx on the fly (USR2, then QUIT):
- * nginx.pid then names the new master. */
+/* Adopts the new master if an operator has upgraded nginx on the fly (USR2, then QUIT); nginx.pid
+ * then contains the id of the new master. Returns false if there is no new master. */
 static bool follow_successor(struct wr_supervisor *s, pid_t gone)
 {
 	struct wr_process successor;
@@ -304,7 +307,7 @@ static void check_conf(struct wr_supervisor *s)
 	wr_conf_check_start(&s->check, s->loop, s->opts.nginx, s->opts.folder, path);
 }
 
-/* Called after the first check that succeeded. */
+/* Called after the first successful check of the configuration. */
 static void start_or_take_over(struct wr_supervisor *s)
 {
 	struct wr_process master;
@@ -337,7 +340,8 @@ static void conf_is_good(struct wr_supervisor *s)
 		kill(s->pid, SIGHUP);
 		report_message(s, "nginx loads the new configuration");
 	} else if (s->state == WR_SUPERVISOR_STARTING) {
-		/* nginx may have read the old configuration. */
+		/* nginx may already have read the old configuration, so it reloads when it is
+		 * ready. */
 		s->reload_pending = true;
 	}
 }
@@ -412,14 +416,16 @@ void wr_supervisor_reopen(struct wr_supervisor *s)
 		kill(s->pid, SIGUSR1);
 }
 
-/* Sends SIGQUIT (drain) at first, SIGTERM (end at once) at the second call, then SIGKILL. */
+/* Sends SIGQUIT (drain) at the first call, SIGTERM (end at once) at the second call, and SIGKILL at
+ * later calls. */
 static void send_stop_signal(struct wr_supervisor *s)
 {
 	unsigned step = s->stop_step++;
 
 	if (step >= 2)
 		wr_process_signal_session(s->session, 0, SIGKILL);
-	/* A master that is still starting has no process title, so the call above misses it. */
+	/* A master that is still starting has no process title yet, so the call above does not find
+	 * it. */
 	kill(s->pid, step == 0 ? SIGQUIT : step == 1 ? SIGTERM : SIGKILL);
 	uv_timer_start(&s->timer, on_timer, step ? KILL_MS : s->opts.drain_ms, 0);
 }
@@ -447,7 +453,8 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	if (s->check.handles && !uv_is_closing((uv_handle_t *)&s->check.process))
 		uv_process_kill(&s->check.process, SIGTERM);
 	if (s->pid) {
-		/* Before nginx listens it handles no signals, and SIGQUIT would dump core. */
+		/* Skip SIGQUIT if nginx does not listen yet: it does not handle signals then, and
+		 * SIGQUIT would make it dump core. */
 		s->stop_step = starting || s->opts.drain_ms == 0;
 		send_stop_signal(s);
 	} else if (!s->check.handles) {

@@ -9,16 +9,16 @@
 struct wr_conf_check {
 	uv_process_t process;
 	uv_pipe_t output;
-	unsigned handles; /* open libuv handles; the check runs while there are any */
+	unsigned handles; /* number of open libuv handles; above 0 while the check runs */
 	bool good;
 	size_t len;
-	char report[8192]; /* nginx's output, cut if it is longer */
+	char report[8192]; /* output of nginx; a longer output is cut */
 	void (*done)(struct wr_conf_check *check);
-	void *data; /* for the caller */
+	void *data; /* free for use by the caller */
 };
 
-/* Starts nginx -t on the file. check->done is called once, from the loop, also if nginx could not
- * be started. check->done and check->data are set by the caller; *check must live until `done`. */
+/* Starts nginx -t on the file. The caller sets check->done and check->data before. check->done is
+ * called once, on the loop, also if nginx could not be started. *check must live until then. */
 void wr_conf_check_start(struct wr_conf_check *check, uv_loop_t *loop, const char *nginx,
 			 const char *folder, const char *path);
 

@@ -1,5 +1,5 @@
-/* Tries the workers' access to files in a child process. Called by the subcommand `weir gateway`.
- */
+/* Tries in a child process which files the workers' user can access. Called by the subcommand `weir
+ * gateway`. */
 #include "gateway/worker_view.h"
 
 #include <grp.h>
@@ -34,7 +34,8 @@ int wr_worker_view(const struct wr_gateway_plan *plan)
 	if (child == 0) {
 		if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 ||
 		    setuid(user->pw_uid) != 0)
-			_exit(WR_WORKER_SEES_ALL); /* nginx will report this itself */
+			/* nginx cannot change its user either, and reports that itself */
+			_exit(WR_WORKER_SEES_ALL);
 		_exit(try_access(plan));
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))

@@ -6,12 +6,13 @@
 
 enum wr_worker_view {
 	WR_WORKER_SEES_ALL,
-	WR_WORKER_NO_RULES = 1,  /* cannot read the rules, so it would not see changes */
-	WR_WORKER_NO_BODIES = 2, /* cannot enter the folder for request bodies */
+	/* workers cannot read the rules, so they would not see changes of the rules */
+	WR_WORKER_NO_RULES = 1,
+	WR_WORKER_NO_BODIES = 2, /* workers cannot enter the folder for request bodies */
 };
 
-/* Returns bits of enum wr_worker_view. Forks a child that becomes the workers' user, so call it
- * before any thread is started. */
+/* Returns bits of enum wr_worker_view. Forks a child that changes to the workers' user, so it must
+ * be called before any thread is started. */
 int wr_worker_view(const struct wr_gateway_plan *plan);
 
 #endif

@@ -3,9 +3,9 @@
 
 
 /*
- * Authentication, "weir_auth": a subrequest to the authentication service. The
- * phase handler calls it before a request is counted, and again when a request
- * was redirected to a location with another service.
+ * Authentication, "weir_auth": sends a subrequest to the authentication
+ * service. The phase handler calls it before a request is counted, and again
+ * if a request was redirected to a location with another service.
  */
 
 
@@ -27,7 +27,7 @@ ngx_http_weir_auth_equal(ngx_str_t *a, ngx_str_t *b)
 }
 
 
-/* an earlier response of the location's service to this request, or NULL */
+/* returns the service's earlier response to this request, or NULL */
 
 static ngx_http_weir_auth_t *
 ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
@@ -55,9 +55,10 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Limits that do not depend on the identity are checked first, so that a flood
- * does not reach the service. The first check takes nothing (hits 0). If it
- * refuses, a second one counts the request; if that one admits, its units are
+ * Begins authentication. Limits that do not depend on the identity are checked
+ * first, so that a flood does not reach the service. The first check takes
+ * nothing (hits 0). If the first check refuses, a second check counts the
+ * request. If the second check admits the request, the units that it took are
  * given back.
  */
 
@@ -69,7 +70,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
-    /* the error page of a failed service: no second subrequest */
+    /* error page of a failed service: do not ask the service again */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
 
@@ -78,7 +79,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_pass(r, ctx);
     }
 
-    /* a refused request may be freed when ngx_http_weir_decide() returns */
+    /* set the state now: ngx_http_weir_decide() may free a refused request */
 
     ctx->state = NGX_HTTP_WEIR_DONE;
 
@@ -99,7 +100,10 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* WEIR_DEFER is no refusal: authentication comes first, see defer */
+/*
+ * Returns true if a limit has refused the request. WEIR_DEFER is no refusal,
+ * because a request is authenticated before it is deferred (see defer).
+ */
 
 static ngx_uint_t
 ngx_http_weir_is_over_limit(ngx_http_weir_block_t *block, int verdict)
@@ -188,7 +192,7 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
         return NULL;
     }
 
-    /* the subrequest has no body */
+    /* the service gets no request body */
 
     sr->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
     if (sr->request_body == NULL) {
@@ -201,8 +205,8 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
     sr->header_only = 1;
 
     /*
-     * Error pages are off: with "error_page 502 =200 ..." every request would
-     * be accepted while the service is down.
+     * Error pages are off for the subrequest. Otherwise, with "error_page 502
+     * =200 ...", every request would be accepted while the service is down.
      */
 
     sr->error_page = 1;
@@ -212,9 +216,9 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
 
 
 /*
- * The client has closed the connection during the subrequest. The request is
- * counted like a refused one; otherwise such clients could send any number of
- * requests to the service.
+ * Called if the client has closed the connection during the subrequest. The
+ * request is counted as if the service had refused it. Otherwise such clients
+ * could send any number of requests to the service.
  */
 
 static void
@@ -254,7 +258,10 @@ ngx_http_weir_auth_cleanup(void *data)
 }
 
 
-/* a request that has not been counted is counted by its error page */
+/*
+ * Authentication failed. If the request has not been counted yet, its error
+ * page counts it.
+ */
 
 static ngx_int_t
 ngx_http_weir_auth_failed(ngx_http_weir_ctx_t *ctx, ngx_int_t status)
@@ -281,7 +288,7 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    /* cleanups of the pool run when the request is freed already */
+    /* not a cleanup of the pool, which would run after the request is freed */
 
     cln->handler = ngx_http_weir_auth_cleanup;
     cln->data = ctx;
@@ -317,9 +324,9 @@ ngx_http_weir_auth_post_handler(ngx_http_request_t *r, void *data,
 
 
 /*
- * Whether the response comes from a location with the same "weir_auth" instead
- * of the service. Without a location for the service, "try_files" or "location
- * /" would accept every request.
+ * Returns true if the response comes from a location with the same "weir_auth"
+ * instead of from the service. This happens if there is no location for the
+ * service: then "try_files" or "location /" would accept every request.
  */
 
 static ngx_uint_t
@@ -338,7 +345,7 @@ ngx_http_weir_auth_is_circular(ngx_http_weir_auth_t *auth)
 }
 
 
-/* 200 if the service accepts the request, otherwise the client's status */
+/* returns 200 if the service accepts, otherwise the status for the client */
 
 static ngx_uint_t
 ngx_http_weir_auth_status(ngx_http_request_t *r, ngx_http_weir_auth_t *auth)
@@ -412,17 +419,17 @@ ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_apply(r, ctx);
     }
 
-    /* a refused request is counted without an identity */
+    /* a request that the service refused is counted without an identity */
 
     return ngx_http_weir_limit(r, ctx);
 }
 
 
 /*
- * A counted request was redirected. The service of the new location has to
- * accept it too, but it is not counted again. A request that limits have
- * refused is not sent to a service: a flood would reach the service through an
- * error page.
+ * Called if a counted request was redirected. The service of the new location
+ * also has to accept the request, but the request is not counted again. A
+ * request that limits have refused is not sent to a service, because a flood
+ * could reach the service through an error page.
  */
 
 ngx_int_t
@@ -443,7 +450,7 @@ ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_start(r, ctx);
     }
 
-    /* an error page of the same status could lead here again */
+    /* disable error pages: one for this status could lead here again */
 
     if (auth == NULL || auth->status != NGX_HTTP_OK) {
         r->error_page = 1;

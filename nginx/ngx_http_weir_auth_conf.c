@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives of authentication, and their checks after merging. */
+/* Directives of authentication, and the checks after these are merged. */
 
 
 static ngx_str_t  ngx_http_weir_default_auth_names[] = {
@@ -139,7 +139,7 @@ ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
 }
 
 
-/* whether the server has "location /", so that it serves no request itself */
+/* returns true if "location /" exists, so the server block serves nothing */
 
 static ngx_uint_t
 ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
@@ -165,7 +165,10 @@ ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
 }
 
 
-/* whether this is the location of the service, which may inherit "weir_auth" */
+/*
+ * Returns true if this is the location of the service. It may inherit
+ * "weir_auth".
+ */
 
 ngx_uint_t
 ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
@@ -183,8 +186,9 @@ ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
 
 
 /*
- * "weir_auth" has no effect where weir is off: such a location would be open.
- * An open location needs "weir_auth off".
+ * Refuses "weir_auth" in a location where weir is off, because it would have
+ * no effect there and the location would be open to everyone. A location that
+ * is meant to be open needs "weir_auth off".
  */
 
 char *
@@ -197,7 +201,7 @@ ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* "if" and "limit_except" are checked with their location */
+    /* blocks "if" and "limit_except" are checked with their location */
 
     if (conf->auth_uri.len == 0 || conf->domain.len || clcf->noname
         || ngx_process == NGX_PROCESS_SIGNALLER)

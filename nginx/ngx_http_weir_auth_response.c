@@ -26,7 +26,10 @@ ngx_http_weir_auth_find_identity(ngx_http_weir_loc_conf_t *wlcf,
 }
 
 
-/* sets ctx->identity; empty if the location's service has not accepted it */
+/*
+ * Sets ctx->identity. It is empty if the location's service has not accepted
+ * the request.
+ */
 
 ngx_int_t
 ngx_http_weir_identify(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -64,8 +67,9 @@ ngx_http_weir_is_challenge(ngx_table_elt_t *h)
 
 
 /*
- * Copies all WWW-Authenticate fields of the response, and drops the fields of
- * another service, from before a redirect.
+ * Copies all WWW-Authenticate fields of the service's response to the response
+ * for the client. Removes the fields of another service that were copied
+ * before a redirect.
  */
 
 static ngx_int_t
@@ -110,7 +114,10 @@ ngx_http_weir_auth_copy_challenge(ngx_http_request_t *r,
 }
 
 
-/* returns the code of a phase handler for a request that limits admit */
+/*
+ * Ends authentication of a request that limits admit. Returns the code of a
+ * phase handler.
+ */
 
 ngx_int_t
 ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
@@ -129,7 +136,10 @@ ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* name is in lower case; its "_" also matches "-", as in variables */
+/*
+ * Finds a header field. name is in lower case; "_" in it also matches "-", as
+ * in names of variables.
+ */
 
 static ngx_table_elt_t *
 ngx_http_weir_find_field(ngx_list_t *list, const u_char *name, size_t len)
@@ -166,7 +176,7 @@ ngx_http_weir_find_field(ngx_list_t *list, const u_char *name, size_t len)
 }
 
 
-/* a header of the service's response; name is in lower case */
+/* returns a header field of the service's response; name is in lower case */
 
 ngx_table_elt_t *
 ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx, const u_char *name,

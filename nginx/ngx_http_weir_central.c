@@ -3,20 +3,22 @@
 
 
 /*
- * Requests whose limits are kept in the central store (Redis, asked through
- * "weir serve"). The phase handler parks such a request until the reply to its
- * question comes, the timeout is over, or the link is lost.
+ * Requests whose limits are kept in the central store (Redis, which is asked
+ * through "weir serve"). The phase handler parks such a request until the
+ * reply to its question comes, the timeout is over, or the link is lost.
  *
- * If the client closes the connection first, the ask stays pending: units that
- * the reply grants are given back. If the timeout is over first, the request
- * is decided without the store; the question is saved, and units that a late
- * reply has taken are reported, so that the store counts them once.
+ * If the client closes the connection first, the ask stays pending, and units
+ * that the reply grants are given back. If the timeout is over first, the
+ * request is decided without the store. The question is saved, and units that
+ * a late reply has taken are reported, so that the store counts them only
+ * once.
  *
- * While the first pending question is overdue, no further one is sent.
+ * While the first pending question is overdue, no further question is sent.
  */
 
 
-#define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000  /* ms, beyond the timeout */
+/* ms; if no reply comes this long after the timeout, the link is lost */
+#define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
 
 
@@ -71,10 +73,11 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Keys in the store depend on the fleet's secret, which a new worker does not
- * know until the service has sent it. Until then requests that need the store
- * wait, at most for the timeout; otherwise a reload would look like a failed
- * store.
+ * Holds a request until the worker knows the fleet's secret. Keys in the store
+ * depend on the secret, and a new worker does not know it until the service
+ * has sent it. Requests that need the store wait until then, at most for the
+ * timeout. Otherwise the store would seem to fail after every reload. Returns
+ * true if the request has to wait.
  */
 
 ngx_uint_t
@@ -166,7 +169,7 @@ ngx_http_weir_central_secret_handler(ngx_http_weir_pending_t *p,
 
     head = &reply->head;
 
-    /* the service does not know the secret yet */
+    /* the service does not know the secret yet either */
 
     if (head->type == '_'
         || (head->type == '-' && head->len >= 6
@@ -210,7 +213,7 @@ ngx_http_weir_central_secret_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* the secret may change, so it is requested every second */
+/* requests the secret every second, because it may change */
 
 static void
 ngx_http_weir_central_poll(void)
@@ -242,7 +245,10 @@ ngx_http_weir_central_lost(void)
 /* ---- questions ---- */
 
 
-/* the request was decided without the store, see the top of this file */
+/*
+ * Handles the reply to a question whose request was decided without the store.
+ * See the top of this file.
+ */
 
 static ngx_int_t
 ngx_http_weir_central_late_handler(ngx_http_weir_pending_t *p,
@@ -267,7 +273,10 @@ ngx_http_weir_central_late_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* without memory, units that a late reply has taken stay taken */
+/*
+ * Saves the question for a late reply. Without memory the question is not
+ * saved, and units that the late reply has taken stay taken.
+ */
 
 static void
 ngx_http_weir_central_await_late(ngx_http_weir_pending_t *p,
@@ -296,7 +305,10 @@ ngx_http_weir_central_await_late(ngx_http_weir_pending_t *p,
 }
 
 
-/* decides the ask; if its client is connected, the request continues */
+/*
+ * Decides the ask by the reply. If the client is still connected, the request
+ * continues.
+ */
 
 static ngx_int_t
 ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
@@ -349,7 +361,10 @@ ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* NGX_DECLINED if the question cannot be sent: the store has failed */
+/*
+ * Sends the question. Returns NGX_DECLINED if it cannot be sent, which counts
+ * as a failure of the store.
+ */
 
 static ngx_int_t
 ngx_http_weir_central_send_question(ngx_http_weir_block_t *block,
@@ -384,8 +399,9 @@ ngx_http_weir_central_send_question(ngx_http_weir_block_t *block,
 
 
 /*
- * Parks a request whose ask waits for the store. next() is called with the
- * verdict: now if the question cannot be sent, otherwise by the phase handler.
+ * Parks a request whose ask waits for the store. If the question cannot be
+ * sent, next() is called at once. Otherwise the phase handler calls next()
+ * when the verdict is known.
  */
 
 ngx_int_t
@@ -412,7 +428,7 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* counts a request whose client has closed the connection; frees the block */
+/* Counts a request whose client has closed the connection. Frees the block. */
 
 void
 ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
@@ -424,7 +440,7 @@ ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
 }
 
 
-/* the client has closed the connection, the question stays pending */
+/* the client has closed the connection; its question stays pending */
 
 void
 ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx)

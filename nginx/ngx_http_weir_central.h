@@ -7,16 +7,18 @@
 
 
 typedef struct {
-    ngx_http_weir_main_conf_t  *conf;    /* NULL: no "weir_central" */
+    ngx_http_weir_main_conf_t  *conf;    /* NULL: weir_central is off */
     ngx_http_weir_link_t        link;
 
     ngx_queue_t                 held;    /* requests that wait for the secret */
-    ngx_event_t                 start;   /* set until they are released */
+    /* timer; requests are held until it fires or the secret is known */
+    ngx_event_t                 start;
 
-    u_char                     *reports; /* not sent yet: */
-    size_t                      reports_len; /* length, bytes, length, ... */
+    /* reports that were not sent yet, each as its length and its bytes */
+    u_char                     *reports;
+    size_t                      reports_len;
 
-    unsigned                    ready:1; /* the link has sent the secret */
+    unsigned                    ready:1; /* the service has sent the secret */
     unsigned                    secret_pending:1;
     unsigned                    refusal_logged:1;
     unsigned                    drop_logged:1;
@@ -26,11 +28,11 @@ typedef struct {
 
 extern ngx_http_weir_central_t  ngx_http_weir_central;
 
-/* one question or report, before it is copied to the link */
+/* buffer for one question or report, until it is copied to the link */
 extern u_char  ngx_http_weir_question[WEIR_QUESTION_MAX];
 
 
-/* central_report */
+/* defined in central_report.c */
 
 void ngx_http_weir_central_send_report(const u_char *report, size_t len);
 void ngx_http_weir_central_send_held_reports(void);

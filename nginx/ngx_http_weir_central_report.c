@@ -3,16 +3,17 @@
 
 
 /*
- * Reports to the central store, WEIR.TELL: units that requests took or gave
- * back without a question. Called when an ask ends. While the link is down or
- * full, reports are held in a buffer and sent later.
+ * Reports to the central store, with the command WEIR.TELL. A report contains
+ * units that requests took or gave back without asking the store. Called when
+ * an ask ends. While the link is down or full, reports are held in a buffer
+ * and sent later.
  */
 
 
 #define NGX_HTTP_WEIR_REPORTS_SIZE  (1024 * 1024)
 
 
-/* sends held reports when the service has caught up */
+/* sends held reports when few commands are pending on the link */
 
 static ngx_int_t
 ngx_http_weir_central_report_handler(ngx_http_weir_pending_t *p,
@@ -81,7 +82,10 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
 }
 
 
-/* half of the pending list stays free for questions */
+/*
+ * Sends the reports in the buffer. Half of the pending list stays free for
+ * questions.
+ */
 
 void
 ngx_http_weir_central_send_held_reports(void)
@@ -137,7 +141,7 @@ ngx_http_weir_central_free_reports(void)
 }
 
 
-/* sends the reports of an ask that ends: one of each kind at most */
+/* sends the reports of an ask that ends, at most one of each kind */
 
 void
 ngx_http_weir_central_report(struct weir_ask *ask)

@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives, except for those of authentication and of "weir serve". */
+/* All directives except those of authentication and of "weir serve". */
 
 
 #define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
@@ -330,7 +330,7 @@ ngx_http_weir_set_mode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* the value may have variables */
+/* adds a name and a value, which may contain variables */
 
 char *
 ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries, ngx_str_t *key,
@@ -471,7 +471,10 @@ ngx_http_weir_set_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* most arguments are used when the configuration is read */
+/*
+ * Checks that an argument has no variables. Most arguments are used when the
+ * configuration is read, before variables have values.
+ */
 
 char *
 ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
@@ -491,9 +494,10 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 
 
 /*
- * A field with an invalid name never comes, so the identity would always be
- * empty. "_" is invalid because lookups also match it with "-", and a client
- * could send such a field.
+ * Returns true if the name of a header field is valid. An identity header with
+ * an invalid name never comes, so the identity would always be empty. "_" is
+ * not allowed, because lookups match it with "-" too, and a client could send
+ * a field with the other spelling.
  */
 
 ngx_uint_t
@@ -536,7 +540,10 @@ ngx_http_weir_create_main_conf(ngx_conf_t *cf)
 }
 
 
-/* merging needs the rules: they have the domain of "weir on" */
+/*
+ * Loads the rules. This is done before merging, because the rules contain the
+ * domain of "weir on".
+ */
 
 char *
 ngx_http_weir_init_main_conf(ngx_conf_t *cf, void *conf)

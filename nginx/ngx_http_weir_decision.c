@@ -3,8 +3,8 @@
 
 
 /*
- * Saves the parts of a decision that are needed after its ask: header fields
- * and values of variables. Writes the log line of a decision.
+ * Saves the parts of a decision that are needed after its ask has ended:
+ * header fields and values of variables. Writes the log line of a decision.
  */
 
 
@@ -31,7 +31,7 @@ ngx_http_weir_copy_text(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* a 202 has no Retry-After */
+/* returns true for Retry-After of a deferred request: a 202 has none */
 
 static ngx_uint_t
 ngx_http_weir_is_dropped(ngx_http_weir_ctx_t *ctx, struct weir_str name)
@@ -47,7 +47,10 @@ ngx_http_weir_is_dropped(ngx_http_weir_ctx_t *ctx, struct weir_str name)
 }
 
 
-/* copies the value; the name is a constant */
+/*
+ * Saves a header field. Copies the value, but not the name, which is a
+ * constant.
+ */
 
 static ngx_int_t
 ngx_http_weir_save_field(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,

@@ -3,20 +3,23 @@
 
 
 /*
- * Deferred requests. The phase handler calls ngx_http_weir_defer() instead of
- * refusing a request whose limits say "on_limit: defer". The body is copied to
- * memory, the request is sent to the queue of "weir serve", and the client
- * gets 202 when the queue has stored it. If any of this fails, the request is
- * refused, and the reason is one word for X-Weir-Not-Deferred.
+ * Deferred requests. If the limits of a request say "on_limit: defer", the
+ * phase handler calls ngx_http_weir_defer() instead of refusing the request.
+ * The body is copied to memory, the request is sent to the queue of "weir
+ * serve", and the client gets 202 when the queue has stored the request. If
+ * any of this fails, the request is refused, and X-Weir-Not-Deferred contains
+ * the reason as one word. The states are:
  *
  *   READING    if the client closes the connection, nothing is queued
- *   DEFERRING  the request is sent; it may be delivered without its client
- *   ANSWERED   the queue has replied, or will not
+ *   DEFERRING  the request was sent; it may be delivered even if its client
+ *              closes the connection
+ *   ANSWERED   the queue has replied, or will not reply any more
  */
 
 
-#define NGX_HTTP_WEIR_QUEUE_SILENCE  10000   /* ms, beyond the timeout */
-#define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms */
+/* ms; if no reply comes this long after the timeout, the link is lost */
+#define NGX_HTTP_WEIR_QUEUE_SILENCE  10000
+#define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms between two PINGs */
 #define NGX_HTTP_WEIR_QUEUE_HEADS    (4 * 1024 * 1024)
 
 
@@ -24,7 +27,7 @@ ngx_http_weir_link_t  ngx_http_weir_queue_link;
 
 static ngx_msec_t  ngx_http_weir_queue_pinged;
 
-/* bytes reserved for bodies of deferred requests in this worker */
+/* number of bytes that this worker has reserved for bodies */
 static size_t  ngx_http_weir_bodies;
 
 
@@ -42,7 +45,7 @@ ngx_http_weir_defer_link_up(void)
 }
 
 
-/* the service would close an unused connection as idle */
+/* sends PING, because the service would close an idle connection */
 
 static void
 ngx_http_weir_defer_link_poll(void)
@@ -79,7 +82,10 @@ ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     opts.fallback = "requests are refused instead of deferred";
     opts.silence = NGX_HTTP_WEIR_QUEUE_SILENCE;
 
-    /* the buffer doubles; bodies in it still count as reserved */
+    /*
+     * Twice the bodies, because the buffer grows by doubling. Bodies in the
+     * buffer still count as reserved.
+     */
 
     opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
     opts.up = ngx_http_weir_defer_link_up;
@@ -97,7 +103,7 @@ ngx_http_weir_defer_exit(void)
 }
 
 
-/* only methods that change something are deferred */
+/* returns true if a request may be deferred: its method changes something */
 
 ngx_uint_t
 ngx_http_weir_may_defer(ngx_http_request_t *r)
@@ -140,7 +146,10 @@ ngx_http_weir_deferral_free(ngx_http_weir_deferral_t *d)
 }
 
 
-/* a chunked body reserves max_body; returns the reason if it is refused */
+/*
+ * Reserves memory for the body. The length of a chunked body is unknown, so it
+ * reserves max_body. Returns NULL, or the reason if the request is refused.
+ */
 
 static const char *
 ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
@@ -173,10 +182,11 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 
 
 /*
- * A deferred request is delivered without authentication, so it has to be
- * authenticated before. A location without "weir_auth", neither a URI nor
- * "off", could redirect to a location with it in the same server, but a
- * deferred request is not redirected.
+ * Returns true if the request is authenticated or needs no authentication. A
+ * deferred request is delivered without authentication, so it has to be
+ * authenticated before. A location without a "weir_auth" directive, not even
+ * "off", might redirect to a location of the same server that has "weir_auth".
+ * A deferred request is not redirected, so it would bypass the authentication.
  */
 
 static ngx_uint_t
@@ -251,7 +261,7 @@ ngx_http_weir_defer_prepare(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* the phase handler of a request with the verdict WEIR_DEFER */
+/* continues a request that has the verdict WEIR_DEFER */
 
 ngx_int_t
 ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -284,7 +294,10 @@ ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* the phase handler continues with the result, a refusal if why_not is set */
+/*
+ * Hands the result to the phase handler, which continues the request. The
+ * result is a refusal if why_not is set.
+ */
 
 static void
 ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
@@ -300,7 +313,7 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
     d->block = NULL;
     ngx_http_weir_deferral_release(d);
 
-    /* an error page of the refusal gets no body */
+    /* if the refusal has an error page, the page gets no request body */
 
     if (r->request_body) {
         r->request_body->bufs = NULL;
@@ -339,7 +352,7 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     d = ctx->deferral;
 
-    /* a chunked body had reserved max_body */
+    /* give back the rest: a chunked body reserved max_body */
 
     ngx_http_weir_bodies -= d->reserved - d->len;
     d->reserved = d->len;
@@ -352,7 +365,7 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return;
     }
 
-    /* the link has copied the body */
+    /* the body is not needed any more, because the link has copied it */
 
     ngx_free(d->body);
     d->body = NULL;
@@ -434,7 +447,10 @@ ngx_http_weir_defer_reply_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* the request ends; a pending one is still counted when the queue replies */
+/*
+ * Called if the request ends. If the command is pending, the request is still
+ * counted when the queue replies.
+ */
 
 void
 ngx_http_weir_defer_cancel(ngx_http_weir_ctx_t *ctx)

@@ -6,26 +6,31 @@
 #include "ngx_http_weir_module.h"
 
 
-#define NGX_HTTP_WEIR_TICKET  32         /* hexadecimal digits */
+/* length of a ticket, in hexadecimal digits */
+#define NGX_HTTP_WEIR_TICKET  32
 
 
-/* a request that is being deferred; outlives the request once it is sent */
+/*
+ * A request that is being deferred. If the command is pending, this struct
+ * outlives the request.
+ */
 
 struct ngx_http_weir_deferral_s {
-    ngx_http_weir_block_t   *block;      /* NULL: handed back to the ctx */
+    ngx_http_weir_block_t   *block;      /* NULL: given back to the ctx */
     ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has disconnected */
 
-    u_char                  *body;       /* a copy; NULL when it is sent */
+    u_char                  *body;       /* copy of the body; NULL once sent */
     size_t                   size;
     size_t                   len;
     size_t                   max;
-    size_t                   reserved;   /* of "bodies=" of "weir_queue" */
+    /* bytes reserved of "bodies=" of "weir_queue" */
+    size_t                   reserved;
 
-    unsigned                 pending:1;  /* sent, and not replied to */
-    unsigned                 age_bound:1; /* max_age allows fewer to wait
-                                             than max_waiting does */
+    unsigned                 pending:1;  /* command sent, no reply yet */
+    /* the sent bound comes from max_age, because max_waiting is higher */
+    unsigned                 age_bound:1;
 
-    const char              *why_not;    /* NULL: it is queued */
+    const char              *why_not;    /* NULL: the request is queued */
     u_char                   reason[32];
     u_char                   ticket[NGX_HTTP_WEIR_TICKET];
     uint64_t                 position;
@@ -36,13 +41,13 @@ struct ngx_http_weir_deferral_s {
 extern ngx_http_weir_link_t  ngx_http_weir_queue_link;
 
 
-/* defer_body */
+/* defined in defer_body.c */
 
 ngx_uint_t ngx_http_weir_body_is_complete(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_body_collect(ngx_http_request_t *r,
     ngx_http_weir_deferral_t *d);
 
-/* defer_command */
+/* defined in defer_command.c */
 
 const char *ngx_http_weir_defer_send(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_deferral_t *d,

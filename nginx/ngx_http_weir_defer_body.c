@@ -4,18 +4,19 @@
 
 /*
  * Bodies of deferred requests. Each part is copied as soon as nginx has read
- * it, to memory that outlives the request. Bodies are never written to a file,
- * whatever client_body_buffer_size is.
+ * it, to memory that exists longer than the request. Bodies are never written
+ * to a file, whatever the value of client_body_buffer_size is.
  */
 
 
-#define NGX_HTTP_WEIR_BODY_FIRST  16384  /* bytes, if the length is unknown */
+/* first size of the buffer, in bytes, if the length of the body is unknown */
+#define NGX_HTTP_WEIR_BODY_FIRST  16384
 
 
 /*
- * Whether the body is unread, or all of it is in r->request_body. Otherwise an
- * error page has led here from a location that discarded the body, or proxied
- * it without buffering.
+ * Returns true if the body is still unread or all of it is in r->request_body.
+ * It is neither if an error page has led here from a location that discarded
+ * the body or proxied it without buffering.
  */
 
 ngx_uint_t
@@ -57,7 +58,7 @@ ngx_http_weir_body_is_complete(ngx_http_request_t *r)
 }
 
 
-/* NGX_DECLINED if len is above max_body */
+/* makes room for len bytes; NGX_DECLINED if len is above max_body */
 
 static ngx_int_t
 ngx_http_weir_body_grow(ngx_http_request_t *r, ngx_http_weir_deferral_t *d,
@@ -122,7 +123,8 @@ ngx_http_weir_body_collect(ngx_http_request_t *r, ngx_http_weir_deferral_t *d)
         b = cl->buf;
 
         if (!ngx_buf_in_memory(b) && ngx_buf_size(b)) {
-            return NGX_DECLINED; /* another module has written it to a file */
+            /* another module has written this part of the body to a file */
+            return NGX_DECLINED;
         }
 
         len = b->last - b->pos;

@@ -5,14 +5,14 @@
 
 
 /*
- * The command WEIR.DEFER, which queues a request, and its reply. The format is
- * in src/wire/resp/commands_defer.h.
+ * The command WEIR.DEFER, which queues a request, and the reply to it. The
+ * format is described in src/wire/resp/commands_defer.h.
  */
 
 
-#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* without fields */
+#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words besides fields */
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
-#define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* of names and values of fields */
+#define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */
 #define NGX_HTTP_WEIR_DEFER_URI     8192
 #define NGX_HTTP_WEIR_DEFER_RULE    255
 
@@ -21,9 +21,9 @@ typedef struct {
     ngx_str_t   words[NGX_HTTP_WEIR_DEFER_WORDS
                       + 2 * NGX_HTTP_WEIR_DEFER_FIELDS];
     ngx_uint_t  n;
-    size_t      bytes;                       /* of fields */
+    size_t      bytes;                       /* size of all fields so far */
     u_char      numbers[8 * NGX_INT64_LEN];
-    u_char     *last;                        /* of numbers */
+    u_char     *last;                        /* end of the used numbers */
 } ngx_http_weir_command_t;
 
 
@@ -49,7 +49,7 @@ ngx_http_weir_command_add_number(ngx_http_weir_command_t *c, uint64_t n)
 }
 
 
-/* NGX_ERROR if there are too many fields or bytes */
+/* adds a header field; NGX_ERROR if there are too many fields or bytes */
 
 static ngx_int_t
 ngx_http_weir_command_add_field(ngx_http_weir_command_t *c, ngx_str_t *name,
@@ -102,7 +102,10 @@ ngx_http_weir_is_queue_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 }
 
 
-/* whether the configuration sets the field, so that the client's is dropped */
+/*
+ * Returns true if the configuration sets the field. Then the client's value is
+ * not used.
+ */
 
 static ngx_uint_t
 ngx_http_weir_is_own_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
@@ -132,7 +135,7 @@ ngx_http_weir_is_own_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 }
 
 
-/* whether the rule's "headers" has the field */
+/* returns true if the list "headers" of the rule contains the field */
 
 static ngx_uint_t
 ngx_http_weir_is_rule_field(const struct weir_deferral *deferral,
@@ -152,7 +155,7 @@ ngx_http_weir_is_rule_field(const struct weir_deferral *deferral,
 }
 
 
-/* whether a "Connection" of the client lists the field */
+/* returns true if a "Connection" field of the client lists the field */
 
 static ngx_uint_t
 ngx_http_weir_is_connection_field(ngx_http_request_t *r, ngx_str_t *name)
@@ -208,7 +211,10 @@ ngx_http_weir_command_add_client_fields(ngx_http_weir_command_t *c,
 }
 
 
-/* fields of "weir_queue_field", and the host if none of them sets it */
+/*
+ * Adds the fields of "weir_queue_field", and the host if these fields do not
+ * include it.
+ */
 
 static ngx_int_t
 ngx_http_weir_command_add_own_fields(ngx_http_weir_command_t *c,
@@ -282,7 +288,10 @@ ngx_http_weir_command_init(ngx_http_weir_command_t *c, ngx_http_request_t *r,
 }
 
 
-/* returns NULL if the command is pending, or the reason why it is not */
+/*
+ * Sends the command. Returns NULL if it is pending, otherwise the reason why
+ * it could not be sent.
+ */
 
 const char *
 ngx_http_weir_defer_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -325,7 +334,7 @@ ngx_http_weir_defer_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* an error reply is "-DEFER reason sentence" */
+/* reads the reason from an error reply "-DEFER reason sentence" */
 
 static void
 ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
@@ -360,7 +369,7 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
         d->why_not = (const char *) d->reason;
     }
 
-    /* the bound that was sent is the one of max_age, not max_waiting */
+    /* the bound that was sent came from max_age, not from max_waiting */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {
         d->why_not = "too_late";
@@ -368,7 +377,10 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
 }
 
 
-/* reply is NULL if the queue has not replied in time */
+/*
+ * Reads the reply to the command. reply is NULL if the queue has not replied
+ * in time.
+ */
 
 void
 ngx_http_weir_defer_read_reply(ngx_http_weir_deferral_t *d,

@@ -10,7 +10,10 @@ static ngx_int_t ngx_http_weir_open_table(ngx_conf_t *cf,
 static void ngx_http_weir_cleanup_engine(void *data);
 
 
-/* nginx's cached time may be as old as the event loop iteration */
+/*
+ * Returns the current time. nginx's cached time is not exact enough, because
+ * it is updated only once per iteration of the event loop.
+ */
 
 uint64_t
 ngx_http_weir_now(void)
@@ -56,8 +59,9 @@ ngx_http_weir_load_error(int rc)
 
 
 /*
- * An error in the rules is an error in the configuration, but not for nginx -s:
- * an nginx whose rules have become invalid can still be stopped.
+ * Loads the rules. An error in the rules is an error in the configuration,
+ * except for nginx -s: an nginx whose rules have become invalid can still be
+ * stopped.
  */
 
 char *
@@ -137,7 +141,7 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* resizes the table if "weir_table" has another size */
+/* resizes the table if "weir_table" gives another size than it has */
 
 static ngx_int_t
 ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -238,7 +242,7 @@ ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* parts may be missing if the configuration has failed */
+/* Frees everything. Some members are NULL if the configuration has failed. */
 
 static void
 ngx_http_weir_cleanup_engine(void *data)

@@ -60,7 +60,7 @@ ngx_http_weir_is_field(ngx_http_weir_ctx_t *ctx, ngx_str_t *name)
 }
 
 
-/* drops fields of the same names that the upstream has sent */
+/* removes fields of the upstream that have the same names as saved fields */
 
 static void
 ngx_http_weir_drop_fields(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)

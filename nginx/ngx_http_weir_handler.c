@@ -3,8 +3,8 @@
 
 
 /*
- * The handler of the PREACCESS phase, contexts of requests, and parking: a
- * parked request waits for a reply or its time without blocking the worker.
+ * The handler of the PREACCESS phase, the contexts of requests, and parking. A
+ * parked request waits for a reply or for a time without blocking the worker.
  */
 
 
@@ -58,7 +58,10 @@ ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* the worker exits without destroying the pools of requests in progress */
+/*
+ * Frees all ctxs. Needed because a worker that exits does not destroy the
+ * pools of requests in progress.
+ */
 
 void
 ngx_http_weir_destroy_ctxs(void)
@@ -126,9 +129,9 @@ ngx_http_weir_cleanup(void *data)
 
 
 /*
- * Internal redirects clear the module contexts of a request, but not the
- * cleanups of its pool, so the ctx is found there again. Subrequests use the
- * ctx of the main request.
+ * Returns the ctx of a request. Internal redirects clear the module contexts
+ * of a request, but not the cleanups of its pool, so the ctx is found again
+ * through a cleanup. Subrequests use the ctx of the main request.
  */
 
 ngx_http_weir_ctx_t *
@@ -193,7 +196,7 @@ ngx_http_weir_is_parked(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* runs the phases again when the state is no longer a parked one */
+/* runs the phases again as soon as the request is no longer parked */
 
 static void
 ngx_http_weir_unpark_handler(ngx_http_request_t *r)
@@ -223,9 +226,9 @@ ngx_http_weir_unpark_handler(ngx_http_request_t *r)
 
 
 /*
- * Parks a request: nothing is read from the client, but a closed connection is
- * noticed. To continue the request, change its state and post the write event
- * of its connection.
+ * Parks a request. While it is parked, nothing is read from the client, but a
+ * closed connection is noticed. To continue a parked request, change its state
+ * and post the write event of its connection.
  */
 
 ngx_int_t
@@ -242,7 +245,7 @@ ngx_http_weir_park(ngx_http_request_t *r)
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_weir_unpark_handler;
 
-    /* no further event comes if the connection is closed already */
+    /* if the connection is closed already, no further event would come */
 
     if (rev->ready || rev->pending_eof) {
         ngx_post_event(rev, &ngx_posted_events);
@@ -259,7 +262,7 @@ ngx_http_weir_handler(ngx_http_request_t *r)
     ngx_http_weir_block_t     *block;
     ngx_http_weir_loc_conf_t  *wlcf;
 
-    /* subrequests are not counted */
+    /* a subrequest is part of its main request and is not counted */
 
     if (r != r->main) {
         return NGX_DECLINED;
@@ -321,7 +324,10 @@ ngx_http_weir_handler(ngx_http_request_t *r)
 }
 
 
-/* carries out a verdict; WEIR_DEFER means that the request has been queued */
+/*
+ * Carries out a verdict. The verdict WEIR_DEFER means here that the request
+ * has been queued.
+ */
 
 ngx_int_t
 ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -375,7 +381,10 @@ ngx_http_weir_apply_verdict(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* called without an ask; the request passes unless it is unfit */
+/*
+ * Called if there is no ask. Refuses an unfit request; any other request
+ * passes.
+ */
 
 ngx_int_t
 ngx_http_weir_refuse_unfit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)

@@ -4,23 +4,25 @@
 
 /*
  * A worker's connection to the Unix socket of "weir serve", and the list of
- * requests that are pending on it. The module has two links: one for questions
- * to the central store, one for deferred requests.
+ * requests that are pending on the connection. The module has two links: one
+ * for questions to the central store, one for deferred requests.
  *
- * Commands are sent in RESP; all commands of one event loop iteration leave in
- * one write. The service replies in the order of the commands, so a reply
+ * Commands are sent in RESP. All commands of one event loop iteration are sent
+ * with one write. The service replies in the order of the commands, so a reply
  * belongs to the first entry of the list. An entry stays in the list until its
- * reply is read or the link is lost, also when its deadline has passed or its
+ * reply is read or the link is lost, also if its deadline has passed or its
  * client has closed the connection. All deadlines of a link are equally long,
- * so the list is in the order of deadlines too.
+ * so the list is sorted by deadline too.
  *
- * A lost link is opened again after NGX_HTTP_WEIR_LINK_RETRY ms, and after
- * twice as long for each further failure, with 50-100% jitter.
+ * A lost link is opened again after NGX_HTTP_WEIR_LINK_RETRY ms. The delay
+ * doubles with each further failure. The actual delay is chosen at random
+ * between 50% and 100% of it.
  */
 
 
 #define NGX_HTTP_WEIR_LINK_OUT        65536
-#define NGX_HTTP_WEIR_LINK_OUT_KEEP   (1024 * 1024) /* larger ones are freed */
+/* a larger send buffer is freed when it is empty */
+#define NGX_HTTP_WEIR_LINK_OUT_KEEP   (1024 * 1024)
 #define NGX_HTTP_WEIR_LINK_IN         65536
 #define NGX_HTTP_WEIR_LINK_CONNECT    1000  /* ms */
 #define NGX_HTTP_WEIR_LINK_POLL       1000  /* ms */
@@ -38,7 +40,7 @@ static void ngx_http_weir_link_read_handler(ngx_event_t *rev);
 static void ngx_http_weir_link_write_handler(ngx_event_t *wev);
 
 
-/* only the first worker logs above "info" */
+/* lowers the log level in all workers but the first to "info" */
 
 static ngx_uint_t
 ngx_http_weir_link_log_level(ngx_uint_t level)
@@ -89,7 +91,10 @@ ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_link_t *link,
 }
 
 
-/* the buffer is empty; a large one is replaced with one of the first size */
+/*
+ * Called if the buffer is empty. Replaces a large buffer by a buffer of the
+ * first size.
+ */
 
 static void
 ngx_http_weir_link_reset_out(ngx_http_weir_link_t *link)
@@ -118,8 +123,8 @@ ngx_http_weir_link_reset_out(ngx_http_weir_link_t *link)
 
 
 /*
- * Calls the handler of a request, at most once for each that is set. A handler
- * that is called at the deadline may set another one for a late reply.
+ * Calls the handler of an entry. A handler is called only once. If it is
+ * called at the deadline, it may set another handler for a late reply.
  */
 
 static ngx_int_t
@@ -135,7 +140,7 @@ ngx_http_weir_link_settle(ngx_http_weir_pending_t *p,
         p->timed = 0;
         link->ntimed--;
 
-        /* a timer would keep the worker from exiting */
+        /* remove the timer, because it would keep the worker from exiting */
 
         if (link->ntimed == 0 && link->deadline.timer_set) {
             ngx_del_timer(&link->deadline);
@@ -161,7 +166,7 @@ ngx_http_weir_link_first_pending(ngx_http_weir_link_t *link)
 }
 
 
-/* settles the first request; NGX_ERROR if none is pending */
+/* settles and removes the first entry; NGX_ERROR if the list is empty */
 
 static ngx_int_t
 ngx_http_weir_link_settle_first(ngx_http_weir_link_t *link,
@@ -256,7 +261,10 @@ ngx_http_weir_link_poll_handler(ngx_event_t *ev)
 /* ---- opening and losing the connection ---- */
 
 
-/* fails all pending requests: their handlers are called without a reply */
+/*
+ * Closes the connection. Calls the handlers of all pending entries without a
+ * reply.
+ */
 
 static void
 ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
@@ -285,7 +293,10 @@ ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
 }
 
 
-/* the worker exits; sends what the socket takes without blocking */
+/*
+ * Called if the worker exits. Sends the bytes that the socket accepts without
+ * blocking.
+ */
 
 void
 ngx_http_weir_link_close(ngx_http_weir_link_t *link)
@@ -342,7 +353,10 @@ ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *reason,
 }
 
 
-/* the timer runs while the link connects, and until the next attempt */
+/*
+ * This timer limits the time of a connect, and it waits until the next
+ * attempt.
+ */
 
 static void
 ngx_http_weir_link_retry_handler(ngx_event_t *ev)
@@ -358,7 +372,7 @@ ngx_http_weir_link_retry_handler(ngx_event_t *ev)
 }
 
 
-/* the reply to WEIR.LINK */
+/* handles the reply to WEIR.LINK, which tells whether the key is right */
 
 static ngx_int_t
 ngx_http_weir_link_key_handler(ngx_http_weir_pending_t *p,
@@ -394,8 +408,9 @@ ngx_http_weir_link_key_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * The key is sent first. The service refuses commands behind a wrong key. The
- * master process has read the key, and its workers inherit it.
+ * Sends the key as the first command. After a wrong key the service refuses
+ * all commands. The master process has read the key, and its workers inherit
+ * it.
  */
 
 static void
@@ -465,7 +480,10 @@ ngx_http_weir_link_open(ngx_http_weir_link_t *link)
 }
 
 
-/* the service has replied as it should: the next loss is logged again */
+/*
+ * Called if the service has replied correctly. From now on a loss of the link
+ * is logged again.
+ */
 
 void
 ngx_http_weir_link_works(ngx_http_weir_link_t *link)
@@ -537,9 +555,10 @@ ngx_http_weir_link_reserve_out(ngx_http_weir_link_t *link, size_t len)
 
 /*
  * Sends a command of n words at the end of this event loop iteration. The
- * handler is called once: with the reply, or without one when the deadline has
- * passed or the link is lost. If data is NULL, no request waits for the reply,
- * and the command has no deadline. Returns NULL if the command is not sent.
+ * handler is called once: with the reply, or without a reply if the deadline
+ * has passed or the link is lost. If data is NULL, no request waits for the
+ * reply, and the command has no deadline. Returns NULL if the command cannot
+ * be sent.
  */
 
 ngx_http_weir_pending_t *

@@ -5,7 +5,10 @@
 /* Merges the directives of a location, and finds its domain in the rules. */
 
 
-/* for messages: all domains, or only those with "requests:" */
+/*
+ * Returns a list of domains for messages: all domains, or only those that have
+ * "requests:".
+ */
 
 static ngx_str_t
 ngx_http_weir_list_domains(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -43,7 +46,7 @@ ngx_http_weir_list_domains(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 }
 
 
-/* the domain of "weir on" is the only one with "requests:" */
+/* Finds the domain of "weir on": the only domain that has "requests:". */
 
 static char *
 ngx_http_weir_find_only_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
@@ -112,7 +115,10 @@ ngx_http_weir_find_domain(struct weir_rules *rules, ngx_str_t *domain,
 }
 
 
-/* adds the domain to those in use, and checks that the rules have it */
+/*
+ * Checks that the rules contain the domain, and adds it to the list of used
+ * domains.
+ */
 
 static char *
 ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -161,7 +167,10 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 }
 
 
-/* a location has one domain: of "weir" or of "weir_descriptor" */
+/*
+ * Sets the domain of a location. It comes from "weir" or from
+ * "weir_descriptor", and there can be only one.
+ */
 
 static char *
 ngx_http_weir_set_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -223,7 +232,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
         conf->descriptors = prev->descriptors;
     }
 
-    /* "weir_descriptor" overrides an inherited "weir off" */
+    /* an own "weir_descriptor" overrides an inherited "weir off" */
 
     if (conf->mode == NGX_CONF_UNSET_UINT
         && !(own && prev->mode == NGX_HTTP_WEIR_OFF))
@@ -250,7 +259,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (ngx_process == NGX_PROCESS_SIGNALLER) {
-        return NGX_CONF_OK; /* the rules may be invalid */
+        return NGX_CONF_OK; /* nginx -s ignores invalid rules */
     }
 
     return ngx_http_weir_set_domain(cf, wmcf, conf, own);

@@ -40,10 +40,10 @@ ngx_module_t  ngx_http_weir_module = {
 
 
 /*
- * Symbols of a dynamic module. The handlers of a phase run in the reverse order
- * of their modules, so the handler's module is before realip to run after it.
- * The header filter needs a position among the filters, so it is a module of
- * its own.
+ * The symbols of a dynamic module. The handlers of a phase run in the reverse
+ * order of their modules. Our handler has to run after that of realip, so our
+ * module is before realip. The header filter needs its own position among the
+ * filters, so it is a separate module.
  */
 
 #define NGX_HTTP_WEIR_EXPORT  __attribute__((visibility("default")))

@@ -1,31 +1,32 @@
 
 /*
- * The weir module: decides requests in the PREACCESS phase, in the worker, with
- * counters in a table in shared memory that all workers use.
+ * The weir module. It decides requests in the PREACCESS phase, inside the
+ * worker. The counters are in a table in shared memory that all workers use.
+ * The files ngx_http_weir_NAME.c contain:
  *
  *   conf            directives
  *   auth_conf       directives of authentication
  *   serve_conf      directives of the connection to "weir serve"
- *   merge           directives merged into a location
+ *   merge           merging of directives into a location
  *   engine          rules and table of a cycle
  *   worker          init and exit of a worker, reloading of changed rules
  *   handler         the phase handler
- *   request         a request as libweir sees it
- *   decision        parts of a decision that outlive it, and its log line
+ *   request         translation of a request for libweir
+ *   decision        saving and logging of a decision
  *   auth            subrequests to an authentication service
  *   auth_response   identity and challenge in the service's response
  *   queue           requests delayed by a leaky bucket
  *   link            connections to "weir serve", and requests pending on them
- *   reply           replies of "weir serve"
+ *   reply           parser for replies of "weir serve"
  *   central         requests that wait for the central store
  *   central_report  reports to the central store
  *   defer           requests that are deferred
- *   defer_body      their bodies
- *   defer_command   the command that queues them
+ *   defer_body      bodies of deferred requests
+ *   defer_command   the command that queues a deferred request
  *   tickets         responses about deferred requests
- *   response        refusals
- *   filter          header fields
- *   variables       $weir_...
+ *   response        responses to refused requests
+ *   filter          header fields of responses
+ *   variables       variables $weir_...
  */
 
 
@@ -44,19 +45,19 @@
 
 #define NGX_HTTP_WEIR_ENTRIES_MAX  32
 
-/* argument of "weir" */
+/* values of the directive "weir" */
 #define NGX_HTTP_WEIR_OFF     0
 #define NGX_HTTP_WEIR_ON      1
 #define NGX_HTTP_WEIR_DOMAIN  2
 
 
-/* the socket of a "weir serve" */
+/* address of the socket of a "weir serve" */
 
 typedef struct {
     ngx_str_t         name;              /* empty: not configured */
     struct sockaddr  *sockaddr;
     socklen_t         socklen;
-    ngx_msec_t        timeout;           /* of a reply */
+    ngx_msec_t        timeout;           /* time to wait for a reply */
 } ngx_http_weir_peer_t;
 
 
@@ -65,29 +66,29 @@ typedef struct {
 
     ngx_str_t             table_name;
     ngx_str_t             table_dir;
-    size_t                table_size;    /* 0: not given */
+    size_t                table_size;    /* 0: weir_table gives no size */
     size_t                table_log;
     ngx_str_t             table_path;
-    uint64_t              table_keys;    /* in the table when it was opened */
+    uint64_t              table_keys;    /* number of keys at the opening */
     ngx_uint_t            keys;          /* WEIR_KEYS_...: how keys are shown */
 
-    ngx_http_weir_peer_t  central;       /* "weir_central" */
-    ngx_uint_t            fleet;         /* nodes; 0: not given */
+    ngx_http_weir_peer_t  central;       /* address of "weir_central" */
+    ngx_uint_t            fleet;         /* number of nodes; 0: not given */
 
-    ngx_http_weir_peer_t  queue;         /* "weir_queue" */
-    size_t                queue_bodies;  /* bytes that a worker may hold */
-    ngx_str_t             queue_tickets; /* path of ticket URLs */
+    ngx_http_weir_peer_t  queue;         /* address of "weir_queue" */
+    size_t                queue_bodies;  /* maximum per worker, in bytes */
+    ngx_str_t             queue_tickets; /* path of the ticket URLs */
 
-    ngx_str_t             link_key;      /* sent to both */
+    ngx_str_t             link_key;      /* sent to central and queue */
 
-    struct weir_rules    *rules;         /* as read by this cycle */
+    struct weir_rules    *rules;         /* rules that this cycle has read */
     struct weir_table    *table;
     struct weir_engine   *engine;
     struct weir_watch    *watch;
-    ngx_log_t            *log;           /* of the thread that loads rules */
+    ngx_log_t            *log;           /* for the thread that loads rules */
 
-    ngx_str_t             only_domain;   /* domain of "weir on" */
-    ngx_array_t           domains;       /* of ngx_str_t, used by locations */
+    ngx_str_t             only_domain;   /* the domain of "weir on" */
+    ngx_array_t           domains;       /* of locations; elements: ngx_str_t */
 } ngx_http_weir_main_conf_t;
 
 
@@ -99,16 +100,16 @@ typedef struct {
 
 typedef struct {
     ngx_str_t    domain;
-    ngx_array_t  entries;                /* of ngx_http_weir_entry_t */
+    ngx_array_t  entries;                /* elements: ngx_http_weir_entry_t */
 } ngx_http_weir_descriptor_t;
 
 
 typedef struct {
-    ngx_flag_t                 auth;     /* a location has "weir_auth" */
+    ngx_flag_t                 auth;     /* some location has weir_auth */
 } ngx_http_weir_srv_conf_t;
 
 
-/* position of a directive in the configuration */
+/* file and line of a directive */
 
 typedef struct {
     ngx_str_t                  file;
@@ -117,9 +118,9 @@ typedef struct {
 
 
 typedef struct {
-    ngx_uint_t                 mode;     /* NGX_HTTP_WEIR_OFF, ... */
+    ngx_uint_t                 mode;     /* NGX_HTTP_WEIR_OFF, ON, DOMAIN */
     ngx_http_weir_source_t     mode_at;
-    ngx_str_t                  domain;   /* merged; empty if weir is off */
+    ngx_str_t                  domain;   /* merged; empty: weir is off */
     ngx_array_t               *descriptors;
     ngx_flag_t                 requests; /* merged; "requests:" is used */
 
@@ -128,17 +129,18 @@ typedef struct {
     ngx_uint_t                 log_level;
     ngx_http_complex_value_t  *identity;
 
-    ngx_str_t                  auth_uri; /* empty: off; NULL: not given */
+    ngx_str_t                  auth_uri; /* empty: off; data NULL: not given */
     ngx_str_t                  auth_args;
     ngx_http_weir_source_t     auth_at;
-    ngx_array_t               *auth_headers; /* of ngx_str_t, lower case */
+    ngx_array_t               *auth_headers; /* ngx_str_t, in lower case */
 
-    ngx_array_t               *queue_fields; /* of ngx_http_weir_entry_t */
-    struct weir_limit         *tickets;      /* lookups of a client */
+    ngx_array_t               *queue_fields; /* ngx_http_weir_entry_t */
+    /* limit on ticket lookups of a client */
+    struct weir_limit         *tickets;
 } ngx_http_weir_loc_conf_t;
 
 
-/* memory for an ask; free blocks are in a list of the worker */
+/* Memory for one ask. Each worker has a list of free blocks. */
 
 typedef struct ngx_http_weir_ctx_s       ngx_http_weir_ctx_t;
 typedef struct ngx_http_weir_block_s     ngx_http_weir_block_t;
@@ -157,11 +159,11 @@ typedef enum {
     NGX_HTTP_WEIR_HELD,                  /* waits for the fleet's secret */
     NGX_HTTP_WEIR_AUTHENTICATING,        /* waits for the auth subrequest */
     NGX_HTTP_WEIR_ASKING,                /* waits for the central store */
-    NGX_HTTP_WEIR_ANSWERED,              /* has the verdict in its ctx */
-    NGX_HTTP_WEIR_READING,               /* reads the body, to be deferred */
-    NGX_HTTP_WEIR_DEFERRING,             /* waits until it is queued */
-    NGX_HTTP_WEIR_WAITING,               /* delayed by a leaky bucket */
-    NGX_HTTP_WEIR_RELEASED,              /* its delay is over */
+    NGX_HTTP_WEIR_ANSWERED,              /* the verdict is in the ctx */
+    NGX_HTTP_WEIR_READING,               /* reads the body before deferral */
+    NGX_HTTP_WEIR_DEFERRING,             /* waits for the reply of the queue */
+    NGX_HTTP_WEIR_WAITING,               /* is delayed by a leaky bucket */
+    NGX_HTTP_WEIR_RELEASED,              /* the delay is over */
     NGX_HTTP_WEIR_DONE
 } ngx_http_weir_state_e;
 
@@ -179,8 +181,8 @@ typedef enum {
 
 
 /*
- * The response of an authentication service. After a redirect, a location with
- * the same service uses it again.
+ * The response of an authentication service. If the request is redirected to a
+ * location with the same service, this response is used again.
  */
 
 typedef struct ngx_http_weir_auth_s  ngx_http_weir_auth_t;
@@ -189,34 +191,35 @@ struct ngx_http_weir_auth_s {
     ngx_str_t              uri;
     ngx_str_t              args;
     ngx_array_t           *headers;      /* names of the identity headers */
-    ngx_http_request_t    *request;      /* the subrequest */
-    ngx_uint_t             status;       /* 200, or the client's status */
+    ngx_http_request_t    *request;      /* the subrequest to the service */
+    ngx_uint_t             status;       /* 200, or status for the client */
     ngx_http_weir_auth_t  *next;
     unsigned               done:1;
 };
 
 
 /*
- * Continues with a decided request. Returns the code of a phase handler. Owns
- * the block, which is NULL, and the verdict below 0, if the decision failed.
+ * Continues with a decided request. Returns the code of a phase handler. The
+ * function owns the block and has to free it. If the decision failed, block is
+ * NULL and verdict is below 0.
  */
 
 typedef ngx_int_t (*ngx_http_weir_next_pt)(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 
 
-/* added header fields: 8 of libweir and X-Weir-Not-Deferred */
+/* maximum number of header fields: 8 of libweir and X-Weir-Not-Deferred */
 #define NGX_HTTP_WEIR_FIELDS  9
 
-/* bytes for their values and the rule's name; longer ones use the pool */
+/* bytes for field values and the rule's name; longer texts use the pool */
 #define NGX_HTTP_WEIR_TEXT    384
 
 
 /*
- * Context of a client's request, kept until its pool is destroyed, also after
- * internal redirects. It is not allocated from the pool: a proxied request
- * nearly fills the first block of its pool, and a second block would cost more
- * than this structure.
+ * The context of a client's request. It exists until the request's pool is
+ * destroyed, also after internal redirects. It is not allocated from the pool,
+ * because a proxied request nearly fills the first block of its pool, and a
+ * second block would cost more than this structure.
  */
 
 struct ngx_http_weir_ctx_s {
@@ -233,44 +236,44 @@ struct ngx_http_weir_ctx_s {
     uint64_t                decided_ns;
     uint64_t                delay_ns;
 
-    ngx_uint_t              nfields;     /* of fields below */
+    ngx_uint_t              nfields;     /* number of elements in fields */
 
-    ngx_http_weir_auth_t   *auths;       /* of all services used so far */
-    ngx_http_weir_auth_t   *auth;        /* of the current location */
-    ngx_uint_t              refused;     /* status of the refusal, or 0 */
+    ngx_http_weir_auth_t   *auths;       /* responses of all services so far */
+    ngx_http_weir_auth_t   *auth;        /* response for this location */
+    ngx_uint_t              refused;     /* status of the refusal; 0: none */
 
-    ngx_queue_t             queue;       /* HELD, WAITING */
-    ngx_http_weir_block_t  *block;       /* ASKING, ANSWERED, WAITING */
+    ngx_queue_t             queue;       /* link in a list: HELD, WAITING */
+    ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
 
-    /* WAITING */
+    /* used in state WAITING */
     ngx_http_weir_group_t  *group;
     uint64_t                due_ns;
     ngx_msec_t              latest;
 
-    /* ASKING, ANSWERED */
+    /* used in states ASKING and ANSWERED */
     ngx_http_weir_next_pt   next;
     int                     verdict;
 
-    ngx_str_t                 record;    /* descriptors, for the queue */
+    ngx_str_t                 record;    /* descriptors, stored by the queue */
     ngx_http_weir_deferral_t *deferral;
-    const char               *why_not;   /* reason if it was not deferred */
+    const char               *why_not;   /* why it was not deferred, or NULL */
 
     unsigned                limited:1;   /* limit and remaining are set */
-    unsigned                decided:1;   /* it has been counted */
+    unsigned                decided:1;   /* the request has been counted */
     unsigned                probing:1;   /* the identity is not known yet */
-    unsigned                unfit:1;     /* cannot be described: is refused */
+    unsigned                unfit:1;     /* cannot be described; is refused */
 
     size_t                  text_len;
 
-    /* not cleared when the ctx is reused */
+    /* these members are not cleared when the ctx is used again */
     ngx_http_weir_ctx_t    *next_free;
-    ngx_queue_t             used;        /* of all ctxs in use */
+    ngx_queue_t             used;        /* link in the list of used ctxs */
     ngx_keyval_t            fields[NGX_HTTP_WEIR_FIELDS];
     u_char                  text[NGX_HTTP_WEIR_TEXT];
 };
 
 
-/* conf */
+/* functions of conf.c */
 
 extern ngx_command_t  ngx_http_weir_commands[];
 
@@ -284,7 +287,7 @@ char *ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 char *ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries,
     ngx_str_t *key, ngx_str_t *value);
 
-/* serve_conf */
+/* functions of serve_conf.c */
 
 char *ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_http_weir_set_link_key(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -295,13 +298,13 @@ char *ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_weir_check_link_key(ngx_conf_t *cf,
     ngx_http_weir_main_conf_t *wmcf);
 
-/* merge */
+/* functions of merge.c */
 
 char *ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 ngx_uint_t ngx_http_weir_find_domain(struct weir_rules *rules,
     ngx_str_t *domain, struct weir_domain_info *info);
 
-/* auth_conf */
+/* functions of auth_conf.c */
 
 char *ngx_http_weir_set_auth(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_http_weir_set_auth_headers(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -312,7 +315,7 @@ ngx_uint_t ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
     ngx_http_weir_loc_conf_t *conf);
 char *ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf);
 
-/* engine */
+/* functions of engine.c */
 
 char *ngx_http_weir_load_rules(ngx_conf_t *cf,
     ngx_http_weir_main_conf_t *wmcf);
@@ -323,13 +326,13 @@ void ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
 const char *ngx_http_weir_load_error(int rc);
 uint64_t ngx_http_weir_now(void);
 
-/* worker */
+/* functions of worker.c */
 
 ngx_int_t ngx_http_weir_init_module(ngx_cycle_t *cycle);
 ngx_int_t ngx_http_weir_init_process(ngx_cycle_t *cycle);
 void ngx_http_weir_exit_process(ngx_cycle_t *cycle);
 
-/* handler */
+/* functions of handler.c */
 
 ngx_int_t ngx_http_weir_handler(ngx_http_request_t *r);
 ngx_http_weir_ctx_t *ngx_http_weir_get_ctx(ngx_http_request_t *r);
@@ -341,12 +344,12 @@ void ngx_http_weir_destroy_ctxs(void);
 ngx_int_t ngx_http_weir_conclude(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
 
-/* decision */
+/* functions of decision.c */
 
 ngx_int_t ngx_http_weir_save_decision(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, struct weir_ask *ask, int verdict);
 
-/* request */
+/* functions of request.c */
 
 ngx_http_weir_block_t *ngx_http_weir_ask(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, int64_t hits);
@@ -361,7 +364,7 @@ const ngx_str_t *ngx_http_weir_host(ngx_http_request_t *r);
 size_t ngx_http_weir_find_client_header(ngx_http_request_t *r,
     struct weir_str name, struct weir_str *values, size_t max);
 
-/* auth */
+/* functions of auth.c */
 
 ngx_int_t ngx_http_weir_auth_begin(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
@@ -371,7 +374,7 @@ ngx_int_t ngx_http_weir_auth_again(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 ngx_uint_t ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx);
 
-/* auth_response */
+/* functions of auth_response.c */
 
 ngx_int_t ngx_http_weir_auth_pass(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
@@ -380,7 +383,7 @@ ngx_int_t ngx_http_weir_identify(ngx_http_request_t *r,
 ngx_table_elt_t *ngx_http_weir_auth_header(ngx_http_weir_ctx_t *ctx,
     const u_char *name, size_t len);
 
-/* queue */
+/* functions of queue.c */
 
 void ngx_http_weir_queue_init(void);
 ngx_int_t ngx_http_weir_queue_wait(ngx_http_request_t *r,
@@ -388,7 +391,7 @@ ngx_int_t ngx_http_weir_queue_wait(ngx_http_request_t *r,
 void ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_queue_exit(void);
 
-/* central */
+/* functions of central.c */
 
 ngx_int_t ngx_http_weir_central_init(ngx_cycle_t *cycle,
     ngx_http_weir_main_conf_t *wmcf);
@@ -403,23 +406,24 @@ void ngx_http_weir_central_charge(ngx_http_weir_block_t *block,
     uint64_t now_ns);
 void ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx);
 
-/* central_report */
+/* functions of central_report.c */
 
 void ngx_http_weir_central_report(struct weir_ask *ask);
 
-/* reply */
+/* types and functions of reply.c */
 
 #define NGX_HTTP_WEIR_REPLY_PARTS  4
 
 typedef struct {
-    u_char   type;                       /* RESP: + - : $ *, and _ for null */
+    u_char   type;                       /* RESP type: + - : $ * or _ (null) */
     u_char  *data;
     size_t   len;
 } ngx_http_weir_part_t;
 
 typedef struct {
     ngx_http_weir_part_t   head;
-    ngx_http_weir_part_t   parts[NGX_HTTP_WEIR_REPLY_PARTS]; /* of an array */
+    /* elements of an array */
+    ngx_http_weir_part_t   parts[NGX_HTTP_WEIR_REPLY_PARTS];
     ngx_uint_t             nparts;
     u_char                *end;
 } ngx_http_weir_reply_t;
@@ -427,7 +431,7 @@ typedef struct {
 ngx_int_t ngx_http_weir_reply_parse(u_char *p, u_char *last,
     ngx_http_weir_reply_t *reply);
 
-/* link */
+/* types and functions of link.c */
 
 #define NGX_HTTP_WEIR_PENDING_MAX  4096
 
@@ -435,8 +439,9 @@ typedef struct ngx_http_weir_link_s     ngx_http_weir_link_t;
 typedef struct ngx_http_weir_pending_s  ngx_http_weir_pending_t;
 
 /*
- * reply is NULL if the deadline has passed (p->late) or the link is lost. A
- * code other than NGX_OK closes the link.
+ * Handles a reply. reply is NULL if the deadline has passed (p->late is set)
+ * or the link is lost. If the handler returns another code than NGX_OK, the
+ * link is closed.
  */
 
 typedef ngx_int_t (*ngx_http_weir_reply_pt)(ngx_http_weir_pending_t *p,
@@ -448,20 +453,22 @@ struct ngx_http_weir_pending_s {
     ngx_http_weir_reply_pt    handler;   /* NULL: the reply is discarded */
     void                     *data;
     ngx_msec_t                sent;
-    unsigned                  timed:1;   /* its deadline is ahead */
-    unsigned                  late:1;    /* its deadline has passed */
+    unsigned                  timed:1;   /* the deadline has not passed yet */
+    unsigned                  late:1;    /* the deadline has passed */
 };
 
 typedef struct {
     ngx_http_weir_peer_t      peer;
     ngx_str_t                 key;
     const char               *directive;
-    const char               *fallback;  /* while it is lost, for the log */
-    ngx_msec_t                silence;   /* beyond timeout; then it is lost */
-    size_t                    out_max;   /* bytes to be sent */
+    /* log text: what happens while the link is lost */
+    const char               *fallback;
+    /* the link is lost if no reply has come this long after the timeout */
+    ngx_msec_t                silence;
+    size_t                    out_max;   /* maximum size of out, in bytes */
 
     void                    (*up)(void);
-    void                    (*poll)(void); /* every second */
+    void                    (*poll)(void); /* called every second */
     void                    (*lost)(void);
 } ngx_http_weir_link_opts_t;
 
@@ -469,16 +476,18 @@ struct ngx_http_weir_link_s {
     ngx_http_weir_link_opts_t opts;
 
     ngx_peer_connection_t     peer;
-    ngx_log_t                 quiet_log; /* this module logs failures itself */
+    /* log of the connection; hides errors that this module logs itself */
+    ngx_log_t                 quiet_log;
 
-    ngx_event_t               retry;     /* connects again, or gives up */
+    /* timer; starts the next attempt to connect, or ends a slow attempt */
+    ngx_event_t               retry;
     ngx_msec_t                retry_delay;
     ngx_event_t               poll;
 
-    ngx_queue_t               pending;   /* in the order they were sent */
+    ngx_queue_t               pending;   /* entries, in the order of sending */
     ngx_uint_t                npending;
     ngx_uint_t                ntimed;
-    ngx_event_t               deadline;  /* of the first timed one */
+    ngx_event_t               deadline;  /* timer of the first timed entry */
 
     u_char                   *out;
     size_t                    out_size;
@@ -489,7 +498,7 @@ struct ngx_http_weir_link_s {
     size_t                    in_len;
 
     unsigned                  up:1;
-    unsigned                  overdue:1; /* the first pending one is late */
+    unsigned                  overdue:1; /* the first pending entry is late */
     unsigned                  refusal_logged:1;
     unsigned                  loss_logged:1;
     unsigned                  up_logged:1;
@@ -503,7 +512,7 @@ ngx_http_weir_pending_t *ngx_http_weir_link_send(ngx_http_weir_link_t *link,
     void *data);
 void ngx_http_weir_link_works(ngx_http_weir_link_t *link);
 
-/* defer */
+/* functions of defer.c */
 
 ngx_uint_t ngx_http_weir_may_defer(ngx_http_request_t *r);
 ngx_int_t ngx_http_weir_defer(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -513,23 +522,23 @@ ngx_int_t ngx_http_weir_defer_init(ngx_cycle_t *cycle,
     ngx_http_weir_main_conf_t *wmcf);
 void ngx_http_weir_defer_exit(void);
 
-/* tickets */
+/* functions of tickets.c */
 
 char *ngx_http_weir_set_tickets(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_weir_send_accepted(ngx_http_request_t *r,
     const ngx_http_weir_deferral_t *d);
 
-/* response */
+/* functions of response.c */
 
 ngx_int_t ngx_http_weir_refuse(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, const struct weir_ask *ask);
 
-/* filter */
+/* functions of filter.c */
 
 ngx_int_t ngx_http_weir_add_field(ngx_http_request_t *r, ngx_str_t *name,
     ngx_str_t *value);
 
-/* variables */
+/* functions of variables.c */
 
 ngx_int_t ngx_http_weir_add_variables(ngx_conf_t *cf);
 

@@ -3,20 +3,23 @@
 
 
 /*
- * Requests delayed by a leaky bucket, parked in the worker. The requests of a
- * bucket are a group. They leave in order, each at the time that the table has
- * given it; the table gives these times to all workers.
+ * Requests that are delayed by a leaky bucket and parked in the worker. The
+ * requests of one bucket form a group. They leave in order, each at the time
+ * that the table has assigned to it; the table assigns these times for all
+ * workers.
  */
 
 
-#define NGX_HTTP_WEIR_TIMER_MAX  60000  /* ms; then the clock is read again */
-#define NGX_HTTP_WEIR_GRACE      1000   /* ms more if the clock is set back */
+/* ms; longest time of a timer, after which the clock is read again */
+#define NGX_HTTP_WEIR_TIMER_MAX  60000
+/* ms; longest wait beyond the delay if the clock is set back */
+#define NGX_HTTP_WEIR_GRACE      1000
 
 
 struct ngx_http_weir_group_s {
-    ngx_rbtree_node_t  node;             /* key: the bucket */
-    ngx_queue_t        waiters;          /* of ctxs, by due_ns */
-    ngx_event_t        event;            /* timer of the first waiter */
+    ngx_rbtree_node_t  node;             /* key: id of the bucket */
+    ngx_queue_t        waiters;          /* ctxs, sorted by due_ns */
+    ngx_event_t        event;            /* timer for the first waiter */
 };
 
 
@@ -89,7 +92,7 @@ ngx_http_weir_queue_insert(ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* ms until the request is due, rounded up */
+/* returns the ms until the request is due, rounded up */
 
 static ngx_msec_t
 ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
@@ -110,7 +113,7 @@ ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 }
 
 
-/* sets the timer of the first waiter; frees a group without waiters */
+/* sets the timer for the first waiter, or frees a group without waiters */
 
 static void
 ngx_http_weir_queue_arm(ngx_http_weir_group_t *group, uint64_t now_ns)
@@ -188,7 +191,10 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* a timer may fire a little early, so due_ns is checked */
+/*
+ * Releases the waiters that are due. A timer may fire a little early, so
+ * due_ns is checked.
+ */
 
 static void
 ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
@@ -220,8 +226,8 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 
 
 /*
- * After a trade of positions. The bucket that delays the request longest may be
- * another one now.
+ * Moves a request to the right group after it has swapped positions. The
+ * bucket that delays it longest may be a different bucket now.
  */
 
 static void
@@ -246,7 +252,8 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 
     group = ngx_http_weir_queue_get_group(place.queue);
     if (group == NULL) {
-        return; /* in its old group it is due no later */
+        /* no memory; the request stays in its old group and is due no later */
+        return;
     }
 
     ngx_queue_remove(&ctx->queue);
@@ -256,8 +263,8 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 
 
 /*
- * The client has closed the connection. Each waiter behind it trades positions
- * with it, and the last position is given back.
+ * Called if the client has closed the connection. The request swaps positions
+ * with each waiter behind it, and then gives its last position back.
  */
 
 void
@@ -291,7 +298,7 @@ ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* gives all positions back, the last one first */
+/* gives the positions of all waiters back, the last position first */
 
 void
 ngx_http_weir_queue_exit(void)

@@ -5,11 +5,14 @@
 /* Parses replies of "weir serve", in RESP2. */
 
 
-#define NGX_HTTP_WEIR_REPLY_LINE  512    /* longest line */
-#define NGX_HTTP_WEIR_REPLY_BULK  16384  /* longest bulk */
+#define NGX_HTTP_WEIR_REPLY_LINE  512    /* maximum length of a line */
+#define NGX_HTTP_WEIR_REPLY_BULK  16384  /* maximum length of a bulk */
 
 
-/* the bytes of a '$' follow its line; a null becomes type '_' */
+/*
+ * Parses a bulk ('$'), whose bytes follow its line. A null bulk gets the type
+ * '_'.
+ */
 
 static ngx_int_t
 ngx_http_weir_reply_bulk(u_char *last, ngx_http_weir_part_t *part,
@@ -81,8 +84,8 @@ ngx_http_weir_reply_part(u_char *p, u_char *last, ngx_http_weir_part_t *part,
 
 
 /*
- * Parses one reply, or an array of up to NGX_HTTP_WEIR_REPLY_PARTS. NGX_AGAIN
- * if it is incomplete, NGX_ERROR if it is invalid.
+ * Parses one reply, or an array of up to NGX_HTTP_WEIR_REPLY_PARTS elements.
+ * Returns NGX_AGAIN if the reply is incomplete, NGX_ERROR if it is invalid.
  */
 
 ngx_int_t

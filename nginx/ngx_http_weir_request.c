@@ -3,17 +3,20 @@
 
 
 /*
- * A request as libweir sees it: a struct weir_ask with the descriptors of the
- * request. Called by the phase handler and by authentication.
+ * Translates a request for libweir: makes a struct weir_ask with the
+ * descriptors of the request. Called by the phase handler and by
+ * authentication.
  */
 
 
 #define NGX_HTTP_WEIR_FREE_BLOCKS_MAX  64
-#define NGX_HTTP_WEIR_MOVED_DELAY      5  /* s; longer than a reload takes */
+/* s until the warning about a resized table; longer than a reload takes */
+#define NGX_HTTP_WEIR_MOVED_DELAY      5
 
 /*
- * Identity of a request that is not authenticated yet. No client has it, and
- * nothing is taken from its counters.
+ * The identity that stands for any user while a request is not authenticated
+ * yet. No client can have this identity, and nothing is taken from its
+ * counters.
  */
 #define NGX_HTTP_WEIR_ANY_IDENTITY  "\377weir\377somebody"
 
@@ -50,7 +53,7 @@ ngx_http_weir_block_memory(ngx_http_weir_block_t *block)
 }
 
 
-/* sends the reports of the ask, ends it and frees its block */
+/* sends the reports of an ask, ends the ask and frees its block */
 
 void
 ngx_http_weir_ask_done(ngx_http_weir_block_t *block)
@@ -83,7 +86,7 @@ ngx_http_weir_destroy_blocks(void)
 }
 
 
-/* at most once a minute */
+/* logs a failure, at most once a minute */
 
 static void
 ngx_http_weir_log_failure(ngx_log_t *log, ngx_uint_t level, time_t *last,
@@ -100,7 +103,7 @@ ngx_http_weir_log_failure(ngx_log_t *log, ngx_uint_t level, time_t *last,
 }
 
 
-/* a failure of weir */
+/* logs a failure of weir itself */
 
 void
 ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc)
@@ -112,7 +115,7 @@ ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc)
 }
 
 
-/* a failure that a client can cause */
+/* logs a failure that a client can cause */
 
 static void
 ngx_http_weir_unfit(ngx_log_t *log, const char *call, int rc)
@@ -157,7 +160,10 @@ ngx_http_weir_is_auth_header(ngx_http_weir_loc_conf_t *wlcf,
 }
 
 
-/* rules see identity headers of the service's response, not of the client */
+/*
+ * Finds an identity header for rules. Rules see the identity headers of the
+ * service's response, not those of the client.
+ */
 
 static size_t
 ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
@@ -183,7 +189,10 @@ ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
 }
 
 
-/* name is in lower case; returns how many there are, also beyond max */
+/*
+ * Finds the header fields of this name, which is in lower case. Returns how
+ * many there are, even if that is more than max.
+ */
 
 size_t
 ngx_http_weir_find_client_header(ngx_http_request_t *r, struct weir_str name,
@@ -266,7 +275,7 @@ ngx_http_weir_set_view_peer(struct weir_http_view *view, struct sockaddr *sa)
 }
 
 
-/* a host in the request line replaces the header field */
+/* returns the host of the request line or, if it has none, of the header */
 
 const ngx_str_t *
 ngx_http_weir_host(ngx_http_request_t *r)
@@ -298,7 +307,10 @@ ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
 }
 
 
-/* "weir_descriptor"; one with an empty value is left out */
+/*
+ * Adds the descriptor of a "weir_descriptor". Leaves it out if one of its
+ * values is empty.
+ */
 
 static ngx_int_t
 ngx_http_weir_add_descriptor(ngx_http_request_t *r, struct weir_ask *ask,
@@ -355,7 +367,10 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
         rc = weir_ask_http(ask, &view);
 
-        /* WEIR_EROOM and WEIR_EMANY become a refusal by the decision */
+        /*
+         * After WEIR_EROOM or WEIR_EMANY, weir_ask_decide() refuses the
+         * request.
+         */
 
         if (rc != 0 && rc != WEIR_EROOM && rc != WEIR_EMANY) {
             ngx_http_weir_unfit(r->connection->log, "weir_ask_http()", rc);
@@ -379,7 +394,10 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* after a resize by another process, this one still counts in the old table */
+/*
+ * Warns if another process has resized the table, because this process then
+ * still counts in the old table.
+ */
 
 static void
 ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
@@ -408,7 +426,7 @@ ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
 }
 
 
-/* records the descriptors that are added next, for the queue */
+/* starts to record the descriptors, which the queue stores */
 
 static void
 ngx_http_weir_start_record(ngx_http_request_t *r, struct weir_ask *ask)
@@ -450,9 +468,10 @@ ngx_http_weir_copy_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Creates the ask of a request. NULL if weir fails, and the request passes; or
- * if the request cannot be described, with ctx->unfit set. An unfit request is
- * refused, since a client could evade its limits with such requests.
+ * Creates the ask of a request. Returns NULL if weir has failed; then the
+ * request passes. Also returns NULL, with ctx->unfit set, if the request
+ * cannot be described. An unfit request is refused, because a client could
+ * evade its limits with such requests.
  */
 
 ngx_http_weir_block_t *
@@ -500,7 +519,7 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* for statistics, of the decisions that libweir has chosen */
+/* reports the latency of a decision if libweir wants it for statistics */
 
 void
 ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
@@ -519,7 +538,10 @@ ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
 }
 
 
-/* calls next() now, or when the central store has decided */
+/*
+ * Decides a request. Calls next() at once, or later if the central store
+ * decides.
+ */
 
 ngx_int_t
 ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,

@@ -2,13 +2,13 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Responses to refused requests: an error page, or a body of libweir. */
+/* Responses to refused requests: an error page, or a body from libweir. */
 
 
 #define NGX_HTTP_WEIR_BODY  1024
 
 
-/* whether nginx would redirect to an error page for the status */
+/* returns true if nginx would redirect this status to an error page */
 
 static ngx_uint_t
 ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
@@ -35,7 +35,10 @@ ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 }
 
 
-/* copies the texts: they belong to the rules, and may be freed with the ask */
+/*
+ * Makes a body. Copies the texts, because they belong to the rules and may be
+ * freed with the ask.
+ */
 
 static ngx_int_t
 ngx_http_weir_make_body(ngx_http_request_t *r, const struct weir_ask *ask,
@@ -83,7 +86,7 @@ ngx_http_weir_make_body(ngx_http_request_t *r, const struct weir_ask *ask,
 }
 
 
-/* returns the code of a phase handler */
+/* responds to a refused request; returns the code of a phase handler */
 
 ngx_int_t
 ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
@@ -100,7 +103,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     status = result.http_status;
     ctx->refused = status;
 
-    /* an error page with another status may have led here */
+    /* clear the status of an error page that may have led here */
 
     r->err_status = 0;
 

@@ -142,7 +142,10 @@ ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* the master process reads the file, so workers need no access to it */
+/*
+ * Reads the key file in the master process, so workers need no access to the
+ * file.
+ */
 
 static char *
 ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
@@ -165,7 +168,7 @@ ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
         return NGX_CONF_ERROR;
     }
 
-    /* the longest key, CR LF, and a byte to detect a longer key */
+    /* room for the longest key, CR LF, and one byte to detect a longer key */
 
     text = ngx_pnalloc(cf->pool, NGX_HTTP_WEIR_KEY_MAX + 3);
     if (text == NULL) {
@@ -346,7 +349,7 @@ ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* a header field that is queued with every deferred request */
+/* adds a header field that is stored with every deferred request */
 
 char *
 ngx_http_weir_set_queue_field(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)

@@ -8,11 +8,11 @@
  */
 
 
-#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* pending in a worker */
-#define NGX_HTTP_WEIR_TICKETS_RATE      100      /* r/s of a client */
+#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* pending per worker */
+#define NGX_HTTP_WEIR_TICKETS_RATE      100      /* default: r/s per client */
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
 
-/* prefix of the counters in the table; keys of rules never begin with it */
+/* prefix of the counters' keys in the table; no key of a rule has it */
 #define NGX_HTTP_WEIR_TICKETS_KEY  "\377weir\377tickets"
 
 
@@ -20,7 +20,7 @@
 
 typedef struct {
     ngx_http_request_t       *request;
-    ngx_http_weir_pending_t  *pending;   /* NULL: replied to */
+    ngx_http_weir_pending_t  *pending;   /* NULL: the reply has come */
 } ngx_http_weir_lookup_t;
 
 
@@ -29,7 +29,10 @@ static ngx_uint_t  ngx_http_weir_lookups;
 static ngx_str_t  ngx_http_weir_json = ngx_string("application/json");
 
 
-/* nginx would add a host to headers_out.location */
+/*
+ * Adds the header fields Location and X-Weir-Ticket. headers_out.location is
+ * not used, because nginx would add a host to it.
+ */
 
 static ngx_int_t
 ngx_http_weir_add_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
@@ -97,7 +100,7 @@ ngx_http_weir_send_accepted(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    r->err_status = 0; /* an error page may have led here */
+    r->err_status = 0; /* set if an error page has led here */
 
     ngx_http_finalize_request(
         r, ngx_http_send_response(r, NGX_HTTP_ACCEPTED, &ngx_http_weir_json,
@@ -181,7 +184,7 @@ ngx_http_weir_lookup_reply_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* the ticket is the last part of the path */
+/* finds the ticket, which is the last part of the path */
 
 static ngx_int_t
 ngx_http_weir_find_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
@@ -212,7 +215,10 @@ ngx_http_weir_find_ticket(ngx_http_request_t *r, ngx_str_t *ticket)
 }
 
 
-/* the key of a client is its IPv4 address, or the /64 of its IPv6 address */
+/*
+ * Makes the key of a client: its IPv4 address, or the first 64 bits of its
+ * IPv6 address.
+ */
 
 static size_t
 ngx_http_weir_tickets_key(struct sockaddr *sa, u_char *key)
@@ -363,7 +369,7 @@ ngx_http_weir_tickets_handler(ngx_http_request_t *r)
 }
 
 
-/* parses "100r/s" */
+/* parses a rate like "100r/s" */
 
 static ngx_int_t
 ngx_http_weir_tickets_parse_rate(ngx_str_t *text)

@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Variables $weir_..., set by decisions and authentication. */
+/* Variables $weir_..., which decisions and authentication set. */
 
 
 static ngx_int_t ngx_http_weir_result_variable(ngx_http_request_t *r,
@@ -52,7 +52,7 @@ static ngx_http_variable_t  ngx_http_weir_variables[] = {
 };
 
 
-/* in the order of ngx_http_weir_result_e */
+/* texts of the results, in the order of ngx_http_weir_result_e */
 
 static ngx_str_t  ngx_http_weir_results[] = {
     ngx_null_string,
@@ -195,7 +195,10 @@ ngx_http_weir_delay_variable(ngx_http_request_t *r,
 }
 
 
-/* whether "weir_auth_headers" has the name, which has "_" for "-" */
+/*
+ * Returns true if "weir_auth_headers" contains the name. The name has "_" in
+ * place of "-".
+ */
 
 static ngx_uint_t
 ngx_http_weir_is_identity_header(ngx_http_weir_auth_t *auth,
@@ -230,7 +233,10 @@ ngx_http_weir_is_identity_header(ngx_http_weir_auth_t *auth,
 }
 
 
-/* identity headers are empty unless the service has accepted the request */
+/*
+ * Returns a header field of the service's response. Identity headers are not
+ * found unless the service has accepted the request.
+ */
 
 static ngx_int_t
 ngx_http_weir_auth_http_variable(ngx_http_request_t *r,

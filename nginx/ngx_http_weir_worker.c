@@ -11,7 +11,10 @@
 static ngx_event_t  ngx_http_weir_rules_event;
 
 
-/* the engine owns the rules in force, so they are loaded once more */
+/*
+ * Warns about domains that are missing in the new rules. Loads the rules once
+ * more for this, because the engine owns the rules in force.
+ */
 
 static void
 ngx_http_weir_check_domains(ngx_http_weir_main_conf_t *wmcf)
@@ -41,9 +44,9 @@ ngx_http_weir_check_domains(ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Called in the thread that loads rules. The thread uses only the log and the
- * time of nginx. The first worker logs for all. The time is updated because the
- * event loop may have been idle.
+ * Called after rules were loaded, in the thread that loads rules. This thread
+ * uses nothing of nginx but its log and its time. Only the first worker logs.
+ * The time is updated, because the event loop may have been idle.
  */
 
 static void
@@ -79,8 +82,9 @@ ngx_http_weir_rules_loaded(void *data, const struct weir_load *load)
 
 
 /*
- * A poll also writes the second that has ended to the history of statistics, so
- * one poll is at the start of each second.
+ * Sets the timer for the next poll. A poll also writes the second that has
+ * ended to the history of statistics, so one poll is at the start of each
+ * second.
  */
 
 static void
@@ -115,7 +119,10 @@ ngx_http_weir_poll_rules(ngx_event_t *ev)
 }
 
 
-/* the worker also runs without a watch: then the rules do not change */
+/*
+ * Starts to watch the rules. If this fails, the worker runs without a watch,
+ * and its rules do not change.
+ */
 
 static void
 ngx_http_weir_watch_rules(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
@@ -152,8 +159,8 @@ ngx_http_weir_watch_rules(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Keeps other processes of the same user from reading the key in the memory of
- * the worker. The worker leaves no core file either.
+ * Prevents other processes of the same user from reading the key in the memory
+ * of the worker. A side effect is that the worker writes no core file.
  */
 
 static void
@@ -168,7 +175,10 @@ ngx_http_weir_hide_key(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* after an error here nginx would exit instead of keeping the old cycle */
+/*
+ * Only logs. If it returned an error, nginx would exit instead of keeping the
+ * old cycle.
+ */
 
 ngx_int_t
 ngx_http_weir_init_module(ngx_cycle_t *cycle)

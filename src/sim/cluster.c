@@ -1,11 +1,12 @@
-/* A cluster: the owner of each slot, as each master knows it, and slots that move while they are in
- * use. The network (net.c) and the faults (fault.c) call it.
+/* A simulated Redis Cluster. Each master has its own view of the owners of slots, and slots move
+ * while they are in use. The network (net.c) and the faults (fault.c) call these functions.
  *
- * As in Redis 7.0: if the old owner of a moving slot does not have a key, it redirects the client
- * to the new owner (ASK). The new owner accepts a command after ASKING. It replies TRYAGAIN if the
- * command has several keys and one of them is missing. When all keys have moved, the new owner
- * serves the slot. The other masters learn that later. Until then they redirect clients to the old
- * owner, which redirects them to the new one (MOVED). */
+ * The rules are those of Redis 7.0. If the old owner of a moving slot does not have a key, it
+ * redirects the client to the new owner (ASK). The new owner accepts a command after ASKING. It
+ * replies TRYAGAIN if the command has several keys and one of these keys is missing. When all keys
+ * have moved, the new owner serves the slot. The other masters learn of the new owner later. Until
+ * then they redirect clients to the old owner, which redirects the clients to the new owner
+ * (MOVED). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ unsigned wr_sim_server_count(const struct wr_sim_plan *plan)
 
 /* ---- replies to clients ---- */
 
-/* Returns the number of keys of a command, and sets the index of the first one. */
+/* Returns the number of keys of a command. *first becomes the index of the first key. */
 static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 {
 	int64_t count;
@@ -38,7 +39,7 @@ static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 		*first = 3;
 		return argc > 3 && wr_sim_redis_parse_int(argv[2], &count) ? (size_t)count : 0;
 	}
-	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* COUNT n STREAMS key id */
+	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* the key is the last word but one */
 		*first = argc - 2;
 		return 1;
 	}
@@ -68,7 +69,7 @@ static struct wr_sim_move *find_move(struct wr_sim *sim, uint16_t slot)
 	return NULL;
 }
 
-/* CLUSTER SLOTS: [first, last, [host, port]] for each range. */
+/* Replies to CLUSTER SLOTS with [first slot, last slot, [host, port]] for each range of slots. */
 static void reply_slots(const uint8_t *view, struct wr_buf *out)
 {
 	size_t ranges = 1;
@@ -88,8 +89,8 @@ static void reply_slots(const uint8_t *view, struct wr_buf *out)
 	}
 }
 
-/* Replies with an error or a redirection and returns true, or returns false if this master is to
- * run the command. */
+/* Returns false if this master is to run the command with these keys. Otherwise replies with an
+ * error or a redirection and returns true. */
 static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *keys, size_t count,
 			bool asking, struct wr_buf *out)
 {
@@ -125,7 +126,8 @@ static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *key
 	return false;
 }
 
-/* See struct wr_sim_redis: returns true if it has replied. */
+/* The function `intercept` of struct wr_sim_redis. Returns true if it has replied to the
+ * command. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
 			      struct wr_buf *out)
 {
@@ -166,7 +168,7 @@ void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *maste
 
 /* ---- slots that move ---- */
 
-/* Moves one key of the slot. Returns false if the old owner has none. */
+/* Moves one key of the slot. Returns false if the old owner has no key of this slot. */
 static bool move_key(struct wr_sim *sim, const struct wr_sim_move *move)
 {
 	struct wr_sim_redis *from = redis_of(sim, move->from), *to = redis_of(sim, move->to);

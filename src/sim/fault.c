@@ -1,4 +1,4 @@
-/* Faults: picks them by the seed, injects them, and ends them. sim.c starts this. */
+/* Picks faults by the seed, injects them, and ends them. sim.c calls wr_sim_faults_start(). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void change_rules(struct wr_sim *sim, void *object, uint64_t limit)
 	wr_sim_node_rules(object, (uint32_t)limit);
 }
 
-/* The nodes change their limit one after the other, within half a second. */
+/* All nodes change their limit, each at a random time within the next half second. */
 static void change_limit(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -71,7 +71,7 @@ static void change_limit(struct wr_sim *sim)
 
 /* ---- Redis ---- */
 
-/* The longest time for which a lease is valid. */
+/* Returns the longest time for which a lease is valid, or 0 if the plan has no leases. */
 static uint64_t lease_ns(const struct wr_sim_plan *plan)
 {
 	if (plan->consistency != WR_LEASE)
@@ -138,7 +138,8 @@ static void restart_master(struct wr_sim *sim, unsigned server)
 		sim->servers[server].master->redis->cached[i] = false;
 }
 
-/* Nodes of the region do not reach the other servers, and other nodes do not reach its server. */
+/* Disconnects a region: its nodes do not reach the servers of other regions, and nodes of other
+ * regions do not reach its server. */
 static void isolate_region(struct wr_sim *sim, unsigned region)
 {
 	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
@@ -149,8 +150,8 @@ static void isolate_region(struct wr_sim *sim, unsigned region)
 				sim->nodes[i].cut_until_ns[server] = until_ns;
 }
 
-/* For all nodes or one, replies take longer than the timeout of a call, and less than the time
- * after which a silent connection is closed. */
+/* Slows down the replies to all nodes or to one node. A reply then takes longer than the timeout of
+ * a call, but less than the time after which a connection without replies is closed. */
 static void slow_down(struct wr_sim *sim)
 {
 	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
@@ -237,8 +238,8 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* The oracle cannot determine the window of a request if the node's clock steps
-		 * back across an edge. */
+		/* The clock jumps. Not in this case, because the oracle cannot determine the window
+		 * of a request if the node's clock jumps back across an edge. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=
@@ -280,10 +281,10 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_trace(sim, NULL, "region %u is cut off", server);
 		isolate_region(sim, server);
 		break;
-	case WR_SIM_TWICE: /* the next fault of this kind ends it */
+	case WR_SIM_TWICE: /* the next WR_SIM_TWICE switches it off again */
 		sim->servers[server].master->redis->repeats_calls ^= true;
 		break;
-	case WR_SIM_LEAVE: /* request.c injects it */
+	case WR_SIM_LEAVE: /* request.c injects this fault */
 		break;
 	case WR_SIM_SLOW:
 		slow_down(sim);
@@ -322,8 +323,8 @@ static void inject_next_fault(struct wr_sim *sim, void *object, uint64_t arg)
 		NULL, inject_next_fault, NULL, 0);
 }
 
-/* Records the overshoot that the nodes report. A node reports the maximum of the last ten
- * seconds. */
+/* Event every 5 s: records the largest overshoot that a node reports. A node reports its maximum of
+ * the last ten seconds. */
 static void note_gauge(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);

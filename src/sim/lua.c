@@ -1,4 +1,5 @@
-/* Runs scripts in Lua 5.1 by the rules of Redis. EVAL and EVALSHA (redis_server.c) call it. */
+/* Runs scripts in Lua 5.1 by the rules of Redis. The commands EVAL and EVALSHA (redis_server.c)
+ * call wr_sim_lua_run(). */
 #include <lua5.1/lauxlib.h>
 #include <lua5.1/lualib.h>
 #include <stdio.h>
@@ -20,13 +21,13 @@ _Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "SCRIPTS is the numbe
 
 _Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scripts");
 
-#define LEASE_ARGS 12u /* arguments of the shortest lease call that names a holder */
+#define LEASE_ARGS 12u /* a lease call with this many arguments or more names a holder */
 
 struct wr_sim_lua {
 	lua_State *state;
 	struct wr_sim_redis *redis;         /* the server of the running script */
-	struct wr_buf reply;                /* to the command that the script called */
-	int compiled[WR_SIM_LUA_OTHER + 1]; /* references; 0: not compiled */
+	struct wr_buf reply;                /* reply to the command that the script called */
+	int compiled[WR_SIM_LUA_OTHER + 1]; /* Lua references, by script number; 0: none */
 };
 
 int wr_sim_lua_script_by_text(struct weir_str text)
@@ -45,7 +46,8 @@ int wr_sim_lua_script_by_sha1(struct weir_str sha1)
 	return -1;
 }
 
-/* The flags are the first argument of a take (script_args.c). */
+/* Returns whether a call of the script `take` is a report. Its first argument has the flags
+ * (script_args.c). */
 static bool is_report(struct weir_str first)
 {
 	enum { REPORT = 512 };
@@ -65,7 +67,8 @@ bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t ar
 
 /* ---- conversion between replies and Lua values ---- */
 
-/* Pushes the reply at `at` as a Lua value. Returns the end of the reply. */
+/* Converts the reply at `at` to a Lua value and pushes it on Lua's stack. Returns the end of the
+ * reply. */
 static const char *push_reply(lua_State *state, const char *at)
 {
 	const char *line = at + 1, *end = strstr(line, "\r\n");
@@ -102,8 +105,8 @@ static const char *push_reply(lua_State *state, const char *at)
 	}
 }
 
-/* Appends a text field of the table on top as a reply of this kind. Returns false if the table has
- * no such field. */
+/* Appends a text field of the table on top of Lua's stack as a reply that begins with `kind`.
+ * Returns false if the table has no such field. */
 static bool reply_text_field(lua_State *state, const char *field, char kind, struct wr_buf *out)
 {
 	bool is = false;
@@ -117,8 +120,8 @@ static bool reply_text_field(lua_State *state, const char *field, char kind, str
 	return is;
 }
 
-/* Appends the value on top as a reply; the value stays. Numbers lose their fraction. A list ends at
- * its first nil. */
+/* Appends the value on top of Lua's stack as a reply. The value stays on the stack. As in Redis,
+ * numbers lose their fraction and a list ends at its first nil. */
 static void reply_value(lua_State *state, struct wr_buf *out)
 {
 	struct weir_str text;
@@ -165,7 +168,8 @@ static void reply_value(lua_State *state, struct wr_buf *out)
 
 /* ---- redis.call ---- */
 
-/* Reads the arguments as text. Numbers have 17 digits, as Redis writes them. */
+/* Reads the arguments of redis.call as text and returns their number. Numbers are written with 17
+ * digits, as Redis does. */
 static int read_args(lua_State *state, struct weir_str *argv)
 {
 	int argc = lua_gettop(state);
@@ -261,7 +265,7 @@ void wr_sim_lua_free(struct wr_sim_lua *lua)
 	free(lua);
 }
 
-/* Pushes the script as a function. On failure pushes the error and returns false. */
+/* Pushes the compiled script on Lua's stack. On failure pushes the error text and returns false. */
 static bool push_script(struct wr_sim_lua *lua, int number, struct weir_str text)
 {
 	if (number >= 0 && lua->compiled[number]) {
@@ -291,8 +295,8 @@ static void set_global_list(lua_State *state, const char *name, const struct wei
 	lua_rawset(state, LUA_GLOBALSINDEX);
 }
 
-/* On a replica a script fails at its first write, with the text of Redis 7. Any other failure is
- * unexpected. */
+/* Replies to a script that failed. On a replica a script fails at its first write, and the reply is
+ * that of Redis 7. Any other failure is counted as an error of the simulation. */
 static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_buf *out)
 {
 	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {

@@ -1,5 +1,5 @@
-/* The libraries bit and struct for Lua scripts, as far as weir's scripts use them. lua.c opens
- * them. */
+/* The Lua libraries `bit` and `struct`, with only the functions that weir's scripts use. lua.c
+ * calls wr_sim_lua_open_libs(). */
 #include "sim/lua_libs.h"
 
 #include <lua5.1/lauxlib.h>
@@ -58,8 +58,9 @@ static int bit_right(lua_State *state)
 
 /* ---- struct: unsigned numbers of 1 to 8 bytes ---- */
 
-/* Returns the number of bytes of the next element of a format such as ">I7I4B", or 0 at its end.
- * Only the letters B, H and I are known. */
+/* Returns the number of bytes of the next element of a format such as ">I7I4B", or 0 at the end of
+ * the format. Only the letters B, H and I are supported. *big becomes true after '>' and false
+ * after '<'. */
 static int next_element_size(lua_State *state, const char **format, bool *big)
 {
 	int size = 0;

@@ -1,4 +1,5 @@
-/* The libraries bit and struct, which Redis adds to Lua and which weir's scripts use. */
+/* The Lua libraries `bit` and `struct`. Redis offers them to scripts, and weir's scripts use
+ * them. */
 #ifndef WR_SIM_LUA_LIBS_H
 #define WR_SIM_LUA_LIBS_H
 

@@ -1,4 +1,4 @@
-/* Memory of the simulator. Every file of the simulator calls these functions. */
+/* Memory of the simulator. All files of src/sim call these functions. */
 #include "sim/memory.h"
 
 #include <stdio.h>

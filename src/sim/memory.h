@@ -1,4 +1,5 @@
-/* Memory of the simulator, which runs on a developer's machine: without memory it aborts. */
+/* Memory of the simulator. If there is no memory, the simulator aborts, because it runs only on
+ * developers' machines. */
 #ifndef WR_SIM_MEMORY_H
 #define WR_SIM_MEMORY_H
 
@@ -6,17 +7,17 @@
 
 #include "base/buffer.h"
 
-/* An empty growing buffer. */
+/* An empty buffer, which grows up to 64 MB. */
 #define WR_SIM_BUF ((struct wr_buf){.max = 64u << 20})
 
-/* Ends the program with a message. */
+/* Prints a message and aborts the program. */
 _Noreturn void wr_sim_no_memory(void);
 
 /* Returns zeroed memory, which the caller frees. Never returns NULL. */
 void *wr_sim_alloc(size_t count, size_t size);
 
-/* Returns the array with room for one element behind the first `count`. Reallocates it and doubles
- * *cap if it is full. */
+/* Returns the array, which then has room for at least count + 1 elements of `size` bytes. If
+ * count == *cap, the array is reallocated and *cap is doubled. */
 void *wr_sim_grow(void *array, size_t count, size_t *cap, size_t size);
 
 /* Replaces the content of a buffer. */

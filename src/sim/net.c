@@ -1,30 +1,31 @@
-/* The simulated network between nodes and servers, and the host functions of central. Each
- * direction of a connection keeps its order; different connections do not. A write is delivered as
- * one message, and sometimes as two. */
+/* The simulated network between nodes and servers, and the host functions of central. Messages on
+ * one connection in one direction arrive in the order in which they were sent. Messages on
+ * different connections may overtake each other. A write is delivered as one message, and sometimes
+ * as two. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim_inner.h"
 
 struct wr_sim_conn {
-	struct wr_sim_conn *next; /* all connections of the run */
+	struct wr_sim_conn *next; /* list of all connections of the run */
 	struct wr_sim_conn *dirty_next;
 	struct wr_sim_node *node;
 	struct wr_sim_master *master;
-	struct wr_central_link *link; /* NULL: the node has closed it or knows that it is lost */
+	struct wr_central_link *link; /* NULL: the node has closed or lost the connection */
 	unsigned server, number;
 	bool up, dirty;
-	bool asking;            /* the last command on it was ASKING */
-	bool input_lost;        /* bytes to the server are lost */
-	bool lost;              /* bytes from the server are lost */
-	uint64_t out_ns, in_ns; /* arrival of the last message at the server, and at the node */
-	struct wr_buf in;       /* at the server: an incomplete command */
+	bool asking;            /* the last command on this connection was ASKING */
+	bool input_lost;        /* bytes to the server are lost from now on */
+	bool lost;              /* bytes from the server are lost from now on */
+	uint64_t out_ns, in_ns; /* when the last message arrives at the server; at the node */
+	struct wr_buf in;       /* an incomplete command that the server has received */
 };
 
 struct message {
 	struct wr_sim_conn *conn;
-	uint64_t sent_ns, sent_us; /* true time; the server's clock */
-	uint32_t term;             /* of the server as primary */
+	uint64_t sent_ns, sent_us; /* when it was sent: true time; the server's clock */
+	uint32_t term;             /* with Sentinels: the server's term as primary */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -68,9 +69,9 @@ void wr_sim_servers_start(struct wr_sim *sim)
 
 /* ---- messages ---- */
 
-#define TRACE_BYTES_MAX 4096u /* longer messages contain the text of scripts */
+#define TRACE_BYTES_MAX 4096u /* not traced if longer, as scripts are */
 
-/* Returns the delay of a message. One in fifty has 20 times the jitter. */
+/* Returns the delay of a message. One message in fifty has 20 times the jitter. */
 static uint64_t message_delay(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -81,7 +82,8 @@ static uint64_t message_delay(struct wr_sim *sim)
 	return plan->delay_ns + (jitter_ns ? wr_rng_below(&sim->net_rng, jitter_ns) : 0);
 }
 
-/* Returns when a message that is sent now arrives. It arrives after *last_ns, which is updated. */
+/* Returns the time at which a message that is sent now arrives. This is later than *last_ns, the
+ * arrival of the message before, and is stored in *last_ns. */
 static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
@@ -139,14 +141,15 @@ static void send_bytes(struct wr_sim *sim, struct wr_sim_conn *conn, wr_sim_even
 				message_new(conn, bytes->ptr + first, bytes->len - first), 0);
 }
 
-/* Writes bytes to the trace for human readers. They are not part of its hash. */
+/* Writes bytes to the trace for human readers. These lines are not part of the hash of the
+ * trace. */
 static void trace_bytes(const struct wr_sim *sim, const struct wr_sim_conn *conn, const char *what,
 			const uint8_t *bytes, size_t len)
 {
 	fprintf(sim->trace, "%llu.%06llu node%u %s ", (unsigned long long)(sim->now_ns / 1000000),
 		(unsigned long long)(sim->now_ns % 1000000), conn->node->number, what);
 	for (size_t i = 0; i < len; i++) {
-		if (bytes[i] == '*' || bytes[i] == '$') /* lengths */
+		if (bytes[i] == '*' || bytes[i] == '$') /* omit lengths */
 			while (i < len && bytes[i] != '\n')
 				i++;
 		else if (bytes[i] > ' ' && bytes[i] < 127)
@@ -165,7 +168,7 @@ static void deliver_to_server(struct wr_sim *sim, void *object, uint64_t arg)
 
 	(void)arg;
 	if (sim->servers[conn->server].down_until_ns > sim->now_ns)
-		conn->input_lost = true; /* a stream has no gaps: later bytes are lost too */
+		conn->input_lost = true; /* later bytes are lost too, as in a TCP stream */
 	if (!conn->input_lost) {
 		wr_buf_add(&conn->in, message->bytes, message->len);
 		if (sim->trace && message->len < TRACE_BYTES_MAX)
@@ -216,7 +219,8 @@ static void finish_connect(struct wr_sim *sim, void *object, uint64_t arg)
 	wr_central_link_up(conn->link, wr_sim_node_now(conn->node), wr_sim_node_mono(conn->node));
 }
 
-/* Breaks a connection. Bytes in flight to the server arrive or not; bytes from it are lost. */
+/* Breaks a connection. Bytes in flight to the server are lost in half of the cases. Bytes in flight
+ * to the node are lost. */
 static void break_conn(struct wr_sim *sim, struct wr_sim_conn *conn)
 {
 	conn->input_lost = conn->input_lost || wr_rng_percent(&sim->fault_rng, 50);
@@ -263,7 +267,7 @@ static void host_open(void *context, struct wr_central_link *link)
 	wr_sim_schedule(sim, arrival_ns(sim, conn, &conn->out_ns), node, finish_connect, conn, 0);
 }
 
-/* Bytes that were written before still arrive. */
+/* Closes a connection. Bytes that the node wrote before still arrive at the server. */
 static void host_close(void *context, struct wr_central_link *link)
 {
 	struct wr_sim_conn *conn = link->data;
@@ -314,7 +318,8 @@ static void tick_central(struct wr_sim *sim, void *object, uint64_t arg)
 				wr_sim_node_mono(client->node));
 }
 
-/* A timer fires up to a millisecond late, never early. */
+/* Sets the timer of central. A timer never fires early. It fires late by up to 0.1 % of the wait
+ * plus a millisecond. */
 static void host_wake_at(void *context, uint64_t mono_ns)
 {
 	struct wr_sim_client *client = context;

@@ -1,5 +1,5 @@
-/* A node of the fleet: its clocks, its table, its rules, and its serve. sim.c, fault.c and renew.c
- * start and stop nodes. */
+/* A node of the fleet: its clocks, table and rules, and its `weir serve`. sim.c, fault.c and
+ * renew.c start and stop nodes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -66,7 +66,8 @@ static struct weir_rules *load_rules(const struct wr_buf *text)
 	return rules;
 }
 
-/* Appends the settings that both limits of the descriptor share. */
+/* Appends the start of a limit in YAML, with the settings that every limit of the descriptor
+ * has. */
 static void append_limit(struct wr_buf *text, const struct wr_sim_plan *plan, uint32_t limit,
 			 uint32_t algorithm)
 {
@@ -157,7 +158,7 @@ static void client_start(struct wr_sim_client *client, struct wr_sim_node *node,
 	char url[64];
 
 	client->node = node;
-	if (node->sim->sentinels) /* the first Sentinel names the others */
+	if (node->sim->sentinels) /* the node learns the other Sentinels from the first one */
 		snprintf(url, sizeof url, "redis+sentinel://10.0.0.1:%u/" WR_SIM_MASTER,
 			 WR_SIM_PORT + WR_SIM_SERVERS);
 	else
@@ -208,7 +209,7 @@ void wr_sim_serve_stop(struct wr_sim_node *node)
 
 /* ---- machines ---- */
 
-/* Creates a table. Its random ids and secrets come from the seed. */
+/* Creates a table. Its ids and its secret come from the seed, so that runs can be repeated. */
 static struct weir_table *table_new(struct wr_sim_node *node)
 {
 	static unsigned number;
@@ -263,7 +264,8 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 	node->drift_ppm = (int64_t)wr_rng_below(&node->rng, 81) - 40;
 	if (wr_sim_has_fault(sim, WR_SIM_SKEW))
 		node->skew_ns = (int64_t)wr_rng_below(&node->rng, 4000000000u) - 2000000000;
-	/* A clock several windows ahead must not make the counts of other nodes look old. */
+	/* Some nodes have a clock that is several windows ahead. This tests that other nodes'
+	 * counts are not dropped as too old. */
 	if (wr_sim_has_fault(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
 	    !sim->plan->calendar &&
 	    (sim->plan->ahead ? number < sim->plan->ahead : wr_rng_percent(&node->rng, 25)))

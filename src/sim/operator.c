@@ -1,10 +1,11 @@
-/* An operator bans keys and grants more to them on random nodes. The node publishes the order to
- * the others through Redis (limiter/order.h).
+/* An operator gives orders to random nodes: bans of keys, and grants, which raise the limit of a
+ * key. The node publishes an order to the other nodes through Redis (limiter/order.h).
  *
- * A node that knows of a ban admits no requests of the key until the ban ends or is lifted. A grant
- * may be in force on some node from the order until its end, and raises the limit meanwhile.
- * Without faults every order is in force on all nodes one second plus the delay of messages later.
- * At the end all nodes have the same orders in force. */
+ * The checks are:
+ * - A node that knows of a ban admits no requests of the key until the ban ends or is lifted.
+ * - From the order until the end of a grant, nodes may admit more by the amount of the grant.
+ * - Without faults, an order is in force on all nodes after one second plus the delay of messages.
+ * - At the end of the run the same orders are in force on all nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 
 #define MS 1000000ull
 #define SECOND_NS (1000 * MS)
-#define SETTLE_NS (1000 * MS) /* from the last check to the last probes */
+#define SETTLE_NS (1000 * MS) /* time from check_same() to the last probes */
 
 static void make_target(unsigned key, char value[8], struct weir_entry *entry,
 			struct weir_target *target)
@@ -75,7 +76,7 @@ struct override_state {
 };
 
 struct override_search {
-	char key[32]; /* in the form of struct weir_override */
+	char key[32]; /* in the form of `key` of struct weir_override */
 	struct override_state found;
 };
 
@@ -108,14 +109,15 @@ static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned 
 	return NULL;
 }
 
-/* The time after which an order has arrived at all nodes. */
+/* Returns the time that an order needs at most to arrive at all nodes, without faults. */
 static uint64_t max_arrival_ns(const struct wr_sim *sim)
 {
 	return SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 }
 
-/* Whether an order for the key may still be on its way, or ends about now. The end is rounded to a
- * second of the node's clock and computed from the age of the message. */
+/* Returns whether an order for the key may still be in flight, or ends about now. The end of an
+ * order is not exact, because a node computes it from the age of the message and rounds it to a
+ * second. */
 static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival_ns)
 {
 	for (unsigned i = 0; i < sim->order_count; i++) {
@@ -151,7 +153,8 @@ static struct override_state expected_state(const struct wr_sim *sim, unsigned k
 				       grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
 }
 
-/* Event of runs without faults: the last orders for the key are in force on all nodes. */
+/* Event in runs without faults: checks that the last orders for the key are in force on all
+ * nodes. */
 static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 {
 	(void)object;
@@ -162,13 +165,13 @@ static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 			check_node(sim, i, (unsigned)key, expected_state(sim, (unsigned)key));
 }
 
-/* Event: checks that all nodes know all orders, then lifts all bans and grants for the last
- * probes. */
+/* Event at the end: checks that all nodes have the same bans and grants. Then lifts all bans and
+ * grants on all nodes, because the last probes must show the limit without grants. */
 static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
-	/* Without replies within the timeout central never reaches Redis, and an order stays on its
-	 * node. */
+	/* If all replies take longer than the timeout, central never reaches Redis, and an order
+	 * stays on its node. */
 	bool reachable = sim->plan->timeout_ns > 2 * sim->plan->delay_ns;
 
 	(void)object;
@@ -195,8 +198,8 @@ static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 
 uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
-	/* The end of a grant is rounded to a second, a fault may delay the message, and units of a
-	 * lease are spent later. */
+	/* A grant may have effect later than its end: the end is rounded to a second, a fault may
+	 * delay the message, and units of a lease are spent later. */
 	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 	uint64_t most = 0;
 

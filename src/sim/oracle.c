@@ -1,9 +1,9 @@
 /* The oracle: compares the admissions of a run with the limit, by simple arithmetic that shares no
  * code with the algorithms. wr_sim_run() calls wr_sim_check().
  *
- * The time of an admission is the time at which Redis took the units or the lease was spent. Each
- * loss of data allows one more limit if it lies between admissions of the same window. Cancelled
- * admissions do not count. */
+ * The time of an admission is the time at which Redis took the units or the node spent units of a
+ * lease. A loss of data between two admissions of a window allows that the window admits the limit
+ * once more. Cancelled admissions do not count. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -13,7 +13,7 @@
 
 /* ---- the algorithms ---- */
 
-/* The admissions of a window: their sum, and the true times of the first and the last. */
+/* The sum of the admissions of a window, and the true times of the first and the last admission. */
 struct window {
 	uint64_t number, sum, first_ns, last_ns;
 };
@@ -27,7 +27,7 @@ static void window_add(struct window *window, const struct wr_sim_admission *adm
 		window->last_ns = admission->at_ns;
 }
 
-/* Checks that each window of the master's clock admits at most the limit. */
+/* Checks that at most the limit is admitted in each window by the master's clock. */
 static void check_fixed(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -50,7 +50,7 @@ static void check_fixed(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that any span of one period admits at most the limit. */
+/* Checks that at most the limit is admitted in any span of one period. */
 static void check_log(const struct wr_sim_list *list)
 {
 	uint64_t period_ns = list->sim->plan->period_ns, sum = 0;
@@ -69,8 +69,9 @@ static void check_log(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that the estimate is at most the limit at each admission. It is the count of this window
- * plus the overlapping share of the window before. Each of two masters rounds down separately. */
+/* Checks that the estimate is at most the limit at each admission. The estimate is the count of
+ * this window plus the overlapping share of the count of the window before. Each loss allows 1
+ * more, because two masters round their estimates down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
 	uint64_t period_us = list->sim->plan->period_ns / US;
@@ -102,9 +103,10 @@ static void check_counter(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns the tokens that a loss allows beyond the burst, in 1/period of a token. A loss allows one
- * more burst. A new limit acts as if it had been in force since the bucket was last full
- * (algo/bucket.h). That may be as long ago as the lower limit takes to fill the bucket. */
+/* Returns the tokens that a loss allows beyond the burst, in units of 1/period of a token. A loss
+ * of data allows one more burst. A change of the limit may allow less: the new limit acts as if it
+ * had been in force since the bucket was last full (algo/bucket.h), which may be as long ago as the
+ * lower limit takes to fill the bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {
@@ -119,10 +121,10 @@ static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 	return (__int128)burst * plan->period_ns;
 }
 
-/* Checks that any span t admits at most burst + rate · t. The check fills a bucket with the
- * admitted costs and empties it at the rate: it never holds more than the burst. During a loss it
- * may hold loss_allowance() more, which is removed at the end of the loss. While two masters exist
- * the rate is doubled. Levels are in 1/period of a token. */
+/* Checks that at most burst + rate · t is admitted in any span t. The check adds the admitted costs
+ * to a bucket and empties the bucket at the rate. The bucket must never hold more than the burst.
+ * During a loss the bucket may hold loss_allowance() more, which is removed at the end of the loss.
+ * While two masters exist, the rate is doubled. Levels are in units of 1/period of a token. */
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
@@ -138,7 +140,7 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* The clock of Redis has a resolution of 1 µs. */
+		/* 2 µs are allowed for, because the clock of Redis has a resolution of 1 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
@@ -164,7 +166,7 @@ static void check_token(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that requests proceed at intervals of period · cost / limit. */
+/* Checks that requests proceed at intervals of at least period · cost / limit. */
 static void check_leaky(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -191,8 +193,9 @@ static int compare_departures(const void *a, const void *b)
 	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
 }
 
-/* Whether the times in the leaky bucket's queue are exact. A cancelled position is given again, and
- * a queue that was lost starts empty. */
+/* Returns whether the times in the leaky bucket's queue are exact. They are not if clients leave,
+ * because the position of a cancelled request is given to another request, nor if data is lost,
+ * because the queue is then empty. */
 static bool is_queue_exact(const struct wr_sim *sim)
 {
 	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
@@ -228,7 +231,8 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	free(list.at);
 }
 
-/* Checks the second limit of each key with a plan that has its numbers. */
+/* Checks the second limit of each key. During the check the run has a plan whose first limit is
+ * that second limit. */
 static void check_second(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -245,8 +249,8 @@ static void check_second(struct wr_sim *sim)
 	sim->plan = plan;
 }
 
-/* With moving slots as the only fault, Redis decides every strict request within the long
- * timeout. */
+/* If moving slots are the only fault, Redis must decide every strict request, because the timeout
+ * is long. */
 static void check_cluster(struct wr_sim *sim)
 {
 	if (sim->plan->faults & ~(1u << WR_SIM_MOVE) || sim->plan->consistency != WR_STRICT)

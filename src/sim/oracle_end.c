@@ -32,8 +32,9 @@ static uint64_t cost_admitted(const struct wr_sim *sim, unsigned key, uint64_t f
 	return sum;
 }
 
-/* Returns the minimum that must be admitted if requests for `came` arrived. Units in the lease of
- * one node are not available to another, so leases may leave some units unused. */
+/* Returns the minimum that must be admitted if requests with a total cost of `came` arrived. With
+ * leases the minimum is lower, because units in the lease of one node are not available to another
+ * node and may stay unused. */
 static uint64_t least_admitted(const struct wr_sim_plan *plan, uint64_t came)
 {
 	uint64_t least = came < plan->limit ? came : plan->limit;
@@ -43,9 +44,10 @@ static uint64_t least_admitted(const struct wr_sim_plan *plan, uint64_t came)
 	return least * 9 / 10 > 2ul * plan->nodes ? least * 9 / 10 - 2ul * plan->nodes : 0;
 }
 
-/* Without faults each whole fixed window admits all requests, or the limit. Requests near the end
- * of a window do not count, because the reply may come in the next one. Requests at its start do
- * not count, because the node may still remember a refusal of the window before. */
+/* Checks runs without faults: each complete fixed window admits all requests, or as many as the
+ * limit allows. Requests near the end of a window are left out, because the reply may come in the
+ * next window. Requests near the start are left out too, because the node may still remember a
+ * refusal of the window before. */
 static void check_windows_used(struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -54,7 +56,8 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 
 	if (2 * late_ns >= plan->period_ns)
 		return;
-	/* A lease that expires shortly after its reply arrives is mostly burnt. */
+	/* If replies are slow, a lease expires shortly after the reply with the lease, and most of
+	 * its units are lost. */
 	if (plan->consistency == WR_LEASE && late_ns > plan->period_ns / 10)
 		return;
 	for (; start_ns + plan->period_ns <= plan->length_ns; start_ns += plan->period_ns) {
@@ -71,8 +74,8 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 	}
 }
 
-/* With clock skew as the only fault: after an edge by the clock of Redis the whole limit is
- * available, for any date of a node's clock. */
+/* Checks the time before or after an edge by the clock of Redis, in runs with clock skew as the
+ * only fault. The whole limit is available in this time, whatever the clocks of nodes show. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -103,7 +106,8 @@ static void check_edges(struct wr_sim *sim, unsigned key)
 	check_edge(sim, key, (uint64_t)edge_ns, plan->length_ns);
 }
 
-/* Redis decides each request: clocks differ by seconds, and windows are longer than that. */
+/* Checks calendar runs without faults except clock skew. Redis decides each request, because clocks
+ * differ only by seconds and windows are much longer. */
 static void check_calendar(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -118,8 +122,8 @@ static void check_calendar(struct wr_sim *sim)
 
 /* ---- counters at the end ---- */
 
-/* In fixed windows without loss of data, Redis has counted at least the admitted cost. Without
- * faults it has counted at most the burnt units beyond that. */
+/* Checks fixed windows in runs without loss of data: Redis has counted at least the admitted cost.
+ * Without faults Redis has counted at most the admitted cost plus the burnt units. */
 static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_reading *reading = &sim->readings[node][key];
@@ -136,7 +140,7 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
-	/* All grants are lifted by then, so Redis shows no more than the limit. */
+	/* All grants were lifted before the probe, so the probe shows at most the limit as used. */
 	if (sim->plan->order_gap_ns && counted > reading->limit)
 		counted = reading->limit;
 	if (counted > used ||
@@ -145,16 +149,16 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 			    key, (unsigned long long)counted, (unsigned long long)used);
 }
 
-/* Whether no reply was lost and nodes reported all their admissions to Redis. Then Redis counts an
- * admitted request once, and a refused one not at all. */
+/* Returns whether no reply was lost and nodes reported all their admissions to Redis. In this case
+ * Redis counts an admitted request once and a refused request not at all. */
 static bool all_reported(const struct wr_sim *sim)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 	unsigned others =
 		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
-	/* A unit that was spent and reported before another limit refused the request stays
-	 * spent. */
+	/* Requests with several limits are excluded for leases: a unit of one limit that was spent
+	 * and reported stays spent if another limit refuses the request. */
 	bool heard = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
 		     (sim->plan->consistency == WR_STRICT ||
 		      (!sim->plan->pairs_percent && !sim->plan->second_limit));
@@ -169,8 +173,9 @@ static bool all_reported(const struct wr_sim *sim)
 	return heard;
 }
 
-/* Returns the cost admitted in the window, and before and after it within the error of a clock that
- * is set by a reply. */
+/* Returns the cost admitted in the window, including admissions shortly before and after the
+ * window. Their times are not exact, because a node sets its estimate of Redis' clock by a
+ * reply. */
 static uint64_t cost_admitted_near(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -203,8 +208,9 @@ static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 
 /* ---- shares ---- */
 
-/* Without Redis a node admits while all its admissions of the window are within its share. Windows
- * are those of its own clock. */
+/* Checks an admission without Redis: the sum of the node's admissions in the window is at most the
+ * node's share of the limit. The window is that of the node's clock, which shows the true time
+ * here. */
 static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];
@@ -229,9 +235,10 @@ static void check_share(struct wr_sim *sim, size_t at)
 
 /* ---- units of leases ---- */
 
-/* A node that was idle for longer than a lease lasts holds no leases and has accounted for each
- * unit. The units it reports as spent are those of its admissions. A client that leaves late gives
- * back units that were already reported as spent. */
+/* Checks a node at the end, when it has been idle for longer than a lease lasts. It must hold no
+ * leases, and must have spent, returned or burnt each granted unit. The units that it reports as
+ * spent are those of its admissions. It may report more if clients leave late, because a client
+ * that leaves gives back units that were already reported. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {

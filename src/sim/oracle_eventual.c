@@ -1,15 +1,18 @@
-/* Checks of eventual limits, which nodes count separately and exchange: how far the limit may be
- * exceeded, and that all nodes learn the sum. oracle.c calls wr_sim_check_eventual().
+/* Checks of eventual limits. Each node counts separately, and nodes exchange their counts. The
+ * limit may be exceeded only by a bounded amount, and all nodes must learn the sum of all counts.
+ * oracle.c calls wr_sim_check_eventual().
  *
- * Another node knows of an admission after at most D: the first node's next exchange, the message
- * to Redis, the other node's next exchange, and its round trip to Redis. So when a node admits the
- * last unit, it may not know the admissions of the others within D:
+ * After an admission by node A, node B knows of the admission after at most the time D. D is the
+ * time until A's next exchange, plus the message of A to Redis, plus the time until B's next
+ * exchange, plus the round trip of B to Redis. So when a node admits the last unit, it may not know
+ * what the other nodes admitted within the last D:
  *
- *   admitted <= limit + sum of the others' admissions within D
+ *   admitted <= limit + sum of the other nodes' admissions within D
  *
- * An idle node does not ask for the counts of the others. It learns them D after its first request,
- * so its own admissions within D are added too. With faults a node continues for three intervals,
- * and then admits by its share. Each loss of data may add one limit. */
+ * An idle node does not ask for the counts of the other nodes. It learns these counts only D after
+ * its first request, so its own admissions within D are added too. If a fault interrupts the
+ * exchanges, a node continues for three intervals and then admits by its share. Each loss of data
+ * may add one limit. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -18,8 +21,8 @@
 
 #define US 1000u
 #define MS 1000000ull
-#define STALE 3u                 /* WR_SYNC_STALE */
-#define SILENCE_NS 1000000000ull /* until a connection without replies is closed */
+#define STALE 3u                 /* the value of WR_SYNC_STALE */
+#define SILENCE_NS 1000000000ull /* a connection without replies is then closed */
 
 static uint64_t unseen_span_ns(const struct wr_sim *sim)
 {
@@ -32,7 +35,8 @@ static uint64_t unseen_span_ns(const struct wr_sim *sim)
 	       SILENCE_NS;
 }
 
-/* Returns the largest cost that a node admitted within any span; `at` is sorted by time. */
+/* Returns the largest cost that the node admitted within any time of span_ns. `at` is sorted by
+ * time. */
 static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsigned node,
 			   uint64_t span_ns)
 {
@@ -50,8 +54,8 @@ static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsi
 	return most;
 }
 
-/* Returns the largest cost that was unknown to the node that admitted last. Also updates
- * bound_ppm. */
+/* Returns an upper bound of the cost that the node with the last admission did not know of. Also
+ * updates bound_ppm of the report. */
 static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			   uint64_t limit)
 {
@@ -68,9 +72,9 @@ static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at
 	return sum;
 }
 
-/* Returns the largest sum of these admissions that is valid. A node without Redis admits by its
- * share. Unreported admissions of a machine that died are never known. A region that is
- * disconnected counts alone. */
+/* Returns the largest sum of these admissions that is valid. With faults more is valid: a node
+ * without Redis admits its share, other nodes never learn the unreported admissions of a machine
+ * that died, and a disconnected region admits without the counts of the other regions. */
 static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			    uint64_t limit)
 {
@@ -88,7 +92,8 @@ static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *a
 
 /* ---- the algorithms ---- */
 
-/* Returns how often a node entered the window from a later one because its clock stepped back. */
+/* Returns how often a node entered this window from a later window because its clock jumped
+ * back. */
 static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_admission *by_time,
 			   size_t count, uint64_t window)
 {
@@ -103,9 +108,10 @@ static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_a
 	return returns;
 }
 
-/* Checks each window separately. The list is sorted by window; within a window its order is not
- * that of time if clocks disagree. A node whose clock stepped back into a window has lost some or
- * all of its counts there (algo/counter.h, algo/fixed.h) and may admit the limit again. */
+/* Checks each window separately. The list is sorted by the clocks of nodes. Each window is sorted
+ * again by true time, because these clocks may differ. A node whose clock jumped back into a window
+ * has lost some or all of its counts of that window (algo/counter.h, algo/fixed.h) and may admit
+ * the limit again. */
 static void check_windows(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -132,7 +138,8 @@ static void check_windows(const struct wr_sim_list *list)
 	free(by_time.at);
 }
 
-/* Checks the bucket of the whole fleet. Levels are in 1/period of a token. */
+/* Checks a token bucket that all admissions of the fleet fill. Levels are in units of 1/period of a
+ * token. */
 static void check_fleet_bucket(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -166,8 +173,8 @@ static struct wr_exchange_name exchange_name(const struct wr_sim_plan *plan)
 					 .period_ns = plan->period_ns};
 }
 
-/* Whether an admission at at_ns is too old for an exchange at asked_ns, which has the counts of two
- * spans. */
+/* Returns whether an admission at at_ns is too old for an exchange at asked_ns. An exchange has
+ * only the counts of the current and the previous span. */
 static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
 {
 	struct wr_exchange_name name = exchange_name(plan);
@@ -177,16 +184,16 @@ static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t 
 	       wr_exchange_start_ns(&name, epoch_ns + at_ns) + wr_exchange_span_ns(&name);
 }
 
-/* Returns the latest time at which the node knows of an admission at at_ns, or UINT64_MAX if it may
- * never know. A node asks for the others' counts in the exchange after an admission of its own. The
- * counts of its first exchange, or of the first one after it has forgotten them, are only a
- * baseline. */
+/* Returns the time from which the node must know of an admission at at_ns, or UINT64_MAX if it may
+ * never know. A node asks for the other nodes' counts in the exchange after an admission of its
+ * own. The counts in a node's first exchange, or in its first exchange after it has forgotten the
+ * counts, are only a baseline and not taken into account. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
 	struct wr_exchange_name name = exchange_name(list->sim->plan);
 	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
-	/* A node without admissions for this long, because the key is banned, forgets the others'
-	 * counts. */
+	/* A node that admits nothing for this long, because the key is banned, forgets the counts
+	 * of the other nodes. */
 	uint64_t idle_ns = 2 * wr_exchange_span_ns(&name);
 	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 
@@ -207,8 +214,9 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 	return UINT64_MAX;
 }
 
-/* Returns the level of a node's bucket at its admission `now`: its own admissions, and those of
- * others that it must know by then. */
+/* Returns the level of the bucket of a node at its admission with the index `now`. The bucket has
+ * the node's own admissions and the other nodes' admissions that the node must know at that
+ * time. */
 static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, size_t now)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -227,7 +235,7 @@ static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, 
 	return level;
 }
 
-/* Checks the bucket of one node. */
+/* Checks that the bucket of one node never holds more than the burst. */
 static void check_node_bucket(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -253,8 +261,9 @@ static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
-/* Whether the clock of the admission and the clock of the reading node differ by less than a
- * period. With a larger difference one node has forgotten a window before the other enters it. */
+/* Returns whether the clock of the admitting node and the clock of the reading node differ by less
+ * than a period. If they differ by more, one node has forgotten a window before the other node
+ * enters it. */
 static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admission *one,
 			    const struct wr_sim_reading *reading)
 {
@@ -264,8 +273,8 @@ static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admiss
 	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
 }
 
-/* Returns the cancelled cost of a window. A node that learned of an admission before it was
- * cancelled counts it until the window ends. */
+/* Returns the cancelled cost of a window. Nodes may count this cost until the window ends, if they
+ * learned of the admission before it was cancelled. */
 static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -277,8 +286,9 @@ static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t win
 	return sum;
 }
 
-/* Whether a node cannot reach Redis at the end, because most replies take longer than the timeout
- * even without faults. Such a node neither reports its admissions nor learns those of others. */
+/* Returns whether some node cannot reach Redis at the end, because most replies take longer than
+ * the timeout even without faults. Such a node neither reports its admissions nor learns the
+ * admissions of other nodes. */
 static bool is_cut_off(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -298,8 +308,8 @@ static bool is_cut_off(const struct wr_sim *sim)
 	return unheard;
 }
 
-/* In the last fixed window each node knows all admissions before the last requests, and its own
- * later ones. */
+/* Checks that the node knows the sum of the last fixed window: at least all admissions before the
+ * last requests plus its own later admissions, and at most all admissions. */
 static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim *sim = list->sim;
@@ -307,7 +317,8 @@ static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 	uint64_t window = wr_sim_window_of(sim->plan, reading->at_us);
 	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
 
-	/* Unreported admissions of a machine that died are lost. */
+	/* Not checked after a crash, because unreported admissions of a machine that died are
+	 * lost. */
 	if (!reading->valid || sim->crashes || is_cut_off(sim))
 		return;
 	for (size_t i = 0; i < list->count; i++) {
@@ -329,8 +340,9 @@ static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 			    (unsigned long long)all);
 }
 
-/* Without loss of data and crashes, a node of any region that gets a request some seconds after the
- * last fault knows all admissions before, even if the other nodes have had no request since. */
+/* Checks the early probe in runs without loss of data and crashes. A node that gets a request some
+ * seconds after the last fault must know all earlier admissions of all regions, even if the other
+ * nodes have had no request since. */
 static void check_early_reading(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;

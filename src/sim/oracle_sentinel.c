@@ -1,20 +1,21 @@
-/* Checks of failovers that lose writes: only the lost units may be admitted again. oracle.c calls
- * wr_sim_check_terms().
+/* Checks of failovers that lose writes. Only units that were lost may be admitted again. oracle.c
+ * calls wr_sim_check_terms().
  *
  * A promoted replica begins with the counts that it had copied. So these two bounds hold:
  *
- *   copied + own admissions <= limit
+ *   copied counts + admissions of the promoted replica <= limit
  *   all admissions <= limit + units that earlier primaries counted and no replica copied
  *
- * Each earlier primary adds at most one limit to the second bound. The first bound is checked for
- * units that Redis took; units of leases are checked by the second (oracle.c). */
+ * Each earlier primary adds at most one limit to the second bound. This file checks the first
+ * bound, only for units that Redis took. oracle.c checks the second bound, for units of leases
+ * too. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/oracle.h"
 #include "rules/rules.h"
 
-/* Whether the counts of a term contain the admission. */
+/* Returns whether the counts of a term include the admission. */
 static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t term,
 		     const struct wr_sim_admission *admission)
 {
@@ -30,8 +31,8 @@ static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t ter
 	return false;
 }
 
-/* Checks only the admissions in the counts of this term, and allows for changes of the limit only.
- * The lists of the run are replaced meanwhile. */
+/* Checks the admissions that the counts of this term include. Changes of the limit are allowed for,
+ * losses of data are not. During the check the run has shorter lists of admissions and losses. */
 static void check_term(struct wr_sim *sim, uint32_t term)
 {
 	struct wr_sim_admission *all = sim->admissions;
@@ -59,7 +60,7 @@ static void check_term(struct wr_sim *sim, uint32_t term)
 	free(losses);
 }
 
-/* Seconds after the last fault each node has found the primary. */
+/* Checks that each node has found the primary at the end, some seconds after the last fault. */
 static void check_primary_found(struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
@@ -69,8 +70,8 @@ static void check_primary_found(struct wr_sim *sim)
 				wr_sim_fail(sim, "node %u gets no reply at the end", i);
 }
 
-/* Whether a call in these terms gave units back. If Redis had lost the units, that call lowers the
- * count of other requests. */
+/* Returns whether a call in this term or in a parent term gave units back. If Redis had lost these
+ * units before, the call lowered the count of other requests, and the term cannot be checked. */
 static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {
 	for (; term != WR_SIM_TERMS; term = sentinels->terms[term].parent)

@@ -1,4 +1,4 @@
-/* The plan of a seed: limits, traffic and faults of a run, by kind. */
+/* Makes the plan of a run from a seed: its limits, traffic and faults. */
 #include <string.h>
 
 #include "sim/sim_inner.h"
@@ -6,7 +6,8 @@
 
 #define MS 1000000ull
 
-/* An eventual limit cannot have the sliding log. */
+/* Picks one of four algorithms. The sliding log is the last of these, because an eventual limit
+ * cannot use it. */
 static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
 {
 	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
@@ -15,8 +16,8 @@ static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
 	return algorithms[wr_rng_below(rng, consistency == WR_EVENTUAL ? 3 : 4)];
 }
 
-/* The interval of exchanges is much shorter than a window, and clocks differ by less than a
- * window. */
+/* Picks the settings of an eventual limit. The period becomes at least 2.2 s, so a window is much
+ * longer than the interval between exchanges, which is at most 500 ms. */
 static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	if (plan->consistency != WR_EVENTUAL)
@@ -35,7 +36,8 @@ static uint8_t pick_consistency(struct wr_rng *rng)
 	return all[wr_rng_below(rng, sizeof all)];
 }
 
-/* One run in five has no faults. The others have up to four kinds. */
+/* Returns a bit for each kind of fault. One run in five has no faults, the others have one to four
+ * kinds of faults. */
 static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 {
 	unsigned faults = 0;
@@ -47,7 +49,8 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 	return faults;
 }
 
-/* Runs have a similar number of requests. The limit admits 20 % to 120 % of them. */
+/* Sets the number of requests, which is similar in all runs, and the limit, which admits 20 % to
+ * 120 % of the requests. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool frequent = plan->consistency != WR_STRICT; /* leases need frequent requests */
@@ -56,18 +59,18 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
-	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* its reply lacks the time of the decision */
+	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* Redis' reply lacks the time of the decision */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
-	/* The cost of a key's requests in a period. */
+	/* The total cost of the requests of one key in a period. */
 	total = turns * (1 + plan->batch_max) / 2 * (1 + plan->cost_max) / 2 * plan->period_ns /
 		plan->length_ns / plan->keys;
 	plan->limit = (uint32_t)(total * wr_rng_between(rng, 20, 120) / 100 + 1);
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* Adds settings that few rules have, one or two at a time. */
+/* Adds settings that few rules have. Each setting is in few runs. */
 static void pick_variant(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;
@@ -126,15 +129,16 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 2, 10);
 	if (plan->consistency != WR_EVENTUAL)
 		pick_variant(plan, &rng);
-	/* A slow reply must arrive before the connection is closed, after a second of silence. */
+	/* A slow reply must arrive within a second, because a node closes a connection after a
+	 * second without replies. */
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
-	if (!plan->faults) /* no request may time out */
+	if (!plan->faults) /* without faults no request may time out */
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* Clocks of masters agree, because a counter that moves is continued by the clock of its new owner.
- * Two masters of a slot are a split, which plans without a cluster cover. */
+/* The clocks of all masters agree, because a counter that moves to another master is continued by
+ * that master's clock. There is no WR_SIM_SPLIT, because plans without a cluster test it. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x636c757374657231u};
@@ -159,8 +163,8 @@ void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* Clocks of all instances agree; plans without Sentinels cover a failover to another clock. The run
- * is long enough for elections. */
+/* The clocks of all Redis servers agree, because plans without Sentinels test a failover to a
+ * server with another clock. The run is long enough for elections. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x73656e74696e656cu};
@@ -190,7 +194,8 @@ void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 		plan->quiet_ns = 8000 * MS;
 }
 
-/* The run is in one window, no request is refused, and Redis expires no key. */
+/* The whole run lies in one window, the limit is so high that no request is refused, and no key in
+ * Redis expires. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x726567696f6e7331u};
@@ -226,8 +231,8 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_KILL;
 }
 
-/* A node that was replaced does not report its admissions again, so the counts that Redis deletes
- * are lost. */
+/* Nodes are replaced, and a node that was replaced does not report its admissions again. So if
+ * Redis deletes counts too early, these counts stay lost, and the oracle finds that. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x6168656164303031u};
@@ -235,7 +240,7 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 	wr_sim_plan_regions(plan, seed);
 	plan->regions = 1;
 	plan->ahead = 1;
-	plan->begin_ns = 20000 * MS; /* far from the edges of the window, as clocks step */
+	plan->begin_ns = 20000 * MS; /* far from the edges of the window, because clocks jump */
 	plan->gap_ns /= 3;
 	plan->renew_gap_ns = wr_rng_between(&rng, 100, 400) * MS;
 	plan->faults = 1u << WR_SIM_SKEW;
@@ -243,7 +248,7 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_TWICE;
 }
 
-/* Clocks agree, because the end of an order is given by a clock. */
+/* All clocks agree, because nodes compare the end of a ban or grant with their own clocks. */
 void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x6f72646572733031u};

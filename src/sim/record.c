@@ -1,4 +1,5 @@
-/* The record of admissions and arrivals of a run, and helpers of the oracle that search it. */
+/* Records the admissions and arrivals of a run. Also has the helpers with which the oracle searches
+ * the record. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,7 @@ void wr_sim_fail_excess(const struct wr_sim_list *list, uint64_t sum, uint64_t a
 
 uint64_t wr_sim_max_reply_ns(const struct wr_sim_plan *plan)
 {
-	/* A cluster may redirect a call to a server that the node must connect to first. */
+	/* The time is longer with a cluster, which may redirect a call to a server that the node
+	 * must connect to first. */
 	return (plan->shards ? 20 : 5) * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
 }

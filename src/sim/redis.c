@@ -1,5 +1,5 @@
-/* The simulated Redis server: parses input, finds the command, writes replies. net.c and the tests
- * feed it. */
+/* The simulated Redis server: parses input, finds the command, and writes replies. net.c and the
+ * tests call wr_sim_redis_input(). */
 #include "sim/redis.h"
 
 #include <stdarg.h>
@@ -114,8 +114,8 @@ static const struct wr_sim_redis_op *find_op(struct weir_str name)
 	return NULL;
 }
 
-/* Outside of scripts every key counts as declared. A cluster refuses scripts that use other
- * keys. */
+/* Returns whether the running script declared the key. Scripts may use only declared keys, as in a
+ * cluster. Outside of scripts, always returns true. */
 static bool is_declared(const struct wr_sim_redis *redis, struct weir_str key)
 {
 	for (size_t i = 0; i < redis->key_count; i++)
@@ -184,7 +184,8 @@ static bool read_header(const struct wr_buf *in, size_t *at, char kind, size_t *
 	return true;
 }
 
-/* Parses the command at the front of `in`. Returns its length, or 0 if it is incomplete. */
+/* Parses the command at the front of `in`. Returns the length of the command, or 0 if the command
+ * is incomplete. */
 static size_t parse_command(const struct wr_buf *in, struct weir_str *argv, size_t *argc)
 {
 	size_t at = 0, len;

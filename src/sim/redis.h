@@ -1,8 +1,8 @@
-/* A Redis server in memory and in virtual time, without sockets. It knows the commands that
+/* A Redis server in memory and in virtual time, without sockets. It supports only the commands that
  * central, the queue and their scripts use.
  *
  *   redis = wr_sim_redis_new(lua);
- *   wr_sim_redis_input(redis, &in, now_us, &out);     // runs the complete commands of `in`
+ *   wr_sim_redis_input(redis, &in, now_us, &out);     // runs all complete commands in `in`
  *
  * Scripts run in Lua 5.1, as in Redis, from the text that central sends. The rules of Redis apply:
  * a script sets no globals, uses only the keys that it declares, and its reply has integers only. A
@@ -37,19 +37,19 @@ struct wr_sim_redis {
 	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
 	bool in_script;
 	bool repeats_calls;      /* runs each idempotent call twice and compares the replies */
-	const char *error_reply; /* the reply to clients' writes; NULL: they are run */
-	bool error_for_reads;    /* all other commands get error_reply too */
-	bool replica;            /* refuses writes */
-	uint64_t error_number;   /* of the event that ends error_reply */
-	/* Called with each command of a client before it runs. Returns true if it has replied; the
-	 * command does not run then. May be NULL. */
+	const char *error_reply; /* the reply to all writes of clients; NULL: writes run */
+	bool error_for_reads;    /* clients' other commands get error_reply too */
+	bool replica;            /* the server is a replica and refuses writes */
+	uint64_t error_number;   /* number of the event that will clear error_reply */
+	/* Called with each command of a client before the command runs. Returns true if it has
+	 * appended a reply to `out`, in which case the command does not run. May be NULL. */
 	bool (*intercept)(void *context, const struct weir_str *argv, size_t argc,
 			  struct wr_buf *out);
 	void *intercept_context;
 	bool asking;              /* the client's last command was ASKING */
-	uint64_t commands, calls; /* of clients; `calls` are those of scripts */
-	uint64_t errors;          /* of scripts, and of commands that this server does not know */
-	char error[256];          /* the last one */
+	uint64_t commands, calls; /* commands of clients; calls of scripts among them */
+	uint64_t errors;          /* failed scripts, and commands that are not supported */
+	char error[256];          /* text of the last error */
 };
 
 struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua);
@@ -67,17 +67,17 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 /* Removes all keys, and the cached scripts too if `scripts` is set. */
 void wr_sim_redis_flush(struct wr_sim_redis *redis, bool scripts);
 
-/* Replaces the data of `to` by a copy of the data of `from`. `to` has no cached scripts then, as a
- * replica that is promoted. */
+/* Replaces the data of `to` by a copy of the data of `from`. Afterwards `to`
+ * has no cached scripts, like a promoted replica. */
 void wr_sim_redis_copy(struct wr_sim_redis *to, const struct wr_sim_redis *from);
 
-/* Moves a value of `from` to another server. */
+/* Moves a value of the server `from` to the server `to`. */
 void wr_sim_redis_move_value(struct wr_sim_redis *to, struct wr_sim_redis *from,
 			     const struct wr_sim_redis_value *value);
-/* Removes a value of this server. */
+/* Removes a value of the server. */
 void wr_sim_redis_drop_value(struct wr_sim_redis *redis, const struct wr_sim_redis_value *value);
 
-/* Counts an error that must not happen in a simulation, and stores its text. */
+/* Counts an error and stores its text. A simulation with such an error fails. */
 __attribute__((format(printf, 2, 3))) void wr_sim_redis_unexpected(struct wr_sim_redis *redis,
 								   const char *format, ...);
 
@@ -102,36 +102,36 @@ struct wr_sim_redis_value {
 	uint64_t hash;
 	struct wr_buf key;
 	enum wr_sim_redis_type type;
-	uint64_t expires_ms; /* 0: never */
+	uint64_t expires_ms; /* 0: the key never expires */
 	struct wr_buf string;
-	struct wr_sim_redis_entry *entries; /* in the order in which they were added */
+	struct wr_sim_redis_entry *entries; /* in the order of insertion */
 	size_t count, cap;
 };
 
-/* Returns the value of a key, or NULL if it does not exist or has expired. */
+/* Returns the value of a key, or NULL if the key does not exist or has expired. */
 struct wr_sim_redis_value *wr_sim_redis_find(struct wr_sim_redis *redis, struct weir_str key);
-/* Returns the value of a key. Adds an empty one of this type if there is none. */
+/* Returns the value of a key. If the key does not exist, adds an empty value of this type. */
 struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, struct weir_str key,
 						    enum wr_sim_redis_type type);
-/* Returns whether the key existed. */
+/* Removes a key. Returns whether the key existed. */
 bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key);
 
 /* Returns the entry with this name, or NULL. `value` may be NULL. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_find(const struct wr_sim_redis_value *value,
 						   struct weir_str name);
-/* Returns the entry with this name. Adds an empty one if there is none. */
+/* Returns the entry with this name. If there is none, adds an empty entry. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_add(struct wr_sim_redis_value *value,
 						  struct weir_str name);
 void wr_sim_redis_entry_remove(struct wr_sim_redis_value *value, struct wr_sim_redis_entry *entry);
 
-/* ---- replies: each function appends one ---- */
+/* ---- replies: each function appends one reply ---- */
 
 void wr_sim_reply_status(struct wr_buf *out, const char *text);
 void wr_sim_reply_error(struct wr_buf *out, const char *text);
 void wr_sim_reply_int(struct wr_buf *out, int64_t number);
 void wr_sim_reply_bulk(struct wr_buf *out, struct weir_str text);
 void wr_sim_reply_nil(struct wr_buf *out);
-void wr_sim_reply_array(struct wr_buf *out, size_t count); /* the elements follow */
+void wr_sim_reply_array(struct wr_buf *out, size_t count); /* the caller adds the elements */
 
 /* ---- commands ---- */
 
@@ -145,47 +145,51 @@ struct wr_sim_redis_call {
 struct wr_sim_redis_op {
 	const char *name;
 	void (*run)(const struct wr_sim_redis_call *call);
-	int argc;   /* -n: at least n */
+	int argc;   /* number of words, including the name; -n: at least n */
 	bool keyed; /* argv[1] is a key */
 	bool writes;
 };
 
-/* Replies with an error that must not happen in a simulation, and counts it. */
+/* Replies with this error and counts it in `errors`, so the simulation fails. */
 void wr_sim_redis_refuse(const struct wr_sim_redis_call *call, const char *text);
 
-/* Returns the value under argv[1], a new one if there is none and `make` is set, else NULL.
- * For a key of another type it replies WRONGTYPE, sets *wrong and returns NULL. */
+/* Returns the value of the key argv[1]. If the key does not exist, returns a new value if `make` is
+ * set, otherwise NULL. If the key has another type, replies WRONGTYPE, sets *wrong and returns
+ * NULL. */
 struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
 						   enum wr_sim_redis_type type, bool make,
 						   bool *wrong);
 
-/* redis_string.c, redis_collection.c, redis_range.c, redis_server.c. Each list ends with an op
- * without a name. */
+/* The commands, defined in redis_string.c, redis_collection.c, redis_range.c and redis_server.c.
+ * Each list ends with an element without a name. */
 extern const struct wr_sim_redis_op wr_sim_redis_string_ops[], wr_sim_redis_collection_ops[],
 	wr_sim_redis_range_ops[], wr_sim_redis_server_ops[];
 
 /* Parses an integer in the form that Redis accepts. Returns false for any other text. */
 bool wr_sim_redis_parse_int(struct weir_str text, int64_t *number);
-/* Compares without regard to case. */
+/* Returns whether the texts are equal without regard to case. */
 bool wr_sim_redis_word_is(struct weir_str text, const char *word);
 
 /* ---- scripts: lua.c ---- */
 
-/* An interpreter. Several servers may use it, one after the other. */
+/* Returns a new Lua interpreter. Several servers may share an interpreter, because only one script
+ * runs at a time. */
 struct wr_sim_lua *wr_sim_lua_new(void);
 void wr_sim_lua_free(struct wr_sim_lua *lua);
 
-/* Returns the number of one of central's scripts by its text or its SHA1, or -1. */
+/* Return the number of the script of central with this text or SHA1, or -1 if there is none. */
 int wr_sim_lua_script_by_text(struct weir_str text);
 int wr_sim_lua_script_by_sha1(struct weir_str sha1);
 
 /* Returns whether the script promises that a second call with the same arguments has no effect. */
 bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count);
 
-/* Number of a script that is not one of central's. The first call compiles its text. */
+/* The script number for a script that is not one of central's. The first run with this number
+ * compiles the text, and later runs use the compiled text. */
 #define WR_SIM_LUA_OTHER ((int)WR_SIM_REDIS_SCRIPTS)
 
-/* Runs the script with this number, or `text` if the number is negative, and appends its reply. */
+/* Runs the script with this number and appends its reply. If the number is negative, `text` is
+ * compiled and run. */
 void wr_sim_lua_run(struct wr_sim_lua *lua, struct wr_sim_redis *redis, int number,
 		    struct weir_str text, const struct weir_str *keys, size_t key_count,
 		    const struct weir_str *args, size_t arg_count, struct wr_buf *out);

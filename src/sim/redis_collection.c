@@ -1,4 +1,4 @@
-/* Commands of hashes and sorted sets. */
+/* Commands for hashes and sorted sets. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

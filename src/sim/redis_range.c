@@ -1,4 +1,5 @@
-/* Commands that read sorted sets in their order, and HEXISTS. The queue's script uses them. */
+/* Commands that read sorted sets in the order of scores, and HEXISTS. The queue's script uses these
+ * commands. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 /* One end of a range of scores. */
 struct score_bound {
 	double score;
-	bool open; /* the score itself is not in the range */
+	bool open; /* `score` itself is not in the range */
 };
 
 static void cmd_hexists(const struct wr_sim_redis_call *call)
@@ -23,7 +24,7 @@ static void cmd_hexists(const struct wr_sim_redis_call *call)
 		wr_sim_reply_int(call->out, wr_sim_redis_entry_find(hash, call->argv[2]) != NULL);
 }
 
-/* For qsort(): by score, then by the bytes of the member. */
+/* Compares for qsort(): by score, and if the scores are equal by the bytes of the member. */
 static int compare_entries(const void *a, const void *b)
 {
 	const struct wr_sim_redis_entry *one = *(const struct wr_sim_redis_entry *const *)a;
@@ -39,7 +40,7 @@ static int compare_entries(const void *a, const void *b)
 	return one->name.len < two->name.len ? -1 : one->name.len > two->name.len;
 }
 
-/* Returns the sorted entries. The caller frees the list. */
+/* Returns the entries of a sorted set in the order of scores. The caller frees the list. */
 static const struct wr_sim_redis_entry **sort_entries(const struct wr_sim_redis_value *set)
 {
 	size_t count = set ? set->count : 0;
@@ -90,7 +91,7 @@ static void reply_entries(const struct wr_sim_redis_call *call,
 	}
 }
 
-/* ZRANGE key start stop [WITHSCORES] */
+/* Runs ZRANGE key start stop [WITHSCORES]. */
 static void cmd_zrange(const struct wr_sim_redis_call *call)
 {
 	bool wrong;
@@ -133,7 +134,7 @@ static bool read_bound(struct weir_str text, struct score_bound *score_bound)
 	return *rest == '\0' && !isnan(score_bound->score);
 }
 
-/* [WITHSCORES] [LIMIT offset count] */
+/* Reads the options [WITHSCORES] [LIMIT offset count]. Returns false for any other word. */
 static bool read_range_options(const struct wr_sim_redis_call *call, bool *scores, int64_t *offset,
 			       int64_t *most)
 {

@@ -1,4 +1,4 @@
-/* Commands about the server and the connection, streams, and scripts. */
+/* Commands for the server, the connection, streams and scripts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void cmd_info(const struct wr_sim_redis_call *call)
 					    "# Persistence\r\naof_enabled:0\r\n"));
 }
 
-/* Parses the id of a stream entry: "1700000040000-3". */
+/* Parses the id of a stream entry, such as "1700000040000-3": a time in ms and a number. */
 static void parse_stream_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
 {
 	char copy[48] = "", *end;
@@ -45,8 +45,8 @@ static void parse_stream_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
 	*seq = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
 }
 
-/* XADD key MAXLEN ~ n * name value … An entry's name is its id, its text is the reply with its
- * fields. */
+/* Runs `XADD key MAXLEN ~ n * name value …`. `name` of the new entry is its id. `text` is its
+ * fields in the form of a reply, which XREAD returns. */
 static void cmd_xadd(const struct wr_sim_redis_call *call)
 {
 	struct wr_sim_redis_value *value =
@@ -81,7 +81,7 @@ static bool is_after(const struct wr_sim_redis_entry *entry, uint64_t ms, uint64
 	return its_ms > ms || (its_ms == ms && its_seq > seq);
 }
 
-/* XREAD COUNT n STREAMS key id */
+/* Runs XREAD COUNT n STREAMS key id. */
 static void cmd_xread(const struct wr_sim_redis_call *call)
 {
 	const struct wr_sim_redis_value *value =
@@ -115,8 +115,8 @@ static void cmd_flushall(const struct wr_sim_redis_call *call)
 	wr_sim_reply_status(call->out, "OK");
 }
 
-/* Runs the script again. Its reply must be equal to the first one, at offset `from` of the
- * output. */
+/* Runs the script a second time. The second reply must be equal to the first reply, which begins at
+ * offset `from` of the output. */
 static void repeat_script(const struct wr_sim_redis_call *call, int number,
 			  const struct weir_str *keys, size_t count, size_t from)
 {

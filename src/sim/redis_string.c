@@ -1,4 +1,4 @@
-/* Commands of strings, and the expiry and removal of keys. */
+/* Commands for strings, and commands that expire or remove keys. */
 #include <string.h>
 
 #include "base/str.h"
@@ -84,7 +84,7 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
-	if (from < 0 && to < 0 && from > to) /* the clamping below would return the first byte */
+	if (from < 0 && to < 0 && from > to) /* else the code below returns the first byte */
 		len = 0;
 	from = from < 0 ? from + len : from;
 	to = to < 0 ? to + len : to;

@@ -36,7 +36,8 @@ static void unlink_value(struct wr_sim_redis_value **at)
 	value_free(value);
 }
 
-/* Returns the pointer that links the key's value, or NULL. Removes a value that has expired. */
+/* Returns the address of the pointer to the key's value in the list of its bucket, or NULL if the
+ * key does not exist. Removes the value if it has expired. */
 static struct wr_sim_redis_value **find_link(struct wr_sim_redis *redis, struct weir_str key)
 {
 	uint64_t hash = XXH3_64bits(key.ptr, key.len);

@@ -1,11 +1,11 @@
-/* Replaces nodes one after the other. A node shuts down as the service does: it ends its requests
- * and reports its admissions. Then it starts with an empty table and a new id. sim.c starts
- * this. */
+/* Replaces random nodes during a run. A node shuts down like the service: it ends its requests and
+ * reports its admissions. Then it starts again with an empty table and a new id. sim.c calls
+ * wr_sim_renewals_start(). */
 #include "sim/sim_inner.h"
 
 #define MS 1000000ull
 #define POLL_NS (5 * MS)
-#define STOP_BEFORE_NS (4000 * MS) /* the last replacement, so that the new node gets requests */
+#define STOP_BEFORE_NS (4000 * MS) /* none in the last 4 s, so that new nodes get requests */
 
 static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnation)
 {
@@ -24,8 +24,8 @@ static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnatio
 	node->leaving = false;
 }
 
-/* Whether the node has run long enough to report to Redis. The slowest message has 20 times the
- * jitter. */
+/* Returns whether the node has run long enough to report its admissions to Redis. The slowest
+ * message has 20 times the jitter. */
 static bool is_settled(const struct wr_sim *sim, const struct wr_sim_node *node)
 {
 	const struct wr_sim_plan *plan = sim->plan;

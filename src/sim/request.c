@@ -1,5 +1,5 @@
-/* Requests: their arrival at a node, the questions to Redis, and the record of their decisions.
- * Events of node.c and sim.c start requests. */
+/* Requests: how they arrive at a node and ask Redis, and how their decisions are recorded. Events
+ * that node.c and sim.c schedule start requests. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +66,8 @@ void wr_sim_requests_free(struct wr_sim_node *node)
 
 /* ---- the record of decisions ---- */
 
-/* Converts at_us of a master's clock to true time. The master is the one for which the result lies
- * between the question and the reply. */
+/* Converts at_us, a time by the clock of an unknown master, to true time. The master is found by
+ * the condition that the true time lies between the start of the request and now. */
 static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
 			  uint64_t at_us)
 {
@@ -81,9 +81,9 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 	return request->node->reply_ns;
 }
 
-/* Sets the time at which Redis took the units. For a log and a counter it is decided_us. For a
- * fixed window decided_us is a time in the same window (redis/script.c). For a bucket it is the
- * time at which Redis sent the reply. */
+/* Sets the time at which Redis took the units. For a sliding log or counter this time is
+ * decided_us. For a fixed window decided_us is only some time in the same window (redis/script.c),
+ * so the true time is that of the reply. For a bucket both times are those of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -114,7 +114,8 @@ static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
-/* Returns the key number of a need: its key, or key + plan->keys for the key's second limit. */
+/* Returns the number under which the admissions of a need are recorded: the key for the first limit
+ * of the key, key + plan->keys for its second limit. */
 static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	const struct weir_ask *ask = request->ask;
@@ -124,9 +125,9 @@ static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_
 	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
 }
 
-/* Returns how much earlier than the last reply a part of the request may have been taken. Each key
- * is a separate call. While a slot moves, one limit of a key may be taken and the other one asked
- * for again. */
+/* Returns how long before the last reply Redis may have taken a part of the request. There are
+ * several replies if the request has two keys, because each key is a separate call. Also, while a
+ * slot moves, one limit of a key may be taken first and the other limit by a later call. */
 static uint64_t take_slack_ns(const struct wr_sim_request *request)
 {
 	const struct wr_sim *sim = request->node->sim;
@@ -164,9 +165,9 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	}
 	if (how == WR_SIM_BY_SHARE)
 		wr_sim_check_known_share(request, &admission);
-	if (sim->plan->consistency == WR_EVENTUAL) /* the node's clock selects the window */
+	if (sim->plan->consistency == WR_EVENTUAL) /* the window is that of the node's clock */
 		admission.at_us = wr_sim_node_now(node) / 1000;
-	if (how == WR_SIM_BY_LEASE) { /* spent before Redis was asked for another limit */
+	if (how == WR_SIM_BY_LEASE) { /* units are spent when the request begins */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
 		admission.at_ns = request->begun_ns;
 		node->spent += request->cost;
@@ -187,7 +188,7 @@ static void note_reading(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	if (sim->plan->second_limit) { /* the status shows the limit with less remaining */
+	if (sim->plan->second_limit) { /* the status may show the second limit instead */
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;
 	}
@@ -236,7 +237,7 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 
 /* ---- questions to Redis ---- */
 
-/* Sends the messages that follow the verdict, such as reports. */
+/* Sends the messages to Redis that the limiter has after the verdict, such as reports. */
 static void send_messages(struct wr_sim_request *request)
 {
 	struct wr_sim_node *node = request->node;

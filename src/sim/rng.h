@@ -19,26 +19,26 @@ static inline uint64_t wr_rng_next(struct wr_rng *rng)
 	return z ^ z >> 31;
 }
 
-/* 0 … n - 1; n > 0. */
+/* Returns a number from 0 to n - 1; n > 0. */
 static inline uint64_t wr_rng_below(struct wr_rng *rng, uint64_t n)
 {
 	return wr_rng_next(rng) % n;
 }
 
-/* low … high, both included. */
+/* Returns a number from `low` to `high`, both included. */
 static inline uint64_t wr_rng_between(struct wr_rng *rng, uint64_t low, uint64_t high)
 {
 	return low + wr_rng_below(rng, high - low + 1);
 }
 
-/* True with this probability. */
+/* Returns true with a probability of `percent`. */
 static inline bool wr_rng_percent(struct wr_rng *rng, unsigned percent)
 {
 	return wr_rng_below(rng, 100) < percent;
 }
 
-/* low … high. Small numbers are more likely: the upper bound starts at `low` and doubles with a
- * probability of 7/8 at each step. For delays and rates. */
+/* Returns a number from `low` to `high` for a delay or a rate. Small numbers are more likely,
+ * because the upper bound starts at `low` and doubles with a probability of 7/8 at each step. */
 static inline uint64_t wr_rng_scale(struct wr_rng *rng, uint64_t low, uint64_t high)
 {
 	uint64_t top = low;
@@ -48,7 +48,8 @@ static inline uint64_t wr_rng_scale(struct wr_rng *rng, uint64_t low, uint64_t h
 	return wr_rng_between(rng, low, top);
 }
 
-/* Returns an independent generator. Numbers drawn from it do not change those of `rng`. */
+/* Returns an independent generator. Numbers drawn from the new generator do not change the numbers
+ * that `rng` returns later. */
 static inline struct wr_rng wr_rng_fork(struct wr_rng *rng)
 {
 	return (struct wr_rng){wr_rng_next(rng)};

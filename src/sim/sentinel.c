@@ -1,13 +1,15 @@
-/* A primary with replicas, and Sentinels that name the primary. net.c and fault.c call it.
+/* A simulated primary with replicas, and Sentinels that name the primary. net.c and fault.c call
+ * these functions.
  *
  * Replicas copy the primary with a delay, so a promoted replica lacks the last writes. As in Redis
- * 7.0: a primary that was down during an election restarts as a primary and accepts writes until a
- * Sentinel makes it a replica. Then it refuses writes with READONLY; its connections are closed or
- * stay open. A Sentinel that is disconnected from the others names the primary that it knew.
+ * 7.0, a primary that was down during an election restarts as a primary and accepts writes until a
+ * Sentinel makes it a replica. From then on it refuses writes with READONLY, and its connections
+ * are closed or stay open. A Sentinel that is disconnected from the other Sentinels names the
+ * primary that it knew last.
  *
- * A term is the time in which one instance is primary. It begins when the instance is promoted,
- * with the counts that it had copied of an earlier term. It ends when the instance becomes a
- * replica. */
+ * An instance is a Redis server, and a term is the time in which one instance is primary. A term
+ * begins when the instance is promoted, with the counts that the instance had copied from an
+ * earlier term. A term ends when the instance becomes a replica. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +53,8 @@ static void reply_role(const struct wr_sim_master *master, struct wr_buf *out)
 	wr_sim_reply_array(out, 0);
 }
 
-/* Notes a call that gives units back. If Redis had lost the units, the call lowers the count of
- * other requests. */
+/* Marks the term if the command is a call that gives units back. If Redis had lost these units
+ * before, the call lowers the count of other requests, so the oracle does not check such a term. */
 static void note_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
 {
 	int64_t keys, cost;
@@ -77,7 +79,7 @@ static bool intercept_data(void *context, const struct weir_str *argv, size_t ar
 	return false;
 }
 
-/* SENTINEL sentinels: all Sentinels except the one that replies. */
+/* Replies to SENTINEL sentinels with all Sentinels except the one that was asked. */
 static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_buf *out)
 {
 	wr_sim_reply_array(out, sim->plan->sentinels - 1);
@@ -125,7 +127,8 @@ static bool intercept_sentinel(void *context, const struct weir_str *argv, size_
 
 /* ---- copies ---- */
 
-/* Event: a replica copies the primary, unless one of them is down or disconnected. */
+/* Event: a replica copies the primary, unless the replica or the primary is down or the primary is
+ * isolated. */
 static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 {
 	unsigned primary = sim->sentinels->primary;
@@ -146,8 +149,8 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 
 /* ---- elections ---- */
 
-/* Whether nodes can find the primary: it is up, no change of it is scheduled, and a Sentinel names
- * it. */
+/* Returns whether nodes can find the primary. The primary must be up, no change of roles may be
+ * scheduled, and a Sentinel that is up must name the primary. */
 static bool is_findable(const struct wr_sim *sim)
 {
 	const struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -159,7 +162,7 @@ static bool is_findable(const struct wr_sim *sim)
 	return named && !sentinels->pending && !is_down(sim, sentinels->primary);
 }
 
-/* Whether all Sentinels are up and name the primary. */
+/* Returns whether all Sentinels are up and name the primary. */
 static bool is_agreed(const struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->sentinels; i++)
@@ -182,7 +185,8 @@ static void watch_primary(struct wr_sim *sim, void *object, uint64_t arg)
 	wr_sim_schedule(sim, sim->now_ns + WATCH_NS, NULL, watch_primary, NULL, 0);
 }
 
-/* Event: a Sentinel learns of the last election, once it is not stale. */
+/* Event: a Sentinel learns of the last election. If the Sentinel is stale, it learns of the
+ * election when stale_until_ns has passed. */
 static void learn_primary(struct wr_sim *sim, void *object, uint64_t sentinel)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -199,7 +203,7 @@ static void learn_primary(struct wr_sim *sim, void *object, uint64_t sentinel)
 	sentinels->view[sentinel] = sentinels->primary;
 }
 
-/* Makes an old primary a replica. The Sentinel disconnects its clients, or not. */
+/* Makes an old primary a replica. In 60 % of the cases its clients are disconnected. */
 static void make_replica(struct wr_sim *sim, unsigned server)
 {
 	struct wr_sim_master *master = instance_of(sim, server);
@@ -235,7 +239,7 @@ static void begin_term(struct wr_sim *sim, struct wr_sim_master *master, uint32_
 	sentinels->terms[sentinels->term_count++] = (struct wr_sim_term){parent, until_ns, false};
 }
 
-/* Returns a random replica that is up, or the primary if there is none. */
+/* Returns a random replica that is up, or the primary if no replica is up. */
 static unsigned pick_replica(struct wr_sim *sim)
 {
 	unsigned first = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->instances);
@@ -280,8 +284,8 @@ static bool promote_replica(struct wr_sim *sim, uint64_t old_until_ns)
 
 /* ---- faults ---- */
 
-/* Event: an old primary restarts after another one was elected. It is a primary, with its data or
- * without, until a Sentinel notices. */
+/* Event: an instance that was primary restarts after another instance was elected. It is a primary,
+ * with its data or without, until a Sentinel makes it a replica. */
 static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server)
 {
 	struct wr_sim_master *master = instance_of(sim, (unsigned)server);
@@ -303,7 +307,8 @@ static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server
 	wr_sim_schedule(sim, until_ns, NULL, end_old_primary, NULL, server);
 }
 
-/* Event: the Sentinels agree that the primary is down, and elect another one if it still is. */
+/* Event: the Sentinels agree that the primary is down. If it is still down, they elect another
+ * primary. */
 static void agree_on_failure(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
@@ -327,7 +332,8 @@ static void crash_primary(struct wr_sim *sim)
 	wr_sim_schedule(sim, back_ns, NULL, return_old_primary, NULL, server);
 }
 
-/* An operator's SENTINEL FAILOVER. The old primary learns of it later. */
+/* Promotes a replica while the old primary is up, like SENTINEL FAILOVER. The old primary becomes a
+ * replica later, after at most most_ns. */
 static void start_failover(struct wr_sim *sim, uint64_t most_ns)
 {
 	unsigned server = sim->sentinels->primary;
@@ -339,8 +345,8 @@ static void start_failover(struct wr_sim *sim, uint64_t most_ns)
 	}
 }
 
-/* Event: the Sentinels replace a primary that they and its replicas cannot reach. Its clients still
- * can. */
+/* Event: the Sentinels replace a primary that Sentinels and replicas cannot reach. Clients can
+ * still reach the old primary. */
 static void replace_isolated(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
@@ -361,7 +367,7 @@ static void isolate_primary(struct wr_sim *sim)
 			replace_isolated, NULL, server);
 }
 
-/* Whether a Sentinel that is up names another instance than the primary. */
+/* Returns whether a Sentinel that is up names another instance than the primary. */
 static bool is_misleading(const struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->sentinels; i++)
@@ -371,8 +377,8 @@ static bool is_misleading(const struct wr_sim *sim)
 	return false;
 }
 
-/* A Sentinel is down, learns of no elections, or names an old primary; or a node reaches no
- * Sentinel. */
+/* Injects WR_SIM_WATCH for a while: a Sentinel is down, learns of no elections or names a random
+ * instance, or a node reaches no Sentinel. */
 static void disturb_sentinel(struct wr_sim *sim)
 {
 	unsigned sentinel = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->sentinels);
@@ -423,15 +429,16 @@ void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 
 /* ---- checks of requests ---- */
 
-/* Whether the node has had time to find the primary since since_ns. */
+/* Returns whether the node had enough time to find the primary between since_ns and the start of
+ * the request. Always returns false in runs with other faults. */
 static bool had_time(const struct wr_sim_request *request, uint64_t since_ns)
 {
 	const struct wr_sim *sim = request->node->sim;
 	const struct wr_sim_plan *plan = sim->plan;
 	unsigned expected = 1u << WR_SIM_FAILOVER | 1u << WR_SIM_SPLIT | 1u << WR_SIM_WATCH;
 	uint64_t reply_ns = plan->timeout_ns > 250 * MS ? plan->timeout_ns : 250 * MS;
-	/* Nodes find a new primary within 2 s (docs/redis.md), plus a timeout for each Sentinel
-	 * that does not reply. */
+	/* Nodes find a new primary within 2 s (docs/redis.md). Each Sentinel that does not reply
+	 * adds a timeout. */
 	uint64_t grace_ns =
 		2000 * MS + (plan->sentinels - 1) * reply_ns + wr_sim_max_reply_ns(plan) + WATCH_NS;
 

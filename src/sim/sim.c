@@ -1,5 +1,5 @@
-/* A run of a plan: starts all parts, runs the events, checks the invariants. Tests and
- * test/sim/sim.c call it. */
+/* Runs a plan: starts the nodes and servers, runs the events, and checks the invariants. Tests and
+ * test/sim/sim.c call wr_sim_run(). */
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -17,9 +17,10 @@ static void start_node(struct wr_sim *sim, void *object, uint64_t number)
 		wr_sim_node_start(sim, (unsigned)number);
 }
 
-/* At the end one node alone gets a request, and is probed for the sum that the others have reported
- * by then. Later all nodes get two requests: with the first they report again the counts that Redis
- * may have lost, with the second they learn it. */
+/* First only one node gets a request for each key. Then it is probed: it must know the sum of all
+ * admissions that the other nodes have reported. Later all nodes get two requests for each key.
+ * After the first request they report again the counts that Redis may have lost. After the second
+ * request they learn the new sum. */
 static void schedule_final_requests(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;

@@ -4,11 +4,11 @@
  *   struct wr_sim_plan plan;
  *   wr_sim_plan_make(&plan, seed, WR_SIM_ANY);
  *   wr_sim_run(&plan, lua, NULL, &report);
- *   if (report.failure[0]) … run the plan again with a FILE to see the events before the failure
+ *   if (report.failure[0]) … // run the plan again with a FILE, which gets all events as text
  *
  * Table, limiter, central and the scripts are the real code. Time, the network and the commands of
- * Redis (redis.h) are simulated. A node is one machine: a table, an engine as an nginx worker has
- * it, and the central store of one `weir serve`.
+ * Redis (redis.h) are simulated. A node is one machine. It has a table, an engine like that of an
+ * nginx worker, and the central store of one `weir serve`.
  *
  * The same plan gives the same run, event by event, on every machine. report.trace is a hash of all
  * events. The simulator reads no clock, and its only random numbers come from the plan's seed. */
@@ -28,7 +28,7 @@
 #define WR_SIM_SENTINELS 3u
 #define WR_SIM_KEYS 8u
 
-/* X(enum, name): the faults of a fleet. */
+/* The list of all faults: X(enum value, name). */
 #define WR_SIM_FAULTS(X)                                                                           \
 	X(WR_SIM_CUT, "cut")           /* connections break; Redis may run the calls in flight */  \
 	X(WR_SIM_STALL, "stall")       /* no bytes pass between a node and Redis for a while */    \
@@ -38,10 +38,10 @@
 	X(WR_SIM_FLUSH, "flush")       /* Redis loses all data */                                  \
 	X(WR_SIM_RESTART, "restart")   /* Redis is down for a while and keeps its data */          \
 	X(WR_SIM_FAILOVER, "failover") /* a replica without the last writes is promoted */         \
-	X(WR_SIM_SPLIT, "split")   /* the same, and some nodes use the old master for a while */   \
-	X(WR_SIM_SKEW, "skew")     /* clocks of nodes and masters disagree, and step */            \
+	X(WR_SIM_SPLIT, "split") /* a failover after which some nodes still use the old master */  \
+	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree and jump */               \
 	X(WR_SIM_REGION, "region") /* a region is disconnected from the others */                  \
-	X(WR_SIM_TWICE, "twice")   /* Redis gets idempotent calls twice */                         \
+	X(WR_SIM_TWICE, "twice")   /* Redis runs idempotent calls twice */                         \
 	X(WR_SIM_RULES, "rules")   /* the limit changes, node by node */                           \
 	X(WR_SIM_LEAVE, "leave")   /* clients disconnect before or after the decision */           \
 	X(WR_SIM_SLOW, "slow")     /* replies of Redis take longer than the timeout for a while */ \
@@ -65,52 +65,55 @@ struct wr_sim_plan {
 	uint8_t on_store_failure; /* enum wr_store_failure */
 	uint32_t algorithm;       /* enum weir_algorithm */
 	uint32_t limit, burst;
-	uint32_t limit_after; /* WR_SIM_RULES: the limit alternates between the two values */
+	uint32_t limit_after; /* WR_SIM_RULES changes the limit to limit_after and back */
 	uint64_t period_ns;
-	/* Calendar windows: `calendar` is the number of a table row in calendar.c plus 1, or 0 for
-	 * windows that are multiples of the period. The run is active for half_ns before and after
-	 * each of `sessions` window edges, the first of which is first_edge. */
+	/* `calendar` is 1 + the index of a row of calendars[] in calendar.c. 0 means that windows
+	 * are multiples of the period. A run with a calendar is active only from half_ns before to
+	 * half_ns after each of `sessions` window edges. first_edge is the index of the first
+	 * edge. */
 	unsigned calendar, first_edge, sessions;
 	uint64_t half_ns;
 	unsigned nodes, keys;
-	unsigned ahead;         /* the clocks of the first `ahead` nodes are windows ahead */
-	unsigned shards;        /* masters of a cluster; 0: no cluster */
-	unsigned sentinels;     /* 0: no Sentinels */
-	unsigned instances;     /* with Sentinels: the primary and its replicas */
-	unsigned regions;       /* each has its own Redis; nodes are assigned in turn */
-	uint64_t begin_ns;      /* requests begin */
-	uint64_t length_ns;     /* requests and faults end */
-	uint64_t gap_ns;        /* between batches of requests at a node, on average */
-	unsigned batch_max;     /* requests of a batch */
-	unsigned cost_max;      /* cost of a request */
-	unsigned pairs_percent; /* requests that ask for two keys at once */
-	uint64_t delay_ns;      /* of a message, one way, at least */
-	uint64_t jitter_ns;     /* up to this much is added to most delays */
-	uint64_t timeout_ns;    /* of central */
+	unsigned ahead;     /* the clocks of the first `ahead` nodes are 3 to 10 windows ahead */
+	unsigned shards;    /* number of masters of the cluster; 0: no cluster */
+	unsigned sentinels; /* number of Sentinels; 0: none */
+	unsigned instances; /* with Sentinels: number of Redis servers, the primary included */
+	unsigned regions;   /* each region has its own Redis; node i is in region i % regions */
+	uint64_t begin_ns;  /* the first requests arrive at this time */
+	uint64_t length_ns; /* requests and faults end at this time */
+	uint64_t gap_ns;    /* mean time between two batches of requests at a node */
+	unsigned batch_max; /* largest number of requests in a batch */
+	unsigned cost_max;  /* largest cost of a request */
+	unsigned pairs_percent; /* percentage of requests that ask for two keys */
+	uint64_t delay_ns;      /* shortest delay of a message, one way */
+	uint64_t jitter_ns;     /* each delay is up to jitter_ns longer; 2 % up to 20 times that */
+	uint64_t timeout_ns;    /* time after which central stops waiting for a reply */
 	unsigned faults;        /* a bit for each enum wr_sim_fault that may happen */
-	uint64_t sync_ns;       /* eventual: between exchanges */
-	uint64_t fault_gap_ns;  /* between faults, on average */
-	uint64_t renew_gap_ns;  /* between replacements of nodes, on average; 0: none */
-	uint64_t order_gap_ns;  /* between orders of an operator, on average; 0: none */
+	uint64_t sync_ns;       /* eventual: time between two exchanges of a node */
+	uint64_t fault_gap_ns;  /* mean time between two faults */
+	uint64_t renew_gap_ns;  /* mean time between replacements of nodes; 0: no replacements */
+	uint64_t order_gap_ns;  /* mean time between orders of an operator; 0: no orders */
 	uint64_t quiet_ns;      /* time without requests and faults at the end */
-	/* A second limit of the same descriptor, which must admit too. 0: there is none. */
+	/* The second limit of the descriptor, which must admit a request too. 0: only one limit. */
 	uint32_t second_limit, second_algorithm;
 	uint64_t second_period_ns;
-	uint32_t soft_percent; /* mode: soft, allowed overshoot; 0: hard */
-	uint32_t queue_size;   /* leaky bucket */
+	uint32_t soft_percent; /* allowed overshoot of a rule with `mode: soft`; 0: hard limit */
+	uint32_t queue_size;   /* of a leaky bucket; 0 for other algorithms */
 	bool count_rejected;
-	bool hide_losses; /* the oracle does not allow for losses, and a promoted replica is empty;
-			     tests that the oracle finds both */
+	/* Only for tests of the oracle. Losses of data are not recorded, so the oracle does not
+	 * allow for them, and a replica that Sentinels promote is empty. The oracle must find a
+	 * failure. */
+	bool hide_losses;
 };
 
 struct wr_sim_report {
 	uint64_t trace; /* hash of all events */
 	uint64_t events, requests, admitted, refused, failed;
-	uint64_t commands, calls; /* that Redis received; `calls` are those of scripts */
+	uint64_t commands, calls; /* commands that Redis received; calls of scripts among them */
 	uint64_t faults;
-	uint64_t renewals;      /* nodes that were replaced */
+	uint64_t renewals;      /* number of nodes that were replaced */
 	uint64_t redirected;    /* commands that a cluster redirected */
-	uint64_t losses;        /* of Redis' data */
+	uint64_t losses;        /* how often Redis lost data */
 	uint64_t burnt;         /* units of leases that expired unspent */
 	uint32_t overshoot_ppm; /* eventual: the largest excess over the limit */
 	uint32_t bound_ppm;     /* eventual: the largest excess that unseen admissions allow */
@@ -118,40 +121,44 @@ struct wr_sim_report {
 	char failure[512];      /* the first invariant that was violated, or "" */
 };
 
-#define WR_SIM_ANY 0xff /* consistency: the seed decides */
+#define WR_SIM_ANY 0xff /* as `consistency`: the seed selects one */
 
-/* Fills the plan of a seed. */
+/* Fills the plan for a seed. All limits have this consistency (enum wr_consistency). */
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency);
 
-/* A kind of runs, and the function that fills the plan of a seed. */
+/* A kind of run, with the function that fills a plan of this kind. */
 struct wr_sim_kind {
 	const char *name;
 	void (*make)(struct wr_sim_plan *plan, uint64_t seed);
 };
 extern const struct wr_sim_kind wr_sim_kinds[]; /* the last element has no name */
 
-/* A few nodes in regions. Nodes are replaced all the time, so that a counter has more holders than
- * there are nodes. */
+/* The functions below fill the plan for a seed. */
+
+/* A few nodes in two or three regions. Nodes are replaced all the time, so a counter in Redis has
+ * the counts of more nodes than exist at a time. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed);
-/* The same in one region, where the clock of one node is windows ahead. */
+/* Like wr_sim_plan_regions(), but in one region, and the clock of one node is several windows
+ * ahead. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed);
-/* An operator bans keys and grants more to them. */
+/* An operator bans keys, and raises the limits of keys by grants. */
 void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed);
 /* A cluster whose slots move. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed);
-/* Days, weeks, months and years of time zones. */
+/* Windows are days, weeks, months or years of a time zone. */
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
 /* A primary, replicas and Sentinels. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
 
-/* Returns n: the first n kinds of faults may happen in this plan. An eventual limit has no caller
- * that waits for a reply, so faults from WR_SIM_SLOW on do not concern it. */
+/* Returns n if the first n values of enum wr_sim_fault may happen in this plan. With an eventual
+ * limit no caller waits for a reply of Redis, so WR_SIM_SLOW and the faults after it are left
+ * out. */
 unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan);
 
-/* Writes the plan as one line of text. */
+/* Writes the plan to `text`, which has room for `cap` bytes, as one line. */
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap);
 
-/* Runs the plan and fills the report. Writes each event to `trace` unless it is NULL. */
+/* Runs the plan and fills the report. Writes each event to `trace`, which may be NULL. */
 void wr_sim_run(const struct wr_sim_plan *plan, struct wr_sim_lua *lua, FILE *trace,
 		struct wr_sim_report *report);
 

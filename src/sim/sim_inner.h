@@ -1,6 +1,7 @@
 /* The parts of a simulated fleet. Only files of src/sim and its tests include this header.
  *
- * "True time" is sim->now_ns, which starts at 0. Clocks of nodes and masters differ from it. */
+ * "True time" is sim->now_ns, which starts at 0. The clocks of nodes and masters may be ahead of or
+ * behind the true time. */
 #ifndef WR_SIM_SIM_INNER_H
 #define WR_SIM_SIM_INNER_H
 
@@ -13,11 +14,12 @@
 #include "sim/sim.h"
 #include "redis/slot.h"
 
-#define WR_SIM_EPOCH_NS 1700000040000000000ull /* the clocks at true time 0: a whole minute */
+#define WR_SIM_EPOCH_NS 1700000040000000000ull /* what clocks show at true time 0; a whole minute */
 #define WR_SIM_DOMAIN "sim"
 #define WR_SIM_PORT 7000u
 #define WR_SIM_MASTER "mymaster" /* the master's name in Sentinel */
-/* Instances have the first ports, Sentinels the ports behind them. */
+/* Number of endpoints. The first ports from WR_SIM_PORT on are those of the Redis servers, and the
+ * next ports are those of the Sentinels. */
 #define WR_SIM_ENDPOINTS (WR_SIM_SERVERS + WR_SIM_SENTINELS)
 
 struct wr_sim;
@@ -32,7 +34,7 @@ typedef void wr_sim_event_fn(struct wr_sim *sim, void *object, uint64_t arg);
 struct wr_sim_event {
 	struct wr_heap_node heap;
 	uint64_t at_ns, number;
-	struct wr_sim_node *node; /* the event waits while this node is paused; may be NULL */
+	struct wr_sim_node *node; /* while this node is paused the event waits; may be NULL */
 	wr_sim_event_fn *run;
 	void *object;
 	uint64_t arg;
@@ -42,25 +44,28 @@ struct wr_sim_event {
 
 /* A process of Redis or a Sentinel. */
 struct wr_sim_master {
-	struct wr_sim_master *next; /* all masters of the run, former ones included */
+	struct wr_sim_master *next; /* list of all masters of the run, former masters included */
 	struct wr_sim_redis *redis;
-	int64_t skew_ns; /* its clock minus the true time */
+	int64_t skew_ns; /* the master's clock minus the true time */
 	struct wr_sim *sim;
 	unsigned server;
-	uint32_t term;        /* with Sentinels: index of its term as primary */
-	uint32_t copied_term; /* a replica: the primary's term that it copied, up to copied_ns */
+	uint32_t term; /* with Sentinels: index of the term in which it is primary */
+	/* Only for a replica: it has copied the counts of the term copied_term up to copied_ns. */
+	uint32_t copied_term;
 	uint64_t copied_ns;
 };
 
 struct wr_sim_server {
-	struct wr_sim_master *master; /* the current one */
-	struct wr_sim_redis *replica; /* the replica's copy of the master's data */
-	uint64_t down_until_ns;       /* refuses connections */
+	struct wr_sim_master *master; /* the current master */
+	struct wr_sim_redis *replica; /* the data that a promoted replica would have */
+	uint64_t down_until_ns;       /* until then the server refuses connections */
 };
 
 /* A ban or a grant that an operator ordered. */
 struct wr_sim_order {
-	uint64_t at_ns, end_ns; /* true time; WEIR_NEVER: has no end; 0: lifts a ban or grant */
+	/* True times. If end_ns is WEIR_NEVER, the ban or grant has no end. If end_ns is 0, the
+	 * order lifts a ban or grant. */
+	uint64_t at_ns, end_ns;
 	uint32_t extra;
 	uint8_t key, verb; /* enum wr_order_verb */
 };
@@ -78,29 +83,29 @@ struct wr_sim_move {
 
 struct wr_sim_cluster {
 	uint8_t view[WR_SIM_SERVERS]
-		    [WR_REDIS_SLOTS];    /* the owner of a slot, as each server knows it */
-	uint16_t number[WR_REDIS_SLOTS]; /* +1 with each new owner */
+		    [WR_REDIS_SLOTS];    /* view[i][s]: the owner of slot s, as server i knows it */
+	uint16_t number[WR_REDIS_SLOTS]; /* how often the owner of each slot has changed */
 	struct wr_sim_move moves[WR_SIM_MOVES];
-	uint64_t moved; /* moves that began */
+	uint64_t moved; /* number of moves that have begun */
 	uint64_t clusterdown_until_ns[WR_SIM_SERVERS];
 };
 
 #define WR_SIM_TERMS 128u
 
-/* The time in which one instance is the primary and counts. */
+/* A term is the time in which one Redis server is primary (sentinel.c). */
 struct wr_sim_term {
-	uint32_t parent;   /* the term whose counts it began with; WR_SIM_TERMS: none */
-	uint64_t until_ns; /* counts of the parent up to this time */
-	bool returned;     /* the primary got calls that give units back */
+	uint32_t parent;   /* the term whose counts this term began with; WR_SIM_TERMS: none */
+	uint64_t until_ns; /* this term began with the counts that the parent had at until_ns */
+	bool returned;     /* in this term the primary got calls that give units back */
 };
 
 struct wr_sim_sentinel_state {
-	uint8_t primary;                           /* the instance that was elected last */
+	uint8_t primary;                           /* the server that was elected last */
 	uint8_t view[WR_SIM_SENTINELS];            /* the primary that each Sentinel names */
-	uint64_t stale_until_ns[WR_SIM_SENTINELS]; /* the Sentinel learns of no election */
-	uint64_t unreachable_until_ns;             /* some node reaches no Sentinel */
-	bool isolated[WR_SIM_SERVERS];             /* no replica copies this instance */
-	unsigned pending;                          /* scheduled changes of the primary */
+	uint64_t stale_until_ns[WR_SIM_SENTINELS]; /* until then this Sentinel learns nothing */
+	uint64_t unreachable_until_ns;             /* until then some node reaches no Sentinel */
+	bool isolated[WR_SIM_SERVERS];             /* no replica copies this server */
+	unsigned pending;                          /* number of scheduled changes of roles */
 	uint64_t unfindable_ns; /* last time at which nodes could not find the primary */
 	uint64_t disagreed_ns;  /* last time at which Sentinels disagreed */
 	struct wr_sim_term terms[WR_SIM_TERMS];
@@ -110,12 +115,12 @@ struct wr_sim_sentinel_state {
 /* A time in which Redis lost data, two masters existed, or nodes had different limits. */
 struct wr_sim_loss {
 	uint64_t from_ns, to_ns;
-	uint64_t lease_end_ns; /* leases granted before to_ns are spent by then */
+	uint64_t lease_end_ns; /* when leases granted before to_ns have expired */
 	bool limit_changed;    /* nodes had different limits, and no data was lost */
 };
 
 #define WR_SIM_LOSSES 256u
-#define WR_SIM_SETTLED_NS 1000000000ull
+#define WR_SIM_SETTLED_NS 1000000000ull /* time to decide requests that have the old limit */
 
 /* ---- nodes ---- */
 
@@ -127,22 +132,22 @@ struct wr_sim_request {
 	struct weir_ask *ask;
 	uint64_t number; /* unique in the run; 0: not in use */
 	uint64_t begun_ns;
-	bool asking;        /* waits for a reply of Redis */
-	bool client_leaves; /* its client disconnects later, maybe after the decision */
-	bool probe;         /* reads the counters at the end and takes nothing */
-	bool banned;        /* its node knew of a ban when the request arrived */
-	bool early;         /* a probe of one node before the last requests of the others */
+	bool asking;        /* the request waits for a reply of Redis */
+	bool client_leaves; /* the client will disconnect, before or after the decision */
+	bool probe;         /* the request only reads the counters, at the end of the run */
+	bool banned;        /* the node knew of a ban of the key when the request arrived */
+	bool early;         /* a probe of one node before the last requests of all nodes */
 	uint8_t keys[2], key_count;
 	uint32_t cost;
 	void *memory;
 };
 
-/* A node's central store: that of its own region, or one that exchanges with another region. */
+/* A node's central store for the Redis of its own region or for the Redis of another region. */
 struct wr_sim_client {
 	struct wr_sim_node *node;
-	struct wr_central *central; /* NULL: serve does not run */
+	struct wr_central *central; /* NULL while serve does not run */
 	struct wr_redis_target target;
-	uint64_t wake_number; /* number of the valid timer */
+	uint64_t wake_number; /* only the timer with this number is valid */
 };
 
 struct wr_sim_node {
@@ -153,62 +158,64 @@ struct wr_sim_node {
 	struct weir_engine *engine;
 	struct wr_sim_client home, peers[WR_SIM_SERVERS];
 	struct wr_rng rng;
-	int64_t skew_ns;   /* its clock minus the true time */
-	int64_t drift_ppm; /* of its monotonic clock */
+	int64_t skew_ns;   /* the node's clock minus the true time */
+	int64_t drift_ppm; /* the node's monotonic clock is this much too fast */
 	uint64_t paused_until_ns;
-	uint64_t slow_from_ns, slow_until_ns, slow_ns; /* replies of Redis take slow_ns longer */
+	/* Replies of Redis take slow_ns longer between these two times. */
+	uint64_t slow_from_ns, slow_until_ns, slow_ns;
 	uint32_t timeouts;          /* requests in a row that waited for Redis until the timeout */
-	uint64_t timeouts_since_ns; /* when there were enough of them to open a breaker */
-	uint64_t opened_before;     /* openings of breakers before the first of these timeouts */
-	uint64_t cut_until_ns[WR_SIM_ENDPOINTS]; /* no bytes pass between node and endpoint */
-	uint32_t limit;                          /* of its current rules */
-	/* The reply of Redis that the node is handling: the primary's term, the true time at which
-	 * Redis sent it, and the same by the clock of Redis. */
+	uint64_t timeouts_since_ns; /* when `timeouts` was large enough to open a breaker */
+	uint64_t opened_before;     /* how often breakers had opened before these timeouts */
+	uint64_t cut_until_ns[WR_SIM_ENDPOINTS]; /* until then no bytes pass to or from endpoint */
+	uint32_t limit;                          /* limit of the node's current rules */
+	/* About the reply of Redis that the node received last: the primary's term, and the time
+	 * at which Redis sent the reply, as true time (ns) and by the clock of Redis (us). */
 	uint32_t reply_term;
 	uint64_t reply_ns, reply_us;
-	uint32_t incarnation;                  /* +1 with each death of its machine */
-	uint64_t started_ns;                   /* start of serve; true time */
-	bool freeing;                          /* serve is being killed: its output is dropped */
+	uint32_t incarnation;                  /* +1 when the node dies or is replaced */
+	uint64_t started_ns;                   /* true time at which serve started */
+	bool freeing;                          /* serve is being killed, so its output is dropped */
 	bool leaving;                          /* the node is being replaced */
-	uint64_t banned_until_ns[WR_SIM_KEYS]; /* bans that the node knows, by its own clock */
-	uint64_t spent; /* units of leases spent by admitted requests, less cancelled ones */
-	/* The last reply of Redis about a key, and the cost admitted without Redis since then. */
+	uint64_t banned_until_ns[WR_SIM_KEYS]; /* bans known to the node, by its own clock */
+	uint64_t spent; /* units of leases that admitted and not cancelled requests spent */
+	/* The last reply of Redis about each key. */
 	struct {
 		bool known;
 		uint32_t remaining, nodes;
-		uint64_t at_us; /* by Redis' clock */
-		uint64_t since;
+		uint64_t at_us; /* time of the reply by Redis' clock */
+		uint64_t since; /* cost admitted without Redis since the reply */
 	} known[WR_SIM_KEYS];
-	struct wr_sim_request *requests; /* all allocated ones; those in use have a number */
-	struct wr_sim_conn *dirty;       /* connections with output */
+	struct wr_sim_request *requests; /* all request objects; an unused one has number 0 */
+	struct wr_sim_conn *dirty;       /* list of connections that have output */
 };
 
 /* ---- admissions ---- */
 
 enum wr_sim_admitted_by {
-	WR_SIM_BY_STORE, /* Redis */
-	WR_SIM_BY_LEASE, /* a lease in the node's table */
-	WR_SIM_BY_NODE,  /* the node's table, to be exchanged with other nodes */
-	WR_SIM_BY_SHARE, /* the node's share, because Redis was unavailable */
-	WR_SIM_BY_ALLOW, /* on_store_failure: allow */
+	WR_SIM_BY_STORE, /* admitted by Redis */
+	WR_SIM_BY_LEASE, /* by a lease in the node's table */
+	WR_SIM_BY_NODE,  /* by the node's table (eventual limits) */
+	WR_SIM_BY_SHARE, /* by the node's share of the limit, because Redis was unavailable */
+	WR_SIM_BY_ALLOW, /* by `on_store_failure: allow`, because Redis was unavailable */
 };
 
 struct wr_sim_admission {
 	uint64_t at_ns;      /* true time at which the units were taken */
-	uint64_t at_us;      /* the same by the master's clock */
-	uint64_t request;    /* its number */
+	uint64_t at_us;      /* at_ns by the master's clock; eventual: by the node's clock */
+	uint64_t request;    /* number of the request */
 	uint64_t decided_ns; /* true time of the decision */
-	uint32_t cost;       /* 0: cancelled */
-	uint32_t returned;   /* the cost of a cancelled one */
-	uint32_t nodes;      /* size of the fleet as its node knew it */
-	uint64_t delay_ns;   /* leaky bucket: until the request proceeds */
-	uint64_t slack_ns;   /* the units may have been taken this much earlier */
-	uint64_t taken_ns;   /* true time at which the primary of `term` took them */
+	uint32_t cost;       /* 0: the client left, and the admission was cancelled */
+	uint32_t returned;   /* the cost of a cancelled admission, else 0 */
+	uint32_t nodes;      /* size of the fleet, as known to the node */
+	uint64_t delay_ns;   /* leaky bucket: time from at_ns until the request proceeds */
+	uint64_t slack_ns;   /* the units may have been taken up to slack_ns before at_ns */
+	uint64_t taken_ns;   /* true time at which the primary of `term` sent the reply */
 	uint32_t term;
-	uint8_t key, node, how; /* the second limit of key k is key k + plan->keys */
+	uint8_t key, node, how; /* `key` of the second limit of key k is k + plan->keys */
 };
 
-/* A request that arrived. Recorded only in runs without faults and in calendar runs. */
+/* A request that arrived. Arrivals are recorded only in runs without faults and in calendar
+ * runs. */
 struct wr_sim_arrival {
 	uint64_t at_ns;
 	uint32_t cost;
@@ -220,8 +227,8 @@ struct wr_sim_reading {
 	bool valid;
 	uint32_t limit, remaining;
 	uint64_t at_ns;
-	uint64_t at_us;    /* by the node's clock */
-	uint64_t redis_us; /* when Redis replied, by its own clock */
+	uint64_t at_us;    /* at_ns by the node's clock */
+	uint64_t redis_us; /* time of Redis' reply, by Redis' clock */
 };
 
 struct wr_sim {
@@ -249,11 +256,11 @@ struct wr_sim {
 	unsigned loss_count;
 	struct wr_sim_admission *admissions;
 	size_t admission_count, admission_cap;
-	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS]; /* at the end */
-	struct wr_sim_reading early[WR_SIM_KEYS];                  /* of one node, before that */
-	uint64_t burnt;                                            /* units of leases */
-	unsigned crashes;                                          /* of machines */
-	uint64_t last_request_ns; /* when each node got its last request, one for each key */
+	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS]; /* probes at the end */
+	struct wr_sim_reading early[WR_SIM_KEYS];                  /* earlier probes of one node */
+	uint64_t burnt;           /* units of leases lost unspent */
+	unsigned crashes;         /* number of WR_SIM_CRASH deaths */
+	uint64_t last_request_ns; /* when all nodes got their last requests, one for each key */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
 };
@@ -265,17 +272,20 @@ static inline bool wr_sim_has_fault(const struct wr_sim *sim, enum wr_sim_fault 
 
 /* event.c */
 
-/* Schedules an event. A time in the past means now. */
+/* Schedules run(sim, object, arg) at at_ns, or now if at_ns is in the past. If `node` is not NULL,
+ * the event waits while this node is paused. */
 void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node,
 		     wr_sim_event_fn *run, void *object, uint64_t arg);
-/* Removes and returns the next event, or NULL if none is due before end_ns. The caller frees it. */
+/* Removes and returns the next event, or NULL if none is due before end_ns. The caller frees
+ * the event. */
 struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns);
 void wr_sim_events_init(struct wr_sim *sim);
 void wr_sim_events_free(struct wr_sim *sim);
-/* Adds a line to the trace and to its hash. `node` may be NULL. */
+/* Adds a line about an event to the trace and to the hash of the trace. `node` is the node that the
+ * event concerns, or NULL. */
 __attribute__((format(printf, 3, 4))) void
 wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...);
-/* Reports a violated invariant. The report keeps the first one. */
+/* Reports a violated invariant. The report keeps the text of the first call only. */
 __attribute__((format(printf, 2, 3))) void wr_sim_fail(struct wr_sim *sim, const char *format, ...);
 
 /* net.c */
@@ -284,15 +294,16 @@ void wr_sim_servers_start(struct wr_sim *sim);
 void wr_sim_net_free(struct wr_sim *sim);
 /* Sends the pending output of all links of the node. */
 void wr_sim_node_send(struct wr_sim_node *node);
-/* Breaks each connection to the server with this probability; those of `only` if it is set. */
+/* Breaks each connection to the server with a probability of `percent`. If `only` is not NULL, only
+ * the connections of that node break. */
 void wr_sim_disconnect(struct wr_sim *sim, unsigned server, struct wr_sim_node *only,
 		       unsigned percent);
 /* Breaks the connections to former masters of the server. */
 void wr_sim_disconnect_old_master(struct wr_sim *sim, unsigned server);
-/* The master's clock. */
+/* Returns the time of the master's clock. */
 uint64_t wr_sim_master_us(const struct wr_sim *sim, const struct wr_sim_master *master);
 struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int64_t skew_ns);
-extern const struct wr_central_host wr_sim_host; /* context: a struct wr_sim_client */
+extern const struct wr_central_host wr_sim_host; /* its context is a struct wr_sim_client */
 
 /* node.c */
 
@@ -300,40 +311,43 @@ uint64_t wr_sim_node_now(const struct wr_sim_node *node);
 uint64_t wr_sim_node_mono(const struct wr_sim_node *node);
 void wr_sim_node_init(struct wr_sim *sim, unsigned number);
 void wr_sim_node_start(struct wr_sim *sim, unsigned number);
-void wr_sim_node_stop(struct wr_sim_node *node); /* the machine dies */
+void wr_sim_node_stop(struct wr_sim_node *node); /* the node dies and loses its table */
 void wr_sim_serve_start(struct wr_sim_node *node);
 void wr_sim_serve_stop(struct wr_sim_node *node); /* serve is killed */
-/* Loads rules with this limit. */
+/* Replaces the node's rules by rules with this limit. */
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
 
 /* request.c */
 
 /* Event: a batch of requests arrives at the node, and the next batch is scheduled. */
 void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation);
-/* Events: one request for each key at all nodes, or at the node `number`. */
+/* Events: all nodes, or the node `number`, get one request for each key. */
 void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg);
 void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number);
-/* Events: read all counters at all nodes, or at the node `number` into sim->early. */
+/* Events: all nodes are asked for all counters (sim->readings), or only the node `number` is
+ * (sim->early). */
 void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg);
 void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number);
-/* Ends all requests in flight. */
+/* Cancels all requests of the node that are in flight. */
 void wr_sim_requests_end(struct wr_sim_node *node);
 void wr_sim_requests_free(struct wr_sim_node *node);
 
 /* wait.c */
 
-/* Checks that the breaker opens. Called when Redis has decided the request or failed to. */
+/* Checks that the circuit breaker opens after timeouts. Called when Redis has replied to the
+ * request or has failed (`failed`). */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed);
-/* Records a reply of Redis about a key. */
+/* Records what Redis replied about a key. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key);
-/* Checks an admission without Redis against the last reply about the key. */
+/* Checks that a node without Redis admits at most its share of what remained by Redis' last reply
+ * about the key. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission);
 
 /* cluster.c */
 
-/* Number of servers with data. */
+/* Returns the number of Redis servers, Sentinels not included. */
 unsigned wr_sim_server_count(const struct wr_sim_plan *plan);
 void wr_sim_cluster_start(struct wr_sim *sim);
 void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master, unsigned server);
@@ -346,34 +360,37 @@ void wr_sim_cluster_heal(struct wr_sim *sim);
 
 /* calendar.c */
 
-/* The clocks at true time 0. */
+/* Returns the time that a clock without skew shows at true time 0. */
 uint64_t wr_sim_epoch_ns(const struct wr_sim_plan *plan);
 /* Returns the number of the fixed window that contains at_us. */
 uint64_t wr_sim_window_of(const struct wr_sim_plan *plan, uint64_t at_us);
-/* The true time of a session's window edge. */
+/* Returns the true time of the window edge in the middle of a session. */
 uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session);
-/* Appends the calendar window in the form of a rule file. */
+/* Appends the calendar window as rule files write it: "calendar: day, timezone: UTC". */
 void wr_sim_calendar_text(const struct wr_sim_plan *plan, struct wr_buf *out);
-/* Returns at_ns, or a time shortly after the pause if all machines are paused at at_ns. */
+/* Returns at_ns, or if all machines are paused at at_ns, a time shortly after that pause. */
 uint64_t wr_sim_active_ns(const struct wr_sim_plan *plan, uint64_t at_ns);
 void wr_sim_calendar_start(struct wr_sim *sim);
 
 /* sentinel.c */
 
 void wr_sim_sentinel_init(struct wr_sim *sim);
-void wr_sim_sentinel_start(struct wr_sim *sim); /* after the servers have started */
+void wr_sim_sentinel_start(struct wr_sim *sim); /* called after the servers start */
 void wr_sim_sentinel_add_instance(struct wr_sim *sim, struct wr_sim_master *master);
 void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault);
 void wr_sim_sentinel_heal(struct wr_sim *sim);
-/* Checks that a request decided without Redis came while the primary could not be found. */
+/* Called for a request that was decided without Redis. Checks that the node could not have found
+ * the primary in time. */
 void wr_sim_sentinel_check_failure(const struct wr_sim_request *request);
-/* Checks that Redis' admission came from the primary, once the node had time to find it. */
+/* Called for a request that Redis admitted. Checks that the primary admitted it, if the node has
+ * had time to find the primary. */
 void wr_sim_sentinel_check_admission(const struct wr_sim_request *request);
 
 /* operator.c */
 
 void wr_sim_orders_start(struct wr_sim *sim);
-/* The node received an order that another node published. */
+/* Applies an order to the node, which received it from another node through Redis. age_ns is the
+ * time since the order was published. */
 void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t len,
 			   uint64_t age_ns);
 bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key);
@@ -382,7 +399,8 @@ uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_
 
 /* fault.c */
 
-/* Records a loss from now until to_ns, which the oracle allows for. */
+/* Records a loss of data (or a change of the limit if limit_changed is set) from now until to_ns.
+ * The oracle allows more admissions around this time. */
 void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool limit_changed);
 void wr_sim_faults_start(struct wr_sim *sim);
 
@@ -394,7 +412,7 @@ void wr_sim_admission_add(struct wr_sim *sim, struct wr_sim_admission admission)
 void wr_sim_admission_cancel(struct wr_sim *sim, uint64_t request);
 void wr_sim_arrival_add(struct wr_sim *sim, uint8_t key, uint32_t cost);
 
-/* oracle.c: checks all invariants at the end of a run. */
+/* oracle.c: checks all invariants. Called at the end of a run. */
 void wr_sim_check(struct wr_sim *sim);
 
 #endif

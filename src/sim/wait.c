@@ -1,5 +1,6 @@
-/* Checks of requests that wait for Redis: the circuit breaker opens after timeouts, and a node
- * without Redis divides the remaining amount that Redis last replied. request.c calls it. */
+/* Two checks of requests that wait for Redis. The circuit breaker opens after timeouts. A node
+ * without Redis admits its share of the remaining amount in the last reply of Redis. request.c
+ * calls these functions. */
 #include <stdlib.h>
 
 #include "central/breaker.h"
@@ -21,7 +22,8 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
-	/* Each shard of a cluster has a breaker. After this many timeouts one of them is open. */
+	/* Each shard of a cluster has a breaker. After this many timeouts at least one breaker is
+	 * open. */
 	uint32_t expected =
 		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
 
@@ -36,9 +38,9 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 			    node->number, node->timeouts);
 }
 
-/* While replies are slower than the timeout, five timeouts of a server open its breaker, and later
- * requests do not wait. A batch of requests may be one call, so only runs without batches are
- * checked. */
+/* While replies are slower than the timeout, WR_BREAKER_FAILURES timeouts of a server open its
+ * breaker, and later requests do not wait. Only runs without batches are checked, because all
+ * requests of a batch may be one call to Redis. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;
@@ -54,8 +56,8 @@ void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 
 /* ---- the last reply about a key ---- */
 
-/* Ignores a reply to a request of an earlier window, as the node does: the reply may be about that
- * window. */
+/* Ignores the reply if the request began in an earlier window, because the reply may be about that
+ * window. The node ignores such a reply too. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key)
 {
@@ -73,7 +75,8 @@ void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decis
 	node->known[key].since = 0;
 }
 
-/* A node with a reply of this window divides the remaining amount of that reply, not the limit. */
+/* If the node has a reply of Redis about the current window, its share is a part of the remaining
+ * amount in that reply, not of the limit. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission)
 {

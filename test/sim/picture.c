@@ -1,8 +1,9 @@
-/* Draws the overshoot of eventual limits against the interval of exchanges:
+/* Draws how much eventual limits are exceeded, for several intervals between exchanges.
  *
  *   build/test/sim/sim_picture docs
  *
- * writes docs/consistency-window.svg and docs/consistency-bucket.svg, and the numbers to stdout. */
+ * This command writes docs/consistency-window.svg and docs/consistency-bucket.svg, and prints the
+ * numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 static const unsigned sync_ms[POINTS] = {10, 20, 50, 100, 200, 500, 1000};
 static const unsigned nodes[CURVES] = {2, 4, 8};
 
-/* The limit is 1,000 per 10 s. Requests for four times the limit arrive, evenly at all nodes. A
+/* The limit is 1,000 per 10 s. Four times as many requests arrive, equally many at each node. A
  * message to Redis takes 1 ms. */
 static const uint32_t limit = 1000;
 static const uint64_t period_ns = 10000 * MS;
@@ -49,7 +50,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned node_count, uint6
 				    .fault_gap_ns = 1};
 }
 
-/* In percent of the limit: the largest overshoot of all runs, its bound, and the nodes' gauge. */
+/* Three figures in percent of the limit, each the maximum of all runs: the overshoot, the largest
+ * valid overshoot, and the overshoot that nodes reported. */
 struct point {
 	double worst, bound, gauge;
 };
@@ -81,7 +83,7 @@ static struct point measure_point(struct wr_sim_lua *lua, uint32_t algorithm, un
 #define RIGHT 590.0
 #define TOP 50.0
 #define BOTTOM 350.0
-#define LEAST 0.1 /* percent */
+#define LEAST 0.1 /* the lowest percentage on the axis; MOST is the highest */
 #define MOST 100.0
 
 static double x_of(double ms)
@@ -169,8 +171,9 @@ static bool draw_picture(struct wr_sim_lua *lua, uint32_t algorithm, const char 
 	return fclose(out) == 0;
 }
 
-/* Prints the cost of each consistency: calls of scripts for 1,000 requests on four nodes, with half
- * of the limit requested and with four times the limit. */
+/* Prints the cost of each consistency, as the number of script calls for 1,000 requests on four
+ * nodes. Measures once with half as many requests as the limit, and once with four times as
+ * many. */
 static void print_costs(struct wr_sim_lua *lua)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* Runs seeds of the simulated fleet: sim [--first N] [--seeds N] [--mode strict] [--seed N]
- * [--verbose]. A mode is a consistency of limits or a kind of runs (wr_sim_kinds).
+ * [--verbose] [--json]. A mode is a consistency of limits or a name in wr_sim_kinds.
  *
  * Prints each failing seed with the violated invariant and the command that repeats the run. */
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 struct options {
 	uint64_t first, count;
 	uint8_t consistency;
-	const struct wr_sim_kind *kind; /* NULL: the plans of a consistency */
+	const struct wr_sim_kind *kind; /* NULL: the mode is a consistency */
 	bool verbose;
-	bool json; /* print one line of figures, for benchmarks */
+	bool json; /* print a line of JSON instead of the summary */
 };
 
 static int usage(void)

@@ -1,9 +1,9 @@
-/* A limit with leases is used completely: of 1,500 requests for a limit of 1,000 at least 990 are
- * admitted, and never more than 1,000.
+/* Tests that a limit with leases is used completely. With a limit of 1,000 and 1,500 requests, at
+ * least 990 and at most 1,000 requests are admitted.
  *
- * A busy machine can delay a real node for longer than a lease lasts. Units that the node has not
- * spent by then are burnt, so a test with real nodes cannot require 990. Here time is virtual and
- * no node is delayed. */
+ * A test with real nodes cannot require 990, because a busy machine may delay a node for longer
+ * than a lease lasts, and units that the node has not spent by then are burnt. In this test time is
+ * virtual and no node is delayed. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #define LIMIT 1000u
 #define REQUESTS 1500u
 #define LEAST 990u
-#define BEGIN_NS (5000 * MS) /* all nodes are connected and know the size of the fleet */
+#define BEGIN_NS (5000 * MS) /* by then all nodes are connected and know the fleet's size */
 #define SEEDS 2u
 
 static struct wr_sim_lua *lua;
@@ -37,7 +37,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A plan with a few more than REQUESTS requests of one key to all nodes, spread over span_ns. */
+/* Returns a plan in which the nodes together get a few more than REQUESTS requests, all of one key
+ * and spread over span_ns. */
 static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t span_ns,
 				  uint64_t delay_ns, uint64_t seed)
 {
@@ -65,7 +66,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned nodes, uint64_t s
 	};
 }
 
-/* The limit, plus the tokens that a bucket gains during the requests. */
+/* Returns the largest number that may be admitted: the limit, plus the tokens that a token bucket
+ * gains during the run. */
 static uint64_t max_admitted(const struct wr_sim_plan *plan)
 {
 	uint64_t span_ns = plan->length_ns - plan->begin_ns;
@@ -89,7 +91,8 @@ static struct wr_sim_report run_plan(const struct wr_sim_plan *plan)
 	return report;
 }
 
-/* The limit is used completely with at most one call of Redis for two requests. */
+/* Checks that the limit is used completely and that Redis gets at most one call for two
+ * requests. */
 static void check_used_up(const struct wr_sim_plan *plan)
 {
 	struct wr_sim_report report = run_plan(plan);
@@ -142,10 +145,11 @@ static void test_token_bucket(void **state)
 	check_algorithm(WEIR_TOKEN_BUCKET);
 }
 
-/* Nodes are paused while they hold leases. The units that are not admitted are burnt. */
+/* Nodes are paused while they hold leases, so less than LEAST is admitted in some runs. The missing
+ * units must be burnt units. */
 static void test_missing_units_are_burnt(void **state)
 {
-	unsigned short_of = 0; /* runs that admitted less than LEAST */
+	unsigned short_of = 0; /* number of runs that admitted less than LEAST */
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -153,7 +157,7 @@ static void test_missing_units_are_burnt(void **state)
 		struct wr_sim_report report;
 
 		plan.faults = 1u << WR_SIM_PAUSE;
-		plan.gap_ns /= 3; /* a paused node gets no requests */
+		plan.gap_ns /= 3; /* more requests, because a paused node gets none */
 		report = run_plan(&plan);
 		assert_true(report.admitted + report.burnt >= LEAST);
 		short_of += report.admitted < LEAST;

@@ -1,4 +1,4 @@
-/* Compares the replies of the simulated Redis with those of a real redis-server. */
+/* Compares the replies of the simulated Redis with the replies of a real redis-server. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -43,7 +43,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- one command, on both ---- */
+/* ---- one command on both servers ---- */
 
 static redisReply *ask_simulated(struct wr_sim_redis *redis, int argc, const char **argv,
 				 const size_t *lens)
@@ -67,7 +67,8 @@ static redisReply *ask_simulated(struct wr_sim_redis *redis, int argc, const cha
 	return reply;
 }
 
-/* Compares types and values. The texts of errors are not compared: they differ between versions. */
+/* Compares types and values of two replies. The texts of errors are not compared, because they
+ * differ between versions of Redis. */
 static void assert_same_reply(const redisReply *redis, const redisReply *real, const char *command)
 {
 	if (redis->type != real->type)
@@ -119,8 +120,9 @@ static void compare_script(struct pair *pair, const char *text)
 
 /* ---- commands ---- */
 
-/* Single letters are replaced: K, H, Z by a key of a string, a hash, a sorted set; F by a field; N
- * by a number; T by a text; M by a long time to live. */
+/* The commands to compare. Single letters are replaced by random words: K by the key of a string, H
+ * by the key of a hash, Z by the key of a sorted set, F by a field, N by a number, T by a text, and
+ * M by a long time to live. */
 static const char *const forms[] = {
 	"GET K",
 	"SET K T",
@@ -138,7 +140,7 @@ static const char *const forms[] = {
 	"EXISTS K",
 	"EXISTS H",
 	"PEXPIRE K M",
-	"PEXPIRE K -1", /* a short time to live would end only on the real server */
+	"PEXPIRE K -1", /* not a short time, which would pass only on the real server */
 	"HSET H F T",
 	"HSET H F N F T",
 	"HMSET H F T",
@@ -318,7 +320,8 @@ static void test_script_errors(void **state)
 	assert_int_equal(pair->redis->errors - errors, 5);
 }
 
-/* The simulated server refuses undeclared keys, as a cluster does. A single Redis does not. */
+/* The simulated server refuses scripts that use undeclared keys, like a cluster. A single Redis
+ * allows undeclared keys. */
 static void test_undeclared_keys_are_refused(void **state)
 {
 	struct pair *pair = *state;
@@ -331,8 +334,8 @@ static void test_undeclared_keys_are_refused(void **state)
 			    "script: ERR Script attempted to access a non local key");
 }
 
-/* The real server becomes a replica of a master that does not exist. Scripts can read, and fail at
- * their first write with READONLY. */
+/* The real server becomes a replica of a master that does not exist. On a replica, scripts can read
+ * and fail with READONLY at their first write. */
 static void test_a_replica_only_reads(void **state)
 {
 	static const char *const writes[] = {

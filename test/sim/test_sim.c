@@ -1,4 +1,5 @@
-/* Tests of the simulator: a seed gives the same run again, and the oracle finds violations. */
+/* Tests of the simulator: the same seed always gives the same run, and the oracle finds
+ * violations. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -52,8 +53,8 @@ static void test_same_seed_same_trace(void **state)
 	assert_int_not_equal(first[0], first[1]);
 }
 
-/* Runs the simulator in another process, which has other memory addresses, and returns its
- * trace. */
+/* Runs the simulator in another process and returns the hash of its trace. The process has other
+ * memory addresses, which must not change the run. */
 static uint64_t trace_of_process(const char *program, const char *arguments)
 {
 	char command[512], line[512];
@@ -111,7 +112,7 @@ static void test_plans_cover_all_faults(void **state)
 
 /* ---- the oracle ---- */
 
-/* Returns a finished run with these admissions of key 0. */
+/* Returns a finished run in which requests of key 0 were admitted at these times. */
 static struct wr_sim *record_run(struct wr_sim_plan *plan, struct wr_sim_report *report,
 				 uint32_t algorithm, const uint64_t *at_ms, size_t count)
 {
@@ -170,11 +171,12 @@ static void test_oracle_bounds_of_algorithms(void **state)
 	assert_false(IS_VALID(WEIR_FIXED_WINDOW, 10, 500, 600, 999));
 	assert_true(IS_VALID(WEIR_SLIDING_LOG, 10, 500, 999, 1010, 1500));
 	assert_false(IS_VALID(WEIR_SLIDING_LOG, 10, 500, 999, 1009));
-	/* At 0.34 of this window the 3 of the window before count 3 · 0.66, rounded down to 1, so 2
-	 * fit. At 0.3 they count 2. */
+	/* The window before has 3 admissions. When 0.34 of this window has passed, these count as 3
+	 * · 0.66, rounded down to 1, so 2 more are valid. When 0.3 has passed, they count as 2, so
+	 * only 1 more is valid. */
 	assert_true(IS_VALID(WEIR_SLIDING_COUNTER, 10, 500, 999, 1340, 1350));
 	assert_false(IS_VALID(WEIR_SLIDING_COUNTER, 10, 500, 999, 1300, 1310));
-	/* One token per 333.4 ms. */
+	/* The bucket gains one token per 333.4 ms. */
 	assert_true(IS_VALID(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 667, 1000));
 	assert_false(IS_VALID(WEIR_TOKEN_BUCKET, 0, 0, 0, 333));
 	assert_false(IS_VALID(WEIR_TOKEN_BUCKET, 0, 0, 0, 334, 666));
@@ -244,8 +246,8 @@ static void test_cancelled_admission_does_not_count(void **state)
 	assert_true(is_valid_run(sim));
 }
 
-/* The limit is 3 per second. The second primary is promoted at 500 ms with the admissions up to
- * copied_ms. */
+/* Returns a finished run with a failover and a limit of 3 per second. The second primary is
+ * promoted at 500 ms and has the counts of the first primary up to copied_ms. */
 static struct wr_sim *record_failover(struct wr_sim_plan *plan, struct wr_sim_report *report,
 				      const uint64_t *at_ms, size_t count, uint64_t copied_ms)
 {
@@ -291,8 +293,8 @@ static void test_failover_readmits_only_lost_writes(void **state)
 	assert_false(is_valid_failover(at_ms, 4, 30));
 }
 
-/* The limit is 3 per day in Berlin, on the day of 23 hours. The run begins 5 s before the day and
- * ends 5 s after it. */
+/* The limit is 3 per day in Berlin. The run begins 5 s before a day of 23 hours and ends 5 s after
+ * that day. */
 static void test_calendar_days_are_separate_windows(void **state)
 {
 	const uint64_t day_ms = 23 * 3600 * 1000;
@@ -309,7 +311,7 @@ static void test_calendar_days_are_separate_windows(void **state)
 		size_t count = i == 0 ? 9 : 4;
 		struct wr_sim *sim = record_run(&plan, &report, WEIR_FIXED_WINDOW, at_ms, count);
 
-		plan.calendar = 4; /* the first calendar with a change to summer time */
+		plan.calendar = 4; /* the first row of calendars[] with a day of 23 hours */
 		plan.first_edge = 1;
 		plan.sessions = 2;
 		plan.half_ns = 5000 * MS;
@@ -321,7 +323,8 @@ static void test_calendar_days_are_separate_windows(void **state)
 
 /* ---- the oracle finds violations ---- */
 
-/* Redis loses data, and the oracle does not allow for it. It must report most runs. */
+/* Redis loses data, and the oracle does not know of the loss. The oracle must report a failure in
+ * most runs. */
 static void test_oracle_finds_hidden_loss(void **state)
 {
 	unsigned found = 0;
@@ -341,7 +344,8 @@ static void test_oracle_finds_hidden_loss(void **state)
 	assert_true(found > 20);
 }
 
-/* A promoted replica has lost its data. The oracle must report most runs. */
+/* A promoted replica has lost its data, and the oracle does not know of the loss. The oracle must
+ * report a failure in most runs. */
 static void test_oracle_finds_hidden_failover(void **state)
 {
 	unsigned found = 0;
@@ -369,7 +373,7 @@ static void test_oracle_finds_hidden_failover(void **state)
 
 /* ---- Redis slower than the timeout ---- */
 
-/* Runs of a long fixed window in which Redis is slow, or stalls for less than a second. */
+/* Runs plans with a long fixed window in which replies of Redis are slow for a while. */
 static void run_slow_redis(uint8_t consistency, uint8_t on_store_failure, unsigned faults)
 {
 	uint64_t failed = 0;
@@ -393,7 +397,7 @@ static void run_slow_redis(uint8_t consistency, uint8_t on_store_failure, unsign
 		plan.fault_gap_ns = 500 * MS;
 		plan.quiet_ns =
 			6000 *
-			MS; /* a breaker stays open for 2 s; a heartbeat closes it after 2 s */
+			MS; /* a breaker pauses for at most 2 s, a heartbeat comes every 2 s */
 		wr_sim_run(&plan, lua, NULL, &report);
 		if (report.failure[0])
 			fail_msg("consistency %u, failure %u, seed %llu: %s", consistency,

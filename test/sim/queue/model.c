@@ -1,5 +1,5 @@
 /* The oracle: a simple queue in C. It repeats each call of the script that Redis has run and
- * compares the replies. server.c calls qs_model_call(). */
+ * compares its result with the reply of Redis. server.c calls qs_model_call(). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 struct call {
 	struct qs_world *world;
 	struct qs_model *model;
-	const struct weir_str *args; /* without the verb */
+	const struct weir_str *args; /* arguments of the call, without the verb */
 	size_t count;
 	const redisReply *reply;
-	uint64_t now_us; /* the time in the reply */
+	uint64_t now_us; /* the time that the reply contains */
 };
 
 static uint64_t arg_number(const struct call *call, size_t at)
@@ -108,7 +108,8 @@ size_t qs_model_waiting(const struct qs_model *model, unsigned line)
 	return count_line(model, line, &bytes);
 }
 
-/* Returns the oldest waiting row of a line, or NULL. Rows are sorted by id. */
+/* Returns the oldest waiting row of a line, or NULL. The first match is the oldest row, because
+ * rows are sorted by id. */
 static struct qs_row *line_head(struct qs_model *model, unsigned line)
 {
 	for (size_t i = 0; i < model->count; i++)
@@ -133,7 +134,7 @@ static bool is_taken(const struct qs_model *model, const struct qs_row *row)
 	       model->lines[row->line].id == row->id;
 }
 
-/* Returns the reason why a request of this size is refused, or "". */
+/* Returns the reason why a request of this size is refused, or "" if there is room. */
 static const char *no_room(const struct call *call, unsigned line, uint64_t bytes,
 			   uint64_t max_waiting)
 {
@@ -196,7 +197,7 @@ static void add_row(const struct call *call, unsigned line)
 		qs_fail(call->world, "order %u is stored twice", order);
 		return;
 	}
-	if (known) { /* without its ticket the script cannot detect a repeated call */
+	if (known) { /* the ticket has expired, so the script stored the order again */
 		call->world->report->copies++;
 		call->world->orders[order].copied = true;
 		known->order = QS_ORDERS;
@@ -245,8 +246,8 @@ static void model_put(const struct call *call)
 
 /* ---- take ---- */
 
-/* Takes lines from owners whose lease has expired, and lines of the caller whose fence is higher
- * than the highest one that it knows. */
+/* Frees the lines whose lease has expired. On a new connection, also frees the caller's lines with
+ * a fence above args[4], the highest fence that the caller knows. */
 static void reclaim_lines(const struct call *call)
 {
 	bool asks = call->args[4].ptr[0] != '-';
@@ -322,8 +323,8 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 		 row->line, line->owner, fence);
 }
 
-/* Whether the take comes from a connection that its owner has replaced. Checks that it is
- * refused. */
+/* Returns whether a take comes from a connection that its owner has replaced. Checks that Redis has
+ * refused such a take. */
 static bool is_stale(const struct call *call)
 {
 	struct qs_owner *owner = call->model->owners;
@@ -367,7 +368,7 @@ static void model_take(const struct call *call)
 
 /* ---- settle ---- */
 
-/* Checks that the outcome matches the API's answer to the owner. */
+/* Checks that the outcome that the owner reports matches the API's answer. */
 static void check_answer(const struct call *call, const struct qs_row *row, uint64_t fence,
 			 const char *outcome)
 {
@@ -376,7 +377,8 @@ static void check_answer(const struct call *call, const struct qs_row *row, uint
 	bool sent = send && !send->unsent;
 	bool fine = strcmp(outcome, "release") == 0 ? !sent : sent;
 
-	/* After a loss of data Redis issues the same fences again. */
+	/* The fence does not identify the send, because Redis issues the same fences again after a
+	 * loss of data. */
 	if (call->world->plan->faults & 1u << QS_LOSS)
 		return;
 	if (strcmp(outcome, "delivered") == 0)
@@ -521,7 +523,8 @@ static bool is_stored(const struct call *call, const struct qs_row *row)
 	return wr_sim_redis_find(call->world->server.redis, wr_str(key)) != NULL;
 }
 
-/* Rows over a bound may be removed; the script chooses which. */
+/* Forgets the rows that the script has removed. If there are more rows than a bound, the script may
+ * remove any of these rows. */
 static void model_tidy(const struct call *call)
 {
 	struct qs_model *model = call->model;

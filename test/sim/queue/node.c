@@ -1,5 +1,6 @@
-/* A node: the loop of the queue's thread around the real backend, and a deliverer. They make the
- * calls of queue/thread.c and serve/deliver. Events of world.c drive them. */
+/* A node: a loop that replaces the queue's thread and calls the real backend, and a deliverer. The
+ * loop makes the same calls as queue/thread.c, the deliverer the same calls as serve/deliver. Both
+ * run in events of world.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,9 @@
 #define STACK ((size_t)1 << 20)
 #define EPOCH_US 1700000000000000ull
 #define REOPEN_US SECOND
-#define LOOK_US SECOND      /* other nodes may have stored requests */
-#define FAILED_US SECOND    /* until a failed job of the queue is retried */
-#define HOLD_MOST_US SECOND /* longest wait for the limiter without a release */
+#define LOOK_US SECOND      /* time between takes; other nodes may have stored requests */
+#define FAILED_US SECOND    /* time until a failed job of the queue is retried */
+#define HOLD_MOST_US SECOND /* a request that must wait longer is released to the queue */
 #define RELEASE_MOST_US (60 * SECOND)
 #define REST_MOST_US (30 * SECOND)
 #define BATCH 64u
@@ -194,7 +195,8 @@ static bool is_resting(const struct qs_node *node)
 	return node->down && node->world->now_us < node->rest_until_us;
 }
 
-/* Whether it is too late to begin a delivery that must end within the lease. */
+/* Returns whether it is too late to begin the delivery, because it might not end within the
+ * lease. */
 static bool is_late(const struct qs_slot *slot)
 {
 	return slot->node->world->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
@@ -295,7 +297,7 @@ static void on_hold(struct qs_world *world, void *object, uint64_t arg)
 	ask_limiter(object);
 }
 
-/* The limiter: one delivery of a line each pace_us. */
+/* Simulates the limiter, which admits one delivery of a line per pace_us. */
 static void ask_limiter(struct qs_slot *slot)
 {
 	struct qs_world *world = slot->node->world;
@@ -568,7 +570,7 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	node->deadline_us = UINT64_MAX;
 	node->sending = node->down = 0;
 	memset(node->known_waiting, 0,
-	       sizeof node->known_waiting); /* as wr_deferred_sweep() does */
+	       sizeof node->known_waiting); /* wr_deferred_sweep() does the same */
 	node->opts = world->plan->opts;
 	node->opts.waiting = note_waiting;
 	node->opts.context = node;
@@ -593,7 +595,8 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	qs_schedule(world, world->now_us + 1, node, start_delivery, node, 0);
 }
 
-/* Calls of the wire fail from now on, so that the rest of the thread's work has no effect. */
+/* Kills the node. The queue's thread runs to its end, but its calls to Redis fail, so the rest of
+ * its work has no effect. */
 void qs_node_kill(struct qs_node *node)
 {
 	if (!node->running)

@@ -1,4 +1,4 @@
-/* The simulated Redis of the queue, and the connections of nodes to it. */
+/* The simulated Redis that holds the queue, and the connections of nodes to this Redis. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ uint64_t qs_server_time(const struct qs_world *world)
 	return EPOCH_US + world->now_us + (uint64_t)world->server.skew_us;
 }
 
-/* ---- commands that are not in the simulated Redis ---- */
+/* ---- commands that src/sim does not have ---- */
 
 static void answer_settings(struct qs_world *world, struct weir_str which, struct wr_buf *out)
 {
@@ -74,7 +74,8 @@ static void run_script(struct qs_world *world, const struct weir_str *argv, size
 	redisReaderFree(reader);
 }
 
-/* See struct wr_sim_redis. Replies to every command, so it always returns true. */
+/* The function `intercept` of struct wr_sim_redis. Replies to every command, so it always returns
+ * true. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
 			      struct wr_buf *out)
 {
@@ -213,7 +214,8 @@ static bool fault_happens(struct qs_world *world, enum qs_fault fault)
 	return does;
 }
 
-/* The node learns that the connection is broken, now or at its timeout. */
+/* Tells the node in 70 % of the cases that the connection is broken. Otherwise the node learns that
+ * at its timeout. */
 static void maybe_break(struct qs_world *world, struct qs_connection *connection)
 {
 	if (wr_rng_percent(&world->net_rng, 30))
@@ -238,8 +240,8 @@ static void deliver_to_node(struct qs_world *world, void *object, uint64_t arg)
 		qs_node_wake(connection->node);
 }
 
-/* Event: bytes of a node arrive. `arg` is their number. If its top bit is set, the reply is
- * lost. */
+/* Event: bytes of a node arrive at the server. The low bits of `arg` are the number of bytes. If
+ * the top bit is set, the reply is lost. */
 static void deliver_to_server(struct qs_world *world, void *object, uint64_t arg)
 {
 	struct qs_connection *connection = object;
@@ -309,7 +311,8 @@ static ssize_t wire_send(void *context, const void *bytes, size_t len)
 	if (connection->dead)
 		return (ssize_t)len;
 	if (fault_happens(world, QS_CALL)) {
-		/* The first calls may arrive, and a part of the next one. */
+		/* In half of the cases the first bytes arrive: the first calls, and a part of the
+		 * next call. */
 		arg = wr_rng_percent(&world->net_rng, 50) ? wr_rng_below(&world->net_rng, len) : 0;
 		connection->dead = true;
 	} else if (fault_happens(world, QS_REPLY)) {
@@ -348,7 +351,7 @@ static ssize_t wire_receive(void *context, void *bytes, size_t cap)
 	return (ssize_t)len;
 }
 
-/* Redis may still run the calls that were sent. */
+/* Closes a connection. Redis may still run the calls that the node has sent. */
 static void wire_close(void *context)
 {
 	struct qs_node *node = context;

@@ -1,27 +1,29 @@
-/* The queue of deferred requests in virtual time: several nodes on one Redis, an API server, and
- * faults. One seed decides everything.
+/* Simulates the queue of deferred requests in virtual time. Several nodes share one Redis and
+ * deliver to an API server, and faults happen. One seed decides everything.
  *
  *   struct qs_plan plan;
  *   qs_plan_make(&plan, seed);
  *   qs_run(&plan, lua, NULL, NULL, &report);
- *   if (report.failure[0]) … run the plan again with a FILE to see the events before the failure
+ *   if (report.failure[0]) … // run the plan again with a FILE, which gets all events as text
  *
- * Real code: the Redis backend of src/queue (remote*.c with its calls, replies, retries and checks
- * of Redis' settings), the scripts, and the delivery policy (serve/deliver/policy.c,
- * serve/deliver/absent.c). Simulated: time, the network (link->wire), the commands of Redis
- * (sim/redis.h), and the API server.
+ * These parts are the real code: the Redis backend of src/queue (redis_*.c with its calls, replies,
+ * retries and checks of Redis' settings), the script, and the delivery policy
+ * (serve/deliver/policy.c, serve/deliver/absent.c). These parts are simulated: time, the network
+ * (link->wire), the commands of Redis (sim/redis.h), and the API server.
  *
- * Two parts of weir wait for real clocks and sockets. node.c replaces them by a driver that makes
- * the same calls in the same order. The queue's thread (queue/thread.c) is a loop on its own stack;
- * the simulator switches to another stack where the real thread would block. The deliverer
- * (serve/deliver/deliver.c, deliver/attempt.c) is rewritten. A limit is a pace for each line
- * that all nodes share. The simulation of the fleet (sim/sim.h) checks that limits hold.
+ * Two parts of weir wait for real clocks and sockets, so node.c has other code for these parts that
+ * makes the same calls in the same order. The first is the queue's thread (queue/thread.c): node.c
+ * has a loop on its own stack, and the simulator switches to another stack where the real thread
+ * would block. The second is the deliverer (serve/deliver/deliver.c, deliver/attempt.c). A limit is
+ * simulated as a minimum time between two deliveries of a line, by all nodes together. The
+ * simulation of the fleet (sim/sim.h) checks that limits hold.
  *
- * The oracle (model.c) is a second queue in plain C. It sees every call of the script that Redis
+ * The oracle (model.c) is a second queue in plain C. It gets every call of the script that Redis
  * runs and checks the reply. It knows at any time the owner and the requests of each line. world.c
- * compares that with the events at clients, nodes and the API server.
+ * compares this knowledge with the events at clients, nodes and the API server.
  *
- * An order is a request of a client that is to be deferred. Its body begins with its number. */
+ * An order is a request of a client that is to be deferred. The body of an order begins with the
+ * number of the order. */
 #ifndef TEST_SIM_QUEUE_SIM_H
 #define TEST_SIM_QUEUE_SIM_H
 
@@ -43,27 +45,27 @@
 #define QS_LINES 4u
 #define QS_ORDERS 160u
 #define QS_OWNERS 512u
-#define QS_SLOTS 12u /* deliveries of a node at a time */
-#define QS_PUTS 8u   /* orders that a node is storing at a time */
+#define QS_SLOTS 12u /* most requests that a node can hold at the same time */
+#define QS_PUTS 8u   /* most orders that a node can store at the same time */
 
 #define MS UINT64_C(1000)
 #define SECOND UINT64_C(1000000)
 
-/* X(enum, name) */
+/* The list of all faults: X(enum value, name). */
 #define QS_FAULTS(X)                                                                               \
-	X(QS_CALL, "call")       /* calls to Redis are lost, whole or in part */                   \
-	X(QS_REPLY, "reply")     /* Redis runs the call, and its reply is lost */                  \
+	X(QS_CALL, "call")       /* calls to Redis are lost, completely or partly */               \
+	X(QS_REPLY, "reply")     /* Redis runs the call, and the reply is lost */                  \
 	X(QS_LATE, "late")       /* Redis runs the call after the caller's timeout */              \
 	X(QS_STALL, "stall")     /* Redis stops for a while */                                     \
 	X(QS_RESTART, "restart") /* Redis is down for a while and keeps its data */                \
-	X(QS_LOSS, "loss")       /* the same, and loses seconds of data: --queue-assume-durable */ \
-	X(QS_KILL, "kill")       /* a node dies and restarts under its name or a new one */        \
-	X(QS_PAUSE, "pause")     /* a node stops, maybe for longer than it owns a line */          \
-	X(QS_SKEW, "skew")       /* clocks of nodes disagree, and step */                          \
-	X(QS_STEP, "step")       /* the clock of Redis steps */                                    \
-	X(QS_ERROR, "error")     /* Redis replies LOADING, BUSY, READONLY or OOM for a while */    \
-	X(QS_API, "api")         /* the API answers 4xx, 5xx, 503 or nothing, or is down */        \
-	X(QS_ORDER, "order")     /* an operator retries and drops requests */
+	X(QS_LOSS, "loss")   /* a restart that loses the last writes (--queue-assume-durable) */   \
+	X(QS_KILL, "kill")   /* a node dies and restarts, with the same or a new owner name */     \
+	X(QS_PAUSE, "pause") /* a node stops for a while, maybe longer than its leases last */     \
+	X(QS_SKEW, "skew")   /* clocks of nodes disagree and jump */                               \
+	X(QS_STEP, "step")   /* the clock of Redis jumps */                                        \
+	X(QS_ERROR, "error") /* Redis replies LOADING, BUSY, READONLY or OOM for a while */        \
+	X(QS_API, "api")     /* the API answers 4xx, 5xx, 503 or nothing, or is down */            \
+	X(QS_ORDER, "order") /* an operator retries and drops requests */
 
 enum qs_fault {
 #define QS_ENUM(name, text) name,
@@ -76,34 +78,34 @@ struct qs_plan {
 	uint64_t seed;
 	unsigned faults; /* a bit for each enum qs_fault that may happen */
 	unsigned nodes, lines, orders;
-	unsigned connections;  /* deliveries of a node at once */
-	uint64_t length_us;    /* orders and faults end */
-	uint64_t gap_us;       /* between orders, on average */
-	uint64_t fault_gap_us; /* between faults, on average */
-	uint64_t pace_us;      /* between deliveries of a line */
+	unsigned connections;  /* deliveries of a node at the same time */
+	uint64_t length_us;    /* orders and faults end at this time */
+	uint64_t gap_us;       /* mean time between two orders */
+	uint64_t fault_gap_us; /* longest time until the simulator tries the next fault */
+	uint64_t pace_us;      /* minimum time between two deliveries of a line */
 	uint64_t answer_us;    /* the usual response time of the API */
-	uint64_t deliver_us;   /* --queue-timeout */
-	uint64_t delay_us;     /* to Redis, one way, at most */
+	uint64_t deliver_us;   /* the value of --queue-timeout */
+	uint64_t delay_us;     /* longest delay of a message to or from Redis */
 	uint32_t max_tries, max_waiting;
 	uint64_t max_age_us;
-	struct wr_queue_opts opts; /* of all nodes */
+	struct wr_queue_opts opts; /* the same for all nodes */
 };
 
 struct qs_report {
 	uint64_t trace; /* hash of all events */
 	uint64_t events, calls, faults;
-	uint64_t orders, accepted, refused, unknown; /* unknown: stored or not; no reply */
+	uint64_t orders, accepted, refused, unknown; /* unknown: no reply of Redis */
 	uint64_t sends, delivered, dead, dropped;
-	uint64_t again;  /* orders sent again because the API's final answer was not recorded */
-	uint64_t copies; /* orders stored again: the ticket expired before the call was repeated */
-	uint64_t stale;  /* takes on connections that their owner had replaced */
-	uint64_t takeover; /* lines with a new owner after a lease expired */
-	uint64_t lost;     /* accepted orders lost with Redis' data */
+	uint64_t again;    /* final answers after the first one, which was not recorded */
+	uint64_t copies;   /* orders stored twice, because the ticket expired before a retry */
+	uint64_t stale;    /* takes on a connection that its node had already replaced */
+	uint64_t takeover; /* how often the lease of a line expired */
+	uint64_t lost;     /* accepted orders that were lost when Redis lost data */
 	unsigned seen;     /* a bit for each fault that happened */
 	char failure[512]; /* the first invariant that was violated, or "" */
 };
 
-/* A change of the script that the oracle must find. */
+/* A change of the script: the text `from` is replaced by `to`. The oracle must find the change. */
 struct qs_mutation {
 	const char *from, *to;
 };
@@ -124,7 +126,7 @@ struct qs_row {
 	enum qs_state state;
 	uint64_t tries, max_tries, status, bytes;
 	uint64_t at_us, age_us, due_us, expires_us, gone_us; /* by Redis' clock */
-	uint64_t fence;                                      /* of its last settle */
+	uint64_t fence;                                      /* fence of its last settle */
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 };
 
@@ -151,12 +153,13 @@ struct qs_model {
 
 struct qs_world;
 
-/* Checks a call of the script that Redis has run, and its reply. */
+/* Called after Redis has run a call of the script. Repeats the call on the model and checks the
+ * reply. */
 void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t argc,
 		   const redisReply *reply);
-/* Returns the row of an order, or NULL. */
+/* Returns the row of an order, or NULL if the order is not stored. */
 const struct qs_row *qs_model_order(const struct qs_model *model, unsigned order);
-/* Number of requests that wait in a line. */
+/* Returns the number of requests that wait in a line. */
 size_t qs_model_waiting(const struct qs_model *model, unsigned line);
 
 /* ---- events: world.c ---- */
@@ -167,14 +170,15 @@ typedef void qs_event_fn(struct qs_world *world, void *object, uint64_t arg);
 struct qs_event {
 	struct wr_heap_node heap;
 	uint64_t at_us, number;
-	struct qs_node *node; /* the event waits while this node is paused; may be NULL */
-	uint64_t incarnation; /* of the node; the event is dropped if the node has died */
+	struct qs_node *node; /* while this node is paused the event waits; may be NULL */
+	uint64_t incarnation; /* the event is dropped if the node's incarnation differs */
 	qs_event_fn *run;
 	void *object;
 	uint64_t arg;
 };
 
-/* Schedules an event. A time in the past means now. */
+/* Schedules run(world, object, arg) at at_us, or now if at_us is in the past. If `node` is not
+ * NULL, the event waits while this node is paused, and is dropped if the node dies. */
 void qs_schedule(struct qs_world *world, uint64_t at_us, struct qs_node *node, qs_event_fn *run,
 		 void *object, uint64_t arg);
 __attribute__((format(printf, 2, 3))) void qs_trace(struct qs_world *world, const char *format,
@@ -185,29 +189,29 @@ __attribute__((format(printf, 2, 3))) void qs_fail(struct qs_world *world, const
 
 struct qs_connection {
 	struct qs_connection *next;
-	struct qs_node *node; /* NULL: the node has closed it */
+	struct qs_node *node; /* NULL: the node has closed the connection */
 	struct wr_buf to_server, to_node;
-	uint64_t last_us; /* when the last bytes in flight arrive */
-	bool broken;      /* the node knows that it is broken */
+	uint64_t last_us; /* when the last bytes in flight will arrive */
+	bool broken;      /* the node knows that the connection is broken */
 	bool dead;        /* bytes sent from now on are lost */
 };
 
 struct qs_server {
-	struct wr_sim_redis *redis, *saved; /* saved: the data after a loss of the last seconds */
+	struct wr_sim_redis *redis, *saved; /* saved: an older copy, for QS_LOSS */
 	struct qs_model saved_model;
 	struct wr_buf script;
 	bool script_loaded;
 	bool up;
 	bool shows_config; /* CONFIG GET is permitted */
 	uint64_t paused_until_us;
-	int64_t skew_us;  /* its clock minus the true time */
-	uint64_t run_id;  /* of the process */
-	bool lost;        /* it lost data, so that fences may repeat */
-	uint64_t stepped; /* +1 when its clock steps forward or it loses data */
+	int64_t skew_us;  /* Redis' clock minus the true time */
+	uint64_t run_id;  /* +1 with each restart of Redis */
+	bool lost;        /* Redis has lost data, so fences may repeat */
+	uint64_t stepped; /* +1 when Redis' clock jumps forward or Redis loses data */
 	struct qs_connection *connections;
 };
 
-extern const struct wr_queue_redis_wire qs_wire; /* context: a node */
+extern const struct wr_queue_redis_wire qs_wire; /* its context is a struct qs_node */
 
 void qs_server_start(struct qs_world *world, const struct qs_mutation *mutation);
 void qs_server_free(struct qs_world *world);
@@ -224,7 +228,7 @@ struct qs_slot {
 	enum qs_stage stage;
 	struct wr_deferred *request;
 	uint64_t asked_us;
-	uint64_t stepped; /* server.stepped when it was asked for */
+	uint64_t stepped; /* server.stepped when the node asked for requests */
 	uint64_t send;    /* number of the send in flight */
 	struct wr_queue_job job;
 	char reason[40];
@@ -242,12 +246,12 @@ struct qs_put {
 struct qs_node {
 	struct qs_world *world;
 	unsigned number;
-	unsigned names; /* number of names that it had */
+	unsigned names; /* number of new owner names so far */
 	uint64_t incarnation;
 	uint64_t paused_until_us;
 	int64_t wall_skew_us;
 
-	/* the queue's thread */
+	/* The queue's thread. */
 	ucontext_t here;
 	char *stack;
 	bool running, dead;
@@ -259,9 +263,9 @@ struct qs_node {
 	uint64_t tried_us, ticked_us;
 	struct wr_queue_job *first, **tail;
 	struct qs_connection *connection;
-	uint64_t known_waiting[QS_LINES]; /* by line, as the queue reported it */
+	uint64_t known_waiting[QS_LINES]; /* waiting requests of each line, as reported */
 
-	/* the deliverer */
+	/* The deliverer. */
 	struct qs_slot slots[QS_SLOTS];
 	struct wr_queue_job take;
 	uint64_t asked_us, asked_stepped, deadline_us, deadline_number;
@@ -270,7 +274,7 @@ struct qs_node {
 	uint64_t rest_until_us;
 	struct wr_deliver_absent absent;
 
-	/* clients and operators */
+	/* Jobs of clients and operators. */
 	struct qs_put puts[QS_PUTS];
 	struct wr_queue_job page, ticket;
 	bool paging, asking;
@@ -279,8 +283,8 @@ struct qs_node {
 
 void qs_node_start(struct qs_world *world, unsigned number, bool new_name);
 void qs_node_kill(struct qs_node *node);
-/* Blocks the queue's thread until this time or until qs_node_wake(). Called on the thread's
- * stack. */
+/* Blocks the queue's thread until until_us or until qs_node_wake(). Called only by the code that
+ * runs on the stack of the thread. */
 void qs_node_block(struct qs_node *node, uint64_t until_us);
 void qs_node_wake(struct qs_node *node);
 void qs_node_submit(struct qs_node *node, struct wr_queue_job *job);
@@ -298,22 +302,22 @@ struct qs_order {
 	enum wr_queue_reason reason;
 	uint64_t begun_us, done_us;
 	uint8_t ticket[WR_TICKET_BYTES];
-	unsigned answers; /* final answers of the API */
-	bool vanished;    /* lost with Redis' data */
-	bool copied;      /* stored again, behind other orders */
+	unsigned answers; /* number of final answers of the API */
+	bool vanished;    /* lost when Redis lost data */
+	bool copied;      /* stored a second time, maybe behind later orders */
 };
 
 struct qs_send {
 	unsigned order;
 	uint64_t fence;
-	unsigned status; /* of the response; 0: none */
+	unsigned status; /* status of the response; 0: no response */
 	bool unsent;
 	struct qs_node *node;
 };
 
-/* A node begins to send a request. Returns the number of the send. */
+/* Called when a node begins to send a request. Returns the number of the send. */
 uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, uint64_t stepped);
-/* Returns the send of an order that was taken with this fence, or NULL. */
+/* Returns the last send of an order that was taken with this fence, or NULL if there is none. */
 const struct qs_send *qs_api_by_fence(const struct qs_world *world, unsigned order, uint64_t fence);
 
 enum qs_api_mode {
@@ -340,13 +344,13 @@ struct qs_world {
 	struct qs_node nodes[QS_NODES];
 	struct qs_order orders[QS_ORDERS];
 	unsigned next_order;
-	uint64_t paced_us[QS_LINES]; /* when the line's limit admits the next delivery */
+	uint64_t paced_us[QS_LINES]; /* when each line's limit admits the next delivery */
 	struct qs_send *sends;
 	size_t send_count, send_cap;
 	enum qs_api_mode api_mode;
-	unsigned faults; /* current faults of the network, a bit for each */
+	unsigned faults; /* a bit for each current fault of the network */
 	bool quiet;      /* faults have ended */
-	bool over;       /* no request waits; the tickets are checked */
+	bool over;       /* no request waits, and the tickets are being checked */
 };
 
 #endif

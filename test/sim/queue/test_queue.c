@@ -1,5 +1,5 @@
-/* Tests of the queue's simulation: a seed gives the same run again, and the oracle finds mutations
- * of the script. */
+/* Tests of the queue's simulation: the same seed always gives the same run, and the oracle finds
+ * mutations of the script. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -62,14 +62,15 @@ static void test_plans_cover_all_faults(void **state)
 	wr_sim_lua_free(lua);
 }
 
-/* Mutations of the script, and the first seed to try for each. */
+/* Mutations of the script, each with the first seed to try. A comment says what the mutated script
+ * does wrong. */
 static const struct {
 	struct qs_mutation change;
 	unsigned first;
 } mutations[] = {
 	/* a settle by a former owner is accepted */
 	{{"if holder(line) ~= fence .. ':' .. id then", "if false then"}, 5},
-	/* only the id of the request is compared, not the fence */
+	/* a settle with the right id and an old fence is accepted */
 	{{"if holder(line) ~= fence .. ':' .. id then",
 	  "if not holder(line) or string.match(holder(line), ':(%d+)$') ~= id then"},
 	 5},
@@ -90,23 +91,23 @@ static const struct {
 	/* a new connection reclaims lines with known fences, or no lines */
 	{{"tonumber(string.match(what, '^%d+')) > heard", "true"}, 3},
 	{{"tonumber(string.match(what, '^%d+')) > heard", "false"}, 3},
-	/* it reclaims lines of other owners too */
+	/* a new connection reclaims lines of other owners too */
 	{{"if who == owner and", "if"}, 2},
-	/* takes of an earlier connection are run */
+	/* takes on a connection that was replaced are run */
 	{{"if link < last then return last end", ""}, 3},
 	/* a repeated put is stored again */
 	{{"if known then\n    return {now, ''", "if false then\n    return {now, ''"}, 3},
-	/* a failed attempt is not counted; an attempt while the API is absent is counted */
+	/* a failed attempt is not counted, or an attempt while the API is absent is counted */
 	{{"call('HINCRBY', r, 'n', 1)", ""}, 3},
 	{{"if outcome == 'again' or outcome == 'dead' then", "if outcome ~= 'release' then"}, 1},
-	/* one attempt more than the maximum */
+	/* a request is tried once more than the maximum */
 	{{"tonumber(at[1]) + 1 >= tonumber(at[2])", "tonumber(at[1]) >= tonumber(at[2])"}, 3},
-	/* bounds are exceeded */
+	/* a bound is exceeded: waiting requests, bytes of a line, or retries by an operator */
 	{{"if call('ZCARD', key('waiting')) >=", "if call('ZCARD', key('waiting')) >"}, 24},
 	{{"held(line) + bytes > tonumber(max_line_bytes)", "held(line) > tonumber(max_line_bytes)"},
 	 15},
 	{{"if not why then retry(id, line, state) end", "retry(id, line, state)"}, 271},
-	/* bytes of a line are not released */
+	/* the bytes of a finished request still count for its line */
 	{{"hold(line, id, '-')", ""}, 15},
 	/* an expired request is delivered */
 	{{"tonumber(call('HGET', row(id), 'exp')) <= now", "false"}, 8},
@@ -115,9 +116,9 @@ static const struct {
 	/* changes are not reported to nodes */
 	{{"call('ZREM', key('waiting'), id)\n  changed(line)", "call('ZREM', key('waiting'), id)"},
 	 7},
-	/* time goes back */
+	/* the script's time goes back with Redis' clock */
 	{{"if kept[1] and now + ahead < tonumber(kept[1]) then", "if false then"}, 73},
-	/* more dead letters than the maximum */
+	/* more dead letters are kept than the maximum */
 	{{"call('ZCARD', key('dead')) > max_dead or", ""}, 287},
 };
 

@@ -1,5 +1,5 @@
-/* A run of a plan: events, clients, the API server, faults, and the checks at the end. main.c and
- * the tests call qs_run(). */
+/* Runs a plan: events, clients, the API server, faults, and the checks at the end. main.c and the
+ * tests call qs_run(). */
 #include "sim.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "serve/deliver/deliver.h"
 
 #define SETTLE_US                                                                                  \
-	(3600 * SECOND) /* virtual time after the last fault until all requests must be done */
+	(3600 * SECOND) /* virtual time after the last fault in which all requests must be done */
 
 /* ---- the plan ---- */
 
@@ -111,7 +111,8 @@ void qs_schedule(struct qs_world *world, uint64_t at_us, struct qs_node *node, q
 		wr_sim_no_memory();
 }
 
-/* Runs and frees the next event. Events of a node that has died since are dropped. */
+/* Runs and frees the next event. The event is dropped if its node has died since it was
+ * scheduled. */
 static void run_next_event(struct qs_world *world)
 {
 	struct qs_event *event =
@@ -173,7 +174,8 @@ const struct qs_send *qs_api_by_fence(const struct qs_world *world, unsigned ord
 	return NULL;
 }
 
-/* Returns the status of the API's answer, or 0 for none. */
+/* Returns the status of the API's answer, or 0 if the API does not answer. *unsent tells whether
+ * the API could not be reached. */
 static unsigned status_of(struct qs_world *world, unsigned order, bool *unsent)
 {
 	static const unsigned mixed[] = {200, 201, 302, 404, 422, 500, 503, 429, 408, 0, 200, 200};
@@ -181,7 +183,7 @@ static unsigned status_of(struct qs_world *world, unsigned order, bool *unsent)
 	*unsent = world->api_mode == QS_API_DOWN;
 	switch (world->api_mode) {
 	case QS_API_FINE:
-		/* Some requests always crash the API. */
+		/* One request in 16 crashes the API each time, until the faults end. */
 		return world->quiet || order % 16 != 15 || !(world->plan->faults & 1u << QS_API)
 			       ? 200
 			       : 502;
@@ -204,8 +206,8 @@ static void answer_send(struct qs_world *world, void *object, uint64_t arg)
 	qs_node_answered(send->node, arg, send->status, send->unsent);
 }
 
-/* Checks that a node begins a delivery only while it owns the line. A step of Redis' clock or a
- * loss of data may end the ownership without the node's knowledge. */
+/* Checks that a node begins a delivery only while it owns the line. Not checked after a jump of
+ * Redis' clock or a loss of data, which may end the ownership without the node's knowledge. */
 static void check_owner(struct qs_world *world, const struct wr_deferred *request, uint64_t stepped)
 {
 	const struct qs_line *line = &world->model.lines[request->key[0]];
@@ -356,7 +358,7 @@ static void begin_fault(struct qs_world *world, enum qs_fault fault)
 	case QS_LATE:
 		world->faults |= 1u << fault;
 		qs_schedule(world, world->now_us + for_us, NULL, end_network, NULL, 1u << fault);
-		return; /* fault_happens() notes it */
+		return; /* fault_happens() sets the bit in report->seen */
 	case QS_STALL:
 		world->server.paused_until_us = world->now_us + for_us;
 		break;
@@ -424,8 +426,8 @@ static void end_faults(struct qs_world *world, void *object, uint64_t arg)
 
 /* ---- checks at the end ---- */
 
-/* Whether the node's count of a line is right. After Redis has lost data, the count may be too high
- * until the next request of that key. */
+/* Returns whether the node knows how many requests wait in the line. After Redis has lost data, the
+ * node's number may be too high until the next request of the line's key. */
 static bool knows_line(const struct qs_world *world, const struct qs_node *node, unsigned line)
 {
 	uint64_t waiting = qs_model_waiting(&world->model, line);
@@ -474,7 +476,8 @@ static void check_order(struct qs_world *world, unsigned number)
 		world->report->again += order->answers - 1;
 }
 
-/* An order that was accepted before another one began is before it in their line. */
+/* Checks the order of each line: if one order was accepted before another order of the line began,
+ * it is before the other order in the line. */
 static void check_sequence(struct qs_world *world)
 {
 	for (unsigned a = 0; a < world->plan->orders; a++) {
@@ -530,7 +533,7 @@ static void check_run(struct qs_world *world, bool over)
 	count_results(world);
 }
 
-/* Asks node 0 for all tickets, one after the other. */
+/* Asks node 0 for the ticket of each accepted order, one after the other. */
 static void ask_tickets(struct qs_world *world)
 {
 	struct qs_node *node = &world->nodes[0];

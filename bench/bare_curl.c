@@ -4,8 +4,8 @@
  *
  *   bare-curl URL CONNECTIONS COUNT BYTES [SOCKET]     prints requests per second
  *
- * It uses epoll and curl_multi_socket_action like the deliverer, because curl_multi_poll checks
- * every connection on each call. */
+ * Like the deliverer it uses epoll and curl_multi_socket_action. curl_multi_poll would be slower,
+ * because it checks every connection on each call. */
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { MOST_BYTES = 1 << 20, MOST_CONNECTIONS = 1024, EVENTS = 64 };
 struct run {
 	CURLM *multi;
 	int epoll;
-	long timeout_ms; /* until libcurl must be called; below 0: never */
+	long timeout_ms; /* time until libcurl must be called; below 0: no timeout */
 	unsigned long left, under_way, done, failed;
 };
 
@@ -125,7 +125,7 @@ static CURL *make_handle(const char *url, const char *socket, const char *body, 
 	return easy;
 }
 
-/* The header fields that the deliverer of a gateway sends. */
+/* Returns the header fields that the deliverer of a gateway sends. */
 static struct curl_slist *make_fields(void)
 {
 	static const char *const lines[] = {

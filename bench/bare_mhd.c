@@ -1,5 +1,6 @@
-/* A minimal HTTP/1.1 server on libmicrohttpd: one thread, epoll, and the same short response to
- * every request, created for each request as in its tutorial. It is the baseline for /v1/check.
+/* A minimal HTTP/1.1 server on libmicrohttpd, with one thread and epoll. It sends the same short
+ * response to every request, and creates the response anew each time, as in libmicrohttpd's
+ * tutorial. It is the baseline for /v1/check.
  *
  *   bare-mhd PORT */
 #include <arpa/inet.h>
@@ -19,7 +20,7 @@ static enum MHD_Result answer(void *cls, struct MHD_Connection *connection, cons
 	enum MHD_Result result;
 
 	(void)cls, (void)url, (void)method, (void)version, (void)upload;
-	if (!*state) { /* the header is complete; the body follows, if any */
+	if (!*state) { /* first call: only the header has arrived */
 		*state = &begun;
 		return MHD_YES;
 	}

@@ -1,7 +1,7 @@
-/* A minimal nghttp2 server, the baseline for gRPC: every call gets the same bytes and gRPC's
- * trailers. It parses no message and decides nothing.
+/* A minimal server on nghttp2, which is the baseline for gRPC. It replies to every call with the
+ * same bytes and gRPC's trailers. It parses no message and decides nothing.
  *
- *   bare_nghttp2 PORT            listens on 127.0.0.1, one thread */
+ *   bare_nghttp2 PORT            listens on 127.0.0.1 with one thread */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static const nghttp2_nv head[] = {FIXED(":status", "200"),
 				  FIXED("content-type", "application/grpc")};
 static const nghttp2_nv trailer[] = {FIXED("grpc-status", "0")};
 
-/* The response: OK, 10 per minute, 9 left, 58 s. */
+/* The response in protobuf: OK, limit 10 per minute, 9 remaining, reset in 58 s. */
 static const uint8_t answer[] = {0,    0,    0,    0,    18,   0x08, 0x01, 0x12,
 				 0x0e, 0x08, 0x01, 0x12, 0x04, 0x08, 0x0a, 0x10,
 				 0x02, 0x18, 0x09, 0x22, 0x02, 0x08, 0x3a};
@@ -70,7 +70,7 @@ static void drop(struct connection *c)
 	free(c);
 }
 
-/* Sends all output that one read has produced with one write. */
+/* Sends with one write all output that the last read has caused. Returns -1 on failure. */
 static int flush(struct connection *c)
 {
 	const uint8_t *bytes;

@@ -20,7 +20,7 @@ from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, Process, free_port, pinn
 
 KEYS = 100_000
 DEPTH = 16
-COUNT = 150_000  # requests of a round
+COUNT = 150_000  # requests per round
 RATE = 2000  # gRPC calls per second, and EVALSHA calls per second of the baseline
 RULES = """
 domain: bench
@@ -103,7 +103,7 @@ def bench_throughput(figures, stack, rounds):
     raw = Watched(store, store.port, *named(own_script(store.port), "__rand_int__"))
     ratio = frame.interleaved(rounds, ours.run, raw.run)
     calls = redis.Redis(port=store.port).info("commandstats")["cmdstat_evalsha"]["calls"]
-    if calls < 0.9 * 2 * rounds * COUNT:  # a few decisions share the call of another
+    if calls < 0.9 * 2 * rounds * COUNT:  # a call may carry several decisions
         sys.exit(f"bench-redis: Redis received only {calls} calls")
     figures.add("strict_vs_raw_evalsha", ratio, f"÷ EVALSHA of the same script, pipeline {DEPTH}; to reach: >= 0.9")
     figures.add("strict_per_s", statistics.median(ours.rates), "decisions per second")

@@ -28,7 +28,7 @@ CLIENTS = 64
 CONNECTIONS = 32
 KEYS = 2000
 BODY = 200
-RECORD = 4096  # one page, the smallest growth of SQLite's log
+RECORD = 4096  # bytes of a page, by which SQLite's log grows at least
 DRAINED = 20_000
 SLOW_US = 1000
 RULES = """
@@ -39,7 +39,7 @@ descriptors:
 - key: user
   rate_limit: {{{rate}, algorithm: token_bucket, on_limit: defer, defer: {{max_age: 366d, max_waiting: 1000000}}}}
 """
-ONE_AN_HOUR = "unit: hour, requests_per_unit: 1"  # each request is deliverable within max_age, but not during the run
+ONE_AN_HOUR = "unit: hour, requests_per_unit: 1"  # no request is due during the run, but all are within max_age
 UNLIMITED = "unit: second, requests_per_unit: 100000000"
 WRK = """
 local requests = {}
@@ -159,7 +159,7 @@ def compare_enqueue(stack, rounds, slow_us=0):
     """Returns the ratio, 202s per second and syncs per second. Each sync takes slow_us longer than on the real disk."""
     env = {**os.environ, "LD_PRELOAD": str(BUILD / "slow-sync.so"), "SLOW_SYNC_US": str(slow_us)} if slow_us else None
     ours, script = Gateway(stack, env), wrk_script(stack)
-    wrk(ours.port, script, 1)  # uses up the limit of each key
+    wrk(ours.port, script, 1)  # uses up the limit of each key, so that later requests are deferred
     kept, syncs = [], []
 
     def keep():

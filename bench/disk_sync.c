@@ -1,6 +1,6 @@
-/* Measures how many records per second a disk makes durable. It appends a record to a file and
- * syncs it, one after the other, like a queue without group commit. It is the baseline for stored
- * requests.
+/* Measures how many records per second a disk makes durable. The program appends a record to a
+ * file, syncs the file, and repeats that, like a queue without group commit. It is the baseline for
+ * stored requests.
  *
  *   disk-sync FOLDER SECONDS BYTES      prints syncs per second */
 #include <errno.h>
@@ -21,7 +21,7 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Returns syncs per second, or below 0 with errno set. */
+/* Returns the number of syncs per second. On failure returns a negative number and sets errno. */
 static double measure(int fd, const char *record, size_t size, double seconds)
 {
 	unsigned long count = 0;
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	}
 	memset(record, 'x', size);
 	fd = open(argv[1], O_TMPFILE | O_WRONLY | O_CLOEXEC,
-		  0600); /* a file without a name, removed on exit */
+		  0600); /* a file without a name, which the kernel removes on exit */
 	rate = fd < 0 ? -1 : measure(fd, record, size, seconds);
 	if (rate < 0) {
 		fprintf(stderr, "disk-sync: %s: %s\n", argv[1], strerror(errno));

@@ -1,4 +1,4 @@
-/* make bench-engine: measures decisions and compares them with the floor of workload.h. */
+/* Run by `make bench-engine`. Measures decisions and compares them with the floor of workload.h. */
 #include "measure.h"
 #include "workload.h"
 
@@ -13,7 +13,7 @@
 #define SECOND 1000000000u
 #define YEAR_S 31557600u
 
-/* Counts heap allocations. The linker option --wrap requires these names. */
+/* The functions below count heap allocations. The linker option --wrap requires these names. */
 // NOLINTBEGIN(bugprone-reserved-identifier)
 static uint64_t allocations;
 void *__real_malloc(size_t);
@@ -43,7 +43,8 @@ void *__wrap_realloc(void *old, size_t bytes)
 
 // NOLINTEND(bugprone-reserved-identifier)
 
-/* A limit for many keys: high, with a period so long that every used key stays live. */
+/* Returns a limit for benchmarks with many keys. The limit is high, and the period is so long that
+ * no used key expires. */
 static struct weir_limit limit_of(int algorithm)
 {
 	struct weir_limit limit = {.size = sizeof limit,
@@ -54,11 +55,11 @@ static struct weir_limit limit_of(int algorithm)
 	if (algorithm == WEIR_LEAKY_BUCKET)
 		limit.queue_size = 9999;
 	if (algorithm == WEIR_SLIDING_LOG)
-		limit.limit = 4; /* fits a block of the smallest size */
+		limit.limit = 4; /* the log of a key then fits a block of the smallest size */
 	return limit;
 }
 
-/* A limit for one hot key: always admits one request per µs. */
+/* Returns a limit for benchmarks with one hot key. It always admits one request per µs. */
 static struct weir_limit hot_limit(void)
 {
 	struct weir_limit limit = {.size = sizeof limit,
@@ -82,8 +83,8 @@ struct pair_of {
 	double engine_ns, floor_ns, ratio, find_ratio;
 };
 
-/* Runs many short rounds of each in turn. Returns the medians of each and of the ratios per round.
- */
+/* Runs many short rounds of decisions, floor and wr_work_find() in turn. Returns the medians of all
+ * rounds: the times, and the ratios to the floor of the same round. */
 static struct pair_of compare(struct wr_workload *work, uint64_t count)
 {
 	double engine[ROUNDS], floor[ROUNDS], ratio[ROUNDS], find[ROUNDS];
@@ -100,7 +101,7 @@ static struct pair_of compare(struct wr_workload *work, uint64_t count)
 				wr_bench_median(ratio, ROUNDS), wr_bench_median(find, ROUNDS)};
 }
 
-/* Adds a figure named prefix_name. */
+/* Writes a figure with the name PREFIX_NAME. */
 static void figure(const char *prefix, const char *name, double value, const char *remark)
 {
 	char whole[128];
@@ -142,7 +143,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Returns decisions per ns with one or two threads. */
+/* Returns how often per ns one or two threads together do the work `run`. */
 static double speed(struct wr_workload *work, int threads,
 		    uint64_t (*run)(struct wr_workload *, uint64_t), uint64_t count)
 {
@@ -206,7 +207,8 @@ static void bench_million(void)
 	wr_workload_close(&work);
 }
 
-/* The baseline under contention: load, add one, swap until the swap succeeds. */
+/* The floor for two processes on one key: loads a number, adds one and swaps, and repeats the swap
+ * until it succeeds. */
 static uint64_t contended_floor(struct wr_workload *work, uint64_t count)
 {
 	struct wr_pair *at = &work->floor->rows[0].cell[1].hot;
@@ -220,7 +222,8 @@ static uint64_t contended_floor(struct wr_workload *work, uint64_t count)
 	return count;
 }
 
-/* Returns ns per successful swap with two processes. */
+/* Runs the work `run` in two processes at the same time. Returns the elapsed ns divided by
+ * the number of decisions or swaps of both processes. */
 static double two_processes(struct wr_workload *work,
 			    uint64_t (*run)(struct wr_workload *, uint64_t), uint64_t count)
 {
@@ -268,8 +271,9 @@ static void bench_processes(void)
 	wr_workload_close(&work);
 }
 
-/* Returns the number of keys until the first live key is evicted. Each table has its own random
- * secret, so each call is a new sample. */
+/* Fills a table with keys until the first live key is evicted. Returns the size of the table in
+ * bytes divided by the number of keys. Each table has its own random secret, so each call is a new
+ * sample. */
 static double bytes_per_key(void)
 {
 	const uint64_t now_ns = 1800000000000000000u;

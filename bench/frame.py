@@ -17,8 +17,8 @@ from pathlib import Path
 BUILD = Path(os.environ.get("WEIR_BUILD", "build")).resolve()
 MODULE = BUILD / "ngx_http_weir_module.so"
 SERVER_CORE, LOAD_CORE = 1, 0
-# The table is in memory, as in /run. On a disk the kernel writes its pages out from time to time, and the next
-# write to each page is a fault.
+# The folder of tables. It is in memory, like /run. If it were on a disk, the kernel would write the pages of a table
+# to the disk from time to time, and the next write to each page would cause a page fault.
 MEMORY = Path("/dev/shm")
 
 

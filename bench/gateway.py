@@ -21,7 +21,7 @@ KEYS = 100_000
 ACCURACY_S = 30
 BURST = 20
 
-# One limit per user and one for all users. The limits are never reached.
+# One limit for each user and one limit for all users together. The limits are never reached.
 TWO_LIMITS = """
 domain: api
 requests:
@@ -58,7 +58,7 @@ descriptors:
   rate_limit: {{unit: second, requests_per_unit: 1000, algorithm: token_bucket, burst: {BURST}}}
 """
 
-# With in_turn the keys come in order, else at random.
+# A script for wrk. If in_turn is true, the requests use the keys in order, otherwise at random.
 WRK = """
 local requests = {}
 local at = 0
@@ -179,7 +179,7 @@ def return_429(port):
 def bench_refusal(figures, stack, rounds):
     api, random_keys, in_turn = api_server(stack), script(stack, False), script(stack, True)
     ours = Nginx(stack, "weir", upstream(api), "weir on;" + PROXY, rules=ONE_A_DAY)
-    meet_all(ours, in_turn)  # uses up the limit of each key
+    meet_all(ours, in_turn)  # uses up the limit of each key, so that all later requests are refused
     theirs = Nginx(stack, "return", 'geo $dollar { default "$"; }', return_429(ours.port))
     compare(figures, "refusal_vs_return_429", ours, theirs, random_keys, rounds,
             "÷ nginx `return 429` with the same response; to reach: >= 0.9", expect_refused=True)
@@ -190,7 +190,7 @@ def admitted_rate(nginx, log):
     log.write_text("")
     subprocess.run(["hey", "-z", f"{ACCURACY_S}s", "-c", "30", "-q", "100", f"http://127.0.0.1:{nginx.port}/"],
                    check=True, capture_output=True, preexec_fn=pinned(LOAD_CORE))
-    time.sleep(0.3)  # the log is written every 100 ms
+    time.sleep(0.3)  # nginx writes its log every 100 ms
     stamps = [float(line) for line in log.read_text().split()]
     return (len(stamps) - BURST - 1) / (max(stamps) - min(stamps))
 

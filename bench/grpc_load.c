@@ -1,11 +1,11 @@
-/* A load generator for gRPC servers. Unlike h2load, which repeats one body, it sends another key
- * with each request. With RATE it sends at fixed times and does not wait for the server.
+/* A load generator for gRPC servers. Each request has a random key, while h2load always sends the
+ * same body. With RATE it sends requests at fixed times, even if the server is slow.
  *
  *   grpc-load PORT SECONDS [KEYS [CONNECTIONS [STREAMS [RATE]]]]
  *
  * It prints the number of requests, requests per second, p50 and p99 of the latency in ms, and the
- * number of responses without gRPC status 0. With RATE the latency starts when a request was due.
- */
+ * number of responses without gRPC status 0. With RATE the latency starts when a request was
+ * due. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -57,7 +57,8 @@ static uint64_t draw(uint64_t below)
 	return (load.seed >> 33) % below;
 }
 
-/* A request: domain "bench", one descriptor service=api, user=a number of six digits. */
+/* Writes the body of a request: the domain "bench" and one descriptor, service=api, user=u and the
+ * six digits of the key. Returns the length of the body. */
 static size_t write_body(uint8_t *to, uint64_t key)
 {
 	static const uint8_t head[] = "\0\0\0\0\x2a"
@@ -121,8 +122,8 @@ static void begin(struct link *link, uint64_t begun_ns)
 	link->open++;
 }
 
-/* Submits requests on a connection: with a rate those that are due, otherwise as many as may be in
- * flight. */
+/* Submits requests on a connection. With a rate, submits the requests that are due. Without a rate,
+ * submits requests until the maximum is in flight. */
 static void fill(struct link *link, uint64_t now)
 {
 	if (now >= load.end_ns)
@@ -280,7 +281,7 @@ static double quantile_ms(double share)
 	return count ? load.latency_us[(uint64_t)((double)(count - 1) * share)] / 1000.0 : 0;
 }
 
-/* Returns the i-th argument, or the default if it is missing or not a number. */
+/* Returns the number argv[i], or `otherwise` if that argument is missing or not a number. */
 static double argument(int argc, char **argv, int i, double otherwise)
 {
 	char *end = NULL;

@@ -19,13 +19,13 @@ import gateway
 from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, free_port, pinned
 
 KEYS = 1000
-EACH = 100  # requests per second and key
+EACH = 100  # requests per second for each key
 SECONDS = 10
-HOT = 100  # keys in the gateway part
+HOT = 100  # number of keys in the benchmark of the gateway
 ATTEMPTS = 3
 SEEDS = 200
 
-# The demand of a key is a tenth of its limit.
+# The limit of a key is 60,000 per minute, ten times its EACH requests per second.
 RULES = """
 domain: bench
 descriptors:
@@ -73,7 +73,7 @@ def bench_calls(figures, stack, _rounds):
         store = central.redis_server(stack).port
         port = central.serve(stack, store, SERVER_CORE, rules=RULES % algorithm, resp=f"127.0.0.1:{free_port()}")
         ask(port, 2)
-        for _ in range(ATTEMPTS):  # a busy machine may not reach the rate
+        for _ in range(ATTEMPTS):  # several attempts, because a busy machine may not reach the rate
             before = commands(store)
             done, rate = ask(port, SECONDS)
             calls = commands(store) - before
@@ -103,7 +103,7 @@ def bench_gateway(figures, stack, rounds):
     frame.Process(stack, argv, int(argv[-3].rpartition(":")[2]), core=LOAD_CORE)
     local = Nginx(stack, "local", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=ONE_LIMIT % "local")
     deadline = time.monotonic() + 20
-    while commands(store) < 10:  # until the worker has connected to the service
+    while commands(store) < 10:  # wait until nginx's worker has connected to the service
         gateway.wrk(lease, keys)
         if time.monotonic() > deadline:
             sys.exit("bench-lease: nginx does not ask Redis")

@@ -1,7 +1,7 @@
-/* lease-local FILE, a part of make bench-lease: compares decisions with consistency lease or
- * eventual with the same decisions in the table alone. The keys are hot, and their limit is ten
- * times the demand. Ten times per second an owner grants, reports and renews leases as the service
- * does, or exchanges counts. */
+/* `lease-local FILE` is a part of `make bench-lease`. It compares decisions with `consistency:
+ * lease` or `eventual` with the same decisions in the table alone. The keys are hot, and their
+ * limit is ten times the demand. Ten times per second, a thread that replaces the service grants,
+ * reports and renews leases, or exchanges counts. */
 #include "measure.h"
 
 #include <pthread.h>
@@ -21,12 +21,12 @@
 #include "store/exchange.h"
 #include "store/lease.h"
 
-#define PAIRS 151 /* many short rounds, so that other load on the machine affects few of them */
+#define PAIRS 151 /* short rounds; there are many, so other load affects only a few */
 #define EACH 20000u
 #define HOT 100u
 #define OWNER 77u
 #define SECOND_NS 1000000000u
-#define UNITS 1000000u /* more than the demand of one second */
+#define UNITS 1000000u /* units of a lease; more than a key's demand in one second */
 
 static const char rules_format[] =
 	"domain: api\n"
@@ -98,14 +98,15 @@ struct moment {
 	uint64_t now_ns, mono_ns;
 };
 
-/* Writes three digits into the text. */
+/* Writes `number` as three digits to `at`. */
 static void put_digits(char *at, uint32_t number)
 {
 	for (int i = 2; i >= 0; i--, number /= 10)
 		at[i] = (char)('0' + number % 10);
 }
 
-/* Decides one request of user `number`. A request that would wait for Redis is admitted here. */
+/* Decides one request of user `number`. A request that would wait for Redis is cancelled and
+ * counted in `waited`. */
 static void decide(struct weir_engine *engine, uint32_t number, struct moment now)
 {
 	char user[] = "u000";
@@ -128,8 +129,9 @@ static void decide(struct weir_engine *engine, uint32_t number, struct moment no
 	weir_ask_done(ask);
 }
 
-/* Reads one clock per decision, as hosts do. With leases this is the clock by which leases end, and
- * the offset to the wall clock is read once per millisecond. */
+/* Reads one clock per decision, like the service and the nginx module. With leases this is the
+ * clock by which leases end, and the difference to the wall clock is computed once per
+ * millisecond. */
 static struct moment read_clock(bool leased)
 {
 	static uint64_t distance_ns, looked_mono_ns;
@@ -164,7 +166,7 @@ struct keeper {
 	bool stop;
 };
 
-/* Reads the hash of each key from a question that the engine writes. */
+/* Stores the hash of each key in tags[]. Reads it from a question that the engine writes. */
 static void find_tags(struct weir_engine *engine)
 {
 	char user[] = "u000";
@@ -209,7 +211,7 @@ static void renew(struct keeper *keeper)
 	}
 }
 
-/* Simulates one other node that has admitted as much as this node. */
+/* Exchanges counts with one simulated other node, which has admitted as much as this node. */
 static void exchange(struct keeper *keeper)
 {
 	uint64_t now_ns = clock_ns(CLOCK_REALTIME), mono_ns = wr_clock_boot_ns();
@@ -258,11 +260,12 @@ static void write_figures(const struct comparison *of, double *leased_ns, double
 	snprintf(figure, sizeof figure, "%s_local_ns", of->name);
 	wr_bench_figure(figure, wr_bench_median(local_ns, PAIRS), "");
 	wr_bench_figure(of->name, wr_bench_median(ratio, PAIRS), of->remark);
-	if (waited) /* decisions without units; then the figure is not valid */
+	if (waited) /* a lease had no units, so the figures are not valid */
 		exit(1);
 }
 
-/* Runs short rounds of each in turn. The figure is the median of the ratios. */
+/* Runs short rounds with the consistency and without it in turn. The figure is the median of the
+ * ratios of all rounds. */
 static void compare(const struct comparison *of)
 {
 	double leased_ns[PAIRS], local_ns[PAIRS], ratio[PAIRS];

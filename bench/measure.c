@@ -1,4 +1,4 @@
-/* Timing, medians and the JSON file, for the benchmarks in C. */
+/* A clock, medians, and the JSON file of figures, for the benchmarks in C. */
 #include "measure.h"
 
 #include <stdio.h>

@@ -19,7 +19,7 @@ from frame import BUILD
 
 HOUR_US = 3_600_000_000
 HOUR_MS = HOUR_US // 1000
-KEYS = 1 << 13  # a size of Redis' hash tables, so that the tables of all layouts are equally full
+KEYS = 1 << 13  # a power of two, like the size of Redis' hash tables, so the tables of all layouts are equally full
 TOKEN_BUCKET, LEAKY_BUCKET, FIXED_WINDOW, SLIDING_COUNTER, SLIDING_LOG = range(1, 6)
 
 
@@ -31,7 +31,7 @@ class Filled:
     """Memory per key, for keys that fill(pipe, key) writes."""
 
     def __init__(self, client, fill, keys=KEYS):
-        self.write(client, fill, keys)  # the first run allocates buffers and statistics of Redis
+        self.write(client, fill, keys)  # a first run, in which Redis allocates its buffers and statistics
         client.flushall()
         before = self.used(client)
         self.write(client, fill, keys)

@@ -1,5 +1,5 @@
-/* A load generator for RESP servers. It sends at fixed times and does not wait for the server, like
- * grpc_load.c with RATE.
+/* A load generator for RESP servers. Like grpc_load.c with RATE, it sends commands at fixed times,
+ * even if the server is slow.
  *
  *   resp-load PORT SECONDS KEYS CONNECTIONS RATE WORD…
  *
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define SAMPLES_MAX (1u << 22)
-#define UNDER_WAY 1024u /* commands in flight per connection; further commands wait */
+#define UNDER_WAY 1024u /* most commands in flight per connection; others wait */
 #define COMMAND_BYTES 4096u
 
 struct link {
@@ -51,7 +51,8 @@ static uint64_t draw(uint64_t below)
 	return (load.seed >> 33) % below;
 }
 
-/* Each KEY becomes six digits, which adds three bytes. */
+/* Returns the length of the word after each `KEY` in it is replaced by six digits, which adds three
+ * bytes each. */
 static size_t grown(const char *word)
 {
 	size_t len = strlen(word);

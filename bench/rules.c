@@ -1,5 +1,5 @@
-/* make bench-rules: measures matching among many rules, and compares whole decisions with
- * weir_take. */
+/* Run by `make bench-rules`. Measures how fast a descriptor is matched among many rules, and
+ * compares complete decisions with weir_take(). */
 #include "measure.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ static struct weir_rules *load(const char *text, size_t len, double *seconds)
 struct set {
 	struct weir_rules *rules;
 	const struct wr_node *domain;
-	struct weir_entry *entries; /* DRAWS descriptors of two entries */
+	struct weir_entry *entries; /* DRAWS descriptors, each with two entries */
 	char *texts;
 	double load_s;
 };
@@ -84,7 +84,8 @@ static void make_rules(struct set *set, uint32_t count)
 	free(text);
 }
 
-/* Draws the requests before the measurement: one of `live` customers, spread over the rules. */
+/* Draws all requests before the measurement. Each request is from one of `live` customers, whose
+ * rules are spread evenly over all rules. */
 static void make_draws(struct set *set, uint32_t rules, uint32_t live)
 {
 	set->entries = malloc(2 * DRAWS * sizeof *set->entries);
@@ -122,7 +123,8 @@ static void free_draws(struct set *set)
 	free(set->texts);
 }
 
-/* Measures both sets in turn. Returns the medians of each and of the ratio per round. */
+/* Measures the sets `many` and `few` in turn. Returns the median of the ratios of all rounds, and
+ * sets the medians of the times of each set. */
 static double compare_matches(const struct set *many, const struct set *few, double *many_median,
 			      double *few_median)
 {
@@ -138,8 +140,9 @@ static double compare_matches(const struct set *many, const struct set *few, dou
 	return wr_bench_median(ratio, ROUNDS);
 }
 
-/* First both sets have the same number of live customers, which compares the work. Then all 100,000
- * customers are live, which compares memory with cache. */
+/* Compares many rules with few rules twice. First both sets have the same number of live customers,
+ * so the ratio shows only the additional work. Then all 100,000 customers of the large set are
+ * live, so the ratio also shows reads from memory instead of the cache. */
 static void bench_match(void)
 {
 	struct set many, few;
@@ -185,7 +188,7 @@ static const char decide_rules[] =
 struct work {
 	struct weir_table *table;
 	struct weir_engine *engine;
-	struct weir_limit limits[2]; /* the same two limits, for weir_take */
+	struct weir_limit limits[2]; /* the two limits of decide_rules, for weir_take() */
 	uint32_t clients;
 	uint64_t now_ns;
 };
@@ -212,7 +215,7 @@ static void open_work(struct work *work, uint32_t clients)
 					    .algorithm = i ? WEIR_FIXED_WINDOW : WEIR_TOKEN_BUCKET,
 					    .limit = 60000000,
 					    .period_ns = 60ull * 1000000000,
-					    .identity = 77}; /* separate counters */
+					    .identity = 77}; /* own counters */
 		weir_limit_check(&work->limits[i], NULL);
 	}
 }
@@ -223,14 +226,15 @@ static void close_work(struct work *work)
 	weir_close(work->table);
 }
 
-/* Writes seven digits into the text. */
+/* Writes `number` as seven digits to `at`. */
 static void put_digits(char *at, uint32_t number)
 {
 	for (int i = 6; i >= 0; i--, number /= 10)
 		at[i] = (char)('0' + number % 10);
 }
 
-/* Header fields of a browser. The field that is counted by is in the middle. */
+/* Measures decisions on requests with the header fields of a browser. The field that selects the
+ * counter is in the middle. Returns the ns per decision. */
 static double decide_ns(struct work *work, uint32_t count)
 {
 	char user[] = "u0000000";

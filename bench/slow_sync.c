@@ -1,6 +1,6 @@
-/* LD_PRELOAD library that simulates a slow disk. Every fsync and fdatasync takes SLOW_SYNC_US
- * longer, as on a disk without a cache that survives a power loss. Disks of virtual machines are
- * often much faster. */
+/* A library for LD_PRELOAD that simulates a slow disk. Every fsync and fdatasync takes SLOW_SYNC_US
+ * microseconds longer. This is typical of a disk whose cache does not survive a power loss, while
+ * disks of virtual machines are often much faster. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* make bench-watch: the cost of statistics. Compares decisions with and without statistics, and
- * measures the memory of an active rule and the time of a scrape. */
+/* Run by `make bench-watch`. Measures the cost of statistics: compares decisions with and without
+ * statistics, and measures the memory of an active rule and the time of a scrape of the metrics. */
 #include "measure.h"
 
 #include <pthread.h>
@@ -19,12 +19,12 @@
 #include "serve/admin/metrics.h"
 
 #define ROUNDS 41
-#define PAIRS 151 /* many short rounds, so that other load on the machine affects few of them */
+#define PAIRS 151 /* short rounds; there are many, so other load affects only a few */
 #define EACH 20000u
 #define MILLION 1000000u
 #define RULES 5000u
 #define ACTIVE 400u
-#define COUNTERS 4 /* threads that write statistics */
+#define COUNTERS 4 /* number of threads that write statistics */
 #define NOW_NS 1800000000000000000u
 #define TICK_NS 1100u
 #define SECOND_NS 1000000000u
@@ -101,14 +101,15 @@ static void open_work(struct work *work, struct weir_table *table, uint32_t keys
 		exit(1);
 }
 
-/* Writes seven digits into the text. */
+/* Writes `number` as seven digits to `at`. */
 static void put_digits(char *at, uint32_t number)
 {
 	for (int i = 6; i >= 0; i--, number /= 10)
 		at[i] = (char)('0' + number % 10);
 }
 
-/* Decides like a host: with statistics, one decision in 64 is timed. */
+/* Returns the ns per decision. With statistics, a latency is reported for one decision in 64, as in
+ * the service and the nginx module. */
 static double decide_ns(struct work *work, uint32_t count, bool in_turn)
 {
 	_Alignas(64) static char memory[WEIR_ASK_BYTES];
@@ -132,7 +133,7 @@ static double decide_ns(struct work *work, uint32_t count, bool in_turn)
 	return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start) / count;
 }
 
-/* Ticks the statistics during the measurement. */
+/* A thread that calls weir_tick() for the statistics during the measurement. */
 struct ticker {
 	struct weir_table *table;
 	pthread_t thread;
@@ -150,8 +151,8 @@ static void *tick_along(void *arg)
 	return NULL;
 }
 
-/* Runs short rounds of each in turn, on the same keys in the same memory. The figure is the median
- * of the ratios. */
+/* Runs short rounds with and without statistics in turn, on the same keys in the same memory. The
+ * figure is the median of the ratios of all rounds. */
 static void compare(const char *name, uint32_t keys, const char *remark)
 {
 	double with_ns[PAIRS], without_ns[PAIRS], ratio[PAIRS];
@@ -168,7 +169,8 @@ static void compare(const char *name, uint32_t keys, const char *remark)
 		exit(1);
 	while (weir_history(table, WEIR_STAT_ALL, WEIR_SECONDS, NULL, 0, &end_s) < 0)
 		decide_ns(&with, EACH, false);
-	/* Top keys are stored after the first second with traffic. */
+	/* Two seconds of traffic come first, because top keys are stored only after the first
+	 * second with traffic. */
 	for (uint64_t end = wr_bench_clock_ns() + 2ull * SECOND_NS; wr_bench_clock_ns() < end;)
 		decide_ns(&with, EACH, false);
 	for (int i = 0; i < PAIRS; i++) {
@@ -233,8 +235,8 @@ static void fill_top(struct wr_top *top)
 	}
 }
 
-/* Measures the cache lines written for 400 rules with four threads each, a day of history and full
- * lists of keys. */
+/* Measures how many cache lines the statistics of a rule use. Each of 400 rules is counted by four
+ * threads and has a day of history and full lists of top keys. */
 static void bench_bytes(void)
 {
 	struct weir_table *table = open_table(64ull << 20);

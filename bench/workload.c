@@ -1,4 +1,4 @@
-/* Runs decisions and the floor's work, for bench-engine. */
+/* Runs decisions and the work of the floor (workload.h), for bench-engine. */
 #include "workload.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 {
 	uint64_t cells = (uint64_t)(keys / fill) + 2ull * WR_CELLS;
 
-	/* A table has a minimum size, and logs get at most three quarters of it. */
+	/* A table has a minimum size, and logs may use at most three quarters of the table. */
 	if (cells < 8192 + log_bytes / 96)
 		cells = 8192 + log_bytes / 96;
 	if (log_bytes < 4096)
@@ -69,7 +69,7 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 
 		weir_take(work->table, &work->limit, &key, sizeof key, 1, work->now_ns, &decision);
 	}
-	/* Touches the pages of the floor too. */
+	/* Touches all pages of the floor, as the decisions above have done for the table. */
 	wr_work_floor(work, work->table->row_count * 64);
 }
 
@@ -132,7 +132,7 @@ uint64_t wr_work_find(struct wr_workload *work, uint64_t count)
 	return done;
 }
 
-/* Draws by inverting the cumulative distribution, which is computed once. */
+/* Draws random numbers and inverts the cumulative distribution by a binary search. */
 uint32_t *wr_zipf_sequence(uint32_t keys, double exponent, uint32_t count)
 {
 	double *sums = malloc(keys * sizeof *sums);
@@ -156,7 +156,7 @@ uint32_t *wr_zipf_sequence(uint32_t keys, double exponent, uint32_t count)
 			else
 				high = middle;
 		}
-		/* Spreads popular keys over the table. */
+		/* Low numbers are the popular keys. The hash spreads them over the table. */
 		sequence[i] = low;
 	}
 	free(sums);

@@ -112,7 +112,9 @@ static const struct {
 	/* an expired request is delivered */
 	{{"tonumber(call('HGET', row(id), 'exp')) <= now", "false"}, 8},
 	/* a line is not due again after a settle */
-	{{"  set_due(line)\nend\n\n-- Bytes", "end\n\n-- Bytes"}, 1},
+	{{"call('HDEL', key('holder'), line)\n  set_due(line)\nend",
+	  "call('HDEL', key('holder'), line)\nend"},
+	 1},
 	/* changes are not reported to nodes */
 	{{"call('ZREM', key('waiting'), id)\n  changed(line)", "call('ZREM', key('waiting'), id)"},
 	 7},

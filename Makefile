@@ -18,7 +18,7 @@ PYTHON  = /usr/bin/python3
 TEST    = $(PYTHON) tools/test --build $(BUILD) --jobs $(JOBS)
 
 .NOTPARALLEL: # ninja and ctest use all cores, and benchmarks must run alone
-.PHONY: all run check test test-sanitized test-full soak bench fuzz lint format install clean help
+.PHONY: all run check test test-sanitized test-full soak bench figures fuzz lint format install clean help
 
 all: ## build into build/
 	@tools/setup build
@@ -69,6 +69,9 @@ bench-%:
 	@$(COMPILE) --target $@
 	@mkdir -p $(BUILD)/bench
 	@$(BUILD)/$@ $(BUILD)/bench/$*.json
+
+figures: bench ## run every benchmark and write docs/figures.md; half an hour on an idle machine
+	@$(PYTHON) -B bench/figures.py $(BUILD)/bench docs/figures.md
 
 # The prefix is configured, not only passed to the install step, because it is written into weir.pc.
 install: ## install the library and its headers; [PREFIX=/usr/local] [DESTDIR=]

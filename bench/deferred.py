@@ -3,7 +3,7 @@
 
 enqueue  64 clients send POSTs to `weir gateway`. Each request is above its limit and is stored in a file before
          the 202. The baseline is the number of records per second that the same disk makes durable (disk-sync).
-drain    the deliverer sends the same requests to the API, under a rule that does not limit them. The baseline is a
+deliver  the deliverer sends the same requests to the API, under a rule that does not limit them. The baseline is a
          minimal loop on libcurl's multi interface with the same number of requests and connections (bare-curl).
 
 No process is pinned, because three programs share the two cores in both cases. A round runs both in turn. A figure is
@@ -207,7 +207,7 @@ def fill(ours, script):
     return ours.stored() - ours.delivered
 
 
-def drained(ours, waiting):
+def delivered(ours, waiting):
     """Starts the API. Returns deliveries per second from that time on."""
     os.kill(ours.api.worker(), signal.SIGCONT)
     began = time.monotonic()
@@ -227,24 +227,24 @@ def bare_curl(ours, count):
     return float(done.stdout)
 
 
-def bench_drain(figures, stack, rounds):
+def bench_deliver(figures, stack, rounds):
     ours, script = Gateway(stack), wrk_script(stack)
     wrk(ours.port, script, 1)
     rates, bare = [], []
 
-    def drain():
-        rates.append(drained(ours, fill(ours, script)))
+    def deliver():
+        rates.append(delivered(ours, fill(ours, script)))
         return rates[-1]
 
     def post():
         bare.append(bare_curl(ours, DRAINED))
         return bare[-1]
 
-    figures.add("drain_vs_curl_multi", frame.interleaved(max(3, rounds // 3), drain, post),
+    figures.add("deliver_vs_curl_multi", frame.interleaved(max(3, rounds // 3), deliver, post),
                 f"deliveries ÷ a minimal loop on libcurl, {CONNECTIONS} connections; to reach: >= 0.7")
-    figures.add("drain_per_s", statistics.median(rates), "deliveries per second")
+    figures.add("deliver_per_s", statistics.median(rates), "deliveries per second")
     figures.add("curl_multi_per_s", statistics.median(bare), "requests per second of the minimal loop")
 
 
 if __name__ == "__main__":
-    frame.main(__doc__, {"enqueue": bench_enqueue, "slow_disk": bench_slow_disk, "drain": bench_drain})
+    frame.main(__doc__, {"enqueue": bench_enqueue, "slow_disk": bench_slow_disk, "deliver": bench_deliver})

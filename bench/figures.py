@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+"""make figures: runs every benchmark and writes docs/figures.md.
+
+    bench/figures.py JSON_FOLDER FIGURES.md     writes the document from results that are already there
+
+The document has one table per benchmark. A figure that a benchmark no longer writes is an error, so a table
+never shows an old value. A result that was written more than a day before another one is an error too.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+import time
+from pathlib import Path
+
+DAY_S = 86400
+
+# Per benchmark: what it compares, then rows of (figure, meaning, goal or None).
+TABLES = {
+    "engine": (
+        "Decisions of the engine. The *floor* is a loop that hashes the same keys and does one load and one "
+        "16-byte\ncompare-and-swap at a random cell. [engine.md](engine.md) explains the difference.", [
+            ("hot_key_ns", "one hot key, ns", None),
+            ("hot_key_vs_floor", "one hot key ÷ floor", "≤ 1.8"),
+            ("uniform_1m_ns", "a million keys, all equally frequent, ns", None),
+            ("uniform_1m_vs_floor", "a million keys, all equally frequent ÷ floor", "≤ 1.8"),
+            ("uniform_1m_find_vs_floor", "the part for finding the key ÷ floor", None),
+            ("zipf_1m_ns", "a million keys, Zipf distribution, ns", None),
+            ("zipf_1m_vs_floor", "a million keys, Zipf distribution ÷ floor", "≤ 1.8"),
+            ("two_threads_vs_floor_scaling", "speedup by a second thread ÷ the floor's speedup", "≥ 0.95"),
+            ("processes_one_key_vs_floor", "two processes on one key ÷ floor", "≤ 1.5"),
+            ("bytes_per_key", "bytes of the table per key", "≤ 44"),
+            ("alloc_per_decision", "allocations per decision", "0"),
+        ]),
+    "rules": (
+        "Matching descriptors, and a whole decision about an HTTP request.", [
+            ("match_10_ns", "match, 10 rules, ns", None),
+            ("match_100k_ns", "match, 100,000 rules, 10 of them in use, ns", None),
+            ("match_100k_vs_10", "100,000 rules ÷ 10 rules", "≤ 1.5"),
+            ("match_100k_all_live_vs_10", "100,000 rules, all in use ÷ 10 rules", None),
+            ("load_100k_s", "load 100,000 rules, s", None),
+            ("bytes_per_rule", "bytes per compiled rule", None),
+            ("decide_ns", "HTTP request, two limits, 100,000 clients, ns", None),
+            ("two_takes_ns", "two calls of `weir_take` with the same keys, ns", None),
+            ("decide_vs_take", "HTTP request ÷ two calls of `weir_take`", "≤ 3"),
+            ("decide_vs_take_one_client", "the same ratio for one client", None),
+        ]),
+    "gateway": (
+        "nginx with weir against another nginx configuration, on one core.", [
+            ("vs_bare_proxy", "requests per second, two limits and all header fields ÷ nginx without weir", "≥ 0.95"),
+            ("vs_bare_proxy_cpu_us", "CPU time per request with weir, µs", None),
+            ("added_cpu_us", "CPU time that weir adds to a request, µs", "≤ 3"),
+            ("vs_limit_req", "requests per second, one limit, no header fields ÷ `limit_req`", "≥ 1.05"),
+            ("refusal_vs_return_429", "refused requests per second ÷ `return 429` with the same response", "≥ 0.9"),
+            ("accuracy_1000rps", "admitted ÷ limit of 1,000 per second, offered 3,000", "0.999–1.001"),
+            ("accuracy_1000rps_limit_req", "the same for `limit_req`", None),
+        ]),
+    "serve": (
+        "`weir serve` with one thread on one core, the load on the other core.", [
+            ("grpc_per_s", "gRPC decisions per second", None),
+            ("grpc_vs_bare_nghttp2", "gRPC decisions ÷ nghttp2 with a constant response", "≥ 0.7"),
+            ("grpc_vs_nginx_h2", "gRPC decisions ÷ nginx `return 200` over h2c", "≥ 2"),
+            ("p99_ms_half_load", "p99 of a gRPC decision at half load, ms", None),
+            ("p99_vs_bare", "p99 at half load ÷ p99 of nghttp2 with a constant response", "≤ 2"),
+            ("resp_p16_vs_redis_ping", "`CL.THROTTLE` ÷ `PING` of redis-server, pipeline 16", "≥ 0.8"),
+            ("resp_p1_vs_redis_ping", "`CL.THROTTLE` ÷ `PING` of redis-server, no pipeline", "≥ 0.95"),
+            ("check_http_vs_mhd_hello", "`/v1/check` ÷ libmicrohttpd with a constant response", "≥ 0.8"),
+            ("rss_mb_1m_keys", "resident memory with a million keys and `--memory 48M`, MB", "≤ 64"),
+        ]),
+    "redis": (
+        "Strict counters in Redis. Redis has one core. The *raw* calls are the same script, called by "
+        "redis-benchmark.", [
+            ("strict_per_s", "decisions per second through `weir serve`, pipeline 16", None),
+            ("strict_vs_raw_evalsha", "decisions ÷ raw calls, pipeline 16", "≥ 0.9"),
+            ("strict_redis_us", "CPU time of Redis per decision, µs", None),
+            ("raw_redis_us", "CPU time of Redis per raw call, µs", None),
+            ("strict_p99_vs_raw", "p99 of a gRPC decision ÷ p99 of a raw call, 2,000 per second", "≤ 2.5"),
+            ("gateway_strict_vs_local", "gateway, counters in Redis ÷ counters in the table", None),
+            *((f"bytes_per_key_{case}{suffix}", f"bytes per key, {text}, {layout}", None)
+              for case, text in (("token_bucket", "token bucket"), ("leaky_bucket", "leaky bucket"),
+                                 ("fixed_window", "fixed window"), ("sliding_window_counter", "sliding counter"),
+                                 ("sliding_window_log", "log of 5 entries"), ("sliding_window_log_1000", "log of 1,000 entries"))
+              for suffix, layout in (("", "weir"), ("_classic", "smallest usual layout"))),
+        ]),
+    "lease": (
+        "Leases: a node counts units of a shared limit that Redis has granted to it.", [
+            ("lease_vs_local", "decisions on 100 hot keys, by lease ÷ in the table alone", "≥ 0.9"),
+            ("redis_ops_per_1k_lease", "calls of Redis per 1,000 decisions, 100 per second and key", "≤ 20"),
+            ("gateway_lease_vs_local", "gateway, 100 hot keys, by lease ÷ in the table", "≥ 0.95"),
+            ("sim_requests_per_s", "requests per second of the simulated fleet", None),
+        ]),
+    "queue": (
+        "Deferred requests, with the queue in an SQLite file.", [
+            ("enqueue_per_s", "durable 202 responses per second, 64 clients", None),
+            ("fsync_per_s", "syncs of one appended page per second", None),
+            ("enqueue_vs_fsync", "durable 202 responses ÷ syncs", "≥ 4"),
+            ("enqueue_vs_fsync_slow_disk", "the same, each sync 1 ms longer", None),
+            ("deliver_per_s", "deliveries per second, 32 connections", None),
+            ("deliver_vs_curl_multi", "deliveries ÷ a minimal loop on libcurl", "≥ 0.7"),
+        ]),
+    "watch": (
+        "The cost of statistics and of reading them.", [
+            ("engine_with_stats_vs_without", "decision, a million keys, with statistics ÷ without", "≤ 1.10"),
+            ("hot_key_with_stats_vs_without", "decision, one key, with statistics ÷ without", "≤ 1.3"),
+            ("scrape_5k_rules_ms", "write `/metrics` of 5,000 rules, ms", "≤ 50"),
+            ("tick_5k_rules_ms", "update the statistics of 5,000 rules once a second, ms", None),
+            ("bytes_per_active_rule", "bytes of the table per active rule, four threads", "≤ 20,480"),
+        ]),
+}
+ALGORITHMS = ("token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log")
+SIZES = (("1k", "1,000"), ("10k", "10,000"), ("100k", "100,000"), ("1m", "a million"), ("10m", "10 million"))
+
+
+def shown(value):
+    """Formats a number with three significant digits, and whole numbers from 1,000 on with separators."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def reached(value, goal):
+    """Returns whether a value meets its goal: "≤ 2", "≥ 0.9", "0.999–1.001" or a plain number."""
+    numbers = [float(n) for n in re.findall(r"[\d.]+", goal.replace(",", ""))]
+    if goal.startswith("≤"):
+        return value <= numbers[0]
+    if goal.startswith("≥"):
+        return value >= numbers[0]
+    return numbers[0] <= value <= numbers[-1]
+
+
+def table(figures, rows):
+    lines = ["| figure | meaning | goal | measured |", "|---|---|---|---|"]
+    for name, meaning, goal in rows:
+        value = figures[name]
+        mark = "" if goal is None or reached(value, goal) else ", not reached"
+        lines.append(f"| `{name}` | {meaning} | {goal or '–'} | {shown(value)}{mark} |")
+    return "\n".join(lines)
+
+
+def by_keys(figures):
+    """The cost of a decision for each algorithm and number of keys, as a multiple of the floor."""
+    lines = ["Decision ÷ floor by number of keys (`vs_floor_by_keys_…`; goal: equal in each row):", "",
+             "| algorithm | " + " | ".join(text for _, text in SIZES) + " |", "|---|" + "---|" * len(SIZES)]
+    for algorithm in ALGORITHMS:
+        values = (shown(figures[f"vs_floor_by_keys_{algorithm}_{size}"]) for size, _ in SIZES)
+        lines.append(f"| {algorithm.replace('_', ' ')} | " + " | ".join(values) + " |")
+    return "\n".join(lines)
+
+
+def machine():
+    info = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"model name\s*: (.*)", info)
+    release = re.search(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (f"{os.cpu_count()} cores of {'an ' if model and model[1][0] in 'AEIOU' else 'a '}"
+            f"{model[1] if model else platform.machine()} (virtual machine), {gib:.0f} GiB, "
+            f"{release[1] if release else platform.system()}, Linux {platform.release().split('-')[0]}")
+
+
+def load(folder):
+    """Returns the figures of each benchmark and the date of the oldest result. Exits if results are missing or old."""
+    paths = {name: folder / f"{name}.json" for name in TABLES}
+    absent = [name for name, path in paths.items() if not path.exists()]
+    if absent:
+        sys.exit(f"figures: {folder} has no results of {', '.join(absent)}; run make bench-{absent[0]} first")
+    times = {name: path.stat().st_mtime for name, path in paths.items()}
+    oldest = min(times, key=times.get)
+    if max(times.values()) - times[oldest] > DAY_S:
+        sys.exit(f"figures: the results of {oldest} are more than a day older than others; run make bench-{oldest} again")
+    return {name: json.loads(path.read_text()) for name, path in paths.items()}, times[oldest]
+
+
+def document(results, date):
+    parts = [f"# Figures\n\nMeasured on {time.strftime('%Y-%m-%d', time.gmtime(date))}: {machine()}.\n\n"
+             "`make figures` runs every benchmark and writes this page. `make bench-NAME` runs one benchmark.\n"
+             "A ratio is the median of the ratios of all rounds. A round measures both sides in turn."]
+    for name, (text, rows) in TABLES.items():
+        parts.append(f"## `make bench-{name}`\n\n{text}\n\n{table(results[name], rows)}")
+        if name == "engine":
+            parts.append(by_keys(results[name]))
+    return "\n\n".join(parts) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("results", type=Path, help="the folder of the JSON files that the benchmarks wrote")
+    parser.add_argument("document", type=Path, help="the document to write")
+    opts = parser.parse_args()
+    results, date = load(opts.results)
+    try:
+        text = document(results, date)
+    except KeyError as missing:
+        sys.exit(f"figures: no benchmark wrote the figure {missing}")
+    opts.document.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ CONNECTIONS = 32
 KEYS = 2000
 BODY = 200
 RECORD = 4096  # bytes of a page, by which SQLite's log grows at least
-DRAINED = 20_000
+DELIVERIES = 20_000
 SLOW_US = 1000
 RULES = """
 domain: bench
@@ -198,7 +198,7 @@ def fill(ours, script):
     """Fills the queue, stops the API and removes the limit, so that all requests wait for the API alone. Returns their
     number."""
     ours.use(ONE_AN_HOUR)
-    while ours.stored() - ours.delivered < DRAINED:
+    while ours.stored() - ours.delivered < DELIVERIES:
         wrk(ours.port, script, 1)
     ours.first = ours.arrived()
     os.kill(ours.api.worker(), signal.SIGSTOP)
@@ -207,7 +207,7 @@ def fill(ours, script):
     return ours.stored() - ours.delivered
 
 
-def delivered(ours, waiting):
+def delivery_rate(ours, waiting):
     """Starts the API. Returns deliveries per second from that time on."""
     os.kill(ours.api.worker(), signal.SIGCONT)
     began = time.monotonic()
@@ -233,11 +233,11 @@ def bench_deliver(figures, stack, rounds):
     rates, bare = [], []
 
     def deliver():
-        rates.append(delivered(ours, fill(ours, script)))
+        rates.append(delivery_rate(ours, fill(ours, script)))
         return rates[-1]
 
     def post():
-        bare.append(bare_curl(ours, DRAINED))
+        bare.append(bare_curl(ours, DELIVERIES))
         return bare[-1]
 
     figures.add("deliver_vs_curl_multi", frame.interleaved(max(3, rounds // 3), deliver, post),

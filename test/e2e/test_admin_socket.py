@@ -54,6 +54,8 @@ def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause", body=
 
 
 def test_commands_ask_the_socket():
+    """Commands find the socket by the table. An address, a token or WEIR_ADMIN_SOCKET selects another way to the
+    service."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         here = {"WEIR_TABLE_DIR": serve.table}
         assert weir("key", "get", "api", "user=k", variables=here) == (0, "api/user/365d: 2 of 2 left\n", "")
@@ -71,6 +73,8 @@ def test_commands_ask_the_socket():
 
 
 def test_socket_exists_while_the_service_runs():
+    """The socket has mode 0600. A second service on the table has no socket. A restart replaces the socket of a killed
+    service."""
     with Serve(rules=RULES, admin=True) as serve:
         assert stat.S_IMODE(os.stat(path_of(serve)).st_mode) == 0o600
         assert f"admin at unix:{path_of(serve)}\n" in serve.log()
@@ -89,6 +93,7 @@ def test_socket_exists_while_the_service_runs():
     (True, ["--admin-socket", "off"], None), (False, [], None), (False, ["--admin-socket", "{folder}/own"], "own"),
     (True, ["--admin-socket", "{folder}/own"], "own")])
 def test_path_of_the_socket(admin, args, there):
+    """--admin-socket and --admin off move or remove the socket; `there` is its name in the folder, or None."""
     with Serve(rules=RULES, http=True, admin=admin, args=args) as serve:
         assert not os.path.exists(path_of(serve))
         assert os.path.exists(serve.folder / "own") == (there is not None)
@@ -97,6 +102,7 @@ def test_path_of_the_socket(admin, args, there):
 
 
 def test_a_configured_path_must_be_usable():
+    """The service does not start if it cannot create a socket at the path of --admin-socket."""
     code, output = Serve(rules=RULES, http=True, args=["--admin-socket", "/nowhere/at/all"], start=False).run()
     assert code == 1 and "cannot listen at unix:/nowhere/at/all (--admin-socket)" in output
 
@@ -120,6 +126,7 @@ def test_other_users_stay_outside():
 
 @needs("root")
 def test_an_inaccessible_socket_is_reported():
+    """A command of a user without access says so and exits with 2."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", WEIR, "pause", "--admin",
                                f"unix:{path_of(serve)}"], capture_output=True, text=True, check=False)

@@ -154,6 +154,7 @@ def test_failing_service_admits_no_request(nginx, api, target):
 @pytest.mark.parametrize("target, status", [("/paged-refusal", 401), ("/paged-return", 401), ("/paged-away", 502),
                                             ("/paged-missing", 500)])
 def test_error_page_does_not_replace_the_authentication(nginx, api, target, status):
+    """A failed authentication stays a failure if the location of the service has an error_page with status 200."""
     r = nginx.get(target)
     assert (r.status, api.count("/app")) == (status, 0)
     assert r.all("WWW-Authenticate") == (["Bearer"] if target == "/paged-refusal" else [])
@@ -166,12 +167,14 @@ def test_location_with_an_error_page_admits_a_known_user(nginx, api):
 
 @pytest.mark.parametrize("target", ["/pages/index.html", "/named/x"])
 def test_location_with_weir_auth_cannot_be_its_own_service(nginx, api, target):
+    """A location that inherits weir_auth answers the subrequest: the client gets 500, and the log names the remedy."""
     r = nginx.get(target)
     assert (r.status, b"index" in r.body) == (500, False)
     assert "add a location for the service" in nginx.log()
 
 
 def test_service_behind_another_location(nginx):
+    """The location of weir_auth may lead to the service through a named location."""
     assert (nginx.get("/led/x").status, nginx.get("/led/x", as_user("anna")).status) == (401, 200)
 
 
@@ -183,12 +186,15 @@ def test_client_cannot_set_the_identity_field(nginx, api):
 
 
 def test_refusing_response_sets_no_identity(nginx, api):
+    """A refusing response of the service may have the identity's header field; it is not used as identity."""
     assert nginx.get("/open-named", as_user("expired")).status == 200
     (reported,) = [r for r in api.records() if r.target == "/open"]
     assert (reported.get("X-Who"), reported.get("Remote-User"), reported.get("X-Reason")) == (None, None, "expired")
 
 
 def test_each_location_asks_its_own_service(nginx, api):
+    """A request passes two locations with different services: both must accept it, and the last one sets the
+    identity."""
     assert nginx.get("/two").status == 401
     assert nginx.get("/two", {"X-Second": "bert"}).status == 401
     assert (api.count("/auth"), api.count("/second")) == (2, 0)

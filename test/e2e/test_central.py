@@ -204,6 +204,7 @@ def test_grant_of_a_disconnected_client_is_returned(clock, api):
 
 
 def test_stream_is_cancelled(api):
+    """The unit of an HTTP/2 stream that is reset while it waits for Redis is returned. Another stream continues."""
     with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
@@ -541,6 +542,7 @@ def test_client_that_leaves_during_authentication_is_counted_as_unknown(api):
 
 
 def test_configuration_of_weir_central():
+    """nginx -t accepts a good directive without connecting, and refuses wrong arguments."""
     rules = by_user(FIVE)
     with FakeServe() as store:
         code, output = check_conf(http=store.conf, rules=rules)
@@ -562,6 +564,7 @@ def test_configuration_of_weir_central():
 
 
 def test_dry_run_counts_in_redis(api):
+    """A dry run asks Redis and refuses nothing."""
     server = "location / { weir on; weir_dry_run on; add_header X-Result $weir_result always; proxy_pass http://api; }"
     with FakeServe() as store:
         with Nginx(rules=by_user("{unit: year, requests_per_unit: 1}"), conf_http=store.conf, conf_server=server,

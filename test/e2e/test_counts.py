@@ -122,6 +122,8 @@ class Sum:
 
 @pytest.mark.seconds(240)
 def test_counts_are_exact_across_processes_kills_and_restarts(running):
+    """Admissions and refusals of all processes add up exactly, after each of several rounds with kills and
+    restarts."""
     total = Sum(running)
     each = scaled(300)
     with Serve(rules=RULES, http=True, admin=True, threads=2) as one, \

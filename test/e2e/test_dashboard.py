@@ -216,6 +216,7 @@ def test_offender_is_found_banned_and_released(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_grant_adds_units_and_cancel_adds_none(browser, crowded):
+    """A grant is shown with its units. A cancelled dialog changes nothing."""
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-1")
     browser.until_text("State in every limit")
     browser.click("text=Grant more…")
@@ -233,6 +234,7 @@ def test_grant_adds_units_and_cancel_adds_none(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
+    """The page of a rule shows a curve and a text for each candidate, and the curves can be hidden."""
     crowded.let_loose()
     rows = wait_for(lambda: json.loads(fetch(crowded.admin_port, "GET", "/v1/overview?filter=api/user").body)["rules"]["rows"],
                     "the rule to be there")
@@ -281,6 +283,7 @@ def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_try_page_decides_a_request(browser, crowded):
+    """"Try a request" shows the descriptors and limits of a request, and reports invalid input."""
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation")
     browser.fill("#line", "POST /v1/accounts")
@@ -301,6 +304,7 @@ def test_try_page_decides_a_request(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_fleet_page(browser, crowded):
+    """The page lists the processes on the table, without Redis."""
     browser.open(crowded.admin + "/#/fleet")
     live(browser)
     browser.until_text("nginx", ".rows tbody")
@@ -319,6 +323,7 @@ descriptors:
 
 @full("needs Redis")
 def test_fleet_page_shows_leases(browser):
+    """With Redis the page shows the nodes and the lease counts, which match the metrics."""
     with Redis() as store, Node(store.url(), LEASED, timeout="20s") as node:
         node.wait_up(30)
         assert all(node.verdicts("many", "x", times=200))
@@ -341,6 +346,7 @@ def test_fleet_page_shows_leases(browser):
 
 @full("needs a queue with deliveries")
 def test_queue_page(browser, crowded):
+    """The page lists deferred requests by state and retries or drops them."""
     browser.open(crowded.admin + "/#/queue")
     live(browser)
     browser.until_text("This service has no queue")
@@ -468,6 +474,8 @@ def test_numbers_and_labels_match_their_subject(browser):
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.parametrize("scheme, ground", [("light", "rgb(245, 247, 249)"), ("dark", "rgb(16, 23, 29)")])
 def test_page_in_light_dark_and_narrow_windows(browser, crowded, scheme, ground):
+    """The page follows the colour scheme of the system, fits a width of 360 pixels, and has no accessibility
+    faults."""
     browser.open(crowded.admin + "/", colorScheme=scheme)
     live(browser)
     browser.until_text("api/user/1m", ".rows tbody")
@@ -491,6 +499,7 @@ def test_page_in_light_dark_and_narrow_windows(browser, crowded, scheme, ground)
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_page_can_be_used_with_the_keyboard_only(browser, crowded):
+    """A key is banned and released with Tab, Enter and Escape only. The focus is always visible."""
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-2")
     browser.until_text("State in every limit")
     browser.until_text("Ban…")
@@ -562,6 +571,7 @@ HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\x1b[31
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_hostile_keys_are_shown_as_text(browser):
+    """Keys and rules with HTML or control characters are shown as text."""
     rules = """
     domain: api
     descriptors:
@@ -699,6 +709,7 @@ def test_printed_address_signs_in_and_its_token_is_removed(browser):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_sign_in_with_a_token(browser):
+    """Without a token the page asks for one. It refuses a wrong token and then shows the requested page."""
     token = "0123456789abcdef-of-ann"
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)

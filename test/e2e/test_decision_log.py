@@ -87,6 +87,7 @@ def logging(*args, **kwargs):
 
 
 def test_decisions_of_every_protocol_are_logged():
+    """Three decisions by each protocol: each line has the rule, the key, the numbers and the trace of its request."""
     with logging("--decision-log-share", "100%", grpc=True, http=True, resp=True) as serve:
         path = f"{serve.folder}/decisions.log"
         for number, (via, way) in enumerate(WAYS.items()):
@@ -113,6 +114,7 @@ def test_decisions_of_every_protocol_are_logged():
 
 
 def test_only_refusals_are_logged_without_a_sample_rate():
+    """Refusals are logged, including those of shadow mode. Admissions and peeks are not."""
     with logging(http=True, resp=True) as serve:
         for _ in range(6):
             by_check(serve, "7", {})
@@ -147,6 +149,7 @@ def test_flood_of_refusals_is_limited_and_counted(clock):
 
 @pytest.mark.parametrize("how", ["hashed", "hidden"])
 def test_keys_are_logged_as_configured(how):
+    """With --keys hashed the log has hashes, with hidden it has no keys."""
     with logging("--keys", how, http=True) as serve:
         for _ in range(4):
             by_check(serve, "secret", {})
@@ -171,6 +174,7 @@ def test_hostile_keys_are_one_json_line_each():
 
 
 def test_log_is_reopened_on_sighup():
+    """After a rename, lines go to the renamed file until SIGHUP, then to a new file."""
     with logging(http=True) as serve:
         path = f"{serve.folder}/decisions.log"
         for _ in range(3):
@@ -205,6 +209,7 @@ def test_blocked_standard_output_delays_nothing():
 
 
 def test_invalid_log_prevents_the_start():
+    """The service does not start with a log in a missing folder, or with an invalid share."""
     with Serve(rules=RULES, http=True, start=False, args=["--decision-log", "/no/such/folder/x"]) as serve:
         code, output = serve.run()
         assert code == 1 and "--decision-log /no/such/folder/x: No such file or directory" in output

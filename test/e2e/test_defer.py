@@ -61,6 +61,7 @@ def test_response_202_has_ticket_position_and_delay(api, clock):
 
 
 def test_ticket_reports_the_result_of_the_delivery(api):
+    """Tickets show the position while an order waits, then the API's status, or the reason why the order is dead."""
     with DeferringGateway(api.port, rules=rules(defer="max_tries: 1")) as gateway:
         api.plan("/orders/ann/1", 201)
         api.plan("/orders/ann/2", 500)
@@ -76,6 +77,7 @@ def test_ticket_reports_the_result_of_the_delivery(api):
 
 
 def test_unknown_tickets_get_the_same_response(api):
+    """Other, invalid and empty tickets get one and the same 404. DELETE gets 405."""
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1)
@@ -148,6 +150,7 @@ def test_method_and_query_are_stored(api, clock, method):
 
 
 def test_stored_header_fields(api, clock):
+    """The fields of the default list and Host are stored; credentials, hop-by-hop and other fields are not."""
     fields = [("Content-Type", "application/json"), ("Content-Language", "de"), ("Accept", "a/b"), ("User-Agent", "till/1"),
               ("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
               ("Idempotency-Key", "my-own"), ("X-Secret", "not on the list"), ("Authorization", "Bearer abc"),
@@ -192,6 +195,7 @@ def test_credentials_named_by_the_rule_are_stored_encrypted(api, tmp_path):
 
 
 def test_credentials_are_not_stored_without_a_key(api):
+    """Without --queue-key an order with credentials is refused, and an order without them is deferred."""
     with DeferringGateway(api.port, rules=rules(defer="headers: [authorization]")) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1, {"Authorization": "Bearer x"})
@@ -200,6 +204,7 @@ def test_credentials_are_not_stored_without_a_key(api):
 
 
 def test_queue_files_are_private(api):
+    """All files of the queue have mode 0600, and its folder has mode 0700."""
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202

@@ -101,6 +101,7 @@ def test_retry_after_is_respected(api, status):
 
 
 def test_failing_order_delays_only_its_own_key(api):
+    """Orders of another key are delivered while an order is tried again and again. The order behind it waits."""
     with DeferringGateway(api.port) as gateway:
         poison, after = waiting(gateway, "ann", 2)
         others = waiting(gateway, "bob", 5)
@@ -115,6 +116,8 @@ def test_failing_order_delays_only_its_own_key(api):
 
 
 def test_failing_order_is_dead_after_max_tries(api):
+    """The next order of the key is delivered. An operator's retry delivers the dead order with the same
+    Idempotency-Key."""
     with DeferringGateway(api.port, rules=rules(defer="max_tries: 2")) as gateway:
         poison, after = waiting(gateway, "ann", 2)
         api.plan("/orders/ann/1", 500)
@@ -215,6 +218,7 @@ def test_queue_of_a_key_is_limited_by_max_age(api):
 
 @full("tries of an unavailable API are seconds apart; test_deliver.py has a quick test")
 def test_orders_are_delivered_after_a_long_outage_of_the_api(api):
+    """While no connection is possible no try is counted; afterwards all orders are delivered."""
     with DeferringGateway(api.port) as gateway:
         answers = [a for user in ("ann", "bob", "cyd") for a in waiting(gateway, user, 3)]
         api.kill()

@@ -54,6 +54,7 @@ def raise_limits(*instances):
 
 @full("hundreds of orders at 50 a second; test_deliver.py has a quick test")
 def test_two_gateways_keep_the_order_of_each_key():
+    """Clients send the orders of each key to both gateways in turn: nothing is lost, and order and rate hold."""
     with gateways() as (api, _, instances):
         keys = ["ann", "bob", "cyd", "dan"]
         since = time.monotonic_ns()
@@ -69,6 +70,7 @@ def test_two_gateways_keep_the_order_of_each_key():
 
 
 def test_ticket_is_known_to_all_gateways():
+    """Each gateway answers queries for tickets of the other."""
     with gateways(rate="{unit: hour, requests_per_unit: 1") as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         first, second = order(a, "ann", 1, 202), order(b, "ann", 2, 202)

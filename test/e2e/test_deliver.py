@@ -29,6 +29,7 @@ def numbers(api, key):
 # ---- delivery ----
 
 def test_request_arrives_unchanged(api):
+    """Path, query, body and end-to-end fields arrive as stored; hop-by-hop fields do not arrive."""
     body = bytes(range(256)) * 300
     fields = [("Content-Type", "application/x-order"), ("X-Note", ""), ("Accept", "text/plain"), ("accept", "*/*"),
               ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Transfer-Encoding", "chunked"), ("TE", "trailers"),
@@ -61,6 +62,7 @@ def test_methods_without_a_body_are_delivered(api):
 
 
 def test_order_of_each_key_is_preserved(api):
+    """600 requests of 20 users arrive in order for each user, and the metrics count them."""
     users = [f"u{i}" for i in range(20)]
     with QueueServer(api) as service:
         link = service.connect()
@@ -105,6 +107,7 @@ def test_delivery_is_never_faster_than_the_rule(api):
 
 
 def test_request_above_its_limit_waits(api):
+    """A request of another limit is delivered, while this one waits."""
     with QueueServer(api) as service:
         ticket, _, _ = service.defer("/orders/shut/1", key="shut")
         service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
@@ -153,6 +156,7 @@ def test_other_responses_are_retried(api):
 @full("waits for the back-off")
 @pytest.mark.parametrize("status", NOT_FINAL)
 def test_retry_waits_for_its_back_off(api, status):
+    """After a response that is not final, the next try comes after at least half of the first back-off."""
     api.plan("/orders/", status, 201)
     with QueueServer(api) as service:
         first, second = service.defer("/orders/7/1")[0], service.defer("/orders/7/2")[0]
@@ -172,6 +176,7 @@ def test_retry_after_a_lost_response_has_the_same_idempotency_key(api):
 
 
 def test_slow_response_times_out_and_is_retried(api):
+    """A response that takes longer than --queue-timeout counts as a failed try."""
     api.plan("/orders/", {"hold": "never"}, 200)
     with QueueServer(api, "--queue-timeout", "300ms") as service:
         reported = service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
@@ -215,6 +220,7 @@ def test_retry_after_as_a_date(api):
 
 
 def test_long_response_body_is_discarded(api):
+    """A response body of six megabytes does not disturb the next deliveries."""
     api.plan("/orders/", {"status": 201, "bytes": 6 << 20})
     with QueueServer(api) as service:
         for number in range(3):
@@ -268,6 +274,7 @@ def test_request_older_than_max_age_is_dead(api):
 
 @full("tries of an unavailable API server are seconds apart")
 def test_unavailable_api_server_makes_no_request_dead():
+    """While no connection is possible, no try is counted, even with max_tries of 1."""
     with Orders(start=False) as api, QueueServer(api) as service:
         ticket = service.defer("/orders/7/1", max_tries=1)[0]
         for number in range(2, 40):
@@ -323,6 +330,7 @@ def test_tries_without_an_api_server_return_their_units():
 
 
 def test_unreachable_api_reported_by_a_gateway_is_logged(api):
+    """A 502 with X-Weir-Unreachable means that there was no connection: no try is counted, and the log says so."""
     api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
     with QueueServer(api) as service:
         reported = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
@@ -335,6 +343,7 @@ def test_unreachable_api_reported_by_a_gateway_is_logged(api):
 
 @pytest.mark.parametrize("kill", [True, False])
 def test_stored_requests_survive_a_restart(api, kill):
+    """After a kill or a shutdown all requests are delivered in order; after a kill the first one is sent twice."""
     api.plan("/orders/", {"hold": "all"})
     with QueueServer(api) as service:
         tickets = [service.defer(f"/orders/7/{number}")[0] for number in range(5)]
@@ -423,6 +432,7 @@ def test_unknown_ticket_is_not_found(api):
 
 
 def test_full_queue_refuses_requests(api):
+    """Each refusal has its reason, in the reply, in the statistics and in the metrics."""
     with QueueServer(api, "--queue-max", "3", target=f"http://127.0.0.1:{api.port}") as service:
         words = lambda n, **more: service.words(f"/orders/shut/{n}", key="shut", **more)
         assert service.call(*words(1, max_waiting=1))[1] == 1
@@ -484,6 +494,7 @@ def test_operator_retry_respects_the_limits(api, kind):
 
 
 def test_position_and_expected_delay_of_a_request(api):
+    """The expected delay is the wait of the limit plus one interval for each request before it."""
     with QueueServer(api) as service:
         reported = [service.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
         assert [(p, round(e, 3)) for _, p, e in reported] == [(1, 2.0), (2, 3.0), (3, 4.0)]
@@ -528,6 +539,7 @@ def drop_all(service, rule):
 
 
 def test_operators_list_retry_and_drop_requests(api):
+    """Lists are paged and filtered; retry and drop work by id, rule and state."""
     with QueueServer(api) as service:
         assert service.weir("list")[1] == "none\n"
         for number in range(5):
@@ -562,6 +574,7 @@ def test_operators_list_retry_and_drop_requests(api):
 
 @full("the queue is counted once a second")
 def test_operators_see_the_counts(api):
+    """`weir queue stats`, the admin API and `weir top` show the counts of the queue."""
     with QueueServer(api) as service:
         for number in range(5):
             service.defer(f"/orders/shut/{number}", key="shut")

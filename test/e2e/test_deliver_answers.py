@@ -49,6 +49,7 @@ def https(tls):
 
 
 def test_https_with_a_private_ca(tls):
+    """--queue-target-ca makes the deliverer trust the server's certificate."""
     with https(tls) as server, QueueServer(None, "--queue-target-ca", tls / "ca.pem",
                                        target=f"https://localhost:{server.port}") as service:
         reported = service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")

@@ -113,6 +113,7 @@ def test_missing_arguments_are_named(place):
 
 
 def test_broken_rules_are_shown_as_check_shows_them(place):
+    """The gateway prints the errors exactly as `weir check` does and exits with 1."""
     with open(f"{place}/rules.yaml", "a", encoding="utf-8") as f:
         f.write("    rate_limt: {unit: day}\n")
     code, out, err = weir(place)
@@ -125,6 +126,7 @@ def test_broken_rules_are_shown_as_check_shows_them(place):
 
 
 def test_ambiguous_domain_is_refused(place):
+    """Several domains with `requests:` need --domain, which must be in the rules."""
     with open(f"{place}/other.yaml", "w", encoding="utf-8") as f:
         f.write(RULES.replace("domain: api", "domain: other") + "---\n")
     code, _, err = weir(place, rules=".")
@@ -141,6 +143,7 @@ def test_ambiguous_domain_is_refused(place):
 
 
 def test_unusable_ports_are_refused(place):
+    """A port in use, an address of another machine, and a path that is not a socket each have their own message."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -159,6 +162,7 @@ def test_unusable_ports_are_refused(place):
 
 
 def test_unsuitable_runtime_folder_is_refused(place):
+    """The runtime folder must not be writable for others, and must not be a link."""
     os.mkdir(f"{place}/open")
     os.chmod(f"{place}/open", 0o777)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "open")
@@ -177,6 +181,7 @@ def test_folder_of_another_user_is_refused(place):
 
 
 def test_module_that_nginx_cannot_load(place):
+    """nginx's own message is printed if the module cannot be loaded."""
     with open(f"{place}/wrong.so", "wb") as f:
         f.write(b"not a library")
     port = free_port()
@@ -187,6 +192,7 @@ def test_module_that_nginx_cannot_load(place):
 
 
 def test_every_option_as_a_variable_and_in_a_file(place):
+    """The command line overrides variables, and variables override the file of --config."""
     with open(f"{place}/gateway.yaml", "w", encoding="utf-8") as f:
         f.write("upstream:\n  - http://10.0.0.1:3000\n  - http://10.0.0.2:3000\nmemory: 2M\nworkers: 3\n"
                 "drain: 5s\nrules: rules.yaml\n")
@@ -200,6 +206,7 @@ def test_every_option_as_a_variable_and_in_a_file(place):
 
 
 def test_printed_configuration_works_when_saved(place, api):
+    """The output of --print-config, saved to a file, runs in nginx as its comment says."""
     port = free_port()
     certificate.self_signed(place)
     code, out, err = weir(place, "--print-config", "--listen", f"127.0.0.1:{port}", "--tls-cert", "cert.pem",

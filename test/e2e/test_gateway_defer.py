@@ -215,6 +215,7 @@ def test_delivery_socket_is_closed_to_others(api, tmp_path):
 
 
 def test_ticket_reveals_nothing_else(api, tmp_path):
+    """A ticket's status does not contain the request. Other tickets get 404."""
     with start(api, tmp_path) as gateway:
         order(gateway, 0)
         where = order(gateway, 1).get("Location")
@@ -228,6 +229,7 @@ def test_ticket_reveals_nothing_else(api, tmp_path):
 
 
 def test_queue_off_switches_deferral_off(api, tmp_path):
+    """With --queue off requests are refused, and there is neither a ticket location nor a delivery socket."""
     with start(api, tmp_path, "--queue", "off") as gateway:
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         assert gateway.get("/.weir/tickets/" + "0" * 32).status == 200  # the API's own response
@@ -257,6 +259,7 @@ def test_identity_is_stored_with_the_request(api, tmp_path):
 
 
 def test_credentials_need_a_key(api, tmp_path):
+    """Requests with credentials are deferred only with --queue-key, and the file contains no plain text of them."""
     named = rules("1h").replace("on_limit: defer", "on_limit: defer, defer: {headers: [authorization]}")
     with start(api, tmp_path, rules=named) as gateway:
         order(gateway, 0)

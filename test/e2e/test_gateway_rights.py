@@ -82,6 +82,7 @@ def test_group_members_cannot_use_the_link_commands(api, tmp_path):
 
 
 def test_link_key_is_not_readable(api, tmp_path):
+    """The key file is private, the key is not in the command line of workers, and it stays the same after a reload."""
     with start(api, tmp_path) as gateway:
         key = gateway.runtime / "link.key"
         text = key.read_text(encoding="ascii")
@@ -273,6 +274,7 @@ def has_weir():
 @needs("root")
 @pytest.mark.skipif(has_weir() is not None, reason="this machine has a user weir")
 def test_start_as_root_without_a_user(api, tmp_path):
+    """Without the user weir the gateway warns that its service runs as root. A queue or --redis prevents the start."""
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
         gateway.start()
@@ -336,6 +338,7 @@ def test_user_weir_is_the_default(api, tmp_path):
 
 @needs("root")
 def test_unknown_user_prevents_the_start(api):
+    """--user needs an existing name, or a number without an account."""
     for name, output in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
                        (str(pwd.getpwnam("nobody").pw_uid), "this is not a number that is free of accounts and groups"),
                        ("0", "this is not a number that is free of accounts and groups"),

@@ -99,6 +99,7 @@ def _https_api(ca):
 
 
 def test_https_servers_are_verified(https_api, ca):
+    """The certificate of an https:// server is accepted with --upstream-ca and --upstream-name."""
     with Gateway(https_api, "--upstream-ca", ca / "ca.pem", "--upstream-name", "api.test") as gateway:
         answer = gateway.get("/")
         assert (answer.status, answer.body) == (200, b"api.test")

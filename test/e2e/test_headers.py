@@ -191,6 +191,7 @@ def test_profile_none_adds_no_fields(nginx):
 # ---- several limits ----
 
 def test_tightest_limit_is_reported_and_all_are_listed(nginx):
+    """The X fields describe the limit with the fewest remaining units; the IETF fields list all limits."""
     r = nginx.get("/many/", {"X-User": "many"})
     assert r.status == 200
     assert r.get("X-Ratelimit-Limit") == "2"  # of 7, 2 and 9 the limit with the least left
@@ -240,6 +241,7 @@ def test_request_without_a_limit_has_no_fields(nginx):
 
 
 def test_allowed_request_has_no_fields(nginx):
+    """An exempt request has no fields and takes no unit."""
     for _ in range(9):
         r = nginx.get("/allowed/", {"X-User": "allowed"})
         assert (r.status, limit_fields(r)) == (200, set())
@@ -270,6 +272,7 @@ def test_other_upstream_fields_are_kept(nginx):
                                             ("/one/static/none", 404),
                                             ("/one/static/index.html", 200)])
 def test_fields_are_sent_with_every_status(nginx, target, status):
+    """The fields are added to error responses of the API and of nginx itself."""
     user = f"status-{target}"
     r = nginx.get(target, {"X-User": user})
     assert r.status == status
@@ -293,6 +296,7 @@ def test_fields_on_a_304(nginx):
     ("text/html;q=0.2, text/plain;q=0.9", "text"), ("image/png", "problem"), ("\xff;;,,=", "problem"),
 ])
 def test_body_by_accept(nginx, accept, kind):
+    """A refusal is JSON, HTML or plain text, depending on Accept."""
     user = f"accept-{kind}"
     headers = {"X-User": user, **({"Accept": accept} if accept else {})}
     while (r := nginx.get("/one/x/", headers)).status == 200:
@@ -331,6 +335,7 @@ def test_head_has_the_fields_and_no_body(nginx):
 
 
 def test_response_of_the_rule(nginx):
+    """The `response` of a rule sets status, type and body for every Accept."""
     take(nginx, "/own/", "own", 1)
     for accept in ("*/*", "text/html"):
         r = nginx.get("/own/", {"X-User": "own", "Accept": accept})

@@ -105,6 +105,8 @@ STAGES = {
 @pytest.mark.parametrize("refused", [False, True])
 @pytest.mark.parametrize("stage", STAGES)
 def test_client_disconnects_at_each_stage(nginx, stage, refused):
+    """The client disconnects before, within or after its head or body. A request without a complete head is not
+    counted."""
     user = f"gone-{stage.replace(' ', '-')}-{refused}".encode()
     data = STAGES[stage].replace(b"X-User: gone", b"X-User: " + user)
     if refused:
@@ -160,6 +162,7 @@ def test_absurd_header_values(nginx, name):
 
 
 def test_keys_that_differ_in_the_last_byte_of_8_kb(nginx):
+    """Long keys are not shortened: the two keys have separate counters."""
     for end in (b"a", b"b"):
         assert left(nginx, b"z" * 8000 + end) == 5
 
@@ -226,6 +229,7 @@ def test_absurd_targets(paths, target):
 
 
 def test_garbage_is_refused_by_nginx(paths):
+    """Bytes that are not a request get an error or no response, and nginx keeps serving."""
     for garbage in (b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00",
                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET http://x/users/7 HTTP/1.1\r\n\r\n",
                     b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
@@ -258,6 +262,7 @@ def test_flood_of_header_fields(nginx):
 
 
 def test_flood_of_cookies_and_query_parameters(paths):
+    """The key is found behind hundreds of other cookies and parameters."""
     cookies = "; ".join(f"c{i}=v" for i in range(800))
     assert [paths.get("/c", {"Cookie": f"{cookies}; k=flood"}).status for _ in range(4)] == [200] * 3 + [429]
     query = "&".join(f"p{i}=v" for i in range(900))

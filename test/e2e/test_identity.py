@@ -179,6 +179,8 @@ def test_forged_headers_without_an_identity_are_ignored(nginx):
 
 
 def test_first_of_the_auth_headers_is_used(nginx):
+    """The first field of weir_auth_headers that the service sends is the identity, and each value has its own
+    counter."""
     assert nginx.get("/", as_user("other")).get("RateLimit").startswith('"who/1w";r=2')
     assert nginx.get("/", as_user("both")).get("RateLimit").startswith('"who/1w";r=2')
     assert nginx.get("/", as_user("first")).get("RateLimit").startswith('"who/1w";r=1')
@@ -188,6 +190,7 @@ def test_first_of_the_auth_headers_is_used(nginx):
 
 
 def test_401_and_403_are_passed_on(nginx, api):
+    """The client gets the status and WWW-Authenticate of the service, or the error page of the location."""
     r = nginx.get("/secret")
     assert r.status == 401
     assert r.get("WWW-Authenticate") == 'Bearer realm="e2e"'
@@ -233,6 +236,7 @@ def test_weir_off_makes_no_auth_request(nginx, api):
 
 
 def test_identity_variables(api):
+    """$weir_identity and $weir_auth_http_… are set only if the service has accepted the request."""
     with auth_nginx(api) as nginx:
         nginx.get("/x", as_user("gina"))
         nginx.get("/x")

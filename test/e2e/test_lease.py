@@ -312,6 +312,7 @@ def test_leases_survive_a_slot_migration():
 # ---- operators ----
 
 def test_lowered_limit_applies_within_a_second():
+    """Units that were leased under the old limit are not spent after the limit was lowered."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "fixed", "x", slow_from=LIMIT // 8) as load:
             load.wait(LIMIT // 8)
@@ -332,6 +333,7 @@ def test_lowered_limit_applies_within_a_second():
 
 
 def test_reset_and_ban_of_a_leased_key():
+    """A reset admits the limit again, and a ban ends all admissions, although nodes have leases."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         entries = [{"key": "fixed", "value": "x"}]
         with Load(nodes, "fixed", "x") as load:

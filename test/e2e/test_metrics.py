@@ -67,6 +67,7 @@ def promtool(text):
 
 
 def test_counts_match_the_requests(still):
+    """Each count is exact: admitted, refused, shadowed, delayed, near the limit, without a rule."""
     assert [ask(still, "user", "7") for _ in range(9)] == ["admit"] * 5 + ["refuse"] * 4
     assert [ask(still, "quiet", "7") for _ in range(3)] == ["admit"] * 3
     assert [ask(still, "door", "1") for _ in range(3)].count("delay") == 2
@@ -109,6 +110,7 @@ def test_decisions_over_resp_are_timed():
 
 
 def test_prometheus_and_openmetrics_formats(serve):
+    """Both formats have the same samples, and promtool accepts the output."""
     ask(serve, "user", 'quote " back \\ line \n end')
     plain, opened = Metrics(serve.admin_port), Metrics(serve.admin_port, OPEN)
     assert plain.type == "text/plain; version=0.0.4; charset=utf-8"
@@ -134,6 +136,7 @@ def test_metrics_contain_no_client_keys(serve):
 
 
 def test_reloads_are_counted(serve):
+    """Good and failed loads are counted, and a failed load keeps the hash of the rules in force."""
     def loads(result):
         return Metrics(serve.admin_port).value("weir_rules_loads_total", result=result)
 
@@ -167,6 +170,7 @@ def test_documentation_lists_all_metrics():
 
 @full("kills Redis")
 def test_metrics_of_redis():
+    """The gauges of Redis are set while it answers, and weir_store_up is 0 after it was killed."""
     args = lambda store: ["--redis", store.url(), "--redis-timeout", "10s"]
     with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=args(store)) as serve:
         def value(name):
@@ -199,6 +203,7 @@ def many_rules(count):
 
 
 def test_rules_above_the_series_limit_are_counted_together():
+    """With --metrics-rules 100, a hundred of 500 rules have their own series, and one series counts the others."""
     with Serve(rules=many_rules(500), http=True, admin=True, memory="16M", args=["--metrics-rules", "100"]) as serve:
         for i in range(300):
             ask(serve, f"k{i}", "x")

@@ -66,6 +66,7 @@ def test_request_counts_once(nginx, target, status):
 
 
 def test_subrequests_still_run(nginx, api):
+    """SSI, add_before_body, auth_request and mirror work in locations with weir."""
     user = {"X-User": "inside"}
     assert nginx.get("/ssi", user).body == b"[ok\n|ok\n]\n"
     assert nginx.get("/add", user).body == b"ok\nok\nok\n"

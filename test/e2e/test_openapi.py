@@ -121,6 +121,7 @@ def kinds_of(described):
 
 @pytest.mark.parametrize("status", REFUSED_BY_THE_SERVER)
 def test_refusals_before_routing_are_described_for_every_path(serve, status):
+    """Errors of the HTTP parser are described for every path of the document."""
     line, field = REFUSED_BY_THE_SERVER[status]
     for path, item in DOCUMENT["paths"].items():
         method = "post" if "post" in item else "get"
@@ -137,6 +138,7 @@ def test_refusals_before_routing_are_described_for_every_path(serve, status):
 
 @pytest.mark.parametrize("accept", ["application/json", "text/html", "text/plain"])
 def test_refusals_of_every_kind_are_described(serve, accept):
+    """A refusal of /check has a media type of the document for each Accept."""
     described = DOCUMENT["paths"]["/check/{domain}"]["get"]["responses"]["429"]
     fields = {"X-Forwarded-Uri": "/x", "X-Forwarded-Method": "GET", "X-Forwarded-For": "192.0.2.1", "X-Tight": "1",
               "Accept": accept}

@@ -158,6 +158,7 @@ def upgrade(nginx):
 
 @pytest.mark.seconds(120)
 def test_binary_upgrade_under_load(api):
+    """An upgrade by USR2 and QUIT loses no request and counts each request once."""
     limit, upgrades = scaled(2000), 1 + (scaled(2) == 2)
     with nginx_with_four_workers(budget(limit), api, orphan=True) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:

@@ -109,6 +109,7 @@ def test_pipelined_requests_are_answered_in_order(nginx, api):
 
 
 def test_pipelined_bodies_behind_a_refusal(nginx):
+    """Requests behind a refused one with a chunked body are read from their beginning."""
     use_up(nginx, "behind")
     with nginx.client() as c:
         for _ in range(3):
@@ -215,6 +216,7 @@ def secure(request, nginx):
 
 
 def test_header_fields_and_refusals(nginx, secure):
+    """Each kind of connection gets the same fields, statuses and bodies."""
     connect, name = secure
     with connect() as c:
         seen = [c.get("/", {"X-User": f"secure-{name}"}) for _ in range(7)]
@@ -230,6 +232,7 @@ def test_header_fields_and_refusals(nginx, secure):
 
 @pytest.mark.parametrize("size", [0, 5, BUFFER + 1, 400000])
 def test_bodies_of_refused_requests(nginx, secure, size):
+    """The body of a refused request is discarded, and the next request on the connection works."""
     connect, _ = secure
     use_up(nginx, "h2-bodies")
     with connect() as c:

@@ -114,6 +114,7 @@ def all_nodes_met(fleet, *kinds):
 
 @pytest.mark.parametrize("key", ["denied", "logged"])
 def test_redis_is_killed_and_restarted_with_its_data(key):
+    """No user is admitted above the limit, because Redis has an append-only file."""
     with Fleet(aof=True) as fleet:
         # The circuit breaker holds questions back.
         load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: all_nodes_met(fleet, "open"))
@@ -145,6 +146,7 @@ def test_flushall_admits_the_forgotten_units_again():
 
 
 def test_script_flush_admits_nothing_more():
+    """After SCRIPT FLUSH the nodes send the scripts again, and each user gets exactly the limit."""
     with Fleet(timeout="10s") as fleet:
         with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
             for _ in range(5):
@@ -162,6 +164,7 @@ def test_script_flush_admits_nothing_more():
 
 @pytest.mark.parametrize("how", ["pause", "sleep", "freeze"])
 def test_silent_redis(how):
+    """Redis does not reply: CLIENT PAUSE, DEBUG SLEEP or SIGSTOP."""
     with Fleet() as fleet:
         if how == "freeze":
             load_around_fault(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: all_nodes_met(fleet, *SILENT))
@@ -186,6 +189,7 @@ def silent_for_once(fleet, silence, load):
     ("delay", {"timeout"}), ("drop replies", SILENT), ("drop requests", SILENT), ("halve", SILENT),
     ("halve and cut", {"lost"}), ("refuse", {"connect"}), ("cut", None)], ids=lambda v: v if isinstance(v, str) else "")
 def test_unreliable_network(how, seen_as):
+    """A proxy delays, drops, cuts or refuses the connections to Redis."""
     orders = {"delay": lambda p: p.delay(0.4), "drop replies": lambda p: p.drop("replies"),
               "drop requests": lambda p: p.drop("requests"), "halve": lambda p: p.halve(),
               "halve and cut": lambda p: p.halve(cut=True), "refuse": lambda p: p.refuse(), "cut": lambda p: p.cut()}

@@ -122,6 +122,7 @@ def misconf(redis):
 
 @pytest.mark.parametrize("kind", [readonly, masterdown, oom, busy, noreplicas, misconf], ids=lambda f: f.__name__)
 def test_error_replies_apply_the_fallback(kind):
+    """While Redis sends this error, on_store_failure decides, and the error is counted under its name."""
     with Redis() as redis, one_node(redis) as node:
         with kind(redis):
             wait_for(lambda: outcome(node) == AWAY and node.faults().get(kind.__name__), f"{kind.__name__} to be noticed")
@@ -146,6 +147,7 @@ def test_redis_that_is_loading_its_data():
 
 
 def test_key_of_another_type():
+    """Another program has written a list at the key of a counter: only this counter fails."""
     with Redis() as redis, one_node(redis) as node:
         with redis.client() as c:
             for key in c.scan_iter("weir:1:{*}:token_bucket*"):
@@ -189,6 +191,7 @@ def test_changed_password_is_read_from_the_file():
 
 
 def test_missing_password():
+    """Without the password on_store_failure decides. The node recovers when Redis needs no password."""
     with Redis(password="p") as redis, Node(redis.url(), RULES) as node:
         node.wait_fault("noauth")
         assert outcome(node) == AWAY
@@ -198,6 +201,7 @@ def test_missing_password():
 
 
 def test_revoked_permissions():
+    """Without the permission for evalsha on_store_failure decides. The node recovers with the permission."""
     with Redis(users=["weir on >p ~weir:* +@all"]) as redis, one_node(redis, redis.url("weir", "p")) as node:
         with redis.client() as c:
             c.execute_command("ACL", "SETUSER", "weir", "-evalsha")
@@ -289,6 +293,7 @@ def test_report_whose_reply_is_lost_counts_once(rule):
 
 
 def test_fleet_size_option_applies_before_the_first_contact():
+    """A node that never reached Redis divides the limit by --fleet-size, or by 1."""
     with Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms", args=["--fleet-size", "4"]) as node, \
             Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms") as alone:
         assert node.verdicts("shared", "x", times=5) == [True] * 2 + [False] * 3

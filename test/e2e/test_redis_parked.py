@@ -138,6 +138,7 @@ def test_units_of_disconnected_clients_are_returned(api):
 
 
 def test_requests_parked_when_the_timeout_ends(api):
+    """`deny` refuses and `allow` admits all requests that wait for a frozen Redis."""
     with Redis() as redis, start_gateways(api, redis.url(), 1, timeout="200ms") as (one,):
         redis.freeze()
         began = time.monotonic()
@@ -190,6 +191,7 @@ def answered(clients):
 
 
 def test_two_workers_and_many_users_through_one_socket(api):
+    """Each of thirty users gets exactly the limit of twenty over two gateways."""
     users = 30
     with Redis() as redis, start_gateways(api, redis.url(), 2) as gateways:
         requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]

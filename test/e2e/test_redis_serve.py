@@ -218,6 +218,7 @@ def test_admin_client_disconnects_while_redis_is_asked(fleet):
 
 
 def test_throttle_command_shares_its_limit(fleet, clock):
+    """CL.THROTTLE and THROTTLE at two nodes use one bucket in Redis."""
     redis, one, two = fleet
     with stopped(clock), one.connect() as first, two.connect() as second:
         assert first.call("CL.THROTTLE", "k", 4, 1, 3600) == [0, 5, 4, -1, 3600]
@@ -323,6 +324,7 @@ ACL = ("weir on >secret resetkeys ~weir:1:* resetchannels -@all +eval +evalsha +
 
 
 def test_acl_user_and_password_file():
+    """A restricted user is sufficient. A password file that others can read prevents the start."""
     with Redis(users=[ACL]) as redis:
         with node(redis.url("weir", "secret")) as serve:
             serve.wait_up()

@@ -93,6 +93,7 @@ def test_cluster_moves_a_slot_and_survives_a_kill():
 
 
 def test_each_fault_of_the_proxy():
+    """Each fault of weirtest.proxy has the effect that its documentation describes."""
     with Redis() as redis, Proxy(redis.port) as proxy:
         patient = over_tcp(redis, proxy.port)
         patient.set("a", "0123456789")

@@ -55,6 +55,7 @@ def five(nodes, value="x"):
 # ---- one Redis ----
 
 def test_negative_hits_refund_and_zero_hits_peek():
+    """Hits of one node are visible at the other: a negative number gives units back, and 0 only reads."""
     with Redis() as redis, nodes_on(redis.url()) as (one, other):
         assert one.ask("HITS", 4, "five", "x")["remaining"] == 1
         assert other.ask("HITS", 0, "five", "x")["verdict"] == "admit"
@@ -174,6 +175,7 @@ def test_documented_acl_user_is_sufficient():
 
 @pytest.mark.seconds(180)
 def test_sentinels_with_an_ordered_failover():
+    """During a failover under load every question is decided, and at most one more limit is admitted."""
     with Sentinels() as group, nodes_on(group.url(), timeout="500ms") as nodes:
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(100)
@@ -258,6 +260,7 @@ def test_cluster_limits_in_different_slots_take_all_or_none(cluster):
 
 @pytest.mark.seconds(120)
 def test_cluster_slot_migration_under_load(cluster):
+    """While slots move, each user gets exactly the limit."""
     with nodes_on(cluster.url()) as nodes:
         a, b = cluster.masters()[:2]
         before = set(counters(a))
@@ -284,6 +287,7 @@ def test_cluster_slot_migration_under_load(cluster):
 
 @pytest.mark.seconds(180)
 def test_cluster_master_is_killed_under_load(cluster):
+    """The replica takes over, every question is decided, and at most one more limit is admitted."""
     with nodes_on(cluster.url(), timeout="500ms") as nodes:
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(200)

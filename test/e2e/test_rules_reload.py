@@ -177,6 +177,7 @@ def test_new_rules_are_logged_once_with_their_generation(api):
 
 @pytest.mark.usefixtures("quick")
 def test_rules_that_are_removed_and_restored(api):
+    """While the file is missing the last rules stay in force."""
     with Nginx(rules=rules(10), conf_server=SERVER, api=api) as nginx:
         nginx.rules.unlink()
         nginx.wait_logged(r"\[error\].*rules\.yaml")

@@ -19,6 +19,7 @@ def laid_out(**variables):
 @pytest.mark.parametrize("spelling, on", [("true", True), ("True", True), ("T", True), ("1", True),
                                           ("FALSE", False), ("f", False), ("0", False)])
 def test_boolean_spellings_of_the_reference(spelling, on):
+    """Every spelling of true and false that envoyproxy/ratelimit accepts is accepted."""
     with laid_out(SHADOW_MODE=spelling, RESPONSE_DYNAMIC_METADATA=spelling,
                   GRPC_SERVER_USE_TLS="False") as serve:
         serve.start()

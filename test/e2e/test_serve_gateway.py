@@ -134,6 +134,7 @@ def open_at(port):
 
 
 def test_socket_of_a_killed_gateway_is_taken_over(api):
+    """The next gateway replaces the socket weir.sock of the killed one."""
     with Gateway(api.port, "--admin", "off", rules=FEW) as gateway:
         gateway.process.kill()
         gateway.process.wait()

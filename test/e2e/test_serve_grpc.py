@@ -102,6 +102,7 @@ def test_response_has_the_expected_bytes(client):
 
 
 def test_descriptor_statuses(client):
+    """Each descriptor has its own status: limit, remaining and reset; hits, refunds, peeks and overrides change it."""
     asked = descriptor(request("rl", ("user", "a")), ("nothing", "here"))
     answer = client.should(asked, timeout=patience(20))
     assert codes(answer) == [OK, OK, OK]
@@ -173,6 +174,7 @@ def test_gzip_with_grpcio(client):
 
 
 def test_gzip_frames(shared):
+    """Valid gzip is decoded. Invalid, too large or unknown encodings have their status codes."""
     data = request("rl", ("user", "by hand")).SerializeToString()
     with RawH2(shared.grpc_port) as raw:
         for packed, flag, encoding, status in [
@@ -291,6 +293,7 @@ def test_leaky_bucket_delays_its_response(client, clock):
 
 
 def test_units_of_a_delayed_call_stay_counted(client, clock):
+    """A second limit of a call counts when the call begins to wait."""
     def asked():
         return descriptor(request("rl", ("slow", "beside")), ("user", "beside"))
 
@@ -316,6 +319,7 @@ def test_call_that_would_miss_its_deadline_is_refused_at_once(client):
 
 
 def test_call_with_a_passed_deadline(shared, clock):
+    """The call fails with DEADLINE_EXCEEDED and takes no unit."""
     clock.run()
     with RawH2(shared.grpc_port) as raw:
         data = request("rl", ("user", "late")).SerializeToString()
@@ -455,6 +459,7 @@ def test_watch_streams_report_the_closing_of_ports():
 
 
 def test_two_goaways_are_sent_and_calls_in_flight_are_answered(clock):
+    """A call that arrives between the two GOAWAYs is answered, and so is a call that waits in a leaky bucket."""
     with Serve(rules=RULES, grpc=True) as serve, RawH2(serve.grpc_port) as raw:
         data = request("rl", ("slow", "x")).SerializeToString()
         first, whole = raw.call(data)

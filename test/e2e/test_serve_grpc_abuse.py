@@ -460,6 +460,7 @@ def test_other_calls_do_not_extend_the_timeout_of_half_a_call(impatient_serve):
 
 
 def test_client_disconnects_in_a_frame(serve):
+    """Calls that end at random bytes leave no open connection."""
     lengths = random.Random(300)
     data = ASKED.SerializeToString()
     for _ in range(scaled(300)):

@@ -139,6 +139,7 @@ def test_refunds_over_a_unix_socket():
 
 
 def test_flags_name_the_reason(serve):
+    """`flags` reports shadow mode and unlimited rules; a request without a rule is admitted with null limits."""
     port = serve.http_port
     reported = [ask(port, question(("shadowed", "x"))) for _ in range(2)]
     assert [t["admitted"] for t in reported] == [True, True]
@@ -160,6 +161,7 @@ def test_limit_in_the_request_overrides_the_rule(serve):
 
 
 def test_http_request_in_the_body_is_matched_to_descriptors(serve):
+    """`request` in the body leads to the same counter as the descriptor."""
     body = {"domain": "api", "request": {"method": "POST", "target": "/v1/posts?x=1", "host": "h",
                                          "address": "192.0.2.7", "headers": {"X-User": "req"}}}
     assert ask(serve.http_port, body)["remaining"] == 2
@@ -248,6 +250,7 @@ def test_any_text_is_a_distinct_key(serve):
 # ---- /json ----
 
 def test_json_response_is_that_of_the_reference(serve):
+    """/json answers as envoyproxy/ratelimit does: 200 or 429 with protojson."""
     port = serve.http_port
     body = {"domain": "api", "descriptors": [descriptor(("user", "j"))], "hitsAddend": 2}
     first = post(port, "/json", body)
@@ -557,6 +560,7 @@ def test_slow_and_idle_clients_are_disconnected():
 
 
 def test_close_in_the_packet_of_the_last_bytes_is_noticed():
+    """The client sends a part of a request and closes in one packet; the service closes the connection too."""
     with Serve(rules=RULES, http=True, args=["--idle", "1h", "--slow", "1h"]) as serve:
         with Client(serve.http_port) as head, Client(serve.http_port) as body:
             for client, raw in ((head, b"GET /heal"),
@@ -570,6 +574,7 @@ def test_close_in_the_packet_of_the_last_bytes_is_noticed():
 
 @full("takes three seconds; test_slow_and_idle_clients_are_disconnected runs in every tier")
 def test_slow_head_is_limited_by_slow_and_not_by_idle():
+    """A head that arrives byte by byte must be complete within --slow, although each byte is activity."""
     with Serve(rules=RULES, http=True, args=["--slow", "500ms"]) as serve:
         with Client(serve.http_port) as line, Client(serve.http_port) as field, Client(serve.http_port) as second:
             assert second.get("/healthz").status == 200  # the head of its next request arrives byte by byte

@@ -74,6 +74,7 @@ def test_rules_and_status(serve):
 
 
 def test_rlconfig_has_the_format_of_the_reference(serve):
+    """/rlconfig has the lines that envoyproxy/ratelimit prints."""
     lines = admin(serve.admin_port, "/rlconfig").body.decode().splitlines()
     assert sorted(lines) == [
         "api.route.ip: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false",
@@ -173,6 +174,7 @@ def test_last_reload_error_is_shown():
 # ---- permissions ----
 
 def test_requests_of_other_sites_are_refused(serve):
+    """Wrong Host, foreign Origin and form bodies are refused, even with a valid token."""
     port = serve.admin_port
     rebound = admin(port, "/v1/status", headers={"Host": "evil.example"})
     assert rebound.status == 421
@@ -291,6 +293,7 @@ def token_file(serve, text, mode=0o600):
 
 
 def test_token_file():
+    """Tokens of the file are accepted with their name in the log. A changed file is read again."""
     serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
         token_file(serve, f"# people\nann:{TOKEN}\n\n0123456789abcdef0123\n")

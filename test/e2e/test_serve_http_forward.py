@@ -127,6 +127,7 @@ def test_dns_rebinding_is_refused(serve):
 
 
 def test_deny_option_changes_only_the_status(serve):
+    """?deny=403 changes the status of refusals; X-Weir-Status has the status of the rule."""
     for _ in range(2):
         check(serve.http_port, "/by/user", {"X-User": "3"})
     refused = check(serve.http_port, "/by/user", {"X-User": "3"}, query="?deny=403")
@@ -150,6 +151,7 @@ def test_request_of_a_deferring_rule_is_refused(serve):
 # ---- origin of the header fields ----
 
 def test_two_families_of_forwarding_fields_are_refused(serve):
+    """X-Forwarded and X-Original fields together get 400, unless ?by= selects the fields to use."""
     forged = {"X-User": "6", "X-Original-URI": "/nothing"}
     answer = check(serve.http_port, "/by/user", forged)
     assert answer.status == 400 and "?by=" in json.loads(answer.body)["detail"]
@@ -197,6 +199,7 @@ def test_client_address_is_the_last_forwarded_one(serve):
 
 
 def test_trusted_proxies_are_skipped():
+    """Addresses of --trust are skipped from the right. Private addresses outside of --trust are client addresses."""
     with Serve(rules=RULES, http=True, args=["--trust", "127.0.0.0/8,203.0.113.0/24"]) as serve:
         port = serve.http_port
         assert remaining(port, "192.0.2.1, 203.0.113.5") == "1"
@@ -220,6 +223,7 @@ def test_invalid_trust_option_prevents_the_start():
 
 
 def test_identity_comes_from_the_configured_field(serve):
+    """The identity is taken only from the field that ?identity= names."""
     assert check(serve.http_port, "/by/identity").status == 403  # missing: deny
     fields = {"X-Auth-User": "ann"}
     assert check(serve.http_port, "/by/identity", fields).status == 403

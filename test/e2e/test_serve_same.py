@@ -122,6 +122,7 @@ def interfaces():
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_all_interfaces_share_one_counter(interfaces, plan):
+    """All interfaces ask in turn: each sees the remaining units of one counter."""
     reported = [WAYS[i % len(WAYS)](interfaces, "turn", plan) for i in range(LIMIT)]
     assert reported == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
     assert [way(interfaces, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)

@@ -82,6 +82,7 @@ def test_an_old_table_keeps_its_share_and_the_log_names_the_remedy():
 
 
 def test_rm_and_missing_tables(tmp_path):
+    """`weir table rm` removes the file; commands on a missing table fail and create nothing."""
     with Serve(rules=RULES, grpc=True) as serve:
         name = as_json("list", "--dir", serve.table)[0]["name"]
         assert as_json("rm", name, "--dir", serve.table) == {"removed": name}

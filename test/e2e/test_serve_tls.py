@@ -63,6 +63,7 @@ def handshake(serve, alpn=("h2",), least=None, most=None, client=None, cipher=No
 
 
 def test_tls_versions_and_alpn():
+    """TLS 1.2 and 1.3 with `h2` and with secure ciphers only."""
     with tls_serve() as serve:
         with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
             assert [rls.ask("rl", ("user", "a")) for _ in range(4)] == [OK, OK, OK, OVER]
@@ -129,6 +130,7 @@ def test_client_without_a_certificate_is_refused():
 @pytest.mark.parametrize("san", ["DNS:envoy.example", "DNS:*.svc.example", "URI:spiffe://example/envoy",
                                  "IP:10.0.0.7", "email:envoy@example"])
 def test_allowed_names_of_client_certificates(san):
+    """Each kind of name in --tls-client-san is accepted; the common name is not used."""
     names = "envoy.example,envoy.svc.example,spiffe://example/envoy,10.0.0.7,envoy@example"
     with tls_serve(CLIENTS + ["--tls-client-san", names]) as serve:
         signed(serve.folder, "good", san)
@@ -174,6 +176,8 @@ def test_certificates_are_reloaded():
 
 @full("five changes, each noticed within a second")
 def test_changed_certificates_are_used():
+    """New connections use changed certificates, and open connections continue. Unusable certificates change
+    nothing."""
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
         in_place(serve)

@@ -106,6 +106,7 @@ def assert_harmless(text):
 # ---- in a pipe ----
 
 def test_snapshot(busy):
+    """In a pipe, `weir top` prints rules, totals and keys once."""
     text = busy.shown
     assert_harmless(text)
     lines = text.splitlines()
@@ -147,6 +148,7 @@ def test_hostile_keys_are_text(busy):
 
 
 def test_sorts(busy):
+    """--sort orders the rules, and --rules limits their number."""
     def order(*args):
         text = weir("top", "--dir", busy.table, *args)
         return re.findall(r"^(api/\S+) +\d", text, re.M)
@@ -281,6 +283,7 @@ def test_no_client_in_advice_for_a_shared_limit(clock):
 
 
 def test_failed_output_is_an_error(busy):
+    """An unknown name, and a full disk behind standard output, lead to exit code 1."""
     weir("advise", "api/nobody", "--dir", busy.table, code=1)
     assert "of that name" in weir("candidates", "api/idle", "--dir", busy.table, code=1)
     for command in ("top", "candidates", "advise"):
@@ -294,6 +297,7 @@ def test_failed_output_is_an_error(busy):
 
 @pytest.mark.seconds(120)
 def test_live(busy):
+    """The live display follows the counts; keys of the keyboard sort, select, hold and quit."""
     ask(busy, ("idle", "now"))  # before the start: the number of keys, on the second line, is read less often than the rest
     with Terminal([WEIR, "top", "--dir", busy.table, "--interval", "200ms"], columns=130, lines=30) as terminal:
         screen = terminal.wait_shown("api/user/365d ")
@@ -330,6 +334,7 @@ def test_live(busy):
 @pytest.mark.seconds(120)
 @pytest.mark.parametrize("key", ["C-c", "q"])
 def test_live_restores_the_terminal(busy, key):
+    """After q or Ctrl-C typed text is visible again."""
     with Terminal([WEIR, "top", "--dir", busy.table], columns=100, lines=20) as terminal:
         terminal.wait_shown("RULE")
         terminal.press(key)

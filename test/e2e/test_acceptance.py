@@ -195,8 +195,8 @@ STREAM = {
 
 
 def stream(nginx, clock):
-    """Sends each algorithm twice its limit, evenly, for ten windows and three to settle. Returns {name: the seconds since
-    the start at which a request was admitted}."""
+    """Sends each algorithm twice its limit, evenly, for ten windows and three to settle. Returns {name: the seconds
+    since the start at which a request was admitted}."""
     gap = PERIOD / (2 * LIMIT)
     start, admitted = clock.now(), collections.defaultdict(list)
     with nginx.client() as c:

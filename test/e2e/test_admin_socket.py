@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 def weir(*words, variables=None):
-    """(exit code, stdout, stderr)"""
+    """Runs a command of weir. Returns (exit code, stdout, stderr)."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
     done = subprocess.run([str(WEIR), *words], env={**clean, **(variables or {})}, text=True, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=patience(60), check=False)
@@ -166,7 +166,7 @@ def test_a_flood_of_the_port_does_not_affect_the_socket():
 
 
 def test_socket_of_a_gateway(api):
-    """The table's name selects the service, also if another program has the default port."""
+    """The table's name selects the service, even if another program has the default port."""
     with Gateway(api.port, "--admin", f"127.0.0.1:{free_port()}") as gateway:
         assert weir("pause", "--table", gateway.table) == (0, "paused: everything\n", "")
         assert [gateway.get("/few/x").status for _ in range(4)] == [200] * 4
@@ -184,7 +184,7 @@ def test_requests_over_the_socket():
 @needs("root")
 @pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "127.0.0.1"), 403), (("--refunds", "127.0.0.1,unix:"), 200)])
 def test_a_group_that_may_connect_may_not_give_back(options, status):
-    """On a Unix socket of --http the service's group may ask. Giving back is for root and the service's user."""
+    """On a Unix socket of --http the service's group may ask. Only root and the service's user may give units back."""
     asked = b'{"domain":"api","hits":-1,"descriptors":[{"entries":[{"key":"user","value":"7"}]}]}'
     with Serve(rules=RULES, http="unix:{folder}/http", args=options) as serve:
         where = str(serve.folder / "http")

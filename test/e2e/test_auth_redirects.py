@@ -1,5 +1,5 @@
-"""`weir_auth` belongs to the location that answers: whatever internal redirects led a request there, the authentication
-service of that location has accepted it."""
+"""`weir_auth` belongs to the location that answers. The authentication service of that location has to accept the
+request, even if internal redirects led the request there."""
 
 import pytest
 from weirtest import Nginx, by_user, wait_for
@@ -179,7 +179,8 @@ def test_service_behind_another_location(nginx):
 
 
 def test_client_cannot_set_the_identity_field(nginx, api):
-    """The service accepts without a name: neither the client's header field nor an earlier identity becomes the identity."""
+    """The service accepts without a name: neither the client's header field nor an earlier identity becomes the
+    identity."""
     assert nginx.get("/try", as_user("mute", Remote_User="root")).status == 200
     (reported,) = [r for r in api.records() if r.target == "/app"]
     assert (reported.get("X-Who"), reported.get("Remote-User")) == (None, None)

@@ -80,7 +80,7 @@ def test_two_nginx_share_one_limit(api):
 
 
 def test_local_rules_ask_no_question(api):
-    """Neither local rules, nor requests that a local limit refuses."""
+    """The service is asked neither for local rules nor for requests that a local limit refuses."""
     rules = by_user("{unit: year, requests_per_unit: 2, consistency: local}") + """\
   - key: ip
     rate_limit: {unit: year, requests_per_unit: 9}
@@ -135,9 +135,9 @@ descriptors:
 
 
 def test_question_timeout_applies_the_fallback(clock, api):
-    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the service is not asked.
-    All requests that were admitted locally are reported. When the service replies again, it gets one report of the takes that were
-    answered too late, and no unit is returned."""
+    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the service is not
+    asked. All requests that were admitted locally are reported. When the service replies again, it gets one report of
+    the takes that were answered too late, and no unit is returned."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
     with FakeServe(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
@@ -161,8 +161,8 @@ def test_question_timeout_applies_the_fallback(clock, api):
 
 
 def test_fallback_share_includes_earlier_admissions(api):
-    """Of a limit of 8 each of two nodes has a share of 4. The node's share counts units that the service admitted before:
-    3 are used, so one more request is admitted."""
+    """Of a limit of 8 each of two nodes has a share of 4. The node's share counts units that the service admitted
+    before: 3 are used, so one more request is admitted."""
     conf = lambda store: store.conf[:-1] + " fleet=2;"  # noqa: E731
     with FakeServe() as store:
         with Nginx(rules=policy("local", 8), conf_http=conf(store), conf_server=SERVER, api=api) as nginx:
@@ -252,8 +252,9 @@ def test_nginx_starts_without_the_service(api):
         with nginx_with(store, policy("local", 2), api=api) as nginx:
             nginx.wait_logged('"weir_central" lost: connect')
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 200, 429]
-            # The worker reads changed rules at its next look, a quarter of a second after its start or after the previous
-            # look. Its timers expire in order: by then it has tried to connect again after 50, 100 and 200 ms.
+            # The worker reads changed rules at its next look, a quarter of a second after its start or after the
+            # previous look. Its timers expire in order: by then it has tried to connect again after 50, 100 and 200
+            # ms.
             for n in (1, 2):
                 nginx.write_rules(policy("local", 2) + f"# {n}\n")
                 nginx.wait_logged("generation", n)

@@ -1,5 +1,5 @@
 """Counts agree exactly with the requests sent through four nginx workers, two services and a program that embeds the
-engine, all on one table; also when some of them are killed with -9, and after restarts."""
+engine, all on one table. Counts stay exact when processes are killed with -9 and restarted."""
 
 import collections
 import json
@@ -31,7 +31,7 @@ CONF = "location / { weir api; }"
 
 @pytest.fixture(autouse=True)
 def running(clock):
-    """A running clock, which statistics need. No window ends within a test."""
+    """A clock that runs, because statistics need one. No window ends within a test."""
     clock.run()
     return clock
 

@@ -119,9 +119,9 @@ OFFENDER = "<img src=x onerror=alert(1)>"
 
 
 def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock):
-    """The page opens and its numbers follow the decisions. A few clicks find, ban and release a user above the limit. The
-    page has no accessibility faults, no script errors and no requests to other origins. The service runs on the test's
-    clock."""
+    """The page opens and its numbers follow the decisions. A few clicks find, ban and release a user above the limit.
+    The page has no accessibility faults, no script errors and no requests to other origins. The service runs on the
+    test's clock."""
     rules = ("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 3}\n"
              "  - key: quiet\n    rate_limit: {unit: hour, requests_per_unit: 5}\n")
     with Serve(rules=rules, http=True, admin=True) as serve:
@@ -647,8 +647,8 @@ def test_forged_requests_and_framing_are_refused(browser):
 
 
 def test_page_of_another_origin_cannot_spend_limits(browser):
-    """A page of another origin makes the browser send requests to the decision port, with and without --refunds. No unit
-    is spent."""
+    """A page of another origin makes the browser send requests to the decision port, with and without --refunds. No
+    unit is spent."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 5}\n"
     with Serve(rules=rules, http=True, args=["--refunds", "127.0.0.1"]) as serve, Serve(rules=rules, http=True) as other:
         url = f"http://127.0.0.1:{serve.http_port}"
@@ -683,7 +683,8 @@ def sign_in_file(serve, text):
 
 
 def test_printed_address_signs_in_and_its_token_is_removed(browser):
-    """The token in the printed address signs in and is removed from the address. A restarted service has another token."""
+    """The token in the printed address signs in and is removed from the address. A restarted service has another
+    token."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, admin=True) as serve:
         [first] = re.findall(r"dashboard at (\S+)", serve.log())
@@ -750,7 +751,8 @@ def many_keys(serve, keys, rules, at_once=2500):
 @full("a hundred thousand keys")
 @pytest.mark.seconds(180)
 def test_first_view_of_five_thousand_rules_is_one_page(browser):
-    """The first view loads one page of rules, whatever their number. The test prints the times but does not check them."""
+    """The first view loads one page of rules, whatever their number. The test prints the times but does not check
+    them."""
     rules = 5000
     names = "".join(f"  - key: rule{i:04}\n    rate_limit: {{unit: hour, requests_per_unit: 5}}\n" for i in range(rules))
     with Serve(rules="domain: api\ndescriptors:\n" + names, http=True, admin=True, memory="64M") as serve:

@@ -73,7 +73,8 @@ WAYS = {"grpc": by_grpc, "http": by_check, "forward_auth": by_forward_auth, "res
 
 
 def lines_of(path, count):
-    """Waits for at least this many lines of the log and returns them. Each is JSON. An incomplete last line is left out."""
+    """Waits for at least this many lines of the log and returns them. Each is JSON. An incomplete last line is left
+    out."""
     def whole():
         with open(path, "rb") as f:
             return f.read().split(b"\n")[:-1]
@@ -182,7 +183,7 @@ def test_log_is_reopened_on_sighup():
         lines_of(path, 1)
         os.rename(path, path + ".1")
         by_check(serve, "7", {})
-        lines_of(path + ".1", 2)  # until SIGHUP
+        lines_of(path + ".1", 2)  # the service writes to the renamed file until SIGHUP
         serve.signal(signal.SIGHUP)
         wait_for(lambda: os.path.exists(path), "the file to be made anew")
         by_check(serve, "7", {})
@@ -220,7 +221,7 @@ def test_invalid_log_prevents_the_start():
 
 
 def test_nginx_log_format_has_the_same_fields(api):
-    """The log_format of docs/watching.md, word for word."""
+    """nginx accepts the log_format of docs/watching.md unchanged, and its lines have the fields of the decision log."""
     document = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
     conf = re.search(r"```nginx\n(.*?)```", document, re.S)[1]
     conf = conf.replace("/var/log/nginx/decisions.log", "{prefix}/access.log")

@@ -1,4 +1,5 @@
-"""Orders above their limit are deferred and delivered later: the responses to the client, and the requests to the API."""
+"""Orders above their limit are deferred and delivered later: the responses to the client, and the requests to the
+API."""
 
 import calendar
 import hashlib
@@ -18,7 +19,7 @@ API = Orders  # the server of the fixture `api`
 
 TICKET = re.compile(r"[0-9a-f]{32}$")
 FAST = rules("{unit: second, requests_per_unit: 1000")  # burst 1
-SLOW = rules()  # one an hour
+SLOW = rules()  # one order an hour
 
 
 def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowed_rate(clock):

@@ -73,7 +73,8 @@ def test_failure_is_retried_after_a_back_off(api, answers):
 
 
 def test_retry_after_sets_the_time_of_the_next_try(api):
-    """Retry-After is longer than any back-off, which is at most five minutes. An operator's retry does not wait for it."""
+    """Retry-After is longer than any back-off, which is at most five minutes. An operator's retry does not wait for
+    it."""
     with DeferringGateway(api.port) as gateway:
         answers = {status: waiting(gateway, f"u{status}", 1)[0] for status in (503, 429)}
         for status in answers:

@@ -90,7 +90,7 @@ def test_order_is_refused_without_the_service(api):
 
 
 def test_order_is_refused_without_a_queue(api):
-    """No queue is configured: an ordinary refusal."""
+    """Without a configured queue the order gets an ordinary refusal."""
     with DeferringGateway(api.port, queue="off") as gateway:
         gateway.order("ann", 0)
         assert_refused(gateway.order("ann", 1), "")

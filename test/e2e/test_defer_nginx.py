@@ -1,5 +1,5 @@
-"""nginx and requests that limits defer: it reads them, sends them to the queue and answers 202, or gives the reason of a
-refusal.
+"""nginx and requests that limits defer: it reads them, sends them to the queue and answers 202, or gives the reason of
+a refusal.
 
 The queue is a fake (weirtest/fakequeue.py), so that it can be late, full, unavailable and send invalid replies.
 test_gateway_defer.py has the real queue."""
@@ -107,7 +107,8 @@ def test_rule_sets_the_options_of_deferral(api, queue):
 
 
 def test_request_that_would_expire_is_refused(api, queue):
-    """A request that would exceed max_age in the queue is refused: by nginx if its limit shows this, else by the queue."""
+    """A request that would exceed max_age in the queue is refused: by nginx if its limit shows this, else by the
+    queue."""
     slow = by_user("{period: 2h, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer, defer: {max_age: 1h}}")
     with Nginx(rules=slow, conf_http=queue.conf, conf_server=SERVER, api=api) as nginx:
         begin(nginx)
@@ -407,8 +408,8 @@ def test_authentication_comes_before_deferral(api, queue):
 
 
 def test_request_before_a_later_authentication_is_not_deferred(api, queue):
-    """`try_files` leads the request to a location with `weir_auth`. Deferring it earlier would skip the authentication. A
-    location that is open on purpose is configured so."""
+    """`try_files` leads the request to a location with `weir_auth`. Deferring it earlier would skip the
+    authentication. A location that is open on purpose is configured so."""
     server = """
 	weir on;
 	location / { try_files /none @app; }

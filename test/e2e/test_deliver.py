@@ -120,7 +120,7 @@ def test_request_above_its_limit_waits(api):
 
 FINAL = [200, 204, 301, 302, 400, 401, 404, 409, 422, 499]
 NOT_FINAL = [408, 425, 429, 500, 502, 503, 504]
-ABSENT = [502, 503, 504]  # the API server does not run: this is not a try
+ABSENT = [502, 503, 504]  # the API server does not run: the delivery does not count as a try
 
 
 def test_final_responses_end_the_delivery(api):
@@ -304,8 +304,8 @@ def test_load_balancer_without_api_server_makes_no_request_dead(api):
 
 @pytest.mark.parametrize("status", ABSENT)
 def test_tries_count_while_the_api_server_answers_other_requests(api, status):
-    """The API server answers other requests between the tries, so it is available. All tries of the request but the first
-    count."""
+    """The API server answers other requests between the tries, so it is available. All tries of the request but the
+    first count."""
     api.plan("/orders/bad/", status)
     with QueueServer(api) as service:
         poison = service.defer("/orders/bad/1", value="bad", max_tries=3)[0]
@@ -451,7 +451,8 @@ def test_full_queue_refuses_requests(api):
 
 @pytest.mark.parametrize("kind", ["file", "redis"])
 def test_key_cannot_use_more_than_its_share_of_the_queue(api, kind):
-    """A key has its share of the bytes, whatever its rule's max_waiting is. Dead requests do not count towards the share."""
+    """A key has its share of the bytes, whatever its rule's max_waiting is. Dead requests do not count towards the
+    share."""
     api.plan("/orders/", 500)
     with contextlib.ExitStack() as stack:
         where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
@@ -525,8 +526,8 @@ def test_credentials_are_stored_encrypted_and_delivered(api, tmp_path):
 
 
 def drop_all(service, rule):
-    """Drops requests until none waits. Returns their number. A request that the limiter is deciding on is not dropped, so
-    several calls may be needed."""
+    """Drops requests until none waits. Returns their number. A request that the limiter is deciding on is not dropped,
+    so several calls may be needed."""
     dropped = 0
 
     def none_left():

@@ -148,7 +148,7 @@ def test_nginx_s_creates_no_table(api):
 
 
 def test_unused_module_creates_no_table():
-    """The module is loaded and not used: no table and no header fields."""
+    """If the module is loaded but not used, there is no table, and there are no header fields."""
     with Nginx(conf_server="location / { }", table="") as nginx:
         r = nginx.get("/")
         assert r.status == 200

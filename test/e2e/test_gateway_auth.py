@@ -110,7 +110,7 @@ def test_clients_cannot_reach_the_service(api, auth):
         for target in ("/.weir/auth", "//.weir/auth", "/.weir/../.weir/auth", "/.weir/%61uth"):
             assert gateway.get(target, {"Authorization": "user alice"}).status == 404
         assert auth.heads == []
-        # A redirect from the API does not lead there either.
+        # A redirect from the API does not lead to the location of the service either.
         assert gateway.get("/?h=X-Accel-Redirect:/.weir/auth",
                            {"Authorization": "user alice"}).body == b"ok\n"
         assert len(auth.heads) == 1

@@ -30,8 +30,8 @@ def _place():
 
 
 def weir(place, *options, upstream="http://127.0.0.1:1", rules="rules.yaml", folder=None, **more):
-    """Runs the command until it exits: exit code, standard output, standard error. A table that it creates is that of the
-    tests."""
+    """Runs the command until it exits: exit code, standard output, standard error. A table that it creates is that of
+    the tests."""
     given = (["--upstream", upstream] if upstream else []) + (["--rules", rules] if rules else [])
     if not {"--table", "--print-config"} & set(options):
         given += ["--table", TABLE, "--memory", "1M"]
@@ -54,7 +54,7 @@ def test_help_has_every_option_and_examples(place):
 
 @pytest.mark.parametrize("options,more", [(["--log-memory", "512K"], {}), ([], {"WEIR_LOG_MEMORY": "512K"})])
 def test_log_memory_option(options, more):
-    """As an option and as a variable; the default would be 64K."""
+    """--log-memory sets the size, as an option and as a variable; the default would be 64K."""
     with Api() as api, Gateway(api.port, *options, environment=more) as gateway:
         assert gateway.get("/").status == 200
         info = subprocess.run([WEIR, "table", "info", gateway.table, "--json"], text=True, capture_output=True, check=True,
@@ -95,7 +95,7 @@ def test_folder_whose_name_cannot_be_in_a_configuration(place):
 
 
 def test_log_on_a_socket_is_refused(place):
-    """As under systemd: nginx would not start, and its message would not help."""
+    """Under systemd standard output may be a socket, which nginx cannot open. `--access-log -` is then an error."""
     ours, its = socket.socketpair()
     with ours, its:
         done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", "rules.yaml",
@@ -252,7 +252,7 @@ def as_a_user(place, upstream, table):
 
 
 def test_gateway_of_an_ordinary_user(place, api):
-    """Runs from its own folder in /tmp, workers included."""
+    """The gateway and its workers run as the user, with a runtime folder in /tmp."""
     port = free_port()
     argv, user, become = as_a_user(place, api.port, f"weirtest-{port}")
     runtime_paths.register(f"weirtest-{port}", user.pw_uid)

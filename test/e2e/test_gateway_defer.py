@@ -44,8 +44,8 @@ def ticket(gateway, where):
 
 
 def start(api, folder, *options, **kwargs):
-    """Starts a gateway with the admin port that raise_limit needs. Unless a test sets another limit, one order an hour is
-    admitted, so that a slow machine does not matter."""
+    """Starts a gateway with the admin port that raise_limit needs. Unless a test sets another limit, one order an hour
+    is admitted, so that a slow machine does not matter."""
     kwargs.setdefault("rules", rules("1h"))
     admin = free_port()
     gateway = Gateway(api.port, "--queue", f"file:{folder}/queue", "--admin", f"127.0.0.1:{admin}", *options, **kwargs)
@@ -125,8 +125,8 @@ def test_new_request_queues_behind_waiting_ones(api, tmp_path):
 
 
 def test_connection_header_fields_are_not_stored(api, tmp_path):
-    """Header fields that the client's Connection names are not stored, in any spelling and in several lines. Fields that
-    the gateway sets cannot be removed this way."""
+    """Header fields that the client's Connection names are not stored, in any spelling and in several lines. Fields
+    that the gateway sets cannot be removed this way."""
     named = [("X-User", "7"), ("Connection", "keep-alive , ACCEPT"), ("Connection", "x-forwarded-for,user-agent,content"),
              ("Accept", "a/a"), ("User-Agent", "me"), ("Content-Type", "c/c")]
     with start(api, tmp_path) as gateway:
@@ -139,8 +139,8 @@ def test_connection_header_fields_are_not_stored(api, tmp_path):
 
 
 def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):
-    """The limit of such a request is used up, but the queue has no room for its head: the response reports that it is too
-    large, not that it is invalid."""
+    """The limit of such a request is used up, but the queue has no room for its head: the response reports that it is
+    too large, not that it is invalid."""
     def send(path, **headers):
         r = gateway.request("POST", path, {"X-User": "7", **headers}, b"x")
         return r.status, r.get("X-Weir-Not-Deferred")
@@ -153,7 +153,7 @@ def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):
 
 
 def test_control_characters_of_clients_are_escaped(api, tmp_path):
-    """Control characters, also those with two bytes in UTF-8."""
+    """Control characters are escaped, including those with two bytes in UTF-8."""
     with start(api, tmp_path) as gateway:
         admin = tokens.flags(gateway.admin_port)
         for _ in range(2):
@@ -180,8 +180,8 @@ def resize(gateway, size):
 
 @full("the service looks at its table once a second")
 def test_nginx_follows_a_resized_table(api, tmp_path):
-    """nginx follows the service to the new table, whatever its size. With separate tables they would not see each other's
-    admissions, nor the keys with waiting requests."""
+    """nginx follows the service to the new table, whatever its size. With separate tables they would not see each
+    other's admissions, nor the keys with waiting requests."""
     with start(api, tmp_path) as gateway:
         gateway.wait_workers(2)
         for turn, size in enumerate(["4M", "1M"], 1):

@@ -381,8 +381,8 @@ def test_gateway_survives_a_closed_output(api):
 
 
 def test_rules_that_only_their_owner_can_read(api):
-    """The workers of a gateway of root run as another user. The gateway logs that they cannot read the rules, and SIGHUP
-    still loads them. The workers of an ordinary user's gateway can read them."""
+    """The workers of a gateway of root run as another user. The gateway logs that they cannot read the rules, and
+    SIGHUP still loads them. The workers of an ordinary user's gateway can read them."""
     with Gateway(api.port, start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()

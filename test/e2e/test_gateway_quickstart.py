@@ -116,7 +116,7 @@ def test_each_printed_command_has_the_promised_output(demo, clock):
 
 
 def test_dashboard_address_has_a_token(demo):
-    """It is the last line. A client with the token is accepted; no other client on this machine is."""
+    """A client with the token of the printed address is accepted, a client without a token is not."""
     shown = re.search(rf"^Dashboard: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.output(), re.M)
     assert fetch(demo.admin_port, "GET", "/v1/status", {"Authorization": f"Bearer {shown[1]}"}).status == 200
     assert fetch(demo.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 401

@@ -66,7 +66,8 @@ def as_member(path, *commands):
 
 
 def test_group_members_cannot_use_the_link_commands(api, tmp_path):
-    """Deferring requests, reading tickets and the fleet's secret need the link key, which only nginx's workers inherit."""
+    """Deferring requests, reading tickets and the fleet's secret need the link key, which only nginx's workers
+    inherit."""
     with start(api, tmp_path) as gateway:
         path = sockets(gateway)[-1]
         output = as_member(path, ["PING"], FORGED, ["WEIR.TICKET", "0" * 32], ["WEIR.FLEET"], ["WEIR.TELL", "x"], ["WEIR.ASK", "x"],
@@ -162,7 +163,7 @@ def test_service_does_not_run_as_root(api, tmp_path):
 
 @needs("root")
 def test_privileged_port_is_bound_before_rights_are_dropped(api):
-    """The port is bound before rights are dropped, also after a reload."""
+    """The port is bound before rights are dropped, at the start and after a reload."""
     with Gateway(api.port, "--http", "127.0.0.1:1009", "--config", "{0}/gateway.yaml", start=False) as gateway:
         gateway.options[-1] = str(gateway.folder / "gateway.yaml")
         (gateway.folder / "gateway.yaml").write_text("drain: 7s\n", encoding="ascii")
@@ -178,7 +179,7 @@ def test_privileged_port_is_bound_before_rights_are_dropped(api):
 
 @needs("root")
 def test_rules_that_only_root_can_read_are_loaded_at_sighup(api):
-    """Rules that only root can read apply after SIGHUP, also in the service."""
+    """Rules that only root can read apply after SIGHUP, in nginx and in the service."""
     with Gateway(api.port, "--http", f"127.0.0.1:{(port := free_port())}", start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()
@@ -234,7 +235,7 @@ def test_dead_service_is_restarted(api, tmp_path):
 
 
 def has_ended(pid):
-    """Returns whether the process runs. A process that was not waited for yet is a zombie."""
+    """Returns whether the process has ended. A process that was not waited for yet is a zombie."""
     try:
         return "State:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except FileNotFoundError:
@@ -289,7 +290,8 @@ def test_start_as_root_without_a_user(api, tmp_path):
 
 @needs("root")
 def test_user_number_without_an_account(api, tmp_path):
-    """The service has its own user: its files, its sockets and the delivery socket are closed to the workers' user too."""
+    """The service has its own user: its files, its sockets and the delivery socket are closed to the workers' user
+    too."""
     gateway = gateway_as_root(api, "--user", "60900", "--queue", f"file:{tmp_path}/queue", "--admin", f"127.0.0.1:{free_port()}")
     gateway.rules_text = RULES
     with gateway:

@@ -168,7 +168,7 @@ def test_github_fields(nginx, clock):
 
 
 def test_waits_are_rounded_up_and_shrink(nginx, clock):
-    """Of a day, half a second has passed, then a second, then all but a microsecond, then all of it."""
+    """Retry-After after half a second, after a second, a microsecond before the next token, and with the token."""
     take(nginx, "/one/x/", "shrink", 7)
     for step, reported in ((0.5, DAY), (0.5, DAY - 1), (DAY - 1 - 0.000001, 1)):
         clock.advance(step)
@@ -233,7 +233,7 @@ def test_weir_off_keeps_upstream_fields(nginx):
 
 
 def test_request_without_a_limit_has_no_fields(nginx):
-    """No entry of `requests:`, a missing source, and a rule that only counts."""
+    """There are no fields without an entry of `requests:`, with a missing source, and for a rule that only counts."""
     for target, headers in (("/elsewhere", {"X-User": "1"}), ("/one/x/", {}),
                             ("/shadow/", {"X-User": "1"}), ("/shadow/", {"X-User": "1"})):
         r = nginx.get(target, headers)

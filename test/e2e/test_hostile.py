@@ -223,7 +223,7 @@ def test_all_spellings_of_a_key_share_one_counter(paths):
                                     "/q?k=" + "v" * 7000, "/q?k=a%0d%0ab", "/q?" + "&" * 500 + "k=1",
                                     "/users/" + "u" * 7000])
 def test_absurd_targets(paths, target):
-    """Limited, or refused as unreadable; never a way around the limit, and never a crash."""
+    """Each target is limited, or refused as unreadable. No target avoids the limit or crashes nginx."""
     statuses = [paths.get(target).status for _ in range(5)]
     assert statuses in ([200] * 3 + [429] * 2, [400] * 5), statuses
 
@@ -276,8 +276,8 @@ NINE = "domain: api\ndescriptors:\n" + "".join(f"  - key: k{i}\n    rate_limits:
 
 @pytest.mark.parametrize("auth", ["", "weir_auth /auth;"])
 def test_request_with_too_many_limits_is_refused(api, auth):
-    """A client adds the field for a ninth descriptor with limits 65 to 72: the request is refused, not exempted from its
-    limits."""
+    """A client adds the field for a ninth descriptor with limits 65 to 72: the request is refused, not exempted from
+    its limits."""
     fields = "".join(f"weir_descriptor api k{i}=$http_x_{i}; " for i in range(9))
     server = f"""
 	location / {{ {fields} {auth} proxy_pass http://api; }}

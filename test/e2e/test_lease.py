@@ -1,5 +1,5 @@
-"""`consistency: lease` with a real Redis: requests are decided from units that the node has borrowed. The limit is never
-exceeded, though nodes and Redis are killed, paused, flushed or replaced.
+"""`consistency: lease` with a real Redis: requests are decided from units that the node has borrowed. The limit is
+never exceeded, though nodes and Redis are killed, paused, flushed or replaced.
 
 Windows do not end during a test, so counts can be compared with the limit."""
 
@@ -163,8 +163,8 @@ def balancer(members):
 
 
 def test_18_three_gateways_behind_a_balancer(api):
-    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 requests at once: never more than 1,000 are admitted, and
-    at least 990 including units that delayed gateways burnt."""
+    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 requests at once: never more than 1,000 are admitted,
+    and at least 990 including units that delayed gateways burnt."""
     limit = scaled(1000)
     rule = f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log, consistency: lease}}"
     with Redis() as redis, gateways(api, redis, 3, rule) as members, balancer(members) as front:
@@ -203,7 +203,8 @@ def test_workers_decide_from_leases(api):
 # ---- nodes that end ----
 
 def test_units_of_a_killed_node_are_burnt():
-    """kill -9 of a service with leases: its units are burnt when the lease ends, and no more than the limit is admitted."""
+    """kill -9 of a service with leases: its units are burnt when the lease ends, and no more than the limit is
+    admitted."""
     with Redis() as redis, nodes_on(redis.url()) as (one, two):
         with Load([one, two], "fixed", "x", slow_from=LIMIT // 4) as load:
             load.wait(LIMIT // 4)

@@ -1,4 +1,5 @@
-"""/metrics, read by promtool, by a real Prometheus and by our own parser. The counts are exactly those of the requests."""
+"""/metrics, read by promtool, by a real Prometheus and by our own parser. The counts are exactly those of the
+requests."""
 
 import contextlib
 import json
@@ -94,7 +95,7 @@ def test_counts_match_the_requests(still):
 
 
 def test_decisions_over_resp_are_timed():
-    """One in 64 decisions is timed, each by itself though all came in one pipeline; with Redis as well."""
+    """One in 64 decisions of a pipeline is timed, without and with Redis."""
     rules = RULES + "  - {key: here, rate_limit: {unit: year, requests_per_unit: 900, consistency: local}}\n"
     with Redis() as redis, Node(redis.url(), rules, threads=1, probe="here") as serve:
         serve.wait_up()

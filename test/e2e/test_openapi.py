@@ -92,7 +92,7 @@ def test_document_and_service_accept_the_same_requests(serve, target, body):
 
 
 def test_files_of_the_dashboard_are_described(serve):
-    """Every kind of file is described."""
+    """The document describes every kind of file of the dashboard."""
     kinds = set()
     for path in (ROOT / "web").rglob("*"):
         if path.is_file():

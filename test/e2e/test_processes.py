@@ -80,7 +80,8 @@ def test_counts_of_a_hundred_keys_are_exact(api):
 @pytest.mark.parametrize("reloads", [3] if WRAP == "valgrind" else [
     3, pytest.param(12, marks=full("twelve reloads under load"))])
 def test_reloads_under_load_lose_and_miscount_nothing(api, reloads):
-    """Reloads one after the other while eight clients send requests: no request is lost, counted twice or not counted."""
+    """Reloads one after the other while eight clients send requests: no request is lost, counted twice or not
+    counted."""
     limit, reloads = scaled(250 * reloads), scaled(reloads, least=3)
     with nginx_with_four_workers(budget(limit), api) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:

@@ -63,8 +63,8 @@ def test_connection_close_is_respected(nginx):
 @pytest.mark.parametrize("size", [0, 1, 100, BUFFER - 1, BUFFER, BUFFER + 1, 1000000])
 @pytest.mark.parametrize("chunked", [0, 1000])
 def test_keep_alive_after_a_refused_body(nginx, api, size, chunked):
-    """The body of a refused request is read and discarded: the next request on the connection is read from its beginning,
-    not from within that body."""
+    """The body of a refused request is read and discarded: the next request on the connection is read from its
+    beginning, not from within that body."""
     use_up(nginx, "bodies")
     body = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n" * (size // 35 + 1)
     with nginx.client() as c:
@@ -159,7 +159,7 @@ def test_large_responses(nginx):
 
 
 def test_every_method_counts(nginx):
-    """Every method counts, also those that nginx does not know."""
+    """Every method counts, including those that nginx does not know."""
     with nginx.client() as c:
         for left, method in zip("43210", ("OPTIONS", "DELETE", "PATCH", "PROPFIND", "BREW")):
             assert c.request(method, "/", {"X-User": "methods"}).get("X-Ratelimit-Remaining") == left
@@ -174,7 +174,7 @@ def where(nginx, family):
 
 @pytest.mark.parametrize("family", [pytest.param("ipv6", marks=needs("ipv6")), "unix"])
 def test_ipv6_and_unix_sockets(nginx, family):
-    """The limit of a user is one limit, whatever the user's connection."""
+    """A user has one limit over IPv4, IPv6 and Unix sockets."""
     for left, place in (("4", where(nginx, family)), ("3", nginx.port)):
         r = fetch(place, headers={"X-User": f"from-{family}"})
         assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, left)

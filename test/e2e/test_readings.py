@@ -1,4 +1,5 @@
-"""Requests that servers read in different ways: limits apply to any reading, exemptions only if they match all readings.
+"""Requests that servers read in different ways: limits apply to any reading, exemptions only if they match all
+readings.
 
 The same targets go through nginx, through forward-auth and through /v1/check."""
 
@@ -79,7 +80,7 @@ def serve():
 
 @pytest.fixture
 def rest_limited():
-    """/static/ is exempt, everything else is limited to one request."""
+    """A service whose rules exempt /static/ and limit all other paths to one request."""
     rules = """
 domain: api
 requests:
@@ -164,7 +165,7 @@ def test_head_is_limited_as_get(nginx, serve):
 
 
 def test_two_values_share_a_counter(nginx, serve):
-    """Whichever pair of values a client sends, in any order, and in one field or in two."""
+    """Every pair of values uses one counter, in any order, in one field or in two fields."""
     both = [[("X-User", "1"), ("X-User", "2")], [("X-User", "2, 1")], [("X-User", "3"), ("X-User", "4")], [("X-User", "5,6")]]
     assert [nginx.get("/user", b).status for b in both] == LIMITED
     assert [forward(serve.http_port, "/user", b) for b in both] == LIMITED

@@ -70,9 +70,9 @@ class Fleet:
 
 
 def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, moment=lambda load: True):
-    """Load before, during and after a fault. Returns the load for further checks. At most eight of a user's thirty units
-    are used before the fault begins, however late it comes: so Redis is asked until the fault is noticed. `moment` is a
-    short fault: it is repeated until a node has met it, with little load meanwhile."""
+    """Load before, during and after a fault. Returns the load for further checks. At most eight of a user's thirty
+    units are used before the fault begins, however late it comes: so Redis is asked until the fault is noticed.
+    `moment` is a short fault: it is repeated until a node has met it, with little load meanwhile."""
     with Hammer(fleet.nodes, key, USERS, turns=2 * USERS) as load:
         load.wait(100)
         fault()
@@ -92,8 +92,8 @@ def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda
 
 
 def is_spent(node, key):
-    """Returns whether no unit is left: all users are refused, and not because Redis is unavailable, since a new user is admitted. (A
-    reply that came too late has taken a unit and admitted no request.)"""
+    """Returns whether no unit is left: all users are refused, and not because Redis is unavailable, since a new user
+    is admitted. (A reply that came too late has taken a unit and admitted no request.)"""
     def refused(value):
         return node.ask("HITS", 0, key, value)["verdict"] == "refuse"
     return all(refused(f"u{n}") for n in range(USERS)) and not refused("somebody new")
@@ -173,8 +173,8 @@ def test_silent_redis(how):
 
 
 def silent_for_once(fleet, silence, load):
-    """Returns whether a node has noticed the silence. The load asks 24 of the 440 remaining questions meanwhile, so this may
-    fail if the machine delays it."""
+    """Returns whether a node has noticed the silence. The load asks 24 of the 440 remaining questions meanwhile, so
+    this may fail if the machine delays it."""
     silence(0.7)
     for _ in range(6):
         load.go_on(1)
@@ -201,7 +201,8 @@ def test_unreliable_network(how, seen_as):
 
 
 def test_faults_in_quick_succession():
-    """Faults follow each other faster than a node recovers; the data survives all of them. Their order comes from SEED."""
+    """Faults follow each other faster than a node recovers; the data survives all of them. Their order comes from
+    SEED."""
     print(f"repeat with WEIR_SEED={SEED}")
     dice = random.Random(SEED)
     with Fleet(aof=True) as fleet, Hammer(fleet.nodes, "denied", USERS) as load:
@@ -220,8 +221,8 @@ def test_faults_in_quick_succession():
 
 
 def test_local_questions_do_not_wait_for_redis():
-    """With a timeout of twenty seconds and a silent Redis, two hundred local questions between waiting ones take far less
-    than a second each."""
+    """With a timeout of twenty seconds and a silent Redis, two hundred local questions between waiting ones take far
+    less than a second each."""
     with Redis() as redis, Node(redis.url(), RULES, timeout="20s") as node, node.connect() as one:
         node.wait_up()
         redis.freeze()

@@ -85,7 +85,7 @@ def oom(redis):
 
 @contextlib.contextmanager
 def busy(redis):
-    """Another client's script does not end."""
+    """Makes Redis reply BUSY: the script of another client does not end."""
     def run():
         with contextlib.suppress(redispy.exceptions.RedisError):
             redis.client().eval("while true do end", 0)
@@ -106,7 +106,7 @@ def noreplicas(redis):
 
 @contextlib.contextmanager
 def misconf(redis):
-    """A save that failed: a folder is at the path of its file."""
+    """Makes Redis reply MISCONF: a save fails, because a folder is at the path of its file."""
     with redis.client() as c:
         c.config_set("save", "1 1000000")
         c.config_set("stop-writes-on-bgsave-error", "yes")
@@ -221,7 +221,8 @@ def test_url_is_shown_without_its_password():
 
 @needs("mounts")
 def test_host_name_that_changes_its_address():
-    """The name moves from one address to another: the next connection uses the new one. The node has its own hosts file."""
+    """The name moves from one address to another: the next connection uses the new one. The node has its own hosts
+    file."""
     port = free_port()
     with Redis(host="127.0.0.2", port=port) as old, Redis(host="127.0.0.3", port=port) as new:
         hosts = old.folder / "hosts"
@@ -241,9 +242,9 @@ def test_host_name_that_changes_its_address():
 @pytest.mark.parametrize("rule", ["shared", "window"])
 def test_local_shares_and_their_reports(rule):
     """Ten units for two nodes. Three are taken while Redis is available, two of them by the first node. Without Redis
-    each node grants five in all, including those it took before, and at most half of the units that Redis had left at its
-    last reply: the first grants three more (five less two, below half of eight), the second three (half of seven, below
-    five less one). When Redis is back it gets a report of the six: nine are used."""
+    each node grants five in all, including those it took before, and at most half of the units that Redis had left at
+    its last reply: the first grants three more (five less two, below half of eight), the second three (half of seven,
+    below five less one). When Redis is back it gets a report of the six: nine are used."""
     with Redis(aof=True) as redis, contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(redis.url(), RULES)) for _ in range(2)]
         for node in nodes:

@@ -63,8 +63,8 @@ def start_gateways(api, url, count, **kwargs):
 
 
 def wait_ready(one):
-    """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies. Later
-    workers wait for it."""
+    """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies.
+    Later workers wait for it."""
     def ready():
         results = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
         return set(count_statuses(results)) == {200}
@@ -113,8 +113,8 @@ def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
 
 
 def test_units_of_disconnected_clients_are_returned(api):
-    """Units that Redis grants to disconnected clients are returned: twenty clients disconnect, and twenty others pass. (A
-    token bucket would return less to the first while others have taken after it, since a part of its token has been
+    """Units that Redis grants to disconnected clients are returned: twenty clients disconnect, and twenty others pass.
+    (A token bucket would return less to the first while others have taken after it, since a part of its token has been
     refilled.)"""
     port = free_port()
     with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="30s") as one:

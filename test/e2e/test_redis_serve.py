@@ -104,8 +104,8 @@ def order(serve, verb, key, value, **more):
 # ---- one counter ----
 
 def test_all_protocols_share_one_counter(fleet):
-    """The limit is 12 a year. gRPC, /v1/check, /json, /check and RESP take from it on two nodes in turn. Then all of them
-    refuse."""
+    """The limit is 12 a year. gRPC, /v1/check, /json, /check and RESP take from it on two nodes in turn. Then all of
+    them refuse."""
     def envoy(serve):
         return fetch(serve.http_port, "POST", "/json", JSON, question("user", "7")).status
 
@@ -136,7 +136,8 @@ def test_all_protocols_share_one_counter(fleet):
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window_log", "token_bucket"])
 def test_19_processes_and_threads_on_one_key_admit_exactly_the_limit(fleet, algorithm):
-    """ACCEPTANCE 19: the limit is 400 a week. 8 clients send 800 requests in pipelines to two nodes: 400 are admitted."""
+    """ACCEPTANCE 19: the limit is 400 a week. 8 clients send 800 requests in pipelines to two nodes: 400 are
+    admitted."""
     clients, depth, rounds = 8, 25, 4
     admitted = []
 
@@ -230,8 +231,8 @@ def test_throttle_command_shares_its_limit(fleet, clock):
 
 
 def test_delays_of_both_nodes_follow_one_another(fleet, clock):
-    """A leaky bucket in Redis: the positions of requests to both nodes follow one another, three minutes apart or 50 ms.
-    gRPC answers when the clock has reached the end of the delay, not before."""
+    """A leaky bucket in Redis: the positions of requests to both nodes follow one another, three minutes apart or 50
+    ms. gRPC answers when the clock has reached the end of the delay, not before."""
     with stopped(clock):
         delays = [check_http(serve, "slow", "1")["delay"] for serve in (fleet.one, fleet.two) * 2]
         assert delays == [0, 180, 360, 540]
@@ -249,7 +250,8 @@ def test_delays_of_both_nodes_follow_one_another(fleet, clock):
 
 def test_leases_never_exceed_the_limit(fleet):
     """Two nodes under load from four connections. Most requests are admitted from leases. The limit is never exceeded,
-    and every unit of it is either admitted or burnt by a lease that ended. (test/sim/test_lease.c: at most 1 % is burnt.)"""
+    and every unit of it is either admitted or burnt by a lease that ended. (test/sim/test_lease.c: at most 1 % is
+    burnt.)"""
     nodes = [fleet.one, fleet.two]
     with Load(nodes, "leased", "x") as load:
         load.wait_refused(200)
@@ -383,8 +385,8 @@ def test_unknown_host_name_of_redis():
 
 
 def test_nodes_with_the_same_key_secret_share_counters():
-    """Nodes with the same secret file share counters, and Redis does not store the secret. A node with another file does
-    not share them."""
+    """Nodes with the same secret file share counters, and Redis does not store the secret. A node with another file
+    does not share them."""
     with Redis() as redis:
         args = ["--key-secret", "{folder}/secret"]
         nodes = [node(redis, args=args, start=False) for _ in range(3)]
@@ -479,10 +481,10 @@ def ready(serve):
 
 
 def test_each_rule_applies_its_fallback_and_reports_to_redis():
-    """Redis is killed. `allow` admits, `deny` refuses, `local` grants the node's share: of a limit of 6 each of two nodes
-    has 3, and 2 of them are used. A local limit is not affected. A key is shown with the counts of this node. A node
-    whose rules all have `deny` is not ready, the other one is. When Redis is back with its data, it gets a report of the
-    third unit: two nodes have 3 left."""
+    """Redis is killed. `allow` admits, `deny` refuses, `local` grants the node's share: of a limit of 6 each of two
+    nodes has 3, and 2 of them are used. A local limit is not affected. A key is shown with the counts of this node. A
+    node whose rules all have `deny` is not ready, the other one is. When Redis is back with its data, it gets a report
+    of the third unit: two nodes have 3 left."""
     with Redis(aof=True) as redis, node(redis, STRICT, http=True, grpc=True) as strict:
         strict.wait_up()
         with node(redis, http=True) as mixed, Rls(strict.grpc_port) as rls:
@@ -623,7 +625,8 @@ def test_shutdown_waits_for_pending_questions():
 
 @full("waits for a timeout of eight seconds")
 def test_shutdown_waits_for_the_timeout_of_questions():
-    """SIGTERM while three questions wait for a Redis that does not reply: the fallback decides, then the service exits."""
+    """SIGTERM while three questions wait for a Redis that does not reply: the fallback decides, then the service
+    exits."""
     with Redis() as redis, node(redis, timeout="8s") as serve:
         serve.wait_up()
         redis.freeze()

@@ -25,8 +25,8 @@ descriptors:
     rate_limit: {{unit: week, requests_per_unit: 2, algorithm: token_bucket, on_store_failure: deny}}
 """
 
-# One rule of each algorithm, five units within a test. (Position ten of a queue with one request per 8.4 hours is refused
-# at once.)
+# One rule of each algorithm, five units within a test. (Position ten of a queue with one request per 8.4 hours is
+# refused at once.)
 ALGORITHMS = {
     "token_bucket": "{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}",
     "fixed_window": "{unit: year, requests_per_unit: 5, algorithm: fixed_window, on_store_failure: deny}",
@@ -264,8 +264,8 @@ def test_cluster_slot_migration_under_load(cluster):
     with nodes_on(cluster.url()) as nodes:
         a, b = cluster.masters()[:2]
         before = set(counters(a))
-        # One thread for each node: both ask about every user after every step, and about half of them during it. That is
-        # at most 29 of 30 requests, so Redis is asked each time.
+        # One thread for each node: both ask about every user after every step, and about half of them during it. That
+        # is at most 29 of 30 requests, so Redis is asked each time.
         with Hammer(nodes, "denied", USERS, threads=2, turns=0) as load:
             load.round()
             moved = {slot_of(a, key) for key in set(counters(a)) - before}

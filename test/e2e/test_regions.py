@@ -1,4 +1,5 @@
-"""`consistency: eventual` in several regions: each has a Redis, in network namespaces that the tests separate and join."""
+"""`consistency: eventual` in several regions: each has a Redis, in network namespaces that the tests separate and
+join."""
 
 import contextlib
 import json

@@ -50,9 +50,9 @@ def wait_all_workers_have(nginx, limit):
 
 
 def wait_all_workers_looked(nginx):
-    """Waits until each worker has looked at the current rules, and has finished reading them. A worker answers /later by
-    a timer, which expires after the timer of its next look. The look starts a thread when there is something to read; an
-    earlier thread may have delayed it, so this is done twice."""
+    """Waits until each worker has looked at the current rules, and has finished reading them. A worker answers /later
+    by a timer, which expires after the timer of its next look. The look starts a thread when there is something to
+    read; an earlier thread may have delayed it, so this is done twice."""
     for _ in range(2):
         turned = set()
 

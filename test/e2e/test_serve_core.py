@@ -166,7 +166,7 @@ def test_connections_per_address_are_limited():
         assert "10.213.0.2 has 3 connections, a new one was closed" in serve.log()
 
 
-# ---- environment variables of the reference ----
+# ---- environment variables of envoyproxy/ratelimit ----
 
 def test_environment_variables_of_the_reference_are_accepted():
     """The variables of envoyproxy/ratelimit set the rules, the ports and shadow mode."""
@@ -648,7 +648,8 @@ def test_low_file_limit_lowers_max_connections_and_is_logged():
 @full("measures the processor time of a second")
 def test_service_survives_a_lack_of_file_descriptors():
     """Without free file descriptors the service neither spins nor exits. It accepts connections again when descriptors
-    are free. The test opens connections until one is not accepted, because the number of free descriptors is unknown."""
+    are free. The test opens connections until one is not accepted, because the number of free descriptors is
+    unknown."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert rls.ask("rl", user("a")) == OK
         soft, hard = resource.prlimit(serve.pid, resource.RLIMIT_NOFILE)
@@ -676,8 +677,8 @@ def cpu_ticks(pid):
 
 
 def leave_when_asked(raw):
-    """The server asks the client to leave: a GOAWAY that still allows calls, a PING to learn that the client has read it,
-    the final GOAWAY, then the end of the connection."""
+    """The server asks the client to leave: a GOAWAY that still allows calls, a PING to learn that the client has read
+    it, the final GOAWAY, then the end of the connection."""
     assert raw.goaway() == (0x7fffffff, 0)
     raw.send(frame(PING, ACK, 0, raw.until(PING)[3]))
     assert raw.goaway() == (0, 0)

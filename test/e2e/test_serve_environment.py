@@ -1,4 +1,4 @@
-"""weir serve and the environment variables of the reference, value by value."""
+"""weir serve and the environment variables of envoyproxy/ratelimit, value by value."""
 
 import pytest
 

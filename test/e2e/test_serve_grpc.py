@@ -276,7 +276,8 @@ def start_delayed_call(client, *asked):
 
 def test_leaky_bucket_delays_its_response(client, clock):
     """Five a second: the second call waits 200 ms, the third 400 ms, and other calls do not wait for them. A call of
-    another queue that is due at 100 ms is answered first. Its response shows that the service has looked at the queues."""
+    another queue that is due at 100 ms is answered first. Its response shows that the service has looked at the
+    queues."""
     assert codes(client.ask(("slow", "a"))) == [OK, OK]
     assert codes(client.ask(("quick", "a"))) == [OK, OK]
     second, third = start_delayed_call(client, ("slow", "a")), start_delayed_call(client, ("slow", "a"))
@@ -307,7 +308,8 @@ def test_units_of_a_delayed_call_stay_counted(client, clock):
 
 
 def test_call_that_would_miss_its_deadline_is_refused_at_once(client):
-    """A proxy lets a request pass if there is no response in time. Such a call is refused at once, and takes no unit."""
+    """A proxy lets a request pass if there is no response in time. Such a call is refused at once, and takes no
+    unit."""
     assert codes(client.ask(("slower", "b"))) == [OK, OK]
     left = client.ask(("slower", "b"), hits=0).statuses[0].limit_remaining
     asked = request("rl", ("slower", "b"))
@@ -335,7 +337,8 @@ def test_call_with_a_passed_deadline(shared, clock):
 
 @pytest.mark.parametrize("how", ["cancel", "disconnect"])
 def test_position_of_a_disconnected_client_is_free_again(shared, how):
-    """Three calls wait for minutes in the queue of five. When their clients disconnect, there is room for five again."""
+    """Three calls wait for minutes in the queue of five. When their clients disconnect, there is room for five
+    again."""
     key = ("slower", how)
     leaver, stayer = Client(shared.grpc_port), Client(shared.grpc_port)
     with leaver, stayer:
@@ -438,7 +441,8 @@ def draining(delay):
 
 
 def test_health_reports_not_serving_for_both_names_while_draining():
-    """Fault 7 of the reference, and its missing drain. A second SIGTERM ends the delay."""
+    """envoyproxy/ratelimit always reports SERVING for the empty name, and does not drain. A second SIGTERM ends the
+    delay."""
     with draining("1h") as (serve, client, _):
         check = client.unary(CHECK, protos.HealthRequest, protos.HealthResponse)
         assert [check(protos.HealthRequest(service=n), timeout=patience(20)).status
@@ -512,10 +516,10 @@ def test_reflection_describes_the_service(client, version):
         assert file == ours[file.name]
 
 
-# ---- other faults of the reference ----
+# ---- other faults of envoyproxy/ratelimit ----
 
 def test_rules_in_a_config_map_are_read_once():
-    """Fault 10 of the reference: copies under ..data caused `duplicate domain`, and every file was parsed."""
+    """Links and copies under ..data are read once. (envoyproxy/ratelimit reports `duplicate domain` for them.)"""
     with Serve(grpc=True, start=False) as serve:
         real = serve.folder / "rules" / "..2026_11_16"
         real.mkdir(parents=True)

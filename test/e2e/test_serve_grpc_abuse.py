@@ -1,4 +1,5 @@
-"""Attacks on the gRPC port, frame by frame: the attacker is disconnected, memory stays bounded, other clients are served."""
+"""Attacks on the gRPC port, frame by frame: the attacker is disconnected, memory stays bounded, other clients are
+served."""
 
 import contextlib
 import random
@@ -41,8 +42,8 @@ def impatient_serve():
 
 
 class Other:
-    """Another client that is served throughout. A service with a short timeout may disconnect it when the machine delays
-    it; it then reconnects."""
+    """Another client that is served throughout. A service with a short timeout may disconnect it when the machine
+    delays it; it then reconnects."""
 
     def __init__(self, serve, channel):
         self.serve = serve
@@ -556,8 +557,8 @@ def test_watches_of_a_connection_are_limited(serve):
 
 
 def test_memory_of_unsent_responses_is_bounded_per_loop():
-    """100 connections have 1,000 calls each whose responses cannot be sent; they would take 150 MB. A loop keeps at most
-    64 MiB: it closes the connections with the most, serves another client, and frees the memory."""
+    """100 connections have 1,000 calls each whose responses cannot be sent; they would take 150 MB. A loop keeps at
+    most 64 MiB: it closes the connections with the most, serves another client, and frees the memory."""
     count = scaled(100)
     with Serve(rules=RULES, grpc=True, threads=1, args=["--slow", "10m"]) as one, \
             RawH2(one.grpc_port) as other, contextlib.ExitStack() as stack:

@@ -499,7 +499,8 @@ def test_large_and_small_heads_on_one_connection(serve):
     (b"POST /json HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
 ])
 def test_ambiguous_request_is_refused_and_ends_the_connection(serve, head, status):
-    """The request gets one error response and the connection ends, so that the bytes after it are not read as a request."""
+    """The request gets one error response and the connection ends, so that the bytes after it are not read as a
+    request."""
     reported = send_raw(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     assert reported.startswith(b"HTTP/1.1 %d " % status) and reported.count(b"\r\nDate: ") == 1, reported[:300]
 

@@ -237,7 +237,7 @@ def test_half_closed_client_gets_a_long_response(version):
 
 
 def test_endpoints_without_a_token():
-    """The page itself and the metrics, which contain no client names."""
+    """The page itself and the metrics need no token, because they contain no client names."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         asked = [{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "mallory@example.org"}]}]}] * 100
 
@@ -268,7 +268,7 @@ def test_admin_open_needs_no_token():
 
 
 def test_wrong_tokens_are_throttled():
-    """20 at once and one a second, per address. The right token is always accepted."""
+    """An address may send 20 wrong tokens at once, then one a second. The right token is always accepted."""
     with Serve(rules=RULES, admin=True) as serve:
         with Client(serve.admin_port) as guesser:
             for n in range(64):

@@ -41,7 +41,7 @@ def serve():
 
 
 def weir(*words, variables=None):
-    """(exit code, stdout, stderr)"""
+    """Runs a command of weir. Returns (exit code, stdout, stderr)."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
     done = subprocess.run([str(WEIR), *words], env={**env, "TZ": "UTC", **(variables or {})}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(60), check=False)
@@ -186,7 +186,8 @@ def test_help_has_examples(command):
 
 
 def test_variables_of_a_command(serve):
-    """An option that selects what a command does has no variable, and a setting of weir serve changes no other command."""
+    """An option that selects what a command does has no variable, and a setting of weir serve changes no other
+    command."""
     others = {"WEIR_JSON": "on", "WEIR_ALL": "on", "WEIR_LIST": "on", "WEIR_HTTP": "1", "WEIR_CONFIG": "/nowhere.yaml",
               "WEIR_HITS": "many", "WEIR_LIMIT": "none"}
     asked = weir("ask", "api", "user=v", variables={**others, "WEIR_GRPC": str(serve.grpc_port)})
@@ -245,7 +246,7 @@ def test_pause_and_resume(serve):
     assert weir(*ask)[0] == 1
     code, _, err = weir("resume", *admin)
     assert code == 1 and "not paused" in err
-    reported = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
+    reported = weir("pause", *admin, "api/usr")[1]  # a misspelled name is reported
     assert reported.startswith("paused: #") and "no rule has this name" in reported
     assert weir("resume", *admin, "api/usr")[0] == 0
 

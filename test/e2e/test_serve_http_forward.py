@@ -369,7 +369,8 @@ def test_position_of_a_closed_client_is_free_again(serve, version):
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 def test_half_closed_client_of_a_unix_socket(clock, version):
-    """On a Unix socket the kernel distinguishes a half-closed client from a closed one; no interim response is needed."""
+    """On a Unix socket the kernel distinguishes a half-closed client from a closed one; no interim response is
+    needed."""
     with Serve(rules=RULES, http="unix:{folder}/http") as serve:
         path = serve.http_port = str(serve.folder / "http")
         with half_closed(path, asked("/quick", "first", version)) as s:

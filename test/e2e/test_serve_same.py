@@ -1,5 +1,5 @@
-"""Equal decisions everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, the library and the
-nginx module, all on one table, has one series of decisions and one counter."""
+"""Equal decisions everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, the library and
+the nginx module, all on one table, has one series of decisions and one counter."""
 
 import json
 

@@ -55,7 +55,7 @@ def log_share(serve):
 
 
 def test_rules_with_logs_get_a_larger_share_of_a_new_table():
-    """A quarter of the table; --log-memory wins."""
+    """Logs get a quarter of a new table; --log-memory overrides this."""
     with Serve(rules=LOG_RULES, grpc=True) as serve:
         assert log_share(serve) == [(4096, 1024)]
         assert "--log-memory" not in serve.log()
@@ -65,7 +65,8 @@ def test_rules_with_logs_get_a_larger_share_of_a_new_table():
 
 
 def test_an_old_table_keeps_its_share_and_the_log_names_the_remedy():
-    """The table was created for rules without logs. The service logs a command, which enlarges the share and keeps the counts."""
+    """The table was created for rules without logs. The service logs a command, which enlarges the share and keeps the
+    counts."""
     with Serve(rules=RULES, grpc=True) as before:
         assert log_share(before) == [(4096, 256)]
         with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:

@@ -102,7 +102,7 @@ def test_plain_text_and_invalid_bytes_are_refused():
 
 
 def test_large_responses_over_tls():
-    """More than a record and more than a socket buffer: encrypted as the kernel accepts it."""
+    """Responses that are larger than a TLS record and larger than a socket buffer arrive complete."""
     with tls_serve() as serve:
         with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
             calls = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01b", timeout=env.patience(60))
@@ -142,8 +142,8 @@ def test_allowed_names_of_client_certificates(san):
 
 
 def in_place(serve, *changes):
-    """A new folder with a certificate and key and these changes replaces the previous one in one step, as in Kubernetes:
-    the service never sees half of it, however long openssl takes."""
+    """A new folder with a certificate and key and these changes replaces the previous one in one step, as in
+    Kubernetes: the service never sees half of it, however long openssl takes."""
     folder = serve.folder / f"certificates.{len(list(serve.folder.glob('certificates.*')))}"
     folder.mkdir()
     self_signed(folder)
@@ -154,7 +154,7 @@ def in_place(serve, *changes):
 
 
 def test_certificates_are_reloaded():
-    """Without a signal, and with one. Unusable certificates change nothing."""
+    """Certificates are reloaded without a signal and on SIGHUP. Unusable certificates change nothing."""
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
         in_place(serve)

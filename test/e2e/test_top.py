@@ -63,7 +63,8 @@ def ask(serve, *pairs, times=1):
 
 
 def begin(serve, clock, *questions):
-    """Asks each question once, then advances a second: history and keys of a rule start a second after its first decision."""
+    """Asks each question once, then advances a second: history and keys of a rule start a second after its first
+    decision."""
     serve.pass_seconds(clock)
     for question in questions:
         ask(serve, *question)

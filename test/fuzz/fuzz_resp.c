@@ -53,7 +53,7 @@ struct asked {
 
 /* One side: a table, an engine, a session, and its replies. */
 struct side {
-	struct wr_resp_host host; /* must be the first member: a pointer to the host is a pointer to its side */
+	struct wr_resp_host host; /* must be first: a pointer to the host is cast to its side */
 	struct weir_table *table;
 	struct weir_engine *engine, *fleet;
 	uint8_t how;

@@ -53,7 +53,7 @@ class Browser:
             return
         self._open("/".join(url.split("/")[:3]) + f"/#token={token}", origin, options)
         self.until("location.hash === '#/'", "the token to be taken from the address")
-        self.goto("about:blank")  # an address that differs only in its fragment would not be loaded
+        self.goto("about:blank")  # otherwise an address that differs only in its fragment would not be loaded
         self.goto(url)
 
     def _open(self, url, origin, options):

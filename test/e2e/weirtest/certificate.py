@@ -1,5 +1,5 @@
-"""Certificates for tests. They are made at the time of the clock in use and last a hundred years, so that programs on the
-test's clock and programs on the real clock accept them alike."""
+"""Certificates for tests. They are made at the time of the clock in use and last a hundred years, so that programs on
+the test's clock and programs on the real clock accept them alike."""
 
 import subprocess
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""A fake of the queue in `weir serve`. It stores requests that nginx sends by WEIR.DEFER (src/wire/resp/commands_defer.h)
-and fails in every way that a test needs. test_defer*.py test the real queue."""
+"""A fake of the queue in `weir serve`. It stores requests that nginx sends by WEIR.DEFER
+(src/wire/resp/commands_defer.h) and fails in every way that a test needs. test_defer*.py test the real queue."""
 
 import json
 from dataclasses import dataclass, field
@@ -37,9 +37,9 @@ def ticket_of(number):
 
 
 class FakeQueue(FakeServe):
-    """`with FakeQueue() as queue:`; queue.conf is the directive. `.requests` are the deferred requests, `.asked_for` the
-    requested tickets. reply, hold(), release(), cut(), stop(), listen() as in FakeServe: reply is a function (command,
-    usual answer) -> bytes or None."""
+    """`with FakeQueue() as queue:`; queue.conf is the directive. `.requests` are the deferred requests, `.asked_for`
+    the requested tickets. reply, hold(), release(), cut(), stop(), listen() as in FakeServe: reply is a function
+    (command, usual answer) -> bytes or None."""
 
     def __init__(self, timeout="20s", more=""):
         super().__init__(timeout)

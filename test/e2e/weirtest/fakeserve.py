@@ -107,7 +107,8 @@ class FakeServe:
         programs.remove_folder(self.folder)
 
     def listen(self):
-        """Binds under another name first: when the path exists, it accepts connections."""
+        """Listens under another name and then renames the socket, so that connections are accepted as soon as the path
+        exists."""
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(f"{self.path}.new")
         os.chmod(f"{self.path}.new", 0o666)
@@ -136,7 +137,7 @@ class FakeServe:
         self.go.clear()
 
     def hold_all(self):
-        """As hold, at a moment when no question for the secret is unanswered. Returns the number of these questions."""
+        """Waits until all questions for the secret are answered, then does the same as hold(). Returns their number."""
         while True:
             self.hold()
             with self.lock:

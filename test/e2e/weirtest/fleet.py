@@ -105,8 +105,8 @@ def alternate(nodes, *words, times):
 
 
 def wait_exact(nodes, limit=5, key="five"):
-    """Waits until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. It is never
-    admitted more often. It is admitted less often only while a node does not reach Redis, or is late on a busy machine."""
+    """Waits until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. Fails if
+    a value is admitted more often. It may be admitted less often while a node does not reach Redis, or is late."""
     def exact():
         verdicts = alternate(nodes, key, f"exact-{time.monotonic_ns()}", times=limit + 3)
         assert sum(verdicts) <= limit, verdicts
@@ -119,11 +119,11 @@ class Hammer:
 
     turns           each thread asks this many questions and then pauses until go_on(). A test can act before
                     the limit is used up, however slow the machine is
-    .go_on()        no more pauses; .go_on(n): each thread asks n more
-    .round()        each thread asks about every value once more and pauses; returns when all have
-    .wait(n)        until n more answers have arrived, or all threads have paused
+    .go_on()        ends the pauses; .go_on(n): each thread asks n more questions
+    .round()        each thread asks about every value once more and pauses; returns when all threads have done so
+    .wait(n)        waits until n more answers have arrived, or all threads have paused
     .admitted       {value: count}
-    .answers        count of decisions; .failures: errors and other answers
+    .answers        the number of decisions; .failures: errors, and answers that are not decisions
     .slow           answers that took longer than HANG: (time of the question, value, seconds, node's port)
     """
 
@@ -260,8 +260,8 @@ class Load:
         wait_for(lambda: self.total() >= admitted or self.errors, f"{admitted} to be admitted", seconds)
 
     def wait_refused(self, more=50, seconds=60):
-        """Waits until no node has admitted a request for a while. A node may still have a lease that its delayed clients
-        have not used up."""
+        """Waits until no node has admitted a request for a while. A node may still have a lease that its delayed
+        clients have not used up."""
         def over():
             before, asked = self.total(), list(self.asked)
             wait_for(lambda: self.errors or all(now >= then + more for now, then, node in zip(self.asked, asked, self.nodes)

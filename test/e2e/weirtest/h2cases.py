@@ -1,7 +1,7 @@
-"""146 cases of HTTP/2 and HPACK: the default cases of h2spec 2.6, with its numbers. Each case has the frames that are sent
-and the reactions that are accepted. h2spec itself is not packaged for Debian. The texts and the code are our own.
+"""146 cases of HTTP/2 and HPACK: the default cases of h2spec 2.6, with its numbers. Each case has the frames that are
+sent and the reactions that are accepted. h2spec itself is not packaged for Debian. The texts and the code are our own.
 
-Every case has a connection of its own. Another server is tried with
+Every case has its own connection. To run the cases against another server:
 `/usr/bin/python3 -m weirtest.h2cases PORT [together]`."""
 
 import socket
@@ -28,13 +28,13 @@ OPAQUE = b"case\0\0\0\0"
 class Case(NamedTuple):
     section: str  # h2spec's name of the group, and the number in it
     title: str
-    send: Callable  # given the connection
-    accepts: Callable  # given the connection; whether the reaction is accepted
+    send: Callable  # called with the connection; sends the frames
+    accepts: Callable  # called with the connection; returns whether the reaction is accepted
 
 
 class Connection(RawH2):
-    """A client that has exchanged SETTINGS before the case begins. A silent peer ends a wait. Frames are sent one by one
-    or, with `together`, in one piece before the client reads."""
+    """A client that has exchanged SETTINGS before the case begins. A silent peer ends a wait. Frames are sent one by
+    one or, with `together`, in one piece before the client reads."""
 
     def __init__(self, port, seconds, greet=True, together=False):
         super().__init__(port, greet=False)
@@ -106,7 +106,7 @@ class Connection(RawH2):
 # ---- reactions ----
 
 def closes_or(accepted):
-    """The server closes, or sends a frame for which `accepted` returns true."""
+    """Accepts that the server closes the connection, or sends a frame for which `accepted` returns true."""
     def accepts(c):
         try:
             while got := c.read_frame():
@@ -127,7 +127,7 @@ def connection_error(*codes):
 
 
 def stream_error(*codes):
-    """An error of the stream, or of the connection."""
+    """Accepts an error of the stream or of the connection."""
     return closes_or(lambda kind, _, __, payload: kind in (GOAWAY, RST) and error_code(kind, payload) in codes)
 
 
@@ -159,7 +159,7 @@ one_byte = first_is(DATA, lambda _, __, ___, payload: len(payload) == 1)
 
 
 def after(*steps):
-    """Sends and checks in turn, for a case with several exchanges."""
+    """Alternates sending and checking, for a case with several exchanges."""
     def accepts(c):
         for step in steps:
             if step(c) is False:
@@ -214,7 +214,7 @@ def head(method="GET", flags=WHOLE, stream=1, **kwargs):
 
 
 def fields(*pairs, flags=WHOLE, stream=1):
-    """A header block with only these fields."""
+    """Returns a header block with only these fields."""
     return lambda c: c.send(frame(HEADERS, flags, stream, c.encoder.encode(list(pairs))))
 
 
@@ -223,12 +223,12 @@ def continuation(flags=END_HEADERS, stream=1):
 
 
 def encoded(behind=b"", before=b""):
-    """A usual header block with bytes of HPACK around it."""
+    """Returns a usual header block with these bytes of HPACK before and after it."""
     return lambda c: c.send(frame(HEADERS, WHOLE, 1, before + c.block() + behind))
 
 
 def literal(first, name, value, huffman):
-    """A literal field with its full name; `first` selects how it is indexed."""
+    """Returns a literal field with its full name; `first` selects how it is indexed."""
     out = bytes([first])
     for text in (name, value):
         text, flag = (HUFFMAN.encode(text), 0x80) if huffman else (text, 0)
@@ -237,7 +237,7 @@ def literal(first, name, value, huffman):
 
 
 def in_parts(*cuts):
-    """A header block in HEADERS and CONTINUATION, cut at these offsets."""
+    """Returns a header block in HEADERS and CONTINUATION frames, cut at these offsets."""
     def send(c):
         block = c.block()
         parts = [block[a:b] for a, b in zip((0, *cuts), (*cuts, len(block)))]
@@ -258,7 +258,7 @@ def overlong_padding(c):
 
 
 def head_on(stream, on, weight=255):
-    """HEADERS with priority."""
+    """Returns a HEADERS frame with a priority."""
     return lambda c: c.send(frame(HEADERS, WHOLE | WITH_PRIORITY, stream, struct.pack(">IB", on, weight) + c.block()))
 
 
@@ -285,7 +285,7 @@ def too_many_streams(c):
 
 
 def stream_ends(c):
-    """Reads to the end of a response."""
+    """Accepts a complete response: reads to its end."""
     try:
         while got := c.read_frame():
             kind, flags, _, payload = got

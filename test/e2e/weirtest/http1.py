@@ -136,8 +136,8 @@ def _bytes(text):
 
 
 def connect(where, tls=False, alpn=(), timeout=None, source=None):
-    """Returns a connected socket. `where` is a port of 127.0.0.1, a (host, port), or the path of a Unix socket. `source`
-    is the local address: any address of 127.0.0.0/8."""
+    """Returns a connected socket. `where` is a port of 127.0.0.1, a (host, port), or the path of a Unix socket.
+    `source` is the local address: any address of 127.0.0.0/8."""
     timeout = timeout or env.patience(20)
     if isinstance(where, str):
         s = socket.socket(socket.AF_UNIX)

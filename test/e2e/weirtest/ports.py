@@ -1,5 +1,5 @@
-"""Free ports: outside the kernel's range for client sockets, and locked, so that suites that run at the same time do not
-choose the same port."""
+"""Free ports: outside the kernel's range for client sockets, and locked, so that suites that run at the same time do
+not choose the same port."""
 
 import fcntl
 import os

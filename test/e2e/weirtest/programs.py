@@ -104,9 +104,9 @@ def _began(pid):
 
 
 def session(sid):
-    """Returns the living processes of a session: {pid: name}. A zombie counts as living while a thread of it is alive and
-    holds its descriptors. The session number is reused only after all members have exited, so a leader with another start
-    time means that the session has ended."""
+    """Returns the living processes of a session: {pid: name}. A zombie counts as living while a thread of it is alive
+    and holds its descriptors. The session number is reused only after all members have exited, so a leader with
+    another start time means that the session has ended."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         comm, fields = _stat(name)

@@ -98,7 +98,7 @@ class QueueServer:
         assert self.admin("POST", "/v1/queue/retry", {"state": "waiting"})[0] == 200
 
     def retry_until_ticket(self, ticket, status, seconds=30):
-        """As wait_ticket, but retries waiting requests until then."""
+        """Retries waiting requests until the ticket has this status. Returns the ticket's state."""
         def seen():
             told = self.ticket(ticket)
             return told if told["status"] == status else self.retry()

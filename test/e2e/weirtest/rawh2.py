@@ -37,8 +37,8 @@ class RawH2:
         self.aside = {}  # frames of streams that were not read yet: [(kind, flags, payload or fields)]
         greeting = PREFACE + settings(*own_settings) if greet else b""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
-        # Sent at once, because the --slow timer runs. If the test was delayed for longer, the server has closed the
-        # connection.
+        # The preface is sent at once, because the --slow timer runs. If the test was delayed for longer, the server
+        # has closed the connection.
         self.send_repeatedly(greeting, 1)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

@@ -30,6 +30,7 @@ def weir(*words, variables=None):
 
 
 def path_of(serve):
+    """Returns the default path of the admin socket."""
     return f"{serve.table}/default.admin"
 
 

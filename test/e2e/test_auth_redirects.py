@@ -119,6 +119,7 @@ def nginx(_api):
 
 
 def as_user(name, **more):
+    """Returns the header fields of a client that the authentication service knows by this name."""
     return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
 
 

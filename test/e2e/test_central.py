@@ -34,6 +34,7 @@ SERVER = """
 
 
 def policy(on_store_failure, limit=5):
+    """Returns rules with one limit per user and this on_store_failure."""
     return by_user(f"{{unit: year, requests_per_unit: {limit}, on_store_failure: {on_store_failure}}}")
 
 
@@ -47,6 +48,7 @@ def nginx_with(store, rules, **kwargs):
 
 
 def parked(store, count):
+    """Waits until the service has received this many questions."""
     wait_for(lambda: len(store.asked) >= count, f"{count} questions")
 
 

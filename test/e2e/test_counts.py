@@ -61,16 +61,19 @@ class Embedder:
 
 
 def through_nginx(nginx, user, count):
+    """Sends requests of the user through nginx. Returns {status: count}."""
     return send_pipelined(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
                 depth=10)
 
 
 def through_http(serve, user, count):
+    """Sends requests of the user to /check. Returns {status: count}."""
     head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user})
     return send_pipelined(serve.http_port, (head for _ in range(count)))
 
 
 def through_resp(serve, user, count):
+    """Sends requests of the user over RESP. Returns {200: admitted, 429: refused}."""
     counts = collections.Counter()
     with redis.Redis(port=serve.resp_port) as client:
         pipe = client.pipeline(transaction=False)
@@ -91,6 +94,7 @@ def counts_of_top(serve):
 
 
 def counts_of_metrics(serve):
+    """Returns the counts of /metrics as {200: admitted, 429: refused}."""
     metrics = Metrics(serve.admin_port)
     return {200: metrics.value("weir_decisions_total", rule=RULE, result="admitted"),
             429: metrics.value("weir_decisions_total", rule=RULE, result="refused")}

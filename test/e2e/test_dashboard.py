@@ -106,10 +106,12 @@ def crowded():
 
 
 def live(browser):
+    """Waits until the page receives events."""
     browser.until("document.getElementById('live').dataset.state === 'live'", "the page to be live")
 
 
 def statuses(gateway, user, times=3):
+    """Returns the set of statuses of some requests of this user."""
     return {fetch(gateway.port, "GET", "/v1/posts", {"X-User-Id": user}).status for _ in range(times)}
 
 
@@ -677,6 +679,7 @@ def test_page_of_another_origin_cannot_spend_limits(browser):
 
 
 def sign_in_file(serve, text):
+    """Writes the service's file of admin tokens."""
     path = serve.folder / "tokens"
     path.write_text(text, encoding="ascii")
     path.chmod(0o600)

@@ -32,6 +32,7 @@ SPAN = "00f067aa0ba902b7"
 
 
 def parent(digit):
+    """Returns a traceparent field whose trace id ends in this digit."""
     return {"traceparent": f"00-{TRACE}{digit}-{SPAN}-01"}
 
 
@@ -58,6 +59,7 @@ def by_forward_auth(serve, user, trace):
 
 @contextlib.contextmanager
 def connected(serve):
+    """A redis-py client that is disconnected at the end of the block."""
     client = redis.Redis(port=serve.resp_port)
     yield client
     client.connection_pool.disconnect()
@@ -84,6 +86,7 @@ def lines_of(path, count):
 
 
 def logging(*args, **kwargs):
+    """Returns a Serve with a decision log in its folder."""
     return Serve(rules=RULES, admin=True, args=["--decision-log", "{folder}/decisions.log", *args], **kwargs)
 
 

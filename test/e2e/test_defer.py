@@ -174,6 +174,7 @@ def test_stored_header_fields(api, clock):
 
 
 def from_iso(text):
+    """Returns an ISO time as seconds since 1970."""
     return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
 
 

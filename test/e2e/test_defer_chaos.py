@@ -76,6 +76,7 @@ def check_promises(api, clients, chaos, since_ns, direct=True):
 
 
 def api_victim(api):
+    """Returns a function that kills and restarts the API, sometimes after a pause."""
     def kill(rng):
         api.kill()
         if rng.random() < 0.5:

@@ -169,6 +169,7 @@ def test_unavailable_service_behind_a_load_balancer_makes_no_order_dead(api):
 
 
 def check_too_old(dead):
+    """Checks that a dead ticket names its age as the reason."""
     assert "age" in dead["reason"] or "old" in dead["reason"]
     assert 0 < dead["tries"] < 1000
 

@@ -15,6 +15,7 @@ API = Orders  # the server of the fixture `api`
 
 
 def assert_refused(answer, reason):
+    """Checks that an order was refused with this reason and has no ticket."""
     assert (answer.status, reason_of(answer)) == (429, reason), answer
     assert answer.get("x-weir-ticket") is None and answer.get("location") is None
     assert int(answer.get("retry-after")) >= 1

@@ -27,6 +27,7 @@ SHORT = f"{max(1000, int(patience(0.2) * 1000))}ms"
 
 
 def rules(more=""):
+    """Returns rules that defer all but one request of a user per day; `more` is appended to the limit."""
     return by_user(DEFER % more)
 
 
@@ -41,6 +42,7 @@ def nginx_with(queue, api, more="", server=SERVER, **kwargs):
 
 
 def ready(nginx, workers=1):
+    """Waits until the workers have connected to the queue."""
     nginx.wait_logged('"weir_queue" is up', workers)
 
 
@@ -55,6 +57,7 @@ def post(nginx, body=b"a book", headers=(), target="/orders"):
 
 
 def refused(response, why):
+    """Checks that a request was refused and not deferred, for this reason."""
     assert response.status == 429
     assert response.get("X-Weir-Not-Deferred") == why
     assert response.get("X-Weir-Ticket") is None

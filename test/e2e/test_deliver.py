@@ -23,6 +23,7 @@ API = Orders  # the server of the fixture `api`
 
 
 def numbers(api, key):
+    """Returns the numbers of the orders of this key that the API has received, in order of arrival."""
     return [s.order[1] for s in api.seen(f"/orders/{key}/")]
 
 
@@ -136,6 +137,7 @@ def test_final_responses_end_the_delivery(api):
 
 
 def check_tried_again(seen):
+    """Checks that order 1 was sent twice with the same Idempotency-Key before order 2."""
     assert [s.order[1] for s in seen] == [1, 1, 2]
     assert seen[0].get("idempotency-key") == seen[1].get("idempotency-key") != seen[2].get("idempotency-key")
 

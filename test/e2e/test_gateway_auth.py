@@ -34,6 +34,7 @@ class Service:
 
 @pytest.fixture(name="auth")
 def _auth():
+    """Runs the authentication service; its URL is in `.url`."""
     service = Service()
     with Listener(service) as server:
         service.url = f"http://127.0.0.1:{server.port}/verify"
@@ -41,6 +42,7 @@ def _auth():
 
 
 def fields_of(response):
+    """Returns the header fields that the API received, in lower case, from a response to `?echo=1`."""
     return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
 
 

@@ -20,6 +20,7 @@ TABLE = f"weirtest-command-{os.getpid()}"
 
 @pytest.fixture(name="place")
 def _place():
+    """A folder with a rule file."""
     path = programs.temp_folder("command")
     with open(f"{path}/rules.yaml", "w", encoding="utf-8") as f:
         f.write(RULES)
@@ -288,6 +289,7 @@ def test_gateway_of_an_ordinary_user(place, api):
 
 
 def low_ports_are_roots():
+    """Returns whether only root may listen on port 81."""
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as f:
         return int(f.read()) > 81
 

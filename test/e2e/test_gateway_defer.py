@@ -39,6 +39,7 @@ def order(gateway, number, user="7", **headers):
 
 
 def ticket(gateway, where):
+    """Returns the state of the ticket as a dict, or the status of the response if it is not 200."""
     r = gateway.get(where)
     return json.loads(r.body) if r.status == 200 else r.status
 
@@ -74,6 +75,7 @@ def retry(gateway):
 
 
 def delivered(api, count):
+    """Waits for this many requests at the API and returns them. Fails if there are more."""
     wait_for(lambda: api.count() >= count, f"{count} deliveries", 30)
     records = api.records()
     assert len(records) == count

@@ -32,6 +32,7 @@ FORGED = ["WEIR.DEFER", "1", "api", "api/user", "0123456789abcdef", "POST", "/or
 
 
 def start(api, folder, *options, **kwargs):
+    """Returns a gateway with a queue in this folder and an admin port."""
     admin = free_port()
     gateway = Gateway(api.port, "--queue", f"file:{folder}/queue", "--admin", f"127.0.0.1:{admin}", *options,
                       rules=RULES, **kwargs)
@@ -44,6 +45,7 @@ def order(gateway, number):
 
 
 def sockets(gateway):
+    """Returns the paths of the service's RESP sockets, from the gateway's output."""
     return sorted(set(re.findall(r"^  resp      unix:(\S+)$", gateway.output(), re.M)))
 
 
@@ -127,11 +129,13 @@ def processes(gateway):
 
 
 def service_of(gateway):
+    """Returns the process id of the gateway's service."""
     (pid,) = set(processes(gateway)) - {gateway.pid}
     return pid
 
 
 def check_no_capabilities(threads, user):
+    """Checks that all threads run as the user, in its groups only and without capabilities."""
     assert len(threads) > 1  # the process with the loops
     for fields in threads:
         assert fields["Uid"].split() == [str(user.pw_uid)] * 4
@@ -266,6 +270,7 @@ def gateway_as_root(api, *options):
 
 
 def has_weir():
+    """Returns the account of the user weir, or None."""
     try:
         return pwd.getpwnam("weir")
     except KeyError:

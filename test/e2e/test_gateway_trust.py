@@ -7,6 +7,7 @@ from weirtest.gateway import Gateway
 
 
 def fields_of(response):
+    """Returns the header fields that the API received, in lower case, from a response to `?echo=1`."""
     return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
 
 

@@ -98,6 +98,7 @@ def nginx(clock, _api):
 
 
 def limit_fields(response):
+    """Returns the names of the rate limit fields in a response."""
     return {n for n in response.names() if n in ALL}
 
 

@@ -25,6 +25,7 @@ def left(nginx, user):
 
 
 def still_works(nginx):
+    """Checks that nginx serves a new client."""
     assert nginx.get("/free").status == 200
 
 
@@ -195,6 +196,7 @@ descriptors:
 
 @pytest.fixture(scope="module")
 def paths(_api):
+    """An nginx with limits by path, query parameter and cookie."""
     with Nginx(rules=PATHS, conf_server="location / { weir on; proxy_pass http://api; }",
                api=_api) as server:
         yield server

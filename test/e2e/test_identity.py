@@ -120,6 +120,7 @@ ALLOW = [r"\[crit\].*connect\(\) to 127.0.0.1:1"]
 
 
 def auth_nginx(api, addresses=1000, **kwargs):
+    """Returns an nginx with weir_auth; `addresses` is the limit of each address."""
     return Nginx(rules=IDENTITY % addresses, conf_http=AUTH_HTTP, conf_server=AUTH_SERVER, api=api,
                  files={"login.html": "please log in\n"}, allow=ALLOW, **kwargs)
 
@@ -131,6 +132,7 @@ def nginx(_api):
 
 
 def as_user(name, **more):
+    """Returns the header fields of a client that the authentication service knows by this name."""
     return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
 
 

@@ -38,11 +38,13 @@ SERVER = """
 
 
 def leaky(per_second, queue):
+    """Returns rules with a leaky bucket for each user."""
     return by_user(f"{{unit: second, requests_per_unit: {per_second}, algorithm: leaky_bucket, "
                    f"queue_size: {queue}}}")
 
 
 def hourly(queue=4):
+    """Returns rules with a leaky bucket for each user whose positions are an hour apart."""
     return by_user(f"{{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: {queue}}}")
 
 

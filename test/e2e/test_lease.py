@@ -49,6 +49,7 @@ def clock():
 
 @contextlib.contextmanager
 def nodes_on(url, count=2, **kwargs):
+    """Starts nodes and waits until each knows the number of nodes."""
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(url, kwargs.pop("rules", RULES), timeout="20s", **kwargs))
                  for _ in range(count)]
@@ -156,6 +157,7 @@ def gateways(api, redis, count, limit):
 
 
 def balancer(members):
+    """Returns an nginx that distributes requests over the gateways."""
     servers = "".join(f"server 127.0.0.1:{one.port};" for one in members)
     return Nginx(conf_http=f"upstream fleet {{ {servers} keepalive 256; }} proxy_http_version 1.1; "
                            'proxy_set_header Connection "";',

@@ -62,6 +62,7 @@ def still(clock):
 
 
 def promtool(text):
+    """Checks metrics with promtool. Returns (exit code, output)."""
     done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True,
                           check=False)
     return done.returncode, done.stdout + done.stderr
@@ -198,6 +199,7 @@ def test_metrics_of_redis():
 # ---- limits ----
 
 def many_rules(count):
+    """Returns a rule file with this many limits."""
     return (f"domain: api\nrequests:\n  - descriptor: [{{key: user, from: header.x-user}}]\ndescriptors:\n"
             f"  - {{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}\n"
             + "".join(f"  - {{key: k{i}, rate_limit: {{unit: year, requests_per_unit: 100}}}}\n" for i in range(count - 1)))
@@ -294,6 +296,7 @@ def test_client_disconnects_during_a_scrape(serve):
 # ---- a real Prometheus ----
 
 class Prometheus:
+    """A real Prometheus that scrapes a port every second."""
     def __init__(self, target):
         self.folder = programs.temp_folder("prometheus")
         self.port = free_port()

@@ -73,6 +73,7 @@ def mutants(body):
 
 
 def is_allowed(target, body):
+    """Returns whether the document allows this request body."""
     try:
         check_question(target, body)
         return True
@@ -114,6 +115,7 @@ REFUSED_BY_THE_SERVER = {
 
 
 def kinds_of(described):
+    """Returns the media types of a described response; follows references."""
     while "$ref" in described:
         described = DOCUMENT["components"]["responses"][described["$ref"].rsplit("/", 1)[1]]
     return set(described.get("content", ()))

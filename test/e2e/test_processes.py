@@ -20,6 +20,7 @@ USER = {"X-User": "budget"}
 
 
 def budget(count, algorithm="token_bucket"):
+    """Returns rules with this many units per week for each user."""
     return by_user(f"{{unit: week, requests_per_unit: {count}, algorithm: {algorithm}}}")
 
 

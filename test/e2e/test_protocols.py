@@ -28,6 +28,7 @@ def nginx(_api):
 
 
 def use_up(nginx, user):
+    """Sends requests of the user until one is refused."""
     with nginx.client() as c:
         while c.get("/", {"X-User": user}).status == 200:
             pass
@@ -169,6 +170,7 @@ def test_every_method_counts(nginx):
 # ---- client addresses ----
 
 def where(nginx, family):
+    """Returns the address of nginx for a kind of socket."""
     return {"ipv4": nginx.port, "ipv6": ("::1", nginx.port), "unix": str(nginx.prefix / "nginx.sock")}[family]
 
 

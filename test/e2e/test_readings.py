@@ -101,11 +101,13 @@ def nginx(_api):
 
 
 def forward(port, target, headers=(), method="GET"):
+    """Asks about a request at /check. Returns the status."""
     return fetch(port, "GET", "/check/api",
                  [("X-Forwarded-Method", method), ("X-Forwarded-Uri", target), *headers]).status
 
 
 def check(port, target, case):
+    """Asks about a request at /v1/check. Returns the `status` of the response."""
     question = {"domain": "api", "request": {"target": target, "headers": {"x-case": case}}}
     return json.loads(fetch(port, "POST", "/v1/check", [("Content-Type", "application/json")],
                             json.dumps(question).encode()).body)["status"]

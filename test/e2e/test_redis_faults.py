@@ -41,6 +41,7 @@ def clock():
 
 @contextlib.contextmanager
 def one_node(redis, url=None, timeout="10s", **kwargs):
+    """A node that has reached Redis and decided a question."""
     with Node(url or redis.url(), RULES, timeout=timeout, **kwargs) as node:
         node.wait_up()
         assert node.ask("denied", "x")["verdict"] == "admit"
@@ -53,6 +54,7 @@ def outcome(node):
 
 
 def recovers(node):
+    """Waits until the node uses Redis again."""
     node.wait_up()
     wait_exact([node])
 
@@ -62,6 +64,7 @@ AWAY = ("refuse", "admit")
 
 @contextlib.contextmanager
 def readonly(redis):
+    """Makes Redis reply READONLY: it becomes a replica."""
     redis.client().execute_command("REPLICAOF", "127.0.0.1", "1")
     yield
     redis.client().execute_command("REPLICAOF", "NO", "ONE")
@@ -69,6 +72,7 @@ def readonly(redis):
 
 @contextlib.contextmanager
 def masterdown(redis):
+    """Makes Redis reply MASTERDOWN: it is a replica that serves no stale data."""
     with redis.client() as c:
         c.config_set("replica-serve-stale-data", "no")
         c.execute_command("REPLICAOF", "127.0.0.1", "1")
@@ -78,6 +82,7 @@ def masterdown(redis):
 
 @contextlib.contextmanager
 def oom(redis):
+    """Makes Redis reply OOM: its maxmemory is one byte."""
     redis.client().config_set("maxmemory", 1)
     yield
     redis.client().config_set("maxmemory", 0)
@@ -99,6 +104,7 @@ def busy(redis):
 
 @contextlib.contextmanager
 def noreplicas(redis):
+    """Makes Redis reply NOREPLICAS: writes need a replica."""
     redis.client().config_set("min-replicas-to-write", 1)
     yield
     redis.client().config_set("min-replicas-to-write", 0)

@@ -111,6 +111,7 @@ class Fleet:
 
 
 def balancer(members):
+    """Returns an nginx that distributes requests over the gateways."""
     servers = "".join(f"server 127.0.0.1:{one.port};" for one in members)
     return Nginx(conf_http=f"upstream fleet {{ {servers} keepalive 256; }} proxy_http_version 1.1; "
                            'proxy_set_header Connection "";',
@@ -137,10 +138,12 @@ def test_20_client_alternates_between_two_gateways(api, redis):
 
 
 def slowest(traffic):
+    """Returns the longest time of a request in seconds."""
     return max(done - sent for sent, done, _ in traffic.answers) / 1e9
 
 
 def statuses(one, path, count=20):
+    """Returns the set of statuses of some requests to a gateway."""
     return {one.get(path).status for _ in range(count)}
 
 

@@ -54,6 +54,7 @@ def as_user(name):
 
 @contextlib.contextmanager
 def start_gateways(api, url, count, **kwargs):
+    """Starts gateways and waits until all their workers use Redis."""
     with contextlib.ExitStack() as stack:
         gateways = [stack.enter_context(gateway(api, url, **kwargs)) for _ in range(count)]
         for one in gateways:

@@ -94,6 +94,7 @@ def question(key, value):
 
 
 def order(serve, verb, key, value, **more):
+    """Sends an operator's order to the admin API. Returns the response."""
     body = {"domain": "api", "entries": [{"key": key, "value": value}], **more}
     found = fetch(serve.admin_port, "POST", f"/v1/key/{verb}", body=json.dumps(body).encode(),
                   headers={"Content-Type": "application/json"})
@@ -516,15 +517,18 @@ def test_each_rule_applies_its_fallback_and_reports_to_redis():
 # ---- operators ----
 
 def look(serve, key, value):
+    """Returns the verdict without taking a unit."""
     return serve.ask("HITS", "0", key, value)["verdict"]
 
 
 def counter(serve, key, value, verb="get"):
+    """Returns (source, remaining, whether a wait is needed) of a key from the admin API."""
     found, = order(serve, verb, key, value)["counters"]
     return found["source"], found["remaining"], found["retry_after"] > 0
 
 
 def key_get(serve, key):
+    """Returns the output of `weir key get`."""
     return subprocess.run([env.WEIR, "key", "get", *tokens.flags(serve.admin_port), "api", key], capture_output=True,
                           text=True, check=True, timeout=env.patience(20)).stdout
 

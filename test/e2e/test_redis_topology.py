@@ -41,6 +41,7 @@ ALL = RULES + "  - {key: long, rate_limit: {unit: week, requests_per_unit: 200, 
 
 @contextlib.contextmanager
 def nodes_on(url, count=2, rules=RULES, **kwargs):
+    """Starts nodes and waits until they use Redis."""
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(url, rules, **kwargs)) for _ in range(count)]
         for node in nodes:
@@ -49,6 +50,7 @@ def nodes_on(url, count=2, rules=RULES, **kwargs):
 
 
 def five(nodes, value="x"):
+    """Checks that the nodes together admit exactly five requests."""
     assert alternate(nodes, "five", value, times=8) == [True] * 5 + [False] * 3
 
 
@@ -152,6 +154,7 @@ def borrows_and_returns(node):
 
 
 def denied(servers):
+    """Returns the entries of the ACL logs: commands that Redis has refused."""
     return [entry for server in servers for entry in server.client().execute_command("ACL", "LOG")]
 
 
@@ -232,6 +235,7 @@ def cluster():
 
 
 def counters(server):
+    """Returns the keys of the counters that a server has."""
     return [k for k in server.client().scan_iter("weir:1:{*}:*", count=1000) if "bucket" in k]
 
 

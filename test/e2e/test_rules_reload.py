@@ -20,6 +20,8 @@ USER = {"X-User": "edited"}
 
 @pytest.fixture
 def quick(clock):
+    """Moves the clock to ten milliseconds before the end of a second, so that workers look at the rules all the
+    time."""
     clock.advance(0.99)
 
 
@@ -34,6 +36,7 @@ def ask(nginx):
 
 
 def current_limit(nginx):
+    """Returns the limit that a response reports."""
     return ask(nginx).get("X-Ratelimit-Limit")
 
 
@@ -65,10 +68,12 @@ def wait_all_workers_looked(nginx):
 
 
 def by_write(path, text):
+    """Overwrites the file."""
     path.write_text(text, encoding="utf-8")
 
 
 def by_rename(path, text):
+    """Replaces the file in one step."""
     fresh = path.with_name("fresh")
     fresh.write_text(text, encoding="utf-8")
     os.rename(fresh, path)

@@ -196,6 +196,7 @@ def test_environment_variables_of_the_reference_are_accepted():
 # ---- shutdown ----
 
 def follow(rls, statuses):
+    """Appends each health status to the list until the service ends the watch."""
     try:
         statuses.extend(rls.watch())
     except grpc.RpcError as error:
@@ -576,6 +577,7 @@ def test_table_file_is_removed_while_the_service_runs():
 
 
 def resize(folder, size):
+    """Resizes the table with libweir in another process."""
     code = f"""
 import ctypes, time
 class Opts(ctypes.Structure):
@@ -672,6 +674,7 @@ def test_service_survives_a_lack_of_file_descriptors():
 
 
 def cpu_ticks(pid):
+    """Returns the processor time of a process in ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 

@@ -26,12 +26,14 @@ descriptors:
 
 
 def get(port, target, headers=()):
+    """Sends a GET and checks the response against docs/openapi.yaml."""
     answer = fetch(port, "GET", target, dict(headers))
     check_answer("GET", target, answer)
     return answer
 
 
 def ask_admin(port, target, body=None, headers=()):
+    """Sends a request to the admin API, checks the response against docs/openapi.yaml, and returns its JSON."""
     raw = None if body is None else json.dumps(body).encode()
     answer = fetch(port, "POST" if raw else "GET", target, {**JSON, **dict(headers)}, raw)
     check_answer("POST" if raw else "GET", target, answer)
@@ -40,12 +42,14 @@ def ask_admin(port, target, body=None, headers=()):
 
 
 def ask(serve, user, times=1):
+    """Asks about requests of this user. Returns whether each was admitted."""
     body = json.dumps({"domain": "api", "request": {"target": "/", "headers": {"x-user": user}}}).encode()
     return [json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, body).body)["admitted"]
             for _ in range(times)]
 
 
 def rows(serve, query=""):
+    """Returns the rules of the overview."""
     return ask_admin(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
 
 
@@ -236,6 +240,7 @@ def test_rule_files_and_their_errors():
 # ---- events ----
 
 def events(port, target="/v1/fleet"):
+    """Requests a stream of events. Returns the client."""
     client = Client(port)
     client.send("GET", target, {"Accept": "text/event-stream"})
     return client
@@ -276,6 +281,7 @@ def test_event_streams_are_limited_and_released(serve):
 
 
 def try_events(port):
+    """Returns whether the service accepts another stream of events."""
     with contextlib.closing(events(port)) as client:
         return b" 200 " in client.socket.recv(100)
 

@@ -8,6 +8,7 @@ RULES = "{domain: rl, descriptors: [{key: user, rate_limit: {unit: day, requests
 
 
 def laid_out(**variables):
+    """Returns a service that is configured by the variables of envoyproxy/ratelimit and not started yet."""
     serve = Serve(start=False, args=["--resp", "off"])
     (serve.folder / "config").mkdir()
     (serve.folder / "config" / "rl.yaml").write_text(RULES)

@@ -24,6 +24,7 @@ TOGETHER = ("everyone", "together")
 
 
 def ping(path):
+    """Sends PING to a RESP socket. Returns the reply."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(patience(20))
         s.connect(str(path))

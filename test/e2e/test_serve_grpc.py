@@ -88,6 +88,7 @@ def client(shared):
 
 
 def codes(answer):
+    """Returns the overall code and the code of each descriptor."""
     return [answer.overall_code, *(s.code for s in answer.statuses)]
 
 
@@ -405,6 +406,7 @@ CHECK, WATCH, LIST = ("/grpc.health.v1.Health/" + m for m in ("Check", "Watch", 
 
 
 def watch(client, service):
+    """Starts a watch of a service's health."""
     call = client.channel.unary_stream(WATCH, protos.HealthRequest.SerializeToString,
                                        protos.HealthResponse.FromString)
     return call(protos.HealthRequest(service=service), timeout=patience(40))

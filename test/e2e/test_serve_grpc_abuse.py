@@ -183,6 +183,7 @@ def on_stream(make):
 
 
 def new_streams(make):
+    """Returns a function that makes this many frames, each on a new stream."""
     return lambda raw, count: b"".join(make(raw, raw.new_stream()) for _ in range(count))
 
 
@@ -192,6 +193,7 @@ def ended_stream(make):
 
 
 def repeated(one):
+    """Returns a function that repeats a frame this many times."""
     return lambda _, count: one * count
 
 
@@ -538,6 +540,7 @@ def test_open_streams_are_disconnected_after_the_slow_timeout(impatient_serve, o
 
 
 def watch(raw):
+    """Opens a health watch. Returns its stream."""
     stream = raw.new_stream()
     raw.send(raw.head(stream, path="/grpc.health.v1.Health/Watch") + frame(DATA, END_STREAM, stream, grpc_message(b"")))
     return stream

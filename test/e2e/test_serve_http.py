@@ -46,6 +46,7 @@ def question(*pairs, **more):
 
 
 def post(port, target, body, headers=tuple(JSON.items()), method="POST"):
+    """Sends a body and checks the response against docs/openapi.yaml."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     response = fetch(port, method, target, headers, raw)
     check_answer(method, target, response)
@@ -53,6 +54,7 @@ def post(port, target, body, headers=tuple(JSON.items()), method="POST"):
 
 
 def ask(port, body):
+    """Sends a valid question to /v1/check. Returns the JSON of the response."""
     check_question("/v1/check", body)
     response = post(port, "/v1/check", body)
     assert response.status == 200, response.body
@@ -618,6 +620,7 @@ def test_connections_above_the_limit_are_closed():
 
 
 def is_served(serve):
+    """Returns whether a new client is served."""
     try:
         return fetch(serve.http_port, "GET", "/healthz").status == 200
     except (Closed, OSError):

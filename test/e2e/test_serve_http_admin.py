@@ -29,6 +29,7 @@ TOKEN = "0123456789abcdef-token-of-ann"
 
 
 def admin(where, target, body=None, headers=(), method=None):
+    """Sends a request to the admin API and checks the response against docs/openapi.yaml."""
     method = method or ("GET" if body is None else "POST")
     raw = None if body is None else json.dumps(body).encode()
     answer = fetch(where, method, target, {**JSON, **dict(headers)}, raw)
@@ -37,6 +38,7 @@ def admin(where, target, body=None, headers=(), method=None):
 
 
 def ask_admin(where, target, body=None, **more):
+    """Sends a request that must succeed to the admin API. Returns the JSON of the response."""
     answer = admin(where, target, body, **more)
     assert answer.status in (200, 202), answer.body
     return json.loads(answer.body)
@@ -194,6 +196,7 @@ def test_requests_of_other_sites_are_refused(serve):
 
 
 def shown_token(serve):
+    """Returns the token in the log of the service."""
     [token] = re.findall(rf"dashboard at http://127\.0\.0\.1:{serve.admin_port}/#token=([0-9a-f]{{64}})\n", serve.log())
     return token
 
@@ -287,6 +290,7 @@ def test_wrong_tokens_are_throttled():
 
 
 def token_file(serve, text, mode=0o600):
+    """Writes the service's file of admin tokens."""
     path = serve.folder / "tokens"
     path.write_text(text, encoding="ascii")
     os.chmod(path, mode)

@@ -167,10 +167,12 @@ def test_a_stopped_command_continues_to_wait(serve, how):
 
 
 def state(process):
+    """Returns the kernel's state of a process, such as S or T."""
     return Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
 
 
 def is_connected(process):
+    """Returns whether the process has an open socket."""
     try:
         return any(os.readlink(link).startswith("socket:") for link in Path(f"/proc/{process.pid}/fd").iterdir())
     except FileNotFoundError:  # closed just now

@@ -50,6 +50,7 @@ descriptors:
 
 
 def check(where, uri, headers=(), method="GET", query="", family="Forwarded", as_method="GET"):
+    """Asks about a request at /check, with the header fields of one of the two families."""
     fields = dict(headers)
     if uri is not None and family == "Forwarded":
         fields = {"X-Forwarded-Method": as_method, "X-Forwarded-Uri": uri, **fields}
@@ -181,6 +182,7 @@ def test_repeated_field_is_refused(serve):
 
 
 def remaining(where, xff, **more):
+    """Returns the remaining units of the address in X-Forwarded-For, or the status of an error."""
     answer = check(where, "/by/address", {"X-Forwarded-For": xff}, **more)
     return answer.get("x-ratelimit-remaining") if answer.status == 200 else answer.status
 
@@ -297,6 +299,7 @@ def test_position_of_a_disconnected_client_is_free_again(serve):
 # ---- half-closed clients ----
 
 def asked(uri, host, version="1.1", more=b""):
+    """Returns the bytes of a request to /check."""
     return (f"GET /check/api HTTP/{version}\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: {uri}\r\n"
             f"X-Forwarded-Host: {host}\r\n\r\n").encode() + more
 
@@ -317,6 +320,7 @@ def unix(path):
 
 
 def to_the_end(s):
+    """Returns all bytes until the server closes the connection."""
     data = b""
     while piece := s.recv(65536):
         data += piece

@@ -171,6 +171,7 @@ def test_redis_benchmark(serve):
 
 
 def processed(resp):
+    """Returns the number of commands that the service has processed."""
     info = dict(line.split(":", 1) for line in resp.call("INFO", "stats").split("\r\n") if ":" in line)
     return int(info["total_commands_processed"])
 

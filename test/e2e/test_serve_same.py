@@ -65,6 +65,7 @@ def by_check(interfaces, user, plan):
 
 
 def by_described_request(interfaces, user, plan):
+    """Asks about an HTTP request in the body of /v1/check."""
     body = {"domain": "api", "request": {"target": "/", "headers": {"x-user": user, "x-plan": plan}}}
     reported = json.loads(fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
     return reported["admitted"], reported["remaining"]
@@ -99,6 +100,7 @@ if WRAP == "":
 
 
 class Interfaces:
+    """All interfaces to one table."""
     pass
 
 

@@ -20,12 +20,14 @@ descriptors:
 
 
 def table(*words):
+    """Runs `weir table`. Returns (exit code, stdout, stderr)."""
     done = subprocess.run([f"{env.BUILD}/weir", "table", *map(str, words)], capture_output=True, text=True,
                           timeout=env.patience(60), env=for_weir(), check=False)
     return done.returncode, done.stdout, done.stderr
 
 
 def as_json(*words):
+    """Runs `weir table … --json`. Returns the parsed output."""
     code, out, err = table(*words, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
@@ -51,6 +53,7 @@ LOG_RULES = RULES.replace("token_bucket", "sliding_window_log")
 
 
 def log_share(serve):
+    """Returns [(size of the table, size of its part for logs)] in KiB."""
     return [(t["memory_bytes"] >> 10, t["log_bytes"] >> 10) for t in as_json("list", "--dir", serve.table)]
 
 
@@ -131,6 +134,7 @@ descriptors:
 
 
 def admitted(pipe):
+    """Executes a pipeline. Returns the number of admitted requests."""
     return sum(answer[1] == b"admit" for answer in pipe.execute())
 
 

@@ -30,10 +30,12 @@ def signed(folder, name, san):
 
 
 def credentials(serve, client=(None, None)):
+    """Returns gRPC credentials that trust the service's certificate, with an optional client certificate."""
     return grpc.ssl_channel_credentials((serve.folder / "cert.pem").read_bytes(), *client)
 
 
 def tls_serve(flags=FLAGS, **kwargs):
+    """Returns a service with a self-signed certificate."""
     serve = Serve(rules=RULES, grpc=True, args=flags, **kwargs)
     self_signed(serve.folder)
     if "--tls-client-ca" in flags:

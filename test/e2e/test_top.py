@@ -44,10 +44,12 @@ def clock():
 
 
 def with_clock(variables):
+    """Returns the environment of a command: the test's clock, UTF-8, and these variables."""
     return {**clocks.current.variables({**os.environ, "LC_ALL": "C.UTF-8"}, sanitized=WRAP == "asan"), **variables}
 
 
 def weir(*args, env=None, code=0):
+    """Runs a command of weir that must exit with `code`. Returns its output."""
     done = subprocess.run([WEIR, *map(str, args)], capture_output=True, timeout=60, check=False,
                           env=with_clock(env or {}))
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
@@ -89,6 +91,7 @@ def busy(clock):
 
 
 def reported(serve, rule):
+    """Returns a rule of `weir top --json`."""
     return rule_of(json.loads(weir("top", "--json", "--dir", serve.table)), rule)
 
 
@@ -97,10 +100,12 @@ def rule_of(whole, rule):
 
 
 def keys_of(serve, rule, which="hottest"):
+    """Returns a list of keys of a rule from `weir top --json`."""
     return reported(serve, rule)[which]
 
 
 def assert_harmless(text):
+    """Checks that the text has no character that a terminal could interpret."""
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", text), repr(text)
 
 

@@ -65,6 +65,7 @@ class Api:
         programs.remove_folder(self.folder)
 
     def _ask(self, **order):
+        """Sends an order to the server's control socket and returns the answer."""
         self._line.sendall(json.dumps(order).encode() + b"\n")
         return json.loads(self._answers.readline())
 

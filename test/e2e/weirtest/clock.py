@@ -82,11 +82,13 @@ class Clock:
 
     @staticmethod
     def _word(path):
+        """Creates a file of eight bytes and maps it."""
         path.write_bytes(bytes(8))
         with open(path, "r+b") as f:
             return mmap.mmap(f.fileno(), 8)
 
     def _write(self, value):
+        """Writes the value into all words, each with the offset of its clock."""
         for word, ahead_ns in self._words:
             word[:] = struct.pack("=q", value + ahead_ns)
 

@@ -83,6 +83,7 @@ class DeferringGateway(Gateway):
         return json.loads(found.body) if found.status == 200 else None
 
     def wait_ticket(self, response, status, seconds=30):
+        """Waits until the ticket of this 202 has the status. Returns the ticket's state."""
         wait_for(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds,
                  every=0.05)
         return self.ticket(response)
@@ -93,6 +94,7 @@ class DeferringGateway(Gateway):
         wait_for(lambda: condition() or self.retry(), what, seconds, every=0.03)
 
     def retry_until_ticket(self, response, status, seconds=30):
+        """Like wait_ticket, but retries waiting requests at once until then."""
         self.retry_until(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds)
         return self.ticket(response)
 
@@ -129,11 +131,13 @@ class DeferringGateway(Gateway):
         return done.stdout if check else (done.returncode, done.stdout + done.stderr)
 
     def admin(self, path):
+        """Returns the JSON of a GET at the admin port."""
         found = fetch(self.admin_port, "GET", path)
         assert found.status == 200, found
         return json.loads(found.body)
 
     def rules_hash(self):
+        """Returns the hash of the rules in force."""
         return self.admin("/v1/status")["rules"]["hash"]
 
     def stats(self):

@@ -30,12 +30,14 @@ KEYS = list(ALGORITHM)
 
 
 def node(redis, *args, timeout="10s", **kwargs):
+    """Returns a node that exchanges counts at the interval of SYNC."""
     url = redis if isinstance(redis, str) else redis.url()
     return Node(url, RULES, timeout=timeout, args=[*SYNC, *args], **kwargs)
 
 
 @contextlib.contextmanager
 def nodes(redis, count):
+    """Starts nodes and waits until all of them exchange counts."""
     with contextlib.ExitStack() as stack:
         made = [stack.enter_context(node(redis)) for _ in range(count)]
         for one in made:

@@ -33,6 +33,7 @@ class DeferredRequest:
 
 
 def ticket_of(number):
+    """Returns the ticket of the n-th deferred request."""
     return f"{number:032x}"
 
 
@@ -47,6 +48,7 @@ class FakeQueue(FakeServe):
         self.requests, self.asked_for = [], []
 
     def _note(self, command):
+        """Records a command when it arrives."""
         with self.lock:
             if command[0] == b"PING":  # sent on a link that was unused for half a minute
                 return
@@ -62,6 +64,7 @@ class FakeQueue(FakeServe):
                 [(n.decode(), v.decode()) for n, v in zip(words[12::2], words[13::2])]))
 
     def _reply(self, command):
+        """Returns the reply to a command; waits while replies are held."""
         self.go.wait()
         if command[0] == b"PING":
             return b"+PONG\r\n"

@@ -38,6 +38,7 @@ class Node(Serve):
         return super()._end()
 
     def connect(self):
+        """Returns a RESP connection to the node."""
         return Resp(self.resp_port or self._path("resp"))
 
     def _path(self, name):
@@ -56,6 +57,7 @@ class Node(Serve):
             return [self.ask(*words, connection=connection)["verdict"] == "admit" for _ in range(times)]
 
     def status(self):
+        """Returns the JSON of /v1/status."""
         found = fetch(self.admin_port or self._path("admin"), "GET", "/v1/status")
         assert found.status == 200, found
         return json.loads(found.body)
@@ -68,6 +70,7 @@ class Node(Serve):
         return {kind: n for kind, n in self.store()["faults"].items() if kind != "noscript"}
 
     def is_up(self):
+        """Returns whether the node reaches Redis and knows the fleet's secret."""
         store = self.store()
         return store["state"] == "up" and store["secret"] != "unknown"
 
@@ -76,6 +79,7 @@ class Node(Serve):
                  "Redis to be up", seconds, every=0.02)
 
     def wait_fault(self, kind, seconds=30):
+        """Waits until the node has counted a fault of this kind."""
         wait_for(lambda: self.faults().get(kind), f"a fault {kind!r}", seconds, every=0.02)
 
 

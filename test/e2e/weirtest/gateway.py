@@ -147,6 +147,7 @@ class Gateway:
         programs.remove_folder(str(self.folder))
 
     def command(self):
+        """Returns the command line of the gateway."""
         if self.bare:
             return [env.WEIR, "gateway", *self.options]
         return [*self.prefix, env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
@@ -224,14 +225,17 @@ class Gateway:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def wait_output(self, pattern, times=1, seconds=20):
+        """Waits until the output matches the pattern this many times."""
         wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} in the output",
                  seconds)
 
     def tables(self):
+        """Returns the paths of the tables that the output names."""
         found = re.findall(r"^  table     (/\S+),", self.output(), re.M)
         return [Path(p) for p in set(found)]
 
     def trouble(self):
+        """Returns unexpected messages of the output and reports of sanitizers."""
         lines = [line for line in self.output().splitlines()
                  if _BAD.search(line) and not any(re.search(a, line) for a in self.allow)]
         for report in sorted(self.reports.iterdir()):

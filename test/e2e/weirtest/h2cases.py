@@ -61,6 +61,7 @@ class Connection(RawH2):
         return super().read_frame()
 
     def greet(self):
+        """Sends the preface and waits until both sides have acknowledged the SETTINGS of the other."""
         self.send(PREFACE + settings((INITIAL_WINDOW, 65535)))
         acknowledged = seen = False
         while not (acknowledged and seen):
@@ -79,6 +80,7 @@ class Connection(RawH2):
         return got
 
     def plain(self, method="GET", extra=(), without=None):
+        """Returns the fields of a usual request."""
         fields = [(":method", method), (":scheme", "http"), (":path", "/"), (":authority", f"127.0.0.1:{self.port}"), *extra]
         return [field for field in fields if field[0] != without]
 
@@ -123,6 +125,7 @@ def error_code(kind, payload):
 
 
 def connection_error(*codes):
+    """Accepts a GOAWAY with one of these codes, or a closed connection."""
     return closes_or(lambda kind, _, __, payload: kind == GOAWAY and error_code(kind, payload) in codes)
 
 
@@ -143,14 +146,17 @@ def first_is(kind, true_of=lambda *_: True):
 
 
 def answered(stream=1):
+    """Accepts a response on this stream."""
     return first_is(HEADERS, lambda _, __, of, ___: of == stream)
 
 
 def pong(data=bytes(8)):
+    """Accepts the acknowledgement of a PING."""
     return first_is(PING, lambda _, flags, __, payload: flags & ACK and payload == data)
 
 
 def pong_or_closes(data=bytes(8)):
+    """Accepts the acknowledgement of a PING, or a closed connection."""
     return closes_or(lambda kind, flags, _, payload: kind == PING and flags & ACK and payload == data)
 
 
@@ -179,6 +185,7 @@ def get(c):
 
 
 def both(*steps):
+    """Returns a function that sends these parts one after the other."""
     def send(c):
         for step in steps:
             step(c)
@@ -263,6 +270,7 @@ def head_on(stream, on, weight=255):
 
 
 def table_size(size):
+    """Returns an HPACK update of the table's size."""
     if size < 31:
         return bytes([0x20 | size])
     out, size = b"\x3f", size - 31
@@ -329,6 +337,7 @@ def greeting(c):
 
 
 def begins_with_settings(c):
+    """Accepts SETTINGS as the first frame of the server."""
     try:
         got = c.read_frame()
     except socket.timeout:
@@ -344,6 +353,7 @@ HEAD_OPEN = head(flags=END_HEADERS)
 
 
 def group(section, *cases):
+    """Returns the cases of a section, numbered."""
     return [Case(f"{section}/{i}", *case) for i, case in enumerate(cases, 1)]
 
 

@@ -45,6 +45,7 @@ class Parser:
         self.methods = []
 
     def expect(self, method):
+        """Records the method of a request that was sent."""
         self.methods.append(method)
 
     def next(self, eof=False):
@@ -124,6 +125,7 @@ def message(method, target, headers=(), body=None, version="1.1", host="localhos
 
 
 def chunks(body, size):
+    """Returns a body in chunked encoding, with chunks of this size."""
     out = b""
     for at in range(0, len(body), size):
         piece = body[at:at + size]

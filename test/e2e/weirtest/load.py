@@ -155,6 +155,7 @@ class Traffic:
             time.sleep(0.005)
 
     def _count(self):
+        """Returns the number of responses so far."""
         with self._lock:
             return sum(self.statuses.values())
 

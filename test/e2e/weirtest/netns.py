@@ -77,6 +77,7 @@ class Network:
                 programs.stop(host.process)
 
     def _plug(self, name, address):
+        """Creates a machine and connects it to the switch."""
         host = self.hosts[name] = Host(name, address, self._switch)
         host.run("ip", "link", "set", "lo", "up")
         host.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", f"to-{name}", "netns",

@@ -113,6 +113,7 @@ class Nginx:
         self.write_conf()
 
     def _lay_out(self, files):
+        """Creates the folders of nginx and these files."""
         for name, mode in (("tmp", 0o777), ("html", 0o755), ("reports", 0o777), ("table", 0o755)):
             (self.prefix / name).mkdir()
             (self.prefix / name).chmod(mode)
@@ -285,6 +286,7 @@ class Nginx:
         return len(re.findall(pattern, self.log(), re.M))
 
     def wait_logged(self, pattern, times=1, seconds=20):
+        """Waits until this many lines of the error log match the pattern."""
         wait_for(lambda: self.logged(pattern) >= times, f"{pattern!r} in the error log", seconds)
 
     def access_lines(self, count):
@@ -348,4 +350,5 @@ def check_conf(server="", http="", rules=None, **kwargs):
 
 
 def _tree(folder):
+    """Returns the paths of all files below a folder."""
     return {str(p.relative_to(folder)) for p in Path(folder).rglob("*")}

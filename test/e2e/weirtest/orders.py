@@ -283,6 +283,7 @@ def reason_of(response):
 # ---- checks ----
 
 def by_key(seen):
+    """Returns the requests of each key: {key: [Seen]}."""
     sorted_out = collections.defaultdict(list)
     for one in seen:
         sorted_out[one.order[0]].append(one)
@@ -290,6 +291,7 @@ def by_key(seen):
 
 
 def check_none_lost(seen, accepted):
+    """Checks that the API has answered every accepted order."""
     answered, arrived = {one.order for one in seen if one.answered_ns}, {one.order for one in seen}
     lost = sorted(set(accepted) - answered)
     assert not lost, (f"{len(lost)} of {len(accepted)} accepted orders were never answered by the API: {lost[:10]}, "

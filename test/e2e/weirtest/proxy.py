@@ -61,6 +61,7 @@ class Proxy:
         self._loop.run_forever()
 
     def _do(self, coroutine):
+        """Runs a coroutine in the proxy's thread and returns its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
 
     # ---- faults ----
@@ -99,6 +100,7 @@ class Proxy:
         return any(link.lost for link in list(self._links))
 
     def _set(self, mode, seconds=0.0, which=""):
+        """Sets the mode of the proxy for bytes that arrive from now on."""
         async def switch():
             self._mode, self._seconds, self._which = mode, seconds, which
         self._do(switch())

@@ -15,6 +15,7 @@ METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
+    """Returns the bytes of a frame."""
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
@@ -23,6 +24,7 @@ def settings(*pairs):
 
 
 def grpc_message(data, flag=0, length=None):
+    """Returns a message with the prefix of gRPC."""
     return struct.pack(">BI", flag, len(data) if length is None else length) + data
 
 

@@ -87,7 +87,7 @@ export function queue(view, context) {
     if (!(await confirm(title, h("p", {}, `${visible(request.method)} ${visible(request.uri)}. ${text}`), yes, danger))) return;
     try {
       const done = await post(`/v1/queue/${verb}`, { id: request.id });
-      replace(result, done.changed ? note("good", "Done.") : note("warn", "Nothing changed: the request is being delivered, or has been."));
+      replace(result, done.changed ? note("good", "Done.") : note("warn", "Nothing changed: the request is being delivered, or was already delivered."));
     } catch (error) {
       replace(result, note("bad", `Failed: ${error.message}`));
     }

@@ -159,6 +159,7 @@ def test_a_socket_of_another_user(tmp_path, mode, asked):
 
 
 def test_a_flood_of_the_port_does_not_affect_the_socket():
+    """While all 256 connections of the admin port are in use, commands still work through the socket."""
     with Serve(rules=RULES, admin=True) as serve, contextlib.ExitStack() as stack:
         for _ in range(256):
             stack.enter_context(connect(serve.admin_port))

@@ -125,6 +125,8 @@ def as_user(name, **more):
 
 @pytest.mark.parametrize("target", WAYS)
 def test_unknown_client_is_refused(nginx, api, target):
+    """Whichever way leads to the protected location, an unknown client gets the refusal of the service and no
+    content."""
     r = nginx.get(target)
     assert (r.status, r.all("WWW-Authenticate")) == (401, ["Bearer"])
     assert b"index" not in r.body
@@ -136,6 +138,8 @@ def test_unknown_client_is_refused(nginx, api, target):
 
 @pytest.mark.parametrize("target", WAYS)
 def test_known_user_is_admitted_and_counted_once(nginx, api, target):
+    """A known user reaches the protected location in each way. Each request takes one unit and one question to the
+    service."""
     user = as_user("anna", X_User=f"let-in{target}")
     answers = [nginx.get(target, user) for _ in range(3)]
     assert [r.get("X-Ratelimit-Remaining") for r in answers] == ["4", "3", "2"]
@@ -148,6 +152,7 @@ def test_known_user_is_admitted_and_counted_once(nginx, api, target):
 
 @pytest.mark.parametrize("target", ["/try", "/accel", "/error-named"])
 def test_failing_service_admits_no_request(nginx, api, target):
+    """If the service fails, the client gets 502, and the API gets no request."""
     assert nginx.get(target, as_user("broken")).status == 502
     assert (api.count("/auth"), api.count("/app")) == (1, 0)
 

@@ -72,6 +72,7 @@ def test_reply_of_the_service_decides(api):
 
 
 def test_two_nginx_share_one_limit(api):
+    """Two nginx ask about the same counter and together admit five requests."""
     with FakeServe() as store:
         with nginx_with(store, by_user(FIVE), api=api) as one, nginx_with(store, by_user(FIVE), api=api) as two:
             ready(one)

@@ -175,6 +175,7 @@ def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock)
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.seconds(240)
 def test_offender_is_found_banned_and_released(browser, crowded):
+    """The page leads from the refused curve to the user above the limit, who is then banned and released."""
     browser.open(crowded.admin + "/")
     live(browser)
     browser.until_text("api/user/1m", ".rows tbody")
@@ -263,6 +264,7 @@ def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
+    """The page marks the line of the error, and reports a missing file."""
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation 1")
     browser.until("document.querySelectorAll('.y-name').length > 10 && document.querySelector('.y-comment')", "colours")
@@ -539,6 +541,7 @@ def test_page_can_be_used_with_the_keyboard_only(browser, crowded):
 @full("a connection is lost and restored")
 @pytest.mark.seconds(240)
 def test_page_reports_a_lost_service_and_recovers(browser):
+    """The page reports a lost network and a stopped service, reconnects, and can then make changes."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
@@ -620,6 +623,7 @@ def test_hostile_keys_are_shown_as_text(browser):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_forged_requests_and_framing_are_refused(browser):
+    """A page of another origin can neither change anything nor show the dashboard in a frame."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, http=True, admin=True) as serve:
         url = f"http://127.0.0.1:{serve.admin_port}"

@@ -43,6 +43,7 @@ def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowe
 
 
 def test_response_202_has_ticket_position_and_delay(api, clock):
+    """Two orders wait an hour each: their positions are 1 and 2, their delays one and two hours."""
     del clock
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         assert gateway.order("ann", 0).status == 200

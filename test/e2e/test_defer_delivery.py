@@ -60,6 +60,7 @@ def test_retry_has_the_same_idempotency_key(api):
 @full("waits for the back-off")
 @pytest.mark.parametrize("answers", FAILURES)
 def test_failure_is_retried_after_a_back_off(api, answers):
+    """An order that fails is sent again with pauses, and the next order of its key comes after it."""
     with DeferringGateway(api.port) as gateway:
         first, second = waiting(gateway, "ann", 2)
         api.plan("/orders/ann/1", *answers, 200)

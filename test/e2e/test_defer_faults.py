@@ -192,6 +192,7 @@ def test_redis_that_evicts_is_refused(api):
 
 @full("an unavailable Redis is retried after seconds")
 def test_unavailable_redis_refuses_orders(api):
+    """While the queue's Redis is down, orders are refused as away. Earlier and later orders are delivered."""
     with Redis(aof=True) as redis, DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
         wait_deferred(gateway, "ann", 1)

@@ -51,6 +51,7 @@ def test_request_arrives_unchanged(api):
 
 
 def test_methods_without_a_body_are_delivered(api):
+    """Each request has its own Idempotency-Key, and no header fields that the client did not send."""
     with QueueServer(api) as service:
         for number, method in enumerate(["POST", "PUT", "PATCH", "DELETE"]):
             service.wait_ticket(service.defer(f"/orders/7/{number}", method=method, body=b"")[0], "delivered")
@@ -233,6 +234,7 @@ def test_long_response_body_is_discarded(api):
 # ---- dead requests ----
 
 def test_request_that_always_fails_becomes_dead_and_others_are_delivered(api):
+    """The next request of the key is delivered. A retry of the dead request succeeds when the API is fixed."""
     api.plan("/orders/bad/1", 500)
     with QueueServer(api) as service:
         poison = service.defer("/orders/bad/1", value="bad", max_tries=2)[0]
@@ -506,6 +508,7 @@ def test_position_and_expected_delay_of_a_request(api):
 
 
 def test_credentials_are_stored_encrypted_and_delivered(api, tmp_path):
+    """Neither the files nor the admin API contain the credentials; the API receives them."""
     key = tmp_path / "key"
     key.write_text("00112233445566778899aabbccddeeff" * 2 + "\n")
     key.chmod(0o600)
@@ -606,6 +609,7 @@ def test_invalid_operator_orders_are_refused(api):
 
 
 def test_service_without_a_queue_refuses_deferred_requests():
+    """Commands of the queue get the reason `off`, and there are no metrics of a queue."""
     with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=["--link-key", "{folder}/link.key"]) as serve:
         with linked(serve) as link:
             reported = link.call(*QueueServer.words("/orders/7/1"))

@@ -114,6 +114,7 @@ def test_killed_master_is_restarted(api):
 
 
 def test_killed_worker_is_replaced(api):
+    """The counters are not lost with the worker."""
     with Gateway(api.port, allow=["exited on signal 9"]) as gateway:
         assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
         gateway.wait_workers(2)
@@ -125,6 +126,7 @@ def test_killed_worker_is_replaced(api):
 
 
 def test_workers_without_a_master_finish_their_requests(api):
+    """A request at a worker of the killed master is answered while the new nginx serves others."""
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=orphan")
@@ -323,6 +325,7 @@ def test_changed_rules_apply_without_a_reload(api):
 
 
 def test_logs_are_reopened(api):
+    """After a rename and SIGUSR1 nginx writes to a new access log."""
     with Gateway(api.port, "--access-log", "access.log") as gateway:
         log, moved = gateway.folder / "access.log", gateway.folder / "moved.log"
         gateway.get("/one", {"User-Agent": "x"})

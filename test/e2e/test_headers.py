@@ -205,6 +205,7 @@ def test_tightest_limit_is_reported_and_all_are_listed(nginx):
 
 
 def test_refusal_by_one_limit_takes_nothing_from_the_others(nginx):
+    """Of three limits one refuses. The response shows that the other two kept their units."""
     take(nginx, "/many/", "several", 2)
     for _ in range(2):
         r = nginx.get("/many/", {"X-User": "several"})
@@ -250,6 +251,7 @@ def test_allowed_request_has_no_fields(nginx):
 
 
 def test_upstream_fields_of_the_same_name_are_dropped(nginx):
+    """Rate limit fields of the API are replaced by those of weir, in any spelling of their names."""
     r = nginx.get("/one/x/?h=X-Ratelimit-Limit:99&h=x-ratelimit-remaining:98&h=RateLimit:%22up%22"
                   "&h=RATELIMIT-POLICY:%22up%22&h=X-Ratelimit-Limit:97", {"X-User": "upstream"})
     assert r.status == 200

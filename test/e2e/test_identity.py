@@ -210,6 +210,7 @@ def test_401_and_403_are_passed_on(nginx, api):
     ("/x", as_user("drop"), (502,)), ("/refused", {}, (502,)), ("/hung", {}, (502, 504)),
     ("/absent", {}, (500, 502))])
 def test_failing_service_admits_no_request_and_takes_no_unit(nginx, api, target, headers, statuses):
+    """Errors and invalid responses of the service give an error to the client and count nothing."""
     before = nginx.get("/open").get("X-Ratelimit-Remaining")
     assert nginx.get(target, headers).status in statuses
     assert api.count(target) == 0

@@ -271,6 +271,7 @@ def test_h2_stream_reset_within_a_body(nginx):
 
 
 def test_one_limit_over_all_protocols(nginx):
+    """Each protocol and each socket takes from the same counter."""
     user = {"X-User": "everywhere"}
     left = [nginx.get("/", user).get("X-Ratelimit-Remaining")]
     for make in (lambda: H2(nginx.h2c_port), lambda: H2(nginx.tls_port, tls=True),

@@ -82,6 +82,7 @@ def holds(gateways):
 
 @pytest.mark.seconds(120)
 def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
+    """Users of rules with deny, allow, local shares and local counters, under load on two gateways."""
     with Redis(aof=True) as redis, start_gateways(api, redis.url(), 2, timeout="100ms") as gateways:
         users = [f"{rule}/{n}" for rule in ("deny", "allow", "share", "here") for n in range(4)]
         with contextlib.ExitStack() as stack:
@@ -201,6 +202,7 @@ def test_two_workers_and_many_users_through_one_socket(api):
 
 
 def test_header_fields_are_those_of_a_local_limit(api):
+    """A limit in Redis has the same X-Ratelimit fields and Retry-After as a local limit."""
     with Redis() as redis, start_gateways(api, redis.url(), 1) as (one,):
         for _ in range(20):
             admitted = fetch(one.port, "GET", "/deny/x", as_user("fields"))

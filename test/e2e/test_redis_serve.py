@@ -598,6 +598,7 @@ def test_last_operator_order_wins_on_all_nodes(fleet):
 
 @full("the service looks at its table once a second of real time")
 def test_resized_table_keeps_the_connection_to_redis():
+    """After a resize of the table the service still counts in Redis."""
     with Redis() as redis, node(redis) as serve:
         serve.wait_up()
         assert serve.ask("user", "1")["remaining"] == 11

@@ -132,6 +132,7 @@ def test_refund_without_permission_is_refused():
 
 
 def test_invalid_requests_have_a_status_code(client):
+    """Each kind of invalid request has its status code and message, and the connection stays usable."""
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     assert client.code(client.should, request("", ("a", "b"))) == (
         invalid, "rate limit domain must not be empty")
@@ -212,6 +213,7 @@ def test_message_in_pieces_padding_and_trailers(shared):
 
 
 def test_requests_other_than_grpc_are_refused(shared):
+    """Other content types get 415 and other methods 405, with an explanation in the body."""
     with RawH2(shared.grpc_port) as raw:
         for kwargs, status in [({"kind": "text/plain"}, "415"), ({"kind": None}, "415"),
                                ({"kind": "application/grpc-web"}, "415"),

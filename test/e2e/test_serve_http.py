@@ -385,6 +385,7 @@ def test_pipelined_requests_and_requests_in_pieces(serve):
 
 
 def test_too_large_body_is_refused(serve):
+    """A body above 256 KiB gets 413, announced or chunked; a large list below this size is answered."""
     with Client(serve.http_port) as c:
         c.send("POST", "/v1/check", {"Content-Length": str(300 * 1024)}, None)
         answer = c.read()
@@ -679,6 +680,7 @@ def test_drain_loses_no_request_of_busy_clients():
 
 
 def test_readyz_is_503_and_connections_close_during_the_drain_delay():
+    """During --drain-delay requests are answered with `Connection: close`."""
     with Serve(rules=RULES, http=True, args=["--drain-delay", "1h"]) as serve:
         with Client(serve.http_port) as busy:
             assert busy.get("/readyz").status == 200

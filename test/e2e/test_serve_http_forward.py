@@ -104,6 +104,7 @@ def test_any_method_is_accepted(serve, method):
 
 
 def test_forwarded_method_and_host_are_matched(serve):
+    """Rules match the method and host of the described request, not those of the request to weir."""
     host = {"X-Forwarded-Host": "shop.example"}
     assert check(serve.http_port, "/by/method", host, method="POST").status == 200  # a GET
     first = check(serve.http_port, "/by/method", host, as_method="POST")
@@ -188,6 +189,7 @@ def remaining(where, xff, **more):
 
 
 def test_client_address_is_the_last_forwarded_one(serve):
+    """The last address of X-Forwarded-For counts, with or without a port; an invalid one gets 400."""
     port = serve.http_port
     assert remaining(port, "192.0.2.1") == "1"
     assert remaining(port, "198.51.100.9, 192.0.2.1") == "0"  # addresses to the left of it are unverified

@@ -125,7 +125,7 @@ def as_user(name, **more):
 
 @pytest.mark.parametrize("target", WAYS)
 def test_unknown_client_is_refused(nginx, api, target):
-    """Whichever way leads to the protected location, an unknown client gets the refusal of the service and no
+    """For each way to the protected location: an unknown client gets the refusal of the service and no
     content."""
     r = nginx.get(target)
     assert (r.status, r.all("WWW-Authenticate")) == (401, ["Bearer"])

@@ -8,7 +8,7 @@ foreach(layer ${layers})
   endif()
 endforeach()
 
-# What a layer links that is none of ours: named by whoever links libweir.a.
+# Libraries of the system that a layer links. A program that links libweir.a has to name them too.
 set(private_libs)
 foreach(layer ${layers})
   get_target_property(links ${layer} INTERFACE_LINK_LIBRARIES)
@@ -33,11 +33,11 @@ endforeach()
 target_link_libraries(weir_shared PRIVATE ${private_libs})
 target_link_libraries(weir_static INTERFACE ${private_libs})
 set_target_properties(weir_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-if(NOT WEIR_SANITIZE) # whose runtime is in the program
+if(NOT WEIR_SANITIZE) # the runtime of a sanitizer is in the program, not in the library
   target_link_options(weir_shared PRIVATE -Wl,--no-undefined)
 endif()
 
-# weir.pc names the libraries as the linker does.
+# weir.pc contains the linker flags of these libraries.
 list(TRANSFORM private_libs PREPEND -l)
 list(JOIN private_libs " " WEIR_PC_LIBS_PRIVATE)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/weir.pc.in weir.pc @ONLY)

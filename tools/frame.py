@@ -47,7 +47,7 @@ class Result:
     failed: int = 0
     skipped: int = 0
     reasons: list = field(default_factory=list)
-    counted: bool = False  # passed is a count of tests, not the default
+    counted: bool = False  # whether `passed` is a count of tests and not the default
 
     def __post_init__(self):
         if not self.ok and self.failed == 0:
@@ -127,7 +127,7 @@ def counts(results, with_skipped=True):
 
 
 class StageError(Exception):
-    """Ends a stage as failed, never as skipped: a tool is missing or a build failed."""
+    """Raised if a tool is missing or a build failed. The stage counts as failed, not as skipped."""
 
     def __init__(self, what, output):
         super().__init__(what)

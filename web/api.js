@@ -45,7 +45,7 @@ async function send(path, body) {
   });
 }
 
-// A restarted service has another page token: get it and retry once.
+// Sends a change. If the service was restarted, it has another page token: fetches it and retries once.
 export async function post(path, body) {
   let response = await send(path, body);
   if (response.status === 403) {

@@ -36,7 +36,7 @@ function connect() {
   current.stop = follow(current.path, current.data, show);
 }
 
-// A page follows one path at a time. A second call replaces the first.
+// The functions that a page gets. follow() opens a stream of events; a second call replaces the first stream.
 const context = {
   follow(path, data) {
     current.path = path;

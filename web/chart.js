@@ -16,7 +16,7 @@ export function retheme() {
 
 const clock = (t, seconds) => new Date(t * 1000).toLocaleTimeString("en-GB", seconds ? {} : { hour: "2-digit", minute: "2-digit" });
 
-// Without dates: a chart shows ten minutes or a day.
+// Time labels have no date, because a chart shows ten minutes or a day.
 function timeTicks(u, ticks, axis, space, step) {
   return ticks.map((t) => clock(t, step < 60));
 }
@@ -93,9 +93,9 @@ export class Chart {
   }
 }
 
-const MIN_POINTS = 60; // shown, with or without data
+const MIN_POINTS = 60; // a chart shows at least this many points, even without data
 
-// Times and lists of a history, without the points before the first data.
+// Returns the times and lists of a history, without the points before the first data.
 export function curves(history, ...lists) {
   const length = history.admitted.length;
   const known = history.admitted.findIndex((n) => n !== null);

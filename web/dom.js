@@ -13,7 +13,7 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
-// Writes only a text that differs, so a selection stays and screen readers do not repeat it.
+// Changes the text only if it differs, so that a selection stays and screen readers do not repeat the text.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -31,7 +31,7 @@ const named = (c) => {
   return `⟨${n.toString(16).toUpperCase().padStart(4, "0")}⟩`;
 };
 
-// A text of a client with its control and invisible characters made visible.
+// Returns a client's text with its control and invisible characters made visible.
 export function visible(text, most = 120) {
   const shown = text.length > most ? text.slice(0, most) : text;
   const rest = text.length - shown.length;

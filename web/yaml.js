@@ -1,4 +1,4 @@
-// Colours for YAML, line by line: a text over several lines is coloured like other lines.
+// Colours YAML line by line. A line of a text over several lines is coloured like any other line.
 
 const PIECES = /(#.*$)|("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')|([A-Za-z_][\w.-]*)(?=\s*:(?:\s|$))|(\b\d[\d_.]*(?:ms|s|m|h|d|%)?\b)|(\b(?:true|false|null|unlimited)\b)|([[\]{},:&*|>-])/g;
 const NAMES = [null, "comment", "text", "name", "number", "word", "sign"];

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	char name[32];
 	int status = 0, admitted;
 
-	setvbuf(stdout, NULL, _IOLBF, 0); /* line buffered, also into a pipe */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* line buffered, even if stdout is a pipe */
 	snprintf(name, sizeof name, "embed-demo-%d", (int)getpid());
 	opts.name = argc > 1 ? argv[1] : name;
 	opts.dir = argc > 1 ? NULL : "/dev/shm"; /* NULL: the default folder */

@@ -1,7 +1,8 @@
 -- An action that asks weir about each request:   http-request lua.weir
 --
--- If weir admits a request, the request passes, and txn.weir.* hold the header fields of its limit. A refusal is sent to
--- the client with weir's status, fields and body. If weir is down, slow or fails, the request passes.
+-- If weir admits a request, the request passes, and the variables txn.weir.* contain the header fields of its limit. If
+-- weir refuses a request, the client receives weir's status, fields and body. If weir is down, slow or fails, the
+-- request passes.
 
 local ADDRESS = os.getenv("WEIR_ADDRESS") or "127.0.0.1:8082"
 local QUESTION = "http://" .. ADDRESS .. "/check/api?by=forwarded"
@@ -15,7 +16,8 @@ local FIELDS = {
 	["ratelimit-policy"] = "txn.weir.policy",
 }
 
--- Header fields of a single connection, and header fields that only this proxy may set.
+-- Fields that are not copied from the client to weir or from weir to the client: fields that belong to one connection,
+-- and fields that only this proxy may set.
 local NOT_PASSED_ON = {
 	["connection"] = true, ["keep-alive"] = true, ["te"] = true, ["trailer"] = true, ["transfer-encoding"] = true,
 	["upgrade"] = true, ["proxy-connection"] = true, ["content-length"] = true, ["expect"] = true, ["host"] = true,

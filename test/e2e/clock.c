@@ -19,7 +19,7 @@
 
 #define SECOND_NS 1000000000LL
 
-static const _Atomic int64_t *shared; /* NULL: no clock of a test */
+static const _Atomic int64_t *shared; /* NULL: the real time is used */
 
 __attribute__((constructor)) static void map_the_clock(void)
 {

@@ -72,7 +72,7 @@ def api(_api):
 
 @pytest.fixture(scope="module", autouse=True)
 def _file_clock():
-    """Each file begins at the same time of the same day; see weirtest/clock.py."""
+    """A running clock for each file, which begins at the same time of the same day; see weirtest/clock.py."""
     with Clock() as running:
         running.run()
         yield

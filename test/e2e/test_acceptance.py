@@ -17,6 +17,7 @@ TICK = 0.000001  # the smallest step of the test's clock
 
 @pytest.fixture
 def social(clock, api):
+    """An nginx with the rules of examples/rules/12-users-addresses-devices.yaml."""
     del clock  # in use before nginx starts
     rules = (EXAMPLES / "12-users-addresses-devices.yaml").read_text(encoding="utf-8")
     with Nginx(rules=rules, conf_server="location / { weir on; proxy_pass http://api; }", api=api) as server:
@@ -145,6 +146,7 @@ ALGORITHMS = {
 
 
 def algorithm_rules(limits):
+    """Returns rules with one limit for each path /NAME; `limits` is {name: limit}."""
     text = "domain: api\nrequests:\n"
     for name in limits:
         text += (f"  - when: {{path: /{name}}}\n"
@@ -195,8 +197,8 @@ STREAM = {
 
 
 def stream(nginx, clock):
-    """Sends each algorithm twice its limit, evenly, for ten windows and three to settle. Returns {name: the seconds since
-    the start at which a request was admitted}."""
+    """Sends each algorithm twice its limit, evenly, for ten windows and three to settle. Returns {name: the seconds
+    since the start at which a request was admitted}."""
     gap = PERIOD / (2 * LIMIT)
     start, admitted = clock.now(), collections.defaultdict(list)
     with nginx.client() as c:

@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 def weir(*words, variables=None):
-    """(exit code, stdout, stderr)"""
+    """Runs a command of weir. Returns (exit code, stdout, stderr)."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
     done = subprocess.run([str(WEIR), *words], env={**clean, **(variables or {})}, text=True, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=patience(60), check=False)
@@ -30,6 +30,7 @@ def weir(*words, variables=None):
 
 
 def path_of(serve):
+    """Returns the default path of the admin socket."""
     return f"{serve.table}/default.admin"
 
 
@@ -54,6 +55,8 @@ def as_user(where, uid, gid, groups=(), method="POST", target="/v1/pause", body=
 
 
 def test_commands_ask_the_socket():
+    """Commands find the socket by the table. An address, a token or WEIR_ADMIN_SOCKET selects another way to the
+    service."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         here = {"WEIR_TABLE_DIR": serve.table}
         assert weir("key", "get", "api", "user=k", variables=here) == (0, "api/user/365d: 2 of 2 left\n", "")
@@ -71,6 +74,8 @@ def test_commands_ask_the_socket():
 
 
 def test_socket_exists_while_the_service_runs():
+    """The socket has mode 0600. A second service on the table has no socket. A restart replaces the socket of a killed
+    service."""
     with Serve(rules=RULES, admin=True) as serve:
         assert stat.S_IMODE(os.stat(path_of(serve)).st_mode) == 0o600
         assert f"admin at unix:{path_of(serve)}\n" in serve.log()
@@ -89,6 +94,7 @@ def test_socket_exists_while_the_service_runs():
     (True, ["--admin-socket", "off"], None), (False, [], None), (False, ["--admin-socket", "{folder}/own"], "own"),
     (True, ["--admin-socket", "{folder}/own"], "own")])
 def test_path_of_the_socket(admin, args, there):
+    """--admin-socket and --admin off move or remove the socket; `there` is its name in the folder, or None."""
     with Serve(rules=RULES, http=True, admin=admin, args=args) as serve:
         assert not os.path.exists(path_of(serve))
         assert os.path.exists(serve.folder / "own") == (there is not None)
@@ -97,6 +103,7 @@ def test_path_of_the_socket(admin, args, there):
 
 
 def test_a_configured_path_must_be_usable():
+    """The service does not start if it cannot create a socket at the path of --admin-socket."""
     code, output = Serve(rules=RULES, http=True, args=["--admin-socket", "/nowhere/at/all"], start=False).run()
     assert code == 1 and "cannot listen at unix:/nowhere/at/all (--admin-socket)" in output
 
@@ -120,6 +127,7 @@ def test_other_users_stay_outside():
 
 @needs("root")
 def test_an_inaccessible_socket_is_reported():
+    """A command of a user without access says so and exits with 2."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", WEIR, "pause", "--admin",
                                f"unix:{path_of(serve)}"], capture_output=True, text=True, check=False)
@@ -151,6 +159,7 @@ def test_a_socket_of_another_user(tmp_path, mode, asked):
 
 
 def test_a_flood_of_the_port_does_not_affect_the_socket():
+    """While all 256 connections of the admin port are in use, commands still work through the socket."""
     with Serve(rules=RULES, admin=True) as serve, contextlib.ExitStack() as stack:
         for _ in range(256):
             stack.enter_context(connect(serve.admin_port))
@@ -159,7 +168,7 @@ def test_a_flood_of_the_port_does_not_affect_the_socket():
 
 
 def test_socket_of_a_gateway(api):
-    """The table's name selects the service, also if another program has the default port."""
+    """The table's name selects the service, even if another program has the default port."""
     with Gateway(api.port, "--admin", f"127.0.0.1:{free_port()}") as gateway:
         assert weir("pause", "--table", gateway.table) == (0, "paused: everything\n", "")
         assert [gateway.get("/few/x").status for _ in range(4)] == [200] * 4
@@ -177,7 +186,7 @@ def test_requests_over_the_socket():
 @needs("root")
 @pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "127.0.0.1"), 403), (("--refunds", "127.0.0.1,unix:"), 200)])
 def test_a_group_that_may_connect_may_not_give_back(options, status):
-    """On a Unix socket of --http the service's group may ask. Giving back is for root and the service's user."""
+    """On a Unix socket of --http the service's group may ask. Only root and the service's user may give units back."""
     asked = b'{"domain":"api","hits":-1,"descriptors":[{"entries":[{"key":"user","value":"7"}]}]}'
     with Serve(rules=RULES, http="unix:{folder}/http", args=options) as serve:
         where = str(serve.folder / "http")

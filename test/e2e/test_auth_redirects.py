@@ -1,5 +1,5 @@
-"""`weir_auth` belongs to the location that answers: whatever internal redirects led a request there, the authentication
-service of that location has accepted it."""
+"""`weir_auth` belongs to the location that answers. The authentication service of that location has to accept the
+request, even if internal redirects led the request there."""
 
 import pytest
 from weirtest import Nginx, by_user, wait_for
@@ -119,11 +119,14 @@ def nginx(_api):
 
 
 def as_user(name, **more):
+    """Returns the header fields of a client that the authentication service knows by this name."""
     return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
 
 
 @pytest.mark.parametrize("target", WAYS)
 def test_unknown_client_is_refused(nginx, api, target):
+    """For each way to the protected location: an unknown client gets the refusal of the service and no
+    content."""
     r = nginx.get(target)
     assert (r.status, r.all("WWW-Authenticate")) == (401, ["Bearer"])
     assert b"index" not in r.body
@@ -135,6 +138,8 @@ def test_unknown_client_is_refused(nginx, api, target):
 
 @pytest.mark.parametrize("target", WAYS)
 def test_known_user_is_admitted_and_counted_once(nginx, api, target):
+    """A known user reaches the protected location in each way. Each request takes one unit and one question to the
+    service."""
     user = as_user("anna", X_User=f"let-in{target}")
     answers = [nginx.get(target, user) for _ in range(3)]
     assert [r.get("X-Ratelimit-Remaining") for r in answers] == ["4", "3", "2"]
@@ -147,6 +152,7 @@ def test_known_user_is_admitted_and_counted_once(nginx, api, target):
 
 @pytest.mark.parametrize("target", ["/try", "/accel", "/error-named"])
 def test_failing_service_admits_no_request(nginx, api, target):
+    """If the service fails, the client gets 502, and the API gets no request."""
     assert nginx.get(target, as_user("broken")).status == 502
     assert (api.count("/auth"), api.count("/app")) == (1, 0)
 
@@ -154,6 +160,7 @@ def test_failing_service_admits_no_request(nginx, api, target):
 @pytest.mark.parametrize("target, status", [("/paged-refusal", 401), ("/paged-return", 401), ("/paged-away", 502),
                                             ("/paged-missing", 500)])
 def test_error_page_does_not_replace_the_authentication(nginx, api, target, status):
+    """A failed authentication stays a failure if the location of the service has an error_page with status 200."""
     r = nginx.get(target)
     assert (r.status, api.count("/app")) == (status, 0)
     assert r.all("WWW-Authenticate") == (["Bearer"] if target == "/paged-refusal" else [])
@@ -166,29 +173,35 @@ def test_location_with_an_error_page_admits_a_known_user(nginx, api):
 
 @pytest.mark.parametrize("target", ["/pages/index.html", "/named/x"])
 def test_location_with_weir_auth_cannot_be_its_own_service(nginx, api, target):
+    """A location that inherits weir_auth answers the subrequest: the client gets 500, and the log names the remedy."""
     r = nginx.get(target)
     assert (r.status, b"index" in r.body) == (500, False)
     assert "add a location for the service" in nginx.log()
 
 
 def test_service_behind_another_location(nginx):
+    """The location of weir_auth may lead to the service through a named location."""
     assert (nginx.get("/led/x").status, nginx.get("/led/x", as_user("anna")).status) == (401, 200)
 
 
 def test_client_cannot_set_the_identity_field(nginx, api):
-    """The service accepts without a name: neither the client's header field nor an earlier identity becomes the identity."""
+    """The service accepts without a name: neither the client's header field nor an earlier identity becomes the
+    identity."""
     assert nginx.get("/try", as_user("mute", Remote_User="root")).status == 200
     (reported,) = [r for r in api.records() if r.target == "/app"]
     assert (reported.get("X-Who"), reported.get("Remote-User")) == (None, None)
 
 
 def test_refusing_response_sets_no_identity(nginx, api):
+    """A refusing response of the service may have the identity's header field; it is not used as identity."""
     assert nginx.get("/open-named", as_user("expired")).status == 200
     (reported,) = [r for r in api.records() if r.target == "/open"]
     assert (reported.get("X-Who"), reported.get("Remote-User"), reported.get("X-Reason")) == (None, None, "expired")
 
 
 def test_each_location_asks_its_own_service(nginx, api):
+    """A request passes two locations with different services: both must accept it, and the last one sets the
+    identity."""
     assert nginx.get("/two").status == 401
     assert nginx.get("/two", {"X-Second": "bert"}).status == 401
     assert (api.count("/auth"), api.count("/second")) == (2, 0)

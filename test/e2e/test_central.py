@@ -34,6 +34,7 @@ SERVER = """
 
 
 def policy(on_store_failure, limit=5):
+    """Returns rules with one limit per user and this on_store_failure."""
     return by_user(f"{{unit: year, requests_per_unit: {limit}, on_store_failure: {on_store_failure}}}")
 
 
@@ -47,6 +48,7 @@ def nginx_with(store, rules, **kwargs):
 
 
 def parked(store, count):
+    """Waits until the service has received this many questions."""
     wait_for(lambda: len(store.asked) >= count, f"{count} questions")
 
 
@@ -70,6 +72,7 @@ def test_reply_of_the_service_decides(api):
 
 
 def test_two_nginx_share_one_limit(api):
+    """Two nginx ask about the same counter and together admit five requests."""
     with FakeServe() as store:
         with nginx_with(store, by_user(FIVE), api=api) as one, nginx_with(store, by_user(FIVE), api=api) as two:
             ready(one)
@@ -80,7 +83,7 @@ def test_two_nginx_share_one_limit(api):
 
 
 def test_local_rules_ask_no_question(api):
-    """Neither local rules, nor requests that a local limit refuses."""
+    """The service is asked neither for local rules nor for requests that a local limit refuses."""
     rules = by_user("{unit: year, requests_per_unit: 2, consistency: local}") + """\
   - key: ip
     rate_limit: {unit: year, requests_per_unit: 9}
@@ -135,9 +138,9 @@ descriptors:
 
 
 def test_question_timeout_applies_the_fallback(clock, api):
-    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the service is not asked.
-    All requests that were admitted locally are reported. When the service replies again, it gets one report of the takes that were
-    answered too late, and no unit is returned."""
+    """No reply within the timeout: the rule's on_store_failure decides. While a reply is overdue the service is not
+    asked. All requests that were admitted locally are reported. When the service replies again, it gets one report of
+    the takes that were answered too late, and no unit is returned."""
     statuses = {"/local": 200, "/allow": 200, "/deny": 429}
     user = {"X-User": "7"}
     with FakeServe(timeout=SHORT) as store, nginx_with(store, EACH_POLICY, api=api, h2c=True) as nginx:
@@ -161,8 +164,8 @@ def test_question_timeout_applies_the_fallback(clock, api):
 
 
 def test_fallback_share_includes_earlier_admissions(api):
-    """Of a limit of 8 each of two nodes has a share of 4. The node's share counts units that the service admitted before:
-    3 are used, so one more request is admitted."""
+    """Of a limit of 8 each of two nodes has a share of 4. The node's share counts units that the service admitted
+    before: 3 are used, so one more request is admitted."""
     conf = lambda store: store.conf[:-1] + " fleet=2;"  # noqa: E731
     with FakeServe() as store:
         with Nginx(rules=policy("local", 8), conf_http=conf(store), conf_server=SERVER, api=api) as nginx:
@@ -204,6 +207,7 @@ def test_grant_of_a_disconnected_client_is_returned(clock, api):
 
 
 def test_stream_is_cancelled(api):
+    """The unit of an HTTP/2 stream that is reset while it waits for Redis is returned. Another stream continues."""
     with FakeServe() as store, nginx_with(store, by_user(FIVE), api=api, h2c=True) as nginx:
         ready(nginx)
         store.hold()
@@ -251,8 +255,9 @@ def test_nginx_starts_without_the_service(api):
         with nginx_with(store, policy("local", 2), api=api) as nginx:
             nginx.wait_logged('"weir_central" lost: connect')
             assert [nginx.get("/", {"X-User": "7"}).status for _ in range(3)] == [200, 200, 429]
-            # The worker reads changed rules at its next look, a quarter of a second after its start or after the previous
-            # look. Its timers expire in order: by then it has tried to connect again after 50, 100 and 200 ms.
+            # The worker reads changed rules at its next look, a quarter of a second after its start or after the
+            # previous look. Its timers expire in order: by then it has tried to connect again after 50, 100 and 200
+            # ms.
             for n in (1, 2):
                 nginx.write_rules(policy("local", 2) + f"# {n}\n")
                 nginx.wait_logged("generation", n)
@@ -541,6 +546,7 @@ def test_client_that_leaves_during_authentication_is_counted_as_unknown(api):
 
 
 def test_configuration_of_weir_central():
+    """nginx -t accepts a good directive without connecting, and refuses wrong arguments."""
     rules = by_user(FIVE)
     with FakeServe() as store:
         code, output = check_conf(http=store.conf, rules=rules)
@@ -562,6 +568,7 @@ def test_configuration_of_weir_central():
 
 
 def test_dry_run_counts_in_redis(api):
+    """A dry run asks Redis and refuses nothing."""
     server = "location / { weir on; weir_dry_run on; add_header X-Result $weir_result always; proxy_pass http://api; }"
     with FakeServe() as store:
         with Nginx(rules=by_user("{unit: year, requests_per_unit: 1}"), conf_http=store.conf, conf_server=server,

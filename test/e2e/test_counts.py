@@ -1,5 +1,5 @@
 """Counts agree exactly with the requests sent through four nginx workers, two services and a program that embeds the
-engine, all on one table; also when some of them are killed with -9, and after restarts."""
+engine, all on one table. Counts stay exact when processes are killed with -9 and restarted."""
 
 import collections
 import json
@@ -31,7 +31,7 @@ CONF = "location / { weir api; }"
 
 @pytest.fixture(autouse=True)
 def running(clock):
-    """A running clock, which statistics need. No window ends within a test."""
+    """A clock that runs, because statistics need one. No window ends within a test."""
     clock.run()
     return clock
 
@@ -61,16 +61,19 @@ class Embedder:
 
 
 def through_nginx(nginx, user, count):
+    """Sends requests of the user through nginx. Returns {status: count}."""
     return send_pipelined(nginx.port, (message("GET", "/", {"X-User": user}) for _ in range(count)), connections=16,
                 depth=10)
 
 
 def through_http(serve, user, count):
+    """Sends requests of the user to /check. Returns {status: count}."""
     head = message("GET", "/check/api", {"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "X-User": user})
     return send_pipelined(serve.http_port, (head for _ in range(count)))
 
 
 def through_resp(serve, user, count):
+    """Sends requests of the user over RESP. Returns {200: admitted, 429: refused}."""
     counts = collections.Counter()
     with redis.Redis(port=serve.resp_port) as client:
         pipe = client.pipeline(transaction=False)
@@ -91,6 +94,7 @@ def counts_of_top(serve):
 
 
 def counts_of_metrics(serve):
+    """Returns the counts of /metrics as {200: admitted, 429: refused}."""
     metrics = Metrics(serve.admin_port)
     return {200: metrics.value("weir_decisions_total", rule=RULE, result="admitted"),
             429: metrics.value("weir_decisions_total", rule=RULE, result="refused")}
@@ -122,6 +126,8 @@ class Sum:
 
 @pytest.mark.seconds(240)
 def test_counts_are_exact_across_processes_kills_and_restarts(running):
+    """Admissions and refusals of all processes add up exactly, after each of several rounds with kills and
+    restarts."""
     total = Sum(running)
     each = scaled(300)
     with Serve(rules=RULES, http=True, admin=True, threads=2) as one, \

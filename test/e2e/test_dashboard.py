@@ -106,10 +106,12 @@ def crowded():
 
 
 def live(browser):
+    """Waits until the page receives events."""
     browser.until("document.getElementById('live').dataset.state === 'live'", "the page to be live")
 
 
 def statuses(gateway, user, times=3):
+    """Returns the set of statuses of some requests of this user."""
     return {fetch(gateway.port, "GET", "/v1/posts", {"X-User-Id": user}).status for _ in range(times)}
 
 
@@ -119,9 +121,9 @@ OFFENDER = "<img src=x onerror=alert(1)>"
 
 
 def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock):
-    """The page opens and its numbers follow the decisions. A few clicks find, ban and release a user above the limit. The
-    page has no accessibility faults, no script errors and no requests to other origins. The service runs on the test's
-    clock."""
+    """The page opens and its numbers follow the decisions. A few clicks find, ban and release a user above the limit.
+    The page has no accessibility faults, no script errors and no requests to other origins. The service runs on the
+    test's clock."""
     rules = ("domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 3}\n"
              "  - key: quiet\n    rate_limit: {unit: hour, requests_per_unit: 5}\n")
     with Serve(rules=rules, http=True, admin=True) as serve:
@@ -173,6 +175,7 @@ def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock)
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.seconds(240)
 def test_offender_is_found_banned_and_released(browser, crowded):
+    """The page leads from the refused curve to the user above the limit, who is then banned and released."""
     browser.open(crowded.admin + "/")
     live(browser)
     browser.until_text("api/user/1m", ".rows tbody")
@@ -216,6 +219,7 @@ def test_offender_is_found_banned_and_released(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_grant_adds_units_and_cancel_adds_none(browser, crowded):
+    """A grant is shown with its units. A cancelled dialog changes nothing."""
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-1")
     browser.until_text("State in every limit")
     browser.click("text=Grant more…")
@@ -233,6 +237,7 @@ def test_grant_adds_units_and_cancel_adds_none(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
+    """The page of a rule shows a curve and a text for each candidate, and the curves can be hidden."""
     crowded.let_loose()
     rows = wait_for(lambda: json.loads(fetch(crowded.admin_port, "GET", "/v1/overview?filter=api/user").body)["rules"]["rows"],
                     "the rule to be there")
@@ -259,6 +264,7 @@ def test_candidate_limits_are_drawn_over_the_traffic(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
+    """The page marks the line of the error, and reports a missing file."""
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation 1")
     browser.until("document.querySelectorAll('.y-name').length > 10 && document.querySelector('.y-comment')", "colours")
@@ -281,6 +287,7 @@ def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_try_page_decides_a_request(browser, crowded):
+    """"Try a request" shows the descriptors and limits of a request, and reports invalid input."""
     browser.open(crowded.admin + "/#/rules")
     browser.until_text("generation")
     browser.fill("#line", "POST /v1/accounts")
@@ -301,6 +308,7 @@ def test_try_page_decides_a_request(browser, crowded):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_fleet_page(browser, crowded):
+    """The page lists the processes on the table, without Redis."""
     browser.open(crowded.admin + "/#/fleet")
     live(browser)
     browser.until_text("nginx", ".rows tbody")
@@ -319,6 +327,7 @@ descriptors:
 
 @full("needs Redis")
 def test_fleet_page_shows_leases(browser):
+    """With Redis the page shows the nodes and the lease counts, which match the metrics."""
     with Redis() as store, Node(store.url(), LEASED, timeout="20s") as node:
         node.wait_up(30)
         assert all(node.verdicts("many", "x", times=200))
@@ -341,6 +350,7 @@ def test_fleet_page_shows_leases(browser):
 
 @full("needs a queue with deliveries")
 def test_queue_page(browser, crowded):
+    """The page lists deferred requests by state and retries or drops them."""
     browser.open(crowded.admin + "/#/queue")
     live(browser)
     browser.until_text("This service has no queue")
@@ -468,6 +478,8 @@ def test_numbers_and_labels_match_their_subject(browser):
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 @pytest.mark.parametrize("scheme, ground", [("light", "rgb(245, 247, 249)"), ("dark", "rgb(16, 23, 29)")])
 def test_page_in_light_dark_and_narrow_windows(browser, crowded, scheme, ground):
+    """The page follows the colour scheme of the system, fits a width of 360 pixels, and has no accessibility
+    faults."""
     browser.open(crowded.admin + "/", colorScheme=scheme)
     live(browser)
     browser.until_text("api/user/1m", ".rows tbody")
@@ -491,6 +503,7 @@ def test_page_in_light_dark_and_narrow_windows(browser, crowded, scheme, ground)
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_page_can_be_used_with_the_keyboard_only(browser, crowded):
+    """A key is banned and released with Tab, Enter and Escape only. The focus is always visible."""
     browser.open(crowded.admin + "/#/key?domain=api&k=user&v=user-2")
     browser.until_text("State in every limit")
     browser.until_text("Ban…")
@@ -528,6 +541,7 @@ def test_page_can_be_used_with_the_keyboard_only(browser, crowded):
 @full("a connection is lost and restored")
 @pytest.mark.seconds(240)
 def test_page_reports_a_lost_service_and_recovers(browser):
+    """The page reports a lost network and a stopped service, reconnects, and can then make changes."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
@@ -562,6 +576,7 @@ HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\x1b[31
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_hostile_keys_are_shown_as_text(browser):
+    """Keys and rules with HTML or control characters are shown as text."""
     rules = """
     domain: api
     descriptors:
@@ -608,6 +623,7 @@ def test_hostile_keys_are_shown_as_text(browser):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_forged_requests_and_framing_are_refused(browser):
+    """A page of another origin can neither change anything nor show the dashboard in a frame."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, http=True, admin=True) as serve:
         url = f"http://127.0.0.1:{serve.admin_port}"
@@ -637,8 +653,8 @@ def test_forged_requests_and_framing_are_refused(browser):
 
 
 def test_page_of_another_origin_cannot_spend_limits(browser):
-    """A page of another origin makes the browser send requests to the decision port, with and without --refunds. No unit
-    is spent."""
+    """A page of another origin makes the browser send requests to the decision port, with and without --refunds. No
+    unit is spent."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 5}\n"
     with Serve(rules=rules, http=True, args=["--refunds", "127.0.0.1"]) as serve, Serve(rules=rules, http=True) as other:
         url = f"http://127.0.0.1:{serve.http_port}"
@@ -667,13 +683,15 @@ def test_page_of_another_origin_cannot_spend_limits(browser):
 
 
 def sign_in_file(serve, text):
+    """Writes the service's file of admin tokens."""
     path = serve.folder / "tokens"
     path.write_text(text, encoding="ascii")
     path.chmod(0o600)
 
 
 def test_printed_address_signs_in_and_its_token_is_removed(browser):
-    """The token in the printed address signs in and is removed from the address. A restarted service has another token."""
+    """The token in the printed address signs in and is removed from the address. A restarted service has another
+    token."""
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     with Serve(rules=rules, admin=True) as serve:
         [first] = re.findall(r"dashboard at (\S+)", serve.log())
@@ -699,6 +717,7 @@ def test_printed_address_signs_in_and_its_token_is_removed(browser):
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")
 def test_sign_in_with_a_token(browser):
+    """Without a token the page asks for one. It refuses a wrong token and then shows the requested page."""
     token = "0123456789abcdef-of-ann"
     rules = "domain: api\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
     serve = Serve(rules=rules, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
@@ -739,7 +758,8 @@ def many_keys(serve, keys, rules, at_once=2500):
 @full("a hundred thousand keys")
 @pytest.mark.seconds(180)
 def test_first_view_of_five_thousand_rules_is_one_page(browser):
-    """The first view loads one page of rules, whatever their number. The test prints the times but does not check them."""
+    """The first view loads one page of rules, whatever their number. The test prints the times but does not check
+    them."""
     rules = 5000
     names = "".join(f"  - key: rule{i:04}\n    rate_limit: {{unit: hour, requests_per_unit: 5}}\n" for i in range(rules))
     with Serve(rules="domain: api\ndescriptors:\n" + names, http=True, admin=True, memory="64M") as serve:

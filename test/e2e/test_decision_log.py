@@ -32,6 +32,7 @@ SPAN = "00f067aa0ba902b7"
 
 
 def parent(digit):
+    """Returns a traceparent field whose trace id ends in this digit."""
     return {"traceparent": f"00-{TRACE}{digit}-{SPAN}-01"}
 
 
@@ -58,6 +59,7 @@ def by_forward_auth(serve, user, trace):
 
 @contextlib.contextmanager
 def connected(serve):
+    """A redis-py client that is disconnected at the end of the block."""
     client = redis.Redis(port=serve.resp_port)
     yield client
     client.connection_pool.disconnect()
@@ -73,7 +75,8 @@ WAYS = {"grpc": by_grpc, "http": by_check, "forward_auth": by_forward_auth, "res
 
 
 def lines_of(path, count):
-    """Waits for at least this many lines of the log and returns them. Each is JSON. An incomplete last line is left out."""
+    """Waits for at least this many lines of the log and returns them. Each is JSON. An incomplete last line is left
+    out."""
     def whole():
         with open(path, "rb") as f:
             return f.read().split(b"\n")[:-1]
@@ -83,10 +86,12 @@ def lines_of(path, count):
 
 
 def logging(*args, **kwargs):
+    """Returns a Serve with a decision log in its folder."""
     return Serve(rules=RULES, admin=True, args=["--decision-log", "{folder}/decisions.log", *args], **kwargs)
 
 
 def test_decisions_of_every_protocol_are_logged():
+    """Three decisions by each protocol: each line has the rule, the key, the numbers and the trace of its request."""
     with logging("--decision-log-share", "100%", grpc=True, http=True, resp=True) as serve:
         path = f"{serve.folder}/decisions.log"
         for number, (via, way) in enumerate(WAYS.items()):
@@ -113,6 +118,7 @@ def test_decisions_of_every_protocol_are_logged():
 
 
 def test_only_refusals_are_logged_without_a_sample_rate():
+    """Refusals are logged, including those of shadow mode. Admissions and peeks are not."""
     with logging(http=True, resp=True) as serve:
         for _ in range(6):
             by_check(serve, "7", {})
@@ -147,6 +153,7 @@ def test_flood_of_refusals_is_limited_and_counted(clock):
 
 @pytest.mark.parametrize("how", ["hashed", "hidden"])
 def test_keys_are_logged_as_configured(how):
+    """With --keys hashed the log has hashes, with hidden it has no keys."""
     with logging("--keys", how, http=True) as serve:
         for _ in range(4):
             by_check(serve, "secret", {})
@@ -171,6 +178,7 @@ def test_hostile_keys_are_one_json_line_each():
 
 
 def test_log_is_reopened_on_sighup():
+    """After a rename, lines go to the renamed file until SIGHUP, then to a new file."""
     with logging(http=True) as serve:
         path = f"{serve.folder}/decisions.log"
         for _ in range(3):
@@ -178,7 +186,7 @@ def test_log_is_reopened_on_sighup():
         lines_of(path, 1)
         os.rename(path, path + ".1")
         by_check(serve, "7", {})
-        lines_of(path + ".1", 2)  # until SIGHUP
+        lines_of(path + ".1", 2)  # the service writes to the renamed file until SIGHUP
         serve.signal(signal.SIGHUP)
         wait_for(lambda: os.path.exists(path), "the file to be made anew")
         by_check(serve, "7", {})
@@ -205,6 +213,7 @@ def test_blocked_standard_output_delays_nothing():
 
 
 def test_invalid_log_prevents_the_start():
+    """The service does not start with a log in a missing folder, or with an invalid share."""
     with Serve(rules=RULES, http=True, start=False, args=["--decision-log", "/no/such/folder/x"]) as serve:
         code, output = serve.run()
         assert code == 1 and "--decision-log /no/such/folder/x: No such file or directory" in output
@@ -215,7 +224,7 @@ def test_invalid_log_prevents_the_start():
 
 
 def test_nginx_log_format_has_the_same_fields(api):
-    """The log_format of docs/watching.md, word for word."""
+    """nginx accepts the log_format of docs/watching.md unchanged, and its lines have the fields of the decision log."""
     document = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
     conf = re.search(r"```nginx\n(.*?)```", document, re.S)[1]
     conf = conf.replace("/var/log/nginx/decisions.log", "{prefix}/access.log")

@@ -1,4 +1,5 @@
-"""Orders above their limit are deferred and delivered later: the responses to the client, and the requests to the API."""
+"""Orders above their limit are deferred and delivered later: the responses to the client, and the requests to the
+API."""
 
 import calendar
 import hashlib
@@ -18,7 +19,7 @@ API = Orders  # the server of the fixture `api`
 
 TICKET = re.compile(r"[0-9a-f]{32}$")
 FAST = rules("{unit: second, requests_per_unit: 1000")  # burst 1
-SLOW = rules()  # one an hour
+SLOW = rules()  # one order an hour
 
 
 def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowed_rate(clock):
@@ -42,6 +43,7 @@ def test_acceptance_24_refused_orders_are_delivered_later_in_order_at_the_allowe
 
 
 def test_response_202_has_ticket_position_and_delay(api, clock):
+    """Two orders wait an hour each: their positions are 1 and 2, their delays one and two hours."""
     del clock
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         assert gateway.order("ann", 0).status == 200
@@ -61,6 +63,7 @@ def test_response_202_has_ticket_position_and_delay(api, clock):
 
 
 def test_ticket_reports_the_result_of_the_delivery(api):
+    """Tickets show the position while an order waits, then the API's status, or the reason why the order is dead."""
     with DeferringGateway(api.port, rules=rules(defer="max_tries: 1")) as gateway:
         api.plan("/orders/ann/1", 201)
         api.plan("/orders/ann/2", 500)
@@ -76,6 +79,7 @@ def test_ticket_reports_the_result_of_the_delivery(api):
 
 
 def test_unknown_tickets_get_the_same_response(api):
+    """Other, invalid and empty tickets get one and the same 404. DELETE gets 405."""
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1)
@@ -148,6 +152,7 @@ def test_method_and_query_are_stored(api, clock, method):
 
 
 def test_stored_header_fields(api, clock):
+    """The fields of the default list and Host are stored; credentials, hop-by-hop and other fields are not."""
     fields = [("Content-Type", "application/json"), ("Content-Language", "de"), ("Accept", "a/b"), ("User-Agent", "till/1"),
               ("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
               ("Idempotency-Key", "my-own"), ("X-Secret", "not on the list"), ("Authorization", "Bearer abc"),
@@ -170,6 +175,7 @@ def test_stored_header_fields(api, clock):
 
 
 def from_iso(text):
+    """Returns an ISO time as seconds since 1970."""
     return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
 
 
@@ -192,6 +198,7 @@ def test_credentials_named_by_the_rule_are_stored_encrypted(api, tmp_path):
 
 
 def test_credentials_are_not_stored_without_a_key(api):
+    """Without --queue-key an order with credentials is refused, and an order without them is deferred."""
     with DeferringGateway(api.port, rules=rules(defer="headers: [authorization]")) as gateway:
         gateway.order("ann", 0)
         answer = gateway.order("ann", 1, {"Authorization": "Bearer x"})
@@ -200,6 +207,7 @@ def test_credentials_are_not_stored_without_a_key(api):
 
 
 def test_queue_files_are_private(api):
+    """All files of the queue have mode 0600, and its folder has mode 0700."""
     with DeferringGateway(api.port, rules=SLOW) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202

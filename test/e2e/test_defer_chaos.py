@@ -22,7 +22,7 @@ from weirtest.orders import OrderClients, Orders, check_copies, check_none_lost,
 from weirtest.redis import Redis
 
 KEYS = [f"u{n}" for n in range(20)]
-PER_SECOND, BURST = 25, 1  # of each key
+PER_SECOND, BURST = 25, 1  # the limit of each key
 CONNECTIONS = 16
 RULES = rules(f"{{unit: second, requests_per_unit: {PER_SECOND}", "max_waiting: 100000, max_tries: 1000")
 
@@ -76,6 +76,7 @@ def check_promises(api, clients, chaos, since_ns, direct=True):
 
 
 def api_victim(api):
+    """Returns a function that kills and restarts the API, sometimes after a pause."""
     def kill(rng):
         api.kill()
         if rng.random() < 0.5:
@@ -85,8 +86,8 @@ def api_victim(api):
 
 
 def gateway_victims(gateway, api):
-    """Deliveries in flight from a killed gateway arrive before the fault is over: from then on they and their successors
-    may be sent again."""
+    """Deliveries in flight from a killed gateway arrive before the fault is over: from then on they and their
+    successors may be sent again."""
     def kill_gateway(_):
         gateway.kill()
         gateway.wait_deliveries_closed()
@@ -121,8 +122,8 @@ def test_ten_thousand_orders_survive_random_kills():
 
 @pytest.mark.seconds(180)
 def test_two_gateways_and_their_redis_survive_random_kills():
-    """The queue and the counters are in Redis, which is killed like the others. A gateway that admits a request need not
-    know at once which requests wait at the other."""
+    """The queue and the counters are in Redis, which is killed like the others. A gateway that admits a request need
+    not know at once which requests wait at the other."""
     text = rules(f"{{unit: second, requests_per_unit: {PER_SECOND}, on_store_failure: deny",
                  "max_waiting: 100000, max_tries: 1000")
     with contextlib.ExitStack() as stack:

@@ -60,6 +60,7 @@ def test_retry_has_the_same_idempotency_key(api):
 @full("waits for the back-off")
 @pytest.mark.parametrize("answers", FAILURES)
 def test_failure_is_retried_after_a_back_off(api, answers):
+    """An order that fails is sent again with pauses, and the next order of its key comes after it."""
     with DeferringGateway(api.port) as gateway:
         first, second = waiting(gateway, "ann", 2)
         api.plan("/orders/ann/1", *answers, 200)
@@ -73,7 +74,8 @@ def test_failure_is_retried_after_a_back_off(api, answers):
 
 
 def test_retry_after_sets_the_time_of_the_next_try(api):
-    """Retry-After is longer than any back-off, which is at most five minutes. An operator's retry does not wait for it."""
+    """Retry-After is longer than any back-off, which is at most five minutes. An operator's retry does not wait for
+    it."""
     with DeferringGateway(api.port) as gateway:
         answers = {status: waiting(gateway, f"u{status}", 1)[0] for status in (503, 429)}
         for status in answers:
@@ -101,6 +103,7 @@ def test_retry_after_is_respected(api, status):
 
 
 def test_failing_order_delays_only_its_own_key(api):
+    """Orders of another key are delivered while an order is tried again and again. The order behind it waits."""
     with DeferringGateway(api.port) as gateway:
         poison, after = waiting(gateway, "ann", 2)
         others = waiting(gateway, "bob", 5)
@@ -115,6 +118,8 @@ def test_failing_order_delays_only_its_own_key(api):
 
 
 def test_failing_order_is_dead_after_max_tries(api):
+    """The next order of the key is delivered. An operator's retry delivers the dead order with the same
+    Idempotency-Key."""
     with DeferringGateway(api.port, rules=rules(defer="max_tries: 2")) as gateway:
         poison, after = waiting(gateway, "ann", 2)
         api.plan("/orders/ann/1", 500)
@@ -165,6 +170,7 @@ def test_unavailable_service_behind_a_load_balancer_makes_no_order_dead(api):
 
 
 def check_too_old(dead):
+    """Checks that a dead ticket names its age as the reason."""
     assert "age" in dead["reason"] or "old" in dead["reason"]
     assert 0 < dead["tries"] < 1000
 
@@ -215,6 +221,7 @@ def test_queue_of_a_key_is_limited_by_max_age(api):
 
 @full("tries of an unavailable API are seconds apart; test_deliver.py has a quick test")
 def test_orders_are_delivered_after_a_long_outage_of_the_api(api):
+    """While no connection is possible no try is counted; afterwards all orders are delivered."""
     with DeferringGateway(api.port) as gateway:
         answers = [a for user in ("ann", "bob", "cyd") for a in waiting(gateway, user, 3)]
         api.kill()

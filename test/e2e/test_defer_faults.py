@@ -15,6 +15,7 @@ API = Orders  # the server of the fixture `api`
 
 
 def assert_refused(answer, reason):
+    """Checks that an order was refused with this reason and has no ticket."""
     assert (answer.status, reason_of(answer)) == (429, reason), answer
     assert answer.get("x-weir-ticket") is None and answer.get("location") is None
     assert int(answer.get("retry-after")) >= 1
@@ -30,6 +31,7 @@ def wait_deferred(gateway, user, number, **kwargs):
 @pytest.mark.parametrize("victims, rounds", [("kill_all", 1), pytest.param("kill", 5, marks=full("kills it five times")),
                                              pytest.param("kill_all", 5, marks=full("kills them five times"))])
 def test_killed_right_after_the_202(api, victims, rounds):
+    """Orders with a 202 are delivered in order after kills of the gateway, or of the gateway and nginx."""
     with DeferringGateway(api.port) as gateway:
         gateway.order("ann", 0)
         for round_ in range(rounds):
@@ -89,7 +91,7 @@ def test_order_is_refused_without_the_service(api):
 
 
 def test_order_is_refused_without_a_queue(api):
-    """No queue is configured: an ordinary refusal."""
+    """Without a configured queue the order gets an ordinary refusal."""
     with DeferringGateway(api.port, queue="off") as gateway:
         gateway.order("ann", 0)
         assert_refused(gateway.order("ann", 1), "")
@@ -101,6 +103,8 @@ def test_order_is_refused_without_a_queue(api):
     ((), "max_waiting: 3", "key_full"),
 ])
 def test_full_queue_refuses_orders(api, option, defer, reason):
+    """Above a limit of the queue, orders are refused with the reason. When the queue is empty, orders are deferred
+    again."""
     with DeferringGateway(api.port, *option, rules=rules(defer=defer)) as gateway:
         answers = [gateway.order("ann", n, body=b"x" * 20000) for n in range(8)]
         assert [a.status for a in answers] == [200] + [202] * 3 + [429] * 4
@@ -115,6 +119,7 @@ def test_full_queue_refuses_orders(api, option, defer, reason):
 
 
 def test_too_large_body_is_refused(api):
+    """A body of max_body is deferred, one byte more is refused, with Content-Length and chunked."""
     with DeferringGateway(api.port, rules=rules(defer="max_body: 64KiB")) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1, body=b"x" * 65536).status == 202
@@ -125,6 +130,7 @@ def test_too_large_body_is_refused(api):
 
 @needs("mounts")
 def test_full_disk_refuses_orders(api):
+    """While the disk is full, orders are refused as no_space. Earlier and later orders are delivered."""
     with Disk("32m") as disk, DeferringGateway(api.port, disk=disk) as gateway:
         gateway.order("ann", 0)
         body = b"x" * 100000
@@ -156,6 +162,7 @@ def test_read_only_disk_refuses_orders(api):
 
 
 def test_damaged_queue_file_is_renamed(api):
+    """The damaged file is kept under another name, the damage is logged, and new orders are deferred."""
     with DeferringGateway(api.port, allow=["DAMAGED"]) as gateway:
         gateway.order("ann", 0)
         assert gateway.order("ann", 1).status == 202
@@ -185,6 +192,7 @@ def test_redis_that_evicts_is_refused(api):
 
 @full("an unavailable Redis is retried after seconds")
 def test_unavailable_redis_refuses_orders(api):
+    """While the queue's Redis is down, orders are refused as away. Earlier and later orders are delivered."""
     with Redis(aof=True) as redis, DeferringGateway(api.port, queue=redis.url()) as gateway:
         gateway.order("ann", 0)
         wait_deferred(gateway, "ann", 1)

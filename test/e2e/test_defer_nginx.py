@@ -1,5 +1,5 @@
-"""nginx and requests that limits defer: it reads them, sends them to the queue and answers 202, or gives the reason of a
-refusal.
+"""nginx and requests that limits defer: it reads them, sends them to the queue and answers 202, or gives the reason of
+a refusal.
 
 The queue is a fake (weirtest/fakequeue.py), so that it can be late, full, unavailable and send invalid replies.
 test_gateway_defer.py has the real queue."""
@@ -27,6 +27,7 @@ SHORT = f"{max(1000, int(patience(0.2) * 1000))}ms"
 
 
 def rules(more=""):
+    """Returns rules that defer all but one request of a user per day; `more` is appended to the limit."""
     return by_user(DEFER % more)
 
 
@@ -41,6 +42,7 @@ def nginx_with(queue, api, more="", server=SERVER, **kwargs):
 
 
 def ready(nginx, workers=1):
+    """Waits until the workers have connected to the queue."""
     nginx.wait_logged('"weir_queue" is up', workers)
 
 
@@ -55,6 +57,7 @@ def post(nginx, body=b"a book", headers=(), target="/orders"):
 
 
 def refused(response, why):
+    """Checks that a request was refused and not deferred, for this reason."""
     assert response.status == 429
     assert response.get("X-Weir-Not-Deferred") == why
     assert response.get("X-Weir-Ticket") is None
@@ -65,6 +68,8 @@ def refused(response, why):
 
 
 def test_deferred_request_gets_202_and_is_stored(api, queue):
+    """The 202 has ticket, position and delay. The queue gets the method, path, body and the fields of the default
+    list."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         r = post(nginx, headers={"Content-Type": "text/x-order", "Authorization": "Bearer s3cret",
@@ -92,6 +97,7 @@ def test_deferred_request_gets_202_and_is_stored(api, queue):
 
 
 def test_rule_sets_the_options_of_deferral(api, queue):
+    """The keys of `defer:` set the stored fields, the largest body, the age, the tries and the queue length."""
     more = ", defer: {headers: [X-Other, Authorization], max_body: 10, max_age: 25h, max_tries: 3, max_waiting: 2}"
     with nginx_with(queue, api, more) as nginx:
         begin(nginx)
@@ -104,7 +110,8 @@ def test_rule_sets_the_options_of_deferral(api, queue):
 
 
 def test_request_that_would_expire_is_refused(api, queue):
-    """A request that would exceed max_age in the queue is refused: by nginx if its limit shows this, else by the queue."""
+    """A request that would exceed max_age in the queue is refused: by nginx if its limit shows this, else by the
+    queue."""
     slow = by_user("{period: 2h, requests_per_unit: 1, algorithm: token_bucket, on_limit: defer, defer: {max_age: 1h}}")
     with Nginx(rules=slow, conf_http=queue.conf, conf_server=SERVER, api=api) as nginx:
         begin(nginx)
@@ -132,6 +139,7 @@ def test_queue_key_depends_on_the_client(api, queue):
 @pytest.mark.parametrize("method,status", [("POST", 202), ("PUT", 202), ("PATCH", 202), ("DELETE", 202),
                                            ("GET", 429), ("HEAD", 429), ("OPTIONS", 429)])
 def test_methods_that_are_deferred(api, queue, method, status):
+    """POST, PUT, PATCH and DELETE are deferred; other methods are refused."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         r = nginx.request(method, "/orders", USER)
@@ -221,6 +229,7 @@ def test_request_is_refused_while_the_queue_is_unavailable(api, queue):
 
 
 def test_queue_socket_that_does_not_exist(api):
+    """nginx starts without the queue's socket, and refuses requests above the limit as away."""
     with FakeQueue() as queue, Nginx(rules=rules(), conf_http=queue.conf.replace(queue.path, "/nowhere/weir.sock"),
                                  conf_server=SERVER, api=api) as nginx:
         assert post(nginx).status == 200
@@ -233,6 +242,7 @@ def test_queue_socket_that_does_not_exist(api):
     (b"-DEFER <b>x</b> y\r\n", "error"), (b"-DEFER %s y\r\n" % (b"a" * 100), "error"), (b"+OK\r\n", "error"),
     (b"*2\r\n:1\r\n:2\r\n", "error"), (b"$-1\r\n", "error"), (b"*3\r\n$2\r\nab\r\n:1\r\n:2\r\n", "error")])
 def test_refusal_of_the_queue_is_reported_to_the_client(api, queue, output, why):
+    """Each reason that the queue sends reaches the client. The next request is deferred again."""
     with nginx_with(queue, api, ", defer: {max_waiting: 4}") as nginx:
         begin(nginx)
         queue.reply = lambda command, usual: output
@@ -401,8 +411,8 @@ def test_authentication_comes_before_deferral(api, queue):
 
 
 def test_request_before_a_later_authentication_is_not_deferred(api, queue):
-    """`try_files` leads the request to a location with `weir_auth`. Deferring it earlier would skip the authentication. A
-    location that is open on purpose is configured so."""
+    """`try_files` leads the request to a location with `weir_auth`. Deferring it earlier would skip the
+    authentication. A location that is open on purpose is configured so."""
     server = """
 	weir on;
 	location / { try_files /none @app; }
@@ -530,6 +540,8 @@ def test_invalid_ticket_rates_are_refused(text):
 
 
 def test_ticket_states(api, queue):
+    """The location of tickets answers GET and HEAD, 404 for unknown tickets, 405 for other methods, 503 without the
+    service."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         where = post(nginx).get("Location")
@@ -552,6 +564,7 @@ def test_ticket_states(api, queue):
 
 
 def test_client_leaves_while_its_ticket_is_looked_up(api, queue):
+    """Replies for disconnected clients are discarded, and the next query is answered."""
     with nginx_with(queue, api) as nginx:
         begin(nginx)
         where = post(nginx).get("Location")

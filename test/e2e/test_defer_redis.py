@@ -37,7 +37,8 @@ def wait_counted(gateway):
 
 
 def order(gateway, user, number, status):
-    """Sends an order until it has that status. A worker without a connection to Redis refuses it, and counts nothing."""
+    """Sends an order until it has that status. A worker without a connection to Redis refuses it, and counts
+    nothing."""
     def sent():
         answer = gateway.order(user, number)
         assert answer.status in (status, 429), answer
@@ -54,6 +55,7 @@ def raise_limits(*instances):
 
 @full("hundreds of orders at 50 a second; test_deliver.py has a quick test")
 def test_two_gateways_keep_the_order_of_each_key():
+    """Clients send the orders of each key to both gateways in turn: nothing is lost, and order and rate hold."""
     with gateways() as (api, _, instances):
         keys = ["ann", "bob", "cyd", "dan"]
         since = time.monotonic_ns()
@@ -69,6 +71,7 @@ def test_two_gateways_keep_the_order_of_each_key():
 
 
 def test_ticket_is_known_to_all_gateways():
+    """Each gateway answers queries for tickets of the other."""
     with gateways(rate="{unit: hour, requests_per_unit: 1") as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         first, second = order(a, "ann", 1, 202), order(b, "ann", 2, 202)
@@ -94,8 +97,8 @@ def test_other_gateway_delivers_after_a_kill():
 
 
 def test_gateway_is_killed_during_a_delivery(clock):
-    """The requests of the key wait until the delivery lease has expired, and are then delivered in order. Leases use the
-    clock of Redis."""
+    """The requests of the key wait until the delivery lease has expired, and are then delivered in order. Leases use
+    the clock of Redis."""
     with gateways(rate="{unit: hour, requests_per_unit: 1", options=("--queue-timeout", "5s")) as (api, _, (a, b)):
         order(a, "ann", 0, 200)
         answers = [order(a, "ann", n, 202) for n in (1, 2)]

@@ -23,12 +23,14 @@ API = Orders  # the server of the fixture `api`
 
 
 def numbers(api, key):
+    """Returns the numbers of the orders of this key that the API has received, in order of arrival."""
     return [s.order[1] for s in api.seen(f"/orders/{key}/")]
 
 
 # ---- delivery ----
 
 def test_request_arrives_unchanged(api):
+    """Path, query, body and end-to-end fields arrive as stored; hop-by-hop fields do not arrive."""
     body = bytes(range(256)) * 300
     fields = [("Content-Type", "application/x-order"), ("X-Note", ""), ("Accept", "text/plain"), ("accept", "*/*"),
               ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Transfer-Encoding", "chunked"), ("TE", "trailers"),
@@ -49,6 +51,7 @@ def test_request_arrives_unchanged(api):
 
 
 def test_methods_without_a_body_are_delivered(api):
+    """Each request has its own Idempotency-Key, and no header fields that the client did not send."""
     with QueueServer(api) as service:
         for number, method in enumerate(["POST", "PUT", "PATCH", "DELETE"]):
             service.wait_ticket(service.defer(f"/orders/7/{number}", method=method, body=b"")[0], "delivered")
@@ -61,6 +64,7 @@ def test_methods_without_a_body_are_delivered(api):
 
 
 def test_order_of_each_key_is_preserved(api):
+    """600 requests of 20 users arrive in order for each user, and the metrics count them."""
     users = [f"u{i}" for i in range(20)]
     with QueueServer(api) as service:
         link = service.connect()
@@ -105,6 +109,7 @@ def test_delivery_is_never_faster_than_the_rule(api):
 
 
 def test_request_above_its_limit_waits(api):
+    """A request of another limit is delivered, while this one waits."""
     with QueueServer(api) as service:
         ticket, _, _ = service.defer("/orders/shut/1", key="shut")
         service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")
@@ -117,7 +122,7 @@ def test_request_above_its_limit_waits(api):
 
 FINAL = [200, 204, 301, 302, 400, 401, 404, 409, 422, 499]
 NOT_FINAL = [408, 425, 429, 500, 502, 503, 504]
-ABSENT = [502, 503, 504]  # the API server does not run: this is not a try
+ABSENT = [502, 503, 504]  # the API server does not run: the delivery does not count as a try
 
 
 def test_final_responses_end_the_delivery(api):
@@ -133,6 +138,7 @@ def test_final_responses_end_the_delivery(api):
 
 
 def check_tried_again(seen):
+    """Checks that order 1 was sent twice with the same Idempotency-Key before order 2."""
     assert [s.order[1] for s in seen] == [1, 1, 2]
     assert seen[0].get("idempotency-key") == seen[1].get("idempotency-key") != seen[2].get("idempotency-key")
 
@@ -153,6 +159,7 @@ def test_other_responses_are_retried(api):
 @full("waits for the back-off")
 @pytest.mark.parametrize("status", NOT_FINAL)
 def test_retry_waits_for_its_back_off(api, status):
+    """After a response that is not final, the next try comes after at least half of the first back-off."""
     api.plan("/orders/", status, 201)
     with QueueServer(api) as service:
         first, second = service.defer("/orders/7/1")[0], service.defer("/orders/7/2")[0]
@@ -172,6 +179,7 @@ def test_retry_after_a_lost_response_has_the_same_idempotency_key(api):
 
 
 def test_slow_response_times_out_and_is_retried(api):
+    """A response that takes longer than --queue-timeout counts as a failed try."""
     api.plan("/orders/", {"hold": "never"}, 200)
     with QueueServer(api, "--queue-timeout", "300ms") as service:
         reported = service.retry_until_ticket(service.defer("/orders/7/1")[0], "delivered", 60)
@@ -215,6 +223,7 @@ def test_retry_after_as_a_date(api):
 
 
 def test_long_response_body_is_discarded(api):
+    """A response body of six megabytes does not disturb the next deliveries."""
     api.plan("/orders/", {"status": 201, "bytes": 6 << 20})
     with QueueServer(api) as service:
         for number in range(3):
@@ -225,6 +234,7 @@ def test_long_response_body_is_discarded(api):
 # ---- dead requests ----
 
 def test_request_that_always_fails_becomes_dead_and_others_are_delivered(api):
+    """The next request of the key is delivered. A retry of the dead request succeeds when the API is fixed."""
     api.plan("/orders/bad/1", 500)
     with QueueServer(api) as service:
         poison = service.defer("/orders/bad/1", value="bad", max_tries=2)[0]
@@ -268,6 +278,7 @@ def test_request_older_than_max_age_is_dead(api):
 
 @full("tries of an unavailable API server are seconds apart")
 def test_unavailable_api_server_makes_no_request_dead():
+    """While no connection is possible, no try is counted, even with max_tries of 1."""
     with Orders(start=False) as api, QueueServer(api) as service:
         ticket = service.defer("/orders/7/1", max_tries=1)[0]
         for number in range(2, 40):
@@ -297,8 +308,8 @@ def test_load_balancer_without_api_server_makes_no_request_dead(api):
 
 @pytest.mark.parametrize("status", ABSENT)
 def test_tries_count_while_the_api_server_answers_other_requests(api, status):
-    """The API server answers other requests between the tries, so it is available. All tries of the request but the first
-    count."""
+    """The API server answers other requests between the tries, so it is available. All tries of the request but the
+    first count."""
     api.plan("/orders/bad/", status)
     with QueueServer(api) as service:
         poison = service.defer("/orders/bad/1", value="bad", max_tries=3)[0]
@@ -323,6 +334,7 @@ def test_tries_without_an_api_server_return_their_units():
 
 
 def test_unreachable_api_reported_by_a_gateway_is_logged(api):
+    """A 502 with X-Weir-Unreachable means that there was no connection: no try is counted, and the log says so."""
     api.plan("/orders/", {"status": 502, "headers": {"X-Weir-Unreachable": "1"}}, 200)
     with QueueServer(api) as service:
         reported = service.wait_ticket(service.defer("/orders/7/1", max_tries=1)[0], "delivered")
@@ -335,6 +347,7 @@ def test_unreachable_api_reported_by_a_gateway_is_logged(api):
 
 @pytest.mark.parametrize("kill", [True, False])
 def test_stored_requests_survive_a_restart(api, kill):
+    """After a kill or a shutdown all requests are delivered in order; after a kill the first one is sent twice."""
     api.plan("/orders/", {"hold": "all"})
     with QueueServer(api) as service:
         tickets = [service.defer(f"/orders/7/{number}")[0] for number in range(5)]
@@ -423,6 +436,7 @@ def test_unknown_ticket_is_not_found(api):
 
 
 def test_full_queue_refuses_requests(api):
+    """Each refusal has its reason, in the reply, in the statistics and in the metrics."""
     with QueueServer(api, "--queue-max", "3", target=f"http://127.0.0.1:{api.port}") as service:
         words = lambda n, **more: service.words(f"/orders/shut/{n}", key="shut", **more)
         assert service.call(*words(1, max_waiting=1))[1] == 1
@@ -441,7 +455,8 @@ def test_full_queue_refuses_requests(api):
 
 @pytest.mark.parametrize("kind", ["file", "redis"])
 def test_key_cannot_use_more_than_its_share_of_the_queue(api, kind):
-    """A key has its share of the bytes, whatever its rule's max_waiting is. Dead requests do not count towards the share."""
+    """A key has its share of the bytes, whatever its rule's max_waiting is. Dead requests do not count towards the
+    share."""
     api.plan("/orders/", 500)
     with contextlib.ExitStack() as stack:
         where = {"queue": stack.enter_context(Redis(aof=True)).url()} if kind == "redis" else {}
@@ -484,6 +499,7 @@ def test_operator_retry_respects_the_limits(api, kind):
 
 
 def test_position_and_expected_delay_of_a_request(api):
+    """The expected delay is the wait of the limit plus one interval for each request before it."""
     with QueueServer(api) as service:
         reported = [service.defer(f"/orders/shut/{n}", key="shut", wait_ns=2 * 10**9, interval_ns=10**9) for n in range(3)]
         assert [(p, round(e, 3)) for _, p, e in reported] == [(1, 2.0), (2, 3.0), (3, 4.0)]
@@ -492,6 +508,7 @@ def test_position_and_expected_delay_of_a_request(api):
 
 
 def test_credentials_are_stored_encrypted_and_delivered(api, tmp_path):
+    """Neither the files nor the admin API contain the credentials; the API receives them."""
     key = tmp_path / "key"
     key.write_text("00112233445566778899aabbccddeeff" * 2 + "\n")
     key.chmod(0o600)
@@ -514,8 +531,8 @@ def test_credentials_are_stored_encrypted_and_delivered(api, tmp_path):
 
 
 def drop_all(service, rule):
-    """Drops requests until none waits. Returns their number. A request that the limiter is deciding on is not dropped, so
-    several calls may be needed."""
+    """Drops requests until none waits. Returns their number. A request that the limiter is deciding on is not dropped,
+    so several calls may be needed."""
     dropped = 0
 
     def none_left():
@@ -528,6 +545,7 @@ def drop_all(service, rule):
 
 
 def test_operators_list_retry_and_drop_requests(api):
+    """Lists are paged and filtered; retry and drop work by id, rule and state."""
     with QueueServer(api) as service:
         assert service.weir("list")[1] == "none\n"
         for number in range(5):
@@ -562,6 +580,7 @@ def test_operators_list_retry_and_drop_requests(api):
 
 @full("the queue is counted once a second")
 def test_operators_see_the_counts(api):
+    """`weir queue stats`, the admin API and `weir top` show the counts of the queue."""
     with QueueServer(api) as service:
         for number in range(5):
             service.defer(f"/orders/shut/{number}", key="shut")
@@ -590,6 +609,7 @@ def test_invalid_operator_orders_are_refused(api):
 
 
 def test_service_without_a_queue_refuses_deferred_requests():
+    """Commands of the queue get the reason `off`, and there are no metrics of a queue."""
     with Serve(rules=RULES, resp="unix:{folder}/weir.sock", admin=True, args=["--link-key", "{folder}/link.key"]) as serve:
         with linked(serve) as link:
             reported = link.call(*QueueServer.words("/orders/7/1"))

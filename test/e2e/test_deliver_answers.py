@@ -12,7 +12,7 @@ from weirtest.gateway import Listener, authority, read_head
 
 
 def raw(*answers):
-    """An API server that sends these bytes to the requests of a connection, in order."""
+    """An API server that answers the requests of a connection with these bytes, in order."""
     def serve(connection):
         for answer in answers:
             head, rest = read_head(connection)
@@ -33,7 +33,7 @@ CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
 
 @pytest.fixture(scope="module", name="tls")
 def tls_folder(tmp_path_factory):
-    """A CA, a certificate of it for localhost, and another CA."""
+    """A folder with a CA, a certificate of this CA for localhost, and another CA."""
     folder = tmp_path_factory.mktemp("tls")
     authority(folder, "DNS:localhost")
     (folder / "other").mkdir()
@@ -49,6 +49,7 @@ def https(tls):
 
 
 def test_https_with_a_private_ca(tls):
+    """--queue-target-ca makes the deliverer trust the server's certificate."""
     with https(tls) as server, QueueServer(None, "--queue-target-ca", tls / "ca.pem",
                                        target=f"https://localhost:{server.port}") as service:
         reported = service.wait_ticket(service.defer("/orders/7/1")[0], "delivered")

@@ -99,5 +99,6 @@ def test_weir_auth_without_rules_is_refused():
     "weir off; weir_auth /_auth; location / { weir on; }",
     "weir_auth off;"])
 def test_weir_auth_with_effect_is_accepted(server):
+    """weir_auth is accepted if weir is on, or weir_auth is off, in every location that has or inherits it."""
     code, output = check_conf(server, rules=by_user())
     assert code == 0, output

@@ -108,6 +108,7 @@ def test_rules_with_yaml_errors_are_refused():
 
 
 def test_on_needs_exactly_one_domain_with_requests():
+    """`weir on` is refused with no domain or with two domains that have `requests:`; a domain's name is accepted."""
     none = "domain: api\ndescriptors:\n  - {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
     code, output = check_conf(ON, rules=none)
     assert code == 1 and "requests" in output
@@ -147,7 +148,7 @@ def test_nginx_s_creates_no_table(api):
 
 
 def test_unused_module_creates_no_table():
-    """The module is loaded and not used: no table and no header fields."""
+    """If the module is loaded but not used, there is no table, and there are no header fields."""
     with Nginx(conf_server="location / { }", table="") as nginx:
         r = nginx.get("/")
         assert r.status == 200
@@ -196,6 +197,7 @@ def inherit(_api):
     ("/inherited", "ietf"), ("/off", ""), ("/off/on", "ietf"), ("/domain", "ietf"), ("/none", ""),
     ("/none/deeper", ""), ("/if?a=1", "ietf"), ("/none/x", "x"), ("/dry/not", "x")])
 def test_inheritance_of_directives(inherit, target, fields):
+    """A location inherits weir and weir_headers, and may override both."""
     r = inherit.get(target, {"X-User": target})
     assert r.status == 200
     assert ("ratelimit" in r.names()) == (fields in ("ietf", "x"))

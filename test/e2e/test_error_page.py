@@ -53,6 +53,7 @@ def nginx(_api):
 @pytest.mark.parametrize("target, first", [
     ("/maint", 503), ("/missing", 404), ("/found", 200), ("/created", 201), ("/app", 200)])
 def test_status_is_that_of_the_refusal(nginx, target, first):
+    """The second request has the status and body of a refusal, over HTTP/1.1 and HTTP/2."""
     user = {"X-User": f"status{target}"}
     assert nginx.get(target, user).status == first
     for _ in range(2):
@@ -66,6 +67,7 @@ def test_status_is_that_of_the_refusal(nginx, target, first):
 
 @pytest.mark.parametrize("target, status", [("/page", 429), ("/named", 418)])
 def test_page_is_that_of_the_refusal(nginx, target, status):
+    """The error page for the refusal's status is shown, not the page of the earlier error."""
     user = {"X-User": f"page{target}"}
     assert nginx.get(target, user).status == 404
     for _ in range(2):
@@ -74,6 +76,7 @@ def test_page_is_that_of_the_refusal(nginx, target, status):
 
 
 def test_refusal_after_too_many_redirects_has_its_own_body(nginx):
+    """nginx allows ten internal redirects. A refusal after the last one is sent without an error page."""
     user = {"X-User": "far"}
     assert nginx.get("/far", user).status == 404
     r = nginx.get("/far", user)

@@ -22,6 +22,7 @@ def clock():
 
 @pytest.mark.parametrize("key", KEYS)
 def test_nodes_count_together(key):
+    """Each node takes units and learns the units of the other. The total exceeds the limit by a few units at most."""
     with Redis() as redis, nodes(redis, 2) as (a, b):
         take_one_each(redis, key, a, b)
         total = 2
@@ -46,6 +47,7 @@ def test_nodes_count_together(key):
 
 @pytest.mark.parametrize("key", ["fixed", "counter"])
 def test_late_node_learns_earlier_counts(key):
+    """A node that starts later knows the used units after its first exchanges."""
     with Redis() as redis, nodes(redis, 1) as (a,):
         assert take(a, key, "u", 70) == 70
         wait_reported(redis, key, 70)
@@ -94,6 +96,7 @@ def test_flushed_redis_admits_at_most_one_more_limit():
 
 
 def test_node_without_redis_uses_its_share():
+    """Without Redis for three intervals, each of two nodes admits half of the limit."""
     with Redis() as redis, nodes(redis, 2) as (a, b):
         wait_for(lambda: a.store()["nodes"] == 2 and b.store()["nodes"] == 2, "both nodes to be counted", 20)
         redis.kill()
@@ -111,6 +114,7 @@ def test_node_without_redis_uses_its_share():
 
 
 def test_metrics_of_the_exchange():
+    """The status and /metrics show exchanges and the possible excess."""
     with Redis() as redis, nodes(redis, 2) as (a, b):
         take(a, "fixed", "u", 30)
         take_until_known(b, "fixed", "u", LIMIT - 30)

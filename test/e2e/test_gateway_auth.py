@@ -34,6 +34,7 @@ class Service:
 
 @pytest.fixture(name="auth")
 def _auth():
+    """Runs the authentication service; its URL is in `.url`."""
     service = Service()
     with Listener(service) as server:
         service.url = f"http://127.0.0.1:{server.port}/verify"
@@ -41,6 +42,7 @@ def _auth():
 
 
 def fields_of(response):
+    """Returns the header fields that the API received, in lower case, from a response to `?echo=1`."""
     return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
 
 
@@ -54,6 +56,8 @@ def test_each_user_has_a_limit(api, auth):
 
 
 def test_header_fields_sent_to_the_service_and_to_the_api(api, auth):
+    """The service gets the client's fields and the original request, without body and identity fields. The API gets
+    the service's identity only."""
     with Gateway(api.port, "--auth", auth.url) as gateway:
         got = fields_of(gateway.request("POST", "/mine/a?echo=1&x=2", {
             "Authorization": "user alice", "Remote-User": "root", "X-Forwarded-User": "root",
@@ -80,6 +84,7 @@ def test_forged_identities_have_no_effect(api, auth):
 
 
 def test_refusal_of_the_service_is_passed_on(api, auth):
+    """401 and 403 reach the client, any other status becomes 502, and the API gets no request."""
     with Gateway(api.port, "--auth", auth.url) as gateway:
         answer = gateway.get("/")
         assert (answer.status, answer.get("www-authenticate")) == (401, "Basic")
@@ -102,17 +107,19 @@ def test_requests_are_refused_while_the_service_is_down(api):
 
 
 def test_clients_cannot_reach_the_service(api, auth):
+    """The location of the subrequest is closed to clients in every spelling, and to redirects of the API."""
     with Gateway(api.port, "--auth", auth.url) as gateway:
         for target in ("/.weir/auth", "//.weir/auth", "/.weir/../.weir/auth", "/.weir/%61uth"):
             assert gateway.get(target, {"Authorization": "user alice"}).status == 404
         assert auth.heads == []
-        # A redirect from the API does not lead there either.
+        # A redirect from the API does not lead to the location of the service either.
         assert gateway.get("/?h=X-Accel-Redirect:/.weir/auth",
                            {"Authorization": "user alice"}).body == b"ok\n"
         assert len(auth.heads) == 1
 
 
 def test_auth_headers_option_names_the_identity_fields(api, auth):
+    """--auth-headers names the fields; the client's own field of such a name does not reach the API."""
     with Gateway(api.port, "--auth", auth.url, "--auth-headers", "X-Nobody,Remote-User") as gateway:
         got = fields_of(gateway.get("/mine/b?echo=1", {"Authorization": "user alice", "X-Nobody": "root"}))
         assert got["remote-user"] == "alice"

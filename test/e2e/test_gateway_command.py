@@ -20,6 +20,7 @@ TABLE = f"weirtest-command-{os.getpid()}"
 
 @pytest.fixture(name="place")
 def _place():
+    """A folder with a rule file."""
     path = programs.temp_folder("command")
     with open(f"{path}/rules.yaml", "w", encoding="utf-8") as f:
         f.write(RULES)
@@ -30,8 +31,8 @@ def _place():
 
 
 def weir(place, *options, upstream="http://127.0.0.1:1", rules="rules.yaml", folder=None, **more):
-    """Runs the command until it exits: exit code, standard output, standard error. A table that it creates is that of the
-    tests."""
+    """Runs the command until it exits: exit code, standard output, standard error. A table that it creates is that of
+    the tests."""
     given = (["--upstream", upstream] if upstream else []) + (["--rules", rules] if rules else [])
     if not {"--table", "--print-config"} & set(options):
         given += ["--table", TABLE, "--memory", "1M"]
@@ -54,7 +55,7 @@ def test_help_has_every_option_and_examples(place):
 
 @pytest.mark.parametrize("options,more", [(["--log-memory", "512K"], {}), ([], {"WEIR_LOG_MEMORY": "512K"})])
 def test_log_memory_option(options, more):
-    """As an option and as a variable; the default would be 64K."""
+    """--log-memory sets the size, as an option and as a variable; the default would be 64K."""
     with Api() as api, Gateway(api.port, *options, environment=more) as gateway:
         assert gateway.get("/").status == 200
         info = subprocess.run([WEIR, "table", "info", gateway.table, "--json"], text=True, capture_output=True, check=True,
@@ -95,7 +96,7 @@ def test_folder_whose_name_cannot_be_in_a_configuration(place):
 
 
 def test_log_on_a_socket_is_refused(place):
-    """As under systemd: nginx would not start, and its message would not help."""
+    """Under systemd standard output may be a socket, which nginx cannot open. `--access-log -` is then an error."""
     ours, its = socket.socketpair()
     with ours, its:
         done = subprocess.run([WEIR, "gateway", "--upstream", "http://127.0.0.1:1", "--rules", "rules.yaml",
@@ -113,6 +114,7 @@ def test_missing_arguments_are_named(place):
 
 
 def test_broken_rules_are_shown_as_check_shows_them(place):
+    """The gateway prints the errors exactly as `weir check` does and exits with 1."""
     with open(f"{place}/rules.yaml", "a", encoding="utf-8") as f:
         f.write("    rate_limt: {unit: day}\n")
     code, out, err = weir(place)
@@ -125,6 +127,7 @@ def test_broken_rules_are_shown_as_check_shows_them(place):
 
 
 def test_ambiguous_domain_is_refused(place):
+    """Several domains with `requests:` need --domain, which must be in the rules."""
     with open(f"{place}/other.yaml", "w", encoding="utf-8") as f:
         f.write(RULES.replace("domain: api", "domain: other") + "---\n")
     code, _, err = weir(place, rules=".")
@@ -141,6 +144,7 @@ def test_ambiguous_domain_is_refused(place):
 
 
 def test_unusable_ports_are_refused(place):
+    """A port in use, an address of another machine, and a path that is not a socket each have their own message."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -159,6 +163,7 @@ def test_unusable_ports_are_refused(place):
 
 
 def test_unsuitable_runtime_folder_is_refused(place):
+    """The runtime folder must not be writable for others, and must not be a link."""
     os.mkdir(f"{place}/open")
     os.chmod(f"{place}/open", 0o777)
     code, _, err = weir(place, "--listen", free_port(), "--runtime", "open")
@@ -177,6 +182,7 @@ def test_folder_of_another_user_is_refused(place):
 
 
 def test_module_that_nginx_cannot_load(place):
+    """nginx's own message is printed if the module cannot be loaded."""
     with open(f"{place}/wrong.so", "wb") as f:
         f.write(b"not a library")
     port = free_port()
@@ -187,6 +193,7 @@ def test_module_that_nginx_cannot_load(place):
 
 
 def test_every_option_as_a_variable_and_in_a_file(place):
+    """The command line overrides variables, and variables override the file of --config."""
     with open(f"{place}/gateway.yaml", "w", encoding="utf-8") as f:
         f.write("upstream:\n  - http://10.0.0.1:3000\n  - http://10.0.0.2:3000\nmemory: 2M\nworkers: 3\n"
                 "drain: 5s\nrules: rules.yaml\n")
@@ -200,6 +207,7 @@ def test_every_option_as_a_variable_and_in_a_file(place):
 
 
 def test_printed_configuration_works_when_saved(place, api):
+    """The output of --print-config, saved to a file, runs in nginx as its comment says."""
     port = free_port()
     certificate.self_signed(place)
     code, out, err = weir(place, "--print-config", "--listen", f"127.0.0.1:{port}", "--tls-cert", "cert.pem",
@@ -245,7 +253,7 @@ def as_a_user(place, upstream, table):
 
 
 def test_gateway_of_an_ordinary_user(place, api):
-    """Runs from its own folder in /tmp, workers included."""
+    """The gateway and its workers run as the user, with a runtime folder in /tmp."""
     port = free_port()
     argv, user, become = as_a_user(place, api.port, f"weirtest-{port}")
     runtime_paths.register(f"weirtest-{port}", user.pw_uid)
@@ -281,6 +289,7 @@ def test_gateway_of_an_ordinary_user(place, api):
 
 
 def low_ports_are_roots():
+    """Returns whether only root may listen on port 81."""
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as f:
         return int(f.read()) > 81
 

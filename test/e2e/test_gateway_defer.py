@@ -39,13 +39,14 @@ def order(gateway, number, user="7", **headers):
 
 
 def ticket(gateway, where):
+    """Returns the state of the ticket as a dict, or the status of the response if it is not 200."""
     r = gateway.get(where)
     return json.loads(r.body) if r.status == 200 else r.status
 
 
 def start(api, folder, *options, **kwargs):
-    """Starts a gateway with the admin port that raise_limit needs. Unless a test sets another limit, one order an hour is
-    admitted, so that a slow machine does not matter."""
+    """Starts a gateway with the admin port that raise_limit needs. Unless a test sets another limit, one order an hour
+    is admitted, so that a slow machine does not matter."""
     kwargs.setdefault("rules", rules("1h"))
     admin = free_port()
     gateway = Gateway(api.port, "--queue", f"file:{folder}/queue", "--admin", f"127.0.0.1:{admin}", *options, **kwargs)
@@ -74,6 +75,7 @@ def retry(gateway):
 
 
 def delivered(api, count):
+    """Waits for this many requests at the API and returns them. Fails if there are more."""
     wait_for(lambda: api.count() >= count, f"{count} deliveries", 30)
     records = api.records()
     assert len(records) == count
@@ -125,8 +127,8 @@ def test_new_request_queues_behind_waiting_ones(api, tmp_path):
 
 
 def test_connection_header_fields_are_not_stored(api, tmp_path):
-    """Header fields that the client's Connection names are not stored, in any spelling and in several lines. Fields that
-    the gateway sets cannot be removed this way."""
+    """Header fields that the client's Connection names are not stored, in any spelling and in several lines. Fields
+    that the gateway sets cannot be removed this way."""
     named = [("X-User", "7"), ("Connection", "keep-alive , ACCEPT"), ("Connection", "x-forwarded-for,user-agent,content"),
              ("Accept", "a/a"), ("User-Agent", "me"), ("Content-Type", "c/c")]
     with start(api, tmp_path) as gateway:
@@ -139,8 +141,8 @@ def test_connection_header_fields_are_not_stored(api, tmp_path):
 
 
 def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):
-    """The limit of such a request is used up, but the queue has no room for its head: the response reports that it is too
-    large, not that it is invalid."""
+    """The limit of such a request is used up, but the queue has no room for its head: the response reports that it is
+    too large, not that it is invalid."""
     def send(path, **headers):
         r = gateway.request("POST", path, {"X-User": "7", **headers}, b"x")
         return r.status, r.get("X-Weir-Not-Deferred")
@@ -153,7 +155,7 @@ def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):
 
 
 def test_control_characters_of_clients_are_escaped(api, tmp_path):
-    """Control characters, also those with two bytes in UTF-8."""
+    """Control characters are escaped, including those with two bytes in UTF-8."""
     with start(api, tmp_path) as gateway:
         admin = tokens.flags(gateway.admin_port)
         for _ in range(2):
@@ -180,8 +182,8 @@ def resize(gateway, size):
 
 @full("the service looks at its table once a second")
 def test_nginx_follows_a_resized_table(api, tmp_path):
-    """nginx follows the service to the new table, whatever its size. With separate tables they would not see each other's
-    admissions, nor the keys with waiting requests."""
+    """nginx follows the service to the new table, whatever its size. With separate tables they would not see each
+    other's admissions, nor the keys with waiting requests."""
     with start(api, tmp_path) as gateway:
         gateway.wait_workers(2)
         for turn, size in enumerate(["4M", "1M"], 1):
@@ -215,6 +217,7 @@ def test_delivery_socket_is_closed_to_others(api, tmp_path):
 
 
 def test_ticket_reveals_nothing_else(api, tmp_path):
+    """A ticket's status does not contain the request. Other tickets get 404."""
     with start(api, tmp_path) as gateway:
         order(gateway, 0)
         where = order(gateway, 1).get("Location")
@@ -228,6 +231,7 @@ def test_ticket_reveals_nothing_else(api, tmp_path):
 
 
 def test_queue_off_switches_deferral_off(api, tmp_path):
+    """With --queue off requests are refused, and there is neither a ticket location nor a delivery socket."""
     with start(api, tmp_path, "--queue", "off") as gateway:
         assert [order(gateway, n).status for n in range(2)] == [200, 429]
         assert gateway.get("/.weir/tickets/" + "0" * 32).status == 200  # the API's own response
@@ -257,6 +261,7 @@ def test_identity_is_stored_with_the_request(api, tmp_path):
 
 
 def test_credentials_need_a_key(api, tmp_path):
+    """Requests with credentials are deferred only with --queue-key, and the file contains no plain text of them."""
     named = rules("1h").replace("on_limit: defer", "on_limit: defer, defer: {headers: [authorization]}")
     with start(api, tmp_path, rules=named) as gateway:
         order(gateway, 0)

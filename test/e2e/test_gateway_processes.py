@@ -18,6 +18,7 @@ def listens(port):
 
 
 def test_output_describes_the_gateway(api):
+    """The output at the start names addresses, API servers, table, rules and limits."""
     with Gateway(api.port) as gateway:
         output = gateway.output()
         assert f"  listens   http://127.0.0.1:{gateway.port}\n  upstream  http://127.0.0.1:{api.port}\n" in output
@@ -33,6 +34,7 @@ def test_output_describes_the_gateway(api):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_shutdown_waits_for_requests_in_flight(api, number):
+    """After SIGTERM or SIGINT the port is closed, and a request in flight is answered."""
     with Gateway(api.port) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=stop")
@@ -56,6 +58,7 @@ CUT_OFF = [r"open socket #\d+ left in connection", "aborting", "exited on signal
 
 
 def test_second_signal_stops_at_once(api):
+    """A second SIGTERM ends the gateway although a request is in flight."""
     with Gateway(api.port, allow=CUT_OFF) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=twice")
@@ -70,6 +73,7 @@ def test_second_signal_stops_at_once(api):
 
 
 def test_drain_timeout_ends_the_drain(api):
+    """After --drain the gateway exits although a request is in flight."""
     with Gateway(api.port, "--drain", "300ms", allow=CUT_OFF) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=drain")
@@ -93,6 +97,7 @@ def test_process_that_does_not_exit_is_killed(api):
 
 
 def test_killed_master_is_restarted(api):
+    """nginx runs again with the same counters, and the workers of the killed master exit."""
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
         first = gateway.master()
@@ -109,6 +114,7 @@ def test_killed_master_is_restarted(api):
 
 
 def test_killed_worker_is_replaced(api):
+    """The counters are not lost with the worker."""
     with Gateway(api.port, allow=["exited on signal 9"]) as gateway:
         assert [gateway.get("/few/a").status for _ in range(2)] == [200, 200]
         gateway.wait_workers(2)
@@ -120,6 +126,7 @@ def test_killed_worker_is_replaced(api):
 
 
 def test_workers_without_a_master_finish_their_requests(api):
+    """A request at a worker of the killed master is answered while the new nginx serves others."""
     with Gateway(api.port, allow=STILL_BOUND) as gateway:
         with gateway.client() as client:
             client.send("GET", "/slow?hold=orphan")
@@ -171,6 +178,7 @@ def test_nginx_of_a_killed_gateway_is_taken_over(api):
 
 
 def test_gateway_and_master_are_killed_and_workers_remain(api):
+    """The orphaned workers serve until the next gateway has started its nginx."""
     with Gateway(api.port) as gateway:
         master = gateway.master()
         gateway.wait_workers(2)
@@ -223,6 +231,7 @@ def test_reload_to_a_port_in_use_changes_nothing(api):
 
 
 def test_reload_applies_new_options(api):
+    """SIGHUP applies changed options of the --config file without losing a request."""
     with Gateway(api.port, start=False) as gateway:
         config = gateway.folder / "gateway.yaml"
         other = free_port()
@@ -248,6 +257,7 @@ def test_reload_applies_new_options(api):
     ("rules: nowhere.yaml\n", "--rules nowhere.yaml: No such file or directory"),
 ])
 def test_invalid_reload_changes_nothing(api, config, output):
+    """Invalid options, rules or certificates are reported, and the gateway continues as before."""
     with Gateway(api.port, allow=["cannot load certificate"], start=False) as gateway:
         path = gateway.folder / "gateway.yaml"
         path.write_text("", encoding="ascii")
@@ -315,6 +325,7 @@ def test_changed_rules_apply_without_a_reload(api):
 
 
 def test_logs_are_reopened(api):
+    """After a rename and SIGUSR1 nginx writes to a new access log."""
     with Gateway(api.port, "--access-log", "access.log") as gateway:
         log, moved = gateway.folder / "access.log", gateway.folder / "moved.log"
         gateway.get("/one", {"User-Agent": "x"})
@@ -373,8 +384,8 @@ def test_gateway_survives_a_closed_output(api):
 
 
 def test_rules_that_only_their_owner_can_read(api):
-    """The workers of a gateway of root run as another user. The gateway logs that they cannot read the rules, and SIGHUP
-    still loads them. The workers of an ordinary user's gateway can read them."""
+    """The workers of a gateway of root run as another user. The gateway logs that they cannot read the rules, and
+    SIGHUP still loads them. The workers of an ordinary user's gateway can read them."""
     with Gateway(api.port, start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()
@@ -388,6 +399,7 @@ def test_rules_that_only_their_owner_can_read(api):
 
 @needs("root")
 def test_folder_that_workers_cannot_enter(api):
+    """The gateway of root does not start if the workers' user cannot enter the runtime folder."""
     with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"
         closed.mkdir(mode=0o700)
@@ -399,6 +411,7 @@ def test_folder_that_workers_cannot_enter(api):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the workers of root run as another user")
 def test_folder_that_only_its_owner_can_enter(api):
+    """The workers of an ordinary user's gateway run as that user, so a private folder is sufficient."""
     with Gateway(api.port, start=False) as gateway:
         closed = gateway.folder / "closed"
         closed.mkdir(mode=0o700)

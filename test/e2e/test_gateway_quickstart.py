@@ -106,6 +106,7 @@ def _demo(clock):
 
 
 def test_each_printed_command_has_the_promised_output(demo, clock):
+    """Runs each printed curl command and compares its output with the text above it."""
     lines = demo.curl_lines()
     assert [promise for promise, _ in lines] == [promise for promise, _ in OUTCOMES]
     # Orders come last: later deliveries count too, and nothing else may count when 9,999 are to be left.
@@ -115,7 +116,7 @@ def test_each_printed_command_has_the_promised_output(demo, clock):
 
 
 def test_dashboard_address_has_a_token(demo):
-    """It is the last line. A client with the token is accepted; no other client on this machine is."""
+    """A client with the token of the printed address is accepted, a client without a token is not."""
     shown = re.search(rf"^Dashboard: http://127\.0\.0\.1:{demo.admin_port}/#token=([0-9a-f]{{64}})$", demo.output(), re.M)
     assert fetch(demo.admin_port, "GET", "/v1/status", {"Authorization": f"Bearer {shown[1]}"}).status == 200
     assert fetch(demo.admin_port, "POST", "/v1/pause", JSON, b"{}", anonymous=True).status == 401
@@ -133,6 +134,7 @@ def test_every_run_begins_with_empty_counters(demo):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_all_processes(demo, number):
+    """After SIGINT, SIGTERM or SIGHUP no process, file or folder of the demo is left."""
     assert len(demo.sessions) == 4
     demo.process.send_signal(number)
     assert demo.process.wait(60) == 0
@@ -141,6 +143,7 @@ def test_signal_ends_all_processes(demo, number):
 
 
 def test_api_exits_with_the_demo_in_every_case(demo):
+    """The API exits even if the demo is killed with -9."""
     api = [s for s in demo.sessions if "api.py" in " ".join(
         Path(f"/proc/{s}/cmdline").read_text().split("\0"))]
     demo.process.kill()

@@ -32,6 +32,7 @@ FORGED = ["WEIR.DEFER", "1", "api", "api/user", "0123456789abcdef", "POST", "/or
 
 
 def start(api, folder, *options, **kwargs):
+    """Returns a gateway with a queue in this folder and an admin port."""
     admin = free_port()
     gateway = Gateway(api.port, "--queue", f"file:{folder}/queue", "--admin", f"127.0.0.1:{admin}", *options,
                       rules=RULES, **kwargs)
@@ -44,6 +45,7 @@ def order(gateway, number):
 
 
 def sockets(gateway):
+    """Returns the paths of the service's RESP sockets, from the gateway's output."""
     return sorted(set(re.findall(r"^  resp      unix:(\S+)$", gateway.output(), re.M)))
 
 
@@ -66,7 +68,8 @@ def as_member(path, *commands):
 
 
 def test_group_members_cannot_use_the_link_commands(api, tmp_path):
-    """Deferring requests, reading tickets and the fleet's secret need the link key, which only nginx's workers inherit."""
+    """Deferring requests, reading tickets and the fleet's secret need the link key, which only nginx's workers
+    inherit."""
     with start(api, tmp_path) as gateway:
         path = sockets(gateway)[-1]
         output = as_member(path, ["PING"], FORGED, ["WEIR.TICKET", "0" * 32], ["WEIR.FLEET"], ["WEIR.TELL", "x"], ["WEIR.ASK", "x"],
@@ -82,6 +85,7 @@ def test_group_members_cannot_use_the_link_commands(api, tmp_path):
 
 
 def test_link_key_is_not_readable(api, tmp_path):
+    """The key file is private, the key is not in the command line of workers, and it stays the same after a reload."""
     with start(api, tmp_path) as gateway:
         key = gateway.runtime / "link.key"
         text = key.read_text(encoding="ascii")
@@ -125,11 +129,13 @@ def processes(gateway):
 
 
 def service_of(gateway):
+    """Returns the process id of the gateway's service."""
     (pid,) = set(processes(gateway)) - {gateway.pid}
     return pid
 
 
 def check_no_capabilities(threads, user):
+    """Checks that all threads run as the user, in its groups only and without capabilities."""
     assert len(threads) > 1  # the process with the loops
     for fields in threads:
         assert fields["Uid"].split() == [str(user.pw_uid)] * 4
@@ -161,7 +167,7 @@ def test_service_does_not_run_as_root(api, tmp_path):
 
 @needs("root")
 def test_privileged_port_is_bound_before_rights_are_dropped(api):
-    """The port is bound before rights are dropped, also after a reload."""
+    """The port is bound before rights are dropped, at the start and after a reload."""
     with Gateway(api.port, "--http", "127.0.0.1:1009", "--config", "{0}/gateway.yaml", start=False) as gateway:
         gateway.options[-1] = str(gateway.folder / "gateway.yaml")
         (gateway.folder / "gateway.yaml").write_text("drain: 7s\n", encoding="ascii")
@@ -177,7 +183,7 @@ def test_privileged_port_is_bound_before_rights_are_dropped(api):
 
 @needs("root")
 def test_rules_that_only_root_can_read_are_loaded_at_sighup(api):
-    """Rules that only root can read apply after SIGHUP, also in the service."""
+    """Rules that only root can read apply after SIGHUP, in nginx and in the service."""
     with Gateway(api.port, "--http", f"127.0.0.1:{(port := free_port())}", start=False) as gateway:
         gateway.rules.chmod(0o600)
         gateway.start()
@@ -233,7 +239,7 @@ def test_dead_service_is_restarted(api, tmp_path):
 
 
 def has_ended(pid):
-    """Returns whether the process runs. A process that was not waited for yet is a zombie."""
+    """Returns whether the process has ended. A process that was not waited for yet is a zombie."""
     try:
         return "State:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except FileNotFoundError:
@@ -264,6 +270,7 @@ def gateway_as_root(api, *options):
 
 
 def has_weir():
+    """Returns the account of the user weir, or None."""
     try:
         return pwd.getpwnam("weir")
     except KeyError:
@@ -273,6 +280,7 @@ def has_weir():
 @needs("root")
 @pytest.mark.skipif(has_weir() is not None, reason="this machine has a user weir")
 def test_start_as_root_without_a_user(api, tmp_path):
+    """Without the user weir the gateway warns that its service runs as root. A queue or --redis prevents the start."""
     remedy = "useradd --system --no-create-home --shell /usr/sbin/nologin weir"
     with gateway_as_root(api) as gateway:
         gateway.start()
@@ -287,7 +295,8 @@ def test_start_as_root_without_a_user(api, tmp_path):
 
 @needs("root")
 def test_user_number_without_an_account(api, tmp_path):
-    """The service has its own user: its files, its sockets and the delivery socket are closed to the workers' user too."""
+    """The service has its own user: its files, its sockets and the delivery socket are closed to the workers' user
+    too."""
     gateway = gateway_as_root(api, "--user", "60900", "--queue", f"file:{tmp_path}/queue", "--admin", f"127.0.0.1:{free_port()}")
     gateway.rules_text = RULES
     with gateway:
@@ -336,6 +345,7 @@ def test_user_weir_is_the_default(api, tmp_path):
 
 @needs("root")
 def test_unknown_user_prevents_the_start(api):
+    """--user needs an existing name, or a number without an account."""
     for name, output in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
                        (str(pwd.getpwnam("nobody").pw_uid), "this is not a number that is free of accounts and groups"),
                        ("0", "this is not a number that is free of accounts and groups"),

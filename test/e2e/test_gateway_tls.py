@@ -11,6 +11,7 @@ from weirtest.gateway import Gateway, Listener, authority, read_head
 
 @pytest.fixture(name="pair", scope="module")
 def _pair(tmp_path_factory):
+    """Options with a self-signed certificate and its key."""
     folder = tmp_path_factory.mktemp("tls")
     certificate.self_signed(folder)
     return ["--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"]
@@ -75,6 +76,7 @@ def test_connection_ends_after_a_thousand_resets(api, pair, tls):
 
 @pytest.fixture(name="ca", scope="module")
 def _ca(tmp_path_factory):
+    """A folder with a CA and a certificate for api.test."""
     folder = tmp_path_factory.mktemp("ca")
     authority(folder)
     return folder
@@ -99,6 +101,7 @@ def _https_api(ca):
 
 
 def test_https_servers_are_verified(https_api, ca):
+    """The certificate of an https:// server is accepted with --upstream-ca and --upstream-name."""
     with Gateway(https_api, "--upstream-ca", ca / "ca.pem", "--upstream-name", "api.test") as gateway:
         answer = gateway.get("/")
         assert (answer.status, answer.body) == (200, b"api.test")

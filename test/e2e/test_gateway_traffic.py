@@ -28,6 +28,7 @@ def test_admitted_requests_reach_the_api_and_refused_ones_do_not(api):
 
 
 def test_header_fields_that_the_api_receives(api):
+    """The target arrives unchanged, with Host of the client and the forwarding fields of the gateway."""
     with Gateway(api.port) as gateway:
         got = seen(gateway.get("/a//b/../c%2Fd?echo=1", {"Host": f"Shop.Example:{gateway.port}"}))
         assert got["target"] == "/a//b/../c%2Fd?echo=1"
@@ -43,6 +44,7 @@ def test_header_fields_that_the_api_receives(api):
 
 
 def test_forwarding_fields_of_a_client_are_removed(api):
+    """No field that an API could take for the client's address, path, method or scheme reaches the API."""
     forged = {"X-Forwarded-For": "10.9.9.9", "X-Real-IP": "10.9.9.9", "X-Forwarded-Proto": "https",
               "X-Forwarded-Host": "evil", "X-Forwarded-Port": "1", "X-Request-Id": "mine",
               "X-Forwarded-Prefix": "/x", "X-Forwarded-Ssl": "on", "X-Forwarded-Scheme": "https",
@@ -72,6 +74,7 @@ def test_forwarding_fields_of_a_client_are_removed(api):
 
 
 def test_host_in_the_request_line_takes_precedence(api):
+    """The API gets the host of an absolute request target, or `localhost` if there is no host."""
     with Gateway(api.port) as gateway:
         got = seen(gateway.get("http://inner.example/?echo=1", {"Host": "outer.example"}))
         assert got["fields"]["host"] == "inner.example"
@@ -176,6 +179,7 @@ def test_responses_are_streamed():
 
 
 def test_bodies_small_large_and_chunked(api):
+    """Bodies arrive complete with a Content-Length. A body above --max-body gets 413."""
     large = os.urandom(3 * 1024 * 1024)
     with Gateway(api.port, "--max-body", "4M") as gateway:
         for how in ({}, {"chunked": 100000}):
@@ -212,6 +216,7 @@ def test_stream_uploads_forwards_bodies_unbuffered():
 
 
 def test_x_accel_fields_of_the_api_have_no_effect(api):
+    """X-Accel fields of the API change nothing in nginx and do not reach the client."""
     with Gateway(api.port) as gateway:
         for name, value in (("X-Accel-Redirect", "/elsewhere"), ("X-Accel-Limit-Rate", "1"),
                             ("X-Accel-Buffering", "yes"), ("X-Accel-Charset", "utf-7")):
@@ -222,6 +227,7 @@ def test_x_accel_fields_of_the_api_have_no_effect(api):
 
 
 def test_dead_api_server_is_skipped(api):
+    """Requests for a dead server are sent to the other server, including POST."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         dead = nobody.getsockname()[1]
@@ -233,6 +239,7 @@ def test_dead_api_server_is_skipped(api):
 
 
 def test_unsafe_request_is_not_sent_twice(api):
+    """A POST that may have reached a server is not repeated; a GET is."""
     with Api() as other:
         with Gateway(f"http://127.0.0.1:{other.port},http://127.0.0.1:{api.port}") as gateway:
             assert gateway.request("POST", "/post?drop=1", body=b"x").status == 502
@@ -261,6 +268,7 @@ def test_silent_api_times_out():
 
 
 def test_unix_sockets_on_both_sides(api, tmp_path):
+    """The gateway listens on a Unix socket and forwards to one. It replaces the socket of a killed gateway."""
     path = str(tmp_path / "gateway.sock")
     with Gateway(f"unix:{api.socket}", "--listen", f"unix:{path}"):
         assert seen(fetch(path, target="/?echo=1"))["fields"]["x-forwarded-for"] == "unix:"

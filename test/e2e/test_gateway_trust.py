@@ -7,6 +7,7 @@ from weirtest.gateway import Gateway
 
 
 def fields_of(response):
+    """Returns the header fields that the API received, in lower case, from a response to `?echo=1`."""
     return {k.lower(): v for k, v in json.loads(response.body)["headers"]}
 
 
@@ -77,6 +78,7 @@ def test_forwarded_for_begins_with_the_address_of_the_client(api):
 
 
 def test_invalid_fields_of_a_trusted_proxy_are_replaced(api):
+    """An invalid address, scheme, host or id of a trusted proxy is replaced by the gateway's own value."""
     with Gateway(api.port, "--trust", "127.0.0.1") as gateway:
         got = fields_of(gateway.get("/?echo=1", {
             "X-Forwarded-For": "not an address", "X-Forwarded-Proto": "javascript",

@@ -98,6 +98,7 @@ def nginx(clock, _api):
 
 
 def limit_fields(response):
+    """Returns the names of the rate limit fields in a response."""
     return {n for n in response.names() if n in ALL}
 
 
@@ -168,7 +169,7 @@ def test_github_fields(nginx, clock):
 
 
 def test_waits_are_rounded_up_and_shrink(nginx, clock):
-    """Of a day, half a second has passed, then a second, then all but a microsecond, then all of it."""
+    """Retry-After after half a second, after a second, a microsecond before the next token, and with the token."""
     take(nginx, "/one/x/", "shrink", 7)
     for step, reported in ((0.5, DAY), (0.5, DAY - 1), (DAY - 1 - 0.000001, 1)):
         clock.advance(step)
@@ -191,6 +192,7 @@ def test_profile_none_adds_no_fields(nginx):
 # ---- several limits ----
 
 def test_tightest_limit_is_reported_and_all_are_listed(nginx):
+    """The X fields describe the limit with the fewest remaining units; the IETF fields list all limits."""
     r = nginx.get("/many/", {"X-User": "many"})
     assert r.status == 200
     assert r.get("X-Ratelimit-Limit") == "2"  # of 7, 2 and 9 the limit with the least left
@@ -203,6 +205,7 @@ def test_tightest_limit_is_reported_and_all_are_listed(nginx):
 
 
 def test_refusal_by_one_limit_takes_nothing_from_the_others(nginx):
+    """Of three limits one refuses. The response shows that the other two kept their units."""
     take(nginx, "/many/", "several", 2)
     for _ in range(2):
         r = nginx.get("/many/", {"X-User": "several"})
@@ -232,7 +235,7 @@ def test_weir_off_keeps_upstream_fields(nginx):
 
 
 def test_request_without_a_limit_has_no_fields(nginx):
-    """No entry of `requests:`, a missing source, and a rule that only counts."""
+    """There are no fields without an entry of `requests:`, with a missing source, and for a rule that only counts."""
     for target, headers in (("/elsewhere", {"X-User": "1"}), ("/one/x/", {}),
                             ("/shadow/", {"X-User": "1"}), ("/shadow/", {"X-User": "1"})):
         r = nginx.get(target, headers)
@@ -240,6 +243,7 @@ def test_request_without_a_limit_has_no_fields(nginx):
 
 
 def test_allowed_request_has_no_fields(nginx):
+    """An exempt request has no fields and takes no unit."""
     for _ in range(9):
         r = nginx.get("/allowed/", {"X-User": "allowed"})
         assert (r.status, limit_fields(r)) == (200, set())
@@ -247,6 +251,7 @@ def test_allowed_request_has_no_fields(nginx):
 
 
 def test_upstream_fields_of_the_same_name_are_dropped(nginx):
+    """Rate limit fields of the API are replaced by those of weir, in any spelling of their names."""
     r = nginx.get("/one/x/?h=X-Ratelimit-Limit:99&h=x-ratelimit-remaining:98&h=RateLimit:%22up%22"
                   "&h=RATELIMIT-POLICY:%22up%22&h=X-Ratelimit-Limit:97", {"X-User": "upstream"})
     assert r.status == 200
@@ -270,6 +275,7 @@ def test_other_upstream_fields_are_kept(nginx):
                                             ("/one/static/none", 404),
                                             ("/one/static/index.html", 200)])
 def test_fields_are_sent_with_every_status(nginx, target, status):
+    """The fields are added to error responses of the API and of nginx itself."""
     user = f"status-{target}"
     r = nginx.get(target, {"X-User": user})
     assert r.status == status
@@ -293,6 +299,7 @@ def test_fields_on_a_304(nginx):
     ("text/html;q=0.2, text/plain;q=0.9", "text"), ("image/png", "problem"), ("\xff;;,,=", "problem"),
 ])
 def test_body_by_accept(nginx, accept, kind):
+    """A refusal is JSON, HTML or plain text, depending on Accept."""
     user = f"accept-{kind}"
     headers = {"X-User": user, **({"Accept": accept} if accept else {})}
     while (r := nginx.get("/one/x/", headers)).status == 200:
@@ -331,6 +338,7 @@ def test_head_has_the_fields_and_no_body(nginx):
 
 
 def test_response_of_the_rule(nginx):
+    """The `response` of a rule sets status, type and body for every Accept."""
     take(nginx, "/own/", "own", 1)
     for accept in ("*/*", "text/html"):
         r = nginx.get("/own/", {"X-User": "own", "Accept": accept})

@@ -25,6 +25,7 @@ def left(nginx, user):
 
 
 def still_works(nginx):
+    """Checks that nginx serves a new client."""
     assert nginx.get("/free").status == 200
 
 
@@ -105,6 +106,8 @@ STAGES = {
 @pytest.mark.parametrize("refused", [False, True])
 @pytest.mark.parametrize("stage", STAGES)
 def test_client_disconnects_at_each_stage(nginx, stage, refused):
+    """The client disconnects before, within or after its head or body. A request without a complete head is not
+    counted."""
     user = f"gone-{stage.replace(' ', '-')}-{refused}".encode()
     data = STAGES[stage].replace(b"X-User: gone", b"X-User: " + user)
     if refused:
@@ -160,6 +163,7 @@ def test_absurd_header_values(nginx, name):
 
 
 def test_keys_that_differ_in_the_last_byte_of_8_kb(nginx):
+    """Long keys are not shortened: the two keys have separate counters."""
     for end in (b"a", b"b"):
         assert left(nginx, b"z" * 8000 + end) == 5
 
@@ -192,6 +196,7 @@ descriptors:
 
 @pytest.fixture(scope="module")
 def paths(_api):
+    """An nginx with limits by path, query parameter and cookie."""
     with Nginx(rules=PATHS, conf_server="location / { weir on; proxy_pass http://api; }",
                api=_api) as server:
         yield server
@@ -220,12 +225,13 @@ def test_all_spellings_of_a_key_share_one_counter(paths):
                                     "/q?k=" + "v" * 7000, "/q?k=a%0d%0ab", "/q?" + "&" * 500 + "k=1",
                                     "/users/" + "u" * 7000])
 def test_absurd_targets(paths, target):
-    """Limited, or refused as unreadable; never a way around the limit, and never a crash."""
+    """Each target is limited, or refused as unreadable. No target avoids the limit or crashes nginx."""
     statuses = [paths.get(target).status for _ in range(5)]
     assert statuses in ([200] * 3 + [429] * 2, [400] * 5), statuses
 
 
 def test_garbage_is_refused_by_nginx(paths):
+    """Bytes that are not a request get an error or no response, and nginx keeps serving."""
     for garbage in (b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00",
                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET http://x/users/7 HTTP/1.1\r\n\r\n",
                     b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
@@ -258,6 +264,7 @@ def test_flood_of_header_fields(nginx):
 
 
 def test_flood_of_cookies_and_query_parameters(paths):
+    """The key is found behind hundreds of other cookies and parameters."""
     cookies = "; ".join(f"c{i}=v" for i in range(800))
     assert [paths.get("/c", {"Cookie": f"{cookies}; k=flood"}).status for _ in range(4)] == [200] * 3 + [429]
     query = "&".join(f"p{i}=v" for i in range(900))
@@ -271,8 +278,8 @@ NINE = "domain: api\ndescriptors:\n" + "".join(f"  - key: k{i}\n    rate_limits:
 
 @pytest.mark.parametrize("auth", ["", "weir_auth /auth;"])
 def test_request_with_too_many_limits_is_refused(api, auth):
-    """A client adds the field for a ninth descriptor with limits 65 to 72: the request is refused, not exempted from its
-    limits."""
+    """A client adds the field for a ninth descriptor with limits 65 to 72: the request is refused, not exempted from
+    its limits."""
     fields = "".join(f"weir_descriptor api k{i}=$http_x_{i}; " for i in range(9))
     server = f"""
 	location / {{ {fields} {auth} proxy_pass http://api; }}

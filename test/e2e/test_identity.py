@@ -120,6 +120,7 @@ ALLOW = [r"\[crit\].*connect\(\) to 127.0.0.1:1"]
 
 
 def auth_nginx(api, addresses=1000, **kwargs):
+    """Returns an nginx with weir_auth; `addresses` is the limit of each address."""
     return Nginx(rules=IDENTITY % addresses, conf_http=AUTH_HTTP, conf_server=AUTH_SERVER, api=api,
                  files={"login.html": "please log in\n"}, allow=ALLOW, **kwargs)
 
@@ -131,6 +132,7 @@ def nginx(_api):
 
 
 def as_user(name, **more):
+    """Returns the header fields of a client that the authentication service knows by this name."""
     return {"Authorization": name, **{k.replace("_", "-"): v for k, v in more.items()}}
 
 
@@ -179,6 +181,8 @@ def test_forged_headers_without_an_identity_are_ignored(nginx):
 
 
 def test_first_of_the_auth_headers_is_used(nginx):
+    """The first field of weir_auth_headers that the service sends is the identity, and each value has its own
+    counter."""
     assert nginx.get("/", as_user("other")).get("RateLimit").startswith('"who/1w";r=2')
     assert nginx.get("/", as_user("both")).get("RateLimit").startswith('"who/1w";r=2')
     assert nginx.get("/", as_user("first")).get("RateLimit").startswith('"who/1w";r=1')
@@ -188,6 +192,7 @@ def test_first_of_the_auth_headers_is_used(nginx):
 
 
 def test_401_and_403_are_passed_on(nginx, api):
+    """The client gets the status and WWW-Authenticate of the service, or the error page of the location."""
     r = nginx.get("/secret")
     assert r.status == 401
     assert r.get("WWW-Authenticate") == 'Bearer realm="e2e"'
@@ -205,6 +210,7 @@ def test_401_and_403_are_passed_on(nginx, api):
     ("/x", as_user("drop"), (502,)), ("/refused", {}, (502,)), ("/hung", {}, (502, 504)),
     ("/absent", {}, (500, 502))])
 def test_failing_service_admits_no_request_and_takes_no_unit(nginx, api, target, headers, statuses):
+    """Errors and invalid responses of the service give an error to the client and count nothing."""
     before = nginx.get("/open").get("X-Ratelimit-Remaining")
     assert nginx.get(target, headers).status in statuses
     assert api.count(target) == 0
@@ -233,6 +239,7 @@ def test_weir_off_makes_no_auth_request(nginx, api):
 
 
 def test_identity_variables(api):
+    """$weir_identity and $weir_auth_http_… are set only if the service has accepted the request."""
     with auth_nginx(api) as nginx:
         nginx.get("/x", as_user("gina"))
         nginx.get("/x")

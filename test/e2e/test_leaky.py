@@ -1,8 +1,8 @@
 """The leaky bucket's queue: positions, order, clients that disconnect, and rate.
 
 Positions depend on the wall clock, which is that of the test: it stands still while requests arrive, so each request
-is told an exact delay. In most tests an hour lies between two places, and the test moves the clock from place to place.
-nginx looks at the clock when the timer of the first waiter of a queue expires, and whenever a request joins or leaves
+is told an exact delay. In most tests two positions are an hour apart, and the test moves the clock from one to the next.
+nginx reads the clock when the timer of the first request in a queue expires, and whenever a request joins or leaves
 the queue. After a step of the clock the tests let one request join and leave (`look`), so no test waits for a timer.
 
 Pace in real time is asserted from below only: the k-th request that leaves a queue does so no earlier than k intervals
@@ -38,11 +38,13 @@ SERVER = """
 
 
 def leaky(per_second, queue):
+    """Returns rules with a leaky bucket for each user."""
     return by_user(f"{{unit: second, requests_per_unit: {per_second}, algorithm: leaky_bucket, "
                    f"queue_size: {queue}}}")
 
 
 def hourly(queue=4):
+    """Returns rules with a leaky bucket for each user whose positions are an hour apart."""
     return by_user(f"{{unit: hour, requests_per_unit: 1, algorithm: leaky_bucket, queue_size: {queue}}}")
 
 
@@ -76,8 +78,8 @@ class AcceptedConnections:
 
 
 def join(nginx, user, target):
-    """Sends a request on its own connection and waits until it is decided. Returns the connection if the request waits in
-    the queue, and None if it was refused."""
+    """Sends a request on its own connection and waits until it is decided. Returns the connection if the request waits
+    in the queue, and None if it was refused."""
     delayed, refused = (rf'weir: {verdict}.*"GET {re.escape(target)} ' for verdict in ("delayed", "refused"))
     before = nginx.logged(delayed), nginx.logged(refused)
     client = Client(nginx.port)
@@ -91,12 +93,12 @@ def join(nginx, user, target):
 
 
 def join_when_free(nginx, user, target):
-    """As join, repeated until nginx has noticed the end of a connection with waiting streams."""
+    """Repeats join() until nginx has noticed the end of a connection with waiting streams."""
     return wait_for(lambda: join(nginx, user, target), "a free place in the queue", every=0)
 
 
 def leave(nginx, client, target, how="reset"):
-    """The client of a waiting request disconnects. Returns when nginx has noticed."""
+    """Disconnects the client of a waiting request. Returns when nginx has noticed."""
     gone = rf'client prematurely closed connection.*"GET {re.escape(target)} '
     before = nginx.logged(gone)
     client.vanish() if how == "reset" else client.close()
@@ -109,7 +111,8 @@ def make_nginx_read_the_clock(nginx, user):
 
 
 def check_rate(records, sent_ns, interval_ns):
-    """Checks that every prefix of the forwarded requests keeps the rate. `sent_ns` is when the first request was sent."""
+    """Checks that every prefix of the forwarded requests keeps the rate. `sent_ns` is when the first request was
+    sent."""
     for k, record in enumerate(records):
         earliest = sent_ns + k * interval_ns - SLACK_NS
         assert record.ns >= earliest, f"request {k} left {(earliest - record.ns) / MS} ms early"
@@ -121,13 +124,14 @@ def number(record):
 
 
 def left_at(record):
-    """Returns the time in seconds."""
+    """Returns the time in seconds at which nginx forwarded the request."""
     return float(record.get("X-Left"))
 
 
 def order(records):
     """Returns the numbers at the end of the targets, in the order in which nginx forwarded them. Requests forwarded in
-    one turn of its loop use separate connections, and the API may read them in any order: these are sorted by number."""
+    one turn of its loop use separate connections, and the API may read them in any order: these are sorted by
+    number."""
     return [number(r) for r in sorted(records, key=lambda r: (left_at(r), number(r)))]
 
 
@@ -140,8 +144,8 @@ def schedule(api, prefix, start):
 # ---- positions ----
 
 def test_3_of_ten_at_once_one_leaves_four_wait_five_are_refused(clock, api):
-    """ACCEPTANCE 3: queue 4, one per 250 ms, ten at once: 1 is forwarded, 4 wait, 5 are refused at once, while the clock
-    stands still. The positions are 250 ms apart."""
+    """ACCEPTANCE 3: queue 4, one per 250 ms, ten at once: 1 is forwarded, 4 wait, 5 are refused at once, while the
+    clock stands still. The positions are 250 ms apart."""
     with Nginx(rules=leaky(4, 4), conf_server=SERVER, api=api) as nginx, AcceptedConnections(nginx, 10) as row:
         row.ask("a")
         refused = [c.read() for c in row.clients[5:]]
@@ -192,8 +196,8 @@ def test_each_key_has_its_own_queue(clock, api):
 
 
 def test_workers_share_one_queue(clock, api):
-    """Four workers, queue 20, one per 25 ms, 31 at once: exactly 21 are forwarded and 10 are refused. No two get the same
-    position, whichever workers they wait in."""
+    """Four workers, queue 20, one per 25 ms, 31 at once: exactly 21 are forwarded and 10 are refused. No two get the
+    same position, whichever workers they wait in."""
     with Nginx(rules=leaky(40, 20), workers=4, reuseport=True, conf_server=SERVER.replace(
             "add_header X-Result", "add_header X-Worker $pid always; add_header X-Result"),
             api=api) as nginx, AcceptedConnections(nginx, 31) as row:
@@ -255,9 +259,9 @@ def rules_with_queue(limit):
 
 @pytest.mark.parametrize("limit, before, step", BESIDE)
 def test_disconnected_client_returns_no_units_of_a_later_window(clock, api, limit, before, step):
-    """Five requests wait in the queue and have used up their limit. Time passes: the next window has begun, or the bucket
-    is full again. Five others use that up. Then the waiting clients disconnect, and no request is admitted for their
-    earlier units."""
+    """Five requests wait in the queue and have used up their limit. Time passes: the next window has begun, or the
+    bucket is full again. Five others use that up. Then the waiting clients disconnect, and no request is admitted for
+    their earlier units."""
     user = {"X-User": "a"}
     with Nginx(rules=rules_with_queue(limit), conf_server=SERVER, api=api) as nginx, contextlib.ExitStack() as stack:
         clock.advance(before)

@@ -1,5 +1,5 @@
-"""`consistency: lease` with a real Redis: requests are decided from units that the node has borrowed. The limit is never
-exceeded, though nodes and Redis are killed, paused, flushed or replaced.
+"""`consistency: lease` with a real Redis: requests are decided from units that the node has borrowed. The limit is
+never exceeded, though nodes and Redis are killed, paused, flushed or replaced.
 
 Windows do not end during a test, so counts can be compared with the limit."""
 
@@ -49,6 +49,7 @@ def clock():
 
 @contextlib.contextmanager
 def nodes_on(url, count=2, **kwargs):
+    """Starts nodes and waits until each knows the number of nodes."""
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(url, kwargs.pop("rules", RULES), timeout="20s", **kwargs))
                  for _ in range(count)]
@@ -156,6 +157,7 @@ def gateways(api, redis, count, limit):
 
 
 def balancer(members):
+    """Returns an nginx that distributes requests over the gateways."""
     servers = "".join(f"server 127.0.0.1:{one.port};" for one in members)
     return Nginx(conf_http=f"upstream fleet {{ {servers} keepalive 256; }} proxy_http_version 1.1; "
                            'proxy_set_header Connection "";',
@@ -163,8 +165,8 @@ def balancer(members):
 
 
 def test_18_three_gateways_behind_a_balancer(api):
-    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 requests at once: never more than 1,000 are admitted, and
-    at least 990 including units that delayed gateways burnt."""
+    """ACCEPTANCE 18: a log of 1,000 per minute by lease, 1,500 requests at once: never more than 1,000 are admitted,
+    and at least 990 including units that delayed gateways burnt."""
     limit = scaled(1000)
     rule = f"{{unit: minute, requests_per_unit: {limit}, algorithm: sliding_window_log, consistency: lease}}"
     with Redis() as redis, gateways(api, redis, 3, rule) as members, balancer(members) as front:
@@ -203,7 +205,8 @@ def test_workers_decide_from_leases(api):
 # ---- nodes that end ----
 
 def test_units_of_a_killed_node_are_burnt():
-    """kill -9 of a service with leases: its units are burnt when the lease ends, and no more than the limit is admitted."""
+    """kill -9 of a service with leases: its units are burnt when the lease ends, and no more than the limit is
+    admitted."""
     with Redis() as redis, nodes_on(redis.url()) as (one, two):
         with Load([one, two], "fixed", "x", slow_from=LIMIT // 4) as load:
             load.wait(LIMIT // 4)
@@ -312,6 +315,7 @@ def test_leases_survive_a_slot_migration():
 # ---- operators ----
 
 def test_lowered_limit_applies_within_a_second():
+    """Units that were leased under the old limit are not spent after the limit was lowered."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         with Load(nodes, "fixed", "x", slow_from=LIMIT // 8) as load:
             load.wait(LIMIT // 8)
@@ -332,6 +336,7 @@ def test_lowered_limit_applies_within_a_second():
 
 
 def test_reset_and_ban_of_a_leased_key():
+    """A reset admits the limit again, and a ban ends all admissions, although nodes have leases."""
     with Redis() as redis, nodes_on(redis.url()) as nodes:
         entries = [{"key": "fixed", "value": "x"}]
         with Load(nodes, "fixed", "x") as load:

@@ -36,16 +36,16 @@ def descriptors(pid):
 
 
 def reread(nginx, text):
-    """Loads other rules and waits until they are in force. The worker reads them in a thread, whose stack and arena stay.
-    It may also need one for a slow look at a later time."""
+    """Loads other rules and waits until they are in force. The worker reads them in a thread, whose stack and arena
+    stay. It may also need one for a slow look at a later time."""
     seen = nginx.logged("generation")
     nginx.write_rules(text)
     wait_for(lambda: nginx.logged("generation") > seen, "new rules", every=0.005)
 
 
 def wait_no_growth(pid, before, mapped=2):
-    """Waits until the process holds no more than `before`, a pair of memory and mappings. The memory of a thread that is
-    reading rules is freed soon, a leak is not."""
+    """Waits until the process holds no more than `before`, a pair of memory and mappings. The memory of a thread that
+    is reading rules is freed soon, a leak is not."""
     if GROWTH_KB is not None:
         wait_for(lambda: anonymous_kb(pid) - before[0] <= GROWTH_KB, "memory to be given back")
         wait_for(lambda: len(mappings(pid)) <= before[1] + mapped, "mappings to go")
@@ -124,8 +124,8 @@ def test_waiting_requests_leak_no_memory(api, rounds):
 @pytest.mark.seconds(120)
 @pytest.mark.parametrize("reloads", [10] if WRAP == "valgrind" else [10, pytest.param(50, marks=full("fifty reloads"))])
 def test_reloads_leak_no_memory(reloads):
-    """After reloads the master has the table mapped once, as many mappings and open files as after the fifth reload, and
-    no worker has an extra thread."""
+    """After reloads the master has the table mapped once, as many mappings and open files as after the fifth reload,
+    and no worker has an extra thread."""
     reloads = scaled(reloads, least=6)
     with Nginx(rules=by_user(), conf_server="location / { weir on; empty_gif; }",
                workers=2) as nginx:

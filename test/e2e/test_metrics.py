@@ -1,4 +1,5 @@
-"""/metrics, read by promtool, by a real Prometheus and by our own parser. The counts are exactly those of the requests."""
+"""/metrics, read by promtool, by a real Prometheus and by our own parser. The counts are exactly those of the
+requests."""
 
 import contextlib
 import json
@@ -61,12 +62,14 @@ def still(clock):
 
 
 def promtool(text):
+    """Checks metrics with promtool. Returns (exit code, output)."""
     done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True,
                           check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_counts_match_the_requests(still):
+    """Each count is exact: admitted, refused, shadowed, delayed, near the limit, without a rule."""
     assert [ask(still, "user", "7") for _ in range(9)] == ["admit"] * 5 + ["refuse"] * 4
     assert [ask(still, "quiet", "7") for _ in range(3)] == ["admit"] * 3
     assert [ask(still, "door", "1") for _ in range(3)].count("delay") == 2
@@ -93,7 +96,7 @@ def test_counts_match_the_requests(still):
 
 
 def test_decisions_over_resp_are_timed():
-    """One in 64 decisions is timed, each by itself though all came in one pipeline; with Redis as well."""
+    """One in 64 decisions of a pipeline is timed, without and with Redis."""
     rules = RULES + "  - {key: here, rate_limit: {unit: year, requests_per_unit: 900, consistency: local}}\n"
     with Redis() as redis, Node(redis.url(), rules, threads=1, probe="here") as serve:
         serve.wait_up()
@@ -109,6 +112,7 @@ def test_decisions_over_resp_are_timed():
 
 
 def test_prometheus_and_openmetrics_formats(serve):
+    """Both formats have the same samples, and promtool accepts the output."""
     ask(serve, "user", 'quote " back \\ line \n end')
     plain, opened = Metrics(serve.admin_port), Metrics(serve.admin_port, OPEN)
     assert plain.type == "text/plain; version=0.0.4; charset=utf-8"
@@ -134,6 +138,7 @@ def test_metrics_contain_no_client_keys(serve):
 
 
 def test_reloads_are_counted(serve):
+    """Good and failed loads are counted, and a failed load keeps the hash of the rules in force."""
     def loads(result):
         return Metrics(serve.admin_port).value("weir_rules_loads_total", result=result)
 
@@ -167,6 +172,7 @@ def test_documentation_lists_all_metrics():
 
 @full("kills Redis")
 def test_metrics_of_redis():
+    """The gauges of Redis are set while it answers, and weir_store_up is 0 after it was killed."""
     args = lambda store: ["--redis", store.url(), "--redis-timeout", "10s"]
     with Redis() as store, Serve(rules=RULES, http=True, admin=True, args=args(store)) as serve:
         def value(name):
@@ -193,12 +199,14 @@ def test_metrics_of_redis():
 # ---- limits ----
 
 def many_rules(count):
+    """Returns a rule file with this many limits."""
     return (f"domain: api\nrequests:\n  - descriptor: [{{key: user, from: header.x-user}}]\ndescriptors:\n"
             f"  - {{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}\n"
             + "".join(f"  - {{key: k{i}, rate_limit: {{unit: year, requests_per_unit: 100}}}}\n" for i in range(count - 1)))
 
 
 def test_rules_above_the_series_limit_are_counted_together():
+    """With --metrics-rules 100, a hundred of 500 rules have their own series, and one series counts the others."""
     with Serve(rules=many_rules(500), http=True, admin=True, memory="16M", args=["--metrics-rules", "100"]) as serve:
         for i in range(300):
             ask(serve, f"k{i}", "x")
@@ -212,6 +220,7 @@ def test_rules_above_the_series_limit_are_counted_together():
 @full("a hundred thousand keys")
 @pytest.mark.seconds(300)
 def test_series_do_not_grow_with_the_number_of_keys():
+    """100,000 keys under 5,000 rules add no series and hardly any memory."""
     rules, keys = many_rules(5000), scaled(100_000)
 
     def anonymous_kib(serve):
@@ -288,6 +297,7 @@ def test_client_disconnects_during_a_scrape(serve):
 # ---- a real Prometheus ----
 
 class Prometheus:
+    """A real Prometheus that scrapes a port every second."""
     def __init__(self, target):
         self.folder = programs.temp_folder("prometheus")
         self.port = free_port()

@@ -66,6 +66,7 @@ def test_request_counts_once(nginx, target, status):
 
 
 def test_subrequests_still_run(nginx, api):
+    """SSI, add_before_body, auth_request and mirror work in locations with weir."""
     user = {"X-User": "inside"}
     assert nginx.get("/ssi", user).body == b"[ok\n|ok\n]\n"
     assert nginx.get("/add", user).body == b"ok\nok\nok\n"
@@ -103,8 +104,8 @@ def test_decision_of_the_first_location_holds(api):
 
 
 def test_subrequests_of_an_unlimited_page_are_not_limited(api):
-    """A page in a location with weir off includes a location with weir on. A subrequest is part of its request, which is
-    not limited."""
+    """A page in a location with weir off includes a location with weir on. A subrequest is part of its request, which
+    is not limited."""
     server = """
 	location = /page { ssi on; ssi_types text/plain; try_files /ssi.txt =404; }
 	location /part/ { weir on; proxy_pass http://api; }

@@ -73,6 +73,7 @@ def mutants(body):
 
 
 def is_allowed(target, body):
+    """Returns whether the document allows this request body."""
     try:
         check_question(target, body)
         return True
@@ -92,7 +93,7 @@ def test_document_and_service_accept_the_same_requests(serve, target, body):
 
 
 def test_files_of_the_dashboard_are_described(serve):
-    """Every kind of file is described."""
+    """The document describes every kind of file of the dashboard."""
     kinds = set()
     for path in (ROOT / "web").rglob("*"):
         if path.is_file():
@@ -114,6 +115,7 @@ REFUSED_BY_THE_SERVER = {
 
 
 def kinds_of(described):
+    """Returns the media types of a described response; follows references."""
     while "$ref" in described:
         described = DOCUMENT["components"]["responses"][described["$ref"].rsplit("/", 1)[1]]
     return set(described.get("content", ()))
@@ -121,6 +123,7 @@ def kinds_of(described):
 
 @pytest.mark.parametrize("status", REFUSED_BY_THE_SERVER)
 def test_refusals_before_routing_are_described_for_every_path(serve, status):
+    """Errors of the HTTP parser are described for every path of the document."""
     line, field = REFUSED_BY_THE_SERVER[status]
     for path, item in DOCUMENT["paths"].items():
         method = "post" if "post" in item else "get"
@@ -137,6 +140,7 @@ def test_refusals_before_routing_are_described_for_every_path(serve, status):
 
 @pytest.mark.parametrize("accept", ["application/json", "text/html", "text/plain"])
 def test_refusals_of_every_kind_are_described(serve, accept):
+    """A refusal of /check has a media type of the document for each Accept."""
     described = DOCUMENT["paths"]["/check/{domain}"]["get"]["responses"]["429"]
     fields = {"X-Forwarded-Uri": "/x", "X-Forwarded-Method": "GET", "X-Forwarded-For": "192.0.2.1", "X-Tight": "1",
               "Accept": accept}

@@ -20,6 +20,7 @@ USER = {"X-User": "budget"}
 
 
 def budget(count, algorithm="token_bucket"):
+    """Returns rules with this many units per week for each user."""
     return by_user(f"{{unit: week, requests_per_unit: {count}, algorithm: {algorithm}}}")
 
 
@@ -80,7 +81,8 @@ def test_counts_of_a_hundred_keys_are_exact(api):
 @pytest.mark.parametrize("reloads", [3] if WRAP == "valgrind" else [
     3, pytest.param(12, marks=full("twelve reloads under load"))])
 def test_reloads_under_load_lose_and_miscount_nothing(api, reloads):
-    """Reloads one after the other while eight clients send requests: no request is lost, counted twice or not counted."""
+    """Reloads one after the other while eight clients send requests: no request is lost, counted twice or not
+    counted."""
     limit, reloads = scaled(250 * reloads), scaled(reloads, least=3)
     with nginx_with_four_workers(budget(limit), api) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:
@@ -158,6 +160,7 @@ def upgrade(nginx):
 
 @pytest.mark.seconds(120)
 def test_binary_upgrade_under_load(api):
+    """An upgrade by USR2 and QUIT loses no request and counts each request once."""
     limit, upgrades = scaled(2000), 1 + (scaled(2) == 2)
     with nginx_with_four_workers(budget(limit), api, orphan=True) as nginx:
         with Traffic(nginx.port, ["/r"], connections=8, headers=USER) as traffic:

@@ -28,6 +28,7 @@ def nginx(_api):
 
 
 def use_up(nginx, user):
+    """Sends requests of the user until one is refused."""
     with nginx.client() as c:
         while c.get("/", {"X-User": user}).status == 200:
             pass
@@ -63,8 +64,8 @@ def test_connection_close_is_respected(nginx):
 @pytest.mark.parametrize("size", [0, 1, 100, BUFFER - 1, BUFFER, BUFFER + 1, 1000000])
 @pytest.mark.parametrize("chunked", [0, 1000])
 def test_keep_alive_after_a_refused_body(nginx, api, size, chunked):
-    """The body of a refused request is read and discarded: the next request on the connection is read from its beginning,
-    not from within that body."""
+    """The body of a refused request is read and discarded: the next request on the connection is read from its
+    beginning, not from within that body."""
     use_up(nginx, "bodies")
     body = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n" * (size // 35 + 1)
     with nginx.client() as c:
@@ -109,6 +110,7 @@ def test_pipelined_requests_are_answered_in_order(nginx, api):
 
 
 def test_pipelined_bodies_behind_a_refusal(nginx):
+    """Requests behind a refused one with a chunked body are read from their beginning."""
     use_up(nginx, "behind")
     with nginx.client() as c:
         for _ in range(3):
@@ -158,7 +160,7 @@ def test_large_responses(nginx):
 
 
 def test_every_method_counts(nginx):
-    """Every method counts, also those that nginx does not know."""
+    """Every method counts, including those that nginx does not know."""
     with nginx.client() as c:
         for left, method in zip("43210", ("OPTIONS", "DELETE", "PATCH", "PROPFIND", "BREW")):
             assert c.request(method, "/", {"X-User": "methods"}).get("X-Ratelimit-Remaining") == left
@@ -168,12 +170,13 @@ def test_every_method_counts(nginx):
 # ---- client addresses ----
 
 def where(nginx, family):
+    """Returns the address of nginx for a kind of socket."""
     return {"ipv4": nginx.port, "ipv6": ("::1", nginx.port), "unix": str(nginx.prefix / "nginx.sock")}[family]
 
 
 @pytest.mark.parametrize("family", [pytest.param("ipv6", marks=needs("ipv6")), "unix"])
 def test_ipv6_and_unix_sockets(nginx, family):
-    """The limit of a user is one limit, whatever the user's connection."""
+    """A user has one limit over IPv4, IPv6 and Unix sockets."""
     for left, place in (("4", where(nginx, family)), ("3", nginx.port)):
         r = fetch(place, headers={"X-User": f"from-{family}"})
         assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, left)
@@ -215,6 +218,7 @@ def secure(request, nginx):
 
 
 def test_header_fields_and_refusals(nginx, secure):
+    """Each kind of connection gets the same fields, statuses and bodies."""
     connect, name = secure
     with connect() as c:
         seen = [c.get("/", {"X-User": f"secure-{name}"}) for _ in range(7)]
@@ -230,6 +234,7 @@ def test_header_fields_and_refusals(nginx, secure):
 
 @pytest.mark.parametrize("size", [0, 5, BUFFER + 1, 400000])
 def test_bodies_of_refused_requests(nginx, secure, size):
+    """The body of a refused request is discarded, and the next request on the connection works."""
     connect, _ = secure
     use_up(nginx, "h2-bodies")
     with connect() as c:
@@ -266,6 +271,7 @@ def test_h2_stream_reset_within_a_body(nginx):
 
 
 def test_one_limit_over_all_protocols(nginx):
+    """Each protocol and each socket takes from the same counter."""
     user = {"X-User": "everywhere"}
     left = [nginx.get("/", user).get("X-Ratelimit-Remaining")]
     for make in (lambda: H2(nginx.h2c_port), lambda: H2(nginx.tls_port, tls=True),

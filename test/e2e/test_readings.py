@@ -1,4 +1,5 @@
-"""Requests that servers read in different ways: limits apply to any reading, exemptions only if they match all readings.
+"""Requests that servers read in different ways: limits apply to any reading, exemptions only if they match all
+readings.
 
 The same targets go through nginx, through forward-auth and through /v1/check."""
 
@@ -79,7 +80,7 @@ def serve():
 
 @pytest.fixture
 def rest_limited():
-    """/static/ is exempt, everything else is limited to one request."""
+    """A service whose rules exempt /static/ and limit all other paths to one request."""
     rules = """
 domain: api
 requests:
@@ -100,11 +101,13 @@ def nginx(_api):
 
 
 def forward(port, target, headers=(), method="GET"):
+    """Asks about a request at /check. Returns the status."""
     return fetch(port, "GET", "/check/api",
                  [("X-Forwarded-Method", method), ("X-Forwarded-Uri", target), *headers]).status
 
 
 def check(port, target, case):
+    """Asks about a request at /v1/check. Returns the `status` of the response."""
     question = {"domain": "api", "request": {"target": target, "headers": {"x-case": case}}}
     return json.loads(fetch(port, "POST", "/v1/check", [("Content-Type", "application/json")],
                             json.dumps(question).encode()).body)["status"]
@@ -113,12 +116,14 @@ def check(port, target, case):
 # Targets that nginx refuses, and that other proxies may pass on.
 @pytest.mark.parametrize("target", ["/static/%u002e%u002e/", "/static/%zz", "/static/ ../"])
 def test_unusual_path_is_not_exempt(rest_limited, target):
+    """A path that servers could read as another path is limited although it begins with an exempt path."""
     assert [forward(rest_limited.http_port, target) for _ in range(3)] == [200, 429, 429]
 
 
 @pytest.mark.parametrize("host, seen", [("free.example", FREE), ("FREE.example.:80", FREE), ("free%2eexample", LIMITED),
                                         ("other", LIMITED)])
 def test_exemption_by_host(nginx, serve, host, seen):
+    """A host is exempt only in spellings that all servers read alike."""
     fields = {"Host": host, "X-Case": f"host-{host}"}
     assert [nginx.get("/v1/a", fields).status for _ in range(4)] == seen
     fields = [("X-Forwarded-Host", host), ("X-Case", f"host-{host}")]
@@ -127,11 +132,13 @@ def test_exemption_by_host(nginx, serve, host, seen):
 
 @pytest.mark.parametrize("method, seen", [("OPTIONS", FREE), ("options", LIMITED)])
 def test_exemption_by_method(serve, method, seen):
+    """A method is exempt only in upper case."""
     assert [forward(serve.http_port, "/v1/a", [("X-Case", method)], method) for _ in range(4)] == seen
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_reading_of_nginx(nginx, api, target):
+    """Each target of TARGETS is limited or exempt in nginx, and only admitted requests reach the API."""
     seen = [nginx.get(target, {"X-Case": target}).status for _ in range(4)]
     assert seen == TARGETS[target]
     assert api.count() == seen.count(200)
@@ -139,16 +146,19 @@ def test_reading_of_nginx(nginx, api, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_reading_of_forward_auth(serve, target):
+    """Each target of TARGETS is limited or exempt at /check."""
     seen = [forward(serve.http_port, target, [("X-Case", target)]) for _ in range(4)]
     assert seen == TARGETS[target]
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_reading_of_v1_check(serve, target):
+    """Each target of TARGETS is limited or exempt at /v1/check."""
     assert [check(serve.http_port, target, "c" + target) for _ in range(4)] == TARGETS[target]
 
 
 def test_head_is_limited_as_get(nginx, serve):
+    """GET and HEAD requests share the counter of a rule with `method: GET`."""
     fields = [("X-Case", "head")]
     seen = [nginx.request(m, "/get", fields).status for m in ("GET", "HEAD", "HEAD", "GET")]
     assert seen == LIMITED
@@ -157,7 +167,7 @@ def test_head_is_limited_as_get(nginx, serve):
 
 
 def test_two_values_share_a_counter(nginx, serve):
-    """Whichever pair of values a client sends, in any order, and in one field or in two."""
+    """Every pair of values uses one counter, in any order, in one field or in two fields."""
     both = [[("X-User", "1"), ("X-User", "2")], [("X-User", "2, 1")], [("X-User", "3"), ("X-User", "4")], [("X-User", "5,6")]]
     assert [nginx.get("/user", b).status for b in both] == LIMITED
     assert [forward(serve.http_port, "/user", b) for b in both] == LIMITED

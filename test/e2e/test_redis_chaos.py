@@ -70,9 +70,9 @@ class Fleet:
 
 
 def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda: True, moment=lambda load: True):
-    """Load before, during and after a fault. Returns the load for further checks. At most eight of a user's thirty units
-    are used before the fault begins, however late it comes: so Redis is asked until the fault is noticed. `moment` is a
-    short fault: it is repeated until a node has met it, with little load meanwhile."""
+    """Load before, during and after a fault. Returns the load for further checks. At most eight of a user's thirty
+    units are used before the fault begins, however late it comes: so Redis is asked until the fault is noticed.
+    `moment` is a short fault: it is repeated until a node has met it, with little load meanwhile."""
     with Hammer(fleet.nodes, key, USERS, turns=2 * USERS) as load:
         load.wait(100)
         fault()
@@ -92,8 +92,8 @@ def load_around_fault(fleet, fault, heal, key="denied", losses=0, noticed=lambda
 
 
 def is_spent(node, key):
-    """Returns whether no unit is left: all users are refused, and not because Redis is unavailable, since a new user is admitted. (A
-    reply that came too late has taken a unit and admitted no request.)"""
+    """Returns whether no unit is left: all users are refused, and not because Redis is unavailable, since a new user
+    is admitted. (A reply that came too late has taken a unit and admitted no request.)"""
     def refused(value):
         return node.ask("HITS", 0, key, value)["verdict"] == "refuse"
     return all(refused(f"u{n}") for n in range(USERS)) and not refused("somebody new")
@@ -114,6 +114,7 @@ def all_nodes_met(fleet, *kinds):
 
 @pytest.mark.parametrize("key", ["denied", "logged"])
 def test_redis_is_killed_and_restarted_with_its_data(key):
+    """No user is admitted above the limit, because Redis has an append-only file."""
     with Fleet(aof=True) as fleet:
         # The circuit breaker holds questions back.
         load_around_fault(fleet, fleet.redis.kill, fleet.redis.start, key, noticed=lambda: all_nodes_met(fleet, "open"))
@@ -145,6 +146,7 @@ def test_flushall_admits_the_forgotten_units_again():
 
 
 def test_script_flush_admits_nothing_more():
+    """After SCRIPT FLUSH the nodes send the scripts again, and each user gets exactly the limit."""
     with Fleet(timeout="10s") as fleet:
         with Hammer(fleet.nodes, "denied", USERS, turns=0) as load:
             for _ in range(5):
@@ -162,6 +164,7 @@ def test_script_flush_admits_nothing_more():
 
 @pytest.mark.parametrize("how", ["pause", "sleep", "freeze"])
 def test_silent_redis(how):
+    """Redis does not reply: CLIENT PAUSE, DEBUG SLEEP or SIGSTOP."""
     with Fleet() as fleet:
         if how == "freeze":
             load_around_fault(fleet, fleet.redis.freeze, fleet.redis.thaw, noticed=lambda: all_nodes_met(fleet, *SILENT))
@@ -170,8 +173,8 @@ def test_silent_redis(how):
 
 
 def silent_for_once(fleet, silence, load):
-    """Returns whether a node has noticed the silence. The load asks 24 of the 440 remaining questions meanwhile, so this may
-    fail if the machine delays it."""
+    """Returns whether a node has noticed the silence. The load asks 24 of the 440 remaining questions meanwhile, so
+    this may fail if the machine delays it."""
     silence(0.7)
     for _ in range(6):
         load.go_on(1)
@@ -186,6 +189,7 @@ def silent_for_once(fleet, silence, load):
     ("delay", {"timeout"}), ("drop replies", SILENT), ("drop requests", SILENT), ("halve", SILENT),
     ("halve and cut", {"lost"}), ("refuse", {"connect"}), ("cut", None)], ids=lambda v: v if isinstance(v, str) else "")
 def test_unreliable_network(how, seen_as):
+    """A proxy delays, drops, cuts or refuses the connections to Redis."""
     orders = {"delay": lambda p: p.delay(0.4), "drop replies": lambda p: p.drop("replies"),
               "drop requests": lambda p: p.drop("requests"), "halve": lambda p: p.halve(),
               "halve and cut": lambda p: p.halve(cut=True), "refuse": lambda p: p.refuse(), "cut": lambda p: p.cut()}
@@ -197,7 +201,8 @@ def test_unreliable_network(how, seen_as):
 
 
 def test_faults_in_quick_succession():
-    """Faults follow each other faster than a node recovers; the data survives all of them. Their order comes from SEED."""
+    """Faults follow each other faster than a node recovers; the data survives all of them. Their order comes from
+    SEED."""
     print(f"repeat with WEIR_SEED={SEED}")
     dice = random.Random(SEED)
     with Fleet(aof=True) as fleet, Hammer(fleet.nodes, "denied", USERS) as load:
@@ -216,8 +221,8 @@ def test_faults_in_quick_succession():
 
 
 def test_local_questions_do_not_wait_for_redis():
-    """With a timeout of twenty seconds and a silent Redis, two hundred local questions between waiting ones take far less
-    than a second each."""
+    """With a timeout of twenty seconds and a silent Redis, two hundred local questions between waiting ones take far
+    less than a second each."""
     with Redis() as redis, Node(redis.url(), RULES, timeout="20s") as node, node.connect() as one:
         node.wait_up()
         redis.freeze()

@@ -41,6 +41,7 @@ def clock():
 
 @contextlib.contextmanager
 def one_node(redis, url=None, timeout="10s", **kwargs):
+    """A node that has reached Redis and decided a question."""
     with Node(url or redis.url(), RULES, timeout=timeout, **kwargs) as node:
         node.wait_up()
         assert node.ask("denied", "x")["verdict"] == "admit"
@@ -53,6 +54,7 @@ def outcome(node):
 
 
 def recovers(node):
+    """Waits until the node uses Redis again."""
     node.wait_up()
     wait_exact([node])
 
@@ -62,6 +64,7 @@ AWAY = ("refuse", "admit")
 
 @contextlib.contextmanager
 def readonly(redis):
+    """Makes Redis reply READONLY: it becomes a replica."""
     redis.client().execute_command("REPLICAOF", "127.0.0.1", "1")
     yield
     redis.client().execute_command("REPLICAOF", "NO", "ONE")
@@ -69,6 +72,7 @@ def readonly(redis):
 
 @contextlib.contextmanager
 def masterdown(redis):
+    """Makes Redis reply MASTERDOWN: it is a replica that serves no stale data."""
     with redis.client() as c:
         c.config_set("replica-serve-stale-data", "no")
         c.execute_command("REPLICAOF", "127.0.0.1", "1")
@@ -78,6 +82,7 @@ def masterdown(redis):
 
 @contextlib.contextmanager
 def oom(redis):
+    """Makes Redis reply OOM: its maxmemory is one byte."""
     redis.client().config_set("maxmemory", 1)
     yield
     redis.client().config_set("maxmemory", 0)
@@ -85,7 +90,7 @@ def oom(redis):
 
 @contextlib.contextmanager
 def busy(redis):
-    """Another client's script does not end."""
+    """Makes Redis reply BUSY: the script of another client does not end."""
     def run():
         with contextlib.suppress(redispy.exceptions.RedisError):
             redis.client().eval("while true do end", 0)
@@ -99,6 +104,7 @@ def busy(redis):
 
 @contextlib.contextmanager
 def noreplicas(redis):
+    """Makes Redis reply NOREPLICAS: writes need a replica."""
     redis.client().config_set("min-replicas-to-write", 1)
     yield
     redis.client().config_set("min-replicas-to-write", 0)
@@ -106,7 +112,7 @@ def noreplicas(redis):
 
 @contextlib.contextmanager
 def misconf(redis):
-    """A save that failed: a folder is at the path of its file."""
+    """Makes Redis reply MISCONF: a save fails, because a folder is at the path of its file."""
     with redis.client() as c:
         c.config_set("save", "1 1000000")
         c.config_set("stop-writes-on-bgsave-error", "yes")
@@ -122,6 +128,7 @@ def misconf(redis):
 
 @pytest.mark.parametrize("kind", [readonly, masterdown, oom, busy, noreplicas, misconf], ids=lambda f: f.__name__)
 def test_error_replies_apply_the_fallback(kind):
+    """While Redis sends this error, on_store_failure decides, and the error is counted under its name."""
     with Redis() as redis, one_node(redis) as node:
         with kind(redis):
             wait_for(lambda: outcome(node) == AWAY and node.faults().get(kind.__name__), f"{kind.__name__} to be noticed")
@@ -146,6 +153,7 @@ def test_redis_that_is_loading_its_data():
 
 
 def test_key_of_another_type():
+    """Another program has written a list at the key of a counter: only this counter fails."""
     with Redis() as redis, one_node(redis) as node:
         with redis.client() as c:
             for key in c.scan_iter("weir:1:{*}:token_bucket*"):
@@ -189,6 +197,7 @@ def test_changed_password_is_read_from_the_file():
 
 
 def test_missing_password():
+    """Without the password on_store_failure decides. The node recovers when Redis needs no password."""
     with Redis(password="p") as redis, Node(redis.url(), RULES) as node:
         node.wait_fault("noauth")
         assert outcome(node) == AWAY
@@ -198,6 +207,7 @@ def test_missing_password():
 
 
 def test_revoked_permissions():
+    """Without the permission for evalsha on_store_failure decides. The node recovers with the permission."""
     with Redis(users=["weir on >p ~weir:* +@all"]) as redis, one_node(redis, redis.url("weir", "p")) as node:
         with redis.client() as c:
             c.execute_command("ACL", "SETUSER", "weir", "-evalsha")
@@ -217,7 +227,8 @@ def test_url_is_shown_without_its_password():
 
 @needs("mounts")
 def test_host_name_that_changes_its_address():
-    """The name moves from one address to another: the next connection uses the new one. The node has its own hosts file."""
+    """The name moves from one address to another: the next connection uses the new one. The node has its own hosts
+    file."""
     port = free_port()
     with Redis(host="127.0.0.2", port=port) as old, Redis(host="127.0.0.3", port=port) as new:
         hosts = old.folder / "hosts"
@@ -237,9 +248,9 @@ def test_host_name_that_changes_its_address():
 @pytest.mark.parametrize("rule", ["shared", "window"])
 def test_local_shares_and_their_reports(rule):
     """Ten units for two nodes. Three are taken while Redis is available, two of them by the first node. Without Redis
-    each node grants five in all, including those it took before, and at most half of the units that Redis had left at its
-    last reply: the first grants three more (five less two, below half of eight), the second three (half of seven, below
-    five less one). When Redis is back it gets a report of the six: nine are used."""
+    each node grants five in all, including those it took before, and at most half of the units that Redis had left at
+    its last reply: the first grants three more (five less two, below half of eight), the second three (half of seven,
+    below five less one). When Redis is back it gets a report of the six: nine are used."""
     with Redis(aof=True) as redis, contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(redis.url(), RULES)) for _ in range(2)]
         for node in nodes:
@@ -289,6 +300,7 @@ def test_report_whose_reply_is_lost_counts_once(rule):
 
 
 def test_fleet_size_option_applies_before_the_first_contact():
+    """A node that never reached Redis divides the limit by --fleet-size, or by 1."""
     with Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms", args=["--fleet-size", "4"]) as node, \
             Node(f"redis://127.0.0.1:{free_port()}", RULES, timeout="100ms") as alone:
         assert node.verdicts("shared", "x", times=5) == [True] * 2 + [False] * 3

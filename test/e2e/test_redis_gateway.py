@@ -89,8 +89,8 @@ class Fleet:
                 one.__enter__()
             for one in self.members:
                 wait_for(lambda one=one: self.uses_redis(one), "the gateway to ask Redis", 30)
-                # A worker that started before the service had the fleet's secret looks again after a second, and decides
-                # alone until then. A worker that starts now waits for it.
+                # A worker that started before the service had the fleet's secret looks again after a second, and
+                # decides alone until then. A worker that starts now waits for it.
                 one.renew_workers()
             self.redis.client().delete(*self.redis.keys("weir:1:{*"))
         except BaseException as error:
@@ -111,6 +111,7 @@ class Fleet:
 
 
 def balancer(members):
+    """Returns an nginx that distributes requests over the gateways."""
     servers = "".join(f"server 127.0.0.1:{one.port};" for one in members)
     return Nginx(conf_http=f"upstream fleet {{ {servers} keepalive 256; }} proxy_http_version 1.1; "
                            'proxy_set_header Connection "";',
@@ -137,16 +138,18 @@ def test_20_client_alternates_between_two_gateways(api, redis):
 
 
 def slowest(traffic):
+    """Returns the longest time of a request in seconds."""
     return max(done - sent for sent, done, _ in traffic.answers) / 1e9
 
 
 def statuses(one, path, count=20):
+    """Returns the set of statuses of some requests to a gateway."""
     return {one.get(path).status for _ in range(count)}
 
 
 def test_21_redis_is_killed_under_load(api, redis):
-    """ACCEPTANCE 21: each rule applies its fallback, no request fails or waits beyond the timeout, and limits apply again
-    when Redis is back."""
+    """ACCEPTANCE 21: each rule applies its fallback, no request fails or waits beyond the timeout, and limits apply
+    again when Redis is back."""
     timeout_s = 0.5
     with gateway(api, redis, "--redis-timeout", "500ms", "--admin", "off", rules=POLICIES) as one:
         wait_for(lambda: one.get("/deny/x").status == 200, "Redis to be asked", 20)
@@ -177,8 +180,8 @@ def test_21_redis_is_killed_under_load(api, redis):
 
 
 def test_units_of_the_outage_are_reported_to_redis(api, redis):
-    """Six units that the node's share admitted while Redis was down are in Redis afterwards. The four that were in Redis
-    before are lost, since this Redis has no persistence."""
+    """Six units that the node's share admitted while Redis was down are in Redis afterwards. The four that were in
+    Redis before are lost, since this Redis has no persistence."""
     with Fleet(api, redis, 1, *SECONDS, rules=by_user("{unit: year, requests_per_unit: 10}")) as (one,):
         assert [one.get("/", {"X-User": "7"}).status for _ in range(4)] == [200] * 4
         redis.kill()
@@ -280,8 +283,8 @@ def run_plain(folder, port, redis, rules, api, user):
 
 @pytest.mark.parametrize("who", [pytest.param("root", marks=needs("root")), "nobody"])
 def test_workers_reach_the_service_in_the_default_folders(api, redis, who):
-    """nginx's workers reach the service in the default folders: those of root, whose workers are another user, and those
-    of an ordinary user. No other user does."""
+    """nginx's workers reach the service in the default folders: those of root, whose workers are another user, and
+    those of an ordinary user. No other user does."""
     user = pwd.getpwnam(who) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     folder, port = programs.temp_folder("rights"), free_port()
     os.chmod(folder, 0o755)

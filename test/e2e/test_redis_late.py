@@ -48,6 +48,7 @@ def nginx_with(serve, rules, api):
 
 
 def freeze(serve):
+    """Stops the service with SIGSTOP and waits until it has stopped."""
     serve.signal(signal.SIGSTOP)
     wait_for(lambda: Path(f"/proc/{serve.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T",
              "the service to stand still")

@@ -54,6 +54,7 @@ def as_user(name):
 
 @contextlib.contextmanager
 def start_gateways(api, url, count, **kwargs):
+    """Starts gateways and waits until all their workers use Redis."""
     with contextlib.ExitStack() as stack:
         gateways = [stack.enter_context(gateway(api, url, **kwargs)) for _ in range(count)]
         for one in gateways:
@@ -63,8 +64,8 @@ def start_gateways(api, url, count, **kwargs):
 
 
 def wait_ready(one):
-    """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies. Later
-    workers wait for it."""
+    """Waits until the service and the answering workers of nginx have the fleet's secret: until then `deny` denies.
+    Later workers wait for it."""
     def ready():
         results = send_at_once(one.port, [("GET", "/deny/ready", as_user(f"ready-{time.monotonic_ns()}-{i}")) for i in range(8)])
         return set(count_statuses(results)) == {200}
@@ -81,6 +82,7 @@ def holds(gateways):
 
 @pytest.mark.seconds(120)
 def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
+    """Users of rules with deny, allow, local shares and local counters, under load on two gateways."""
     with Redis(aof=True) as redis, start_gateways(api, redis.url(), 2, timeout="100ms") as gateways:
         users = [f"{rule}/{n}" for rule in ("deny", "allow", "share", "here") for n in range(4)]
         with contextlib.ExitStack() as stack:
@@ -113,8 +115,8 @@ def test_no_user_exceeds_the_limit_when_redis_is_killed_and_restarted(api):
 
 
 def test_units_of_disconnected_clients_are_returned(api):
-    """Units that Redis grants to disconnected clients are returned: twenty clients disconnect, and twenty others pass. (A
-    token bucket would return less to the first while others have taken after it, since a part of its token has been
+    """Units that Redis grants to disconnected clients are returned: twenty clients disconnect, and twenty others pass.
+    (A token bucket would return less to the first while others have taken after it, since a part of its token has been
     refilled.)"""
     port = free_port()
     with Redis() as redis, gateway(api, redis.url(), "--admin", f"127.0.0.1:{port}", timeout="30s") as one:
@@ -138,6 +140,7 @@ def test_units_of_disconnected_clients_are_returned(api):
 
 
 def test_requests_parked_when_the_timeout_ends(api):
+    """`deny` refuses and `allow` admits all requests that wait for a frozen Redis."""
     with Redis() as redis, start_gateways(api, redis.url(), 1, timeout="200ms") as (one,):
         redis.freeze()
         began = time.monotonic()
@@ -190,6 +193,7 @@ def answered(clients):
 
 
 def test_two_workers_and_many_users_through_one_socket(api):
+    """Each of thirty users gets exactly the limit of twenty over two gateways."""
     users = 30
     with Redis() as redis, start_gateways(api, redis.url(), 2) as gateways:
         requests = [("GET", "/deny/x", as_user(f"m{n % users}")) for n in range(users * 13)]
@@ -198,6 +202,7 @@ def test_two_workers_and_many_users_through_one_socket(api):
 
 
 def test_header_fields_are_those_of_a_local_limit(api):
+    """A limit in Redis has the same X-Ratelimit fields and Retry-After as a local limit."""
     with Redis() as redis, start_gateways(api, redis.url(), 1) as (one,):
         for _ in range(20):
             admitted = fetch(one.port, "GET", "/deny/x", as_user("fields"))

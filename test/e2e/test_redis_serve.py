@@ -94,6 +94,7 @@ def question(key, value):
 
 
 def order(serve, verb, key, value, **more):
+    """Sends an operator's order to the admin API. Returns the response."""
     body = {"domain": "api", "entries": [{"key": key, "value": value}], **more}
     found = fetch(serve.admin_port, "POST", f"/v1/key/{verb}", body=json.dumps(body).encode(),
                   headers={"Content-Type": "application/json"})
@@ -104,8 +105,8 @@ def order(serve, verb, key, value, **more):
 # ---- one counter ----
 
 def test_all_protocols_share_one_counter(fleet):
-    """The limit is 12 a year. gRPC, /v1/check, /json, /check and RESP take from it on two nodes in turn. Then all of them
-    refuse."""
+    """The limit is 12 a year. gRPC, /v1/check, /json, /check and RESP take from it on two nodes in turn. Then all of
+    them refuse."""
     def envoy(serve):
         return fetch(serve.http_port, "POST", "/json", JSON, question("user", "7")).status
 
@@ -136,7 +137,8 @@ def test_all_protocols_share_one_counter(fleet):
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window_log", "token_bucket"])
 def test_19_processes_and_threads_on_one_key_admit_exactly_the_limit(fleet, algorithm):
-    """ACCEPTANCE 19: the limit is 400 a week. 8 clients send 800 requests in pipelines to two nodes: 400 are admitted."""
+    """ACCEPTANCE 19: the limit is 400 a week. 8 clients send 800 requests in pipelines to two nodes: 400 are
+    admitted."""
     clients, depth, rounds = 8, 25, 4
     admitted = []
 
@@ -218,6 +220,7 @@ def test_admin_client_disconnects_while_redis_is_asked(fleet):
 
 
 def test_throttle_command_shares_its_limit(fleet, clock):
+    """CL.THROTTLE and THROTTLE at two nodes use one bucket in Redis."""
     redis, one, two = fleet
     with stopped(clock), one.connect() as first, two.connect() as second:
         assert first.call("CL.THROTTLE", "k", 4, 1, 3600) == [0, 5, 4, -1, 3600]
@@ -229,8 +232,8 @@ def test_throttle_command_shares_its_limit(fleet, clock):
 
 
 def test_delays_of_both_nodes_follow_one_another(fleet, clock):
-    """A leaky bucket in Redis: the positions of requests to both nodes follow one another, three minutes apart or 50 ms.
-    gRPC answers when the clock has reached the end of the delay, not before."""
+    """A leaky bucket in Redis: the positions of requests to both nodes follow one another, three minutes apart or 50
+    ms. gRPC answers when the clock has reached the end of the delay, not before."""
     with stopped(clock):
         delays = [check_http(serve, "slow", "1")["delay"] for serve in (fleet.one, fleet.two) * 2]
         assert delays == [0, 180, 360, 540]
@@ -248,7 +251,8 @@ def test_delays_of_both_nodes_follow_one_another(fleet, clock):
 
 def test_leases_never_exceed_the_limit(fleet):
     """Two nodes under load from four connections. Most requests are admitted from leases. The limit is never exceeded,
-    and every unit of it is either admitted or burnt by a lease that ended. (test/sim/test_lease.c: at most 1 % is burnt.)"""
+    and every unit of it is either admitted or burnt by a lease that ended. (test/sim/test_lease.c: at most 1 % is
+    burnt.)"""
     nodes = [fleet.one, fleet.two]
     with Load(nodes, "leased", "x") as load:
         load.wait_refused(200)
@@ -323,6 +327,7 @@ ACL = ("weir on >secret resetkeys ~weir:1:* resetchannels -@all +eval +evalsha +
 
 
 def test_acl_user_and_password_file():
+    """A restricted user is sufficient. A password file that others can read prevents the start."""
     with Redis(users=[ACL]) as redis:
         with node(redis.url("weir", "secret")) as serve:
             serve.wait_up()
@@ -381,8 +386,8 @@ def test_unknown_host_name_of_redis():
 
 
 def test_nodes_with_the_same_key_secret_share_counters():
-    """Nodes with the same secret file share counters, and Redis does not store the secret. A node with another file does
-    not share them."""
+    """Nodes with the same secret file share counters, and Redis does not store the secret. A node with another file
+    does not share them."""
     with Redis() as redis:
         args = ["--key-secret", "{folder}/secret"]
         nodes = [node(redis, args=args, start=False) for _ in range(3)]
@@ -477,10 +482,10 @@ def ready(serve):
 
 
 def test_each_rule_applies_its_fallback_and_reports_to_redis():
-    """Redis is killed. `allow` admits, `deny` refuses, `local` grants the node's share: of a limit of 6 each of two nodes
-    has 3, and 2 of them are used. A local limit is not affected. A key is shown with the counts of this node. A node
-    whose rules all have `deny` is not ready, the other one is. When Redis is back with its data, it gets a report of the
-    third unit: two nodes have 3 left."""
+    """Redis is killed. `allow` admits, `deny` refuses, `local` grants the node's share: of a limit of 6 each of two
+    nodes has 3, and 2 of them are used. A local limit is not affected. A key is shown with the counts of this node. A
+    node whose rules all have `deny` is not ready, the other one is. When Redis is back with its data, it gets a report
+    of the third unit: two nodes have 3 left."""
     with Redis(aof=True) as redis, node(redis, STRICT, http=True, grpc=True) as strict:
         strict.wait_up()
         with node(redis, http=True) as mixed, Rls(strict.grpc_port) as rls:
@@ -512,15 +517,18 @@ def test_each_rule_applies_its_fallback_and_reports_to_redis():
 # ---- operators ----
 
 def look(serve, key, value):
+    """Returns the verdict without taking a unit."""
     return serve.ask("HITS", "0", key, value)["verdict"]
 
 
 def counter(serve, key, value, verb="get"):
+    """Returns (source, remaining, whether a wait is needed) of a key from the admin API."""
     found, = order(serve, verb, key, value)["counters"]
     return found["source"], found["remaining"], found["retry_after"] > 0
 
 
 def key_get(serve, key):
+    """Returns the output of `weir key get`."""
     return subprocess.run([env.WEIR, "key", "get", *tokens.flags(serve.admin_port), "api", key], capture_output=True,
                           text=True, check=True, timeout=env.patience(20)).stdout
 
@@ -590,6 +598,7 @@ def test_last_operator_order_wins_on_all_nodes(fleet):
 
 @full("the service looks at its table once a second of real time")
 def test_resized_table_keeps_the_connection_to_redis():
+    """After a resize of the table the service still counts in Redis."""
     with Redis() as redis, node(redis) as serve:
         serve.wait_up()
         assert serve.ask("user", "1")["remaining"] == 11
@@ -621,7 +630,8 @@ def test_shutdown_waits_for_pending_questions():
 
 @full("waits for a timeout of eight seconds")
 def test_shutdown_waits_for_the_timeout_of_questions():
-    """SIGTERM while three questions wait for a Redis that does not reply: the fallback decides, then the service exits."""
+    """SIGTERM while three questions wait for a Redis that does not reply: the fallback decides, then the service
+    exits."""
     with Redis() as redis, node(redis, timeout="8s") as serve:
         serve.wait_up()
         redis.freeze()

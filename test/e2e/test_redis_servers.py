@@ -15,6 +15,7 @@ pytestmark = full("tests the harness of the other Redis files, not weir")
 
 
 def over_tcp(server, port=None, **kwargs):
+    """Returns a redis-py client over TCP."""
     kwargs = {"socket_timeout": 20, "decode_responses": True, **kwargs}
     return redispy.Redis(host="127.0.0.1", port=port or server.port, **kwargs)
 
@@ -50,6 +51,7 @@ def test_paused_sleeping_and_frozen_redis_is_silent():
 
 
 def is_silent(redis):
+    """Returns whether Redis does not reply to a PING within 0.1 s."""
     try:
         over_tcp(redis, socket_timeout=0.1).ping()
     except redispy.exceptions.TimeoutError:
@@ -93,6 +95,7 @@ def test_cluster_moves_a_slot_and_survives_a_kill():
 
 
 def test_each_fault_of_the_proxy():
+    """Each fault of weirtest.proxy has the effect that its documentation describes."""
     with Redis() as redis, Proxy(redis.port) as proxy:
         patient = over_tcp(redis, proxy.port)
         patient.set("a", "0123456789")
@@ -142,6 +145,7 @@ def test_each_fault_of_the_proxy():
 
 
 def ends(s):
+    """Returns whether the server closes the connection."""
     s.settimeout(patience(20))
     try:
         return s.recv(100) == b""

@@ -25,8 +25,8 @@ descriptors:
     rate_limit: {{unit: week, requests_per_unit: 2, algorithm: token_bucket, on_store_failure: deny}}
 """
 
-# One rule of each algorithm, five units within a test. (Position ten of a queue with one request per 8.4 hours is refused
-# at once.)
+# One rule of each algorithm, five units within a test. (Position ten of a queue with one request per 8.4 hours is
+# refused at once.)
 ALGORITHMS = {
     "token_bucket": "{unit: week, requests_per_unit: 5, algorithm: token_bucket, on_store_failure: deny}",
     "fixed_window": "{unit: year, requests_per_unit: 5, algorithm: fixed_window, on_store_failure: deny}",
@@ -41,6 +41,7 @@ ALL = RULES + "  - {key: long, rate_limit: {unit: week, requests_per_unit: 200, 
 
 @contextlib.contextmanager
 def nodes_on(url, count=2, rules=RULES, **kwargs):
+    """Starts nodes and waits until they use Redis."""
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node(url, rules, **kwargs)) for _ in range(count)]
         for node in nodes:
@@ -49,12 +50,14 @@ def nodes_on(url, count=2, rules=RULES, **kwargs):
 
 
 def five(nodes, value="x"):
+    """Checks that the nodes together admit exactly five requests."""
     assert alternate(nodes, "five", value, times=8) == [True] * 5 + [False] * 3
 
 
 # ---- one Redis ----
 
 def test_negative_hits_refund_and_zero_hits_peek():
+    """Hits of one node are visible at the other: a negative number gives units back, and 0 only reads."""
     with Redis() as redis, nodes_on(redis.url()) as (one, other):
         assert one.ask("HITS", 4, "five", "x")["remaining"] == 1
         assert other.ask("HITS", 0, "five", "x")["verdict"] == "admit"
@@ -151,6 +154,7 @@ def borrows_and_returns(node):
 
 
 def denied(servers):
+    """Returns the entries of the ACL logs: commands that Redis has refused."""
     return [entry for server in servers for entry in server.client().execute_command("ACL", "LOG")]
 
 
@@ -174,6 +178,7 @@ def test_documented_acl_user_is_sufficient():
 
 @pytest.mark.seconds(180)
 def test_sentinels_with_an_ordered_failover():
+    """During a failover under load every question is decided, and at most one more limit is admitted."""
     with Sentinels() as group, nodes_on(group.url(), timeout="500ms") as nodes:
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(100)
@@ -230,6 +235,7 @@ def cluster():
 
 
 def counters(server):
+    """Returns the keys of the counters that a server has."""
     return [k for k in server.client().scan_iter("weir:1:{*}:*", count=1000) if "bucket" in k]
 
 
@@ -258,11 +264,12 @@ def test_cluster_limits_in_different_slots_take_all_or_none(cluster):
 
 @pytest.mark.seconds(120)
 def test_cluster_slot_migration_under_load(cluster):
+    """While slots move, each user gets exactly the limit."""
     with nodes_on(cluster.url()) as nodes:
         a, b = cluster.masters()[:2]
         before = set(counters(a))
-        # One thread for each node: both ask about every user after every step, and about half of them during it. That is
-        # at most 29 of 30 requests, so Redis is asked each time.
+        # One thread for each node: both ask about every user after every step, and about half of them during it. That
+        # is at most 29 of 30 requests, so Redis is asked each time.
         with Hammer(nodes, "denied", USERS, threads=2, turns=0) as load:
             load.round()
             moved = {slot_of(a, key) for key in set(counters(a)) - before}
@@ -284,6 +291,7 @@ def test_cluster_slot_migration_under_load(cluster):
 
 @pytest.mark.seconds(180)
 def test_cluster_master_is_killed_under_load(cluster):
+    """The replica takes over, every question is decided, and at most one more limit is admitted."""
     with nodes_on(cluster.url(), timeout="500ms") as nodes:
         with Hammer(nodes, "denied", USERS) as load:
             load.wait(200)

@@ -1,4 +1,5 @@
-"""`consistency: eventual` in several regions: each has a Redis, in network namespaces that the tests separate and join."""
+"""`consistency: eventual` in several regions: each has a Redis, in network namespaces that the tests separate and
+join."""
 
 import contextlib
 import json
@@ -70,6 +71,7 @@ class Regions:
 @needs("namespaces", "nft")
 @pytest.mark.parametrize("key", KEYS)
 def test_region_is_cut_off_and_rejoins(key):
+    """A cut-off region continues with its last counts. After it rejoins, all regions have the sum."""
     with Regions("eu", "us", "ap") as regions:
         eu, us, ap = (regions.nodes[n] for n in ("eu", "us", "ap"))
         for one in (eu, us, ap):

@@ -20,6 +20,8 @@ USER = {"X-User": "edited"}
 
 @pytest.fixture
 def quick(clock):
+    """Moves the clock to ten milliseconds before the end of a second, so that workers look at the rules all the
+    time."""
     clock.advance(0.99)
 
 
@@ -34,6 +36,7 @@ def ask(nginx):
 
 
 def current_limit(nginx):
+    """Returns the limit that a response reports."""
     return ask(nginx).get("X-Ratelimit-Limit")
 
 
@@ -50,9 +53,9 @@ def wait_all_workers_have(nginx, limit):
 
 
 def wait_all_workers_looked(nginx):
-    """Waits until each worker has looked at the current rules, and has finished reading them. A worker answers /later by
-    a timer, which expires after the timer of its next look. The look starts a thread when there is something to read; an
-    earlier thread may have delayed it, so this is done twice."""
+    """Waits until each worker has looked at the current rules, and has finished reading them. A worker answers /later
+    by a timer, which expires after the timer of its next look. The look starts a thread when there is something to
+    read; an earlier thread may have delayed it, so this is done twice."""
     for _ in range(2):
         turned = set()
 
@@ -65,10 +68,12 @@ def wait_all_workers_looked(nginx):
 
 
 def by_write(path, text):
+    """Overwrites the file."""
     path.write_text(text, encoding="utf-8")
 
 
 def by_rename(path, text):
+    """Replaces the file in one step."""
     fresh = path.with_name("fresh")
     fresh.write_text(text, encoding="utf-8")
     os.rename(fresh, path)
@@ -177,6 +182,7 @@ def test_new_rules_are_logged_once_with_their_generation(api):
 
 @pytest.mark.usefixtures("quick")
 def test_rules_that_are_removed_and_restored(api):
+    """While the file is missing the last rules stay in force."""
     with Nginx(rules=rules(10), conf_server=SERVER, api=api) as nginx:
         nginx.rules.unlink()
         nginx.wait_logged(r"\[error\].*rules\.yaml")

@@ -46,6 +46,7 @@ def user(name):
 # ---- start ----
 
 def test_start_logs_the_address_of_each_port():
+    """The log at the start names table, rules, ports and threads. Counters outlive a restart."""
     with Serve(rules=RULES, grpc=True, http=True) as serve:
         log = serve.log()
         assert f"weir serve: table {serve.table}/default.v" in log
@@ -154,6 +155,7 @@ print(answered)
 
 @needs("namespaces")
 def test_connections_per_address_are_limited():
+    """Each client address may have three connections; the machine's own address is not limited."""
     with Network("weir", "a", "b") as net, \
             Serve(rules=RULES, prefix=net["weir"].prefix, args=["--max-connections-per-address", "3"], start=False) as serve:
         serve.addresses = {"http": "0.0.0.0:8082", "grpc": "off", "resp": "off", "admin": "off"}
@@ -164,9 +166,10 @@ def test_connections_per_address_are_limited():
         assert "10.213.0.2 has 3 connections, a new one was closed" in serve.log()
 
 
-# ---- environment variables of the reference ----
+# ---- environment variables of envoyproxy/ratelimit ----
 
 def test_environment_variables_of_the_reference_are_accepted():
+    """The variables of envoyproxy/ratelimit set the rules, the ports and shadow mode."""
     with Serve(start=False) as serve:
         where = serve.folder / "root" / "sub" / "config"
         where.mkdir(parents=True)
@@ -193,6 +196,7 @@ def test_environment_variables_of_the_reference_are_accepted():
 # ---- shutdown ----
 
 def follow(rls, statuses):
+    """Appends each health status to the list until the service ends the watch."""
     try:
         statuses.extend(rls.watch())
     except grpc.RpcError as error:
@@ -303,6 +307,7 @@ def test_idle_connections_do_not_delay_the_shutdown():
 # ---- reload ----
 
 def test_rules_are_reloaded_on_sighup_and_on_change():
+    """Rules with errors are reported with their location, and the last good rules stay in force."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
         serve.write_rules(RULES.replace("requests_per_unit: 3", "requests_per_unit: 5"))
@@ -341,6 +346,7 @@ IPV4, IPV6 = "127.0.0.1", "::1"
     pytest.param("127.0.0.1:{port},[::1]:{port}", [IPV4, IPV6], [], marks=needs("ipv6")),
 ])
 def test_listen_addresses(address, served, refused):
+    """A port alone listens on all addresses, other forms listen only on their own addresses."""
     port = free_port()
     with Serve(rules=RULES, resp=address.format(port=port), threads=2) as serve:
         for host in served:
@@ -354,6 +360,7 @@ def test_listen_addresses(address, served, refused):
 
 
 def test_log_as_json():
+    """Each line of the log is a JSON object with time, level and message."""
     with Serve(rules=RULES, resp=True, args=["--log-format", "json", "--user", pwd.getpwuid(os.geteuid()).pw_name]) as serve:
         serve.write_rules("domain: \"a\\\"b\"\ndescriptors: [{key: x, unti: 1}]\n")
         serve.wait_logged("rules not loaded")
@@ -369,6 +376,7 @@ def test_log_as_json():
 # ---- Unix sockets ----
 
 def test_unix_socket_of_a_dead_process_is_replaced():
+    """A socket that another service uses prevents the start; the socket of a killed service does not."""
     with Serve(rules=RULES, grpc="unix:{folder}/rls.sock", threads=2) as serve:
         path = serve.folder / "rls.sock"
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -415,6 +423,7 @@ def test_unix_socket_refuses_other_users():
 
 @needs("root")
 def test_user_option_drops_root_after_opening_the_ports():
+    """All threads run as the user, without capabilities, and the socket belongs to the user."""
     nobody = pwd.getpwnam("nobody")
     with Serve(rules=RULES, grpc="unix:{folder}/rls.sock", http=True,
                args=["--user", "nobody"]) as serve:
@@ -494,6 +503,7 @@ class FakeSystemd:
 
 
 def test_systemd_is_notified():
+    """systemd gets READY, WATCHDOG, RELOADING and STOPPING."""
     with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
         manager.wait_message("READY=1")
@@ -553,6 +563,7 @@ def test_resized_table_is_not_reported_as_removed():
 
 @full("waits for three looks at the table, a second apart")
 def test_table_file_is_removed_while_the_service_runs():
+    """The service logs the removal and continues with its counters."""
     with Serve(rules=RULES, grpc=True, start=False) as serve, FakeSystemd(serve) as manager:
         serve.start()
         with Rls(serve.grpc_port) as rls:
@@ -566,6 +577,7 @@ def test_table_file_is_removed_while_the_service_runs():
 
 
 def resize(folder, size):
+    """Resizes the table with libweir in another process."""
     code = f"""
 import ctypes, time
 class Opts(ctypes.Structure):
@@ -591,6 +603,7 @@ def connect(port):
 
 
 def test_connections_above_max_connections_are_refused():
+    """The eleventh connection is closed. When one ends, another is accepted."""
     with Serve(rules=RULES, grpc=True, args=["--max-connections", "10"]) as serve:
         held = [connect(serve.grpc_port) for _ in range(10)]
         for s in held:  # the server's SETTINGS: it has accepted the connection
@@ -637,7 +650,8 @@ def test_low_file_limit_lowers_max_connections_and_is_logged():
 @full("measures the processor time of a second")
 def test_service_survives_a_lack_of_file_descriptors():
     """Without free file descriptors the service neither spins nor exits. It accepts connections again when descriptors
-    are free. The test opens connections until one is not accepted, because the number of free descriptors is unknown."""
+    are free. The test opens connections until one is not accepted, because the number of free descriptors is
+    unknown."""
     with Serve(rules=RULES, grpc=True) as serve, Rls(serve.grpc_port) as rls:
         assert rls.ask("rl", user("a")) == OK
         soft, hard = resource.prlimit(serve.pid, resource.RLIMIT_NOFILE)
@@ -660,13 +674,14 @@ def test_service_survives_a_lack_of_file_descriptors():
 
 
 def cpu_ticks(pid):
+    """Returns the processor time of a process in ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
 
 def leave_when_asked(raw):
-    """The server asks the client to leave: a GOAWAY that still allows calls, a PING to learn that the client has read it,
-    the final GOAWAY, then the end of the connection."""
+    """The server asks the client to leave: a GOAWAY that still allows calls, a PING to learn that the client has read
+    it, the final GOAWAY, then the end of the connection."""
     assert raw.goaway() == (0x7fffffff, 0)
     raw.send(frame(PING, ACK, 0, raw.until(PING)[3]))
     assert raw.goaway() == (0, 0)

@@ -26,12 +26,14 @@ descriptors:
 
 
 def get(port, target, headers=()):
+    """Sends a GET and checks the response against docs/openapi.yaml."""
     answer = fetch(port, "GET", target, dict(headers))
     check_answer("GET", target, answer)
     return answer
 
 
 def ask_admin(port, target, body=None, headers=()):
+    """Sends a request to the admin API, checks the response against docs/openapi.yaml, and returns its JSON."""
     raw = None if body is None else json.dumps(body).encode()
     answer = fetch(port, "POST" if raw else "GET", target, {**JSON, **dict(headers)}, raw)
     check_answer("POST" if raw else "GET", target, answer)
@@ -40,12 +42,14 @@ def ask_admin(port, target, body=None, headers=()):
 
 
 def ask(serve, user, times=1):
+    """Asks about requests of this user. Returns whether each was admitted."""
     body = json.dumps({"domain": "api", "request": {"target": "/", "headers": {"x-user": user}}}).encode()
     return [json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, body).body)["admitted"]
             for _ in range(times)]
 
 
 def rows(serve, query=""):
+    """Returns the rules of the overview."""
     return ask_admin(serve.admin_port, f"/v1/overview{query}")["rules"]["rows"]
 
 
@@ -65,6 +69,7 @@ def serve():
 # ---- files ----
 
 def test_files_are_hardened_and_cached(serve):
+    """The files have a strict Content-Security-Policy, gzip and ETag; other paths get 404."""
     front = get(serve.admin_port, "/")
     assert front.status == 200 and front.get("content-type").startswith("text/html")
     policy = front.get("content-security-policy")
@@ -83,6 +88,7 @@ def test_files_are_hardened_and_cached(serve):
 
 
 def test_page_opens_by_link_and_not_in_a_frame(serve):
+    """A link of another site may open the page, but not in a frame, and it cannot read the session."""
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
     assert get(serve.admin_port, "/", link).status == 200
     assert get(serve.admin_port, "/", {**link, "Sec-Fetch-Dest": "iframe"}).status == 403
@@ -122,6 +128,7 @@ def test_changes_of_a_key_are_listed(serve, clock):
 
 
 def test_source_selects_the_counter(serve):
+    """A key with several sources has a counter for each source; `source` selects one."""
     assert ask(serve, "sourced", 4) == [True, True, True, False]
     key = {"domain": "api", "entries": [{"key": "user", "value": "sourced"}]}
     assert ask_admin(serve.admin_port, "/v1/key/get", key)["counters"][0]["remaining"] == 3
@@ -174,6 +181,7 @@ def test_rate_per_second_is_current(serve, clock):
 
 
 def test_page_of_one_rule(serve, clock):
+    """/v1/rule returns the rule in force, its keys, its candidates and both histories."""
     ask(serve, "b", 6)
     serve.pass_seconds(clock)
     ask(serve, "b", 6)
@@ -198,6 +206,7 @@ def test_fleet_lists_the_hosts(serve):
 
 
 def test_explain_a_request(serve):
+    """/v1/explain returns the descriptors, sources and rules of a request or a descriptor."""
     request = {"method": "POST", "target": "/v1/posts", "headers": {"x-user": "7"}, "address": "192.0.2.7"}
     domain = ask_admin(serve.admin_port, "/v1/explain", {"request": request})["domains"][0]
     walk = domain["descriptors"][0]
@@ -213,6 +222,7 @@ def test_explain_a_request(serve):
 
 
 def test_rule_files_and_their_errors():
+    """/v1/rules/text returns the files on disk and their errors."""
     with Serve(rules=RULES, admin=True) as serve:
         text = ask_admin(serve.admin_port, "/v1/rules/text")
         assert [f["name"] for f in text["files"]] == [str(serve.rules)]
@@ -230,6 +240,7 @@ def test_rule_files_and_their_errors():
 # ---- events ----
 
 def events(port, target="/v1/fleet"):
+    """Requests a stream of events. Returns the client."""
     client = Client(port)
     client.send("GET", target, {"Accept": "text/event-stream"})
     return client
@@ -270,11 +281,13 @@ def test_event_streams_are_limited_and_released(serve):
 
 
 def try_events(port):
+    """Returns whether the service accepts another stream of events."""
     with contextlib.closing(events(port)) as client:
         return b" 200 " in client.socket.recv(100)
 
 
 def test_events_end_with_the_service():
+    """The shutdown does not wait for clients of event streams, whether they read or not."""
     with Serve(rules=RULES, admin=True, args=["--drain", "1h"]) as serve:
         client = events(serve.admin_port)
         read_events(client, 1)

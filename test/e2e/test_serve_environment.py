@@ -1,4 +1,4 @@
-"""weir serve and the environment variables of the reference, value by value."""
+"""weir serve and the environment variables of envoyproxy/ratelimit, value by value."""
 
 import pytest
 
@@ -8,6 +8,7 @@ RULES = "{domain: rl, descriptors: [{key: user, rate_limit: {unit: day, requests
 
 
 def laid_out(**variables):
+    """Returns a service that is configured by the variables of envoyproxy/ratelimit and not started yet."""
     serve = Serve(start=False, args=["--resp", "off"])
     (serve.folder / "config").mkdir()
     (serve.folder / "config" / "rl.yaml").write_text(RULES)
@@ -19,6 +20,7 @@ def laid_out(**variables):
 @pytest.mark.parametrize("spelling, on", [("true", True), ("True", True), ("T", True), ("1", True),
                                           ("FALSE", False), ("f", False), ("0", False)])
 def test_boolean_spellings_of_the_reference(spelling, on):
+    """Every spelling of true and false that envoyproxy/ratelimit accepts is accepted."""
     with laid_out(SHADOW_MODE=spelling, RESPONSE_DYNAMIC_METADATA=spelling,
                   GRPC_SERVER_USE_TLS="False") as serve:
         serve.start()

@@ -24,6 +24,7 @@ TOGETHER = ("everyone", "together")
 
 
 def ping(path):
+    """Sends PING to a RESP socket. Returns the reply."""
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(patience(20))
         s.connect(str(path))
@@ -134,6 +135,7 @@ def open_at(port):
 
 
 def test_socket_of_a_killed_gateway_is_taken_over(api):
+    """The next gateway replaces the socket weir.sock of the killed one."""
     with Gateway(api.port, "--admin", "off", rules=FEW) as gateway:
         gateway.process.kill()
         gateway.process.wait()

@@ -88,6 +88,7 @@ def client(shared):
 
 
 def codes(answer):
+    """Returns the overall code and the code of each descriptor."""
     return [answer.overall_code, *(s.code for s in answer.statuses)]
 
 
@@ -102,6 +103,7 @@ def test_response_has_the_expected_bytes(client):
 
 
 def test_descriptor_statuses(client):
+    """Each descriptor has its own status: limit, remaining and reset; hits, refunds, peeks and overrides change it."""
     asked = descriptor(request("rl", ("user", "a")), ("nothing", "here"))
     answer = client.should(asked, timeout=patience(20))
     assert codes(answer) == [OK, OK, OK]
@@ -130,6 +132,7 @@ def test_refund_without_permission_is_refused():
 
 
 def test_invalid_requests_have_a_status_code(client):
+    """Each kind of invalid request has its status code and message, and the connection stays usable."""
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     assert client.code(client.should, request("", ("a", "b"))) == (
         invalid, "rate limit domain must not be empty")
@@ -173,6 +176,7 @@ def test_gzip_with_grpcio(client):
 
 
 def test_gzip_frames(shared):
+    """Valid gzip is decoded. Invalid, too large or unknown encodings have their status codes."""
     data = request("rl", ("user", "by hand")).SerializeToString()
     with RawH2(shared.grpc_port) as raw:
         for packed, flag, encoding, status in [
@@ -209,6 +213,7 @@ def test_message_in_pieces_padding_and_trailers(shared):
 
 
 def test_requests_other_than_grpc_are_refused(shared):
+    """Other content types get 415 and other methods 405, with an explanation in the body."""
     with RawH2(shared.grpc_port) as raw:
         for kwargs, status in [({"kind": "text/plain"}, "415"), ({"kind": None}, "415"),
                                ({"kind": "application/grpc-web"}, "415"),
@@ -274,7 +279,8 @@ def start_delayed_call(client, *asked):
 
 def test_leaky_bucket_delays_its_response(client, clock):
     """Five a second: the second call waits 200 ms, the third 400 ms, and other calls do not wait for them. A call of
-    another queue that is due at 100 ms is answered first. Its response shows that the service has looked at the queues."""
+    another queue that is due at 100 ms is answered first. Its response shows that the service has looked at the
+    queues."""
     assert codes(client.ask(("slow", "a"))) == [OK, OK]
     assert codes(client.ask(("quick", "a"))) == [OK, OK]
     second, third = start_delayed_call(client, ("slow", "a")), start_delayed_call(client, ("slow", "a"))
@@ -291,6 +297,7 @@ def test_leaky_bucket_delays_its_response(client, clock):
 
 
 def test_units_of_a_delayed_call_stay_counted(client, clock):
+    """A second limit of a call counts when the call begins to wait."""
     def asked():
         return descriptor(request("rl", ("slow", "beside")), ("user", "beside"))
 
@@ -304,7 +311,8 @@ def test_units_of_a_delayed_call_stay_counted(client, clock):
 
 
 def test_call_that_would_miss_its_deadline_is_refused_at_once(client):
-    """A proxy lets a request pass if there is no response in time. Such a call is refused at once, and takes no unit."""
+    """A proxy lets a request pass if there is no response in time. Such a call is refused at once, and takes no
+    unit."""
     assert codes(client.ask(("slower", "b"))) == [OK, OK]
     left = client.ask(("slower", "b"), hits=0).statuses[0].limit_remaining
     asked = request("rl", ("slower", "b"))
@@ -316,6 +324,7 @@ def test_call_that_would_miss_its_deadline_is_refused_at_once(client):
 
 
 def test_call_with_a_passed_deadline(shared, clock):
+    """The call fails with DEADLINE_EXCEEDED and takes no unit."""
     clock.run()
     with RawH2(shared.grpc_port) as raw:
         data = request("rl", ("user", "late")).SerializeToString()
@@ -331,7 +340,8 @@ def test_call_with_a_passed_deadline(shared, clock):
 
 @pytest.mark.parametrize("how", ["cancel", "disconnect"])
 def test_position_of_a_disconnected_client_is_free_again(shared, how):
-    """Three calls wait for minutes in the queue of five. When their clients disconnect, there is room for five again."""
+    """Three calls wait for minutes in the queue of five. When their clients disconnect, there is room for five
+    again."""
     key = ("slower", how)
     leaver, stayer = Client(shared.grpc_port), Client(shared.grpc_port)
     with leaver, stayer:
@@ -398,6 +408,7 @@ CHECK, WATCH, LIST = ("/grpc.health.v1.Health/" + m for m in ("Check", "Watch", 
 
 
 def watch(client, service):
+    """Starts a watch of a service's health."""
     call = client.channel.unary_stream(WATCH, protos.HealthRequest.SerializeToString,
                                        protos.HealthResponse.FromString)
     return call(protos.HealthRequest(service=service), timeout=patience(40))
@@ -434,7 +445,8 @@ def draining(delay):
 
 
 def test_health_reports_not_serving_for_both_names_while_draining():
-    """Fault 7 of the reference, and its missing drain. A second SIGTERM ends the delay."""
+    """envoyproxy/ratelimit always reports SERVING for the empty name, and does not drain. A second SIGTERM ends the
+    delay."""
     with draining("1h") as (serve, client, _):
         check = client.unary(CHECK, protos.HealthRequest, protos.HealthResponse)
         assert [check(protos.HealthRequest(service=n), timeout=patience(20)).status
@@ -455,6 +467,7 @@ def test_watch_streams_report_the_closing_of_ports():
 
 
 def test_two_goaways_are_sent_and_calls_in_flight_are_answered(clock):
+    """A call that arrives between the two GOAWAYs is answered, and so is a call that waits in a leaky bucket."""
     with Serve(rules=RULES, grpc=True) as serve, RawH2(serve.grpc_port) as raw:
         data = request("rl", ("slow", "x")).SerializeToString()
         first, whole = raw.call(data)
@@ -507,10 +520,10 @@ def test_reflection_describes_the_service(client, version):
         assert file == ours[file.name]
 
 
-# ---- other faults of the reference ----
+# ---- other faults of envoyproxy/ratelimit ----
 
 def test_rules_in_a_config_map_are_read_once():
-    """Fault 10 of the reference: copies under ..data caused `duplicate domain`, and every file was parsed."""
+    """Links and copies under ..data are read once. (envoyproxy/ratelimit reports `duplicate domain` for them.)"""
     with Serve(grpc=True, start=False) as serve:
         real = serve.folder / "rules" / "..2026_11_16"
         real.mkdir(parents=True)

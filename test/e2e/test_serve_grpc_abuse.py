@@ -1,4 +1,5 @@
-"""Attacks on the gRPC port, frame by frame: the attacker is disconnected, memory stays bounded, other clients are served."""
+"""Attacks on the gRPC port, frame by frame: the attacker is disconnected, memory stays bounded, other clients are
+served."""
 
 import contextlib
 import random
@@ -41,8 +42,8 @@ def impatient_serve():
 
 
 class Other:
-    """Another client that is served throughout. A service with a short timeout may disconnect it when the machine delays
-    it; it then reconnects."""
+    """Another client that is served throughout. A service with a short timeout may disconnect it when the machine
+    delays it; it then reconnects."""
 
     def __init__(self, serve, channel):
         self.serve = serve
@@ -182,6 +183,7 @@ def on_stream(make):
 
 
 def new_streams(make):
+    """Returns a function that makes this many frames, each on a new stream."""
     return lambda raw, count: b"".join(make(raw, raw.new_stream()) for _ in range(count))
 
 
@@ -191,6 +193,7 @@ def ended_stream(make):
 
 
 def repeated(one):
+    """Returns a function that repeats a frame this many times."""
     return lambda _, count: one * count
 
 
@@ -460,6 +463,7 @@ def test_other_calls_do_not_extend_the_timeout_of_half_a_call(impatient_serve):
 
 
 def test_client_disconnects_in_a_frame(serve):
+    """Calls that end at random bytes leave no open connection."""
     lengths = random.Random(300)
     data = ASKED.SerializeToString()
     for _ in range(scaled(300)):
@@ -536,6 +540,7 @@ def test_open_streams_are_disconnected_after_the_slow_timeout(impatient_serve, o
 
 
 def watch(raw):
+    """Opens a health watch. Returns its stream."""
     stream = raw.new_stream()
     raw.send(raw.head(stream, path="/grpc.health.v1.Health/Watch") + frame(DATA, END_STREAM, stream, grpc_message(b"")))
     return stream
@@ -555,8 +560,8 @@ def test_watches_of_a_connection_are_limited(serve):
 
 
 def test_memory_of_unsent_responses_is_bounded_per_loop():
-    """100 connections have 1,000 calls each whose responses cannot be sent; they would take 150 MB. A loop keeps at most
-    64 MiB: it closes the connections with the most, serves another client, and frees the memory."""
+    """100 connections have 1,000 calls each whose responses cannot be sent; they would take 150 MB. A loop keeps at
+    most 64 MiB: it closes the connections with the most, serves another client, and frees the memory."""
     count = scaled(100)
     with Serve(rules=RULES, grpc=True, threads=1, args=["--slow", "10m"]) as one, \
             RawH2(one.grpc_port) as other, contextlib.ExitStack() as stack:

@@ -46,6 +46,7 @@ def question(*pairs, **more):
 
 
 def post(port, target, body, headers=tuple(JSON.items()), method="POST"):
+    """Sends a body and checks the response against docs/openapi.yaml."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     response = fetch(port, method, target, headers, raw)
     check_answer(method, target, response)
@@ -53,6 +54,7 @@ def post(port, target, body, headers=tuple(JSON.items()), method="POST"):
 
 
 def ask(port, body):
+    """Sends a valid question to /v1/check. Returns the JSON of the response."""
     check_question("/v1/check", body)
     response = post(port, "/v1/check", body)
     assert response.status == 200, response.body
@@ -139,6 +141,7 @@ def test_refunds_over_a_unix_socket():
 
 
 def test_flags_name_the_reason(serve):
+    """`flags` reports shadow mode and unlimited rules; a request without a rule is admitted with null limits."""
     port = serve.http_port
     reported = [ask(port, question(("shadowed", "x"))) for _ in range(2)]
     assert [t["admitted"] for t in reported] == [True, True]
@@ -160,6 +163,7 @@ def test_limit_in_the_request_overrides_the_rule(serve):
 
 
 def test_http_request_in_the_body_is_matched_to_descriptors(serve):
+    """`request` in the body leads to the same counter as the descriptor."""
     body = {"domain": "api", "request": {"method": "POST", "target": "/v1/posts?x=1", "host": "h",
                                          "address": "192.0.2.7", "headers": {"X-User": "req"}}}
     assert ask(serve.http_port, body)["remaining"] == 2
@@ -248,6 +252,7 @@ def test_any_text_is_a_distinct_key(serve):
 # ---- /json ----
 
 def test_json_response_is_that_of_the_reference(serve):
+    """/json answers as envoyproxy/ratelimit does: 200 or 429 with protojson."""
     port = serve.http_port
     body = {"domain": "api", "descriptors": [descriptor(("user", "j"))], "hitsAddend": 2}
     first = post(port, "/json", body)
@@ -380,6 +385,7 @@ def test_pipelined_requests_and_requests_in_pieces(serve):
 
 
 def test_too_large_body_is_refused(serve):
+    """A body above 256 KiB gets 413, announced or chunked; a large list below this size is answered."""
     with Client(serve.http_port) as c:
         c.send("POST", "/v1/check", {"Content-Length": str(300 * 1024)}, None)
         answer = c.read()
@@ -496,7 +502,8 @@ def test_large_and_small_heads_on_one_connection(serve):
     (b"POST /json HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
 ])
 def test_ambiguous_request_is_refused_and_ends_the_connection(serve, head, status):
-    """The request gets one error response and the connection ends, so that the bytes after it are not read as a request."""
+    """The request gets one error response and the connection ends, so that the bytes after it are not read as a
+    request."""
     reported = send_raw(serve.http_port, head + b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     assert reported.startswith(b"HTTP/1.1 %d " % status) and reported.count(b"\r\nDate: ") == 1, reported[:300]
 
@@ -557,6 +564,7 @@ def test_slow_and_idle_clients_are_disconnected():
 
 
 def test_close_in_the_packet_of_the_last_bytes_is_noticed():
+    """The client sends a part of a request and closes in one packet; the service closes the connection too."""
     with Serve(rules=RULES, http=True, args=["--idle", "1h", "--slow", "1h"]) as serve:
         with Client(serve.http_port) as head, Client(serve.http_port) as body:
             for client, raw in ((head, b"GET /heal"),
@@ -570,6 +578,7 @@ def test_close_in_the_packet_of_the_last_bytes_is_noticed():
 
 @full("takes three seconds; test_slow_and_idle_clients_are_disconnected runs in every tier")
 def test_slow_head_is_limited_by_slow_and_not_by_idle():
+    """A head that arrives byte by byte must be complete within --slow, although each byte is activity."""
     with Serve(rules=RULES, http=True, args=["--slow", "500ms"]) as serve:
         with Client(serve.http_port) as line, Client(serve.http_port) as field, Client(serve.http_port) as second:
             assert second.get("/healthz").status == 200  # the head of its next request arrives byte by byte
@@ -612,6 +621,7 @@ def test_connections_above_the_limit_are_closed():
 
 
 def is_served(serve):
+    """Returns whether a new client is served."""
     try:
         return fetch(serve.http_port, "GET", "/healthz").status == 200
     except (Closed, OSError):
@@ -670,6 +680,7 @@ def test_drain_loses_no_request_of_busy_clients():
 
 
 def test_readyz_is_503_and_connections_close_during_the_drain_delay():
+    """During --drain-delay requests are answered with `Connection: close`."""
     with Serve(rules=RULES, http=True, args=["--drain-delay", "1h"]) as serve:
         with Client(serve.http_port) as busy:
             assert busy.get("/readyz").status == 200

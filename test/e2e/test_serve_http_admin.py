@@ -29,6 +29,7 @@ TOKEN = "0123456789abcdef-token-of-ann"
 
 
 def admin(where, target, body=None, headers=(), method=None):
+    """Sends a request to the admin API and checks the response against docs/openapi.yaml."""
     method = method or ("GET" if body is None else "POST")
     raw = None if body is None else json.dumps(body).encode()
     answer = fetch(where, method, target, {**JSON, **dict(headers)}, raw)
@@ -37,6 +38,7 @@ def admin(where, target, body=None, headers=(), method=None):
 
 
 def ask_admin(where, target, body=None, **more):
+    """Sends a request that must succeed to the admin API. Returns the JSON of the response."""
     answer = admin(where, target, body, **more)
     assert answer.status in (200, 202), answer.body
     return json.loads(answer.body)
@@ -74,6 +76,7 @@ def test_rules_and_status(serve):
 
 
 def test_rlconfig_has_the_format_of_the_reference(serve):
+    """/rlconfig has the lines that envoyproxy/ratelimit prints."""
     lines = admin(serve.admin_port, "/rlconfig").body.decode().splitlines()
     assert sorted(lines) == [
         "api.route.ip: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false",
@@ -173,6 +176,7 @@ def test_last_reload_error_is_shown():
 # ---- permissions ----
 
 def test_requests_of_other_sites_are_refused(serve):
+    """Wrong Host, foreign Origin and form bodies are refused, even with a valid token."""
     port = serve.admin_port
     rebound = admin(port, "/v1/status", headers={"Host": "evil.example"})
     assert rebound.status == 421
@@ -192,6 +196,7 @@ def test_requests_of_other_sites_are_refused(serve):
 
 
 def shown_token(serve):
+    """Returns the token in the log of the service."""
     [token] = re.findall(rf"dashboard at http://127\.0\.0\.1:{serve.admin_port}/#token=([0-9a-f]{{64}})\n", serve.log())
     return token
 
@@ -235,7 +240,7 @@ def test_half_closed_client_gets_a_long_response(version):
 
 
 def test_endpoints_without_a_token():
-    """The page itself and the metrics, which contain no client names."""
+    """The page itself and the metrics need no token, because they contain no client names."""
     with Serve(rules=RULES, http=True, admin=True) as serve:
         asked = [{"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "mallory@example.org"}]}]}] * 100
 
@@ -266,7 +271,7 @@ def test_admin_open_needs_no_token():
 
 
 def test_wrong_tokens_are_throttled():
-    """20 at once and one a second, per address. The right token is always accepted."""
+    """An address may send 20 wrong tokens at once, then one a second. The right token is always accepted."""
     with Serve(rules=RULES, admin=True) as serve:
         with Client(serve.admin_port) as guesser:
             for n in range(64):
@@ -285,12 +290,14 @@ def test_wrong_tokens_are_throttled():
 
 
 def token_file(serve, text, mode=0o600):
+    """Writes the service's file of admin tokens."""
     path = serve.folder / "tokens"
     path.write_text(text, encoding="ascii")
     os.chmod(path, mode)
 
 
 def test_token_file():
+    """Tokens of the file are accepted with their name in the log. A changed file is read again."""
     serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
         token_file(serve, f"# people\nann:{TOKEN}\n\n0123456789abcdef0123\n")

@@ -41,7 +41,7 @@ def serve():
 
 
 def weir(*words, variables=None):
-    """(exit code, stdout, stderr)"""
+    """Runs a command of weir. Returns (exit code, stdout, stderr)."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
     done = subprocess.run([str(WEIR), *words], env={**env, "TZ": "UTC", **(variables or {})}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(60), check=False)
@@ -61,6 +61,7 @@ def test_ask_over_both_protocols_counts_once_each(serve):
 
 
 def test_ask_options(serve):
+    """--hits, --json, several descriptors and delays, over HTTP and gRPC."""
     http = ("ask", "--http", str(serve.http_port))
     assert weir(*http, "api", "nobody=1")[:2] == (0, "admitted, no limit applies\n")
     assert weir(*http, "--hits", "0", "api", "user=2")[1] == "admitted, 2 of 2 left in api/user/365d\n"
@@ -96,11 +97,13 @@ def test_ask_options(serve):
     (("pause", "a", "b"), "one word too many"),
     (("resume", "--lst"), "there is no option --lst; did you mean --list?")])
 def test_usage(words, message):
+    """Wrong arguments are named on standard error, with exit code 2."""
     code, out, err = weir(*words)
     assert (code, out) == (2, "") and message in err
 
 
 def test_nobody_there():
+    """Each command names the address at which no service answers."""
     port = free_port()
     for words in (("ask", "--grpc", str(port), "api", "a=1"), ("ask", "--http", str(port), "api", "a=1"),
                   ("key", "get", "--admin", str(port), "api", "a=1"), ("pause", "--admin", str(port))):
@@ -109,6 +112,7 @@ def test_nobody_there():
 
 
 def test_the_wrong_port(serve):
+    """A gRPC question at the HTTP port, and the reverse, are reported as such."""
     code, _, err = weir("ask", "--grpc", str(serve.http_port), "api", "a=1")
     assert code == 2 and "gRPC" in err
     code, _, err = weir("ask", "--http", str(serve.grpc_port), "api", "a=1")
@@ -116,6 +120,7 @@ def test_the_wrong_port(serve):
 
 
 def test_no_proxy_of_the_environment(serve):
+    """http_proxy and similar variables are ignored."""
     elsewhere = {name: f"http://127.0.0.1:{free_port()}" for name in ("http_proxy", "all_proxy", "ALL_PROXY")}
     assert weir("ask", "--http", str(serve.http_port), "api", "user=proxy", variables=elsewhere)[0] == 0
 
@@ -126,6 +131,7 @@ def test_no_proxy_of_the_environment(serve):
     (b"", "the connection ended before the response"),
     (b"-ERR unknown command\r\n", "does not speak HTTP/1.1")])
 def test_responses_that_cannot_be_used(answer, message):
+    """Invalid responses of a server are reported, with exit code 2."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve_once():
             connection, _ = listener.accept()
@@ -161,10 +167,12 @@ def test_a_stopped_command_continues_to_wait(serve, how):
 
 
 def state(process):
+    """Returns the kernel's state of a process, such as S or T."""
     return Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
 
 
 def is_connected(process):
+    """Returns whether the process has an open socket."""
     try:
         return any(os.readlink(link).startswith("socket:") for link in Path(f"/proc/{process.pid}/fd").iterdir())
     except FileNotFoundError:  # closed just now
@@ -180,7 +188,8 @@ def test_help_has_examples(command):
 
 
 def test_variables_of_a_command(serve):
-    """An option that selects what a command does has no variable, and a setting of weir serve changes no other command."""
+    """An option that selects what a command does has no variable, and a setting of weir serve changes no other
+    command."""
     others = {"WEIR_JSON": "on", "WEIR_ALL": "on", "WEIR_LIST": "on", "WEIR_HTTP": "1", "WEIR_CONFIG": "/nowhere.yaml",
               "WEIR_HITS": "many", "WEIR_LIMIT": "none"}
     asked = weir("ask", "api", "user=v", variables={**others, "WEIR_GRPC": str(serve.grpc_port)})
@@ -194,6 +203,7 @@ def test_variables_of_a_command(serve):
 
 
 def test_key(serve):
+    """weir key get, reset, grant and ban print the state of the counter."""
     admin = tokens.variables(serve.admin_port)
     ask = ("ask", "--http", str(serve.http_port), "api", "user=k")
     assert weir("key", "get", "api", "user=k", variables=admin) == (0, "api/user/365d: 2 of 2 left\n", "")
@@ -238,12 +248,13 @@ def test_pause_and_resume(serve):
     assert weir(*ask)[0] == 1
     code, _, err = weir("resume", *admin)
     assert code == 1 and "not paused" in err
-    reported = weir("pause", *admin, "api/usr")[1]  # a slip of the finger does not pass for a pause
+    reported = weir("pause", *admin, "api/usr")[1]  # a misspelled name is reported
     assert reported.startswith("paused: #") and "no rule has this name" in reported
     assert weir("resume", *admin, "api/usr")[0] == 0
 
 
 def test_over_sockets_and_with_a_token():
+    """Unix sockets, and a token file by option and by variable."""
     serve = Serve(rules=RULES, http="unix:{folder}/http.sock", grpc="unix:{folder}/grpc.sock", admin=True,
                   args=["--admin-token-file", "{folder}/tokens"], start=False)
     with serve:
@@ -263,5 +274,6 @@ def test_over_sockets_and_with_a_token():
 
 
 def test_hostile_answers_do_not_steer_the_terminal(serve):
+    """Control characters of a key are not printed."""
     reported = weir("key", "get", *tokens.flags(serve.admin_port), "api", "user=\x1b[31m")
     assert "\x1b" not in reported[1] + reported[2]

@@ -50,6 +50,7 @@ descriptors:
 
 
 def check(where, uri, headers=(), method="GET", query="", family="Forwarded", as_method="GET"):
+    """Asks about a request at /check, with the header fields of one of the two families."""
     fields = dict(headers)
     if uri is not None and family == "Forwarded":
         fields = {"X-Forwarded-Method": as_method, "X-Forwarded-Uri": uri, **fields}
@@ -103,6 +104,7 @@ def test_any_method_is_accepted(serve, method):
 
 
 def test_forwarded_method_and_host_are_matched(serve):
+    """Rules match the method and host of the described request, not those of the request to weir."""
     host = {"X-Forwarded-Host": "shop.example"}
     assert check(serve.http_port, "/by/method", host, method="POST").status == 200  # a GET
     first = check(serve.http_port, "/by/method", host, as_method="POST")
@@ -127,6 +129,7 @@ def test_dns_rebinding_is_refused(serve):
 
 
 def test_deny_option_changes_only_the_status(serve):
+    """?deny=403 changes the status of refusals; X-Weir-Status has the status of the rule."""
     for _ in range(2):
         check(serve.http_port, "/by/user", {"X-User": "3"})
     refused = check(serve.http_port, "/by/user", {"X-User": "3"}, query="?deny=403")
@@ -150,6 +153,7 @@ def test_request_of_a_deferring_rule_is_refused(serve):
 # ---- origin of the header fields ----
 
 def test_two_families_of_forwarding_fields_are_refused(serve):
+    """X-Forwarded and X-Original fields together get 400, unless ?by= selects the fields to use."""
     forged = {"X-User": "6", "X-Original-URI": "/nothing"}
     answer = check(serve.http_port, "/by/user", forged)
     assert answer.status == 400 and "?by=" in json.loads(answer.body)["detail"]
@@ -179,11 +183,13 @@ def test_repeated_field_is_refused(serve):
 
 
 def remaining(where, xff, **more):
+    """Returns the remaining units of the address in X-Forwarded-For, or the status of an error."""
     answer = check(where, "/by/address", {"X-Forwarded-For": xff}, **more)
     return answer.get("x-ratelimit-remaining") if answer.status == 200 else answer.status
 
 
 def test_client_address_is_the_last_forwarded_one(serve):
+    """The last address of X-Forwarded-For counts, with or without a port; an invalid one gets 400."""
     port = serve.http_port
     assert remaining(port, "192.0.2.1") == "1"
     assert remaining(port, "198.51.100.9, 192.0.2.1") == "0"  # addresses to the left of it are unverified
@@ -197,6 +203,7 @@ def test_client_address_is_the_last_forwarded_one(serve):
 
 
 def test_trusted_proxies_are_skipped():
+    """Addresses of --trust are skipped from the right. Private addresses outside of --trust are client addresses."""
     with Serve(rules=RULES, http=True, args=["--trust", "127.0.0.0/8,203.0.113.0/24"]) as serve:
         port = serve.http_port
         assert remaining(port, "192.0.2.1, 203.0.113.5") == "1"
@@ -220,6 +227,7 @@ def test_invalid_trust_option_prevents_the_start():
 
 
 def test_identity_comes_from_the_configured_field(serve):
+    """The identity is taken only from the field that ?identity= names."""
     assert check(serve.http_port, "/by/identity").status == 403  # missing: deny
     fields = {"X-Auth-User": "ann"}
     assert check(serve.http_port, "/by/identity", fields).status == 403
@@ -293,6 +301,7 @@ def test_position_of_a_disconnected_client_is_free_again(serve):
 # ---- half-closed clients ----
 
 def asked(uri, host, version="1.1", more=b""):
+    """Returns the bytes of a request to /check."""
     return (f"GET /check/api HTTP/{version}\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: {uri}\r\n"
             f"X-Forwarded-Host: {host}\r\n\r\n").encode() + more
 
@@ -313,6 +322,7 @@ def unix(path):
 
 
 def to_the_end(s):
+    """Returns all bytes until the server closes the connection."""
     data = b""
     while piece := s.recv(65536):
         data += piece
@@ -365,7 +375,8 @@ def test_position_of_a_closed_client_is_free_again(serve, version):
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 def test_half_closed_client_of_a_unix_socket(clock, version):
-    """On a Unix socket the kernel distinguishes a half-closed client from a closed one; no interim response is needed."""
+    """On a Unix socket the kernel distinguishes a half-closed client from a closed one; no interim response is
+    needed."""
     with Serve(rules=RULES, http="unix:{folder}/http") as serve:
         path = serve.http_port = str(serve.folder / "http")
         with half_closed(path, asked("/quick", "first", version)) as s:

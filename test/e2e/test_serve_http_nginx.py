@@ -118,6 +118,7 @@ def test_requests_pass_while_weir_is_down(api, weir):
 # ---- the other examples ----
 
 def test_requests_of_traefik_and_caddy_are_answered(weir):
+    """The URLs in the configurations of Traefik and Caddy get the expected responses."""
     traefik = yaml.safe_load((ROOT / "examples/traefik/dynamic.yaml").read_text(encoding="utf-8"))
     address = traefik["http"]["middlewares"]["weir"]["forwardAuth"]["address"]
     caddy = re.search(r"rewrite (\S+)", (ROOT / "examples/caddy/Caddyfile").read_text(encoding="utf-8")).group(1)

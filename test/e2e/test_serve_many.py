@@ -144,6 +144,7 @@ def ask_keys(port, keys, connections=8, batch=200):
 
 
 def send_batch(s, sel, asked, keys, batch):
+    """Sends the questions for the next keys in one write."""
     count = min(batch, keys - asked)
     body = '{"domain":"rl","descriptors":[{"entries":[{"key":"user","value":"%08d"}]}]}'
     text = "".join(f"POST /json HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body % 0)}\r\n\r\n{body % k}"

@@ -70,6 +70,7 @@ def clock():
 
 @pytest.fixture
 def weir(request):
+    """A service with the rules of the proxy's example."""
     kind = request.getfixturevalue("kind") if "kind" in request.fixturenames else Caddy
     rules = (ROOT / "examples" / kind.example / "rules.yaml").read_text(encoding="utf-8")
     with Serve(rules=rules, http=True) as serve:

@@ -124,6 +124,7 @@ def test_redis_py_transaction(serve):
 
 
 def test_check_peek_reset(serve):
+    """WEIR.CHECK takes units, WEIR.PEEK takes none, WEIR.RESET gives all back."""
     client = redis.Redis(port=serve.resp_port, decode_responses=True)
 
     def ask(what, *more):
@@ -170,6 +171,7 @@ def test_redis_benchmark(serve):
 
 
 def processed(resp):
+    """Returns the number of commands that the service has processed."""
     info = dict(line.split(":", 1) for line in resp.call("INFO", "stats").split("\r\n") if ":" in line)
     return int(info["total_commands_processed"])
 
@@ -200,6 +202,7 @@ def test_ioredis_with_a_password():
 
 
 def test_passwords():
+    """Users of the password file are accepted; wrong and missing passwords are refused."""
     with Serve(rules=RULES, resp=True, args=["--resp-password-file", "{folder}/users"],
                start=False) as serve:
         users = serve.folder / "users"
@@ -269,6 +272,7 @@ def test_resp_over_tls():
 # ---- running ----
 
 def test_new_rules_reach_open_connections():
+    """Commands on an open connection use new rules and continue the count."""
     with Serve(rules=RULES, resp=True) as serve, Resp(serve.resp_port) as resp:
         resp.call("HELLO", 3)
         assert resp.call("WEIR.CHECK", "api", "user", 1)["limit"] == 3

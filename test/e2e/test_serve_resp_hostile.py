@@ -71,8 +71,8 @@ def test_half_a_command_times_out():
 
 
 def test_unread_replies_stop_the_reading_of_commands():
-    """While replies are not read, the commands behind them are not read: memory stays bounded, and others are served. At
-    the end every reply arrives, in order."""
+    """While replies are not read, the commands behind them are not read: memory stays bounded, and others are served.
+    At the end every reply arrives, in order."""
     rounds = scaled(3000)
     with Serve(rules=RULES, resp=True, args=["--slow", "1h"]) as serve:
         with Resp(serve.resp_port) as deaf, Resp(serve.resp_port) as other:
@@ -90,7 +90,8 @@ def test_unread_replies_stop_the_reading_of_commands():
                     return True
 
             def stuck():
-                """Returns whether the socket is still full after a turn of the server's only loop, which the PING shows."""
+                """Returns whether the socket is still full after a turn of the server's only loop, which the PING
+                shows."""
                 return is_full() and other.call("PING") == "PONG" and is_full()
 
             wait_for(stuck, "the server to stop reading")

@@ -16,8 +16,8 @@ CROWD = 16
 
 
 def crowd(ports, asks, question, admitted, between=lambda i, asked: None):
-    """CROWD connections, each of which pipelines `asks` questions; counts replies for which admitted(reply). `between` is
-    called before each of them sends sixteen more."""
+    """CROWD connections, each of which pipelines `asks` questions; counts replies for which admitted(reply). `between`
+    is called before each of them sends sixteen more."""
     counts = [0] * CROWD
     lost = [False] * CROWD
     gate = threading.Barrier(CROWD)
@@ -64,8 +64,8 @@ def test_check_is_exact_over_two_processes():
 
 
 def test_killed_process_loses_only_its_decisions_in_flight():
-    """Only decisions in flight and unsent replies of the killed process are lost. Before the kill the clients ask at most
-    half of the limit, however fast they are."""
+    """Only decisions in flight and unsent replies of the killed process are lost. Before the kill the clients ask at
+    most half of the limit, however fast they are."""
     limit = scaled(8000)
     killed = threading.Event()
     with Serve(rules=RULES.replace("LIMIT", "1"), resp=True) as one, \

@@ -1,5 +1,5 @@
-"""Equal decisions everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, the library and the
-nginx module, all on one table, has one series of decisions and one counter."""
+"""Equal decisions everywhere: one question, asked in turn over gRPC, /json, /v1/check, /check, RESP, the library and
+the nginx module, all on one table, has one series of decisions and one counter."""
 
 import json
 
@@ -65,6 +65,7 @@ def by_check(interfaces, user, plan):
 
 
 def by_described_request(interfaces, user, plan):
+    """Asks about an HTTP request in the body of /v1/check."""
     body = {"domain": "api", "request": {"target": "/", "headers": {"x-user": user, "x-plan": plan}}}
     reported = json.loads(fetch(interfaces.serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
     return reported["admitted"], reported["remaining"]
@@ -99,6 +100,7 @@ if WRAP == "":
 
 
 class Interfaces:
+    """All interfaces to one table."""
     pass
 
 
@@ -122,6 +124,7 @@ def interfaces():
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_all_interfaces_share_one_counter(interfaces, plan):
+    """All interfaces ask in turn: each sees the remaining units of one counter."""
     reported = [WAYS[i % len(WAYS)](interfaces, "turn", plan) for i in range(LIMIT)]
     assert reported == [(True, LIMIT - 1 - i) for i in range(LIMIT)]
     assert [way(interfaces, "turn", plan) for way in WAYS] == [(False, 0)] * len(WAYS)

@@ -20,12 +20,14 @@ descriptors:
 
 
 def table(*words):
+    """Runs `weir table`. Returns (exit code, stdout, stderr)."""
     done = subprocess.run([f"{env.BUILD}/weir", "table", *map(str, words)], capture_output=True, text=True,
                           timeout=env.patience(60), env=for_weir(), check=False)
     return done.returncode, done.stdout, done.stderr
 
 
 def as_json(*words):
+    """Runs `weir table … --json`. Returns the parsed output."""
     code, out, err = table(*words, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
@@ -51,11 +53,12 @@ LOG_RULES = RULES.replace("token_bucket", "sliding_window_log")
 
 
 def log_share(serve):
+    """Returns [(size of the table, size of its part for logs)] in KiB."""
     return [(t["memory_bytes"] >> 10, t["log_bytes"] >> 10) for t in as_json("list", "--dir", serve.table)]
 
 
 def test_rules_with_logs_get_a_larger_share_of_a_new_table():
-    """A quarter of the table; --log-memory wins."""
+    """Logs get a quarter of a new table; --log-memory overrides this."""
     with Serve(rules=LOG_RULES, grpc=True) as serve:
         assert log_share(serve) == [(4096, 1024)]
         assert "--log-memory" not in serve.log()
@@ -65,7 +68,8 @@ def test_rules_with_logs_get_a_larger_share_of_a_new_table():
 
 
 def test_an_old_table_keeps_its_share_and_the_log_names_the_remedy():
-    """The table was created for rules without logs. The service logs a command, which enlarges the share and keeps the counts."""
+    """The table was created for rules without logs. The service logs a command, which enlarges the share and keeps the
+    counts."""
     with Serve(rules=RULES, grpc=True) as before:
         assert log_share(before) == [(4096, 256)]
         with Serve(rules=LOG_RULES, grpc=True, table=before.table) as serve, Rls(serve.grpc_port) as rls:
@@ -82,6 +86,7 @@ def test_an_old_table_keeps_its_share_and_the_log_names_the_remedy():
 
 
 def test_rm_and_missing_tables(tmp_path):
+    """`weir table rm` removes the file; commands on a missing table fail and create nothing."""
     with Serve(rules=RULES, grpc=True) as serve:
         name = as_json("list", "--dir", serve.table)[0]["name"]
         assert as_json("rm", name, "--dir", serve.table) == {"removed": name}
@@ -129,6 +134,7 @@ descriptors:
 
 
 def admitted(pipe):
+    """Executes a pipeline. Returns the number of admitted requests."""
     return sum(answer[1] == b"admit" for answer in pipe.execute())
 
 

@@ -30,10 +30,12 @@ def signed(folder, name, san):
 
 
 def credentials(serve, client=(None, None)):
+    """Returns gRPC credentials that trust the service's certificate, with an optional client certificate."""
     return grpc.ssl_channel_credentials((serve.folder / "cert.pem").read_bytes(), *client)
 
 
 def tls_serve(flags=FLAGS, **kwargs):
+    """Returns a service with a self-signed certificate."""
     serve = Serve(rules=RULES, grpc=True, args=flags, **kwargs)
     self_signed(serve.folder)
     if "--tls-client-ca" in flags:
@@ -63,6 +65,7 @@ def handshake(serve, alpn=("h2",), least=None, most=None, client=None, cipher=No
 
 
 def test_tls_versions_and_alpn():
+    """TLS 1.2 and 1.3 with `h2` and with secure ciphers only."""
     with tls_serve() as serve:
         with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
             assert [rls.ask("rl", ("user", "a")) for _ in range(4)] == [OK, OK, OK, OVER]
@@ -101,7 +104,7 @@ def test_plain_text_and_invalid_bytes_are_refused():
 
 
 def test_large_responses_over_tls():
-    """More than a record and more than a socket buffer: encrypted as the kernel accepts it."""
+    """Responses that are larger than a TLS record and larger than a socket buffer arrive complete."""
     with tls_serve() as serve:
         with Rls(f"localhost:{serve.grpc_port}", credentials(serve)) as rls:
             calls = [rls._ask.future(b"\n\x02rl\x12\x0b\n\t\n\x04user\x12\x01b", timeout=env.patience(60))
@@ -129,6 +132,7 @@ def test_client_without_a_certificate_is_refused():
 @pytest.mark.parametrize("san", ["DNS:envoy.example", "DNS:*.svc.example", "URI:spiffe://example/envoy",
                                  "IP:10.0.0.7", "email:envoy@example"])
 def test_allowed_names_of_client_certificates(san):
+    """Each kind of name in --tls-client-san is accepted; the common name is not used."""
     names = "envoy.example,envoy.svc.example,spiffe://example/envoy,10.0.0.7,envoy@example"
     with tls_serve(CLIENTS + ["--tls-client-san", names]) as serve:
         signed(serve.folder, "good", san)
@@ -140,8 +144,8 @@ def test_allowed_names_of_client_certificates(san):
 
 
 def in_place(serve, *changes):
-    """A new folder with a certificate and key and these changes replaces the previous one in one step, as in Kubernetes:
-    the service never sees half of it, however long openssl takes."""
+    """A new folder with a certificate and key and these changes replaces the previous one in one step, as in
+    Kubernetes: the service never sees half of it, however long openssl takes."""
     folder = serve.folder / f"certificates.{len(list(serve.folder.glob('certificates.*')))}"
     folder.mkdir()
     self_signed(folder)
@@ -152,7 +156,7 @@ def in_place(serve, *changes):
 
 
 def test_certificates_are_reloaded():
-    """Without a signal, and with one. Unusable certificates change nothing."""
+    """Certificates are reloaded without a signal and on SIGHUP. Unusable certificates change nothing."""
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
         in_place(serve)
@@ -174,6 +178,8 @@ def test_certificates_are_reloaded():
 
 @full("five changes, each noticed within a second")
 def test_changed_certificates_are_used():
+    """New connections use changed certificates, and open connections continue. Unusable certificates change
+    nothing."""
     flags = [f.replace("{folder}", "{folder}/live") for f in FLAGS]
     with Serve(rules=RULES, grpc=True, args=flags, start=False) as serve:
         in_place(serve)

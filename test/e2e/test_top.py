@@ -44,10 +44,12 @@ def clock():
 
 
 def with_clock(variables):
+    """Returns the environment of a command: the test's clock, UTF-8, and these variables."""
     return {**clocks.current.variables({**os.environ, "LC_ALL": "C.UTF-8"}, sanitized=WRAP == "asan"), **variables}
 
 
 def weir(*args, env=None, code=0):
+    """Runs a command of weir that must exit with `code`. Returns its output."""
     done = subprocess.run([WEIR, *map(str, args)], capture_output=True, timeout=60, check=False,
                           env=with_clock(env or {}))
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
@@ -63,7 +65,8 @@ def ask(serve, *pairs, times=1):
 
 
 def begin(serve, clock, *questions):
-    """Asks each question once, then advances a second: history and keys of a rule start a second after its first decision."""
+    """Asks each question once, then advances a second: history and keys of a rule start a second after its first
+    decision."""
     serve.pass_seconds(clock)
     for question in questions:
         ask(serve, *question)
@@ -88,6 +91,7 @@ def busy(clock):
 
 
 def reported(serve, rule):
+    """Returns a rule of `weir top --json`."""
     return rule_of(json.loads(weir("top", "--json", "--dir", serve.table)), rule)
 
 
@@ -96,16 +100,19 @@ def rule_of(whole, rule):
 
 
 def keys_of(serve, rule, which="hottest"):
+    """Returns a list of keys of a rule from `weir top --json`."""
     return reported(serve, rule)[which]
 
 
 def assert_harmless(text):
+    """Checks that the text has no character that a terminal could interpret."""
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", text), repr(text)
 
 
 # ---- in a pipe ----
 
 def test_snapshot(busy):
+    """In a pipe, `weir top` prints rules, totals and keys once."""
     text = busy.shown
     assert_harmless(text)
     lines = text.splitlines()
@@ -147,6 +154,7 @@ def test_hostile_keys_are_text(busy):
 
 
 def test_sorts(busy):
+    """--sort orders the rules, and --rules limits their number."""
     def order(*args):
         text = weir("top", "--dir", busy.table, *args)
         return re.findall(r"^(api/\S+) +\d", text, re.M)
@@ -281,6 +289,7 @@ def test_no_client_in_advice_for_a_shared_limit(clock):
 
 
 def test_failed_output_is_an_error(busy):
+    """An unknown name, and a full disk behind standard output, lead to exit code 1."""
     weir("advise", "api/nobody", "--dir", busy.table, code=1)
     assert "of that name" in weir("candidates", "api/idle", "--dir", busy.table, code=1)
     for command in ("top", "candidates", "advise"):
@@ -294,6 +303,7 @@ def test_failed_output_is_an_error(busy):
 
 @pytest.mark.seconds(120)
 def test_live(busy):
+    """The live display follows the counts; keys of the keyboard sort, select, hold and quit."""
     ask(busy, ("idle", "now"))  # before the start: the number of keys, on the second line, is read less often than the rest
     with Terminal([WEIR, "top", "--dir", busy.table, "--interval", "200ms"], columns=130, lines=30) as terminal:
         screen = terminal.wait_shown("api/user/365d ")
@@ -330,6 +340,7 @@ def test_live(busy):
 @pytest.mark.seconds(120)
 @pytest.mark.parametrize("key", ["C-c", "q"])
 def test_live_restores_the_terminal(busy, key):
+    """After q or Ctrl-C typed text is visible again."""
     with Terminal([WEIR, "top", "--dir", busy.table], columns=100, lines=20) as terminal:
         terminal.wait_shown("RULE")
         terminal.press(key)

@@ -1,4 +1,4 @@
-/* Any bytes behind the preface of an HTTP/2 client: a real stream on a real loop, over a socket
+/* Fuzzes the bytes after the preface of an HTTP/2 client: a real stream on a real loop, over a socket
  * pair. The first byte selects how the input is split, the second whether the client reads and how
  * it disconnects. State that is left afterwards is a finding. */
 #include <errno.h>

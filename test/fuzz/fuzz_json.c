@@ -1,4 +1,4 @@
-/* Any bytes as input of the HTTP API. The first byte selects a question of /v1/check, a message of
+/* Fuzzes the input of the HTTP API. The first byte selects a question of /v1/check, a message of
  * /json, or header fields of /check/DOMAIN. A valid question is decided, and the response has to be
  * JSON. The fast reader of /v1/check reads the same as the full one, or declines. */
 #include <stdint.h>
@@ -193,7 +193,7 @@ static void fuzz_rls(struct weir_str body)
 		check_problem(&problem);
 		return;
 	}
-	/* the message can be written and read again */
+	/* a valid message can be written and read again */
 	require(wr_rls_json_read(&pb__rate_limit_request__descriptor, write_message(&request->base),
 				 &memory, &problem) ||
 		memory.full);

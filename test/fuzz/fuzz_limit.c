@@ -37,7 +37,7 @@ static int exceeds_window_numbers(const struct weir_limit *l, uint64_t a_ns, uin
 	return l->algorithm == WEIR_SLIDING_COUNTER && apart_ns / l->period_ns >> 30;
 }
 
-/* A request is admitted after exactly retry_after, and not one ns earlier. */
+/* Checks that a refused request is admitted after exactly retry_after, and not one ns earlier. */
 static void check_retry(const struct subject *after, int64_t cost, uint64_t now_ns,
 			uint64_t wait_ns)
 {

@@ -312,7 +312,7 @@ static void advance_time(uint64_t ns)
 	s.mono_ns += ns;
 	s.wake_ns = UINT64_MAX;
 	wr_central_tick(s.central, s.now_ns, s.mono_ns);
-	/* Central may ask for an immediate tick several times, but not without end. */
+	/* Central may request an immediate tick several times in a row, but not endlessly. */
 	for (int i = 0; s.wake_ns <= s.mono_ns; i++) {
 		require(i < 100);
 		s.wake_ns = UINT64_MAX;

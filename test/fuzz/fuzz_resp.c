@@ -1,4 +1,4 @@
-/* Any bytes as input of a RESP session. The first byte selects passwords, the right to reset
+/* Fuzzes the input of a RESP session. The first byte selects passwords, the right to reset
  * counters, a Unix socket and a central store (enum how), the second how the input is split, the
  * third how many bytes of replies are taken at a time. At once or in pieces, the replies are the
  * same, they are RESP, and each command has one. */
@@ -53,7 +53,7 @@ struct asked {
 
 /* One side: a table, an engine, a session, and its replies. */
 struct side {
-	struct wr_resp_host host; /* first: the host leads to its side */
+	struct wr_resp_host host; /* must be first: a pointer to the host is cast to its side */
 	struct weir_table *table;
 	struct weir_engine *engine, *fleet;
 	uint8_t how;
@@ -237,7 +237,8 @@ static void queue_leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
 static const struct wr_resp_queue queue = {queue_begin, queue_end, queue_defer, queue_ticket,
 					   queue_leave};
 
-/* With failures the order stays: the table decides then, and its decisions depend on the order. */
+/* With FAILURES the answers keep their order: the table decides then, and its decisions depend on
+	 * the order. */
 static void answer_one(struct side *side)
 {
 	bool newest = side->how & NEWEST_FIRST && !(side->how & FAILURES);
@@ -250,7 +251,7 @@ static void answer_one(struct side *side)
 
 /* ---- sides ---- */
 
-/* Made once: a table and rules take far longer than most inputs. */
+/* The sides are made once, because making a table and rules takes far longer than most inputs. */
 static void make_table(struct side *side)
 {
 	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
@@ -395,7 +396,7 @@ static size_t pass_reply(const struct side *side, size_t at, int depth)
 	return next;
 }
 
-/* A line of a browser has no reply. */
+/* A line that only a browser sends (POST, Host:) has no reply. */
 static void check_replies(const struct side *side)
 {
 	uint64_t replies = 0;
@@ -437,7 +438,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		compare();
 	}
 	wr_resp_session_end(&whole.session);
-	wr_resp_session_end(&pieces.session); /* perhaps with questions in flight */
+	wr_resp_session_end(&pieces.session); /* questions may still be in flight */
 	require(pieces.waiting == 0 && decider_open == 0);
 	return 0;
 }

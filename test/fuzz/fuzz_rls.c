@@ -1,4 +1,4 @@
-/* Any bytes as a RateLimitRequest. The first byte selects the options of responses and the verdict
+/* Fuzzes a RateLimitRequest. The first byte selects the options of responses and the verdict
  * of a delay, the second the size of the memory. The fast reader reads the same as protobuf-c.
  * protobuf-c can read the response, which has a status for each descriptor. */
 #include <stdint.h>

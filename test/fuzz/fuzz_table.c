@@ -287,7 +287,8 @@ static void run_operations(struct weir_table *table, struct input *in)
 	}
 }
 
-/* Saves and resizes the table. Limits the size of files: a forged header may ask for a terabyte. */
+/* Saves and resizes the table. Limits the size of files, because a forged header may request a
+ * terabyte. */
 static void save_and_resize(struct weir_table *table)
 {
 	struct rlimit files = {64 << 20, 64 << 20};

@@ -21,7 +21,7 @@ TOOLS = ("bash sh env find sed sort grep tr cat chmod mv mkdir mktemp rm tail to
 DAEMONS = ("nginx", "redis-server", "redis-sentinel", "prometheus", "caddy", "haproxy")
 EVERYTHING = ("build", "test", "full")
 
-# $FAKE contains the log `calls`, a file per package in installed/, and files that control the fakes.
+# The folder $FAKE contains `calls` (a log of the calls), a file per package in installed/, and files that control the fakes.
 FAKES = {
     "dpkg-query": r"""
         format=plain

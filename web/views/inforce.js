@@ -12,7 +12,7 @@ function line(o) {
   return h("li", {}, h("code", {}, o.key === null ? "a key whose text is not known" : visible(o.key, 200)), ` ${parts.join(", ")} `, h("span", { class: "soft" }, visible(o.rule ?? "")));
 }
 
-// Fills the suggestions of the form. Sets the domain and returns true if there is only one.
+// Fills the suggestions of the form. If there is only one domain, sets it and returns true.
 export async function suggest(domains, keys, field) {
   const known = (await get("/v1/rules")).domains;
   const names = new Set(known.flatMap((d) => d.rules.flatMap((r) => r.descriptor.map((e) => e.key))));

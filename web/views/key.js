@@ -8,7 +8,7 @@ const POLL_MS = 2000;
 
 const until = (instant) => (instant === "ever" ? "permanently" : `until ${when(instant)}`);
 
-// The state of a counter in a sentence, and its class.
+// Returns the state of a counter as a sentence, and its CSS class.
 function sentence(c) {
   const soft = c.shadow || c.paused;
   const per = c.period ? ` per ${span(c.period)}` : "";
@@ -151,7 +151,7 @@ export function key(view, context, to) {
     const had = buttons.contains(document.activeElement) ? document.activeElement : null, last = had === buttons.lastElementChild;
     replace(buttons, act("Reset…", false, orders.reset), act("Grant more…", false, orders.grant), granted ? act("End the grant…", false, orders.end) : "",
       banned ? act("Lift the ban…", false, orders.lift) : act("Ban…", true, orders.ban));
-    // The focus stays on the same button, or moves to the button in its position.
+    // The focus stays on its button. If the button is gone, the focus moves to the button at the same position.
     if (had) ([...buttons.children].find((b) => b.textContent === had.textContent) ?? (last ? buttons.lastElementChild : buttons.firstElementChild)).focus();
   }
 

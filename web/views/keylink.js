@@ -10,7 +10,8 @@ export function keyHref(domain, entries) {
   return `#/key?${query}`;
 }
 
-// The entries of a key: its text has the values that the rule's descriptor leaves open. Null if they do not match.
+// Returns the entries of a key. The text of a key has the values that the rule's descriptor leaves open. Returns null if
+// the number of values does not match.
 export function entriesOf(descriptor, text) {
   if (!descriptor) return null;
   const open = descriptor.filter((d) => d.open).length;
@@ -19,7 +20,7 @@ export function entriesOf(descriptor, text) {
   return descriptor.map((d) => ({ key: d.key, value: d.open ? values.shift() : d.value ?? "" }));
 }
 
-// A key as text, or as a link if its entries are known.
+// Returns a key as text, or as a link if its entries are known.
 export function keyText(key, rule) {
   if (!key) return "–";
   if (key.text === null) return h("code", { class: "hash", title: "hash of the key; its text is not stored" }, key.hash.slice(0, 12));

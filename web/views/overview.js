@@ -4,7 +4,7 @@ import { Chart, curves, spark } from "/ui/chart.js";
 import { keyText } from "/ui/views/keylink.js";
 
 const ROWS = 50;
-const FILTER = 60; // bytes of a name
+const FILTER = 60; // maximum length of the filter, in bytes
 const SHOWN = "weir-first-view"; // performance mark, read by the tests
 
 function sum(list, last) {
@@ -47,7 +47,7 @@ function storeHealth(tile, gauges) {
 
 // ---- rows ----
 
-// Counts outlive their rule: a row that was loaded before the current rules is not in force.
+// Counts outlive their rule. A rule that was loaded before the current rules, and not with them, is not in force.
 function badges(row, loaded) {
   return [row.shadow && "shadow", row.quota && "quota", row.deferred && "defers", row.loaded_at && row.loaded_at + 1 < loaded && "not in force here"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
 }

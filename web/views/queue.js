@@ -87,7 +87,7 @@ export function queue(view, context) {
     if (!(await confirm(title, h("p", {}, `${visible(request.method)} ${visible(request.uri)}. ${text}`), yes, danger))) return;
     try {
       const done = await post(`/v1/queue/${verb}`, { id: request.id });
-      replace(result, done.changed ? note("good", "Done.") : note("warn", "Nothing changed: the request is being delivered, or has been."));
+      replace(result, done.changed ? note("good", "Done.") : note("warn", "Nothing changed: the request is being delivered, or was already delivered."));
     } catch (error) {
       replace(result, note("bad", `Failed: ${error.message}`));
     }
@@ -95,14 +95,14 @@ export function queue(view, context) {
     loadRequests();
   }
 
-  // The keyboard focus stays in its row. If the row is gone, it moves to the filter.
+  // The keyboard focus stays in its row. If the row is gone, the focus moves to the filter.
   function show(list) {
     const at = rows.contains(document.activeElement) ? document.activeElement.dataset.at : null;
     replace(rows, list.length ? list.map((r) => row(r, now, act)) : h("tr", {}, h("td", { colspan: "7", class: "soft" }, "None.")));
     if (at) (rows.querySelector(`[data-at="${at}"]`) ?? state).focus({ preventScroll: true });
   }
 
-  // A response is ignored if another page was requested after it.
+  // A response is ignored if another page was requested meanwhile.
   async function loadRequests() {
     const mine = ++loads;
     if (!body.hidden) {

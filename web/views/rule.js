@@ -21,7 +21,7 @@ function numbers(rule) {
   return list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
-// A key whose count is mostly estimation error is not shown.
+// Keys whose count may be mostly an estimation error are not shown.
 const standsOut = (key) => key.count > 2 * (key.over + key.noise);
 
 function remarks(list, shown) {
@@ -77,7 +77,7 @@ export function rule(view, context, to) {
     h("div", { class: "two" }, h("section", { class: "card" }, whom, refused),
       h("section", { class: "card" }, h("h2", {}, "Hottest keys"), hot)));
 
-  // Each candidate has a line, so other candidates need another chart.
+  // Each candidate has a line in the chart, so a change of the candidates needs a new chart.
   function makeChart(rule) {
     const over = denied(rule, rule.shadow);
     const ids = [over, ...rule.candidates.map((c) => c.slot)].join();

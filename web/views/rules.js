@@ -4,7 +4,7 @@ import { get, post } from "/ui/api.js";
 import { colour } from "/ui/yaml.js";
 import { keyHref } from "/ui/views/keylink.js";
 
-const LINE = 20; // pixels; only visible lines are in the document
+const LINE = 20; // height of a line in pixels; only visible lines are in the document
 const POLL_MS = 2000;
 
 // ---- the file ----
@@ -169,7 +169,7 @@ export function rules(view, context, to) {
     choose(first ? first.file : wanted, first ? first.line : before ? 0 : line);
   }
 
-  // The slower the response, the longer the pause until the next request.
+  // After a slow response the pause until the next request is longer.
   async function load() {
     const began = performance.now();
     clearTimeout(timer);

@@ -1,4 +1,4 @@
-// A browser that does what it is told: a line of JSON in, {op, …}, a line of JSON out.
+// Controls a browser: reads a command {op, …} per line, as JSON, and writes a result per line, as JSON.
 "use strict";
 const fs = require("fs");
 const readline = require("readline");
@@ -8,7 +8,7 @@ const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 let browser, context, page;
 let noise = [];
 
-// What a page should never do: errors, and requests that leave the origin it came from.
+// Collects script errors of the page, and its requests to other origins.
 function listen(p, origin) {
   p.on("pageerror", (e) => noise.push(`error: ${e.message}`));
   p.on("console", (m) => {
@@ -37,7 +37,7 @@ const ops = {
   select: ({ selector, value }) => page.selectOption(selector, value).then(() => null),
   press: ({ keys }) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve()),
   type: ({ text }) => page.keyboard.type(text),
-  // A page that is just being left has no answer; the one that comes has.
+  // During a navigation the old page gives no result. The expression is evaluated again in the new page.
   async evaluate({ code }) {
     for (let left = 0; ; left++) {
       try {

@@ -1,5 +1,5 @@
-// @grpc/grpc-js against weir serve: node grpc.js PORT PROTO_FOLDER. Prints one JSON object of what it
-// was answered.
+// @grpc/grpc-js against weir serve: node grpc.js PORT PROTO_FOLDER. Prints the responses as
+// one JSON object.
 'use strict';
 
 const grpc = require('@grpc/grpc-js');

@@ -1,5 +1,5 @@
-// ioredis against weir serve: node ioredis.js PORT [PASSWORD]. Prints one JSON object of what it was
-// answered; throws when something cannot be spoken at all.
+// ioredis against weir serve: node ioredis.js PORT [PASSWORD]. Prints the replies as one JSON object.
+// Throws if the connection or a command fails unexpectedly.
 'use strict';
 
 const Redis = require('ioredis');

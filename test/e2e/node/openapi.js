@@ -1,4 +1,4 @@
-// Checks an OpenAPI document with the rules of redocly; prints what is wrong as JSON.
+// Checks an OpenAPI document with the rules of redocly; prints the problems as JSON.
 const { createConfig, lint } = require('@redocly/openapi-core');
 
 async function main(path) {

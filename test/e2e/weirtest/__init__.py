@@ -1,5 +1,5 @@
 """The harness of the end-to-end tests: a real nginx with the module, a real API server behind it, and
-clients that send exactly what they are told. test/e2e/README.md shows how it is used."""
+clients that send exact bytes. test/e2e/README.md shows how to use the harness."""
 
 from . import certificate
 from .api import Api, Record

@@ -1,4 +1,4 @@
-"""The test's side of the API server: starts it, reads the requests that it has received, stops it."""
+"""Controls the API server from the test: starts and stops the server, and reads the requests that it has received."""
 
 import json
 import os
@@ -29,8 +29,8 @@ class Record:
 class Api:
     """`with Api() as api:` is an API server in its own process; apiserver.py lists its options.
 
-    api.port, api.socket  where it listens: 127.0.0.1, and a Unix socket
-    api.count("/a")       the number of requests whose target begins with this; without argument, of all
+    api.port, api.socket  the server listens on this port of 127.0.0.1, and on this Unix socket
+    api.count("/a")       the number of requests whose target begins with /a; without argument, of all requests
     api.records()         all requests in order of arrival, see Record
     api.release(NAME)     answers the requests that `hold=NAME` holds
     api.reset()           discards all records
@@ -65,6 +65,7 @@ class Api:
         programs.remove_folder(self.folder)
 
     def _ask(self, **order):
+        """Sends an order to the server's control socket and returns the answer."""
         self._line.sendall(json.dumps(order).encode() + b"\n")
         return json.loads(self._answers.readline())
 

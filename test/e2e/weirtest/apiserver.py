@@ -34,6 +34,7 @@ class State:
         self.held = {}
 
     def gate(self, name):
+        """Returns the event for which requests with `hold=NAME` wait."""
         return self.held.setdefault(name, asyncio.Event())
 
 
@@ -41,6 +42,7 @@ STATE = State()
 
 
 class Request:
+    """A request with its parsed head and its body."""
     def __init__(self, head):
         lines = head.decode("latin-1").split("\r\n")
         self.head = head
@@ -77,6 +79,7 @@ class Connection(asyncio.Protocol):
             pass
 
     def step(self):
+        """Parses the next part of the buffer. Returns False if more bytes are needed."""
         if self.request is None:
             end = self.buffer.find(b"\r\n\r\n")
             if end < 0:
@@ -90,6 +93,7 @@ class Connection(asyncio.Protocol):
         return self.chunk() if self.wanted < 0 else self.sized()
 
     def sized(self):
+        """Reads a part of a body with Content-Length. Returns False if more bytes are needed."""
         take = min(self.wanted, len(self.buffer))
         self.request.body += self.buffer[:take]
         del self.buffer[:take]
@@ -97,6 +101,7 @@ class Connection(asyncio.Protocol):
         return self.complete() if self.wanted == 0 else False
 
     def chunk(self):
+        """Reads one chunk of a chunked body. Returns False if more bytes are needed."""
         line = self.buffer.find(b"\r\n")
         if line < 0:
             return False
@@ -108,6 +113,7 @@ class Connection(asyncio.Protocol):
         return self.complete() if size == 0 else True
 
     def complete(self):
+        """Queues the complete request for its response."""
         self.queue.put_nowait(self.request)
         self.request = None
         self.wanted = 0

@@ -37,6 +37,7 @@ class Browser:
         programs.stop(self.process)
 
     def _ask(self, op, **more):
+        """Sends a command to the browser's process and returns its result."""
         self.process.stdin.write(json.dumps({"op": op, **more}) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -53,7 +54,7 @@ class Browser:
             return
         self._open("/".join(url.split("/")[:3]) + f"/#token={token}", origin, options)
         self.until("location.hash === '#/'", "the token to be taken from the address")
-        self.goto("about:blank")  # an address that differs only in its fragment would not be loaded
+        self.goto("about:blank")  # otherwise an address that differs only in its fragment would not be loaded
         self.goto(url)
 
     def _open(self, url, origin, options):
@@ -81,19 +82,23 @@ class Browser:
         return self._ask("evaluate", code=code)
 
     def frame(self, index, code):
+        """Returns the value of an expression in a frame of the page."""
         return self._ask("frame", index=index, code=code)
 
     def until(self, code, what, seconds=20):
         wait_for(lambda: self.js(code), what, seconds)
 
     def text(self, selector="main"):
+        """Returns the visible text of an element."""
         return self.js(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def until_text(self, text, selector="main", seconds=20):
+        """Waits until an element shows this text."""
         where, wanted = json.dumps(selector), json.dumps(text)
         self.until(f"(document.querySelector({where})?.innerText ?? '').includes({wanted})", f"{selector} to say {text!r}", seconds)
 
     def offline(self, on):
+        """Disconnects the browser from the network, or connects it again."""
         self._ask("offline", on=on)
 
     def size(self, width, height):
@@ -103,6 +108,7 @@ class Browser:
         self._ask("media", options=options)
 
     def shot(self, path, full=False):
+        """Writes a picture of the page, or of its whole length with `full`."""
         self._ask("shot", path=str(path), full=full)
 
     def axe(self):

@@ -1,5 +1,5 @@
-"""Certificates for tests. They are made at the time of the clock in use and last a hundred years, so that programs on the
-test's clock and programs on the real clock accept them alike."""
+"""Certificates for tests. They are made at the time of the clock in use and last a hundred years, so that programs on
+the test's clock and programs on the real clock accept them alike."""
 
 import subprocess
 from pathlib import Path
@@ -12,11 +12,13 @@ LOCALHOST = "DNS:localhost,IP:127.0.0.1"
 
 
 def _openssl(folder, *args):
+    """Runs openssl in the folder, at the time of the clock in use."""
     variables = clock.current.variables() if clock.current else None
     subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=folder, env=variables)
 
 
 def self_signed(folder, subject="localhost", cert="cert.pem", key="key.pem", names=LOCALHOST):
+    """Creates a self-signed certificate for these names, and its key."""
     _openssl(folder, "req", "-x509", *_KEY, *_DAYS, "-subj", f"/CN={subject}", "-addext", f"subjectAltName={names}",
              "-keyout", key, "-out", cert)
 

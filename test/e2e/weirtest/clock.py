@@ -29,12 +29,12 @@ current = None  # the clock in use; programs.start() passes it to every process
 
 
 def seconds_of(text):
-    """`2026-01-14 12:00:30`, UTC, as seconds since 1970."""
+    """Returns a time such as `2026-01-14 12:00:30`, UTC, in seconds since 1970."""
     return calendar.timegm(time.strptime(text, "%Y-%m-%d %H:%M:%S"))
 
 
 def wall_ns():
-    """The time of the clock in use, in nanoseconds."""
+    """Returns the time of the clock in use, in nanoseconds."""
     return current.now_ns() if current else time.time_ns()
 
 
@@ -49,15 +49,15 @@ class Clock:
     """`with Clock() as clock:` starts at START and stands still; `at` is another time, as text or in seconds.
 
     clock.now()             the time in seconds since 1970, a float that is exact to the microsecond
-    clock.advance(seconds)  moves it on (or back); clock.set(text or seconds) puts it there
-    clock.run()             lets it go on from where it is, as fast as real time does; clock.stop() halts it
+    clock.advance(seconds)  moves the clock forward, or back if negative; clock.set(text or seconds) sets it
+    clock.run()             lets the clock run at real speed from its present time; clock.stop() halts it
     clock.variables()       the environment variables for a program that the harness does not start
-    clock.apart(seconds)    the same for a process whose clock is always this many seconds ahead of this one: Serve(variables=…)
+    clock.apart(seconds)    variables for a process whose clock is always this many seconds ahead
     """
 
     def __init__(self, at=START):
         self.at = at
-        self._offset_ns = None  # while the clock runs
+        self._offset_ns = None  # the offset from the real time while the clock runs; None while it stands still
 
     def __enter__(self):
         global current
@@ -65,9 +65,9 @@ class Clock:
         from . import programs  # programs passes the clock to the processes that it starts, and so imports this module
         self.folder = programs.temp_folder("clock")
         self.path = Path(self.folder, "clock")
-        self._library = Path(self.folder, LIBRARY.name)  # a link: LD_PRELOAD cannot name a path with a space in it
+        self._library = Path(self.folder, LIBRARY.name)  # a link, because LD_PRELOAD cannot contain a path with a space
         self._library.symlink_to(LIBRARY)
-        self._words = [(self._word(self.path), 0)]  # followed by the number of nanoseconds that it is ahead
+        self._words = [(self._word(self.path), 0)]  # pairs: a shared word, and the nanoseconds by which its clock is ahead
         self.set(self.at)
         self._outer, current = current, self
         return self
@@ -82,11 +82,13 @@ class Clock:
 
     @staticmethod
     def _word(path):
+        """Creates a file of eight bytes and maps it."""
         path.write_bytes(bytes(8))
         with open(path, "r+b") as f:
             return mmap.mmap(f.fileno(), 8)
 
     def _write(self, value):
+        """Writes the value into all words, each with the offset of its clock."""
         for word, ahead_ns in self._words:
             word[:] = struct.pack("=q", value + ahead_ns)
 

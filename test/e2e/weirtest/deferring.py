@@ -12,8 +12,8 @@ from .http1 import fetch
 from .ports import free_port
 from .waiting import wait_for
 
-# Messages of nginx after other processes were killed. A new nginx may start before the last worker of a killed master has
-# exited. It then retries its binds; "still could not bind" is not among these messages.
+# Messages of nginx after other processes were killed. A new nginx may start before the last worker of a killed master
+# has exited. It then retries its binds; "still could not bind" is not among these messages.
 KILLED = ["exited on signal 9", r"open socket #\d+ left in connection", "aborting",
           r" bind\(\) to \S+ failed \(98: Address already in use\)"]
 
@@ -45,10 +45,10 @@ class DeferringGateway(Gateway):
     .ticket(response)                 the current state of the ticket in that 202, as a dict; None for 404
     .stats()                          `weir queue stats --json`
     .is_idle()                        whether no request waits
-    .weir(*words)                     `weir WORDS` with the admin port: (exit code, output)
-    .kill()                           kill -9 of the gateway alone; .kill_all(): of nginx too
-    .start()                          again
-    queue: another URL; disk: a Disk in which everything of the gateway runs, with its queue there
+    .weir(*words)                     runs `weir WORDS` with the admin port; returns its output
+    .kill()                           kills the gateway alone with -9; .kill_all() also kills nginx
+    .start()                          starts the gateway again
+    queue: the URL of another queue; disk: a Disk for the queue, visible to all processes of the gateway
     """
 
     def __init__(self, upstream, *options, queue=None, disk=None, admin=None, **kwargs):
@@ -83,16 +83,18 @@ class DeferringGateway(Gateway):
         return json.loads(found.body) if found.status == 200 else None
 
     def wait_ticket(self, response, status, seconds=30):
+        """Waits until the ticket of this 202 has the status. Returns the ticket's state."""
         wait_for(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds,
                  every=0.05)
         return self.ticket(response)
 
     def retry_until(self, condition, what, seconds=30):
-        """Waits until `condition` holds. Until then, waiting requests are retried at once again and again, without their
-        back-off."""
+        """Waits until `condition` holds. Until then, waiting requests are retried at once again and again, without
+        their back-off."""
         wait_for(lambda: condition() or self.retry(), what, seconds, every=0.03)
 
     def retry_until_ticket(self, response, status, seconds=30):
+        """Like wait_ticket, but retries waiting requests at once until then."""
         self.retry_until(lambda: (self.ticket(response) or {}).get("status") == status, f"a ticket to be {status}", seconds)
         return self.ticket(response)
 
@@ -129,11 +131,13 @@ class DeferringGateway(Gateway):
         return done.stdout if check else (done.returncode, done.stdout + done.stderr)
 
     def admin(self, path):
+        """Returns the JSON of a GET at the admin port."""
         found = fetch(self.admin_port, "GET", path)
         assert found.status == 200, found
         return json.loads(found.body)
 
     def rules_hash(self):
+        """Returns the hash of the rules in force."""
         return self.admin("/v1/status")["rules"]["hash"]
 
     def stats(self):
@@ -141,8 +145,8 @@ class DeferringGateway(Gateway):
         return json.loads(self.weir("queue", "stats", "--json"))["queue"]
 
     def is_idle(self):
-        """Returns whether no request waits or is being delivered. It lists the queue, since the statistics are those of
-        the last look at the queue, and 0 before the first look. Also returns False if the list is unavailable."""
+        """Returns whether no request waits or is being delivered. It lists the queue, because the statistics may
+        be a second old, and are 0 at the start. Returns False too if the list is unavailable."""
         after = 0
         while after is not None:
             code, output = self.weir("queue", "list", "--json", "--state", "waiting", "--count", "500", "--after", str(after),
@@ -166,7 +170,7 @@ class DeferringGateway(Gateway):
 
         def is_let_go():
             rows = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]]
-            # except the listening socket
+            # The listening socket is not a connection.
             return not any(row[7:] == [path] and not int(row[3], 16) & 0x10000 for row in rows)
 
         wait_for(is_let_go, "nginx to let go of the gateway", seconds)
@@ -181,8 +185,9 @@ class DeferringGateway(Gateway):
 
 
 class Disk:
-    """`with Disk("4m") as disk:` is a file system of that size, in memory, visible only to programs with `disk.prefix` before
-    their command line. .path is its path for them; .inside is its path for the test. The test needs("mounts")."""
+    """`with Disk("4m") as disk:` is a file system of that size, in memory, visible only to programs with `disk.prefix`
+    before their command line. .path is its path for them; .inside is its path for the test. The test
+    needs("mounts")."""
 
     def __init__(self, size):
         self.size = size
@@ -226,5 +231,5 @@ class Disk:
         (self.inside / "ballast").unlink()
 
     def remount(self, how):
-        """`ro` or `rw`."""
+        """Makes the disk read-only (`ro`) or writable (`rw`)."""
         self.run("mount", "-o", f"remount,{how}", self.path)

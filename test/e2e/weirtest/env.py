@@ -40,8 +40,8 @@ def patience(seconds):
     return seconds * SLOWER
 
 
-# A stack frame outside weir. The module is unloaded before the leak check, so its own frames have no name, or the name of
-# a library that was loaded at the same address.
+# A stack frame outside weir. The module is unloaded before the leak check, so its own frames have no name, or the name
+# of a library that was loaded at the same address.
 _OTHERS = re.compile(r"#\d+ 0x[0-9a-f]+ +(in \S+ .*|\((/usr/sbin/nginx|/\S*/lib(c|ssl|crypto|pcre2-8)\.so\S*)\+0x.*)$")
 
 

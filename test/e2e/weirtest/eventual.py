@@ -30,12 +30,14 @@ KEYS = list(ALGORITHM)
 
 
 def node(redis, *args, timeout="10s", **kwargs):
+    """Returns a node that exchanges counts at the interval of SYNC."""
     url = redis if isinstance(redis, str) else redis.url()
     return Node(url, RULES, timeout=timeout, args=[*SYNC, *args], **kwargs)
 
 
 @contextlib.contextmanager
 def nodes(redis, count):
+    """Starts nodes and waits until all of them exchange counts."""
     with contextlib.ExitStack() as stack:
         made = [stack.enter_context(node(redis)) for _ in range(count)]
         for one in made:
@@ -54,13 +56,13 @@ def wait_exchanging(one):
 
 
 def hash_of(redis, of=""):
-    """Returns the Redis key of the counter that the test uses, without those of wait_exchanging."""
+    """Returns the Redis key of the counter that the test uses. Ignores the counters of wait_exchanging."""
     return next((name for name in redis.keys("weir:1:*:e:*") if of in name and not name.endswith("/1d")), None)
 
 
 def wait_reported(redis, key, total):
-    """Waits until the nodes have reported this total for the key's only counter. The next node that asks then learns all
-    of it at once."""
+    """Waits until the nodes have reported this total for the key's only counter. The next node that asks then learns
+    all of it at once."""
     def told():
         name = hash_of(redis, ALGORITHM[key])
         return name and sum(int(words.split()[1]) for words in redis.client().hvals(name)) == total
@@ -79,8 +81,8 @@ def take(one, key, value, times=1):
 
 
 def take_until_known(one, key, value, most):
-    """A node learns the counts of other nodes when it exchanges after a request of its own. Sends requests until the node
-    knows that at most `most` units are left. Returns the number of admitted requests."""
+    """A node learns the counts of other nodes when it exchanges after a request of its own. Sends requests until the
+    node knows that at most `most` units are left. Returns the number of admitted requests."""
     taken = 0
 
     def knows():
@@ -95,8 +97,8 @@ def take_until_known(one, key, value, most):
 
 
 def take_one_each(redis, key, *those):
-    """Each node in turn takes one unit and reports it. From then on each node counts the units that other nodes take from
-    a token bucket; the first node counts all of them."""
+    """Each node in turn takes one unit and reports it. From then on each node counts the units that other nodes take
+    from a token bucket; the first node counts all of them."""
     for number, one in enumerate(those, 1):
         assert take(one, key, "u") == 1
         wait_reported(redis, key, number)

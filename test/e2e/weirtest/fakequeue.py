@@ -1,5 +1,5 @@
-"""A fake of the queue in `weir serve`. It stores requests that nginx sends by WEIR.DEFER (src/wire/resp/commands_defer.h)
-and fails in every way that a test needs. test_defer*.py test the real queue."""
+"""A fake of the queue in `weir serve`. It stores requests that nginx sends by WEIR.DEFER
+(src/wire/resp/commands_defer.h) and fails in every way that a test needs. test_defer*.py test the real queue."""
 
 import json
 from dataclasses import dataclass, field
@@ -33,13 +33,14 @@ class DeferredRequest:
 
 
 def ticket_of(number):
+    """Returns the ticket of the n-th deferred request."""
     return f"{number:032x}"
 
 
 class FakeQueue(FakeServe):
-    """`with FakeQueue() as queue:`; queue.conf is the directive. `.requests` are the deferred requests, `.asked_for` the
-    requested tickets. reply, hold(), release(), cut(), stop(), listen() as in FakeServe: reply is a function (command,
-    usual answer) -> bytes or None."""
+    """`with FakeQueue() as queue:`; queue.conf is the directive. `.requests` are the deferred requests, `.asked_for`
+    the requested tickets. reply, hold(), release(), cut(), stop(), listen() as in FakeServe: reply is a function
+    (command, usual answer) -> bytes or None."""
 
     def __init__(self, timeout="20s", more=""):
         super().__init__(timeout)
@@ -47,6 +48,7 @@ class FakeQueue(FakeServe):
         self.requests, self.asked_for = [], []
 
     def _note(self, command):
+        """Records a command when it arrives."""
         with self.lock:
             if command[0] == b"PING":  # sent on a link that was unused for half a minute
                 return
@@ -62,6 +64,7 @@ class FakeQueue(FakeServe):
                 [(n.decode(), v.decode()) for n, v in zip(words[12::2], words[13::2])]))
 
     def _reply(self, command):
+        """Returns the reply to a command; waits while replies are held."""
         self.go.wait()
         if command[0] == b"PING":
             return b"+PONG\r\n"

@@ -39,6 +39,7 @@ class Message:
 
 
 def parse(data):
+    """Returns the Message in these bytes."""
     version, kind, count, size = HEAD.unpack_from(data)
     assert version == 2 and size == len(data), data
     message, at = Message(kind), HEAD.size
@@ -65,6 +66,7 @@ def now_us():
 
 
 def bulk(data):
+    """Returns a RESP bulk string."""
     return b"$%d\r\n%s\r\n" % (len(data), data)
 
 
@@ -107,7 +109,8 @@ class FakeServe:
         programs.remove_folder(self.folder)
 
     def listen(self):
-        """Binds under another name first: when the path exists, it accepts connections."""
+        """Listens under another name and then renames the socket, so that connections are accepted as soon as the path
+        exists."""
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(f"{self.path}.new")
         os.chmod(f"{self.path}.new", 0o666)
@@ -136,7 +139,7 @@ class FakeServe:
         self.go.clear()
 
     def hold_all(self):
-        """As hold, at a moment when no question for the secret is unanswered. Returns the number of these questions."""
+        """Waits until all questions for the secret are answered, then does the same as hold(). Returns their number."""
         while True:
             self.hold()
             with self.lock:
@@ -157,6 +160,7 @@ class FakeServe:
         return [(i.cost, i.decided_us) for m in self.messages if m.kind == LATE for i in m.items]
 
     def reported(self):
+        """Returns the sum of the units that nginx has reported."""
         return sum(i.cost for m in self.messages if m.kind == REPORT for i in m.items)
 
     # ---- internal ----
@@ -203,6 +207,7 @@ class FakeServe:
 
     @staticmethod
     def _command(stream):
+        """Reads a command of RESP. Returns its words, or None if the peer has closed."""
         line = stream.readline()
         if not line:
             return None
@@ -213,6 +218,7 @@ class FakeServe:
         return words
 
     def _note(self, command):
+        """Records a command when it arrives."""
         with self.lock:
             if command[0] == b"WEIR.FLEET":
                 self.fleets += 1
@@ -220,6 +226,7 @@ class FakeServe:
                 (self.asked if command[0] == b"WEIR.ASK" else self.messages).append(parse(command[1]))
 
     def _answer(self, peer, command):
+        """Sends the reply to a command, or closes the connection if the reply is None."""
         data = self._reply(command)
         if data is None:
             with self.lock:
@@ -250,6 +257,7 @@ class FakeServe:
         return self.reply(message, usual) if self.reply else usual
 
     def _decide(self, item):
+        """Returns the verdict on one limit of a message."""
         with self.lock:
             used = self.used.get((item.key, item.id), 0)
             admitted = used + max(item.cost, 1) <= item.limit

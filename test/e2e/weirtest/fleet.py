@@ -38,6 +38,7 @@ class Node(Serve):
         return super()._end()
 
     def connect(self):
+        """Returns a RESP connection to the node."""
         return Resp(self.resp_port or self._path("resp"))
 
     def _path(self, name):
@@ -56,6 +57,7 @@ class Node(Serve):
             return [self.ask(*words, connection=connection)["verdict"] == "admit" for _ in range(times)]
 
     def status(self):
+        """Returns the JSON of /v1/status."""
         found = fetch(self.admin_port or self._path("admin"), "GET", "/v1/status")
         assert found.status == 200, found
         return json.loads(found.body)
@@ -68,6 +70,7 @@ class Node(Serve):
         return {kind: n for kind, n in self.store()["faults"].items() if kind != "noscript"}
 
     def is_up(self):
+        """Returns whether the node reaches Redis and knows the fleet's secret."""
         store = self.store()
         return store["state"] == "up" and store["secret"] != "unknown"
 
@@ -76,6 +79,7 @@ class Node(Serve):
                  "Redis to be up", seconds, every=0.02)
 
     def wait_fault(self, kind, seconds=30):
+        """Waits until the node has counted a fault of this kind."""
         wait_for(lambda: self.faults().get(kind), f"a fault {kind!r}", seconds, every=0.02)
 
 
@@ -105,8 +109,8 @@ def alternate(nodes, *words, times):
 
 
 def wait_exact(nodes, limit=5, key="five"):
-    """Waits until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. It is never
-    admitted more often. It is admitted less often only while a node does not reach Redis, or is late on a busy machine."""
+    """Waits until a new value of the key is admitted `limit` times and then refused, over all nodes in turn. Fails if
+    a value is admitted more often. It may be admitted less often while a node does not reach Redis, or is late."""
     def exact():
         verdicts = alternate(nodes, key, f"exact-{time.monotonic_ns()}", times=limit + 3)
         assert sum(verdicts) <= limit, verdicts
@@ -119,11 +123,11 @@ class Hammer:
 
     turns           each thread asks this many questions and then pauses until go_on(). A test can act before
                     the limit is used up, however slow the machine is
-    .go_on()        no more pauses; .go_on(n): each thread asks n more
-    .round()        each thread asks about every value once more and pauses; returns when all have
-    .wait(n)        until n more answers have arrived, or all threads have paused
+    .go_on()        ends the pauses; .go_on(n): each thread asks n more questions
+    .round()        each thread asks about every value once more and pauses; returns when all threads have done so
+    .wait(n)        waits until n more answers have arrived, or all threads have paused
     .admitted       {value: count}
-    .answers        count of decisions; .failures: errors and other answers
+    .answers        the number of decisions; .failures: errors, and answers that are not decisions
     .slow           answers that took longer than HANG: (time of the question, value, seconds, node's port)
     """
 
@@ -260,8 +264,8 @@ class Load:
         wait_for(lambda: self.total() >= admitted or self.errors, f"{admitted} to be admitted", seconds)
 
     def wait_refused(self, more=50, seconds=60):
-        """Waits until no node has admitted a request for a while. A node may still have a lease that its delayed clients
-        have not used up."""
+        """Waits until no node has admitted a request for a while. A node may still have a lease that its delayed
+        clients have not used up."""
         def over():
             before, asked = self.total(), list(self.asked)
             wait_for(lambda: self.errors or all(now >= then + more for now, then, node in zip(self.asked, asked, self.nodes)

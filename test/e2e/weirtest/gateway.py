@@ -42,9 +42,9 @@ STILL_BOUND = [r"bind\(\) to \S+ failed \(98: Address already in use\)"]
 
 
 def variables(folder, **more):
-    """Returns the environment for `weir gateway`, without the WEIR_… variables of the test run. Under asan its nginx is a
-    script that preloads the runtime. `nginx -t` frees no memory, so the leak check covers only `weir` here; the module's
-    tests cover nginx. Reports are in folder/reports."""
+    """Returns the environment for `weir gateway`, without the WEIR_… variables of the test run. Under asan its nginx
+    is a script that preloads the runtime. `nginx -t` frees no memory, so the leak check covers only `weir` here; the
+    module's tests cover nginx. Reports are in folder/reports."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("WEIR_", "XDG_"))}
     reports = Path(folder) / "reports"
     reports.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ class Gateway:
     .port, .folder, .output()          its port, its folder, its output
     .get, .request, .client()          as in Nginx
     .master(), .workers()              nginx's processes; .pid is the gateway's own
-    .wait_workers(count)               waits for them: nginx's master reports ready before it has started them
+    .wait_workers(count)               waits until so many workers run; nginx is ready before they run
     .renew_workers()                   reloads and waits until all workers are new
     .signal(number), .wait(seconds)    signals the gateway; waits and returns its exit code
     At the end it gets SIGTERM and must exit with all its processes. With start=False, .start() starts it.
@@ -147,6 +147,7 @@ class Gateway:
         programs.remove_folder(str(self.folder))
 
     def command(self):
+        """Returns the command line of the gateway."""
         if self.bare:
             return [env.WEIR, "gateway", *self.options]
         return [*self.prefix, env.WEIR, "gateway", "--upstream", self.upstream, "--listen", self.listen, "--rules",
@@ -194,8 +195,8 @@ class Gateway:
         return self.process.pid
 
     def master(self, other_than=None):
-        """The pid in nginx.pid, and not `other_than`. nginx creates the file before it writes the pid, and the gateway
-        removes the file of an nginx that died."""
+        """Returns the pid in nginx.pid. Waits until the file exists, has a pid, and the pid differs from `other_than`:
+        nginx creates the file before it writes the pid, and the gateway removes the file of an nginx that died."""
         def written():
             try:
                 text = (self.runtime / "nginx.pid").read_text(encoding="ascii").strip()
@@ -224,14 +225,17 @@ class Gateway:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def wait_output(self, pattern, times=1, seconds=20):
+        """Waits until the output matches the pattern this many times."""
         wait_for(lambda: len(re.findall(pattern, self.output())) >= times, f"{pattern!r} in the output",
                  seconds)
 
     def tables(self):
+        """Returns the paths of the tables that the output names."""
         found = re.findall(r"^  table     (/\S+),", self.output(), re.M)
         return [Path(p) for p in set(found)]
 
     def trouble(self):
+        """Returns unexpected messages of the output and reports of sanitizers."""
         lines = [line for line in self.output().splitlines()
                  if _BAD.search(line) and not any(re.search(a, line) for a in self.allow)]
         for report in sorted(self.reports.iterdir()):

@@ -1,7 +1,7 @@
-"""146 cases of HTTP/2 and HPACK: the default cases of h2spec 2.6, with its numbers. Each case has the frames that are sent
-and the reactions that are accepted. h2spec itself is not packaged for Debian. The texts and the code are our own.
+"""146 cases of HTTP/2 and HPACK: the default cases of h2spec 2.6, with its numbers. Each case has the frames that are
+sent and the reactions that are accepted. h2spec itself is not packaged for Debian. The texts and the code are our own.
 
-Every case has a connection of its own. Another server is tried with
+Every case has its own connection. To run the cases against another server:
 `/usr/bin/python3 -m weirtest.h2cases PORT [together]`."""
 
 import socket
@@ -28,13 +28,13 @@ OPAQUE = b"case\0\0\0\0"
 class Case(NamedTuple):
     section: str  # h2spec's name of the group, and the number in it
     title: str
-    send: Callable  # given the connection
-    accepts: Callable  # given the connection; whether the reaction is accepted
+    send: Callable  # called with the connection; sends the frames
+    accepts: Callable  # called with the connection; returns whether the reaction is accepted
 
 
 class Connection(RawH2):
-    """A client that has exchanged SETTINGS before the case begins. A silent peer ends a wait. Frames are sent one by one
-    or, with `together`, in one piece before the client reads."""
+    """A client that has exchanged SETTINGS before the case begins. A silent peer ends a wait. Frames are sent one by
+    one or, with `together`, in one piece before the client reads."""
 
     def __init__(self, port, seconds, greet=True, together=False):
         super().__init__(port, greet=False)
@@ -61,6 +61,7 @@ class Connection(RawH2):
         return super().read_frame()
 
     def greet(self):
+        """Sends the preface and waits until both sides have acknowledged the SETTINGS of the other."""
         self.send(PREFACE + settings((INITIAL_WINDOW, 65535)))
         acknowledged = seen = False
         while not (acknowledged and seen):
@@ -79,6 +80,7 @@ class Connection(RawH2):
         return got
 
     def plain(self, method="GET", extra=(), without=None):
+        """Returns the fields of a usual request."""
         fields = [(":method", method), (":scheme", "http"), (":path", "/"), (":authority", f"127.0.0.1:{self.port}"), *extra]
         return [field for field in fields if field[0] != without]
 
@@ -106,7 +108,7 @@ class Connection(RawH2):
 # ---- reactions ----
 
 def closes_or(accepted):
-    """The server closes, or sends a frame for which `accepted` returns true."""
+    """Accepts that the server closes the connection, or sends a frame for which `accepted` returns true."""
     def accepts(c):
         try:
             while got := c.read_frame():
@@ -123,11 +125,12 @@ def error_code(kind, payload):
 
 
 def connection_error(*codes):
+    """Accepts a GOAWAY with one of these codes, or a closed connection."""
     return closes_or(lambda kind, _, __, payload: kind == GOAWAY and error_code(kind, payload) in codes)
 
 
 def stream_error(*codes):
-    """An error of the stream, or of the connection."""
+    """Accepts an error of the stream or of the connection."""
     return closes_or(lambda kind, _, __, payload: kind in (GOAWAY, RST) and error_code(kind, payload) in codes)
 
 
@@ -143,14 +146,17 @@ def first_is(kind, true_of=lambda *_: True):
 
 
 def answered(stream=1):
+    """Accepts a response on this stream."""
     return first_is(HEADERS, lambda _, __, of, ___: of == stream)
 
 
 def pong(data=bytes(8)):
+    """Accepts the acknowledgement of a PING."""
     return first_is(PING, lambda _, flags, __, payload: flags & ACK and payload == data)
 
 
 def pong_or_closes(data=bytes(8)):
+    """Accepts the acknowledgement of a PING, or a closed connection."""
     return closes_or(lambda kind, flags, _, payload: kind == PING and flags & ACK and payload == data)
 
 
@@ -159,7 +165,7 @@ one_byte = first_is(DATA, lambda _, __, ___, payload: len(payload) == 1)
 
 
 def after(*steps):
-    """Sends and checks in turn, for a case with several exchanges."""
+    """Alternates sending and checking, for a case with several exchanges."""
     def accepts(c):
         for step in steps:
             if step(c) is False:
@@ -179,6 +185,7 @@ def get(c):
 
 
 def both(*steps):
+    """Returns a function that sends these parts one after the other."""
     def send(c):
         for step in steps:
             step(c)
@@ -214,7 +221,7 @@ def head(method="GET", flags=WHOLE, stream=1, **kwargs):
 
 
 def fields(*pairs, flags=WHOLE, stream=1):
-    """A header block with only these fields."""
+    """Returns a header block with only these fields."""
     return lambda c: c.send(frame(HEADERS, flags, stream, c.encoder.encode(list(pairs))))
 
 
@@ -223,12 +230,12 @@ def continuation(flags=END_HEADERS, stream=1):
 
 
 def encoded(behind=b"", before=b""):
-    """A usual header block with bytes of HPACK around it."""
+    """Returns a usual header block with these bytes of HPACK before and after it."""
     return lambda c: c.send(frame(HEADERS, WHOLE, 1, before + c.block() + behind))
 
 
 def literal(first, name, value, huffman):
-    """A literal field with its full name; `first` selects how it is indexed."""
+    """Returns a literal field with its full name; `first` selects how it is indexed."""
     out = bytes([first])
     for text in (name, value):
         text, flag = (HUFFMAN.encode(text), 0x80) if huffman else (text, 0)
@@ -237,7 +244,7 @@ def literal(first, name, value, huffman):
 
 
 def in_parts(*cuts):
-    """A header block in HEADERS and CONTINUATION, cut at these offsets."""
+    """Returns a header block in HEADERS and CONTINUATION frames, cut at these offsets."""
     def send(c):
         block = c.block()
         parts = [block[a:b] for a, b in zip((0, *cuts), (*cuts, len(block)))]
@@ -258,11 +265,12 @@ def overlong_padding(c):
 
 
 def head_on(stream, on, weight=255):
-    """HEADERS with priority."""
+    """Returns a HEADERS frame with a priority."""
     return lambda c: c.send(frame(HEADERS, WHOLE | WITH_PRIORITY, stream, struct.pack(">IB", on, weight) + c.block()))
 
 
 def table_size(size):
+    """Returns an HPACK update of the table's size."""
     if size < 31:
         return bytes([0x20 | size])
     out, size = b"\x3f", size - 31
@@ -285,7 +293,7 @@ def too_many_streams(c):
 
 
 def stream_ends(c):
-    """Reads to the end of a response."""
+    """Accepts a complete response: reads to its end."""
     try:
         while got := c.read_frame():
             kind, flags, _, payload = got
@@ -329,6 +337,7 @@ def greeting(c):
 
 
 def begins_with_settings(c):
+    """Accepts SETTINGS as the first frame of the server."""
     try:
         got = c.read_frame()
     except socket.timeout:
@@ -344,6 +353,7 @@ HEAD_OPEN = head(flags=END_HEADERS)
 
 
 def group(section, *cases):
+    """Returns the cases of a section, numbered."""
     return [Case(f"{section}/{i}", *case) for i, case in enumerate(cases, 1)]
 
 

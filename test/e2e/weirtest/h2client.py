@@ -70,6 +70,7 @@ class H2:
         return streams
 
     def _queue(self, method, target, headers=(), authority="localhost", end=True):
+        """Adds the HEADERS of a request to the bytes to send. Returns its stream."""
         stream = self.h2.get_next_available_stream_id()
         fields = [(":method", method), (":scheme", self.scheme), (":authority", authority),
                   (":path", target)]
@@ -116,6 +117,7 @@ class H2:
         self._flush()
 
     def _on(self, event):
+        """Updates the stream of an event."""
         stream = self.streams.get(getattr(event, "stream_id", None))
         if isinstance(event, h2.events.ConnectionTerminated):
             self.gone, self.last_stream = event.error_code, event.last_stream_id

@@ -45,6 +45,7 @@ class Parser:
         self.methods = []
 
     def expect(self, method):
+        """Records the method of a request that was sent."""
         self.methods.append(method)
 
     def next(self, eof=False):
@@ -124,6 +125,7 @@ def message(method, target, headers=(), body=None, version="1.1", host="localhos
 
 
 def chunks(body, size):
+    """Returns a body in chunked encoding, with chunks of this size."""
     out = b""
     for at in range(0, len(body), size):
         piece = body[at:at + size]
@@ -136,8 +138,8 @@ def _bytes(text):
 
 
 def connect(where, tls=False, alpn=(), timeout=None, source=None):
-    """Returns a connected socket. `where` is a port of 127.0.0.1, a (host, port), or the path of a Unix socket. `source`
-    is the local address: any address of 127.0.0.0/8."""
+    """Returns a connected socket. `where` is a port of 127.0.0.1, a (host, port), or the path of a Unix socket.
+    `source` is the local address: any address of 127.0.0.0/8."""
     timeout = timeout or env.patience(20)
     if isinstance(where, str):
         s = socket.socket(socket.AF_UNIX)

@@ -45,7 +45,7 @@ class StatusHead(ctypes.Structure):
                 ("period_ns", ctypes.c_uint64), ("texts", Str * 3), ("decision", ctypes.c_uint64 * 6)]
 
 
-class Library:  # not with AddressSanitizer: a Python without its runtime cannot load it
+class Library:  # not with AddressSanitizer: Python without the runtime cannot load the library
     """libweir in this process, with an engine on the table in a folder."""
 
     def __init__(self, table, rules_path, name=None):

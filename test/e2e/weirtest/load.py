@@ -1,7 +1,7 @@
 """Many requests at once.
 
 `send_at_once`    N requests, each on a connection of its own or pipelined over fewer, sent at the same moment
-`Traffic`         a thread that keeps asking over some connections while the test does things to nginx
+`Traffic`         a thread that sends requests over some connections while the test acts on nginx
 `send_pipelined`  hundreds of thousands of pipelined requests; only counts the responses
 """
 
@@ -79,7 +79,7 @@ async def _send_at_once(where, requests, connections, seconds):
     results = [SentRequest(i) for i in range(len(requests))]
     count = min(connections or len(requests), len(requests))
     streams = []
-    for at in range(0, count, 100):  # no more at once than a listen queue holds
+    for at in range(0, count, 100):  # at most as many at once as fit into a listen queue
         streams += await asyncio.gather(*(_open(where) for _ in range(min(100, count - at))))
     start = asyncio.Event()
     tasks = [asyncio.create_task(_fire(s, results[i::count], requests, start))
@@ -91,9 +91,9 @@ async def _send_at_once(where, requests, connections, seconds):
 
 
 def send_at_once(where, requests, connections=None, seconds=30):
-    """Sends all requests at the same moment and returns a SentRequest for each, in the same order. A request is a target,
-    a (method, target), or a (method, target, headers[, body]). Without `connections` each request has its own connection,
-    and all are open before the first byte is sent; else requests are pipelined."""
+    """Sends all requests at the same moment and returns a SentRequest for each, in the same order. A request is a
+    target, a (method, target), or a (method, target, headers[, body]). Without `connections` each request has its own
+    connection, and all are open before the first byte is sent; else requests are pipelined."""
     made = []
     for request in requests:
         parts = ("GET", request) if isinstance(request, str) else request
@@ -155,6 +155,7 @@ class Traffic:
             time.sleep(0.005)
 
     def _count(self):
+        """Returns the number of responses so far."""
         with self._lock:
             return sum(self.statuses.values())
 

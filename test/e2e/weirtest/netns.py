@@ -2,7 +2,7 @@
 
     with Network("redis", "a", "b") as net:
         Redis(host=net["redis"].address, prefix=net["redis"].prefix)
-        Serve(..., prefix=net["a"].prefix)       # 127.0.0.1 is another one there: use Unix sockets
+        Serve(..., prefix=net["a"].prefix)       # has its own 127.0.0.1: use Unix sockets
         net.part("a", "redis")                   # packets between the two are dropped silently
         net.join()
 
@@ -18,8 +18,8 @@ from .waiting import wait_for
 
 
 class Host:
-    """A simulated machine. .address; .prefix: the words before the command line of a program that runs there. `beside` is
-    a host whose user namespace it shares."""
+    """A simulated machine. .address; .prefix: the words before the command line of a program that runs there. `beside`
+    is a host whose user namespace it shares."""
 
     def __init__(self, name, address, beside=None):
         self.name, self.address = name, address
@@ -77,6 +77,7 @@ class Network:
                 programs.stop(host.process)
 
     def _plug(self, name, address):
+        """Creates a machine and connects it to the switch."""
         host = self.hosts[name] = Host(name, address, self._switch)
         host.run("ip", "link", "set", "lo", "up")
         host.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", f"to-{name}", "netns",
@@ -89,7 +90,7 @@ class Network:
                  "chain out { type filter hook output priority 0; ip daddr @away drop; }\n}\n")
 
     def part(self, one, other):
-        """Drops all packets between the two."""
+        """Drops all packets between the two machines."""
         for here, there in ((one, other), (other, one)):
             self[here].run("nft", "add", "element", "inet", "weirtest", "away", f"{{ {self[there].address} }}")
 

@@ -70,13 +70,13 @@ class Nginx:
     rules         text of the rules file (or None: no weir_rules line; then write your own)
     rules_path    instead of that, the argument of weir_rules
     table         the weir_table line; its folder is in the prefix, so that each test has its own
-    api           an Api: becomes `upstream api`, so that `proxy_pass http://api;` works
+    api           an Api; it becomes `upstream api`, so that `proxy_pass http://api;` works
     listen        extra `listen` lines' arguments, as ["[::1]:{port}", "unix:{prefix}/n.sock"]
     reuseport     the kernel spreads connections over the workers, so that all of them get some
     h2c, tls      open a second port for that: nginx.h2c_port, nginx.tls_port
-    allow         regular expressions of bad lines in the error log that the test provokes
+    allow         regular expressions for lines of the error log that would otherwise fail the test
     files         {name: text or bytes} below the document root
-    orphan        its parent has exited, as with `daemon on`: nginx accepts USR2 only then
+    orphan        runs nginx without a parent, as `daemon on` does; only then nginx accepts USR2
 
     nginx.port, .prefix, .conf, .rules (a Path), .error_log, .access_log (Paths), .master (a pid)
     """
@@ -113,6 +113,7 @@ class Nginx:
         self.write_conf()
 
     def _lay_out(self, files):
+        """Creates the folders of nginx and these files."""
         for name, mode in (("tmp", 0o777), ("html", 0o755), ("reports", 0o777), ("table", 0o755)):
             (self.prefix / name).mkdir()
             (self.prefix / name).chmod(mode)
@@ -144,7 +145,7 @@ class Nginx:
                  for k, v in self.parts.items()}
         parts["access_log"] = "" if "access_log" in parts["http"] else "access_log off;"
         _, variables = env.wrapper(self.reports)
-        # so that a new binary inherits the variables
+        # Without these directives a new binary would not inherit the variables.
         kept = {*variables, *(("LD_PRELOAD", "TESTCLOCK_FILE") if clock.current else ())}
         environment = "".join(f"env {name};\n" for name in sorted(kept))
         user = f"user {worker_user()};\n" if os.getuid() == 0 else ""
@@ -285,10 +286,12 @@ class Nginx:
         return len(re.findall(pattern, self.log(), re.M))
 
     def wait_logged(self, pattern, times=1, seconds=20):
+        """Waits until this many lines of the error log match the pattern."""
         wait_for(lambda: self.logged(pattern) >= times, f"{pattern!r} in the error log", seconds)
 
     def access_lines(self, count):
-        """Returns the first `count` lines of the access log. Waits for them, because nginx logs after it has answered."""
+        """Returns the first `count` lines of the access log. Waits for them, because nginx logs after it has
+        answered."""
         wait_for(lambda: self.access_log.exists() and
                  len(self.access_log.read_text(errors="replace").splitlines()) >= count,
                  f"{count} lines in the access log")
@@ -347,4 +350,5 @@ def check_conf(server="", http="", rules=None, **kwargs):
 
 
 def _tree(folder):
+    """Returns the paths of all files below a folder."""
     return {str(p.relative_to(folder)) for p in Path(folder).rglob("*")}

@@ -13,6 +13,7 @@ _resolver = jsonschema.RefResolver("", DOCUMENT)
 
 
 def _path_of(target):
+    """Returns the path of the document that matches a request target."""
     path = target.split("?")[0]
     for template in DOCUMENT["paths"]:
         if re.fullmatch(re.sub(r"\{[a-z]+\}", ".+", template), path):
@@ -21,6 +22,7 @@ def _path_of(target):
 
 
 def _follow(node):
+    """Returns a part of the document; follows references."""
     while "$ref" in node:
         node = _resolver.resolve(node["$ref"])[1]
     return node

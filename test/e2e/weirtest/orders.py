@@ -134,8 +134,8 @@ class Orders:
         return self.seen(prefix)
 
     def wait_read(self, seconds=30):
-        """Waits until the server has read all bytes, also those of peers that have exited: they wait in the kernel while
-        the server is slow."""
+        """Waits until the server has read all bytes, including bytes of peers that have exited: these bytes wait in the
+        kernel while the server is slow."""
         def is_read():
             rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
             return all(int(row[4].split(":")[1], 16) == 0 for row in rows if int(row[1].split(":")[1], 16) == self.port)
@@ -176,14 +176,14 @@ class SentOrder:
 
 
 class OrderClients:
-    """`with OrderClients(ports, keys, each) as clients:` has a thread for each key, which sends `each` orders, one after
-    the other, to the ports in turn. An order that is refused (429: the queue is full) or cannot connect is sent again. An
-    order without a response is not sent again, since it may have arrived. Neither is an order refused with the reason
-    `away`, since a broken connection between a worker and the service has the same reason.
+    """`with OrderClients(ports, keys, each) as clients:` has a thread for each key, which sends `each` orders, one
+    after the other, to the ports in turn. An order that is refused (429: the queue is full) or cannot connect is sent
+    again. An order without a response is not sent again, since it may have arrived. Neither is an order refused with
+    the reason `away`, since a broken connection between a worker and the service has the same reason.
 
     .sent         list of SentOrder
     .allow(n)     lets each thread send its first n orders (`first` sets n at the start)
-    .wait()       waits until all have been sent; .wait_sent(n): until n have a result
+    .wait()       waits until all orders have been sent; .wait_sent(n): waits until n orders have a result
     .refusals     {reason of a 429: count}"""
 
     def __init__(self, ports, keys, each, body=b"one, please", pause_s=0.02, first=None):
@@ -283,6 +283,7 @@ def reason_of(response):
 # ---- checks ----
 
 def by_key(seen):
+    """Returns the requests of each key: {key: [Seen]}."""
     sorted_out = collections.defaultdict(list)
     for one in seen:
         sorted_out[one.order[0]].append(one)
@@ -290,6 +291,7 @@ def by_key(seen):
 
 
 def check_none_lost(seen, accepted):
+    """Checks that the API has answered every accepted order."""
     answered, arrived = {one.order for one in seen if one.answered_ns}, {one.order for one in seen}
     lost = sorted(set(accepted) - answered)
     assert not lost, (f"{len(lost)} of {len(accepted)} accepted orders were never answered by the API: {lost[:10]}, "
@@ -297,9 +299,9 @@ def check_none_lost(seen, accepted):
 
 
 def check_order(seen, bought, statuses=(202, 2)):
-    """For each key, orders arrive in the order of sending. This covers orders with a 202, and orders that were forwarded
-    at once: they must not overtake a queued order. The result of other orders is unknown. An order may arrive again, but
-    not after its successor."""
+    """Checks that the orders of each key arrive in the order of sending. This covers orders with a 202, and orders
+    that were forwarded at once: they must not overtake a queued order. The result of other orders is unknown. An order
+    may arrive again, but not after its successor."""
     known = {(b.key, b.number) for b in bought if b.status and (b.status in statuses or b.status // 100 in statuses)}
     for key, arrivals in by_key(seen).items():
         numbers = [one.order[1] for one in arrivals if one.order in known]
@@ -314,8 +316,8 @@ def story(arrivals, numbers):
 
 
 def check_rate(seen, since_ns, burst, per_second):
-    """For each key, no more requests arrive than its token bucket has admitted since the start. A request arrives after
-    its admission, so this holds at every moment on any machine."""
+    """Checks that at every moment no more requests of a key have arrived than its token bucket has admitted. A request
+    arrives after its admission, so this holds at every moment on any machine."""
     for key, arrivals in by_key(seen).items():
         for count, one in enumerate(arrivals, 1):
             most = burst + per_second * (one.ns - since_ns) / 1e9
@@ -323,7 +325,8 @@ def check_rate(seen, since_ns, burst, per_second):
 
 
 def check_pace(seen, since, interval):
-    """For each key, one request arrives at once and at most one more in each interval, by the test's clock in seconds."""
+    """Checks that of each key one request arrives at once and at most one more in each interval, by the test's clock
+    in seconds."""
     for key, arrivals in by_key(seen).items():
         for count, one in enumerate(arrivals):
             passed_us = one.wall_ns // 1000 - round(since * 1e6)
@@ -331,9 +334,9 @@ def check_pace(seen, since, interval):
 
 
 def check_copies(seen, faults=(), at_a_time=0):
-    """All copies of an order have the same Idempotency-Key, and no other order has it. The API did not answer any copy
-    but the last, or a fault hit a process that had to receive or record the answer. So each fault causes at most
-    `at_a_time` copies of answered orders. A fault is (start, end, …) in ns."""
+    """Checks that all copies of an order have the same Idempotency-Key, and no other order has it. The API did not
+    answer any copy but the last, or a fault hit a process that had to receive or record the answer. So each fault
+    causes at most `at_a_time` copies of answered orders. A fault is (start, end, …) in ns."""
     owners, copies = {}, collections.defaultdict(list)
     for one in seen:
         if one.is_deferred:

@@ -30,6 +30,7 @@ class RequestLog:
         self.plans = {}
 
     def forget(self):
+        """Deletes all records and plans."""
         os.ftruncate(self.file, 0)
         self.plans = {}
 
@@ -47,6 +48,7 @@ class RequestLog:
         return serial
 
     def planned(self, target):
+        """Returns the next planned answer for a target, or None."""
         for prefix, answers in self.plans.items():
             if target.startswith(prefix):
                 return answers.pop(0) if len(answers) > 1 else answers[0]

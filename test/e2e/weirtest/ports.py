@@ -1,5 +1,5 @@
-"""Free ports: outside the kernel's range for client sockets, and locked, so that suites that run at the same time do not
-choose the same port."""
+"""Free ports: outside the kernel's range for client sockets, and locked, so that suites that run at the same time do
+not choose the same port."""
 
 import fcntl
 import os
@@ -16,6 +16,7 @@ if machine.CAPABILITIES["ipv6"][1]():
 
 
 def _candidates():
+    """Returns the ports that the kernel does not choose for client sockets."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
         first, last = map(int, f.read().split())
     for some in (range(12000, 32000), range(2000, 65536)):  # most programs use fixed ports below 12000
@@ -40,6 +41,7 @@ def _lock(port):
 
 
 def _is_free(port):
+    """Returns whether no program listens on this port, on any address."""
     for family, host in _ADDRESSES:
         with socket.socket(family) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

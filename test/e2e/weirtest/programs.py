@@ -25,6 +25,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (min(16384, _hard), _hard))
 
 
 def _register(*words):
+    """Writes an order to the cleanup process; starts that process if needed."""
     global _cleanup
     if _cleanup is None or _cleanup[0] != os.getpid():
         _cleanup = (os.getpid(), _launch())
@@ -57,6 +58,7 @@ def _close_all_but(kept):
 
 
 def _clean_up(read):
+    """Reads orders until the test run ends, then kills the remaining sessions and removes their folders."""
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
     received = b""
@@ -104,9 +106,9 @@ def _began(pid):
 
 
 def session(sid):
-    """Returns the living processes of a session: {pid: name}. A zombie counts as living while a thread of it is alive and
-    holds its descriptors. The session number is reused only after all members have exited, so a leader with another start
-    time means that the session has ended."""
+    """Returns the living processes of a session: {pid: name}. A zombie counts as living while a thread of it is alive
+    and holds its descriptors. The session number is reused only after all members have exited, so a leader with
+    another start time means that the session has ended."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         comm, fields = _stat(name)

@@ -61,4 +61,5 @@ def descriptor(request, *entries, hits=None, negative=False, limit=None):
 
 
 def request(domain, *entries, **kwargs):
+    """Returns a RateLimitRequest with one descriptor."""
     return descriptor(Request(domain=domain), *entries, **kwargs)

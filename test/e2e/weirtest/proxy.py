@@ -9,7 +9,7 @@ A fault applies to bytes that arrive after the call, on open and on new connecti
 
     delay(seconds)      delays every piece; delays of several pieces do not add up
     drop("replies")     discards bytes from the server: it has done the work, and the client gets no reply
-    drop("requests")    discards bytes from the client; drop() both
+    drop("requests")    discards bytes from the client; drop() discards bytes of both directions
     halve()             on each connection, forwards half of the server's next piece, then nothing more
     halve(cut=True)     also closes the connection there
     spoil(replies=f)    forwards f(piece) of each piece from the server; f runs in the proxy's thread. b"" drops the piece
@@ -61,6 +61,7 @@ class Proxy:
         self._loop.run_forever()
 
     def _do(self, coroutine):
+        """Runs a coroutine in the proxy's thread and returns its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(20)
 
     # ---- faults ----
@@ -90,15 +91,16 @@ class Proxy:
 
     @property
     def open(self):
-        """The number of open connections."""
+        """Returns the number of open connections."""
         return len(self._links)
 
     @property
     def swallowed(self):
-        """Whether bytes were discarded on a connection that is still open."""
+        """Returns whether bytes were discarded on a connection that is still open."""
         return any(link.lost for link in list(self._links))
 
     def _set(self, mode, seconds=0.0, which=""):
+        """Sets the mode of the proxy for bytes that arrive from now on."""
         async def switch():
             self._mode, self._seconds, self._which = mode, seconds, which
         self._do(switch())

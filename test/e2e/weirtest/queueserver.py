@@ -32,6 +32,7 @@ def record(key, value, cost=1):
 
 
 def linked(serve):
+    """Returns a RESP connection that has sent the link key."""
     link = Resp(str(serve.folder / "weir.sock"))
     assert link.call("WEIR.LINK", (serve.folder / "link.key").read_text(encoding="ascii").strip()) == "OK"
     return link
@@ -71,6 +72,7 @@ class QueueServer:
 
     @staticmethod
     def words(uri, key="user", value="7", body=b"one, please", fields=(), method="POST", **more):
+        """Returns the words of a WEIR.DEFER command."""
         line = {"max_waiting": 1000, "max_age_s": 3600, "max_tries": 20, "wait_ns": 0, "interval_ns": 0, **more}
         names = ("max_waiting", "max_age_s", "max_tries", "wait_ns", "interval_ns")
         fields = [("host", "shop.example"), *fields]
@@ -84,10 +86,12 @@ class QueueServer:
         return told[0], told[1], told[2] / 1e9
 
     def ticket(self, ticket):
+        """Returns the state of a ticket, or None if it is unknown."""
         told = self.call("WEIR.TICKET", ticket)
         return json.loads(told) if told is not None else None
 
     def wait_ticket(self, ticket, status, seconds=30):
+        """Waits until the ticket has this status. Returns its state."""
         def seen():
             told = self.ticket(ticket)
             return told if told["status"] == status else None
@@ -98,13 +102,14 @@ class QueueServer:
         assert self.admin("POST", "/v1/queue/retry", {"state": "waiting"})[0] == 200
 
     def retry_until_ticket(self, ticket, status, seconds=30):
-        """As wait_ticket, but retries waiting requests until then."""
+        """Retries waiting requests until the ticket has this status. Returns the ticket's state."""
         def seen():
             told = self.ticket(ticket)
             return told if told["status"] == status else self.retry()
         return wait_for(seen, f"a ticket to be {status}", seconds, every=0.03)
 
     def admin(self, method, path, body=None):
+        """Sends a request to the admin API. Returns (status, JSON)."""
         text = json.dumps(body).encode() if body is not None else b""
         if body is not None:
             check_question(path, body)
@@ -120,6 +125,7 @@ class QueueServer:
         return self.admin("GET", "/v1/queue")[1]["queue"]
 
     def weir(self, *words):
+        """Runs `weir queue`. Returns (exit code, stdout, stderr)."""
         done = subprocess.run([env.WEIR, "queue", *words, *tokens.flags(self.serve.admin_port)], text=True,
                               capture_output=True, check=False)
         return done.returncode, done.stdout, done.stderr

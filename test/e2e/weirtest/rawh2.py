@@ -15,6 +15,7 @@ METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
+    """Returns the bytes of a frame."""
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
@@ -23,6 +24,7 @@ def settings(*pairs):
 
 
 def grpc_message(data, flag=0, length=None):
+    """Returns a message with the prefix of gRPC."""
     return struct.pack(">BI", flag, len(data) if length is None else length) + data
 
 
@@ -37,8 +39,8 @@ class RawH2:
         self.aside = {}  # frames of streams that were not read yet: [(kind, flags, payload or fields)]
         greeting = PREFACE + settings(*own_settings) if greet else b""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=env.patience(20))
-        # Sent at once, because the --slow timer runs. If the test was delayed for longer, the server has closed the
-        # connection.
+        # The preface is sent at once, because the --slow timer runs. If the test was delayed for longer, the server
+        # has closed the connection.
         self.send_repeatedly(greeting, 1)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

@@ -1,8 +1,8 @@
-"""Real Redis servers: a single server, a master with replicas under Sentinel, a cluster. All come from Debian's packages.
-Each has its own folder, starts in a fraction of a second and ends with the test.
+"""Real Redis servers: a single server, a master with replicas under Sentinel, a cluster. All come from Debian's
+packages. Each server has its own folder, starts in a fraction of a second and ends with the test.
 
-Every server also listens on a Unix socket. The test uses it (`client()`), whatever the state of the network, TLS and
-passwords."""
+Every server also listens on a Unix socket. The test uses this socket (`client()`), independent of the network, TLS
+and passwords."""
 
 import contextlib
 import os
@@ -32,11 +32,11 @@ def certificates(folder, names=certificate.LOCALHOST):
 class Redis:
     """`with Redis() as redis:` runs a redis-server on a free port of 127.0.0.1.
 
-    config     further lines of its configuration, as "maxmemory 3mb"; in Redis 7 any of them
+    config     further lines of its configuration, such as "maxmemory 3mb"
     port       a given port, for example that of a stopped server
-    host       the address it binds, `prefix` what stands before its command line (network namespaces)
+    host       the address to bind; `prefix` are the words before the command line (for network namespaces)
     tls        the port speaks TLS, with certificates of a CA made for it: .ca, .client_cert, .client_key (Paths);
-               a Redis, Sentinels or Cluster whose certificates it shall use instead of its own
+               or a Redis, Sentinels or Cluster whose certificates it uses instead of its own
     password   of the default user; `users` ACL lines as "weir on >secret ~weir:* +@all"
     aof        keeps its data in an append-only file, synced at every write, so that a kill loses nothing
 
@@ -259,7 +259,7 @@ class Sentinels:
         return next((s for s in self.servers if {s.port} == ports), None)
 
     def failover(self):
-        """Orders the failover again if it was given up: its timeout of one second is not always enough."""
+        """Orders a failover, again if the sentinels gave it up: its timeout of one second is not always enough."""
         before = self.master()
         at = {"ordered": -10.0}
 
@@ -309,7 +309,8 @@ class Sentinel(Redis):
         self.conf.write_text("\n".join([*lines, ""]), encoding="ascii")
 
     def introduce(self, watchers):
-        """Writes the other sentinels into the configuration. Without this they would find each other after some seconds."""
+        """Writes the other sentinels into the configuration. Without this they would find each other after some
+        seconds."""
         with open(self.conf, "a", encoding="ascii") as conf:
             for other in watchers:
                 if other is not self:

@@ -61,8 +61,8 @@ class Rls:
         return answer[1]
 
     def answers(self, *args, **kwargs):
-        """Returns a function for wait_for that asks, and returns None if there was no response: the service may close the
-        connection before the request is sent."""
+        """Returns a function for wait_for that asks, and returns None if there was no response: the service may close
+        the connection before the request is sent."""
         def ask():
             try:
                 return self.ask(*args, **kwargs)

@@ -35,8 +35,8 @@ def parse(text):
 
 
 class Metrics:
-    """One scrape. `.value(name, rule="api/user/1y", result="refused")` is the value of the only series with these labels;
-    None if there is no such series."""
+    """One scrape. `.value(name, rule="api/user/1y", result="refused")` is the value of the only series with these
+    labels; None if there is no such series."""
 
     def __init__(self, port, headers=()):
         answer = fetch(port, "GET", "/metrics", headers)

@@ -35,14 +35,14 @@ def thread_states(pid):
 class Serve:
     """`with Serve(rules=...) as serve:` runs it. At the end it gets SIGTERM, and a sanitizer report fails the test.
 
-    rules      text of the rules file                rules_path  instead of that, a path
+    rules      text of the rules file                rules_path  a path, used instead of `rules`
     grpc, http, resp, admin
                True: a free port of 127.0.0.1 (serve.grpc_port …); False: off; or an address as text, in
                which {folder} stands for the folder. All are off by default
     args       more flags, as ["--idle", "1s"]; {folder} stands for the folder
-    table      the folder of the table (default: one of its own); `name` of it: another Serve's `.table`
+    table      the folder of the table (default: its own folder), such as the `.table` of another Serve
     variables  environment variables beside the usual ones
-    prefix     what stands before the command line, as ["setpriv", …]
+    prefix     the words before the command line, such as ["setpriv", …]
     start      False: only creates the folder; `serve.start()` later
 
     serve.folder, .rules (a Path), .table (a str), .process, .pid
@@ -204,14 +204,15 @@ class Serve:
         fresh.rename(self.rules)
 
     def pass_seconds(self, clock, count=1):
-        """Moves the test's clock on, second by second. Returns when the statistics include each second. Needs admin=True."""
+        """Moves the test's clock on, second by second. Returns when the statistics include each second. Needs
+        admin=True."""
         for _ in range(count):
             clock.advance(1)
             self.wait_counted(clock)
 
     def wait_counted(self, clock):
-        """Waits until the statistics include all decisions before this second of the test's clock. Creating and removing
-        a file beside the rules makes the service look at once instead of within half a second."""
+        """Waits until the statistics include all decisions before this second of the test's clock. Creating and
+        removing a file beside the rules makes the service look at once instead of within half a second."""
         wanted = int(clock.now())
 
         def has_counted():

@@ -1,5 +1,5 @@
-"""Tokens that services create at their start. `Serve` and `Gateway` read them from the dashboard's address in the output.
-The clients of the harness (Client, fetch, Browser) send them; `fetch(…, anonymous=True)` sends none."""
+"""Tokens that services create at their start. `Serve` and `Gateway` read them from the dashboard's address in the
+output. The clients of the harness (Client, fetch, Browser) send them; `fetch(…, anonymous=True)` sends none."""
 
 import functools
 import re
@@ -18,7 +18,7 @@ def read_from(output):
 
 
 def of(where):
-    """Returns the token of a port, or of a (host, port); None if there is none."""
+    """Returns the token of a port, or of a (host, port); None if no token is known."""
     return _by_port.get(where[1] if isinstance(where, tuple) else where)
 
 

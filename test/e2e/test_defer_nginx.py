@@ -591,7 +591,7 @@ def test_reload_while_a_request_is_being_deferred(api, queue):
             assert client.read().status == 202
 
 
-@pytest.mark.parametrize("conf,output", [
+@pytest.mark.parametrize("conf,reason", [
     ("weir_queue 127.0.0.1:6380;", "invalid socket"),
     ("weir_queue unix:/a; weir_queue unix:/a;", "is duplicate"),
     ("weir_queue unix:/a timeout=0;", "invalid parameter"),
@@ -604,6 +604,6 @@ def test_reload_while_a_request_is_being_deferred(api, queue):
     ("weir_link_key /dev/null;", "must be a file that only its owner can read"),
     ("weir_queue_field x_y z;", 'invalid header name "x_y"'),
 ])
-def test_wrong_configuration_is_refused(conf, output):
+def test_wrong_configuration_is_refused(conf, reason):
     code, output = check_conf("location / { weir on; }", conf, rules())
-    assert code != 0 and output in output
+    assert code != 0 and reason in output

@@ -19,14 +19,6 @@ static ngx_int_t ngx_http_weir_auth_post_handler(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
 
 
-static ngx_uint_t
-ngx_http_weir_auth_equal(ngx_str_t *a, ngx_str_t *b)
-{
-    return a->len == b->len
-           && (a->len == 0 || ngx_memcmp(a->data, b->data, a->len) == 0);
-}
-
-
 /* returns the service's earlier response to this request, or NULL */
 
 static ngx_http_weir_auth_t *
@@ -36,8 +28,8 @@ ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_auth_t  *auth;
 
     for (auth = ctx->auths; auth; auth = auth->next) {
-        if (ngx_http_weir_auth_equal(&auth->uri, &wlcf->auth_uri)
-            && ngx_http_weir_auth_equal(&auth->args, &wlcf->auth_args))
+        if (ngx_http_weir_equal(&auth->uri, &wlcf->auth_uri)
+            && ngx_http_weir_equal(&auth->args, &wlcf->auth_args))
         {
             return auth;
         }
@@ -242,7 +234,7 @@ ngx_http_weir_auth_cleanup(void *data)
         return;
     }
 
-    ctx->decided_ns = ngx_http_weir_now();
+    ctx->decided_ns = wr_clock_wall_ns();
     verdict = weir_ask_decide(block->ask, ctx->decided_ns);
 
     if (verdict == WEIR_WAIT) {
@@ -339,7 +331,7 @@ ngx_http_weir_auth_is_circular(ngx_http_weir_auth_t *auth)
     wlcf = ngx_http_get_module_loc_conf(auth->request, ngx_http_weir_module);
 
     return wlcf->domain.len
-           && ngx_http_weir_auth_equal(&auth->uri, &wlcf->auth_uri)
+           && ngx_http_weir_equal(&auth->uri, &wlcf->auth_uri)
            && !clcf->internal
            && !ngx_http_weir_is_auth_location(clcf, wlcf);
 }

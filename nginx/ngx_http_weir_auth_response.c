@@ -59,10 +59,9 @@ ngx_http_weir_identify(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_weir_is_challenge(ngx_table_elt_t *h)
 {
-    return h->hash && h->key.len == sizeof("WWW-Authenticate") - 1
-           && ngx_strncasecmp(h->key.data, (u_char *) "WWW-Authenticate",
-                              sizeof("WWW-Authenticate") - 1)
-              == 0;
+    return h->hash
+           && ngx_http_weir_same_name(&h->key, "WWW-Authenticate",
+                                      sizeof("WWW-Authenticate") - 1);
 }
 
 

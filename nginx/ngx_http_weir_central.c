@@ -20,6 +20,8 @@
 /* ms; if no reply comes this long after the timeout, the link is lost */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
+/* maximum size of the reports that wait to be sent, in bytes */
+#define NGX_HTTP_WEIR_CENTRAL_REPORTS  (1024 * 1024)
 
 
 static void ngx_http_weir_central_start_handler(ngx_event_t *ev);
@@ -43,6 +45,7 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
     ngx_memzero(central, sizeof(ngx_http_weir_central_t));
     ngx_queue_init(&central->held);
+    wr_buf_init(&central->reports, NGX_HTTP_WEIR_CENTRAL_REPORTS);
 
     if (wmcf->central.name.len == 0) {
         return NGX_OK;
@@ -332,7 +335,7 @@ ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
         ctx = NULL;
     }
 
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
     verdict = WEIR_EFORMAT;
 
     if (reply && reply->head.type == '$') {
@@ -445,7 +448,7 @@ ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
 void
 ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx)
 {
-    (void) weir_ask_cancel(ctx->block->ask, ngx_http_weir_now());
+    (void) weir_ask_cancel(ctx->block->ask, wr_clock_wall_ns());
 
     ctx->block->ctx = NULL;
     ctx->block = NULL;
@@ -468,7 +471,7 @@ ngx_http_weir_central_exit(void)
 
     ngx_http_weir_central_release_held();
     ngx_http_weir_link_close(&central->link);
-    ngx_http_weir_central_free_reports();
+    wr_buf_free(&central->reports);
 
     central->conf = NULL;
 }

@@ -5,8 +5,9 @@
 /* All directives except those of authentication and of "weir serve". */
 
 
+/* limits of memory_bytes in weir.h */
 #define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
-#define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 1024 * 1024 * 1024 * 1024)
+#define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 256 * 1024 * 1024 * 1024)
 
 
 static char *ngx_http_weir_set_rules(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -442,8 +443,8 @@ ngx_http_weir_set_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    if (value[1].len == 0 || value[1].len != first->domain.len
-        || ngx_strcmp(value[1].data, first->domain.data) != 0)
+    if (value[1].len == 0
+        || !ngx_http_weir_equal(&value[1], &first->domain))
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"weir_descriptor\" has domain \"%V\", but an "

@@ -83,8 +83,8 @@ ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     opts.silence = NGX_HTTP_WEIR_QUEUE_SILENCE;
 
     /*
-     * Twice the bodies, because the buffer grows by doubling. Bodies in the
-     * buffer still count as reserved.
+     * Room for all bodies of pending requests, which count as reserved, and
+     * for the heads of these requests, which may be as large as the bodies.
      */
 
     opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
@@ -126,10 +126,7 @@ ngx_http_weir_deferral_release(ngx_http_weir_deferral_t *d)
     ngx_http_weir_bodies -= d->reserved;
     d->reserved = 0;
 
-    if (d->body) {
-        ngx_free(d->body);
-        d->body = NULL;
-    }
+    wr_buf_free(&d->body);
 }
 
 
@@ -153,7 +150,7 @@ ngx_http_weir_deferral_free(ngx_http_weir_deferral_t *d)
 
 static const char *
 ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
-    ngx_http_weir_deferral_t *d)
+    ngx_http_weir_deferral_t *d, size_t max_body)
 {
     off_t                       len;
     ngx_http_weir_main_conf_t  *wmcf;
@@ -162,12 +159,12 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 
     len = r->headers_in.content_length_n;
 
-    if (len > (off_t) d->max) {
+    if (len > (off_t) max_body) {
         return "too_large";
     }
 
     if (len < 0) {
-        len = r->headers_in.chunked ? (off_t) d->max : 0;
+        len = r->headers_in.chunked ? (off_t) max_body : 0;
     }
 
     if ((size_t) len > wmcf->queue_bodies - ngx_http_weir_bodies) {
@@ -176,6 +173,7 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 
     d->reserved = len;
     ngx_http_weir_bodies += d->reserved;
+    wr_buf_init(&d->body, d->reserved);
 
     return NULL;
 }
@@ -244,9 +242,7 @@ ngx_http_weir_defer_prepare(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "busy";
     }
 
-    d->max = deferral.max_body;
-
-    why_not = ngx_http_weir_deferral_reserve(r, d);
+    why_not = ngx_http_weir_deferral_reserve(r, d, deferral.max_body);
 
     if (why_not) {
         ngx_free(d);
@@ -354,8 +350,8 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     /* give back the rest: a chunked body reserved max_body */
 
-    ngx_http_weir_bodies -= d->reserved - d->len;
-    d->reserved = d->len;
+    ngx_http_weir_bodies -= d->reserved - d->body.len;
+    d->reserved = d->body.len;
 
     why_not = ngx_http_weir_defer_send(r, ctx, d,
                                        ngx_http_weir_defer_reply_handler);
@@ -367,8 +363,7 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     /* the body is not needed any more, because the link has copied it */
 
-    ngx_free(d->body);
-    d->body = NULL;
+    wr_buf_free(&d->body);
 
     ctx->state = NGX_HTTP_WEIR_DEFERRING;
 

@@ -3,7 +3,7 @@
 #define NGX_HTTP_WEIR_DEFER_H_INCLUDED
 
 
-#include "ngx_http_weir_module.h"
+#include "ngx_http_weir_link.h"
 
 
 /* length of a ticket, in hexadecimal digits */
@@ -19,10 +19,7 @@ struct ngx_http_weir_deferral_s {
     ngx_http_weir_block_t   *block;      /* NULL: given back to the ctx */
     ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has disconnected */
 
-    u_char                  *body;       /* copy of the body; NULL once sent */
-    size_t                   size;
-    size_t                   len;
-    size_t                   max;
+    struct wr_buf            body;       /* copy of the body until it is sent */
     /* bytes reserved of "bodies=" of "weir_queue" */
     size_t                   reserved;
 

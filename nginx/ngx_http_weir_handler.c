@@ -107,7 +107,7 @@ ngx_http_weir_cleanup(void *data)
         break;
 
     case NGX_HTTP_WEIR_ANSWERED:
-        (void) weir_ask_cancel(ctx->block->ask, ngx_http_weir_now());
+        (void) weir_ask_cancel(ctx->block->ask, wr_clock_wall_ns());
         ngx_http_weir_ask_done(ctx->block);
 
         if (ctx->deferral) {

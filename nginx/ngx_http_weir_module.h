@@ -16,7 +16,8 @@
  *   auth            subrequests to an authentication service
  *   auth_response   identity and challenge in the service's response
  *   queue           requests delayed by a leaky bucket
- *   link            connections to "weir serve", and requests pending on them
+ *   link            connections to "weir serve"
+ *   link_command    commands on such a connection, and their replies
  *   reply           parser for replies of "weir serve"
  *   central         requests that wait for the central store
  *   central_report  reports to the central store
@@ -41,6 +42,8 @@
 #include <weir/host.h>
 #include <weir/rules.h>
 #include <weir/weir.h>
+
+#include "base/clock.h"
 
 
 #define NGX_HTTP_WEIR_ENTRIES_MAX  32
@@ -301,6 +304,7 @@ char *ngx_http_weir_check_link_key(ngx_conf_t *cf,
 /* functions of merge.c */
 
 char *ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+ngx_uint_t ngx_http_weir_equal(ngx_str_t *a, ngx_str_t *b);
 ngx_uint_t ngx_http_weir_find_domain(struct weir_rules *rules,
     ngx_str_t *domain, struct weir_domain_info *info);
 
@@ -324,7 +328,6 @@ ngx_int_t ngx_http_weir_open_engine(ngx_conf_t *cf,
 void ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
     const struct weir_errors *errors);
 const char *ngx_http_weir_load_error(int rc);
-uint64_t ngx_http_weir_now(void);
 
 /* functions of worker.c */
 
@@ -360,6 +363,11 @@ void ngx_http_weir_ask_done(ngx_http_weir_block_t *block);
 void ngx_http_weir_destroy_blocks(void);
 void ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc);
 struct weir_str ngx_http_weir_str(const ngx_str_t *s);
+ngx_int_t ngx_http_weir_copy_str(ngx_pool_t *pool, struct weir_str from,
+    ngx_str_t *to);
+ngx_uint_t ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len);
+ngx_uint_t ngx_http_weir_has_name(ngx_array_t *names, const void *name,
+    size_t len);
 const ngx_str_t *ngx_http_weir_host(ngx_http_request_t *r);
 size_t ngx_http_weir_find_client_header(ngx_http_request_t *r,
     struct weir_str name, struct weir_str *values, size_t max);
@@ -409,108 +417,6 @@ void ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx);
 /* functions of central_report.c */
 
 void ngx_http_weir_central_report(struct weir_ask *ask);
-
-/* types and functions of reply.c */
-
-#define NGX_HTTP_WEIR_REPLY_PARTS  4
-
-typedef struct {
-    u_char   type;                       /* RESP type: + - : $ * or _ (null) */
-    u_char  *data;
-    size_t   len;
-} ngx_http_weir_part_t;
-
-typedef struct {
-    ngx_http_weir_part_t   head;
-    /* elements of an array */
-    ngx_http_weir_part_t   parts[NGX_HTTP_WEIR_REPLY_PARTS];
-    ngx_uint_t             nparts;
-    u_char                *end;
-} ngx_http_weir_reply_t;
-
-ngx_int_t ngx_http_weir_reply_parse(u_char *p, u_char *last,
-    ngx_http_weir_reply_t *reply);
-
-/* types and functions of link.c */
-
-#define NGX_HTTP_WEIR_PENDING_MAX  4096
-
-typedef struct ngx_http_weir_link_s     ngx_http_weir_link_t;
-typedef struct ngx_http_weir_pending_s  ngx_http_weir_pending_t;
-
-/*
- * Handles a reply. reply is NULL if the deadline has passed (p->late is set)
- * or the link is lost. If the handler returns another code than NGX_OK, the
- * link is closed.
- */
-
-typedef ngx_int_t (*ngx_http_weir_reply_pt)(ngx_http_weir_pending_t *p,
-    ngx_http_weir_reply_t *reply);
-
-struct ngx_http_weir_pending_s {
-    ngx_queue_t               queue;
-    ngx_http_weir_link_t     *link;
-    ngx_http_weir_reply_pt    handler;   /* NULL: the reply is discarded */
-    void                     *data;
-    ngx_msec_t                sent;
-    unsigned                  timed:1;   /* the deadline has not passed yet */
-    unsigned                  late:1;    /* the deadline has passed */
-};
-
-typedef struct {
-    ngx_http_weir_peer_t      peer;
-    ngx_str_t                 key;
-    const char               *directive;
-    /* log text: what happens while the link is lost */
-    const char               *fallback;
-    /* the link is lost if no reply has come this long after the timeout */
-    ngx_msec_t                silence;
-    size_t                    out_max;   /* maximum size of out, in bytes */
-
-    void                    (*up)(void);
-    void                    (*poll)(void); /* called every second */
-    void                    (*lost)(void);
-} ngx_http_weir_link_opts_t;
-
-struct ngx_http_weir_link_s {
-    ngx_http_weir_link_opts_t opts;
-
-    ngx_peer_connection_t     peer;
-    /* log of the connection; hides errors that this module logs itself */
-    ngx_log_t                 quiet_log;
-
-    /* timer; starts the next attempt to connect, or ends a slow attempt */
-    ngx_event_t               retry;
-    ngx_msec_t                retry_delay;
-    ngx_event_t               poll;
-
-    ngx_queue_t               pending;   /* entries, in the order of sending */
-    ngx_uint_t                npending;
-    ngx_uint_t                ntimed;
-    ngx_event_t               deadline;  /* timer of the first timed entry */
-
-    u_char                   *out;
-    size_t                    out_size;
-    size_t                    out_sent;
-    size_t                    out_len;
-
-    u_char                   *in;
-    size_t                    in_len;
-
-    unsigned                  up:1;
-    unsigned                  overdue:1; /* the first pending entry is late */
-    unsigned                  refusal_logged:1;
-    unsigned                  loss_logged:1;
-    unsigned                  up_logged:1;
-};
-
-ngx_int_t ngx_http_weir_link_init(ngx_cycle_t *cycle,
-    ngx_http_weir_link_t *link, const ngx_http_weir_link_opts_t *opts);
-void ngx_http_weir_link_close(ngx_http_weir_link_t *link);
-ngx_http_weir_pending_t *ngx_http_weir_link_send(ngx_http_weir_link_t *link,
-    const ngx_str_t *words, ngx_uint_t n, ngx_http_weir_reply_pt handler,
-    void *data);
-void ngx_http_weir_link_works(ngx_http_weir_link_t *link);
 
 /* functions of defer.c */
 

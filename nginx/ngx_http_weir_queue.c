@@ -205,7 +205,7 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
     ngx_http_weir_group_t  *group;
 
     group = ev->data;
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     for (q = ngx_queue_head(&group->waiters);
          q != ngx_queue_sentinel(&group->waiters); q = next)
@@ -276,7 +276,7 @@ ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
     ngx_http_weir_group_t  *group;
 
     group = ctx->group;
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     for (q = ngx_queue_next(&ctx->queue);
          q != ngx_queue_sentinel(&group->waiters); q = next)
@@ -309,7 +309,7 @@ ngx_http_weir_queue_exit(void)
     ngx_http_weir_ctx_t    *ctx;
     ngx_http_weir_group_t  *group;
 
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     for (;;) {
         node = ngx_http_weir_groups.root;

@@ -74,15 +74,7 @@ ngx_http_weir_make_body(ngx_http_request_t *r, const struct weir_ask *ask,
 
     body->len = n;
 
-    content_type->len = ct.len;
-    content_type->data = ngx_pnalloc(r->pool, ct.len);
-    if (content_type->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(content_type->data, ct.ptr, ct.len);
-
-    return NGX_OK;
+    return ngx_http_weir_copy_str(r->pool, ct, content_type);
 }
 
 

@@ -7,6 +7,25 @@
 #include "base/assert.h"
 #include "gateway/paths.h"
 
+void wr_conf_quote(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		wr_assert(*text != '$' && (unsigned char)*text >= 0x20 && *text != 0x7f);
+		if (*text == '"' || *text == '\\')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+void wr_conf_line(FILE *out, int depth, const char *directive, const char *text)
+{
+	fprintf(out, "%*s%s ", depth * 4, "", directive);
+	wr_conf_quote(out, text);
+	fputs(";\n", out);
+}
+
 static void put_intro(enum wr_conf_use use, FILE *out)
 {
 	if (use == WR_CONF_SHOW)
@@ -59,7 +78,7 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 		(unsigned long long)(connections < 16384 ? connections : 16384));
 }
 
-/* Sets the temporary folders. nginx creates all of them when it starts, also unused folders. Its
+/* Sets the temporary folders. nginx creates all of them when it starts, even unused folders. Its
  * default folders belong to root, so a gateway that runs as another user could not start. */
 static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {

@@ -17,7 +17,7 @@ enum wr_conf_use {
  * has set plan->domain. */
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out);
 
-/* conf_text.c: writes the text between double quotes, with `"` and `\` escaped. Asserts that the
+/* Writes the text between double quotes, with `"` and `\` escaped. Asserts that the
  * text has no `$` and no control characters, because nginx cannot escape them; wr_gateway_plan()
  * refuses such texts. */
 void wr_conf_quote(FILE *out, const char *text);

@@ -3,7 +3,7 @@
 #include "gateway/conf.h"
 
 /* Writes the fields that are stored with a deferred request. These are the fields that nginx would
- * send to the API now, such as the client address and the user; they are unknown at delivery. Also
+ * send to the API now, such as the client address and the user. At delivery these are unknown. Also
  * writes the location for tickets. A client needs only the ticket to ask for the state of a
  * request. */
 void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)

@@ -19,7 +19,7 @@
 #define ROOT_STATE "/var/lib/weir"
 
 /* Returns the folder for persistent state of this user's programs, or NULL if neither HOME nor
- * XDG_STATE_HOME gives one. */
+ * XDG_STATE_HOME names a folder. */
 static const char *state_folder(struct wr_arena *arena)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");

@@ -104,8 +104,8 @@ bool wr_process_master(const char *folder, struct wr_process *master, pid_t *lef
 	if (wr_process_read(pid, master) && is_nginx(master) && has_prefix(pid, folder))
 		return true;
 	/* The kernel does not reuse the number of a session while the session has members. So if
-	 * another process with this number is alive, the old session has ended and its workers are
-	 * gone. */
+	 * another process with this number is alive, the old session and its workers have
+	 * ended. */
 	if (!wr_process_read(pid, master) || master->state == 'Z')
 		*left = pid;
 	return false;
@@ -135,7 +135,7 @@ size_t wr_process_signal_session(pid_t session, pid_t except, int signal)
 	return count;
 }
 
-/* Returns the inode of the socket that listens on this port, or 0 if there is none. A line of
+/* Returns the inode of the socket that listens on this port, or 0 if no socket listens on it. A line of
  * /proc/net/tcp is `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`. */
 static unsigned long find_inode(const char *table, unsigned port)
 {

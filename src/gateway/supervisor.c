@@ -35,7 +35,7 @@ static void report_message(struct wr_supervisor *s, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	s->opts.say(s->opts.context, text);
+	s->opts.report(s->opts.context, text);
 }
 
 uint64_t wr_supervisor_backoff_ms(unsigned tries)
@@ -381,7 +381,7 @@ int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
 	int rc;
 
 	wr_assert(opts->nginx && opts->folder && opts->configure && opts->accepted && opts->ready &&
-		  opts->say && opts->done);
+		  opts->report && opts->done);
 	memset(s, 0, sizeof *s);
 	s->opts = *opts;
 	s->loop = loop;

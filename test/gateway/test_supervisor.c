@@ -110,7 +110,7 @@ static void run_supervisor(void)
 					  .configure = on_configure,
 					  .accepted = on_accepted,
 					  .ready = on_ready,
-					  .say = on_message,
+					  .report = on_message,
 					  .done = on_done};
 
 	assert_int_equal(wr_supervisor_init(&t.supervisor, &t.loop, &opts), 0);

@@ -16,7 +16,7 @@ static struct {
 	bool json;
 } given;
 static struct wr_table_choice table;
-static struct wr_words names; /* names of rules or beginnings of names; none: all rules */
+static struct wr_words names; /* names of rules, or beginnings of names; empty: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 
@@ -53,7 +53,7 @@ static const struct wr_command command = {
 	.words = &names,
 };
 
-/* The data of one rule that advice is based on. */
+/* The data of a rule from which its advice is derived. */
 struct evidence {
 	struct weir_point seconds[WEIR_HISTORY_SECONDS];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];

@@ -9,7 +9,7 @@
 #include "wire/rls/json.h"
 
 #define MEMORY_BYTES ((size_t)2 << 20)
-/* most bytes of a response as JSON, where a byte becomes six at most */
+/* maximum size of a response as JSON: escaping turns a byte into at most six bytes */
 #define JSON_MAX (16 * MEMORY_BYTES)
 
 static struct ask_arguments {

@@ -14,7 +14,7 @@ static struct {
 	bool json, all;
 } given;
 static struct wr_table_choice table;
-static struct wr_words names; /* names of rules or beginnings of names; none: all rules */
+static struct wr_words names; /* names of rules, or beginnings of names; empty: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 

@@ -28,12 +28,6 @@ struct serve_run {
 	bool draining;
 };
 
-static int report_error(const struct weir_error *error)
-{
-	fprintf(stderr, "weir serve: %s\n", error->text);
-	return WR_EXIT_NO;
-}
-
 /* ---- settings ---- */
 
 static enum wr_log_level level_of(const char *name)
@@ -159,7 +153,7 @@ static int run_service(void)
 		return WR_EXIT_NO;
 	}
 	if (open_service(&run, &error) < 0)
-		return report_error(&error);
+		return wr_cli_fail("serve", &error, WR_EXIT_NO);
 	wr_log(WR_LOG_INFO, "ready");
 	wait_for_end(&run);
 	wr_service_stop(&run.service);
@@ -173,10 +167,8 @@ static int read_and_run(int argc, char **argv, struct wr_arena *arena, bool hidd
 	static struct wr_reference reference;
 	struct weir_error error = {0};
 
-	if (wr_reference_read(environ, arena, &reference, &error) < 0) {
-		report_error(&error);
-		return WR_EXIT_USAGE;
-	}
+	if (wr_reference_read(environ, arena, &reference, &error) < 0)
+		return wr_cli_fail("serve", &error, WR_EXIT_USAGE);
 	switch (wr_options_read(&wr_serve_command, argc, argv, reference.environment, arena,
 				stderr)) {
 	case WR_OPTIONS_HELP:

@@ -80,7 +80,7 @@ static bool is_open_to_others(const char *path)
 	return stat(folder, &info) != 0 || info.st_mode & (S_IWGRP | S_IWOTH);
 }
 
-/* Checks who listens at a Unix socket. In a folder that other users can write to, such as /dev/shm,
+/* Checks which user listens at a Unix socket. In a folder that other users can write to, such as /dev/shm,
  * another user may have created the socket. There the listener must be root or this user. */
 static int check_listener(int fd, const char *address, struct weir_error *error)
 {

@@ -27,7 +27,7 @@ struct http_exchange {
 	int fd;       /* owned by libcurl */
 	int os_error; /* errno of connect() */
 	struct wr_buf body;
-	/* time of the last call of on_progress(), and time without any bytes */
+	/* time of the last call of on_progress(), and how long no bytes were sent or received */
 	uint64_t seen_ns, idle_ns;
 	curl_off_t bytes;
 };

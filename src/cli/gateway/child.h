@@ -47,7 +47,8 @@ struct wr_gateway_child_opts {
 int wr_gateway_child_start(struct wr_gateway_child *child,
 			   const struct wr_gateway_child_opts *opts);
 
-/* Reads the reports that arrived since the last call. Collects the process if it has ended. */
+/* Reads the reports that arrived since the last call. If the process has ended, collects its
+ * exit status and describes it in child->ended. */
 void wr_gateway_child_poll(struct wr_gateway_child *child);
 
 enum wr_gateway_child_order {

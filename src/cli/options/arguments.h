@@ -11,8 +11,8 @@
 	"the file with --redis-password-file or --queue-password-file"
 
 /* Returns a copy of the arguments that ends with NULL. The caller frees the copy with one free().
- * Overwrites the passwords in URLs of secret options in argv, and sets *hidden if there were any.
- * If there is no memory, returns NULL and does not change argv. */
+ * In argv, overwrites the passwords in the URLs of secret options. Sets *hidden if argv had such a
+ * password. If there is no memory, returns NULL and does not change argv. */
 char **wr_arguments_hide(const struct wr_command *command, int argc, char **argv, bool *hidden);
 
 #endif

@@ -45,7 +45,8 @@ static void report_here(struct file_reader *f, const char *what)
 	wr_options_wrong(f->reader, where, "%s", what);
 }
 
-/* Reads a scalar or a list of scalars. Skips the value of an unknown option. */
+/* Reads a value or a list of values. Skips the value of an unknown option. On failure reports the
+ * error and returns false. */
 static bool read_value(struct file_reader *f, const struct wr_option_ref *ref, const char *where)
 {
 	bool in_list = f->event.type == YAML_SEQUENCE_START_EVENT;

@@ -17,15 +17,15 @@
 enum row_kind {
 	COPIED,  /* the value is copied to the variable `into` */
 	STORED,  /* like COPIED, but only if Redis is used */
-	BOOLEAN, /* like COPIED, but true or false, in the spellings of the reference */
+	BOOLEAN, /* like COPIED, but the value must be true or false, see is_true() */
 	RATIO,   /* a ratio becomes a percentage: 0.8 becomes 80 */
-	PART,    /* several such variables form one option, see below */
+	PART,    /* one of several variables that form an option, see the make_…() functions */
 	ALWAYS,  /* the variable requests the behaviour that weir always has */
 	IGNORED, /* the variable has no meaning in weir */
 	FAMILY,  /* all variables whose names begin with this name are ignored */
 };
 
-/* All variables of the reference, and how weir reads them. */
+/* All variables of envoyproxy/ratelimit, and how weir reads them. */
 static const struct reference_row {
 	const char *name;
 	enum row_kind kind;
@@ -156,8 +156,7 @@ static void make_rules(struct reference_reader *reader)
 	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* Adds an address. A port without a host means all addresses. A host without a port gets the
- * default port. */
+/* Adds an address if its host or its port is set. A missing host or port gets the default. */
 static void make_address(struct reference_reader *reader, const char *option, const char *host_name,
 			 const char *port_name, const char *default_host, const char *default_port)
 {
@@ -189,8 +188,8 @@ static void make_addresses(struct reference_reader *reader)
 	make_address(reader, "WEIR_ADMIN", "DEBUG_HOST", "DEBUG_PORT", "127.0.0.1", "6070");
 }
 
-/* Reads true or false. Any other spelling is an error, as in the reference, because a wrong
- * spelling must not switch TLS off or enforcement on. */
+/* Reads true or false. Any other text is an error, as it is for envoyproxy/ratelimit: a misspelt
+ * value must not switch TLS off or enforcement on. */
 static bool is_true(struct reference_reader *reader, const char *name, const char *text)
 {
 	if (!text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0 ||
@@ -222,8 +221,8 @@ static void make_tls(struct reference_reader *reader)
 	copy_variable(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
 }
 
-/* Derives --redis and its options. The reference can store the counters of one-second limits in a
- * second Redis; in weir one Redis has all counters. */
+/* Derives --redis and its options. envoyproxy/ratelimit can store the counters of one-second limits
+ * in a second Redis; in weir one Redis has all counters. */
 static void make_redis(struct reference_reader *reader)
 {
 	struct wr_redis_environment from = {
@@ -255,7 +254,7 @@ static void make_redis(struct reference_reader *reader)
 	copy_variable(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
 }
 
-/* Derives the log level. The reference has more levels than weir. */
+/* Derives the log level. envoyproxy/ratelimit has more levels than weir. */
 static void make_log_level(struct reference_reader *reader)
 {
 	static const char *const levels[][2] = {
@@ -312,19 +311,15 @@ static const struct reference_row *row_of(const char *variable)
 	return NULL;
 }
 
-static bool has_store(const struct reference_reader *reader)
-{
-	return get_variable(reader, "REDIS_URL") || get_variable(reader, "WEIR_REDIS");
-}
-
 static void read_variable(struct reference_reader *reader, const char *variable)
 {
 	const struct reference_row *row = row_of(variable);
 	const char *value = strchr(variable, '=');
+	bool has_redis = get_variable(reader, "REDIS_URL") || get_variable(reader, "WEIR_REDIS");
 
 	if (!row || !value || !*++value)
 		return;
-	if (row->kind >= IGNORED || (row->kind == STORED && !has_store(reader))) {
+	if (row->kind >= IGNORED || (row->kind == STORED && !has_redis)) {
 		note_name(reader->reference->ignored, variable);
 		return;
 	}

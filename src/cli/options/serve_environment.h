@@ -1,5 +1,4 @@
-/* The environment variables of envoyproxy/ratelimit ("the reference"), read as options of weir
- * serve.
+/* The environment variables of envoyproxy/ratelimit, read as options of `weir serve`.
  *
  * These variables are read only if RUNTIME_ROOT, RUNTIME_SUBDIRECTORY or RUNTIME_APPDIRECTORY is
  * set, because HOST, PORT and LOG_LEVEL are common names that other programs use too. */

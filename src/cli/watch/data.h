@@ -9,15 +9,16 @@
 #include <weir/weir.h>
 
 #include "cli/options/options.h"
+#include "stats/words.h"
 
 #define WR_WATCH_POINTS 60u /* seconds of history that are shown */
 #define WR_WATCH_HOSTS 64u
-#define WR_WATCH_CANDIDATES 8u /* most candidates of one rule */
+#define WR_WATCH_CANDIDATES 8u /* maximum number of candidates of a rule */
 
 struct wr_watch_rule {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
-	uint64_t all_milli, refused_milli; /* current rates per second, in thousandths */
+	struct wr_rate rate;
 };
 
 struct wr_watch_candidate {

@@ -84,14 +84,15 @@ static enum wr_cli_top_sort sort_named(const char *name)
 
 static int print_once(struct wr_watch *watch, struct wr_cli_top_look *look)
 {
-	struct wr_cli_top_page page = {0};
+	struct wr_buf page;
 
 	wr_cli_top_sort_rules(watch, look->sort);
 	if (given.json)
 		return wr_json_print(wr_cli_top_json(watch, look), WR_EXIT_YES);
+	wr_buf_init(&page, WR_CLI_TOP_PAGE);
 	wr_cli_top_write(watch, look, &page);
-	fwrite(page.text, 1, page.len, stdout);
-	free(page.text);
+	fwrite(page.ptr, 1, page.len, stdout);
+	wr_buf_free(&page);
 	return WR_EXIT_YES;
 }
 

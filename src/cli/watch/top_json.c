@@ -91,9 +91,9 @@ static json_t *rule_json(const struct wr_watch *watch, const struct wr_watch_rul
 	json_object_set_new(json, "burst", number(stat->burst));
 	json_object_set_new(json, "period", json_real((double)stat->period_ns / 1e9));
 	json_object_set_new(json, "shadow", json_boolean(stat->flags & WEIR_STAT_SHADOW));
-	json_object_set_new(json, "per_second", json_real((double)rule->all_milli / 1000));
+	json_object_set_new(json, "per_second", json_real((double)rule->rate.all_milli / 1000));
 	json_object_set_new(json, "refused_per_second",
-			    json_real((double)rule->refused_milli / 1000));
+			    json_real((double)rule->rate.refused_milli / 1000));
 #define SET_FIELD(field, text) json_object_set_new(json, #field, number(stat->field));
 	WEIR_STATS(SET_FIELD)
 #undef SET_FIELD

@@ -10,8 +10,11 @@ typedef struct {
     ngx_http_weir_main_conf_t  *conf;    /* NULL: weir_central is off */
     ngx_http_weir_link_t        link;
 
-    ngx_queue_t                 held;    /* requests that wait for the secret */
-    /* timer; requests are held until it fires or the secret is known */
+    ngx_queue_t                 held;    /* requests in state HELD */
+    /*
+     * timer: requests are held until it fires or the fleet's secret is
+     * known
+     */
     ngx_event_t                 start;
 
     /* reports that were not sent yet, each as its length and its bytes */

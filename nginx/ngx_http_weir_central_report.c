@@ -4,9 +4,9 @@
 
 /*
  * Reports to the central store, with the command WEIR.TELL. A report contains
- * units that requests took or gave back without asking the store. Called when
- * an ask ends. While the link is down or full, reports are held in a buffer
- * and sent later.
+ * units that requests took or gave back without asking the store. A report is
+ * sent when an ask ends. While the link is down or full, reports are held in a
+ * buffer and sent later.
  */
 
 

@@ -2,10 +2,10 @@
 #include "ngx_http_weir_module.h"
 
 
-/* All directives except those of authentication and of "weir serve". */
+/* All directives but those in auth_conf.c and serve_conf.c. */
 
 
-/* limits of memory_bytes in weir.h */
+/* minimum and maximum of memory_bytes in weir.h */
 #define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
 #define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 256 * 1024 * 1024 * 1024)
 
@@ -495,9 +495,9 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 
 
 /*
- * Returns true if the name of a header field is valid. An identity header with
- * an invalid name never comes, so the identity would always be empty. "_" is
- * not allowed, because lookups match it with "-" too, and a client could send
+ * Returns true if the name of a header field is valid. A service never sends a
+ * field with an invalid name, so the identity would always be empty. "_" is
+ * not allowed, because "_" in a name also matches "-", and a client could send
  * a field with the other spelling.
  */
 

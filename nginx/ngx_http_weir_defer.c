@@ -103,7 +103,10 @@ ngx_http_weir_defer_exit(void)
 }
 
 
-/* returns true if a request may be deferred: its method changes something */
+/*
+ * Returns true if the request may be deferred: a queue is configured,
+ * "weir_dry_run" is off, and the method changes data.
+ */
 
 ngx_uint_t
 ngx_http_weir_may_defer(ngx_http_request_t *r)
@@ -144,8 +147,9 @@ ngx_http_weir_deferral_free(ngx_http_weir_deferral_t *d)
 
 
 /*
- * Reserves memory for the body. The length of a chunked body is unknown, so it
- * reserves max_body. Returns NULL, or the reason if the request is refused.
+ * Reserves memory for the body. The length of a chunked body is unknown, so
+ * such a body reserves max_body. Returns NULL, or the reason if the request is
+ * refused.
  */
 
 static const char *
@@ -309,7 +313,7 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
     d->block = NULL;
     ngx_http_weir_deferral_release(d);
 
-    /* if the refusal has an error page, the page gets no request body */
+    /* an error page for the refusal gets no request body */
 
     if (r->request_body) {
         r->request_body->bufs = NULL;
@@ -348,7 +352,7 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     d = ctx->deferral;
 
-    /* give back the rest: a chunked body reserved max_body */
+    /* a chunked body has reserved max_body: release the unused part */
 
     ngx_http_weir_bodies -= d->reserved - d->body.len;
     d->reserved = d->body.len;

@@ -11,8 +11,8 @@
 
 /*
  * Returns true if the body is still unread or all of it is in r->request_body.
- * It is neither if an error page has led here from a location that discarded
- * the body or proxied it without buffering.
+ * Returns false if the body is lost: an error page has led here from a
+ * location that discarded the body or proxied it without buffering.
  */
 
 ngx_uint_t

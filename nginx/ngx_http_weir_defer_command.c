@@ -10,7 +10,7 @@
  */
 
 
-#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words besides fields */
+#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words without fields */
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
 #define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */
 #define NGX_HTTP_WEIR_DEFER_URI     8192
@@ -347,7 +347,7 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
         d->why_not = (const char *) d->reason;
     }
 
-    /* the bound that was sent came from max_age, not from max_waiting */
+    /* the line is full only because a later position would exceed max_age */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {
         d->why_not = "too_late";

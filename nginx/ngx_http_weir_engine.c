@@ -125,7 +125,7 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* resizes the table if "weir_table" gives another size than it has */
+/* resizes the table if its size is not that of "weir_table" */
 
 static ngx_int_t
 ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,

@@ -8,7 +8,7 @@
  *
  * A lost link is opened again after NGX_HTTP_WEIR_LINK_RETRY ms. The delay
  * doubles with each further failure, up to NGX_HTTP_WEIR_LINK_RETRY_MAX ms. The
- * actual delay is chosen at random between 50% and 100% of it.
+ * actual delay is a random share of it, from 50% to 100%.
  */
 
 
@@ -21,7 +21,10 @@ static void ngx_http_weir_link_open(ngx_http_weir_link_t *link);
 static void ngx_http_weir_link_retry_handler(ngx_event_t *ev);
 
 
-/* lowers the log level in all workers but the first to "info" */
+/*
+ * Returns the level for the first worker, and "info" for all other workers, so
+ * that a message appears once.
+ */
 
 static ngx_uint_t
 ngx_http_weir_link_log_level(ngx_uint_t level)
@@ -104,8 +107,8 @@ ngx_http_weir_link_disconnect(ngx_http_weir_link_t *link)
 
 
 /*
- * Called if the worker exits. Sends the bytes that the socket accepts without
- * blocking.
+ * Closes the link when the worker exits. Sends as many bytes of the buffer as
+ * the socket accepts without blocking.
  */
 
 void
@@ -164,8 +167,8 @@ ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *reason,
 
 
 /*
- * This timer limits the time of a connect, and it waits until the next
- * attempt.
+ * The timer "retry" has fired. During a connect it is the timeout of the
+ * connect. Otherwise it is time for the next attempt.
  */
 
 static void
@@ -182,7 +185,7 @@ ngx_http_weir_link_retry_handler(ngx_event_t *ev)
 }
 
 
-/* handles the reply to WEIR.LINK, which tells whether the key is right */
+/* handles the reply to WEIR.LINK: "+" if the key is right, else an error */
 
 static ngx_int_t
 ngx_http_weir_link_key_handler(ngx_http_weir_pending_t *p,
@@ -291,8 +294,8 @@ ngx_http_weir_link_open(ngx_http_weir_link_t *link)
 
 
 /*
- * Called if the service has replied correctly. From now on a loss of the link
- * is logged again.
+ * Called when the service has replied correctly. Resets the retry delay. The
+ * next loss of the link is logged again.
  */
 
 void

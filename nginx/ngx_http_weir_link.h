@@ -61,9 +61,9 @@ typedef struct {
     ngx_http_weir_peer_t      peer;
     ngx_str_t                 key;
     const char               *directive;
-    /* log text: what happens while the link is lost */
+    /* text for the log: how requests are treated while the link is lost */
     const char               *fallback;
-    /* the link is lost if no reply has come this long after the timeout */
+    /* ms after the timeout; if no reply has come then, the link is lost */
     ngx_msec_t                silence;
     size_t                    out_max;   /* maximum size of out, in bytes */
 
@@ -76,10 +76,10 @@ struct ngx_http_weir_link_s {
     ngx_http_weir_link_opts_t opts;
 
     ngx_peer_connection_t     peer;
-    /* log of the connection; hides errors that this module logs itself */
+    /* log of the connection; drops errors that this module logs itself */
     ngx_log_t                 quiet_log;
 
-    /* timer; starts the next attempt to connect, or ends a slow attempt */
+    /* timer: starts the next attempt to connect, or ends a slow attempt */
     ngx_event_t               retry;
     ngx_msec_t                retry_delay;
     ngx_event_t               poll;

@@ -20,8 +20,9 @@
 
 
 /*
- * Calls the handler of an entry. A handler is called only once. If it is
- * called at the deadline, it may set another handler for a late reply.
+ * Calls the handler of an entry and removes the handler from the entry, so
+ * that it is called only once. A handler that is called at the deadline may
+ * set another handler for a late reply.
  */
 
 static ngx_int_t
@@ -63,7 +64,10 @@ ngx_http_weir_link_first_pending(ngx_http_weir_link_t *link)
 }
 
 
-/* settles and removes the first entry; NGX_ERROR if the list is empty */
+/*
+ * Calls the handler of the first entry and removes the entry. Returns NGX_ERROR
+ * if the list is empty, or else the code of the handler.
+ */
 
 ngx_int_t
 ngx_http_weir_link_settle_first(ngx_http_weir_link_t *link,
@@ -332,7 +336,10 @@ ngx_http_weir_link_write_handler(ngx_event_t *wev)
 /* ---- replies ---- */
 
 
-/* handles all complete replies; NGX_ERROR if the link was lost */
+/*
+ * Handles all complete replies in the receive buffer. After an invalid reply,
+ * closes the link and returns NGX_ERROR.
+ */
 
 static ngx_int_t
 ngx_http_weir_link_read_replies(ngx_http_weir_link_t *link)

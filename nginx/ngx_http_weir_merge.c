@@ -171,8 +171,10 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 
 
 /*
- * Sets the domain of a location. It comes from "weir" or from
- * "weir_descriptor", and there can be only one.
+ * Sets the domain of a location, which comes from "weir" or from
+ * "weir_descriptor". "own" is set if the location itself has a
+ * "weir_descriptor". If that names another domain than "weir", this is an
+ * error. Inherited descriptors of another domain are dropped.
  */
 
 static char *
@@ -258,7 +260,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (ngx_process == NGX_PROCESS_SIGNALLER) {
-        return NGX_CONF_OK; /* nginx -s ignores invalid rules */
+        return NGX_CONF_OK; /* nginx -s works even with invalid rules */
     }
 
     return ngx_http_weir_set_domain(cf, wmcf, conf, own);

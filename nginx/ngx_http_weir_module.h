@@ -72,7 +72,7 @@ typedef struct {
     size_t                table_size;    /* 0: weir_table gives no size */
     size_t                table_log;
     ngx_str_t             table_path;
-    uint64_t              table_keys;    /* number of keys at the opening */
+    uint64_t              table_keys;    /* when the table was opened */
     ngx_uint_t            keys;          /* WEIR_KEYS_...: how keys are shown */
 
     ngx_http_weir_peer_t  central;       /* address of "weir_central" */
@@ -84,14 +84,14 @@ typedef struct {
 
     ngx_str_t             link_key;      /* sent to central and queue */
 
-    struct weir_rules    *rules;         /* rules that this cycle has read */
+    struct weir_rules    *rules;         /* the rules of this cycle */
     struct weir_table    *table;
     struct weir_engine   *engine;
     struct weir_watch    *watch;
-    ngx_log_t            *log;           /* for the thread that loads rules */
+    ngx_log_t            *log;           /* of the thread that loads rules */
 
     ngx_str_t             only_domain;   /* the domain of "weir on" */
-    ngx_array_t           domains;       /* of locations; elements: ngx_str_t */
+    ngx_array_t           domains;       /* used by locations; ngx_str_t */
 } ngx_http_weir_main_conf_t;
 
 
@@ -108,7 +108,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_flag_t                 auth;     /* some location has weir_auth */
+    ngx_flag_t                 auth;     /* a location has weir_auth */
 } ngx_http_weir_srv_conf_t;
 
 
@@ -138,12 +138,12 @@ typedef struct {
     ngx_array_t               *auth_headers; /* ngx_str_t, in lower case */
 
     ngx_array_t               *queue_fields; /* ngx_http_weir_entry_t */
-    /* limit on ticket lookups of a client */
+    /* rate limit of a client for "weir_tickets"; NULL: no limit */
     struct weir_limit         *tickets;
 } ngx_http_weir_loc_conf_t;
 
 
-/* Memory for one ask. Each worker has a list of free blocks. */
+/* Memory for an ask. A worker reuses the blocks of asks that have ended. */
 
 typedef struct ngx_http_weir_ctx_s       ngx_http_weir_ctx_t;
 typedef struct ngx_http_weir_block_s     ngx_http_weir_block_t;
@@ -220,7 +220,7 @@ typedef ngx_int_t (*ngx_http_weir_next_pt)(ngx_http_request_t *r,
 
 /*
  * The context of a client's request. It exists until the request's pool is
- * destroyed, also after internal redirects. It is not allocated from the pool,
+ * destroyed, even after internal redirects. It is not allocated from the pool,
  * because a proxied request nearly fills the first block of its pool, and a
  * second block would cost more than this structure.
  */
@@ -241,11 +241,11 @@ struct ngx_http_weir_ctx_s {
 
     ngx_uint_t              nfields;     /* number of elements in fields */
 
-    ngx_http_weir_auth_t   *auths;       /* responses of all services so far */
+    ngx_http_weir_auth_t   *auths;       /* responses of all services */
     ngx_http_weir_auth_t   *auth;        /* response for this location */
-    ngx_uint_t              refused;     /* status of the refusal; 0: none */
+    ngx_uint_t              refused;     /* status; 0: not refused */
 
-    ngx_queue_t             queue;       /* link in a list: HELD, WAITING */
+    ngx_queue_t             queue;       /* used if HELD or WAITING */
     ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
 
     /* used in state WAITING */
@@ -257,14 +257,14 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_next_pt   next;
     int                     verdict;
 
-    ngx_str_t                 record;    /* descriptors, stored by the queue */
+    ngx_str_t                 record;    /* descriptors for the queue */
     ngx_http_weir_deferral_t *deferral;
-    const char               *why_not;   /* why it was not deferred, or NULL */
+    const char               *why_not;   /* NULL, or why it is not deferred */
 
     unsigned                limited:1;   /* limit and remaining are set */
     unsigned                decided:1;   /* the request has been counted */
     unsigned                probing:1;   /* the identity is not known yet */
-    unsigned                unfit:1;     /* cannot be described; is refused */
+    unsigned                unfit:1;     /* the request cannot be described */
 
     size_t                  text_len;
 

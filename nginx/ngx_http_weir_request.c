@@ -13,7 +13,7 @@
 /* offset of the ask in a block */
 #define NGX_HTTP_WEIR_BLOCK_HEAD                                              \
     ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE)
-/* s until the warning about a resized table; longer than a reload takes */
+/* s between a resize of the table and the warning; a reload takes less */
 #define NGX_HTTP_WEIR_MOVED_DELAY      5
 
 /*
@@ -154,7 +154,7 @@ ngx_http_weir_copy_str(ngx_pool_t *pool, struct weir_str from, ngx_str_t *to)
 }
 
 
-/* compares the names of header fields, which have no case */
+/* compares names of header fields without regard to case */
 
 ngx_uint_t
 ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len)
@@ -212,8 +212,8 @@ ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
 
 
 /*
- * Finds the header fields of this name, which is in lower case. Returns how
- * many there are, even if that is more than max.
+ * Finds the header fields with this name, which is in lower case. Stores at
+ * most max values. Returns the number of fields, even if it is above max.
  */
 
 size_t
@@ -299,7 +299,7 @@ ngx_http_weir_set_view_peer(struct weir_http_view *view, struct sockaddr *sa)
 }
 
 
-/* returns the host of the request line or, if it has none, of the header */
+/* returns the host of the request line, or else of the field "Host" */
 
 const ngx_str_t *
 ngx_http_weir_host(ngx_http_request_t *r)
@@ -332,8 +332,8 @@ ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
 
 
 /*
- * Adds the descriptor of a "weir_descriptor". Leaves it out if one of its
- * values is empty.
+ * Adds the descriptor of a "weir_descriptor" to the ask. A descriptor with an
+ * empty value is not added.
  */
 
 static ngx_int_t
@@ -419,8 +419,8 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Warns if another process has resized the table, because this process then
- * still counts in the old table.
+ * Warns if another process has resized the table. This process counts in the
+ * old table until nginx is reloaded.
  */
 
 static void
@@ -467,10 +467,10 @@ ngx_http_weir_start_record(ngx_http_request_t *r, struct weir_ask *ask)
 
 
 /*
- * Creates the ask of a request. Returns NULL if weir has failed; then the
- * request passes. Also returns NULL, with ctx->unfit set, if the request
- * cannot be described. An unfit request is refused, because a client could
- * evade its limits with such requests.
+ * Creates the ask of a request. Returns NULL if weir itself has failed; such a
+ * request passes. If the request cannot be described, sets ctx->unfit and
+ * returns NULL; such a request is refused, because a client could otherwise
+ * evade its limits.
  */
 
 ngx_http_weir_block_t *
@@ -492,9 +492,9 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return NULL;
     }
 
-    rc = weir_ask_init((u_char *) block + NGX_HTTP_WEIR_BLOCK_HEAD, WEIR_ASK_BYTES,
-                       wmcf->engine, ngx_http_weir_str(&ctx->domain),
-                       &block->ask);
+    rc = weir_ask_init((u_char *) block + NGX_HTTP_WEIR_BLOCK_HEAD,
+                       WEIR_ASK_BYTES, wmcf->engine,
+                       ngx_http_weir_str(&ctx->domain), &block->ask);
     if (rc != 0) {
         block->ask = NULL;
         ngx_http_weir_failed(r->connection->log, "weir_ask_init()", rc);
@@ -520,7 +520,7 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* reports the latency of a decision if libweir wants it for statistics */
+/* reports the latency of a decision if libweir measures this decision */
 
 void
 ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
@@ -540,8 +540,8 @@ ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
 
 
 /*
- * Decides a request. Calls next() at once, or later if the central store
- * decides.
+ * Decides a request, and calls next() with the verdict. If the central store
+ * decides, next() is called when its reply comes.
  */
 
 ngx_int_t

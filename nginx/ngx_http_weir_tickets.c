@@ -8,11 +8,11 @@
  */
 
 
-#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* pending per worker */
+#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* maximum per worker */
 #define NGX_HTTP_WEIR_TICKETS_RATE      100      /* default: r/s per client */
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
 
-/* prefix of the counters' keys in the table; no key of a rule has it */
+/* prefix of the clients' keys in the table; no key of a rule begins with it */
 #define NGX_HTTP_WEIR_TICKETS_KEY  "\377weir\377tickets"
 
 

@@ -3,9 +3,9 @@
 #include "gateway/conf.h"
 
 /* Writes the fields that are stored with a deferred request. These are the fields that nginx would
- * send to the API now, such as the client address and the user. At delivery these are unknown. Also
- * writes the location for tickets. A client needs only the ticket to ask for the state of a
- * request. */
+ * send to the API now, such as the client address and the user. At delivery nginx would not know
+ * their values. Also writes the location for tickets. A client needs only the ticket to ask for the
+ * state of a request. */
 void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)
 {
 	wr_conf_fields(plan, "weir_queue_field", 2, false, out);
@@ -17,10 +17,10 @@ void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 }
 
-/* Writes the server for deliveries. It applies no limits, because the deliverer has already asked
- * the limiter. It sends header fields as they were stored. The field X-Weir-Unreachable reports
- * that no API server accepted a connection; the deliverer does not count such an attempt as a
- * try. */
+/* Writes the server for deliveries. This server applies no limits, because the deliverer has
+ * already asked the limiter. The server sends header fields as they were stored. The field
+ * X-Weir-Unreachable reports that no API server accepted a connection; the deliverer does not count
+ * such an attempt as a try. */
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];

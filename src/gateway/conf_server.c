@@ -10,8 +10,7 @@
 
 /* Header fields that the gateway sets itself. The client's values are not passed on, because an API
  * trusts these fields. `own` is the value that nginx knows itself. `relayed` is used with --trust
- * and takes the value from a trusted proxy. If the value is empty, nginx does not send the
- * field. */
+ * and takes the value from a trusted proxy. */
 static const struct {
 	const char *name, *own, *relayed;
 } forwarded[] = {
@@ -22,43 +21,28 @@ static const struct {
 	{"X-Forwarded-Host", "$weir_host", "$weir_forwarded_host"},
 	{"X-Forwarded-Port", "$server_port", "$server_port"},
 	{"X-Request-Id", "$request_id", "$weir_request_id"},
-	/* Rack reads these two fields before X-Forwarded-Proto. */
-	{"X-Forwarded-Ssl", "\"\"", "\"\""},
-	{"X-Forwarded-Scheme", "\"\"", "\"\""},
-	{"X-Forwarded-Prefix", "\"\"", "\"\""},
-	{"X-Forwarded-Server", "\"\"", "\"\""},
-	{"Forwarded", "\"\"", "\"\""},
+};
+
+/* Header fields of clients that are removed: nginx does not send a field with an empty value. */
+static const char *const removed[] = {
+	/* Rack reads the first two fields before X-Forwarded-Proto. */
+	"X-Forwarded-Ssl", "X-Forwarded-Scheme", "X-Forwarded-Prefix", "X-Forwarded-Server",
+	"Forwarded",
 	/* Some frameworks use these fields instead of the path. A client could then bypass limits
 	 * by path. */
-	{"X-Original-URL", "\"\"", "\"\""},
-	{"X-Rewrite-URL", "\"\"", "\"\""},
+	"X-Original-URL", "X-Rewrite-URL",
 	/* Some frameworks take the client's address from these fields. */
-	{"True-Client-IP", "\"\"", "\"\""},
-	{"X-Client-IP", "\"\"", "\"\""},
-	{"X-Cluster-Client-IP", "\"\"", "\"\""},
-	{"CF-Connecting-IP", "\"\"", "\"\""},
-	{"Fastly-Client-IP", "\"\"", "\"\""},
-	{"Client-IP", "\"\"", "\"\""},
-	{"Proxy-Client-IP", "\"\"", "\"\""},
-	{"WL-Proxy-Client-IP", "\"\"", "\"\""},
-	{"X-Originating-IP", "\"\"", "\"\""},
-	{"X-Remote-IP", "\"\"", "\"\""},
-	{"X-Remote-Addr", "\"\"", "\"\""},
-	{"X-Forwarded", "\"\"", "\"\""},
-	{"Forwarded-For", "\"\"", "\"\""},
-	{"X-Original-Forwarded-For", "\"\"", "\"\""},
-	{"X-Envoy-External-Address", "\"\"", "\"\""},
-	{"X-Azure-ClientIP", "\"\"", "\"\""},
-	{"Fly-Client-IP", "\"\"", "\"\""},
+	"True-Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP",
+	"Fastly-Client-IP", "Client-IP", "Proxy-Client-IP", "WL-Proxy-Client-IP",
+	"X-Originating-IP", "X-Remote-IP", "X-Remote-Addr", "X-Forwarded", "Forwarded-For",
+	"X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Azure-ClientIP", "Fly-Client-IP",
 	/* Some frameworks take the host from these fields. */
-	{"X-Host", "\"\"", "\"\""},
-	{"X-Original-Host", "\"\"", "\"\""},
+	"X-Host", "X-Original-Host",
 	/* Only the deliverer of deferred requests may set this field. */
-	{"X-Weir-Deferred", "\"\"", "\"\""},
+	"X-Weir-Deferred",
 	/* CGI turns this field into HTTP_PROXY, which HTTP libraries use as the address of their
 	 * proxy. */
-	{"Proxy", "\"\"", "\"\""},
-};
+	"Proxy"};
 
 /* Fields that describe the request to the authentication service. They are removed from requests to
  * the API, because some frameworks trust these fields. */
@@ -256,6 +240,8 @@ void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, i
 	for (size_t i = to_auth ? 1 : 0; i < sizeof forwarded / sizeof *forwarded; i++)
 		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, forwarded[i].name,
 			plan->settings->trust.count ? forwarded[i].relayed : forwarded[i].own);
+	for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
+		fprintf(out, "%*s%s %s \"\";\n", depth * 4, "", directive, removed[i]);
 	for (size_t i = 0; i < sizeof described / sizeof *described; i++)
 		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, described[i].name,
 			to_auth ? described[i].value : "\"\"");

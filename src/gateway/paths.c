@@ -346,7 +346,7 @@ void wr_gateway_close_delivery(const struct wr_gateway_plan *plan)
 	chmod(folder, 0700);
 }
 
-/* The folder belongs to root, so no other user can replace the socket between these calls. */
+/* The folder belongs to root, so no other user can replace the socket while this function runs. */
 void wr_gateway_open_delivery(const struct wr_gateway_plan *plan)
 {
 	char folder[PATH_MAX];

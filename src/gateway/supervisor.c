@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "gateway/process.h"
 
-#define PID_POLL_MS 20 /* time between two looks for nginx.pid during a start */
+#define PID_POLL_MS 20 /* time between two checks for nginx.pid during a start */
 /* a start that takes longer has failed; nginx itself tries to listen for 2.5 s */
 #define START_MS 20000
 /* after a master has run this long, the backoff starts again from its first delay */
@@ -453,8 +453,8 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	if (s->check.handles && !uv_is_closing((uv_handle_t *)&s->check.process))
 		uv_process_kill(&s->check.process, SIGTERM);
 	if (s->pid) {
-		/* Skip SIGQUIT if nginx does not listen yet: it does not handle signals then, and
-		 * SIGQUIT would make it dump core. */
+		/* Skip SIGQUIT if nginx does not listen yet. Before that nginx does not handle
+		 * signals, and SIGQUIT would make it dump core. */
 		s->stop_step = starting || s->opts.drain_ms == 0;
 		send_stop_signal(s);
 	} else if (!s->check.handles) {

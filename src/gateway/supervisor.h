@@ -1,5 +1,5 @@
-/* Keeps nginx running: checks its configuration, starts nginx or takes over a running one, restarts
- * it when it dies, and stops it in steps (QUIT, TERM, KILL).
+/* Keeps nginx running: checks its configuration, starts nginx or takes over a running nginx,
+ * restarts nginx when it dies, and stops nginx in steps (QUIT, TERM, KILL).
  *
  *              configuration good               nginx.pid is there
  *   CHECKING ──────────────────────► STARTING ───────────────────► RUNNING

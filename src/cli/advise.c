@@ -175,8 +175,7 @@ int wr_cli_advise(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0)
+	if (wr_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("advise", &error, WR_EXIT_NO);
 	for (size_t i = 0; i < watch.rule_count; i++)
 		selected += wr_watch_selects(&names, watch.rules[i].stat.rule);

@@ -119,8 +119,7 @@ int wr_cli_candidates(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0)
+	if (wr_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("candidates", &error, WR_EXIT_NO);
 	if (given.json)
 		list = json_array();

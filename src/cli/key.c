@@ -183,17 +183,16 @@ static void print_source(const char *source)
 static void print_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
-	double reset_s = json_number_value(json_object_get(counter, "reset_after"));
+	double reset_s = wr_client_number(counter, "reset_after");
 	char span[WR_CLIENT_SPAN], grant[40];
 
 	wr_client_print(rule ? rule : "(the limit of the request)");
-	printf(": %.0f of %.0f left", json_number_value(json_object_get(counter, "remaining")),
-	       json_number_value(json_object_get(counter, "limit")));
+	printf(": %.0f of %.0f left", wr_client_number(counter, "remaining"),
+	       wr_client_number(counter, "limit"));
 	if (reset_s > 0)
 		printf(", fully reset in %s", wr_client_span(reset_s, span));
 	print_until("banned", json_object_get(counter, "banned_until"));
-	snprintf(grant, sizeof grant, "%.0f more granted",
-		 json_number_value(json_object_get(counter, "granted")));
+	snprintf(grant, sizeof grant, "%.0f more granted", wr_client_number(counter, "granted"));
 	print_until(grant, json_object_get(counter, "granted_until"));
 	if (json_is_true(json_object_get(counter, "shadow")))
 		printf(", shadow: counted, not enforced");

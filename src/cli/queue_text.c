@@ -20,11 +20,6 @@ static const char *text(const json_t *from, const char *name)
 	return value ? value : "";
 }
 
-static double seconds(const json_t *from, const char *name)
-{
-	return json_number_value(json_object_get(from, name));
-}
-
 /* ---- stats ---- */
 
 static void print_refused(const json_t *refused)
@@ -74,7 +69,8 @@ int wr_cli_queue_print_stats(const json_t *answer)
 	       number(queue, "max_requests"), number(queue, "bytes"), number(queue, "keys"),
 	       number(queue, "keys") == 1 ? "key" : "keys");
 	if (number(queue, "waiting") + number(queue, "delivering"))
-		printf(", the oldest for %s", wr_client_span(seconds(queue, "oldest"), age));
+		printf(", the oldest for %s",
+		       wr_client_span(wr_client_number(queue, "oldest"), age));
 	printf("\ndelivering  %lld\ndead        %lld of %lld\n", number(queue, "delivering"),
 	       number(queue, "dead"), number(queue, "max_dead"));
 	printf("bytes       at most %lld, of one key %lld, and %lld of dead ones\n",
@@ -93,7 +89,7 @@ int wr_cli_queue_print_stats(const json_t *answer)
 static void print_row(const json_t *request, double now)
 {
 	char age[WR_CLIENT_SPAN];
-	double since = now - seconds(request, "accepted_at");
+	double since = now - wr_client_number(request, "accepted_at");
 
 	printf("%8lld  %-10s %8lld  %10s  ", number(request, "id"), text(request, "state"),
 	       number(request, "tries"), wr_client_span(since > 0 ? since : 0, age));
@@ -142,7 +138,7 @@ static void print_text(const char *title, const json_t *from, const char *name)
 
 static void print_time(const char *title, const json_t *from, const char *name)
 {
-	time_t at = (time_t)seconds(from, name);
+	time_t at = (time_t)wr_client_number(from, name);
 	char stamp[40];
 	struct tm local;
 

@@ -40,8 +40,8 @@ static int connect_unix(const struct wr_endpoint *at)
 	return -1;
 }
 
-/* Calls connect(), and waits for its end if a signal interrupts it: the kernel continues an
- * interrupted connect. */
+/* Calls connect(). If a signal interrupts the call, waits until the connection is made or has
+ * failed, because the kernel continues an interrupted connect(). */
 static int connect_through_signals(int fd, const struct sockaddr *address, socklen_t len)
 {
 	struct pollfd made = {.fd = fd, .events = POLLOUT};
@@ -136,6 +136,11 @@ json_t *wr_client_entry(const char *word)
 		return NULL;
 	return json_pack("{s:o, s:o}", "key", wr_json_text(wr_str_first(text, equals)), "value",
 			 wr_json_text(wr_str_from(text, equals + 1)));
+}
+
+double wr_client_number(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
 }
 
 const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])

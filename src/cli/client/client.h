@@ -65,8 +65,8 @@ extern const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS];
 int wr_client_admin(const struct wr_client_admin *options, const char *command, const char *method,
 		    const char *path, json_t *body, json_t **answer);
 
-/* Calls ShouldRateLimit (grpc.c). The response is allocated in `memory`. On failure returns NULL
- * and sets `error`. */
+/* Calls the gRPC method ShouldRateLimit once (grpc.c). The response is allocated in `memory`. On
+ * failure returns NULL and sets `error`. */
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
 				      struct wr_rls_memory *memory, struct weir_error *error);
 
@@ -75,6 +75,9 @@ Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRe
 /* Converts "user=7" to {"key": "user", "value": "7"}. Returns NULL if the word does not have this
  * form. */
 json_t *wr_client_entry(const char *word);
+
+/* Returns a member of the object as a number, or 0 if it is not a number. */
+double wr_client_number(const json_t *object, const char *name);
 
 /* Reports an error response of the service to stderr. Returns an exit code: WR_EXIT_NO for status
  * 404, else WR_EXIT_USAGE. */

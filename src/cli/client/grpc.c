@@ -1,5 +1,6 @@
 /* Calls ShouldRateLimit of a gRPC service once, over HTTP/2 on a blocking socket. Called by
  * `weir ask`. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
@@ -8,19 +9,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/client/client.h"
 
 #define FRAME_HEAD 5
-#define ANSWER_MAX (1u << 20)
+#define MESSAGE_MAX ((size_t)16 << 20)
 
 struct grpc_client_call {
 	int fd;
-	uint8_t *message; /* the request message with its five-byte prefix */
-	size_t message_len, sent;
-	uint8_t *answer;
-	size_t answer_len;
+	struct wr_buf message; /* the request message with its five-byte prefix */
+	size_t sent;
+	struct wr_buf answer;
 	int http_status, grpc_status; /* -1: no such status was received */
 	char grpc_message[200];
 	bool closed;
@@ -44,15 +45,15 @@ static ssize_t on_read_body(nghttp2_session *session, int32_t stream, uint8_t *b
 			    uint32_t *flags, nghttp2_data_source *source, void *context)
 {
 	struct grpc_client_call *call = context;
-	size_t left = call->message_len - call->sent;
+	size_t left = call->message.len - call->sent;
 	size_t len = left < room ? left : room;
 
 	(void)session;
 	(void)stream;
 	(void)source;
-	memcpy(buffer, call->message + call->sent, len);
+	memcpy(buffer, call->message.ptr + call->sent, len);
 	call->sent += len;
-	if (call->sent == call->message_len)
+	if (call->sent == call->message.len)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	return (ssize_t)len;
 }
@@ -85,11 +86,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 	(void)session;
 	(void)flags;
 	(void)stream;
-	if (len > ANSWER_MAX - call->answer_len)
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	memcpy(call->answer + call->answer_len, data, len);
-	call->answer_len += len;
-	return 0;
+	return wr_buf_add(&call->answer, data, len) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *context)
@@ -187,29 +184,29 @@ static Pb__RateLimitResponse *read_answer(const struct grpc_client_call *call,
 {
 	Pb__RateLimitResponse *response = NULL;
 
-	if (call->answer_len >= FRAME_HEAD && call->answer[0] == 0)
-		response = pb__rate_limit_response__unpack(&memory->allocator,
-							   call->answer_len - FRAME_HEAD,
-							   call->answer + FRAME_HEAD);
+	if (call->answer.len >= FRAME_HEAD && call->answer.ptr[0] == 0)
+		response = pb__rate_limit_response__unpack(
+			&memory->allocator, call->answer.len - FRAME_HEAD,
+			(const uint8_t *)call->answer.ptr + FRAME_HEAD);
 	if (!response)
 		wr_error(error, WEIR_EFORMAT, "the answer is not a RateLimitResponse");
 	return response;
 }
 
-static int pack_request(struct grpc_client_call *call, const Pb__RateLimitRequest *request)
+static bool pack_request(struct wr_buf *message, const Pb__RateLimitRequest *request)
 {
 	size_t len = pb__rate_limit_request__get_packed_size(request);
+	uint32_t big_endian = htonl((uint32_t)len);
+	char *room;
 
-	call->message = malloc(FRAME_HEAD + len);
-	call->answer = malloc(ANSWER_MAX);
-	if (!call->message || !call->answer)
-		return -1;
-	call->message[0] = 0;
-	for (int i = 0; i < 4; i++)
-		call->message[1 + i] = (uint8_t)(len >> (24 - 8 * i));
-	pb__rate_limit_request__pack(request, call->message + FRAME_HEAD);
-	call->message_len = FRAME_HEAD + len;
-	return 0;
+	wr_buf_add_char(message, 0); /* not compressed */
+	wr_buf_add(message, &big_endian, sizeof big_endian);
+	room = wr_buf_reserve(message, len);
+	if (!room)
+		return false;
+	pb__rate_limit_request__pack(request, (uint8_t *)room);
+	wr_buf_commit(message, len);
+	return true;
 }
 
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
@@ -218,7 +215,9 @@ Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRe
 	struct grpc_client_call call = {.http_status = -1, .grpc_status = -1};
 	Pb__RateLimitResponse *response = NULL;
 
-	if (pack_request(&call, request) != 0) {
+	wr_buf_init(&call.message, MESSAGE_MAX);
+	wr_buf_init(&call.answer, MESSAGE_MAX);
+	if (!pack_request(&call.message, request)) {
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 	} else {
 		call.fd = wr_client_connect(address, error);
@@ -228,7 +227,7 @@ Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRe
 			close(call.fd);
 		}
 	}
-	free(call.message);
-	free(call.answer);
+	wr_buf_free(&call.message);
+	wr_buf_free(&call.answer);
 	return response;
 }

@@ -114,7 +114,8 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	return rc;
 }
 
-/* Sets the generation of the rules in use, and whether a rule of the domain has on_limit: defer. */
+/* Sets report->rules to the generation of the rules in use. Sets report->defers if a rule of the
+ * domain has on_limit: defer. */
 static void read_rules(struct weir_engine *engine, const char *domain,
 		       struct wr_gateway_report *report)
 {

@@ -186,7 +186,8 @@ static int write_conf(const struct wr_gateway_plan *plan, const char *path)
 	return 0;
 }
 
-/* Keeps the runtime folder at a reload, because nginx runs in that folder. */
+/* Gives the new options the present runtime folder. A reload cannot change this folder, because
+ * nginx runs in it. */
 static void keep_folder(const struct gateway_edition *now, struct gateway_edition *fresh)
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)

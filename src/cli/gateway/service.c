@@ -33,7 +33,7 @@ struct wr_gateway_service {
 	struct wr_gateway_child child;
 	struct wr_settings settings;
 	const char *domain;
-	/* memory of the settings' texts, because a reload frees the options */
+	/* owns copies of the settings' texts, because a reload frees the options */
 	struct wr_arena arena;
 	bool asleep;        /* no port is configured, so the service is not started */
 	bool default_admin; /* --admin was not given, so the default port may be in use */
@@ -47,8 +47,8 @@ struct wr_gateway_service {
 
 /* ---- settings ---- */
 
-/* The options of the gateway that configure the service, and where their struct is in struct
- * wr_settings. */
+/* The options of the gateway that configure the service. `at` is the offset, in struct wr_settings,
+ * of the struct that the options fill. */
 static const struct {
 	const struct wr_option *options;
 	size_t count, at;
@@ -185,8 +185,9 @@ static bool same_field(enum wr_option_kind kind, const void *a, const void *b)
 	return memcmp(a, b, kind == WR_OPTION_SWITCH ? sizeof(bool) : sizeof(uint64_t)) == 0;
 }
 
-/* Compares all settings that a new process is needed for. The size of the table is not among them:
- * nginx resizes the table, and the service changes to the new table by itself. */
+/* Returns whether a and b have the same values for all settings that only a new process can change.
+ * The size of the table is not such a setting: nginx resizes the table, and the service changes to
+ * the new table by itself. */
 static bool same_settings(const struct wr_settings *a, const struct wr_settings *b)
 {
 	for (size_t p = 0; p < PARTS; p++)

@@ -1,4 +1,4 @@
-/* Hides passwords on the command line, because every user of the machine can read it in the process
+/* Hides the passwords of the command line, which every user of the machine can read in the process
  * list. */
 #ifndef WR_CLI_OPTIONS_ARGUMENTS_H
 #define WR_CLI_OPTIONS_ARGUMENTS_H

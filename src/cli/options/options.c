@@ -137,8 +137,8 @@ static struct wr_option_ref find_letter(const struct wr_command *command, char l
 	return (struct wr_option_ref){0};
 }
 
-/* Splits a flag into name and value. The value follows `=` or the letter. If it does not, the next
- * argument is the value, unless that argument begins with --. */
+/* Splits a flag into name and value: --name=value, -nvalue, or a flag whose value is the next
+ * argument. An argument that begins with -- is not a value. */
 static struct option_flag split_flag(const struct wr_command *command, int left, char **argv)
 {
 	struct option_flag flag = {.text = argv[0], .arguments = 1};

@@ -31,7 +31,7 @@ struct wr_words {
 #define WR_OPTION_KINDS(X)                                                                         \
 	X(WR_OPTION_TEXT, const char *)                                                            \
 	X(WR_OPTION_LIST, struct wr_text_list) /* values a,b,c; the flag may be repeated */        \
-	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag, which may have commas */     \
+	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag; it may have commas */        \
 	X(WR_OPTION_SWITCH, bool)              /* --x or --x=off */                                \
 	X(WR_OPTION_NUMBER, uint64_t)                                                              \
 	X(WR_OPTION_SIGNED, int64_t)                    /* a number from -max to max */            \
@@ -48,9 +48,9 @@ enum wr_option_kind {
 #define WR_OPTIONS_MAX 96     /* maximum number of options of a command */
 #define WR_OPTION_VALUE 16384 /* maximum length of a value, in bytes */
 
-/* The value of `variable` for options that have no environment variable. Such an option selects what
- * a command does, for example --all of `weir queue drop`. A variable that was left in the
- * environment must not select that. */
+/* The value of `variable` for options that have no environment variable. Such an option selects
+ * what a command does, for example --all of `weir queue drop`. A variable that was left in the
+ * environment must not have this effect. */
 #define WR_NO_VARIABLE ""
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order in which rows are written
@@ -66,7 +66,8 @@ struct wr_option {
 	bool secret;           /* error messages do not contain the value */
 	/* names of options: one of them must be given too; NULL: no other option is needed */
 	const char *needs;
-	/* environment variable, or WR_NO_VARIABLE; NULL: WEIR_TLS_CERT for tls-cert */
+	/* name of the environment variable, or WR_NO_VARIABLE; NULL: made from the option's name,
+	 * WEIR_TLS_CERT for tls-cert */
 	const char *variable;
 	char letter; /* short form: 'H' for -H; 0: no short form */
 	/* offset of a bool that is set if the option is on the command line; 0: no such bool */
@@ -74,7 +75,8 @@ struct wr_option {
 };
 
 struct wr_option_group {
-	const char *title; /* heading in the help text; NULL: continues the group before */
+	const char *
+		title; /* heading in the help text; NULL: the options continue the previous group */
 	const struct wr_option *options;
 	size_t count;
 	void *into;

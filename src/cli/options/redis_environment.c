@@ -18,8 +18,8 @@ static void add_escaped(struct wr_buf *out, const char *text, size_t len)
 			wr_buf_printf(out, "%%%02X", (unsigned char)text[i]);
 }
 
-/* Writes the scheme and the login, as the part of the URL before the host. REDIS_AUTH is PASSWORD
- * or USER:PASSWORD. */
+/* Writes the part of the URL before the host: the scheme and the login. REDIS_AUTH is PASSWORD or
+ * USER:PASSWORD. */
 static void add_scheme(struct wr_buf *out, const struct wr_redis_environment *from,
 		       const char *transport)
 {
@@ -69,7 +69,7 @@ static int add_sentinel(struct wr_buf *out, const struct wr_redis_environment *f
 	return 0;
 }
 
-/* Writes the URL of a single Redis. envoyproxy/ratelimit accepts a whole URL too. */
+/* Writes the URL of a single Redis. REDIS_URL is a host with a port, a path, or a whole URL. */
 static int add_single(struct wr_buf *out, const struct wr_redis_environment *from,
 		      struct weir_error *error)
 {

@@ -12,7 +12,7 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define INFO_SHARE 20u                 /* scans take at most 1/20 of the time */
+#define INFO_SHARE 20u                 /* scans of the table take at most 1/20 of the time */
 #define INFO_OLD_NS (5 * SECOND_NS)    /* minimum time between two scans */
 #define TICK_OLD_NS (3 * SECOND_NS)    /* if the history is older, no other process advances it */
 #define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
@@ -43,13 +43,6 @@ static int open_table(struct wr_watch *watch, struct weir_error *error)
 				 .dir = watch->dir};
 
 	return weir_open(&opts, &watch->table, error);
-}
-
-int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
-		  struct weir_error *error)
-{
-	*watch = (struct wr_watch){.name = name, .dir = dir};
-	return open_table(watch, error);
 }
 
 void wr_watch_close(struct wr_watch *watch)
@@ -292,6 +285,16 @@ int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 	weir_latency(watch->table, WEIR_LATENCY_LOCAL, &watch->latency);
 	find_rates(watch);
 	return 0;
+}
+
+int wr_watch_open(struct wr_watch *watch, const struct wr_table_choice *table,
+		  struct weir_error *error)
+{
+	int rc;
+
+	*watch = (struct wr_watch){.name = table->name, .dir = table->dir};
+	rc = open_table(watch, error);
+	return rc < 0 ? rc : wr_watch_read(watch, error);
 }
 
 bool wr_watch_selects(const struct wr_words *names, struct weir_str rule)

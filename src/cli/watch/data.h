@@ -8,7 +8,7 @@
 #include <weir/stats.h>
 #include <weir/weir.h>
 
-#include "cli/options/options.h"
+#include "cli/options/table.h"
 #include "stats/words.h"
 
 #define WR_WATCH_POINTS 60u /* seconds of history that are shown */
@@ -60,8 +60,8 @@ struct wr_watch {
 	uint64_t before_ns;
 };
 
-/* Opens an existing table. If `name` or `dir` is NULL, the default is used. */
-int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
+/* Opens an existing table and reads it. Returns 0, or a number below 0 with `error` filled in. */
+int wr_watch_open(struct wr_watch *watch, const struct wr_table_choice *table,
 		  struct weir_error *error);
 void wr_watch_close(struct wr_watch *watch);
 

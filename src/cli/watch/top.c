@@ -119,8 +119,7 @@ int wr_cli_top(int argc, char **argv)
 	look.keys = given.json ? JSON_KEYS : PIPE_KEYS;
 	look.utf8 = wr_show_setup();
 	look.live = !given.once && !given.json && is_screen();
-	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0)
+	if (wr_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("top", &error, WR_EXIT_NO);
 	code = look.live ? wr_cli_top_live(&watch, &look, given.interval_ns)
 			 : print_once(&watch, &look);

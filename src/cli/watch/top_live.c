@@ -19,8 +19,9 @@
 #define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l"
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
-#define LINES_BESIDE 4u /* other lines than rules, keys and head: a blank line and three titles */
-#define ESCAPE_MS 25    /* time to wait after ESC for the rest of an arrow key */
+#define LINES_BESIDE                                                                               \
+	4u /* number of lines that are not rules, keys or head: a blank line, three titles */
+#define ESCAPE_MS 25 /* time to wait after ESC for the rest of an arrow key */
 
 static struct termios saved;
 static volatile sig_atomic_t end_requested;
@@ -82,16 +83,6 @@ static void leave_screen(void)
 }
 
 /* ---- drawing ---- */
-
-static size_t read_terminal_size(struct wr_cli_top_look *look)
-{
-	struct winsize size = {0};
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
-		size = (struct winsize){.ws_row = 24, .ws_col = 80};
-	look->columns = size.ws_col;
-	return size.ws_row;
-}
 
 /* Divides the lines of the terminal: rules get the lines that the head and the keys leave, at least
  * three. Scrolls so that the chosen rule is visible. */
@@ -162,18 +153,22 @@ static void draw_page(const struct wr_buf *page, size_t lines, size_t columns)
 static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *look,
 		       struct wr_buf *page)
 {
-	size_t lines = read_terminal_size(look), head = 4;
+	struct winsize size = {0};
+	size_t head = 4;
 
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+		size = (struct winsize){.ws_row = 24, .ws_col = 80};
+	look->columns = size.ws_col;
 	/* The first pass finds the length of the head, the second pass uses it. */
 	for (int i = 0; i < 2; i++) {
-		fit_rules(watch, look, lines, head);
+		fit_rules(watch, look, size.ws_row, head);
 		wr_cli_top_write(watch, look, page);
 		head = 0;
 		for (const char *p = page->ptr; (p = strchr(p, '\n')) && p[1] != '\n'; p++)
 			head++;
 		head++;
 	}
-	draw_page(page, lines, look->columns);
+	draw_page(page, size.ws_row, look->columns);
 }
 
 /* ---- keys ---- */

@@ -8,7 +8,7 @@
 #include "cli/watch/key.h"
 #include "stats/words.h"
 
-#define BARS 20u  /* columns of the bars for a minute */
+#define BARS 20u  /* width of the bars for a minute of history */
 #define WIDE 118u /* from this width on, a row has bars of refused requests too */
 #define VERY_WIDE 140u
 #define NARROW 100u    /* below this width, columns are short */

@@ -245,6 +245,8 @@ static const struct {
 	{"\n\nworkers: many\n", ":3:1: workers is 'many', which is not a whole number"},
 	{"workers: [1, 2]\n", ":1:10: is a list; this option has one value"},
 	{"words: {a: b}\n", ":1:8: has neither a value nor a list of values"},
+	{"words: [a, {b: c}]\n", ":1:12: is not a value"},
+	{"[a]: b\n", ":1:1: is not the name of an option"},
 	{"- a\n", ":1:1: is not a list of `option: value`"},
 	{"name: a\nname: b\n", ":2:1: name occurs twice"},
 	{"words: [\n", ":2:1: did not find expected node content"},

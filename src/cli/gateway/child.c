@@ -17,6 +17,8 @@
 #include "gateway/plan.h"
 #include "limiter/engine.h"
 #include "net/log.h"
+#include "serve/admin/admin.h"
+#include "serve/fleet/redis.h"
 #include "serve/service.h"
 #include "table/table.h"
 
@@ -158,6 +160,21 @@ static void send_message(const struct service_process *process, enum message_kin
 	free(message);
 }
 
+/* Writes the ports of the service, one per line. */
+static void write_ports(const struct wr_service *service, FILE *out)
+{
+	const char *token = wr_admin_start_token(&service->settings);
+
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		fprintf(out, "  %-9s %s\n", l->name, l->text);
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
+			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
+				token ? "#token=" : "", token ? token : "");
+	if (service->redis)
+		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
+}
+
 static void send_started(struct service_process *process)
 {
 	char *text = NULL;
@@ -166,7 +183,7 @@ static void send_started(struct service_process *process)
 
 	if (!out)
 		abort();
-	process->opts->summary(&process->service, out);
+	write_ports(&process->service, out);
 	fclose(out);
 	if (len > SUMMARY_MAX)
 		text[SUMMARY_MAX] = 0;

@@ -22,8 +22,6 @@
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
 #include "net/log.h"
-#include "serve/fleet/redis.h"
-#include "serve/service.h"
 
 #define ARENA_BYTES ((size_t)256 * 1024)
 #define CONNECTIONS 1024
@@ -245,26 +243,11 @@ static uint64_t certificate_fingerprint(const struct wr_gateway_service *service
 	return fingerprint(service->settings.tls_cert) + 3 * fingerprint(service->settings.tls_key);
 }
 
-static void write_ports(const struct wr_service *service, FILE *out)
-{
-	const char *token = wr_admin_start_token(&service->settings);
-
-	for (const struct wr_listener *l = service->listeners; l; l = l->next)
-		fprintf(out, "  %-9s %s\n", l->name, l->text);
-	for (const struct wr_listener *l = service->listeners; l; l = l->next)
-		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
-			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
-				token ? "#token=" : "", token ? token : "");
-	if (service->redis)
-		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
-}
-
 static int launch_child(struct wr_gateway_service *service)
 {
 	struct wr_gateway_child_opts opts = {.settings = &service->settings,
 					     .domain = service->domain,
-					     .default_admin = service->default_admin,
-					     .summary = write_ports};
+					     .default_admin = service->default_admin};
 	struct weir_error error = {0};
 
 	if (service->asleep)

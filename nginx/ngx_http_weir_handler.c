@@ -4,7 +4,8 @@
 
 /*
  * The handler of the PREACCESS phase, the contexts of requests, and parking. A
- * parked request waits for a reply or for a time without blocking the worker.
+ * parked request waits for a reply or for its time, and does not block the
+ * worker.
  */
 
 

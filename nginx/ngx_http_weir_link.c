@@ -4,11 +4,10 @@
 
 /*
  * A worker's connection to the Unix socket of "weir serve". The module has two
- * links: one for questions to the central store, one for deferred requests.
- *
+ * links: one for questions to the central store, one for deferred requests.  *
  * A lost link is opened again after NGX_HTTP_WEIR_LINK_RETRY ms. The delay
- * doubles with each further failure, up to NGX_HTTP_WEIR_LINK_RETRY_MAX ms. The
- * actual delay is a random share of it, from 50% to 100%.
+ * doubles with each further failure, up to NGX_HTTP_WEIR_LINK_RETRY_MAX ms.
+ * The actual delay is a random share of this delay, from 50% to 100%.
  */
 
 
@@ -167,8 +166,8 @@ ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *reason,
 
 
 /*
- * The timer "retry" has fired. During a connect it is the timeout of the
- * connect. Otherwise it is time for the next attempt.
+ * The timer "retry" has fired. During a connect, the connect has timed out.
+ * Otherwise the next attempt is due.
  */
 
 static void

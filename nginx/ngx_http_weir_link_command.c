@@ -3,15 +3,14 @@
 
 
 /*
- * Commands that a worker sends to "weir serve", and the list of commands that
- * are pending, which means that their replies have not come yet.
- *
- * Commands are sent in RESP. All commands of one event loop iteration are sent
- * with one write. The service replies in the order of the commands, so a reply
- * belongs to the first entry of the list. An entry stays in the list until its
- * reply is read or the link is lost, even if its deadline has passed or its
- * client has closed the connection. All deadlines of a link are equally long,
- * so the list is sorted by deadline too.
+ * Commands that a worker sends to "weir serve", and the list of pending
+ * commands, whose replies have not come yet.  * Commands are sent in RESP. All
+ * commands of one event loop iteration are sent with one write. The service
+ * replies in the order of the commands, so a reply belongs to the first entry
+ * of the list. An entry stays in the list until its reply is read or the link
+ * is lost, even if its deadline has passed or its client has closed the
+ * connection. All deadlines of a link are equally long, so the list is sorted
+ * by deadline too.
  */
 
 

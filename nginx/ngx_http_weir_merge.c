@@ -173,8 +173,8 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 /*
  * Sets the domain of a location, which comes from "weir" or from
  * "weir_descriptor". "own" is set if the location itself has a
- * "weir_descriptor". If that names another domain than "weir", this is an
- * error. Inherited descriptors of another domain are dropped.
+ * "weir_descriptor". It is an error if this directive names another domain
+ * than "weir". Inherited descriptors of another domain are dropped.
  */
 
 static char *

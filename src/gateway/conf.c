@@ -7,7 +7,10 @@
 #include "base/assert.h"
 #include "gateway/paths.h"
 
-void wr_conf_quote(FILE *out, const char *text)
+/* Writes the text between double quotes, with `"` and `\` escaped. Asserts that the text has no `$`
+ * and no control characters, because nginx cannot escape them; wr_gateway_plan() refuses such texts.
+ */
+static void put_quoted(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -22,7 +25,7 @@ void wr_conf_quote(FILE *out, const char *text)
 void wr_conf_line(FILE *out, int depth, const char *directive, const char *text)
 {
 	fprintf(out, "%*s%s ", depth * 4, "", directive);
-	wr_conf_quote(out, text);
+	put_quoted(out, text);
 	fputs(";\n", out);
 }
 
@@ -55,9 +58,9 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	wr_conf_line(out, 0, "load_module", plan->module);
 	if (plan->user) {
 		fputs("user ", out);
-		wr_conf_quote(out, plan->user);
+		put_quoted(out, plan->user);
 		fputc(' ', out);
-		wr_conf_quote(out, plan->group);
+		put_quoted(out, plan->group);
 		fputs(";\n", out);
 	}
 	if (plan->settings->workers)
@@ -109,7 +112,7 @@ static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use
 			plan->socket);
 	snprintf(address, sizeof address, "unix:%s", plan->socket);
 	fputs("    weir_central ", out);
-	wr_conf_quote(out, address);
+	put_quoted(out, address);
 	fprintf(out, " timeout=%llums fleet=%llu;\n", (unsigned long long)timeout_ms,
 		(unsigned long long)plan->settings->fleet_size);
 }
@@ -135,7 +138,7 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 
 	wr_conf_line(out, 1, "weir_rules", plan->rules);
 	fputs("    weir_table ", out);
-	wr_conf_quote(out, s->table);
+	put_quoted(out, s->table);
 	if (!plan->table_as_is)
 		fprintf(out, " %lluk", (unsigned long long)((s->memory_bytes + 1023) / 1024));
 	if (!plan->table_as_is && s->log_bytes)
@@ -178,7 +181,7 @@ static void put_log(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 	if (plan->access_log) {
 		fputs("    access_log ", out);
-		wr_conf_quote(out, plan->access_log);
+		put_quoted(out, plan->access_log);
 		fputs(" weir;\n\n", out);
 	} else {
 		fputs("    access_log off;\n\n", out);

@@ -103,10 +103,10 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			   struct wr_arena *arena, struct weir_error *error);
 
-/* plan_queue.c: sets plan->queue. If settings->queue is set, plan->queue is this URL, or NULL for
- * "off". Otherwise the queue is in a folder of this gateway. It is used if a rule of the domain has
- * on_limit: defer; then the folder is created. A queue that exists there already is used in any
- * case, so that its requests are delivered. */
+/* Sets plan->queue (plan_queue.c). If settings->queue is set, plan->queue is this URL, or NULL for
+ * "off". Otherwise the queue is in a folder of this gateway. The queue is used if a rule of the
+ * domain has on_limit: defer; then the folder is created. A queue that exists there already is used
+ * in any case, so that its requests are delivered. */
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			  struct wr_arena *arena, struct weir_error *error);
 
@@ -125,7 +125,7 @@ const struct wr_node *wr_gateway_next_node(const struct wr_node *node);
 	"choose a shorter folder with --runtime DIR: a socket path can have at most "              \
 	"%d bytes, this one is longer: %s"
 
-/* plan_net.c: these functions check and fill in the addresses of the plan. */
+/* These functions check and fill in the addresses of the plan (plan_net.c). */
 int wr_plan_upstreams(struct wr_gateway_plan *plan, struct weir_error *error);
 int wr_plan_auth(struct wr_gateway_plan *plan, struct weir_error *error);
 int wr_plan_listens(const struct wr_gateway_plan *plan, struct weir_error *error);

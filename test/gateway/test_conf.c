@@ -1,4 +1,4 @@
-/* The text of nginx's configuration. The suites in test/e2e start nginx with it. */
+/* Tests the text of nginx's configuration. The suites in test/e2e start nginx with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -262,8 +262,8 @@ static void escapes_quoted_text(void **state)
 	expect_text("        weir \"d\\\\\\\" }\";\n");
 }
 
-/* Deferred requests: the queue's socket, the stored fields, tickets, and the server for deliveries.
- */
+/* With a queue, the configuration has its socket, the stored fields, tickets, and the server for
+ * deliveries. */
 static void writes_the_queue(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* Whether a gateway has a queue for deferred requests, and in which folder. */
+/* Tests whether a gateway has a queue for deferred requests, and in which folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The supervisor with a shell script instead of nginx, so that each step can fail. */
+/* Tests the supervisor with a shell script instead of nginx, so that each step can fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* wr_arguments_hide(): passwords are overwritten in argv and kept in the copy. */
+/* Tests wr_arguments_hide(): it overwrites passwords in argv, but not in its copy of the arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Options from the command line, the environment and a file. */
+/* Tests options from the command line, the environment and a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

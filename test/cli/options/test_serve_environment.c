@@ -1,4 +1,4 @@
-/* The environment variables of envoyproxy/ratelimit as options of weir serve. */
+/* Tests that `weir serve` reads the environment variables of envoyproxy/ratelimit as its options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

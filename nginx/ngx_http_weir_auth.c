@@ -3,9 +3,9 @@
 
 
 /*
- * Authentication, "weir_auth": sends a subrequest to the authentication
- * service. The phase handler calls it before a request is counted, and again
- * if a request was redirected to a location with another service.
+ * Authentication, "weir_auth": a subrequest asks the authentication service.
+ * The phase handler begins authentication before a request is counted, and
+ * again if the request was redirected to a location with another service.
  */
 
 
@@ -19,15 +19,7 @@ static ngx_int_t ngx_http_weir_auth_post_handler(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
 
 
-static ngx_uint_t
-ngx_http_weir_auth_equal(ngx_str_t *a, ngx_str_t *b)
-{
-    return a->len == b->len
-           && (a->len == 0 || ngx_memcmp(a->data, b->data, a->len) == 0);
-}
-
-
-/* returns the service's earlier response to this request, or NULL */
+/* returns the response that the service has sent for this request, or NULL */
 
 static ngx_http_weir_auth_t *
 ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
@@ -36,8 +28,8 @@ ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_auth_t  *auth;
 
     for (auth = ctx->auths; auth; auth = auth->next) {
-        if (ngx_http_weir_auth_equal(&auth->uri, &wlcf->auth_uri)
-            && ngx_http_weir_auth_equal(&auth->args, &wlcf->auth_args))
+        if (ngx_http_weir_equal(&auth->uri, &wlcf->auth_uri)
+            && ngx_http_weir_equal(&auth->args, &wlcf->auth_args))
         {
             return auth;
         }
@@ -58,8 +50,8 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
  * Begins authentication. Limits that do not depend on the identity are checked
  * first, so that a flood does not reach the service. The first check takes
  * nothing (hits 0). If the first check refuses, a second check counts the
- * request. If the second check admits the request, the units that it took are
- * given back.
+ * request. If the second check admits the request, the units that this check
+ * took are given back.
  */
 
 ngx_int_t
@@ -70,7 +62,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
-    /* error page of a failed service: do not ask the service again */
+    /* this is the error page of a failed service: do not ask it again */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
 
@@ -101,8 +93,8 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Returns true if a limit has refused the request. WEIR_DEFER is no refusal,
- * because a request is authenticated before it is deferred (see defer).
+ * Returns true if a limit has refused the request. WEIR_DEFER is not a
+ * refusal: the request is authenticated first, and deferred after that.
  */
 
 static ngx_uint_t
@@ -242,7 +234,7 @@ ngx_http_weir_auth_cleanup(void *data)
         return;
     }
 
-    ctx->decided_ns = ngx_http_weir_now();
+    ctx->decided_ns = wr_clock_wall_ns();
     verdict = weir_ask_decide(block->ask, ctx->decided_ns);
 
     if (verdict == WEIR_WAIT) {
@@ -288,7 +280,7 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    /* not a cleanup of the pool, which would run after the request is freed */
+    /* a cleanup of the pool would run too late: the request is freed then */
 
     cln->handler = ngx_http_weir_auth_cleanup;
     cln->data = ctx;
@@ -339,7 +331,7 @@ ngx_http_weir_auth_is_circular(ngx_http_weir_auth_t *auth)
     wlcf = ngx_http_get_module_loc_conf(auth->request, ngx_http_weir_module);
 
     return wlcf->domain.len
-           && ngx_http_weir_auth_equal(&auth->uri, &wlcf->auth_uri)
+           && ngx_http_weir_equal(&auth->uri, &wlcf->auth_uri)
            && !clcf->internal
            && !ngx_http_weir_is_auth_location(clcf, wlcf);
 }
@@ -450,7 +442,7 @@ ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_start(r, ctx);
     }
 
-    /* disable error pages: one for this status could lead here again */
+    /* disable error pages: a page for this status could lead here again */
 
     if (auth == NULL || auth->status != NGX_HTTP_OK) {
         r->error_page = 1;

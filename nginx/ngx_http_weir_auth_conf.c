@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives of authentication, and the checks after these are merged. */
+/* Directives of authentication, and checks of the merged directives. */
 
 
 static ngx_str_t  ngx_http_weir_default_auth_names[] = {
@@ -139,7 +139,10 @@ ngx_http_weir_merge_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
 }
 
 
-/* returns true if "location /" exists, so the server block serves nothing */
+/*
+ * Returns true if the server has a "location /". Then every request is served
+ * by a location, and none by the server block itself.
+ */
 
 static ngx_uint_t
 ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
@@ -166,8 +169,8 @@ ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
 
 
 /*
- * Returns true if this is the location of the service. It may inherit
- * "weir_auth".
+ * Returns true if this is the location of the authentication service. This
+ * location may inherit "weir_auth".
  */
 
 ngx_uint_t

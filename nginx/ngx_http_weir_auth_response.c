@@ -27,8 +27,8 @@ ngx_http_weir_auth_find_identity(ngx_http_weir_loc_conf_t *wlcf,
 
 
 /*
- * Sets ctx->identity. It is empty if the location's service has not accepted
- * the request.
+ * Sets ctx->identity. The identity is empty if the location's service has not
+ * accepted the request.
  */
 
 ngx_int_t
@@ -59,10 +59,9 @@ ngx_http_weir_identify(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_weir_is_challenge(ngx_table_elt_t *h)
 {
-    return h->hash && h->key.len == sizeof("WWW-Authenticate") - 1
-           && ngx_strncasecmp(h->key.data, (u_char *) "WWW-Authenticate",
-                              sizeof("WWW-Authenticate") - 1)
-              == 0;
+    return h->hash
+           && ngx_http_weir_same_name(&h->key, "WWW-Authenticate",
+                                      sizeof("WWW-Authenticate") - 1);
 }
 
 
@@ -137,8 +136,8 @@ ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Finds a header field. name is in lower case; "_" in it also matches "-", as
- * in names of variables.
+ * Finds a header field. name is in lower case; "_" in the name also matches
+ * "-", because names of variables have no "-".
  */
 
 static ngx_table_elt_t *

@@ -3,15 +3,15 @@
 
 
 /*
- * Requests whose limits are kept in the central store (Redis, which is asked
- * through "weir serve"). The phase handler parks such a request until the
+ * Requests whose limits are counted in the central store: Redis, which nginx
+ * asks through "weir serve". The phase handler parks such a request until the
  * reply to its question comes, the timeout is over, or the link is lost.
  *
  * If the client closes the connection first, the ask stays pending, and units
  * that the reply grants are given back. If the timeout is over first, the
- * request is decided without the store. The question is saved, and units that
- * a late reply has taken are reported, so that the store counts them only
- * once.
+ * request is decided without the store. The question is saved. If its reply
+ * comes late, a report corrects the units that the store took for it, so that
+ * the store counts each unit once.
  *
  * While the first pending question is overdue, no further question is sent.
  */
@@ -20,6 +20,8 @@
 /* ms; if no reply comes this long after the timeout, the link is lost */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
+/* maximum size of the reports that wait to be sent, in bytes */
+#define NGX_HTTP_WEIR_CENTRAL_REPORTS  (1024 * 1024)
 
 
 static void ngx_http_weir_central_start_handler(ngx_event_t *ev);
@@ -43,6 +45,7 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
     ngx_memzero(central, sizeof(ngx_http_weir_central_t));
     ngx_queue_init(&central->held);
+    wr_buf_init(&central->reports, NGX_HTTP_WEIR_CENTRAL_REPORTS);
 
     if (wmcf->central.name.len == 0) {
         return NGX_OK;
@@ -69,12 +72,12 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* ---- a worker that starts ---- */
+/* ---- requests during the start of a worker ---- */
 
 
 /*
  * Holds a request until the worker knows the fleet's secret. Keys in the store
- * depend on the secret, and a new worker does not know it until the service
+ * depend on the secret. A new worker does not know the secret until the service
  * has sent it. Requests that need the store wait until then, at most for the
  * timeout. Otherwise the store would seem to fail after every reload. Returns
  * true if the request has to wait.
@@ -169,7 +172,7 @@ ngx_http_weir_central_secret_handler(ngx_http_weir_pending_t *p,
 
     head = &reply->head;
 
-    /* the service does not know the secret yet either */
+    /* the service itself does not know the secret yet */
 
     if (head->type == '_'
         || (head->type == '-' && head->len >= 6
@@ -213,7 +216,7 @@ ngx_http_weir_central_secret_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* requests the secret every second, because it may change */
+/* asks for the secret every second, because the secret may change */
 
 static void
 ngx_http_weir_central_poll(void)
@@ -274,8 +277,8 @@ ngx_http_weir_central_late_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Saves the question for a late reply. Without memory the question is not
- * saved, and units that the late reply has taken stay taken.
+ * Saves the question for a late reply. If there is no memory, no report follows
+ * a late reply, and the units that the store took stay counted.
  */
 
 static void
@@ -332,7 +335,7 @@ ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
         ctx = NULL;
     }
 
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
     verdict = WEIR_EFORMAT;
 
     if (reply && reply->head.type == '$') {
@@ -440,12 +443,12 @@ ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
 }
 
 
-/* the client has closed the connection; its question stays pending */
+/* called if the client has closed the connection; the question stays pending */
 
 void
 ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx)
 {
-    (void) weir_ask_cancel(ctx->block->ask, ngx_http_weir_now());
+    (void) weir_ask_cancel(ctx->block->ask, wr_clock_wall_ns());
 
     ctx->block->ctx = NULL;
     ctx->block = NULL;
@@ -468,7 +471,7 @@ ngx_http_weir_central_exit(void)
 
     ngx_http_weir_central_release_held();
     ngx_http_weir_link_close(&central->link);
-    ngx_http_weir_central_free_reports();
+    wr_buf_free(&central->reports);
 
     central->conf = NULL;
 }

@@ -3,20 +3,22 @@
 #define NGX_HTTP_WEIR_CENTRAL_H_INCLUDED
 
 
-#include "ngx_http_weir_module.h"
+#include "ngx_http_weir_link.h"
 
 
 typedef struct {
     ngx_http_weir_main_conf_t  *conf;    /* NULL: weir_central is off */
     ngx_http_weir_link_t        link;
 
-    ngx_queue_t                 held;    /* requests that wait for the secret */
-    /* timer; requests are held until it fires or the secret is known */
+    ngx_queue_t                 held;    /* requests in state HELD */
+    /*
+     * timer: requests are held until it fires or the fleet's secret is
+     * known
+     */
     ngx_event_t                 start;
 
     /* reports that were not sent yet, each as its length and its bytes */
-    u_char                     *reports;
-    size_t                      reports_len;
+    struct wr_buf               reports;
 
     unsigned                    ready:1; /* the service has sent the secret */
     unsigned                    secret_pending:1;
@@ -36,7 +38,6 @@ extern u_char  ngx_http_weir_question[WEIR_QUESTION_MAX];
 
 void ngx_http_weir_central_send_report(const u_char *report, size_t len);
 void ngx_http_weir_central_send_held_reports(void);
-void ngx_http_weir_central_free_reports(void);
 
 
 #endif /* NGX_HTTP_WEIR_CENTRAL_H_INCLUDED */

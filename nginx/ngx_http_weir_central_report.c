@@ -4,13 +4,10 @@
 
 /*
  * Reports to the central store, with the command WEIR.TELL. A report contains
- * units that requests took or gave back without asking the store. Called when
- * an ask ends. While the link is down or full, reports are held in a buffer
- * and sent later.
+ * units that requests took or gave back without asking the store. A report is
+ * sent when an ask ends. While the link is down or full, reports are held in a
+ * buffer and sent later.
  */
-
-
-#define NGX_HTTP_WEIR_REPORTS_SIZE  (1024 * 1024)
 
 
 /* sends held reports when few commands are pending on the link */
@@ -44,7 +41,7 @@ ngx_http_weir_central_tell(const u_char *report, size_t len)
 void
 ngx_http_weir_central_send_report(const u_char *report, size_t len)
 {
-    u_char                   *p;
+    struct wr_buf            *reports;
     ngx_http_weir_central_t  *central;
 
     if (ngx_http_weir_central_tell(report, len)) {
@@ -52,33 +49,23 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
     }
 
     central = &ngx_http_weir_central;
+    reports = &central->reports;
 
-    if (central->reports == NULL) {
-        central->reports = ngx_alloc(NGX_HTTP_WEIR_REPORTS_SIZE,
-                                     ngx_cycle->log);
-    }
+    /* reserve both parts at once, so that a length is never without bytes */
 
-    if (central->reports == NULL
-        || central->reports_len + sizeof(size_t) + len
-           > NGX_HTTP_WEIR_REPORTS_SIZE)
+    if (sizeof(size_t) + len <= reports->max - reports->len
+        && wr_buf_reserve(reports, sizeof(size_t) + len))
     {
-        if (!central->drop_logged) {
-            ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                          "weir: reports to \"%V\" of \"weir_central\" are "
-                          "dropped: %d bytes of reports wait already",
-                          &central->conf->central.name,
-                          NGX_HTTP_WEIR_REPORTS_SIZE);
-        }
+        (void) wr_buf_add(reports, &len, sizeof(size_t));
+        (void) wr_buf_add(reports, report, len);
 
+    } else if (!central->drop_logged) {
         central->drop_logged = 1;
-        return;
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "weir: reports to \"%V\" of \"weir_central\" are "
+                      "dropped: %uz bytes of reports wait already",
+                      &central->conf->central.name, reports->len);
     }
-
-    p = central->reports + central->reports_len;
-    p = ngx_cpymem(p, &len, sizeof(size_t));
-    p = ngx_cpymem(p, report, len);
-
-    central->reports_len = p - central->reports;
 }
 
 
@@ -90,53 +77,31 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
 void
 ngx_http_weir_central_send_held_reports(void)
 {
-    size_t                    len;
-    u_char                   *p, *last;
+    size_t                    len, sent;
+    u_char                   *p;
+    struct wr_buf            *reports;
     ngx_http_weir_central_t  *central;
 
     central = &ngx_http_weir_central;
+    reports = &central->reports;
 
-    if (central->reports == NULL) {
-        return;
-    }
-
-    p = central->reports;
-    last = p + central->reports_len;
-
-    while (p < last && central->link.npending < NGX_HTTP_WEIR_PENDING_MAX / 2)
-    {
+    for (sent = 0; sent < reports->len; sent += sizeof(size_t) + len) {
+        p = (u_char *) reports->ptr + sent;
         ngx_memcpy(&len, p, sizeof(size_t));
 
-        if (ngx_http_weir_central_tell(p + sizeof(size_t), len) == NULL) {
+        if (central->link.npending >= NGX_HTTP_WEIR_PENDING_MAX / 2
+            || ngx_http_weir_central_tell(p + sizeof(size_t), len) == NULL)
+        {
             break;
         }
-
-        p += sizeof(size_t) + len;
     }
 
-    if (p == last) {
-        ngx_http_weir_central_free_reports();
+    if (sent < reports->len) {
+        wr_buf_drop(reports, sent);
         return;
     }
 
-    central->reports_len = last - p;
-    ngx_memmove(central->reports, p, central->reports_len);
-}
-
-
-void
-ngx_http_weir_central_free_reports(void)
-{
-    ngx_http_weir_central_t  *central;
-
-    central = &ngx_http_weir_central;
-
-    if (central->reports) {
-        ngx_free(central->reports);
-    }
-
-    central->reports = NULL;
-    central->reports_len = 0;
+    wr_buf_free(reports);
     central->drop_logged = 0;
 }
 

@@ -2,11 +2,12 @@
 #include "ngx_http_weir_module.h"
 
 
-/* All directives except those of authentication and of "weir serve". */
+/* All directives but those in auth_conf.c and serve_conf.c. */
 
 
+/* minimum and maximum of memory_bytes in weir.h */
 #define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
-#define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 1024 * 1024 * 1024 * 1024)
+#define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 256 * 1024 * 1024 * 1024)
 
 
 static char *ngx_http_weir_set_rules(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -442,8 +443,8 @@ ngx_http_weir_set_descriptor(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    if (value[1].len == 0 || value[1].len != first->domain.len
-        || ngx_strcmp(value[1].data, first->domain.data) != 0)
+    if (value[1].len == 0
+        || !ngx_http_weir_equal(&value[1], &first->domain))
     {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"weir_descriptor\" has domain \"%V\", but an "
@@ -494,9 +495,9 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 
 
 /*
- * Returns true if the name of a header field is valid. An identity header with
- * an invalid name never comes, so the identity would always be empty. "_" is
- * not allowed, because lookups match it with "-" too, and a client could send
+ * Returns true if the name of a header field is valid. A service never sends a
+ * field with an invalid name, so the identity would always be empty. "_" is
+ * not allowed, because "_" in a name also matches "-", and a client could send
  * a field with the other spelling.
  */
 

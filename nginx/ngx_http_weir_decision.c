@@ -31,7 +31,9 @@ ngx_http_weir_copy_text(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* returns true for Retry-After of a deferred request: a 202 has none */
+/*
+ * Returns true if the name is Retry-After, which a response 202 does not have.
+ */
 
 static ngx_uint_t
 ngx_http_weir_is_dropped(ngx_http_weir_ctx_t *ctx, struct weir_str name)

@@ -83,8 +83,8 @@ ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     opts.silence = NGX_HTTP_WEIR_QUEUE_SILENCE;
 
     /*
-     * Twice the bodies, because the buffer grows by doubling. Bodies in the
-     * buffer still count as reserved.
+     * Room for all bodies of pending requests, which count as reserved, and
+     * for the heads of these requests, which may be as large as the bodies.
      */
 
     opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
@@ -103,7 +103,10 @@ ngx_http_weir_defer_exit(void)
 }
 
 
-/* returns true if a request may be deferred: its method changes something */
+/*
+ * Returns true if the request may be deferred: a queue is configured,
+ * "weir_dry_run" is off, and the method changes data.
+ */
 
 ngx_uint_t
 ngx_http_weir_may_defer(ngx_http_request_t *r)
@@ -126,10 +129,7 @@ ngx_http_weir_deferral_release(ngx_http_weir_deferral_t *d)
     ngx_http_weir_bodies -= d->reserved;
     d->reserved = 0;
 
-    if (d->body) {
-        ngx_free(d->body);
-        d->body = NULL;
-    }
+    wr_buf_free(&d->body);
 }
 
 
@@ -147,13 +147,14 @@ ngx_http_weir_deferral_free(ngx_http_weir_deferral_t *d)
 
 
 /*
- * Reserves memory for the body. The length of a chunked body is unknown, so it
- * reserves max_body. Returns NULL, or the reason if the request is refused.
+ * Reserves memory for the body. The length of a chunked body is unknown, so
+ * such a body reserves max_body. Returns NULL, or the reason if the request is
+ * refused.
  */
 
 static const char *
 ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
-    ngx_http_weir_deferral_t *d)
+    ngx_http_weir_deferral_t *d, size_t max_body)
 {
     off_t                       len;
     ngx_http_weir_main_conf_t  *wmcf;
@@ -162,12 +163,12 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 
     len = r->headers_in.content_length_n;
 
-    if (len > (off_t) d->max) {
+    if (len > (off_t) max_body) {
         return "too_large";
     }
 
     if (len < 0) {
-        len = r->headers_in.chunked ? (off_t) d->max : 0;
+        len = r->headers_in.chunked ? (off_t) max_body : 0;
     }
 
     if ((size_t) len > wmcf->queue_bodies - ngx_http_weir_bodies) {
@@ -176,6 +177,7 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 
     d->reserved = len;
     ngx_http_weir_bodies += d->reserved;
+    wr_buf_init(&d->body, d->reserved);
 
     return NULL;
 }
@@ -244,9 +246,7 @@ ngx_http_weir_defer_prepare(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return "busy";
     }
 
-    d->max = deferral.max_body;
-
-    why_not = ngx_http_weir_deferral_reserve(r, d);
+    why_not = ngx_http_weir_deferral_reserve(r, d, deferral.max_body);
 
     if (why_not) {
         ngx_free(d);
@@ -313,7 +313,7 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
     d->block = NULL;
     ngx_http_weir_deferral_release(d);
 
-    /* if the refusal has an error page, the page gets no request body */
+    /* an error page for the refusal gets no request body */
 
     if (r->request_body) {
         r->request_body->bufs = NULL;
@@ -352,10 +352,10 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     d = ctx->deferral;
 
-    /* give back the rest: a chunked body reserved max_body */
+    /* a chunked body has reserved max_body: release the unused part */
 
-    ngx_http_weir_bodies -= d->reserved - d->len;
-    d->reserved = d->len;
+    ngx_http_weir_bodies -= d->reserved - d->body.len;
+    d->reserved = d->body.len;
 
     why_not = ngx_http_weir_defer_send(r, ctx, d,
                                        ngx_http_weir_defer_reply_handler);
@@ -367,8 +367,7 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     /* the body is not needed any more, because the link has copied it */
 
-    ngx_free(d->body);
-    d->body = NULL;
+    wr_buf_free(&d->body);
 
     ctx->state = NGX_HTTP_WEIR_DEFERRING;
 

@@ -3,7 +3,7 @@
 #define NGX_HTTP_WEIR_DEFER_H_INCLUDED
 
 
-#include "ngx_http_weir_module.h"
+#include "ngx_http_weir_link.h"
 
 
 /* length of a ticket, in hexadecimal digits */
@@ -11,23 +11,23 @@
 
 
 /*
- * A request that is being deferred. If the command is pending, this struct
- * outlives the request.
+ * A request that is being deferred. While the command is pending, this struct
+ * can outlive the request.
  */
 
 struct ngx_http_weir_deferral_s {
-    ngx_http_weir_block_t   *block;      /* NULL: given back to the ctx */
+    ngx_http_weir_block_t   *block;      /* NULL: moved to the ctx */
     ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has disconnected */
 
-    u_char                  *body;       /* copy of the body; NULL once sent */
-    size_t                   size;
-    size_t                   len;
-    size_t                   max;
-    /* bytes reserved of "bodies=" of "weir_queue" */
+    struct wr_buf            body;       /* copy of the body until it is sent */
+    /* number of bytes that count against "bodies=" of "weir_queue" */
     size_t                   reserved;
 
     unsigned                 pending:1;  /* command sent, no reply yet */
-    /* the sent bound comes from max_age, because max_waiting is higher */
+    /*
+     * set if the maximum number of waiting requests that was sent comes
+     * from max_age, not from max_waiting, which allows more
+     */
     unsigned                 age_bound:1;
 
     const char              *why_not;    /* NULL: the request is queued */

@@ -9,14 +9,10 @@
  */
 
 
-/* first size of the buffer, in bytes, if the length of the body is unknown */
-#define NGX_HTTP_WEIR_BODY_FIRST  16384
-
-
 /*
  * Returns true if the body is still unread or all of it is in r->request_body.
- * It is neither if an error page has led here from a location that discarded
- * the body or proxied it without buffering.
+ * Returns false if the body is lost: an error page has led here from a
+ * location that discarded the body or proxied it without buffering.
  */
 
 ngx_uint_t
@@ -58,64 +54,24 @@ ngx_http_weir_body_is_complete(ngx_http_request_t *r)
 }
 
 
-/* makes room for len bytes; NGX_DECLINED if len is above max_body */
-
-static ngx_int_t
-ngx_http_weir_body_grow(ngx_http_request_t *r, ngx_http_weir_deferral_t *d,
-    size_t len)
-{
-    size_t   size;
-    u_char  *body;
-
-    if (len > d->max) {
-        return NGX_DECLINED;
-    }
-
-    if (len <= d->size) {
-        return NGX_OK;
-    }
-
-    size = ngx_max(d->size, NGX_HTTP_WEIR_BODY_FIRST);
-
-    if (r->headers_in.content_length_n > 0) {
-        size = ngx_max(len, (size_t) r->headers_in.content_length_n);
-    }
-
-    while (size < len) {
-        size *= 2;
-    }
-
-    size = ngx_min(size, d->max);
-
-    body = ngx_alloc(size, r->connection->log);
-    if (body == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (d->body) {
-        ngx_memcpy(body, d->body, d->len);
-        ngx_free(d->body);
-    }
-
-    d->body = body;
-    d->size = size;
-
-    return NGX_OK;
-}
-
-
-/* moves the parts that have been read from r->request_body to d->body */
+/*
+ * Moves the parts that have been read from r->request_body to d->body. Returns
+ * NGX_DECLINED if the body is too large, or NGX_ERROR if there is no memory.
+ */
 
 ngx_int_t
 ngx_http_weir_body_collect(ngx_http_request_t *r, ngx_http_weir_deferral_t *d)
 {
     size_t        len;
     ngx_buf_t    *b;
-    ngx_int_t     rc;
     ngx_chain_t  *cl, *next;
 
     if (r->request_body == NULL) {
         return NGX_OK;
+    }
+
+    if (d->body.ptr == NULL && r->headers_in.content_length_n > 0) {
+        (void) wr_buf_reserve(&d->body, r->headers_in.content_length_n);
     }
 
     for (cl = r->request_body->bufs; cl; cl = next) {
@@ -128,18 +84,12 @@ ngx_http_weir_body_collect(ngx_http_request_t *r, ngx_http_weir_deferral_t *d)
         }
 
         len = b->last - b->pos;
-        rc = ngx_http_weir_body_grow(r, d, d->len + len);
 
-        if (rc != NGX_OK) {
-            return rc;
+        if (!wr_buf_add(&d->body, b->pos, len)) {
+            return d->body.failed == WEIR_EROOM ? NGX_DECLINED : NGX_ERROR;
         }
 
-        if (len) {
-            ngx_memcpy(d->body + d->len, b->pos, len);
-            d->len += len;
-            b->pos = b->last;
-        }
-
+        b->pos = b->last;
         r->request_body->bufs = next;
         ngx_free_chain(r->pool, cl);
     }

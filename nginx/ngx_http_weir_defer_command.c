@@ -10,7 +10,7 @@
  */
 
 
-#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words besides fields */
+#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words without fields */
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
 #define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */
 #define NGX_HTTP_WEIR_DEFER_URI     8192
@@ -71,14 +71,6 @@ ngx_http_weir_command_add_field(ngx_http_weir_command_t *c, ngx_str_t *name,
 
 
 static ngx_uint_t
-ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len)
-{
-    return a->len == len
-           && ngx_strncasecmp(a->data, (u_char *) name, len) == 0;
-}
-
-
-static ngx_uint_t
 ngx_http_weir_is_queue_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 {
     ngx_uint_t              i;
@@ -110,28 +102,14 @@ ngx_http_weir_is_queue_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 static ngx_uint_t
 ngx_http_weir_is_own_field(ngx_http_weir_loc_conf_t *wlcf, ngx_str_t *name)
 {
-    ngx_str_t   *names;
-    ngx_uint_t   i;
-
     if (ngx_http_weir_same_name(name, "host", 4)
         || ngx_http_weir_is_queue_field(wlcf, name))
     {
         return 1;
     }
 
-    if (wlcf->auth_uri.len == 0) {
-        return 0;
-    }
-
-    names = wlcf->auth_headers->elts;
-
-    for (i = 0; i < wlcf->auth_headers->nelts; i++) {
-        if (ngx_http_weir_same_name(name, names[i].data, names[i].len)) {
-            return 1;
-        }
-    }
-
-    return 0;
+    return wlcf->auth_uri.len
+           && ngx_http_weir_has_name(wlcf->auth_headers, name->data, name->len);
 }
 
 
@@ -313,7 +291,7 @@ ngx_http_weir_defer_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     d->age_bound = deferral.in_time < deferral.max_waiting;
 
     ngx_http_weir_command_init(&c, r, ctx, &deferral);
-    ngx_http_weir_command_add(&c, d->body, d->len);
+    ngx_http_weir_command_add(&c, d->body.ptr, d->body.len);
 
     if (ngx_http_weir_command_add_own_fields(&c, r) != NGX_OK
         || ngx_http_weir_command_add_client_fields(&c, r, &deferral) != NGX_OK)
@@ -369,7 +347,7 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
         d->why_not = (const char *) d->reason;
     }
 
-    /* the bound that was sent came from max_age, not from max_waiting */
+    /* the line is full only because a later position would exceed max_age */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {
         d->why_not = "too_late";

@@ -10,22 +10,6 @@ static ngx_int_t ngx_http_weir_open_table(ngx_conf_t *cf,
 static void ngx_http_weir_cleanup_engine(void *data);
 
 
-/*
- * Returns the current time. nginx's cached time is not exact enough, because
- * it is updated only once per iteration of the event loop.
- */
-
-uint64_t
-ngx_http_weir_now(void)
-{
-    struct timespec  ts;
-
-    (void) clock_gettime(CLOCK_REALTIME, &ts);
-
-    return (uint64_t) ts.tv_sec * 1000000000 + (uint64_t) ts.tv_nsec;
-}
-
-
 void
 ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
     const struct weir_errors *errors)
@@ -119,7 +103,7 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
     ngx_memzero(&opts, sizeof(opts));
     opts.size = sizeof(opts);
-    opts.now_ns = ngx_http_weir_now();
+    opts.now_ns = wr_clock_wall_ns();
     opts.keys = wmcf->keys;
     opts.host = "nginx";
 
@@ -141,7 +125,7 @@ ngx_http_weir_open_engine(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 }
 
 
-/* resizes the table if "weir_table" gives another size than it has */
+/* resizes the table if its size is not that of "weir_table" */
 
 static ngx_int_t
 ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
@@ -154,7 +138,7 @@ ngx_http_weir_resize_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
         return NGX_OK;
     }
 
-    now = ngx_http_weir_now();
+    now = wr_clock_wall_ns();
 
     weir_close(wmcf->table);
     wmcf->table = NULL;
@@ -181,6 +165,7 @@ ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 {
     int                     rc;
     u_char                  advice[1024];
+    struct weir_str         path;
     struct weir_opts        opts;
     struct weir_info        info;
     struct weir_error       error;
@@ -198,7 +183,7 @@ ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     opts.dir = (char *) wmcf->table_dir.data;
     opts.memory_bytes = wmcf->table_size;
     opts.log_bytes = wmcf->table_log;
-    opts.now_ns = ngx_http_weir_now();
+    opts.now_ns = wr_clock_wall_ns();
 
     rc = weir_open(&opts, &wmcf->table, &error);
 
@@ -230,15 +215,10 @@ ngx_http_weir_open_table(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     }
 
     wmcf->table_keys = info.keys;
-    wmcf->table_path.len = ngx_strlen(info.path);
-    wmcf->table_path.data = ngx_pnalloc(cf->pool, wmcf->table_path.len);
-    if (wmcf->table_path.data == NULL) {
-        return NGX_ERROR;
-    }
+    path.ptr = info.path;
+    path.len = ngx_strlen(info.path);
 
-    ngx_memcpy(wmcf->table_path.data, info.path, wmcf->table_path.len);
-
-    return NGX_OK;
+    return ngx_http_weir_copy_str(cf->pool, path, &wmcf->table_path);
 }
 
 

@@ -48,9 +48,8 @@ ngx_http_weir_is_field(ngx_http_weir_ctx_t *ctx, ngx_str_t *name)
     ngx_uint_t  i;
 
     for (i = 0; i < ctx->nfields; i++) {
-        if (ctx->fields[i].key.len == name->len
-            && ngx_strncasecmp(ctx->fields[i].key.data, name->data, name->len)
-                   == 0)
+        if (ngx_http_weir_same_name(name, ctx->fields[i].key.data,
+                                    ctx->fields[i].key.len))
         {
             return 1;
         }

@@ -4,7 +4,8 @@
 
 /*
  * The handler of the PREACCESS phase, the contexts of requests, and parking. A
- * parked request waits for a reply or for a time without blocking the worker.
+ * parked request waits for a reply or for its time, and does not block the
+ * worker.
  */
 
 
@@ -59,8 +60,8 @@ ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Frees all ctxs. Needed because a worker that exits does not destroy the
- * pools of requests in progress.
+ * Frees all ctxs. A worker that exits does not destroy the pools of requests
+ * in progress, so the cleanups of these pools do not free the ctxs.
  */
 
 void
@@ -107,7 +108,7 @@ ngx_http_weir_cleanup(void *data)
         break;
 
     case NGX_HTTP_WEIR_ANSWERED:
-        (void) weir_ask_cancel(ctx->block->ask, ngx_http_weir_now());
+        (void) weir_ask_cancel(ctx->block->ask, wr_clock_wall_ns());
         ngx_http_weir_ask_done(ctx->block);
 
         if (ctx->deferral) {
@@ -196,7 +197,7 @@ ngx_http_weir_is_parked(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* runs the phases again as soon as the request is no longer parked */
+/* continues with the phases if the request is no longer parked */
 
 static void
 ngx_http_weir_unpark_handler(ngx_http_request_t *r)
@@ -226,9 +227,9 @@ ngx_http_weir_unpark_handler(ngx_http_request_t *r)
 
 
 /*
- * Parks a request. While it is parked, nothing is read from the client, but a
- * closed connection is noticed. To continue a parked request, change its state
- * and post the write event of its connection.
+ * Parks a request. While the request is parked, nothing is read from the
+ * client, but a closed connection is detected. The caller continues a parked
+ * request: it changes the state and posts the write event of the connection.
  */
 
 ngx_int_t
@@ -245,7 +246,7 @@ ngx_http_weir_park(ngx_http_request_t *r)
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_weir_unpark_handler;
 
-    /* if the connection is closed already, no further event would come */
+    /* if the client has closed the connection already, no event follows */
 
     if (rev->ready || rev->pending_eof) {
         ngx_post_event(rev, &ngx_posted_events);
@@ -382,8 +383,8 @@ ngx_http_weir_apply_verdict(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Called if there is no ask. Refuses an unfit request; any other request
- * passes.
+ * Called if a request has no ask. Refuses the request if it cannot be
+ * described (ctx->unfit). If weir itself has failed, the request passes.
  */
 
 ngx_int_t

@@ -60,14 +60,11 @@ ngx_http_weir_find_only_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
 
     for (i = 0; weir_rules_domain(wmcf->rules, i, &info) == 0; i++) {
         if (info.requests && found++ == 0) {
-            wmcf->only_domain.len = info.name.len;
-            wmcf->only_domain.data = ngx_pnalloc(cf->pool, info.name.len + 1);
-            if (wmcf->only_domain.data == NULL) {
+            if (ngx_http_weir_copy_str(cf->pool, info.name, &wmcf->only_domain)
+                != NGX_OK)
+            {
                 return NGX_CONF_ERROR;
             }
-
-            ngx_cpystrn(wmcf->only_domain.data, (u_char *) info.name.ptr,
-                        info.name.len + 1);
         }
     }
 
@@ -92,6 +89,14 @@ ngx_http_weir_find_only_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf)
     }
 
     return NGX_CONF_ERROR;
+}
+
+
+ngx_uint_t
+ngx_http_weir_equal(ngx_str_t *a, ngx_str_t *b)
+{
+    return a->len == b->len
+           && (a->len == 0 || ngx_memcmp(a->data, b->data, a->len) == 0);
 }
 
 
@@ -131,9 +136,7 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
     used = wmcf->domains.elts;
 
     for (n = 0; n < wmcf->domains.nelts; n++) {
-        if (used[n].len == wlcf->domain.len
-            && ngx_strncmp(used[n].data, wlcf->domain.data, used[n].len) == 0)
-        {
+        if (ngx_http_weir_equal(&used[n], &wlcf->domain)) {
             return NGX_CONF_OK;
         }
     }
@@ -168,8 +171,10 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 
 
 /*
- * Sets the domain of a location. It comes from "weir" or from
- * "weir_descriptor", and there can be only one.
+ * Sets the domain of a location, which comes from "weir" or from
+ * "weir_descriptor". "own" is set if the location itself has a
+ * "weir_descriptor". It is an error if this directive names another domain
+ * than "weir". Inherited descriptors of another domain are dropped.
  */
 
 static char *
@@ -199,11 +204,7 @@ ngx_http_weir_set_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
     if (!conf->requests) {
         conf->domain = first->domain;
 
-    } else if (first->domain.len != conf->domain.len
-               || ngx_strncmp(first->domain.data, conf->domain.data,
-                              conf->domain.len)
-                      != 0)
-    {
+    } else if (!ngx_http_weir_equal(&first->domain, &conf->domain)) {
         if (own) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "\"weir_descriptor\" has domain \"%V\", but "
@@ -259,7 +260,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (ngx_process == NGX_PROCESS_SIGNALLER) {
-        return NGX_CONF_OK; /* nginx -s ignores invalid rules */
+        return NGX_CONF_OK; /* nginx -s works even with invalid rules */
     }
 
     return ngx_http_weir_set_domain(cf, wmcf, conf, own);

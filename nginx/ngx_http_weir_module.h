@@ -16,7 +16,8 @@
  *   auth            subrequests to an authentication service
  *   auth_response   identity and challenge in the service's response
  *   queue           requests delayed by a leaky bucket
- *   link            connections to "weir serve", and requests pending on them
+ *   link            connections to "weir serve"
+ *   link_command    commands on such a connection, and their replies
  *   reply           parser for replies of "weir serve"
  *   central         requests that wait for the central store
  *   central_report  reports to the central store
@@ -41,6 +42,8 @@
 #include <weir/host.h>
 #include <weir/rules.h>
 #include <weir/weir.h>
+
+#include "base/clock.h"
 
 
 #define NGX_HTTP_WEIR_ENTRIES_MAX  32
@@ -69,7 +72,7 @@ typedef struct {
     size_t                table_size;    /* 0: weir_table gives no size */
     size_t                table_log;
     ngx_str_t             table_path;
-    uint64_t              table_keys;    /* number of keys at the opening */
+    uint64_t              table_keys;    /* when the table was opened */
     ngx_uint_t            keys;          /* WEIR_KEYS_...: how keys are shown */
 
     ngx_http_weir_peer_t  central;       /* address of "weir_central" */
@@ -81,14 +84,14 @@ typedef struct {
 
     ngx_str_t             link_key;      /* sent to central and queue */
 
-    struct weir_rules    *rules;         /* rules that this cycle has read */
+    struct weir_rules    *rules;         /* the rules of this cycle */
     struct weir_table    *table;
     struct weir_engine   *engine;
     struct weir_watch    *watch;
-    ngx_log_t            *log;           /* for the thread that loads rules */
+    ngx_log_t            *log;           /* of the thread that loads rules */
 
     ngx_str_t             only_domain;   /* the domain of "weir on" */
-    ngx_array_t           domains;       /* of locations; elements: ngx_str_t */
+    ngx_array_t           domains;       /* used by locations; ngx_str_t */
 } ngx_http_weir_main_conf_t;
 
 
@@ -105,7 +108,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_flag_t                 auth;     /* some location has weir_auth */
+    ngx_flag_t                 auth;     /* a location has weir_auth */
 } ngx_http_weir_srv_conf_t;
 
 
@@ -135,12 +138,12 @@ typedef struct {
     ngx_array_t               *auth_headers; /* ngx_str_t, in lower case */
 
     ngx_array_t               *queue_fields; /* ngx_http_weir_entry_t */
-    /* limit on ticket lookups of a client */
+    /* rate limit of a client for "weir_tickets"; NULL: no limit */
     struct weir_limit         *tickets;
 } ngx_http_weir_loc_conf_t;
 
 
-/* Memory for one ask. Each worker has a list of free blocks. */
+/* Memory for an ask. A worker reuses the blocks of asks that have ended. */
 
 typedef struct ngx_http_weir_ctx_s       ngx_http_weir_ctx_t;
 typedef struct ngx_http_weir_block_s     ngx_http_weir_block_t;
@@ -217,7 +220,7 @@ typedef ngx_int_t (*ngx_http_weir_next_pt)(ngx_http_request_t *r,
 
 /*
  * The context of a client's request. It exists until the request's pool is
- * destroyed, also after internal redirects. It is not allocated from the pool,
+ * destroyed, even after internal redirects. It is not allocated from the pool,
  * because a proxied request nearly fills the first block of its pool, and a
  * second block would cost more than this structure.
  */
@@ -238,11 +241,11 @@ struct ngx_http_weir_ctx_s {
 
     ngx_uint_t              nfields;     /* number of elements in fields */
 
-    ngx_http_weir_auth_t   *auths;       /* responses of all services so far */
+    ngx_http_weir_auth_t   *auths;       /* responses of all services */
     ngx_http_weir_auth_t   *auth;        /* response for this location */
-    ngx_uint_t              refused;     /* status of the refusal; 0: none */
+    ngx_uint_t              refused;     /* status; 0: not refused */
 
-    ngx_queue_t             queue;       /* link in a list: HELD, WAITING */
+    ngx_queue_t             queue;       /* used if HELD or WAITING */
     ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
 
     /* used in state WAITING */
@@ -254,14 +257,14 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_next_pt   next;
     int                     verdict;
 
-    ngx_str_t                 record;    /* descriptors, stored by the queue */
+    ngx_str_t                 record;    /* descriptors for the queue */
     ngx_http_weir_deferral_t *deferral;
-    const char               *why_not;   /* why it was not deferred, or NULL */
+    const char               *why_not;   /* NULL, or why it is not deferred */
 
     unsigned                limited:1;   /* limit and remaining are set */
     unsigned                decided:1;   /* the request has been counted */
     unsigned                probing:1;   /* the identity is not known yet */
-    unsigned                unfit:1;     /* cannot be described; is refused */
+    unsigned                unfit:1;     /* the request cannot be described */
 
     size_t                  text_len;
 
@@ -301,6 +304,7 @@ char *ngx_http_weir_check_link_key(ngx_conf_t *cf,
 /* functions of merge.c */
 
 char *ngx_http_weir_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+ngx_uint_t ngx_http_weir_equal(ngx_str_t *a, ngx_str_t *b);
 ngx_uint_t ngx_http_weir_find_domain(struct weir_rules *rules,
     ngx_str_t *domain, struct weir_domain_info *info);
 
@@ -324,7 +328,6 @@ ngx_int_t ngx_http_weir_open_engine(ngx_conf_t *cf,
 void ngx_http_weir_log_errors(ngx_log_t *log, ngx_uint_t level,
     const struct weir_errors *errors);
 const char *ngx_http_weir_load_error(int rc);
-uint64_t ngx_http_weir_now(void);
 
 /* functions of worker.c */
 
@@ -360,6 +363,11 @@ void ngx_http_weir_ask_done(ngx_http_weir_block_t *block);
 void ngx_http_weir_destroy_blocks(void);
 void ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc);
 struct weir_str ngx_http_weir_str(const ngx_str_t *s);
+ngx_int_t ngx_http_weir_copy_str(ngx_pool_t *pool, struct weir_str from,
+    ngx_str_t *to);
+ngx_uint_t ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len);
+ngx_uint_t ngx_http_weir_has_name(ngx_array_t *names, const void *name,
+    size_t len);
 const ngx_str_t *ngx_http_weir_host(ngx_http_request_t *r);
 size_t ngx_http_weir_find_client_header(ngx_http_request_t *r,
     struct weir_str name, struct weir_str *values, size_t max);
@@ -409,108 +417,6 @@ void ngx_http_weir_central_cancel(ngx_http_weir_ctx_t *ctx);
 /* functions of central_report.c */
 
 void ngx_http_weir_central_report(struct weir_ask *ask);
-
-/* types and functions of reply.c */
-
-#define NGX_HTTP_WEIR_REPLY_PARTS  4
-
-typedef struct {
-    u_char   type;                       /* RESP type: + - : $ * or _ (null) */
-    u_char  *data;
-    size_t   len;
-} ngx_http_weir_part_t;
-
-typedef struct {
-    ngx_http_weir_part_t   head;
-    /* elements of an array */
-    ngx_http_weir_part_t   parts[NGX_HTTP_WEIR_REPLY_PARTS];
-    ngx_uint_t             nparts;
-    u_char                *end;
-} ngx_http_weir_reply_t;
-
-ngx_int_t ngx_http_weir_reply_parse(u_char *p, u_char *last,
-    ngx_http_weir_reply_t *reply);
-
-/* types and functions of link.c */
-
-#define NGX_HTTP_WEIR_PENDING_MAX  4096
-
-typedef struct ngx_http_weir_link_s     ngx_http_weir_link_t;
-typedef struct ngx_http_weir_pending_s  ngx_http_weir_pending_t;
-
-/*
- * Handles a reply. reply is NULL if the deadline has passed (p->late is set)
- * or the link is lost. If the handler returns another code than NGX_OK, the
- * link is closed.
- */
-
-typedef ngx_int_t (*ngx_http_weir_reply_pt)(ngx_http_weir_pending_t *p,
-    ngx_http_weir_reply_t *reply);
-
-struct ngx_http_weir_pending_s {
-    ngx_queue_t               queue;
-    ngx_http_weir_link_t     *link;
-    ngx_http_weir_reply_pt    handler;   /* NULL: the reply is discarded */
-    void                     *data;
-    ngx_msec_t                sent;
-    unsigned                  timed:1;   /* the deadline has not passed yet */
-    unsigned                  late:1;    /* the deadline has passed */
-};
-
-typedef struct {
-    ngx_http_weir_peer_t      peer;
-    ngx_str_t                 key;
-    const char               *directive;
-    /* log text: what happens while the link is lost */
-    const char               *fallback;
-    /* the link is lost if no reply has come this long after the timeout */
-    ngx_msec_t                silence;
-    size_t                    out_max;   /* maximum size of out, in bytes */
-
-    void                    (*up)(void);
-    void                    (*poll)(void); /* called every second */
-    void                    (*lost)(void);
-} ngx_http_weir_link_opts_t;
-
-struct ngx_http_weir_link_s {
-    ngx_http_weir_link_opts_t opts;
-
-    ngx_peer_connection_t     peer;
-    /* log of the connection; hides errors that this module logs itself */
-    ngx_log_t                 quiet_log;
-
-    /* timer; starts the next attempt to connect, or ends a slow attempt */
-    ngx_event_t               retry;
-    ngx_msec_t                retry_delay;
-    ngx_event_t               poll;
-
-    ngx_queue_t               pending;   /* entries, in the order of sending */
-    ngx_uint_t                npending;
-    ngx_uint_t                ntimed;
-    ngx_event_t               deadline;  /* timer of the first timed entry */
-
-    u_char                   *out;
-    size_t                    out_size;
-    size_t                    out_sent;
-    size_t                    out_len;
-
-    u_char                   *in;
-    size_t                    in_len;
-
-    unsigned                  up:1;
-    unsigned                  overdue:1; /* the first pending entry is late */
-    unsigned                  refusal_logged:1;
-    unsigned                  loss_logged:1;
-    unsigned                  up_logged:1;
-};
-
-ngx_int_t ngx_http_weir_link_init(ngx_cycle_t *cycle,
-    ngx_http_weir_link_t *link, const ngx_http_weir_link_opts_t *opts);
-void ngx_http_weir_link_close(ngx_http_weir_link_t *link);
-ngx_http_weir_pending_t *ngx_http_weir_link_send(ngx_http_weir_link_t *link,
-    const ngx_str_t *words, ngx_uint_t n, ngx_http_weir_reply_pt handler,
-    void *data);
-void ngx_http_weir_link_works(ngx_http_weir_link_t *link);
 
 /* functions of defer.c */
 

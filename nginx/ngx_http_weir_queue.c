@@ -10,9 +10,9 @@
  */
 
 
-/* ms; longest time of a timer, after which the clock is read again */
+/* ms; maximum time of a timer; the clock is read again when it fires */
 #define NGX_HTTP_WEIR_TIMER_MAX  60000
-/* ms; longest wait beyond the delay if the clock is set back */
+/* ms; if the clock is set back, a request waits at most so much longer */
 #define NGX_HTTP_WEIR_GRACE      1000
 
 
@@ -155,14 +155,14 @@ ngx_int_t
 ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block)
 {
-    struct weir_queue_position       place;
-    ngx_http_weir_group_t  *group;
+    ngx_http_weir_group_t       *group;
+    struct weir_queue_position   position;
 
-    place.size = sizeof(place);
+    position.size = sizeof(position);
     group = NULL;
 
-    if (weir_ask_queue_position(block->ask, &place) == 0) {
-        group = ngx_http_weir_queue_get_group(place.queue);
+    if (weir_ask_queue_position(block->ask, &position) == 0) {
+        group = ngx_http_weir_queue_get_group(position.queue);
     }
 
     if (group == NULL || ngx_http_weir_park(r) != NGX_OK) {
@@ -180,7 +180,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
     ctx->state = NGX_HTTP_WEIR_WAITING;
     ctx->block = block;
-    ctx->due_ns = place.due_ns;
+    ctx->due_ns = position.due_ns;
     ctx->latest = ngx_current_msec + (ngx_msec_t) (ctx->delay_ns / 1000000)
                   + NGX_HTTP_WEIR_GRACE;
 
@@ -205,7 +205,7 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
     ngx_http_weir_group_t  *group;
 
     group = ev->data;
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     for (q = ngx_queue_head(&group->waiters);
          q != ngx_queue_sentinel(&group->waiters); q = next)
@@ -233,26 +233,26 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 static void
 ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 {
-    struct weir_queue_position       place;
-    ngx_http_weir_group_t  *group;
+    ngx_http_weir_group_t       *group;
+    struct weir_queue_position   position;
 
-    place.size = sizeof(place);
+    position.size = sizeof(position);
 
-    if (weir_ask_queue_position(ctx->block->ask, &place) != 0) {
+    if (weir_ask_queue_position(ctx->block->ask, &position) != 0) {
         return;
     }
 
-    ctx->due_ns = place.due_ns;
-    ctx->delay_ns =
-        place.due_ns > ctx->decided_ns ? place.due_ns - ctx->decided_ns : 0;
+    ctx->due_ns = position.due_ns;
+    ctx->delay_ns = position.due_ns > ctx->decided_ns
+                        ? position.due_ns - ctx->decided_ns : 0;
 
-    if (place.queue == ctx->group->node.key) {
+    if (position.queue == ctx->group->node.key) {
         return;
     }
 
-    group = ngx_http_weir_queue_get_group(place.queue);
+    group = ngx_http_weir_queue_get_group(position.queue);
     if (group == NULL) {
-        /* no memory; the request stays in its old group and is due no later */
+        /* no memory: the request stays in its group, with its new due_ns */
         return;
     }
 
@@ -276,7 +276,7 @@ ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
     ngx_http_weir_group_t  *group;
 
     group = ctx->group;
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     for (q = ngx_queue_next(&ctx->queue);
          q != ngx_queue_sentinel(&group->waiters); q = next)
@@ -309,7 +309,7 @@ ngx_http_weir_queue_exit(void)
     ngx_http_weir_ctx_t    *ctx;
     ngx_http_weir_group_t  *group;
 
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     for (;;) {
         node = ngx_http_weir_groups.root;

@@ -1,5 +1,5 @@
 
-#include "ngx_http_weir_module.h"
+#include "ngx_http_weir_link.h"
 
 
 /* Parses replies of "weir serve", in RESP2. */

@@ -10,7 +10,10 @@
 
 
 #define NGX_HTTP_WEIR_FREE_BLOCKS_MAX  64
-/* s until the warning about a resized table; longer than a reload takes */
+/* offset of the ask in a block */
+#define NGX_HTTP_WEIR_BLOCK_HEAD                                              \
+    ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE)
+/* s between a resize of the table and the warning; a reload takes less */
 #define NGX_HTTP_WEIR_MOVED_DELAY      5
 
 /*
@@ -28,7 +31,6 @@ static ngx_uint_t             ngx_http_weir_nfree_blocks;
 static ngx_http_weir_block_t *
 ngx_http_weir_get_block(ngx_log_t *log)
 {
-    size_t                  head;
     ngx_http_weir_block_t  *block;
 
     block = ngx_http_weir_free_blocks;
@@ -39,17 +41,8 @@ ngx_http_weir_get_block(ngx_log_t *log)
         return block;
     }
 
-    head = ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE);
-
-    return ngx_memalign(NGX_CPU_CACHE_LINE, head + WEIR_ASK_BYTES, log);
-}
-
-
-static void *
-ngx_http_weir_block_memory(ngx_http_weir_block_t *block)
-{
-    return (u_char *) block
-           + ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE);
+    return ngx_memalign(NGX_CPU_CACHE_LINE,
+                        NGX_HTTP_WEIR_BLOCK_HEAD + WEIR_ASK_BYTES, log);
 }
 
 
@@ -139,19 +132,48 @@ ngx_http_weir_str(const ngx_str_t *s)
 }
 
 
-static ngx_uint_t
-ngx_http_weir_is_auth_header(ngx_http_weir_loc_conf_t *wlcf,
-    struct weir_str name)
+/* copies a text of libweir to the pool */
+
+ngx_int_t
+ngx_http_weir_copy_str(ngx_pool_t *pool, struct weir_str from, ngx_str_t *to)
 {
-    ngx_str_t  *names;
+    to->len = from.len;
+
+    if (from.len == 0) {
+        return NGX_OK;
+    }
+
+    to->data = ngx_pnalloc(pool, from.len);
+    if (to->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(to->data, from.ptr, from.len);
+
+    return NGX_OK;
+}
+
+
+/* compares names of header fields without regard to case */
+
+ngx_uint_t
+ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len)
+{
+    return a->len == len
+           && ngx_strncasecmp(a->data, (u_char *) name, len) == 0;
+}
+
+
+ngx_uint_t
+ngx_http_weir_has_name(ngx_array_t *names, const void *name, size_t len)
+{
+    ngx_str_t  *elts;
     ngx_uint_t  i;
 
-    names = wlcf->auth_headers->elts;
+    elts = names->elts;
 
-    for (i = 0; i < wlcf->auth_headers->nelts; i++) {
-        if (names[i].len == name.len
-            && ngx_memcmp(names[i].data, name.ptr, name.len) == 0)
-        {
+    for (i = 0; i < names->nelts; i++) {
+        if (ngx_http_weir_same_name(&elts[i], name, len)) {
             return 1;
         }
     }
@@ -190,8 +212,8 @@ ngx_http_weir_find_auth_header(ngx_http_weir_ctx_t *ctx, struct weir_str name,
 
 
 /*
- * Finds the header fields of this name, which is in lower case. Returns how
- * many there are, even if that is more than max.
+ * Finds the header fields with this name, which is in lower case. Stores at
+ * most max values. Returns the number of fields, even if it is above max.
  */
 
 size_t
@@ -237,7 +259,9 @@ ngx_http_weir_find_header(void *data, struct weir_str name,
 
     wlcf = ngx_http_get_module_loc_conf(ctx->request, ngx_http_weir_module);
 
-    if (wlcf->auth_uri.len && ngx_http_weir_is_auth_header(wlcf, name)) {
+    if (wlcf->auth_uri.len
+        && ngx_http_weir_has_name(wlcf->auth_headers, name.ptr, name.len))
+    {
         return ngx_http_weir_find_auth_header(ctx, name, values, max);
     }
 
@@ -275,7 +299,7 @@ ngx_http_weir_set_view_peer(struct weir_http_view *view, struct sockaddr *sa)
 }
 
 
-/* returns the host of the request line or, if it has none, of the header */
+/* returns the host of the request line, or else of the field "Host" */
 
 const ngx_str_t *
 ngx_http_weir_host(ngx_http_request_t *r)
@@ -308,8 +332,8 @@ ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
 
 
 /*
- * Adds the descriptor of a "weir_descriptor". Leaves it out if one of its
- * values is empty.
+ * Adds the descriptor of a "weir_descriptor" to the ask. A descriptor with an
+ * empty value is not added.
  */
 
 static ngx_int_t
@@ -395,8 +419,8 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Warns if another process has resized the table, because this process then
- * still counts in the old table.
+ * Warns if another process has resized the table. This process counts in the
+ * old table until nginx is reloaded.
  */
 
 static void
@@ -442,36 +466,11 @@ ngx_http_weir_start_record(ngx_http_request_t *r, struct weir_ask *ask)
 }
 
 
-static ngx_int_t
-ngx_http_weir_copy_record(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
-    struct weir_ask *ask)
-{
-    struct weir_str  record;
-
-    record = weir_ask_recorded(ask);
-
-    ctx->record.len = record.len;
-
-    if (record.len == 0) {
-        return NGX_OK;
-    }
-
-    ctx->record.data = ngx_pnalloc(r->pool, record.len);
-    if (ctx->record.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(ctx->record.data, record.ptr, record.len);
-
-    return NGX_OK;
-}
-
-
 /*
- * Creates the ask of a request. Returns NULL if weir has failed; then the
- * request passes. Also returns NULL, with ctx->unfit set, if the request
- * cannot be described. An unfit request is refused, because a client could
- * evade its limits with such requests.
+ * Creates the ask of a request. Returns NULL if weir itself has failed; such a
+ * request passes. If the request cannot be described, sets ctx->unfit and
+ * returns NULL; such a request is refused, because a client could otherwise
+ * evade its limits.
  */
 
 ngx_http_weir_block_t *
@@ -493,9 +492,9 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return NULL;
     }
 
-    rc = weir_ask_init(ngx_http_weir_block_memory(block), WEIR_ASK_BYTES,
-                       wmcf->engine, ngx_http_weir_str(&ctx->domain),
-                       &block->ask);
+    rc = weir_ask_init((u_char *) block + NGX_HTTP_WEIR_BLOCK_HEAD,
+                       WEIR_ASK_BYTES, wmcf->engine,
+                       ngx_http_weir_str(&ctx->domain), &block->ask);
     if (rc != 0) {
         block->ask = NULL;
         ngx_http_weir_failed(r->connection->log, "weir_ask_init()", rc);
@@ -508,7 +507,9 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_start_record(r, block->ask);
 
     if (ngx_http_weir_describe(r, ctx, block->ask) != NGX_OK
-        || ngx_http_weir_copy_record(r, ctx, block->ask) != NGX_OK)
+        || ngx_http_weir_copy_str(r->pool, weir_ask_recorded(block->ask),
+                                  &ctx->record)
+           != NGX_OK)
     {
         ctx->unfit = 1;
         ngx_http_weir_ask_done(block);
@@ -519,7 +520,7 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* reports the latency of a decision if libweir wants it for statistics */
+/* reports the latency of a decision if libweir measures this decision */
 
 void
 ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
@@ -530,7 +531,7 @@ ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
         return;
     }
 
-    now_ns = ngx_http_weir_now();
+    now_ns = wr_clock_wall_ns();
 
     if (now_ns >= since_ns) {
         (void) weir_ask_report_latency(ask, now_ns - since_ns);
@@ -539,8 +540,8 @@ ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)
 
 
 /*
- * Decides a request. Calls next() at once, or later if the central store
- * decides.
+ * Decides a request, and calls next() with the verdict. If the central store
+ * decides, next() is called when its reply comes.
  */
 
 ngx_int_t
@@ -549,7 +550,7 @@ ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 {
     int  verdict;
 
-    ctx->decided_ns = ngx_http_weir_now();
+    ctx->decided_ns = wr_clock_wall_ns();
 
     verdict = weir_ask_decide(block->ask, ctx->decided_ns);
 

@@ -36,8 +36,8 @@ ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 
 
 /*
- * Makes a body. Copies the texts, because they belong to the rules and may be
- * freed with the ask.
+ * Makes the body and its content type. The texts are copied, because the rules
+ * own them and may be freed when the ask ends.
  */
 
 static ngx_int_t
@@ -74,15 +74,7 @@ ngx_http_weir_make_body(ngx_http_request_t *r, const struct weir_ask *ask,
 
     body->len = n;
 
-    content_type->len = ct.len;
-    content_type->data = ngx_pnalloc(r->pool, ct.len);
-    if (content_type->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(content_type->data, ct.ptr, ct.len);
-
-    return NGX_OK;
+    return ngx_http_weir_copy_str(r->pool, ct, content_type);
 }
 
 
@@ -103,7 +95,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     status = result.http_status;
     ctx->refused = status;
 
-    /* clear the status of an error page that may have led here */
+    /* err_status is set if an error page has led here */
 
     r->err_status = 0;
 

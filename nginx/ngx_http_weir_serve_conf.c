@@ -109,36 +109,55 @@ ngx_http_weir_set_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
 }
 
 
-char *
-ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+/*
+ * Sets the address of a "weir serve", and then each parameter of the directive
+ * with set_parameter().
+ */
+
+static char *
+ngx_http_weir_set_service(ngx_conf_t *cf, const char *directive,
+    ngx_msec_t timeout, ngx_http_weir_peer_t *peer,
+    ngx_http_weir_main_conf_t *wmcf,
+    char *(*set_parameter)(ngx_conf_t *cf, ngx_str_t *text,
+    ngx_http_weir_main_conf_t *wmcf))
 {
-    ngx_http_weir_main_conf_t  *wmcf = conf;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
 
-    ngx_str_t                  *value;
-    ngx_uint_t                  i;
-
-    if (wmcf->central.name.len) {
+    if (peer->name.len) {
         return "is duplicate";
     }
 
     value = cf->args->elts;
 
-    if (ngx_http_weir_set_peer(cf, "weir_central", &value[1],
-                               NGX_HTTP_WEIR_CENTRAL_TIMEOUT, &wmcf->central)
+    if (ngx_http_weir_set_peer(cf, directive, &value[1], timeout, peer)
         != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
 
     for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_http_weir_set_central_parameter(cf, &value[i], wmcf)
-            != NGX_CONF_OK)
+        if (ngx_http_weir_check_literal(cf, directive, &value[i])
+                != NGX_CONF_OK
+            || set_parameter(cf, &value[i], wmcf) != NGX_CONF_OK)
         {
             return NGX_CONF_ERROR;
         }
     }
 
     return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_weir_main_conf_t  *wmcf = conf;
+
+    return ngx_http_weir_set_service(cf, "weir_central",
+                                     NGX_HTTP_WEIR_CENTRAL_TIMEOUT,
+                                     &wmcf->central, wmcf,
+                                     ngx_http_weir_set_central_parameter);
 }
 
 
@@ -316,36 +335,13 @@ ngx_http_weir_set_queue(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_weir_main_conf_t  *wmcf = conf;
 
-    ngx_str_t                  *value;
-    ngx_uint_t                  i;
-
-    if (wmcf->queue.name.len) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (ngx_http_weir_set_peer(cf, "weir_queue", &value[1],
-                               NGX_HTTP_WEIR_QUEUE_TIMEOUT, &wmcf->queue)
-        != NGX_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
     wmcf->queue_bodies = NGX_HTTP_WEIR_QUEUE_BODIES;
     ngx_str_set(&wmcf->queue_tickets, "/.weir/tickets/");
 
-    for (i = 2; i < cf->args->nelts; i++) {
-        if (ngx_http_weir_check_literal(cf, "weir_queue", &value[i])
-                != NGX_CONF_OK
-            || ngx_http_weir_set_queue_parameter(cf, &value[i], wmcf)
-                   != NGX_CONF_OK)
-        {
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    return NGX_CONF_OK;
+    return ngx_http_weir_set_service(cf, "weir_queue",
+                                     NGX_HTTP_WEIR_QUEUE_TIMEOUT,
+                                     &wmcf->queue, wmcf,
+                                     ngx_http_weir_set_queue_parameter);
 }
 
 

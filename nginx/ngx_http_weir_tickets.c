@@ -8,11 +8,11 @@
  */
 
 
-#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* pending per worker */
+#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* maximum per worker */
 #define NGX_HTTP_WEIR_TICKETS_RATE      100      /* default: r/s per client */
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
 
-/* prefix of the counters' keys in the table; no key of a rule has it */
+/* prefix of the clients' keys in the table; no key of a rule begins with it */
 #define NGX_HTTP_WEIR_TICKETS_KEY  "\377weir\377tickets"
 
 
@@ -131,19 +131,17 @@ ngx_http_weir_send_ticket(ngx_http_request_t *r, ngx_http_weir_part_t *json)
 {
     ngx_str_t                 name = ngx_string("Cache-Control");
     ngx_str_t                 no_store = ngx_string("no-store");
+    struct weir_str           text;
     ngx_http_complex_value_t  body;
 
     ngx_memzero(&body, sizeof(ngx_http_complex_value_t));
 
-    body.value.len = json->len;
-    body.value.data = ngx_pnalloc(r->pool, json->len);
-    if (body.value.data == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    text.ptr = (char *) json->data;
+    text.len = json->len;
 
-    ngx_memcpy(body.value.data, json->data, json->len);
-
-    if (ngx_http_weir_add_field(r, &name, &no_store) != NGX_OK) {
+    if (ngx_http_weir_copy_str(r->pool, text, &body.value) != NGX_OK
+        || ngx_http_weir_add_field(r, &name, &no_store) != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -282,7 +280,7 @@ ngx_http_weir_tickets_limit(ngx_http_request_t *r)
 
     len = ngx_http_weir_tickets_key(r->connection->sockaddr, key);
 
-    if (weir_take(wmcf->table, wlcf->tickets, key, len, 1, ngx_http_weir_now(),
+    if (weir_take(wmcf->table, wlcf->tickets, key, len, 1, wr_clock_wall_ns(),
                   &decision)
             != 0
         || decision.admitted)

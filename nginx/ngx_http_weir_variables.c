@@ -110,7 +110,8 @@ ngx_http_weir_result_variable(ngx_http_request_t *r,
     ctx = ngx_http_weir_get_ctx(r);
 
     return ngx_http_weir_set_text(
-        v, &ngx_http_weir_results[ctx ? ctx->result : 0]);
+        v, &ngx_http_weir_results[ctx ? ctx->result
+                                     : NGX_HTTP_WEIR_UNDECIDED]);
 }
 
 
@@ -122,12 +123,9 @@ ngx_http_weir_text_variable(ngx_http_request_t *r,
 
     ctx = ngx_http_weir_get_ctx(r);
 
-    if (ctx == NULL) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
-
-    return ngx_http_weir_set_text(v, (ngx_str_t *) ((u_char *) ctx + data));
+    return ngx_http_weir_set_text(
+        v, ctx ? (ngx_str_t *) ((u_char *) ctx + data)
+               : &ngx_http_weir_results[NGX_HTTP_WEIR_UNDECIDED]);
 }
 
 

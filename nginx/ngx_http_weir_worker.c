@@ -82,9 +82,8 @@ ngx_http_weir_rules_loaded(void *data, const struct weir_load *load)
 
 
 /*
- * Sets the timer for the next poll. A poll also writes the second that has
- * ended to the history of statistics, so one poll is at the start of each
- * second.
+ * Sets the timer for the next poll. A poll also adds the last second to the
+ * history of statistics, so there is a poll at the start of each second.
  */
 
 static void
@@ -176,8 +175,8 @@ ngx_http_weir_hide_key(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Only logs. If it returned an error, nginx would exit instead of keeping the
- * old cycle.
+ * Logs the table and the rules. Never fails: after an error nginx would exit
+ * instead of continuing with the old cycle.
  */
 
 ngx_int_t

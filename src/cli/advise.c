@@ -16,7 +16,7 @@ static struct {
 	bool json;
 } given;
 static struct wr_table_choice table;
-static struct wr_words names; /* names of rules or beginnings of names; none: all rules */
+static struct wr_words names; /* names of rules, or beginnings of names; empty: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 
@@ -53,7 +53,7 @@ static const struct wr_command command = {
 	.words = &names,
 };
 
-/* The data of one rule that advice is based on. */
+/* The data of a rule from which its advice is derived. */
 struct evidence {
 	struct weir_point seconds[WEIR_HISTORY_SECONDS];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
@@ -175,8 +175,7 @@ int wr_cli_advise(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0)
+	if (wr_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("advise", &error, WR_EXIT_NO);
 	for (size_t i = 0; i < watch.rule_count; i++)
 		selected += wr_watch_selects(&names, watch.rules[i].stat.rule);

@@ -9,7 +9,7 @@
 #include "wire/rls/json.h"
 
 #define MEMORY_BYTES ((size_t)2 << 20)
-/* most bytes of a response as JSON, where a byte becomes six at most */
+/* maximum size of a response as JSON: escaping turns a byte into at most six bytes */
 #define JSON_MAX (16 * MEMORY_BYTES)
 
 static struct ask_arguments {
@@ -86,11 +86,6 @@ static json_t *make_descriptors(void)
 
 /* ---- /v1/check ---- */
 
-static double number(const json_t *object, const char *name)
-{
-	return json_number_value(json_object_get(object, name));
-}
-
 static void print_answer(const json_t *answer)
 {
 	const char *verdict = json_string_value(json_object_get(answer, "verdict"));
@@ -100,18 +95,19 @@ static void print_answer(const json_t *answer)
 
 	printf("%s", admitted ? "admitted" : "refused");
 	if (verdict && strcmp(verdict, "delay") == 0)
-		printf(" after %s", wr_client_span(number(answer, "delay"), span));
+		printf(" after %s", wr_client_span(wr_client_number(answer, "delay"), span));
 	if (json_is_null(json_object_get(answer, "limit"))) {
 		printf(", no limit applies");
 	} else {
-		printf(", %.0f of %.0f left%s", number(answer, "remaining"),
-		       number(answer, "limit"), rule ? " in " : "");
+		printf(", %.0f of %.0f left%s", wr_client_number(answer, "remaining"),
+		       wr_client_number(answer, "limit"), rule ? " in " : "");
 		wr_client_print(rule ? rule : "");
 	}
 	if (!admitted && json_is_null(json_object_get(answer, "retry_after")))
 		printf(", waiting does not help");
 	else if (!admitted)
-		printf(", try again in %s", wr_client_span(number(answer, "retry_after"), span));
+		printf(", try again in %s",
+		       wr_client_span(wr_client_number(answer, "retry_after"), span));
 	putchar('\n');
 }
 
@@ -186,7 +182,7 @@ static int print_json(const Pb__RateLimitResponse *response, int code)
 	return wr_json_print(json, code);
 }
 
-/* Builds the message from its protojson form, because that needs the least code. */
+/* Builds the gRPC request from JSON, because this needs the least code. */
 static Pb__RateLimitRequest *make_request(const struct ask_arguments *a, json_t *descriptors,
 					  struct wr_rls_memory *memory)
 {

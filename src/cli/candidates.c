@@ -14,7 +14,7 @@ static struct {
 	bool json, all;
 } given;
 static struct wr_table_choice table;
-static struct wr_words names; /* names of rules or beginnings of names; none: all rules */
+static struct wr_words names; /* names of rules, or beginnings of names; empty: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 
@@ -119,8 +119,7 @@ int wr_cli_candidates(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0)
+	if (wr_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("candidates", &error, WR_EXIT_NO);
 	if (given.json)
 		list = json_array();

@@ -11,7 +11,7 @@
 enum wr_exit {
 	WR_EXIT_YES = 0,   /* success */
 	WR_EXIT_NO = 1,    /* the answer is no: refused, not found or invalid */
-	WR_EXIT_USAGE = 2, /* usage error, or the service could not be asked or reported an error */
+	WR_EXIT_USAGE = 2, /* usage error, no service answered, or the service reported an error */
 };
 
 /* The entry points of the subcommands. argv[0] is the subcommand's name. Each returns an enum
@@ -31,9 +31,9 @@ int wr_cli_table(int argc, char **argv);
 int wr_cli_top(int argc, char **argv);
 
 /* Reads the options and words of a command from its arguments and the environment. Returns true if
- * the command can run. Returns false with an exit code in *code after --help, whose text is printed
- * to stdout, or after errors, which are printed to stderr. The values stay valid until the process
- * ends. */
+ * the command can run. Returns false and sets *code to the exit code if --help was given or there
+ * are errors. Prints the help to stdout and errors to stderr. The values stay valid until the
+ * process ends. */
 bool wr_cli_read(const struct wr_command *command, int argc, char **argv, int *code);
 
 /* Writes "weir COMMAND: " and the message to stderr. Returns WR_EXIT_USAGE. */

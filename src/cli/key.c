@@ -144,7 +144,7 @@ static json_t *make_body(const struct key_arguments *a)
 	return NULL;
 }
 
-/* Prints ", banned until 2026-11-16 07:00:00" or ", banned for ever". Prints nothing if `until` is
+/* Prints ", banned until 2026-11-16 07:00:00" or ", banned permanently". Prints nothing if `until` is
  * null. */
 static void print_until(const char *what, const json_t *until)
 {
@@ -155,7 +155,7 @@ static void print_until(const char *what, const json_t *until)
 	if (json_is_null(until))
 		return;
 	if (json_is_string(until)) {
-		printf(", %s for ever", what);
+		printf(", %s permanently", what);
 		return;
 	}
 	at = (time_t)json_number_value(until);
@@ -170,9 +170,9 @@ static void print_source(const char *source)
 	static const struct {
 		const char *source, *text;
 	} texts[] = {
-		{"store", ", read from Redis"},
-		{"exchange", ", as other machines last reported"},
-		{"machine", "; of this machine only: Redis did not answer"},
+		{"store", ", from Redis"},
+		{"exchange", ", with the last reports of other machines"},
+		{"machine", ", no reply from Redis: counted on this machine only"},
 	};
 
 	for (size_t i = 0; source && i < sizeof texts / sizeof *texts; i++)
@@ -183,22 +183,21 @@ static void print_source(const char *source)
 static void print_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
-	double reset_s = json_number_value(json_object_get(counter, "reset_after"));
+	double reset_s = wr_client_number(counter, "reset_after");
 	char span[WR_CLIENT_SPAN], grant[40];
 
 	wr_client_print(rule ? rule : "(the limit of the request)");
-	printf(": %.0f of %.0f left", json_number_value(json_object_get(counter, "remaining")),
-	       json_number_value(json_object_get(counter, "limit")));
+	printf(": %.0f of %.0f left", wr_client_number(counter, "remaining"),
+	       wr_client_number(counter, "limit"));
 	if (reset_s > 0)
 		printf(", fully reset in %s", wr_client_span(reset_s, span));
 	print_until("banned", json_object_get(counter, "banned_until"));
-	snprintf(grant, sizeof grant, "%.0f granted",
-		 json_number_value(json_object_get(counter, "granted")));
+	snprintf(grant, sizeof grant, "%.0f more granted", wr_client_number(counter, "granted"));
 	print_until(grant, json_object_get(counter, "granted_until"));
 	if (json_is_true(json_object_get(counter, "shadow")))
-		printf(", in shadow mode");
+		printf(", shadow: counted, not enforced");
 	if (json_is_true(json_object_get(counter, "paused")))
-		printf(", paused");
+		printf(", paused: not enforced");
 	print_source(json_string_value(json_object_get(counter, "source")));
 	putchar('\n');
 }

@@ -13,7 +13,7 @@
 #include "wire/json.h"
 
 #define PATH_BYTES 1024
-#define PAGE 500 /* requests that one step of retry or drop examines */
+#define PAGE 500 /* number of requests that one step of retry or drop checks */
 
 static struct queue_arguments {
 	struct wr_client_admin service;
@@ -133,7 +133,7 @@ static int list_requests(const char *verb)
 struct queue_progress {
 	json_int_t changed;
 	json_int_t left; /* dead requests that stay dead because the queue has no room */
-	json_int_t next; /* where the next step starts; 0: there is no next step */
+	json_int_t next; /* request at which the next step starts; 0: all requests were checked */
 	json_int_t end;
 };
 

@@ -20,11 +20,6 @@ static const char *text(const json_t *from, const char *name)
 	return value ? value : "";
 }
 
-static double seconds(const json_t *from, const char *name)
-{
-	return json_number_value(json_object_get(from, name));
-}
-
 /* ---- stats ---- */
 
 static void print_refused(const json_t *refused)
@@ -34,7 +29,7 @@ static void print_refused(const json_t *refused)
 	bool first = true;
 
 	json_object_foreach((json_t *)refused, reason, count) {
-		printf("%s%s %lld", first ? "refused     " : ", ", reason,
+		printf("%s%s %lld", first ? "not deferred " : ", ", reason,
 		       (long long)json_integer_value(count));
 		first = false;
 	}
@@ -51,11 +46,10 @@ static void print_where(const json_t *queue)
 		wr_client_print(text(queue, "trouble"));
 	}
 	printf("\ntarget      ");
-	wr_client_print(json_is_null(json_object_get(queue, "target"))
-				? "none: other services deliver"
-				: text(queue, "target"));
+	wr_client_print(json_is_null(json_object_get(queue, "target")) ? "another process delivers"
+								       : text(queue, "target"));
 	if (json_is_false(json_object_get(queue, "target_up")))
-		printf(", not reachable");
+		printf(", unavailable");
 	putchar('\n');
 }
 
@@ -75,7 +69,8 @@ int wr_cli_queue_print_stats(const json_t *answer)
 	       number(queue, "max_requests"), number(queue, "bytes"), number(queue, "keys"),
 	       number(queue, "keys") == 1 ? "key" : "keys");
 	if (number(queue, "waiting") + number(queue, "delivering"))
-		printf(", the oldest for %s", wr_client_span(seconds(queue, "oldest"), age));
+		printf(", the oldest for %s",
+		       wr_client_span(wr_client_number(queue, "oldest"), age));
 	printf("\ndelivering  %lld\ndead        %lld of %lld\n", number(queue, "delivering"),
 	       number(queue, "dead"), number(queue, "max_dead"));
 	printf("bytes       at most %lld, of one key %lld, and %lld of dead ones\n",
@@ -94,9 +89,9 @@ int wr_cli_queue_print_stats(const json_t *answer)
 static void print_row(const json_t *request, double now)
 {
 	char age[WR_CLIENT_SPAN];
-	double since = now - seconds(request, "accepted_at");
+	double since = now - wr_client_number(request, "accepted_at");
 
-	printf("%8lld  %-10s %3lld  %10s  ", number(request, "id"), text(request, "state"),
+	printf("%8lld  %-10s %8lld  %10s  ", number(request, "id"), text(request, "state"),
 	       number(request, "tries"), wr_client_span(since > 0 ? since : 0, age));
 	wr_client_print(text(request, "method"));
 	putchar(' ');
@@ -121,7 +116,7 @@ int wr_cli_queue_print_list(const json_t *answer)
 	if (json_array_size(list) == 0)
 		puts("none");
 	else
-		puts("      ID  STATE    TRIES         AGE  REQUEST");
+		puts("      ID  STATE      ATTEMPTS         AGE  REQUEST");
 	json_array_foreach(list, i, each) {
 		print_row(each, now);
 	}
@@ -143,7 +138,7 @@ static void print_text(const char *title, const json_t *from, const char *name)
 
 static void print_time(const char *title, const json_t *from, const char *name)
 {
-	time_t at = (time_t)seconds(from, name);
+	time_t at = (time_t)wr_client_number(from, name);
 	char stamp[40];
 	struct tm local;
 
@@ -207,7 +202,7 @@ int wr_cli_queue_print_request(const json_t *answer)
 	print_time("due", answer, "due_at");
 	print_time("expires", answer, "expires_at");
 	print_time("finished", answer, "finished_at");
-	printf("%-12s%lld of %lld\n", "tries", number(answer, "tries"),
+	printf("%-12s%lld of %lld\n", "attempts", number(answer, "tries"),
 	       number(answer, "max_tries"));
 	if (number(answer, "http_status"))
 		printf("%-12s%lld\n", "status", number(answer, "http_status"));

@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "cli/options/arguments.h"
 #include "cli/cli.h"
 #include "cli/options/serve_environment.h"
@@ -28,37 +29,23 @@ struct serve_run {
 	bool draining;
 };
 
-static int report_error(const struct weir_error *error)
-{
-	fprintf(stderr, "weir serve: %s\n", error->text);
-	return WR_EXIT_NO;
-}
-
 /* ---- settings ---- */
 
-static enum wr_log_level level_of(const char *name)
+static void finish_settings(const struct wr_serve_environment *variables, bool hidden)
 {
-	static const char *const names[] = {"error", "warn", "info", "debug"};
+	static const char *const levels[] = {"error", "warn", "info", "debug"};
+	enum wr_log_level level = WR_LOG_ERROR;
 
-	for (int i = 0; i < 4; i++)
-		if (strcmp(name, names[i]) == 0)
-			return (enum wr_log_level)i;
-	return WR_LOG_INFO;
-}
-
-static void finish_settings(const struct wr_reference *reference, bool hidden)
-{
-	struct weir_str profile = {wr_serve_headers, strlen(wr_serve_headers)};
-
-	wr_serve_settings.headers = weir_profile_by_name(profile);
-	wr_log_setup("weir serve", level_of(wr_serve_settings.log_level),
-		     strcmp(wr_serve_settings.log_format, "json") == 0);
-	if (reference->taken[0])
-		wr_log(WR_LOG_INFO, "read from the environment: %s", reference->taken);
-	if (reference->ignored[0])
+	while (strcmp(wr_serve_settings.log_level, levels[level]) != 0)
+		level++;
+	wr_serve_settings.headers = weir_profile_by_name(wr_str(wr_serve_headers));
+	wr_log_setup("weir serve", level, strcmp(wr_serve_settings.log_format, "json") == 0);
+	if (variables->taken[0])
+		wr_log(WR_LOG_INFO, "read from the environment: %s", variables->taken);
+	if (variables->ignored[0])
 		wr_log(WR_LOG_WARN,
 		       "ignored in the environment, because they have no meaning here: %s",
-		       reference->ignored);
+		       variables->ignored);
 	if (hidden)
 		wr_log(WR_LOG_WARN, "%s", WR_ARGUMENTS_HIDDEN);
 }
@@ -159,7 +146,7 @@ static int run_service(void)
 		return WR_EXIT_NO;
 	}
 	if (open_service(&run, &error) < 0)
-		return report_error(&error);
+		return wr_cli_fail("serve", &error, WR_EXIT_NO);
 	wr_log(WR_LOG_INFO, "ready");
 	wait_for_end(&run);
 	wr_service_stop(&run.service);
@@ -170,20 +157,18 @@ static int run_service(void)
 
 static int read_and_run(int argc, char **argv, struct wr_arena *arena, bool hidden)
 {
-	static struct wr_reference reference;
+	static struct wr_serve_environment variables;
 	struct weir_error error = {0};
 
-	if (wr_reference_read(environ, arena, &reference, &error) < 0) {
-		report_error(&error);
-		return WR_EXIT_USAGE;
-	}
-	switch (wr_options_read(&wr_serve_command, argc, argv, reference.environment, arena,
+	if (wr_serve_environment_read(environ, arena, &variables, &error) < 0)
+		return wr_cli_fail("serve", &error, WR_EXIT_USAGE);
+	switch (wr_options_read(&wr_serve_command, argc, argv, variables.environment, arena,
 				stderr)) {
 	case WR_OPTIONS_HELP:
 		wr_options_help(&wr_serve_command, stdout);
 		return WR_EXIT_YES;
 	case WR_OPTIONS_READ:
-		finish_settings(&reference, hidden);
+		finish_settings(&variables, hidden);
 		return run_service();
 	case WR_OPTIONS_WRONG:
 		break;

@@ -2,12 +2,9 @@
 #ifndef WR_CLI_SERVE_H
 #define WR_CLI_SERVE_H
 
-#include "cli/options/options.h"
-#include "serve/settings.h"
+#include "cli/options/shared.h"
 
-/* Set by wr_options_read(). */
-extern struct wr_settings wr_serve_settings;
-extern const char *wr_serve_headers; /* value of --headers: the name of a profile */
+extern const char *wr_serve_headers; /* value of --headers, set by wr_options_read() */
 extern const struct wr_command wr_serve_command;
 
 #endif

@@ -19,7 +19,7 @@ bool wr_show_setup(void)
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* Formats the first character of the text, or its first byte if the text is not UTF-8 there. Sets
+/* Formats the first character of the text, or its first byte if that is not a UTF-8 character. Sets
  * *took to the number of bytes used. Returns the number of columns. */
 static size_t show_one(struct weir_str text, bool utf8, char piece[PIECE], size_t *took)
 {

@@ -106,14 +106,15 @@ static void print_info(const struct weir_info *info)
 	wr_size_text(info->log_bytes, log);
 	printf("path      %s\n", info->path);
 	printf("memory    %s, of which %s for logs\n", memory, log);
-	printf("keys      %llu of %llu, %llu %% full; the last decision of %llu was a refusal\n",
+	printf("keys      %llu of %llu, %llu %% full, %llu over their limit\n",
 	       (unsigned long long)info->keys, (unsigned long long)info->cells,
 	       (unsigned long long)percent, (unsigned long long)info->keys_refused);
 	printf("logs      %llu bytes in use; %llu requests approximated for lack of room\n",
 	       (unsigned long long)info->log_bytes_used, (unsigned long long)info->log_approximate);
-	printf("evicted   %llu active keys, %llu of them refused; %llu expired keys removed\n",
-	       (unsigned long long)info->evicted, (unsigned long long)info->evicted_refused,
-	       (unsigned long long)info->expired);
+	printf("evicted   %llu active keys, %llu of them over their limit; %llu expired keys "
+	       "removed\n",
+	       (unsigned long long)(info->evicted + info->evicted_refused),
+	       (unsigned long long)info->evicted_refused, (unsigned long long)info->expired);
 }
 
 static int show_table(const char *name)

@@ -7,6 +7,28 @@
 #include "base/assert.h"
 #include "gateway/paths.h"
 
+/* Writes the text between double quotes, with `"` and `\` escaped. Asserts that the text has no `$`
+ * and no control characters, because nginx cannot escape them; wr_gateway_plan() refuses such texts.
+ */
+static void put_quoted(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		wr_assert(*text != '$' && (unsigned char)*text >= 0x20 && *text != 0x7f);
+		if (*text == '"' || *text == '\\')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+void wr_conf_line(FILE *out, int depth, const char *directive, const char *text)
+{
+	fprintf(out, "%*s%s ", depth * 4, "", directive);
+	put_quoted(out, text);
+	fputs(";\n", out);
+}
+
 static void put_intro(enum wr_conf_use use, FILE *out)
 {
 	if (use == WR_CONF_SHOW)
@@ -36,9 +58,9 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	wr_conf_line(out, 0, "load_module", plan->module);
 	if (plan->user) {
 		fputs("user ", out);
-		wr_conf_quote(out, plan->user);
+		put_quoted(out, plan->user);
 		fputc(' ', out);
-		wr_conf_quote(out, plan->group);
+		put_quoted(out, plan->group);
 		fputs(";\n", out);
 	}
 	if (plan->settings->workers)
@@ -59,7 +81,7 @@ static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 		(unsigned long long)(connections < 16384 ? connections : 16384));
 }
 
-/* Sets the temporary folders. nginx creates all of them when it starts, also unused folders. Its
+/* Sets the temporary folders. nginx creates all of them when it starts, even unused folders. Its
  * default folders belong to root, so a gateway that runs as another user could not start. */
 static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
@@ -90,7 +112,7 @@ static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use
 			plan->socket);
 	snprintf(address, sizeof address, "unix:%s", plan->socket);
 	fputs("    weir_central ", out);
-	wr_conf_quote(out, address);
+	put_quoted(out, address);
 	fprintf(out, " timeout=%llums fleet=%llu;\n", (unsigned long long)timeout_ms,
 		(unsigned long long)plan->settings->fleet_size);
 }
@@ -116,7 +138,7 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 
 	wr_conf_line(out, 1, "weir_rules", plan->rules);
 	fputs("    weir_table ", out);
-	wr_conf_quote(out, s->table);
+	put_quoted(out, s->table);
 	if (!plan->table_as_is)
 		fprintf(out, " %lluk", (unsigned long long)((s->memory_bytes + 1023) / 1024));
 	if (!plan->table_as_is && s->log_bytes)
@@ -159,7 +181,7 @@ static void put_log(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 	if (plan->access_log) {
 		fputs("    access_log ", out);
-		wr_conf_quote(out, plan->access_log);
+		put_quoted(out, plan->access_log);
 		fputs(" weir;\n\n", out);
 	} else {
 		fputs("    access_log off;\n\n", out);

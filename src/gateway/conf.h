@@ -17,29 +17,14 @@ enum wr_conf_use {
  * has set plan->domain. */
 void wr_conf_write(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out);
 
-/* conf_text.c: writes the text between double quotes, with `"` and `\` escaped. Asserts that the
- * text has no `$` and no control characters, because nginx cannot escape them; wr_gateway_plan()
- * refuses such texts. */
-void wr_conf_quote(FILE *out, const char *text);
 /* Writes a directive with one quoted argument, indented by `depth` levels of four blanks. */
 void wr_conf_line(FILE *out, int depth, const char *directive, const char *text);
 
-/* conf_server.c: write the API servers, the header fields and the server block. */
+/* These functions write the API servers, the header fields, the server block for clients, and the
+ * server block through which deferred requests are delivered (conf_server.c). */
 void wr_conf_upstreams(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_forwarded(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out);
-
-/* conf_queue.c: write the fields that are stored with a deferred request, the location for tickets,
- * and the server block through which deferred requests are delivered. */
-void wr_conf_queued(const struct wr_gateway_plan *plan, FILE *out);
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out);
-
-/* conf_server.c: writes one line `directive NAME VALUE;` for each header field that the gateway
- * sets itself. If to_auth is set, the values are for the authentication service, otherwise for the
- * API. */
-void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
-		    bool to_auth, FILE *out);
-/* Writes proxy_pass to the API servers, with its timeouts and TLS options. */
-void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes the server block of nginx's configuration: listeners, upstreams, forwarded header fields
- * and authentication. Called by conf.c. */
+/* Writes the server blocks of nginx's configuration: listeners, upstreams, forwarded header fields,
+ * authentication and deliveries. Called by conf.c. */
 #include "gateway/conf.h"
 
 #include <string.h>
@@ -10,8 +10,7 @@
 
 /* Header fields that the gateway sets itself. The client's values are not passed on, because an API
  * trusts these fields. `own` is the value that nginx knows itself. `relayed` is used with --trust
- * and takes the value from a trusted proxy. If the value is empty, nginx does not send the
- * field. */
+ * and takes the value from a trusted proxy. */
 static const struct {
 	const char *name, *own, *relayed;
 } forwarded[] = {
@@ -22,43 +21,28 @@ static const struct {
 	{"X-Forwarded-Host", "$weir_host", "$weir_forwarded_host"},
 	{"X-Forwarded-Port", "$server_port", "$server_port"},
 	{"X-Request-Id", "$request_id", "$weir_request_id"},
-	/* Rack reads these two fields before X-Forwarded-Proto. */
-	{"X-Forwarded-Ssl", "\"\"", "\"\""},
-	{"X-Forwarded-Scheme", "\"\"", "\"\""},
-	{"X-Forwarded-Prefix", "\"\"", "\"\""},
-	{"X-Forwarded-Server", "\"\"", "\"\""},
-	{"Forwarded", "\"\"", "\"\""},
+};
+
+/* Header fields of clients that are removed: nginx does not send a field with an empty value. */
+static const char *const removed[] = {
+	/* Rack reads the first two fields before X-Forwarded-Proto. */
+	"X-Forwarded-Ssl", "X-Forwarded-Scheme", "X-Forwarded-Prefix", "X-Forwarded-Server",
+	"Forwarded",
 	/* Some frameworks use these fields instead of the path. A client could then bypass limits
 	 * by path. */
-	{"X-Original-URL", "\"\"", "\"\""},
-	{"X-Rewrite-URL", "\"\"", "\"\""},
+	"X-Original-URL", "X-Rewrite-URL",
 	/* Some frameworks take the client's address from these fields. */
-	{"True-Client-IP", "\"\"", "\"\""},
-	{"X-Client-IP", "\"\"", "\"\""},
-	{"X-Cluster-Client-IP", "\"\"", "\"\""},
-	{"CF-Connecting-IP", "\"\"", "\"\""},
-	{"Fastly-Client-IP", "\"\"", "\"\""},
-	{"Client-IP", "\"\"", "\"\""},
-	{"Proxy-Client-IP", "\"\"", "\"\""},
-	{"WL-Proxy-Client-IP", "\"\"", "\"\""},
-	{"X-Originating-IP", "\"\"", "\"\""},
-	{"X-Remote-IP", "\"\"", "\"\""},
-	{"X-Remote-Addr", "\"\"", "\"\""},
-	{"X-Forwarded", "\"\"", "\"\""},
-	{"Forwarded-For", "\"\"", "\"\""},
-	{"X-Original-Forwarded-For", "\"\"", "\"\""},
-	{"X-Envoy-External-Address", "\"\"", "\"\""},
-	{"X-Azure-ClientIP", "\"\"", "\"\""},
-	{"Fly-Client-IP", "\"\"", "\"\""},
+	"True-Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP",
+	"Fastly-Client-IP", "Client-IP", "Proxy-Client-IP", "WL-Proxy-Client-IP",
+	"X-Originating-IP", "X-Remote-IP", "X-Remote-Addr", "X-Forwarded", "Forwarded-For",
+	"X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Azure-ClientIP", "Fly-Client-IP",
 	/* Some frameworks take the host from these fields. */
-	{"X-Host", "\"\"", "\"\""},
-	{"X-Original-Host", "\"\"", "\"\""},
+	"X-Host", "X-Original-Host",
 	/* Only the deliverer of deferred requests may set this field. */
-	{"X-Weir-Deferred", "\"\"", "\"\""},
+	"X-Weir-Deferred",
 	/* CGI turns this field into HTTP_PROXY, which HTTP libraries use as the address of their
 	 * proxy. */
-	{"Proxy", "\"\"", "\"\""},
-};
+	"Proxy"};
 
 /* Fields that describe the request to the authentication service. They are removed from requests to
  * the API, because some frameworks trust these fields. */
@@ -248,14 +232,18 @@ static void put_verify(const struct wr_gateway_plan *plan, const char *name, FIL
 	wr_conf_line(out, 3, "proxy_ssl_trusted_certificate", plan->upstream_ca);
 }
 
-void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
-		    bool to_auth, FILE *out)
+/* Writes one line `directive NAME VALUE;` for each header field that the gateway sets itself. If
+ * to_auth is set, the values are for the authentication service, otherwise for the API. */
+static void put_fields(const struct wr_gateway_plan *plan, const char *directive, int depth,
+		       bool to_auth, FILE *out)
 {
 	const struct wr_text_list *names = &plan->settings->auth_headers;
 
 	for (size_t i = to_auth ? 1 : 0; i < sizeof forwarded / sizeof *forwarded; i++)
 		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, forwarded[i].name,
 			plan->settings->trust.count ? forwarded[i].relayed : forwarded[i].own);
+	for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
+		fprintf(out, "%*s%s %s \"\";\n", depth * 4, "", directive, removed[i]);
 	for (size_t i = 0; i < sizeof described / sizeof *described; i++)
 		fprintf(out, "%*s%s %s %s;\n", depth * 4, "", directive, described[i].name,
 			to_auth ? described[i].value : "\"\"");
@@ -271,7 +259,8 @@ void wr_conf_fields(const struct wr_gateway_plan *plan, const char *directive, i
 	}
 }
 
-void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out)
+/* Writes proxy_pass to the API servers, with its timeouts and TLS options. */
+static void put_pass(const struct wr_gateway_plan *plan, FILE *out)
 {
 	unsigned long long timeout = (plan->settings->upstream_timeout_ns + 999999) / 1000000;
 
@@ -304,8 +293,8 @@ void wr_conf_pass(const struct wr_gateway_plan *plan, FILE *out)
 static void put_api(const struct wr_gateway_plan *plan, FILE *out)
 {
 	fputs("        location / {\n", out);
-	wr_conf_pass(plan, out);
-	wr_conf_fields(plan, "proxy_set_header", 3, false, out);
+	put_pass(plan, out);
+	put_fields(plan, "proxy_set_header", 3, false, out);
 	fprintf(out,
 		"            proxy_set_header Upgrade $weir_upgrade;\n"
 		"            proxy_set_header Connection $weir_connection;\n"
@@ -336,7 +325,7 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 		"            proxy_set_header Connection \"\";\n"
 		"            proxy_set_header Host %s;\n",
 		plan->auth.at.kind == WR_ENDPOINT_UNIX ? "localhost" : text);
-	wr_conf_fields(plan, "proxy_set_header", 3, true, out);
+	put_fields(plan, "proxy_set_header", 3, true, out);
 	fputs("            proxy_pass_request_body off;\n"
 	      "            proxy_set_header Content-Length \"\";\n"
 	      "            # Conditional and range headers are meant for the API: here they could "
@@ -360,6 +349,21 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 }
 
+/* Writes the fields that are stored with a deferred request. These are the fields that nginx would
+ * send to the API now, such as the client address and the user. At delivery nginx would not know
+ * their values. Also writes the location for tickets. A client needs only the ticket to ask for the
+ * state of a request. */
+static void put_queued(const struct wr_gateway_plan *plan, FILE *out)
+{
+	put_fields(plan, "weir_queue_field", 2, false, out);
+	fputs("        location /.weir/tickets/ {\n"
+	      "            weir off;\n"
+	      "            weir_auth off;\n"
+	      "            weir_tickets;\n"
+	      "        }\n",
+	      out);
+}
+
 void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
 {
 	fputs("    server {\n", out);
@@ -369,10 +373,42 @@ void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
 	if (plan->has_auth)
 		fputs("        weir_auth " AUTH_LOCATION ";\n", out);
 	if (plan->queue)
-		wr_conf_queued(plan, out);
+		put_queued(plan, out);
 	fputc('\n', out);
 	put_api(plan, out);
 	if (plan->has_auth)
 		put_auth(plan, out);
 	fputs("    }\n", out);
+}
+
+/* Writes the server for deliveries. This server applies no limits, because the deliverer has
+ * already asked the limiter. The server sends header fields as they were stored. The field
+ * X-Weir-Unreachable reports that no API server accepted a connection; the deliverer does not count
+ * such an attempt as a try. */
+void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
+{
+	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];
+
+	snprintf(address, sizeof address, "unix:%s", plan->deliver);
+	fputs("    map $upstream_connect_time $weir_unreachable {\n"
+	      "        default \"\";\n"
+	      "        \"~^[-, :]+$\" 1;\n"
+	      "    }\n"
+	      "    server {\n",
+	      out);
+	wr_conf_line(out, 2, "listen", address);
+	fputs("        server_name \"\";\n"
+	      "        weir off;\n"
+	      "        client_max_body_size 0;\n"
+	      "        location / {\n",
+	      out);
+	put_pass(plan, out);
+	fputs("            proxy_set_header Host $http_host;\n"
+	      "            proxy_set_header Connection \"\";\n"
+	      "            proxy_request_buffering off;\n"
+	      "            proxy_hide_header X-Weir-Unreachable;\n"
+	      "            add_header X-Weir-Unreachable $weir_unreachable always;\n"
+	      "        }\n"
+	      "    }\n",
+	      out);
 }

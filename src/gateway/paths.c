@@ -51,7 +51,7 @@ const char *wr_gateway_absolute_path(struct wr_arena *arena, const char *path)
 }
 
 /* Returns the path of the first executable with this name in a colon-separated list of folders, or
- * NULL if there is none. */
+ * NULL if no folder has such an executable. */
 static const char *search_folders(struct wr_arena *arena, const char *folders, const char *name)
 {
 	while (folders && *folders) {
@@ -346,7 +346,7 @@ void wr_gateway_close_delivery(const struct wr_gateway_plan *plan)
 	chmod(folder, 0700);
 }
 
-/* The folder belongs to root, so no other user can replace the socket between these calls. */
+/* The folder belongs to root, so no other user can replace the socket while this function runs. */
 void wr_gateway_open_delivery(const struct wr_gateway_plan *plan)
 {
 	char folder[PATH_MAX];
@@ -414,8 +414,8 @@ void wr_gateway_paths_remove(const struct wr_gateway_plan *plan)
 	rmdir(plan->runtime);
 }
 
-/* Returns true if the open file is still the file at this path. It is not if a gateway has ended in
- * the meantime, because a gateway removes its lock file at its end. */
+/* Returns true if the open file is still the file at this path. The file at the path is another
+ * file, or missing, if a gateway has ended meanwhile: a gateway removes its lock file at its end. */
 static bool is_at(int fd, const char *path)
 {
 	struct stat open_file, named;

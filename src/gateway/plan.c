@@ -145,8 +145,8 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 	return 0;
 }
 
-/* Writes a list of domains like "a, b, c": those that have `requests:` if with_requests is set,
- * otherwise all. */
+/* Writes the names of domains as "a, b, c". If with_requests is set, only domains that have
+ * `requests:` are listed. */
 static void list_domains(const struct weir_rules *rules, bool with_requests, char *text, size_t cap)
 {
 	size_t len = 0;

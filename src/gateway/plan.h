@@ -94,7 +94,7 @@ struct wr_gateway_plan {
 /* Makes a plan. Checks addresses, URLs and certificates; finds nginx, the module, the workers' user
  * and the folders. Leaves plan->domain and plan->queue unset. The settings or the arena own the
  * texts of the plan. Returns 0, or a number below 0 with `error` filled in. The functions below
- * that return int do the same. */
+ * that return int report errors in this way too. */
 int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena *arena,
 		    struct wr_gateway_plan *plan, struct weir_error *error);
 
@@ -103,16 +103,17 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			   struct wr_arena *arena, struct weir_error *error);
 
-/* plan_queue.c: sets plan->queue. If settings->queue is set, it decides. Otherwise the queue is in
- * a folder of this gateway, and it is used if a rule of the domain has on_limit: defer (then the
- * folder is created) or if a queue exists there already, so that its requests are delivered. */
+/* Sets plan->queue (plan_queue.c). If settings->queue is set, plan->queue is this URL, or NULL for
+ * "off". Otherwise the queue is in a folder of this gateway. The queue is used if a rule of the
+ * domain has on_limit: defer; then the folder is created. A queue that exists there already is used
+ * in any case, so that its requests are delivered. */
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			  struct wr_arena *arena, struct weir_error *error);
 
 /* Returns true if a rule of the domain has on_limit: defer. Returns false if `rules` is NULL. */
 bool wr_gateway_defers(const struct weir_rules *rules, const char *domain);
 
-/* Returns the domain with this name, or NULL if there is none. */
+/* Returns the domain with this name, or NULL if the rules have no such domain. */
 const struct wr_node *wr_gateway_find_domain(const struct weir_rules *rules, const char *name);
 
 /* Returns the next node of the domain, depth first in file order; NULL after the last node. */
@@ -124,7 +125,7 @@ const struct wr_node *wr_gateway_next_node(const struct wr_node *node);
 	"choose a shorter folder with --runtime DIR: a socket path can have at most "              \
 	"%d bytes, this one is longer: %s"
 
-/* plan_net.c: these functions check and fill in the addresses of the plan. */
+/* These functions check and fill in the addresses of the plan (plan_net.c). */
 int wr_plan_upstreams(struct wr_gateway_plan *plan, struct weir_error *error);
 int wr_plan_auth(struct wr_gateway_plan *plan, struct weir_error *error);
 int wr_plan_listens(const struct wr_gateway_plan *plan, struct weir_error *error);

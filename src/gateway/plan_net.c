@@ -152,12 +152,6 @@ static bool is_usual_loopback(const struct wr_endpoint *at)
 	       strcmp(at->host, "127.0.0.1") == 0;
 }
 
-static bool is_loopback(const struct wr_endpoint *at)
-{
-	return is_usual_loopback(at) ||
-	       (at->kind == WR_ENDPOINT_V4 && strncmp(at->host, "127.", 4) == 0);
-}
-
 /* Returns true if a connection to `to` reaches the listener `listen`, as far as this can be known
  * without resolving names. */
 static bool leads_to(const struct wr_endpoint *to, const struct wr_endpoint *listen)
@@ -168,7 +162,8 @@ static bool leads_to(const struct wr_endpoint *to, const struct wr_endpoint *lis
 	    to->port != listen->port)
 		return false;
 	if (listen->kind == WR_ENDPOINT_ANY)
-		return is_loopback(to);
+		return is_usual_loopback(to) ||
+		       (to->kind == WR_ENDPOINT_V4 && strncmp(to->host, "127.", 4) == 0);
 	return is_usual_loopback(to) && is_usual_loopback(listen) &&
 	       (is_localhost(to) || is_localhost(listen));
 }

@@ -19,7 +19,7 @@
 #define ROOT_STATE "/var/lib/weir"
 
 /* Returns the folder for persistent state of this user's programs, or NULL if neither HOME nor
- * XDG_STATE_HOME gives one. */
+ * XDG_STATE_HOME names a folder. */
 static const char *state_folder(struct wr_arena *arena)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -32,9 +32,9 @@ static const char *state_folder(struct wr_arena *arena)
 				      : NULL;
 }
 
-/* Creates a folder for state. If root creates it, it gets mode 0711, so that the service's user can
- * reach the queue's folder in it; the queue's own folder has mode 0700. On failure returns false
- * with errno set. */
+/* Creates a folder for state. A folder that root creates gets mode 0711, so that the service's user
+ * can reach the queue's folder in it; the queue's own folder has mode 0700. On failure returns
+ * false with errno set. */
 static bool make_state_folder(const char *path)
 {
 	struct stat st;

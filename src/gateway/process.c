@@ -55,8 +55,8 @@ bool wr_process_read(pid_t pid, struct wr_process *process)
 	return true;
 }
 
-/* Returns true if the process is nginx: the kernel's name of it contains nginx, or its process
- * title begins with "nginx: ". */
+/* Returns true if the process is nginx: the name that the kernel shows contains nginx, or the
+ * process title begins with "nginx: ". */
 static bool is_nginx(const struct wr_process *process)
 {
 	char path[64], title[64];
@@ -67,14 +67,6 @@ static bool is_nginx(const struct wr_process *process)
 		return true;
 	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process->pid);
 	return read_text_file(path, title, sizeof title) > 0 && strncmp(title, "nginx: ", 7) == 0;
-}
-
-static pid_t read_pid(const char *folder)
-{
-	char path[PATH_MAX + 16], text[32];
-
-	snprintf(path, sizeof path, "%s/nginx.pid", folder);
-	return read_text_file(path, text, sizeof text) > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
 /* Returns true if a master was started with this folder. nginx's process title contains its
@@ -95,17 +87,20 @@ static bool has_prefix(pid_t pid, const char *folder)
 
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left)
 {
-	pid_t pid = read_pid(folder);
+	char path[PATH_MAX + 16], text[32];
+	pid_t pid;
 
 	wr_assert(master && left);
 	*left = 0;
+	snprintf(path, sizeof path, "%s/nginx.pid", folder);
+	pid = read_text_file(path, text, sizeof text) > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 	if (pid <= 0)
 		return false;
 	if (wr_process_read(pid, master) && is_nginx(master) && has_prefix(pid, folder))
 		return true;
 	/* The kernel does not reuse the number of a session while the session has members. So if
-	 * another process with this number is alive, the old session has ended and its workers are
-	 * gone. */
+	 * another process with this number is alive, the old session and its workers have
+	 * ended. */
 	if (!wr_process_read(pid, master) || master->state == 'Z')
 		*left = pid;
 	return false;
@@ -135,7 +130,7 @@ size_t wr_process_signal_session(pid_t session, pid_t except, int signal)
 	return count;
 }
 
-/* Returns the inode of the socket that listens on this port, or 0 if there is none. A line of
+/* Returns the inode of the socket that listens on this port, or 0 if no socket listens on it. A line of
  * /proc/net/tcp is `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`. */
 static unsigned long find_inode(const char *table, unsigned port)
 {

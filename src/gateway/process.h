@@ -29,8 +29,8 @@ bool wr_process_master(const char *folder, struct wr_process *master, pid_t *lef
  * nothing. Returns the number of these processes. */
 size_t wr_process_signal_session(pid_t session, pid_t except, int signal);
 
-/* Finds the process that listens on a TCP port. Returns false if there is none or if /proc hides
- * the process from this user. */
+/* Finds the process that listens on a TCP port. Returns false if no process listens, or if /proc
+ * hides the process from this user. */
 bool wr_process_listening(unsigned port, struct wr_process *process);
 
 #endif

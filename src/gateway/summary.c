@@ -66,7 +66,8 @@ static void put_extras(const struct wr_limit *limit, FILE *out)
 		fputs(", counted but never refused", out);
 }
 
-void wr_summary_limit(const struct wr_limit *limit, FILE *out)
+/* Writes one limit as text: "api/user_id: 2 per second for each user_id, token_bucket, burst 4". */
+static void put_limit(const struct wr_limit *limit, FILE *out)
 {
 	char text[512];
 
@@ -90,7 +91,7 @@ static void put_limits(const struct wr_node *node, FILE *out)
 		for (size_t i = 0; i < node->limit_count; i++)
 			if (count++ < LIMITS_SHOWN) {
 				fputs("            ", out);
-				wr_summary_limit(&node->limits[i], out);
+				put_limit(&node->limits[i], out);
 			}
 	if (count > LIMITS_SHOWN)
 		fprintf(out, "            … and %zu more\n", count - LIMITS_SHOWN);

@@ -11,8 +11,4 @@
 void wr_summary_write(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
 		      uint64_t now_ns, FILE *out);
 
-/* Writes one limit as text: "api/user_id: 2 per second for each user_id, token_bucket, burst 4". */
-struct wr_limit;
-void wr_summary_limit(const struct wr_limit *limit, FILE *out);
-
 #endif

@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "gateway/process.h"
 
-#define PID_POLL_MS 20 /* time between two looks for nginx.pid during a start */
+#define PID_POLL_MS 20 /* time between two checks for nginx.pid during a start */
 /* a start that takes longer has failed; nginx itself tries to listen for 2.5 s */
 #define START_MS 20000
 /* after a master has run this long, the backoff starts again from its first delay */
@@ -35,7 +35,7 @@ static void report_message(struct wr_supervisor *s, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	s->opts.say(s->opts.context, text);
+	s->opts.report(s->opts.context, text);
 }
 
 uint64_t wr_supervisor_backoff_ms(unsigned tries)
@@ -381,7 +381,7 @@ int wr_supervisor_init(struct wr_supervisor *s, uv_loop_t *loop,
 	int rc;
 
 	wr_assert(opts->nginx && opts->folder && opts->configure && opts->accepted && opts->ready &&
-		  opts->say && opts->done);
+		  opts->report && opts->done);
 	memset(s, 0, sizeof *s);
 	s->opts = *opts;
 	s->loop = loop;
@@ -453,8 +453,8 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	if (s->check.handles && !uv_is_closing((uv_handle_t *)&s->check.process))
 		uv_process_kill(&s->check.process, SIGTERM);
 	if (s->pid) {
-		/* Skip SIGQUIT if nginx does not listen yet: it does not handle signals then, and
-		 * SIGQUIT would make it dump core. */
+		/* Skip SIGQUIT if nginx does not listen yet. Before that nginx does not handle
+		 * signals, and SIGQUIT would make it dump core. */
 		s->stop_step = starting || s->opts.drain_ms == 0;
 		send_stop_signal(s);
 	} else if (!s->check.handles) {

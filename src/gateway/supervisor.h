@@ -1,5 +1,5 @@
-/* Keeps nginx running: checks its configuration, starts nginx or takes over a running one, restarts
- * it when it dies, and stops it in steps (QUIT, TERM, KILL).
+/* Keeps nginx running: checks its configuration, starts nginx or takes over a running nginx,
+ * restarts nginx when it dies, and stops nginx in steps (QUIT, TERM, KILL).
  *
  *              configuration good               nginx.pid is there
  *   CHECKING ──────────────────────► STARTING ───────────────────► RUNNING
@@ -8,7 +8,7 @@
  *    CLOSED ◄── STOPPING ◄── stop    WAITING ◄────────────────────────────┘
  *
  * The supervisor runs on the caller's loop, in the caller's memory. It never blocks and prints
- * nothing: messages go to opts.say. After opts.done the caller can free the memory. All functions
+ * nothing: messages go to opts.report. After opts.done the caller can free the memory. All functions
  * and callbacks run on the loop's thread. */
 #ifndef WR_GATEWAY_SUPERVISOR_H
 #define WR_GATEWAY_SUPERVISOR_H
@@ -33,8 +33,8 @@ struct wr_supervisor_opts {
 	/* Writes the configuration to `path`. Returns 0. On failure reports the error to the user
 	 * and returns -1; then a running nginx keeps its configuration, or nginx is not started. */
 	int (*configure)(void *context, const char *path);
-	/* Called when nginx -t has accepted the configuration that `configure` wrote last. From now
-	 * on it is in force. */
+	/* Called when nginx -t has accepted the configuration that `configure` wrote last. From
+	 * then on this configuration is in force. */
 	void (*accepted)(void *context);
 	/* Called before nginx is started. May be NULL. */
 	void (*starting)(void *context);
@@ -42,7 +42,7 @@ struct wr_supervisor_opts {
 	 * from an earlier gateway. */
 	void (*ready)(void *context, bool taken_over);
 	/* Reports a message to the user. The text has no newline at its end. */
-	void (*say)(void *context, const char *text);
+	void (*report)(void *context, const char *text);
 	/* Called when the supervisor has ended. `failed` means that nginx never became ready. */
 	void (*done)(void *context, bool failed);
 	void *context;
@@ -102,8 +102,8 @@ void wr_supervisor_reload(struct wr_supervisor *supervisor);
 /* Makes nginx reopen its log files. Called after the log files were rotated. */
 void wr_supervisor_reopen(struct wr_supervisor *supervisor);
 
-/* Returns the delay before the next start: 100, 200, … 10,000 ms. `tries` is the number of this
- * start among starts in a row, from 1. */
+/* Returns the delay before the next start: 100, 200, … 10,000 ms. `tries` is the number of
+ * starts in a row, including this start. */
 uint64_t wr_supervisor_backoff_ms(unsigned tries);
 
 #endif

@@ -18,7 +18,7 @@ struct wr_conf_check {
 };
 
 /* Starts nginx -t on the file. The caller sets check->done and check->data before. check->done is
- * called once, on the loop, also if nginx could not be started. *check must live until then. */
+ * called once, on the loop, even if nginx could not be started. *check must live until then. */
 void wr_conf_check_start(struct wr_conf_check *check, uv_loop_t *loop, const char *nginx,
 			 const char *folder, const char *path);
 

@@ -1,4 +1,4 @@
-/* Escaped text, bars and short numbers for a terminal. */
+/* Tests how text, bars and numbers are formatted for a terminal. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,11 +36,21 @@ static void test_text(void **state)
 		{{"\x00\x7f\n", 3}, 12, "\\x00\\x7f\\x0a", "\\x00\\x7f\\x0a", 12, 12},
 		{{"日本", 6}, 20, "日本", "\\u{65e5}\\u{672c}", 4, 16},
 		{{"日本語", 9}, 5, "日本…", "~", 5, 1},
-		{{"\xe2\x80\xae", 3}, 10, "\\u{202e}", "\\u{202e}", 8, 8}, /* right to left */
-		{{"e\xcc\x81", 3}, 10, "e\\u{301}", "e\\u{301}", 8, 8},    /* a combining accent */
-		{{"\xc2\x9b", 2}, 10, "\\u{9b}", "\\u{9b}", 6, 6},         /* CSI of eight bits */
-		{{"\xff\xc3", 2}, 10, "\\xff\\xc3", "\\xff\\xc3", 8, 8},   /* not UTF-8 */
-		{{"\xef\xbf\xbe", 3}, 10, "\\u{fffe}", "\\u{fffe}", 8, 8}, /* not a character */
+		{{"\xe2\x80\xae", 3},
+		 10,
+		 "\\u{202e}",
+		 "\\u{202e}",
+		 8,
+		 8}, /* a mark for text from right to left */
+		{{"e\xcc\x81", 3}, 10, "e\\u{301}", "e\\u{301}", 8, 8}, /* a combining accent */
+		{{"\xc2\x9b", 2}, 10, "\\u{9b}", "\\u{9b}", 6, 6}, /* the control character CSI */
+		{{"\xff\xc3", 2}, 10, "\\xff\\xc3", "\\xff\\xc3", 8, 8}, /* not UTF-8 */
+		{{"\xef\xbf\xbe", 3},
+		 10,
+		 "\\u{fffe}",
+		 "\\u{fffe}",
+		 8,
+		 8}, /* not a valid character */
 		{{"", 0}, 10, "", "", 0, 0},
 		{{"x", 1}, 0, "", "", 0, 0},
 	};
@@ -94,7 +104,7 @@ static void test_bars(void **state)
 	assert_string_equal(out, "  ▁█");
 	wr_show_bars(none, 4, 4, true, out, sizeof out);
 	assert_string_equal(out, "▁▁▁▁");
-	wr_show_bars(sums, 8, 4, true, out, sizeof out); /* 2 4 8 8 */
+	wr_show_bars(sums, 8, 4, true, out, sizeof out); /* the bars have the sums 2 4 8 8 */
 	assert_string_equal(out, "▃▅██");
 }
 

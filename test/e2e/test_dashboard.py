@@ -342,7 +342,7 @@ def test_fleet_page_shows_leases(browser):
             names = ("granted", "spent", "returned", "burnt")
             granted, spent, returned, burnt = (int(metrics.value(f"weir_lease_units_{name}_total")) for name in names)
             return granted == spent + returned + burnt and (
-                f"{granted:,} units: {spent:,} spent, {returned:,} returned, {burnt:,} burnt")
+                f"{granted:,} units: {spent:,} spent, {returned:,} returned, {burnt:,} expired")
 
         wait_for(lambda: (output := units()) and output in browser.text(), "all leased units to be accounted for")
         assert browser.axe() == [] and browser.noise() == []

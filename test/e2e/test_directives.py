@@ -54,7 +54,7 @@ TABLES = {
     "bad name": ("weir_table ../x 8m dir={prefix}/table;", "../x"),
     "bad size": ("weir_table test huge dir={prefix}/table;", "huge"),
     "too small": ("weir_table test 1k dir={prefix}/table;", "1k"),
-    "too large": ("weir_table test 999999999g dir={prefix}/table;", "999999999g"),
+    "too large": ("weir_table test 257g dir={prefix}/table;", '"257g" of "weir_table": valid are 256k to 256g'),
     "bad log size": ("weir_table test 8m log=lots dir={prefix}/table;", "lots"),
     "unknown parameter": ("weir_table test 8m dir={prefix}/table color=blue;", "color"),
     "twice": ("weir_table test 8m dir={prefix}/table;\nweir_table test 8m dir={prefix}/table;",

@@ -134,10 +134,10 @@ def test_connection_header_fields_are_not_stored(api, tmp_path):
     with start(api, tmp_path) as gateway:
         assert [gateway.request("POST", f"/orders/{n}", named, b"x").status for n in range(2)] == [200, 202]
         raise_limit(gateway)
-        is_accepted = delivered(api, 2)[1]
-        assert is_accepted.get("Accept") is None and is_accepted.get("User-Agent") is None
-        assert is_accepted.get("Content-Type") == "c/c"
-        assert is_accepted.get("X-Forwarded-For") == "127.0.0.1"
+        headers = delivered(api, 2)[1]
+        assert headers.get("Accept") is None and headers.get("User-Agent") is None
+        assert headers.get("Content-Type") == "c/c"
+        assert headers.get("X-Forwarded-For") == "127.0.0.1"
 
 
 def test_heads_too_large_for_the_queue_are_refused(api, tmp_path):

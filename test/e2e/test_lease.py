@@ -363,6 +363,6 @@ def test_leases_are_visible_in_metrics_status_and_top(clock):
             def top_tells():
                 top = subprocess.run([env.WEIR, "top", "--dir", nodes[0].table], check=True, capture_output=True, text=True,
                                      env=for_weir()).stdout
-                leases = re.search(r"^fleet      1 leases, \d+ units out . of \d+, \d+ returned, \d+ burnt$", top, re.M)
-                return leases and "2 in the fleet" in top
+                leases = re.search(r"^fleet      1 leases held, \d+ units unspent . \d+ units leased so far: \d+ spent, \d+ returned, \d+ expired$", top, re.M)
+                return leases and "2 nodes in the fleet" in top
             wait_for(top_tells, "top to tell of the lease and the fleet", 20)

@@ -189,11 +189,11 @@ def test_metrics_of_redis():
         assert Metrics(serve.admin_port).value("weir_decisions_total", result="refused", **USER) == 2
         assert value("weir_store_breaker_state") == 0 and value("weir_store_nodes") == 1
         assert value("weir_store_rtt_seconds") < 60 and value("weir_share_ratio") == 1
-        wait_for(lambda: "redis      answers, breaker closed" in top(), "top to say so")
+        wait_for(lambda: "redis      available, breaker closed" in top(), "top to say so")
         assert promtool(Metrics(serve.admin_port).text) == (0, "")
         store.kill()
         wait_for(lambda: value("weir_store_up") == 0, "the store to be missed", 20)
-        wait_for(lambda: "redis      does not answer" in top(), "top to say so")
+        wait_for(lambda: "redis      unavailable" in top(), "top to say so")
 
 
 # ---- limits ----

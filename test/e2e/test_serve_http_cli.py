@@ -211,10 +211,10 @@ def test_key(serve):
     assert "1 of 2 left, fully reset in" in weir("key", "get", "api", "user=k", variables=admin)[1]
     assert weir("key", "reset", "api", "user=k", variables=admin)[1] == "api/user/365d: 2 of 2 left\n"
     out = weir("key", "grant", "--extra", "3", "--for", "1h", "api", "user=k", variables=admin)[1]
-    assert out.startswith("api/user/365d: 5 of 5 left, 3 granted until 20")
+    assert out.startswith("api/user/365d: 5 of 5 left, 3 more granted until 20")
     assert weir("key", "grant", "--extra", "0", "api", "user=k", variables=admin)[1].endswith("2 of 2 left\n")
     out = weir("key", "ban", "--for", "ever", "--limit", "per-user", "api", "user=k", variables=admin)[1]
-    assert out == "api/user/365d: 2 of 2 left, banned for ever\n"
+    assert out == "api/user/365d: 2 of 2 left, banned permanently\n"
     assert weir(*ask)[0] == 1
     reported = json.loads(weir("key", "ban", "--json", "--lift", "api", "user=k", variables=admin)[1])
     assert reported["counters"][0]["banned_until"] is None

@@ -1,4 +1,4 @@
-/* The text of nginx's configuration. The suites in test/e2e start nginx with it. */
+/* Tests the text of nginx's configuration. The suites in test/e2e start nginx with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,8 +184,8 @@ static void writes_tls_on_both_sides(void **state)
 	expect_text("            proxy_ssl_trusted_certificate \"/ca.pem\";\n");
 }
 
-/* Forwarded fields of clients are replaced. With --trust, those of trusted proxies are passed on.
- */
+/* The fields X-Forwarded-… of clients are replaced. With --trust, the fields of trusted proxies are
+ * passed on. */
 static void replaces_forwarded_fields(void **state)
 {
 	(void)state;
@@ -230,15 +230,15 @@ static void writes_the_authentication_location(void **state)
 	expect_text("            proxy_pass \"http://weir_auth/verify;v=1\";\n");
 	expect_text("        server auth:4180 max_fails=0;\n");
 	expect_text("            proxy_set_header Host auth:4180;\n");
-	/* The API gets these fields from the writes_the_authentication_location service, which gets
-	 * none of them. */
+	/* The API gets these fields as the authentication service returned them. The service itself
+	 * gets no such field of the client. */
 	expect_text("            proxy_set_header Remote-User $weir_auth_http_remote_user;\n");
 	expect_text("            proxy_set_header X-Auth $weir_auth_http_x_auth;\n");
 	expect_text("            proxy_set_header Remote-User \"\";\n");
 	expect_text("            proxy_pass_request_body off;\n");
 	expect_text("            proxy_set_header X-Original-URI $request_uri;\n");
 	expect_text("            proxy_set_header X-Original-URI \"\";\n");
-	/* A 304 or 206 would not count as success. */
+	/* A response 304 or 206 of the service would not count as success. */
 	expect_text("            proxy_set_header If-None-Match \"\";\n");
 	expect_text("            proxy_set_header Range \"\";\n");
 }
@@ -262,8 +262,8 @@ static void escapes_quoted_text(void **state)
 	expect_text("        weir \"d\\\\\\\" }\";\n");
 }
 
-/* Deferred requests: the queue's socket, the stored fields, tickets, and the server for deliveries.
- */
+/* With a queue, the configuration has its socket, the stored fields, tickets, and the server for
+ * deliveries. */
 static void writes_the_queue(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* The lock on a gateway's runtime folder. */
+/* Tests the lock on a gateway's runtime folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

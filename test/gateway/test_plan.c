@@ -1,4 +1,4 @@
-/* Plans without files: addresses, URLs and header names. */
+/* Tests the parts of a plan that need no files: addresses, URLs and header names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Processes and listeners found in /proc. */
+/* Tests how processes and listeners are found in /proc. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

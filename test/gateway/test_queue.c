@@ -1,4 +1,4 @@
-/* Whether a gateway has a queue for deferred requests, and in which folder. */
+/* Tests whether a gateway has a queue for deferred requests, and in which folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,7 @@ static void queue_of_root_is_in_var_lib(void **state)
 	assert_string_equal(plan.queue, "file:/var/lib/weir/gateway-8080/queue");
 }
 
-/* If root runs this test, it becomes another user here. */
+/* If root runs this test, the process changes to another user. */
 static void queue_of_a_user_is_in_the_home_folder(void **state)
 {
 	char expected[160];

@@ -1,4 +1,4 @@
-/* The text that `weir gateway` prints at its start. */
+/* Tests the text that `weir gateway` prints at its start. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +93,7 @@ static void describes_listeners_rules_and_limits(void **state)
 	weir_rules_free(rules);
 }
 
-/* The rules of `make run`. */
+/* Loads the rules of `make run`. */
 static void quickstart_rules_load_without_warnings(void **state)
 {
 	struct weir_rules *rules = NULL;

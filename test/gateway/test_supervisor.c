@@ -1,4 +1,4 @@
-/* The supervisor with a shell script instead of nginx, so that each step can fail. */
+/* Tests the supervisor with a shell script instead of nginx, so that each step can fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static struct {
 	uv_loop_t loop;
 	struct wr_supervisor supervisor;
 	char folder[32], nginx[64];
-	char said[4096];
+	char reported[4096];
 	bool is_done, failed;
 	int ready, configured, accepted, answer;
 	uv_timer_t *stop; /* if set, stops the supervisor 100 ms after a check has succeeded */
@@ -57,7 +57,8 @@ static void on_ready(void *context, bool taken_over)
 static void on_message(void *context, const char *text)
 {
 	(void)context;
-	snprintf(t.said + strlen(t.said), sizeof t.said - strlen(t.said), "%s\n", text);
+	snprintf(t.reported + strlen(t.reported), sizeof t.reported - strlen(t.reported), "%s\n",
+		 text);
 }
 
 static void on_done(void *context, bool failed)
@@ -110,7 +111,7 @@ static void run_supervisor(void)
 					  .configure = on_configure,
 					  .accepted = on_accepted,
 					  .ready = on_ready,
-					  .say = on_message,
+					  .report = on_message,
 					  .done = on_done};
 
 	assert_int_equal(wr_supervisor_init(&t.supervisor, &t.loop, &opts), 0);
@@ -147,8 +148,8 @@ static void reports_the_output_of_a_failed_check(void **state)
 	nginx_is("echo 'unknown directive' >&2; exit 1");
 	run_supervisor();
 	assert_true(t.failed);
-	assert_non_null(strstr(t.said, "nginx refuses the configuration"));
-	assert_non_null(strstr(t.said, "unknown directive"));
+	assert_non_null(strstr(t.reported, "nginx refuses the configuration"));
+	assert_non_null(strstr(t.reported, "unknown directive"));
 	assert_int_equal(t.accepted, 0);
 }
 
@@ -169,7 +170,7 @@ static void reports_a_missing_program(void **state)
 	unlink(t.nginx);
 	run_supervisor();
 	assert_true(t.failed);
-	assert_non_null(strstr(t.said, "no such file"));
+	assert_non_null(strstr(t.reported, "no such file"));
 }
 
 static void reports_an_nginx_that_ends_before_it_is_ready(void **state)
@@ -178,7 +179,7 @@ static void reports_an_nginx_that_ends_before_it_is_ready(void **state)
 	nginx_is("[ \"$1\" = -t ] || exit 3");
 	run_supervisor();
 	assert_true(t.failed);
-	assert_non_null(strstr(t.said, "ended with code 3 before it was ready"));
+	assert_non_null(strstr(t.reported, "ended with code 3 before it was ready"));
 }
 
 static void stops_during_the_check(void **state)

@@ -23,7 +23,7 @@ function fleetFacts(g) {
   if (g.share_ppm !== undefined) list.push(fact("Share of this node", percent(g.share_ppm, 1e6)));
   if (g.units_granted) {
     list.push(fact("Leases held", `${count(g.leases ?? 0)}, ${count(g.leased_units ?? 0)} units unspent`));
-    list.push(fact("Units leased so far", `${count(g.units_granted)} units: ${count(g.units_spent ?? 0)} spent, ${count(g.units_returned ?? 0)} returned, ${count(g.units_burnt ?? 0)} burnt`));
+    list.push(fact("Units leased so far", `${count(g.units_granted)} units: ${count(g.units_spent ?? 0)} spent, ${count(g.units_returned ?? 0)} returned, ${count(g.units_burnt ?? 0)} expired`));
     if (g.leases_voided) list.push(fact("Leases lost by the store", count(g.leases_voided)));
   }
   if (g.exchanges) {
@@ -36,7 +36,7 @@ function fleetFacts(g) {
 
 function tableFacts(t) {
   return h("dl", { class: "facts" }, fact("File", visible(t.path)), fact("Memory", bytes(t.memory_bytes)), fact("Keys", `${count(t.keys)} of ${count(t.room_for_keys)} (${percent(t.keys, t.room_for_keys)})`),
-    fact("Over their limit", count(t.keys_refused)), fact("Evicted", `${count(t.evicted)}, ${count(t.evicted_refused)} of them over their limit`));
+    fact("Over their limit", count(t.keys_refused)), fact("Evicted", `${count(t.evicted + t.evicted_refused)}, ${count(t.evicted_refused)} of them over their limit`));
 }
 
 function latencyFacts(l) {

@@ -15,13 +15,13 @@ function sentence(c) {
   if (c.banned_until) return ["bad", `${soft ? "Would be refused" : "Refused"}: banned ${until(c.banned_until)}.`];
   if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per && `, counted${per}`}.`];
   const at = c.retry_after > 60 ? ` (${when(Date.now() / 1000 + c.retry_after)})` : "";
-  const wait = c.retry_after === null ? "no request will be admitted" : `the next request is admitted in ${span(c.retry_after)}${at}`;
+  const wait = c.retry_after === null ? "waiting does not help" : `the next request is admitted in ${span(c.retry_after)}${at}`;
   return ["bad", `${soft ? "Would be refused" : "Refused"}: all ${count(c.limit)}${per} are used; ${wait}.`];
 }
 
 function counter(c) {
   const [state, text] = sentence(c);
-  const source = { store: "from Redis", exchange: "with the last reports of other machines", machine: "no reply from the store: counted on this machine only" }[c.source];
+  const source = { store: "from Redis", exchange: "with the last reports of other machines", machine: "no reply from Redis: counted on this machine only" }[c.source];
   const notes = [source, c.shadow && !c.paused && "shadow: counted, not enforced", c.paused && "paused: not enforced", c.quota && "quota",
     c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
   return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),

@@ -29,7 +29,7 @@ function tile(title, href) {
 function tableHealth(tile, table) {
   const share = table.keys / Math.max(1, table.room_for_keys);
   tile.set(share > 0.95 ? "bad" : share > 0.8 ? "warn" : "good", `${percent(table.keys, table.room_for_keys)} full`,
-    `${count(table.keys)} keys in ${bytes(table.memory_bytes)}${table.evicted ? `, ${count(table.evicted)} evicted` : ""}`);
+    `${count(table.keys)} keys in ${bytes(table.memory_bytes)}${table.evicted + table.evicted_refused ? `, ${count(table.evicted + table.evicted_refused)} evicted` : ""}`);
 }
 
 function rulesHealth(tile, rules, pauses, now) {

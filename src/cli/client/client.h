@@ -10,19 +10,12 @@
 #include <weir/error.h>
 #include <weir/rules.h>
 
+#include "base/buffer.h"
 #include "cli/options/table.h"
 #include "wire/rls/rls.h"
 
 #define WR_CLIENT_TIMEOUT_S 35 /* long, because a leaky bucket may delay a response */
 #define WR_CLIENT_REPLY_MAX (16u << 20)
-
-/* Connects a blocking socket to PORT (on this machine), HOST:PORT, [V6]:PORT or unix:/path. Returns
- * the socket. On failure returns a negative number; `error` names the address and a remedy. */
-int wr_client_connect(const char *address, struct weir_error *error);
-
-/* Sets the error for a connect() that failed with errno: the error names the address and a remedy.
- * Returns a negative number. */
-int wr_client_refused(const char *address, struct weir_error *error);
 
 struct wr_client_reply {
 	int status;     /* HTTP status */
@@ -33,6 +26,24 @@ struct wr_client_reply {
 /* Checks the peer of a connected socket before a request is sent. Returns 0, or a negative number
  * with `error` set. */
 typedef int wr_client_check(int fd, const char *address, struct weir_error *error);
+
+/* A request and its response. The caller sets the members down to `check`. */
+struct wr_client_exchange {
+	const char *address; /* PORT (on this machine), HOST:PORT, [V6]:PORT or unix:/path */
+	const char *path;
+	bool grpc;                 /* use HTTP/2 without TLS; otherwise HTTP/1.1 */
+	const char *const *fields; /* header fields as "Name: value"; the last is NULL */
+	struct weir_str body;      /* body of a POST; a NULL pointer: the method is GET */
+	wr_client_check *check;    /* NULL: any peer is accepted */
+	int status;                /* HTTP status */
+	int grpc_status;           /* -1: the response has no such field */
+	char grpc_message[200];
+	struct wr_buf answer; /* body of the response */
+};
+
+/* Sends the request and reads the response (http.c). Returns 0, or a negative number with `error`
+ * set. The caller frees exchange->answer in both cases. */
+int wr_client_exchange(struct wr_client_exchange *exchange, struct weir_error *error);
 
 /* Sends one HTTP/1.1 request and reads the response (http.c). `check`, `token` and `body` may be
  * NULL. The function frees `body`. Returns 0; the caller then frees reply->json. On failure returns
@@ -65,8 +76,8 @@ extern const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS];
 int wr_client_admin(const struct wr_client_admin *options, const char *command, const char *method,
 		    const char *path, json_t *body, json_t **answer);
 
-/* Calls ShouldRateLimit (grpc.c). The response is allocated in `memory`. On failure returns NULL
- * and sets `error`. */
+/* Calls the gRPC method ShouldRateLimit once (grpc.c). The response is allocated in `memory`. On
+ * failure returns NULL and sets `error`. */
 Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
 				      struct wr_rls_memory *memory, struct weir_error *error);
 
@@ -75,6 +86,9 @@ Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRe
 /* Converts "user=7" to {"key": "user", "value": "7"}. Returns NULL if the word does not have this
  * form. */
 json_t *wr_client_entry(const char *word);
+
+/* Returns a member of the object as a number, or 0 if it is not a number. */
+double wr_client_number(const json_t *object, const char *name);
 
 /* Reports an error response of the service to stderr. Returns an exit code: WR_EXIT_NO for status
  * 404, else WR_EXIT_USAGE. */

@@ -1,5 +1,5 @@
-/* Sends one HTTP/1.1 request on a connection of its own, with libcurl. Called by `weir ask --http`
- * and by admin.c. */
+/* Sends one request on a connection of its own, with libcurl. Called by admin.c, grpc.c and
+ * `weir ask --http`. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/endpoint.h"
 #include "base/error.h"
@@ -18,48 +17,65 @@
 #define TOKEN_FIELD 600
 #define SECOND_NS 1000000000u
 
-struct http_exchange {
-	const char *address;
+/* An exchange in progress. */
+struct http_transfer {
+	struct wr_client_exchange *exchange;
 	struct wr_endpoint at;
-	wr_client_check *check; /* checks the peer; NULL: any peer is accepted */
 	struct weir_error *error;
-	bool refused; /* `check` has refused the peer and set the error */
+	bool refused; /* exchange->check has refused the peer and set the error */
 	int fd;       /* owned by libcurl */
-	int os_error; /* errno of connect() */
-	struct wr_buf body;
-	/* time of the last call of on_progress(), and time without any bytes */
+	/* time of the last call of on_progress(), and how long no bytes were sent or received */
 	uint64_t seen_ns, idle_ns;
 	curl_off_t bytes;
 };
 
 static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-	struct http_exchange *exchange = context;
+	struct http_transfer *transfer = context;
 
 	(void)purpose;
-	exchange->fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-	return exchange->fd < 0 ? CURL_SOCKET_BAD : exchange->fd;
+	transfer->fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	return transfer->fd < 0 ? CURL_SOCKET_BAD : transfer->fd;
 }
 
 /* Called by libcurl when the socket is connected, before the request is sent. */
 static int on_connected(void *context, char *ip, char *local_ip, int port, int local_port)
 {
-	struct http_exchange *exchange = context;
+	struct http_transfer *transfer = context;
+	const struct wr_client_exchange *exchange = transfer->exchange;
 
 	(void)ip;
 	(void)local_ip;
 	(void)port;
 	(void)local_port;
-	exchange->refused = exchange->check &&
-			    exchange->check(exchange->fd, exchange->address, exchange->error) < 0;
-	return exchange->refused ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+	transfer->refused = exchange->check &&
+			    exchange->check(transfer->fd, exchange->address, transfer->error) < 0;
+	return transfer->refused ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+/* Called by libcurl for each header field and trailer field. */
+static size_t on_field(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_client_exchange *exchange = ((struct http_transfer *)context)->exchange;
+	struct weir_str line = {bytes, size * count};
+	size_t colon = wr_str_find(line, ':');
+	struct weir_str name = wr_str_first(line, colon);
+	struct weir_str value =
+		wr_str_trim(wr_str_from(line, colon < line.len ? colon + 1 : colon));
+
+	if (wr_str_equal_nocase(name, WR_STR("grpc-status")))
+		exchange->grpc_status = (int)strtol(value.ptr, NULL, 10);
+	else if (wr_str_equal_nocase(name, WR_STR("grpc-message")))
+		snprintf(exchange->grpc_message, sizeof exchange->grpc_message, "%.*s",
+			 (int)value.len, value.ptr);
+	return line.len;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 {
-	struct http_exchange *exchange = context;
+	const struct http_transfer *transfer = context;
 
-	return wr_buf_add(&exchange->body, bytes, size * count) ? size * count : 0;
+	return wr_buf_add(&transfer->exchange->answer, bytes, size * count) ? size * count : 0;
 }
 
 /* Called by libcurl about once a second: ends an exchange in which no bytes were sent or received
@@ -69,17 +85,17 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 static int on_progress(void *context, curl_off_t download_total, curl_off_t downloaded,
 		       curl_off_t upload_total, curl_off_t uploaded)
 {
-	struct http_exchange *exchange = context;
-	uint64_t now_ns = wr_clock_mono_ns(), gap_ns = now_ns - exchange->seen_ns;
+	struct http_transfer *transfer = context;
+	uint64_t now_ns = wr_clock_mono_ns(), gap_ns = now_ns - transfer->seen_ns;
 
 	(void)download_total;
 	(void)upload_total;
-	exchange->seen_ns = now_ns;
-	exchange->idle_ns += gap_ns < SECOND_NS ? gap_ns : SECOND_NS;
-	if (exchange->bytes != downloaded + uploaded)
-		exchange->idle_ns = 0;
-	exchange->bytes = downloaded + uploaded;
-	return exchange->idle_ns > (uint64_t)WR_CLIENT_TIMEOUT_S * SECOND_NS;
+	transfer->seen_ns = now_ns;
+	transfer->idle_ns += gap_ns < SECOND_NS ? gap_ns : SECOND_NS;
+	if (transfer->bytes != downloaded + uploaded)
+		transfer->idle_ns = 0;
+	transfer->bytes = downloaded + uploaded;
+	return transfer->idle_ns > (uint64_t)WR_CLIENT_TIMEOUT_S * SECOND_NS;
 }
 
 static void set_target(CURL *easy, const struct wr_endpoint *at, const char *path)
@@ -99,86 +115,111 @@ static void set_target(CURL *easy, const struct wr_endpoint *at, const char *pat
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 }
 
-static void set_options(CURL *easy, struct http_exchange *exchange, struct curl_slist *fields,
-			const char *body)
+static void set_options(CURL *easy, struct http_transfer *transfer, struct curl_slist *fields)
 {
+	const struct wr_client_exchange *exchange = transfer->exchange;
+
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+			 (long)(exchange->grpc ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
+					       : CURL_HTTP_VERSION_1_1));
 	curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* ignore proxies that the environment names */
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields);
-	if (body)
-		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+	if (exchange->body.ptr) {
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)exchange->body.len);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body.ptr);
+	}
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
-	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
 	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
-	curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_field);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
 	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, transfer);
 }
 
-static CURLcode perform(struct http_exchange *exchange, const char *path, const char *token,
-			const char *body, int *status)
+/* Sets the error of a connect() that failed. */
+static int report_refusal(const char *address, int os_error, struct weir_error *error)
 {
-	static const char *const fixed[] = {"Host: localhost", "Connection: close",
-					    "Content-Type: application/json", "Expect:"};
-	char field[TOKEN_FIELD];
-	struct curl_slist *fields = NULL;
-	CURLcode rc = CURLE_OUT_OF_MEMORY;
-	CURL *easy = curl_easy_init();
-	long code = 0, os_error = 0;
-
-	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-		fields = curl_slist_append(fields, fixed[i]);
-	if (token) {
-		snprintf(field, sizeof field, "Authorization: Bearer %s", token);
-		fields = curl_slist_append(fields, field);
-	}
-	if (easy && fields) {
-		set_target(easy, &exchange->at, path);
-		set_options(easy, exchange, fields, body);
-		rc = curl_easy_perform(easy);
-		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &code);
-		curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
-	}
-	*status = (int)code;
-	exchange->os_error = (int)os_error;
-	curl_easy_cleanup(easy);
-	curl_slist_free_all(fields);
-	return rc;
+	if (os_error == EACCES)
+		return wr_error(
+			error, WEIR_EACCESS,
+			"this user may not connect to %s: run the command as root or as the "
+			"service's user, or use the port with --admin and --token-file",
+			address);
+	errno = os_error;
+	return wr_error_errno(error, WEIR_ESYS, "no service answers at %s (is weir serve running?)",
+			      address);
 }
 
-static int report_failure(CURLcode rc, const struct http_exchange *exchange)
+static int report_failure(CURLcode rc, const struct http_transfer *transfer, int os_error)
 {
-	struct weir_error *error = exchange->error;
+	const char *address = transfer->exchange->address;
+	struct weir_error *error = transfer->error;
 
-	if (exchange->refused)
+	if (transfer->refused)
 		return WEIR_ESYS;
 	switch (rc) {
 	case CURLE_COULDNT_RESOLVE_HOST:
-		errno = EHOSTUNREACH;
-		return wr_client_refused(exchange->address, error);
+		return report_refusal(address, EHOSTUNREACH, error);
 	case CURLE_COULDNT_CONNECT:
-		errno = exchange->os_error;
-		return wr_client_refused(exchange->address, error);
-	case CURLE_UNSUPPORTED_PROTOCOL:
-	case CURLE_WEIRD_SERVER_REPLY:
-		return wr_error(error, WEIR_EFORMAT,
-				"the program at %s does not speak HTTP/1.1; is it another port?",
-				exchange->address);
+		return report_refusal(address, os_error, error);
 	case CURLE_WRITE_ERROR:
 		return wr_error(error, WEIR_EFORMAT, "the response is larger than %u MiB",
 				WR_CLIENT_REPLY_MAX >> 20);
 	case CURLE_ABORTED_BY_CALLBACK:
-		return wr_error(error, WEIR_ESYS, "%s did not answer within %d s",
-				exchange->address, WR_CLIENT_TIMEOUT_S);
+		return wr_error(error, WEIR_ESYS, "%s did not answer within %d s", address,
+				WR_CLIENT_TIMEOUT_S);
 	default:
-		return wr_error(error, WEIR_ESYS, "the connection ended before the response: %s",
-				curl_easy_strerror(rc));
+		break;
 	}
+	if (transfer->exchange->grpc)
+		return wr_error(
+			error, WEIR_ESYS,
+			"%s does not speak gRPC without TLS; is it another port, or does it need "
+			"TLS?",
+			address);
+	if (rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY)
+		return wr_error(error, WEIR_EFORMAT,
+				"the program at %s does not speak HTTP/1.1; is it another port?",
+				address);
+	return wr_error(error, WEIR_ESYS, "the connection ended before the response: %s",
+			curl_easy_strerror(rc));
+}
+
+int wr_client_exchange(struct wr_client_exchange *exchange, struct weir_error *error)
+{
+	struct http_transfer transfer = {
+		.exchange = exchange, .error = error, .fd = -1, .seen_ns = wr_clock_mono_ns()};
+	struct curl_slist *fields = NULL;
+	CURLcode rc = CURLE_OUT_OF_MEMORY;
+	long status = 0, os_error = 0;
+	CURL *easy;
+
+	exchange->grpc_status = -1;
+	exchange->grpc_message[0] = '\0';
+	wr_buf_init(&exchange->answer, WR_CLIENT_REPLY_MAX);
+	if (wr_endpoint_parse(wr_str(exchange->address), &transfer.at, error) < 0)
+		return WEIR_EINVAL;
+	easy = curl_easy_init();
+	for (const char *const *field = exchange->fields; *field; field++)
+		fields = curl_slist_append(fields, *field);
+	if (easy && fields) {
+		set_target(easy, &transfer.at, exchange->path);
+		set_options(easy, &transfer, fields);
+		rc = curl_easy_perform(easy);
+		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+		curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
+	}
+	exchange->status = (int)status;
+	curl_easy_cleanup(easy);
+	curl_slist_free_all(fields);
+	return rc == CURLE_OK ? 0 : report_failure(rc, &transfer, (int)os_error);
 }
 
 int wr_client_http(const char *address, wr_client_check *check, const char *method,
@@ -186,30 +227,31 @@ int wr_client_http(const char *address, wr_client_check *check, const char *meth
 		   struct weir_error *error)
 {
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	const char *sent = strcmp(method, "POST") == 0 ? (text ? text : "") : NULL;
-	struct http_exchange exchange = {.address = address,
-					 .check = check,
-					 .error = error,
-					 .fd = -1,
-					 .seen_ns = wr_clock_mono_ns()};
-	int rc = wr_endpoint_parse(wr_str(address), &exchange.at, error);
-	CURLcode done;
+	bool is_post = strcmp(method, "POST") == 0;
+	char field[TOKEN_FIELD];
+	const char *fields[] = {
+		"Host: localhost", "Connection: close",  "Content-Type: application/json",
+		"Expect:",         token ? field : NULL, NULL};
+	struct wr_client_exchange exchange = {.address = address,
+					      .path = path,
+					      .fields = fields,
+					      .check = check,
+					      .body = is_post ? wr_str(text ? text : "")
+							      : (struct weir_str){NULL, 0}};
+	struct weir_str got;
+	int rc;
 
 	wr_assert(reply && error);
-	*reply = (struct wr_client_reply){0};
 	json_decref(body);
-	wr_buf_init(&exchange.body, WR_CLIENT_REPLY_MAX);
+	snprintf(field, sizeof field, "Authorization: Bearer %s", token ? token : "");
+	rc = wr_client_exchange(&exchange, error);
+	got = wr_buf_str(&exchange.answer);
+	*reply = (struct wr_client_reply){.status = exchange.status};
 	if (rc == 0) {
-		done = perform(&exchange, path, token, sent, &reply->status);
-		rc = done == CURLE_OK ? 0 : report_failure(done, &exchange);
-	}
-	if (rc == 0) {
-		struct weir_str got = wr_buf_str(&exchange.body);
-
 		reply->json = json_loadb(got.ptr, got.len, JSON_ALLOW_NUL, NULL);
 		snprintf(reply->text, sizeof reply->text, "%.200s", got.ptr);
 	}
-	wr_buf_free(&exchange.body);
+	wr_buf_free(&exchange.answer);
 	free(text);
 	return rc;
 }

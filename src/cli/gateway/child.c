@@ -14,13 +14,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/gateway/rules.h"
+#include "gateway/plan.h"
+#include "limiter/engine.h"
 #include "net/log.h"
+#include "serve/admin/admin.h"
+#include "serve/fleet/redis.h"
 #include "serve/service.h"
 #include "table/table.h"
 
 #define REPORT_MS 250
-#define STUCK_REPORTS 6 /* reports without the table until it is stuck; a resize is faster */
+/* After so many reports with an outdated table, the service is stuck. A resize takes less time. */
+#define STUCK_REPORTS 6
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768
 
@@ -68,7 +72,7 @@ static int open_ports(struct service_process *process, struct weir_error *error)
 	return rc;
 }
 
-/* Notes which files the service's user cannot read. If these files change, the gateway has to
+/* Records which files the service's user cannot read. If these files change, the gateway has to
  * restart the service. */
 static void note_unreadable(struct service_process *process)
 {
@@ -112,6 +116,19 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	return rc;
 }
 
+/* Sets report->rules to the generation of the rules in use. Sets report->defers if a rule of the
+ * domain has on_limit: defer. */
+static void read_rules(struct weir_engine *engine, const char *domain,
+		       struct wr_gateway_report *report)
+{
+	unsigned shard = wr_limiter_shard_mine();
+	struct wr_generation *held = wr_generation_hold(engine, shard);
+
+	report->rules = held->number;
+	report->defers = wr_gateway_defers(held->rules, domain);
+	wr_generation_release(engine, held, shard);
+}
+
 static void update_report(struct service_process *process)
 {
 	struct wr_gateway_report *report = &process->report;
@@ -120,7 +137,7 @@ static void update_report(struct service_process *process)
 
 	report->moves = __atomic_load_n(&service->moves, __ATOMIC_ACQUIRE);
 	report->table_bytes = core->table->header.memory_bytes;
-	report->rules = wr_gateway_rules_read(core->engine, process->opts->domain, &report->defers);
+	read_rules(core->engine, process->opts->domain, report);
 	process->moved_looks = weir_moved(core->table) ? process->moved_looks + 1 : 0;
 	report->stuck = process->moved_looks >= STUCK_REPORTS;
 	report->drained = __atomic_load_n(&service->stage, __ATOMIC_ACQUIRE) == WR_SERVICE_ENDED;
@@ -143,6 +160,21 @@ static void send_message(const struct service_process *process, enum message_kin
 	free(message);
 }
 
+/* Writes the ports of the service, one per line. */
+static void write_ports(const struct wr_service *service, FILE *out)
+{
+	const char *token = wr_admin_start_token(&service->settings);
+
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		fprintf(out, "  %-9s %s\n", l->name, l->text);
+	for (const struct wr_listener *l = service->listeners; l; l = l->next)
+		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
+			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
+				token ? "#token=" : "", token ? token : "");
+	if (service->redis)
+		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
+}
+
 static void send_started(struct service_process *process)
 {
 	char *text = NULL;
@@ -151,7 +183,7 @@ static void send_started(struct service_process *process)
 
 	if (!out)
 		abort();
-	process->opts->summary(&process->service, out);
+	write_ports(&process->service, out);
 	fclose(out);
 	if (len > SUMMARY_MAX)
 		text[SUMMARY_MAX] = 0;
@@ -250,7 +282,7 @@ static void describe_end(struct wr_gateway_child *child, int status)
 			 WEXITSTATUS(status));
 }
 
-/* Waits for the end of a process that has ended or was killed, and frees its data. */
+/* Collects the exit status of a process that has ended or was killed, and frees its data. */
 static void collect_child(struct wr_gateway_child *child)
 {
 	int status = 0;

@@ -7,12 +7,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 #include "serve/settings.h"
-
-struct wr_service;
 
 /* The state of the service, as its process reports it to the gateway. */
 struct wr_gateway_report {
@@ -38,8 +35,6 @@ struct wr_gateway_child_opts {
 	const struct wr_settings *settings;
 	const char *domain;
 	bool default_admin; /* start without the admin port if that port cannot be opened */
-	/* Writes the ports of a service to `out`. */
-	void (*summary)(const struct wr_service *service, FILE *out);
 };
 
 /* Starts the process. Returns 0 when the service runs, or -1 after the service has logged an error.
@@ -47,7 +42,8 @@ struct wr_gateway_child_opts {
 int wr_gateway_child_start(struct wr_gateway_child *child,
 			   const struct wr_gateway_child_opts *opts);
 
-/* Reads the reports that arrived since the last call. Collects the process if it has ended. */
+/* Reads the reports that arrived since the last call. If the process has ended, collects its
+ * exit status and describes it in child->ended. */
 void wr_gateway_child_poll(struct wr_gateway_child *child);
 
 enum wr_gateway_child_order {

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "cli/options/arguments.h"
+#include "cli/options/shared.h"
 #include "cli/cli.h"
 #include "cli/gateway/service.h"
 #include "gateway/conf.h"
@@ -36,7 +37,7 @@ extern char **environ;
 struct gateway_edition {
 	struct wr_arena arena;
 	struct wr_gateway_settings settings;
-	struct wr_gateway_service_settings service;
+	struct wr_settings service;
 	struct wr_gateway_plan plan;
 	struct weir_rules *rules;
 };
@@ -45,7 +46,7 @@ struct gateway_run {
 	int argc;
 	char **argv;
 	struct gateway_edition *now;  /* the options in use */
-	struct gateway_edition *next; /* the new options while nginx checks them; NULL: none */
+	struct gateway_edition *next; /* the new options while nginx checks them, else NULL */
 	struct wr_supervisor supervisor;
 	struct wr_gateway_service *service; /* the service beside nginx */
 	/* sends messages to systemd, which accepts only messages of this process */
@@ -56,7 +57,7 @@ struct gateway_run {
 	uv_timer_t service_look;
 	unsigned table_moves; /* number of resizes of the table that the service has reported */
 	uint64_t rules_seen;  /* last generation of the rules that the service has reported */
-	/* another program has resized the table, and --memory is unchanged since */
+	/* another program has resized the table, and --memory has not changed since then */
 	bool table_resized;
 	bool nginx_done;
 	bool failed;
@@ -66,12 +67,6 @@ static void log_line(void *context, const char *text)
 {
 	(void)context;
 	fprintf(stderr, "weir gateway: %s%s", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
-}
-
-static int report_error(const struct weir_error *error, int exit_code)
-{
-	log_line(NULL, error->text);
-	return exit_code;
 }
 
 /* ---- reading ---- */
@@ -135,19 +130,22 @@ static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 		break;
 	}
 	edition->settings = wr_cli_gateway_settings;
-	edition->service = wr_gateway_service_settings;
+	edition->service = wr_serve_settings;
+	edition->settings.table = edition->service.table;
+	edition->settings.memory_bytes = edition->service.memory_bytes;
+	edition->settings.log_bytes = edition->service.log_bytes;
 	edition->settings.central = edition->service.redis.url != NULL;
 	edition->settings.central_timeout_ns = edition->service.redis.timeout_ns;
 	edition->settings.fleet_size = edition->service.redis.fleet_size;
 	edition->settings.queue = edition->service.queue.url;
 	edition->settings.queue_target = edition->service.queue.target;
 	if (wr_gateway_plan(&edition->settings, &edition->arena, &edition->plan, &error) != 0)
-		return report_error(&error, WR_EXIT_USAGE);
+		return wr_cli_fail("gateway", &error, WR_EXIT_USAGE);
 	rc = load_rules(edition);
 	if (rc == WR_EXIT_YES &&
 	    (wr_gateway_pick_domain(&edition->plan, edition->rules, &edition->arena, &error) != 0 ||
 	     wr_gateway_plan_queue(&edition->plan, edition->rules, &edition->arena, &error) != 0))
-		rc = report_error(&error, WR_EXIT_NO);
+		rc = wr_cli_fail("gateway", &error, WR_EXIT_NO);
 	return rc == WR_EXIT_YES ? check_user(edition) : rc;
 }
 
@@ -188,7 +186,8 @@ static int write_conf(const struct wr_gateway_plan *plan, const char *path)
 	return 0;
 }
 
-/* Keeps the runtime folder at a reload, because nginx runs in that folder. */
+/* Gives the new options the present runtime folder. A reload cannot change this folder, because
+ * nginx runs in it. */
 static void keep_folder(const struct gateway_edition *now, struct gateway_edition *fresh)
 {
 	if (strcmp(now->plan.runtime, fresh->plan.runtime) != 0)
@@ -221,7 +220,7 @@ static int write_configuration(void *context, const char *path)
 		gateway->table_resized &&
 		fresh->settings.memory_bytes == gateway->now->settings.memory_bytes;
 	if (wr_gateway_ports_check(&fresh->plan, gateway->supervisor.session, &error) != 0)
-		exit_code = report_error(&error, WR_EXIT_NO);
+		exit_code = wr_cli_fail("gateway", &error, WR_EXIT_NO);
 	else if (write_conf(&fresh->plan, path) != 0)
 		exit_code = WR_EXIT_NO;
 	if (exit_code != WR_EXIT_YES) {
@@ -382,7 +381,8 @@ static void on_signal(uv_signal_t *handle, int number)
 		wr_supervisor_reload(&gateway->supervisor);
 		break;
 	case SIGUSR1:
-		/* Otherwise nginx would change the owner of the terminal behind /dev/stdout. */
+		/* A log at /dev/stdout is not opened again, because nginx would change the owner of
+		 * the terminal. */
 		if (gateway->now->plan.access_log &&
 		    strcmp(gateway->now->settings.access_log, "-") != 0)
 			wr_supervisor_reopen(&gateway->supervisor);
@@ -469,7 +469,7 @@ static int prepare_start(const struct wr_gateway_plan *plan)
 
 	if (wr_gateway_paths_make(plan, &error) != 0 ||
 	    (lock = wr_gateway_paths_lock(plan, &error)) < 0) {
-		report_error(&error, WR_EXIT_NO);
+		wr_cli_fail("gateway", &error, WR_EXIT_NO);
 		return -1;
 	}
 	running = wr_process_master(plan->runtime, &master, &left);
@@ -480,7 +480,7 @@ static int prepare_start(const struct wr_gateway_plan *plan)
 		if (check_worker_view(plan) == WR_EXIT_YES)
 			return lock;
 	} else {
-		report_error(&error, WR_EXIT_NO);
+		wr_cli_fail("gateway", &error, WR_EXIT_NO);
 	}
 	if (!running)
 		wr_gateway_paths_remove(plan);
@@ -495,7 +495,7 @@ static int run_gateway(struct gateway_run *gateway)
 					  .accepted = on_accepted,
 					  .starting = on_starting,
 					  .ready = on_ready,
-					  .say = log_line,
+					  .report = log_line,
 					  .done = on_done,
 					  .context = gateway};
 	uv_loop_t loop;

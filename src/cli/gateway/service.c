@@ -14,59 +14,24 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "base/str.h"
 #include "cli/gateway/child.h"
+#include "cli/gateway/gateway.h"
+#include "cli/options/shared.h"
 #include "gateway/paths.h"
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
 #include "net/log.h"
-#include "serve/fleet/redis.h"
-#include "serve/service.h"
 
-#define AT(field) .at = offsetof(struct wr_gateway_service_settings, field)
 #define ARENA_BYTES ((size_t)256 * 1024)
-#define DEFAULT_ADMIN "127.0.0.1:9099"
 #define CONNECTIONS 1024
-#define STEADY_MS 10000 /* if the service has run for so long, failed starts count from 0 again */
-
-struct wr_gateway_service_settings wr_gateway_service_settings;
-
-const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = {
-	{"admin", WR_OPTION_LIST, "ADDR,…", NULL,
-	 "addresses of the admin API: rules, counters, bans; off\n"
-	 "for none. Without it " DEFAULT_ADMIN ", if that port is\n"
-	 "free",
-	 AT(admin)},
-	{"admin-socket", WR_OPTION_TEXT, "PATH", NULL,
-	 "Unix socket of the admin API for root and the service's\n"
-	 "user, used by weir's commands; off for none. Without it\n"
-	 "TABLE.admin in the table's folder, unless --admin is off",
-	 AT(admin_socket)},
-	{"admin-token-file", WR_OPTION_TEXT, "FILE", NULL,
-	 "tokens for --admin, one per line; required if other\n"
-	 "machines can reach it. Without it a token is made at\n"
-	 "start and printed in the dashboard's address",
-	 AT(admin_token_file)},
-	{"admin-open", WR_OPTION_SWITCH, NULL, NULL,
-	 "let every user of this machine use --admin without a token", AT(admin_open)},
-	{"grpc", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of Envoy's rate limit service",
-	 AT(grpc)},
-	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of /v1/check, /check/DOMAIN and /json",
-	 AT(http)},
-	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of the Redis protocol", AT(resp)},
-	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
-	 "clients of these addresses that may give hits back, and\n"
-	 "reset counters at --resp; unix: is every client of a Unix\n"
-	 "socket",
-	 AT(refunds)},
-	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL,
-	 "file with the password for AUTH at --resp", AT(resp_password_file)},
-};
+#define STEADY_MS 10000 /* after a run of this length, failed starts count from 0 again */
 
 struct wr_gateway_service {
 	struct wr_gateway_child child;
 	struct wr_settings settings;
 	const char *domain;
-	/* memory of the settings' texts, because a reload frees the options */
+	/* owns copies of the settings' texts, because a reload frees the options */
 	struct wr_arena arena;
 	bool asleep;        /* no port is configured, so the service is not started */
 	bool default_admin; /* --admin was not given, so the default port may be in use */
@@ -80,6 +45,19 @@ struct wr_gateway_service {
 
 /* ---- settings ---- */
 
+/* The options of the gateway that configure the service. `at` is the offset, in struct wr_settings,
+ * of the struct that the options fill. */
+static const struct {
+	const struct wr_option *options;
+	size_t count, at;
+} parts[] = {
+	{wr_gateway_service_options, WR_GATEWAY_SERVICE_OPTIONS, 0},
+	{wr_admin_options, WR_ADMIN_OPTIONS, 0},
+	{wr_redis_options, WR_REDIS_OPTIONS, offsetof(struct wr_settings, redis)},
+	{wr_queue_options, WR_QUEUE_OPTIONS, offsetof(struct wr_settings, queue)},
+};
+#define PARTS (sizeof parts / sizeof *parts)
+
 static const char *copy_text(struct wr_gateway_service *service, const char *from)
 {
 	const char *copy = from ? wr_arena_copy(&service->arena, from, strlen(from)) : NULL;
@@ -89,14 +67,15 @@ static const char *copy_text(struct wr_gateway_service *service, const char *fro
 	return copy;
 }
 
-static struct wr_text_list copy_list(struct wr_gateway_service *service,
-				     const struct wr_text_list *from)
+/* Replaces the texts of an option's field by copies in the service's arena. */
+static void copy_field(struct wr_gateway_service *service, enum wr_option_kind kind, void *field)
 {
-	struct wr_text_list copy = {.count = from->count};
+	struct wr_text_list *list = field;
 
-	for (size_t i = 0; i < from->count; i++)
-		copy.items[i] = copy_text(service, from->items[i]);
-	return copy;
+	if (kind == WR_OPTION_TEXT)
+		*(const char **)field = copy_text(service, *(const char **)field);
+	for (size_t i = 0; kind == WR_OPTION_LIST && i < list->count; i++)
+		list->items[i] = copy_text(service, list->items[i]);
 }
 
 static bool is_off(const struct wr_text_list *list)
@@ -113,10 +92,9 @@ static void add_socket(struct wr_gateway_service *service, const char *path)
 		resp->items[resp->count++] = wr_gateway_print(&service->arena, "unix:%s", path);
 }
 
-/* Adds the Unix sockets of --resp: one for the user that runs the gateway, and with Redis or a
- * queue one for nginx. Both may be the same socket. */
-static void add_sockets(struct wr_gateway_service *service,
-			const struct wr_gateway_service_settings *settings,
+/* Adds the Unix sockets of --resp: a socket for the user that runs the gateway, and with Redis or a
+ * queue a socket for nginx. These may be the same socket. */
+static void add_sockets(struct wr_gateway_service *service, const struct wr_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
 	const char *own = wr_gateway_print(&service->arena, "%s/weir.sock", plan->runtime);
@@ -138,88 +116,49 @@ static void add_sockets(struct wr_gateway_service *service,
 	service->settings.socket_group = workers ? workers->gr_gid : 0;
 }
 
-static struct wr_redis_settings copy_redis(struct wr_gateway_service *service,
-					   const struct wr_redis_settings *from)
-{
-	return (struct wr_redis_settings){.url = copy_text(service, from->url),
-					  .prefix = copy_text(service, from->prefix),
-					  .timeout_ns = from->timeout_ns,
-					  .password_file = copy_text(service, from->password_file),
-					  .ca = copy_text(service, from->ca),
-					  .cert = copy_text(service, from->cert),
-					  .key = copy_text(service, from->key),
-					  .key_secret = copy_text(service, from->key_secret),
-					  .fleet_size = from->fleet_size,
-					  .sync_ns = from->sync_ns,
-					  .region = copy_text(service, from->region),
-					  .peers = copy_list(service, &from->peers)};
-}
-
-/* Copies the settings of the queue. Without --queue-target, deliveries go through nginx, which
+/* Fills in the settings of the service. Without --queue-target, deliveries go through nginx, which
  * knows the addresses of the API servers. */
-static struct wr_queue_settings copy_queue(struct wr_gateway_service *service,
-					   const struct wr_queue_settings *from,
-					   const struct wr_gateway_plan *plan)
-{
-	struct wr_queue_settings settings = *from;
-
-	settings.url = copy_text(service, plan->queue);
-	settings.password_file = copy_text(service, from->password_file);
-	settings.key_file = copy_text(service, from->key_file);
-	settings.target_ca = copy_text(service, from->target_ca);
-	settings.target = from->target
-				  ? copy_text(service, from->target)
-				  : wr_gateway_print(&service->arena, "unix:%s", plan->deliver);
-	return settings;
-}
-
-static void fill_settings(struct wr_gateway_service *service,
-			  const struct wr_gateway_service_settings *settings,
+static void fill_settings(struct wr_gateway_service *service, const struct wr_settings *options,
 			  const struct wr_gateway_plan *plan)
 {
-	service->settings = (struct wr_settings){
-		.rules = copy_text(service, plan->rules),
-		.table = copy_text(service, plan->settings->table),
-		.memory_bytes = plan->settings->memory_bytes,
-		.log_bytes = plan->settings->log_bytes,
-		.threads = 1,
-		.grpc = copy_list(service, &settings->grpc),
-		.http = copy_list(service, &settings->http),
-		.resp = copy_list(service, &settings->resp),
-		.admin = copy_list(service, &settings->admin),
-		.refunds = copy_list(service, &settings->refunds),
-		.redis = copy_redis(service, &settings->redis),
-		.queue = copy_queue(service, &settings->queue, plan),
-		.tls_cert = copy_text(service, plan->tls_cert),
-		.tls_key = copy_text(service, plan->tls_key),
-		.admin_token_file = copy_text(service, settings->admin_token_file),
-		.admin_socket = copy_text(service, settings->admin_socket),
-		.admin_open = settings->admin_open,
-		.resp_password_file = copy_text(service, settings->resp_password_file),
-		.link_key_file = copy_text(service, plan->link_key),
-		.drain_ns = plan->settings->drain_ns,
-		.idle_ns = 3600000000000,
-		.slow_ns = 10000000000,
-		.max_connections = CONNECTIONS,
-		.shadow = plan->settings->dry_run,
-		.limit_header = "RateLimit-Limit",
-		.remaining_header = "RateLimit-Remaining",
-		.reset_header = "RateLimit-Reset",
-		.headers = weir_profile_by_name((struct weir_str){plan->settings->headers,
-								  strlen(plan->settings->headers)}),
-		.near_limit_percent = 80,
-		.keys = copy_text(service, plan->settings->keys),
-		.user = plan->drops ? copy_text(service, plan->service_user) : NULL,
-		.renewed = true,
-		.quiet = true,
-	};
+	struct wr_settings *settings = &service->settings;
+
+	*settings = *options;
+	for (size_t p = 0; p < PARTS; p++)
+		for (size_t i = 0; i < parts[p].count; i++)
+			copy_field(service, parts[p].options[i].kind,
+				   (char *)settings + parts[p].at + parts[p].options[i].at);
+	settings->queue.url = copy_text(service, plan->queue);
+	if (!settings->queue.target)
+		settings->queue.target =
+			wr_gateway_print(&service->arena, "unix:%s", plan->deliver);
+	settings->rules = copy_text(service, plan->rules);
+	settings->table = copy_text(service, options->table);
+	settings->tls_cert = copy_text(service, plan->tls_cert);
+	settings->tls_key = copy_text(service, plan->tls_key);
+	settings->link_key_file = copy_text(service, plan->link_key);
+	settings->keys = copy_text(service, plan->settings->keys);
+	settings->user = plan->drops ? copy_text(service, plan->service_user) : NULL;
+	settings->limit_header = "RateLimit-Limit";
+	settings->remaining_header = "RateLimit-Remaining";
+	settings->reset_header = "RateLimit-Reset";
+	settings->headers = weir_profile_by_name(wr_str(plan->settings->headers));
+	settings->threads = 1;
+	settings->drain_ns = plan->settings->drain_ns;
+	settings->idle_ns = 3600000000000;
+	settings->slow_ns = 10000000000;
+	settings->max_connections = CONNECTIONS;
+	settings->near_limit_percent = 80;
+	settings->shadow = plan->settings->dry_run;
+	settings->renewed = true;
+	settings->quiet = true;
 	service->domain = copy_text(service, plan->domain);
 	service->default_admin = settings->admin.count == 0;
 	if (service->default_admin)
-		service->settings.admin = (struct wr_text_list){1, {DEFAULT_ADMIN}};
-	add_sockets(service, settings, plan);
-	service->asleep = is_off(&service->settings.grpc) && is_off(&service->settings.http) &&
-			  is_off(&service->settings.resp) && is_off(&service->settings.admin);
+		settings->admin = (struct wr_text_list){1, {WR_GATEWAY_DEFAULT_ADMIN}};
+	add_sockets(service, options, plan);
+	service->asleep = is_off(&settings->grpc) && is_off(&settings->http) &&
+			  is_off(&settings->resp) && is_off(&settings->admin);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -235,45 +174,36 @@ static bool same_list(const struct wr_text_list *a, const struct wr_text_list *b
 	return a->count == b->count;
 }
 
-static bool same_redis(const struct wr_redis_settings *a, const struct wr_redis_settings *b)
+static bool same_field(enum wr_option_kind kind, const void *a, const void *b)
 {
-	return same_text(a->url, b->url) && same_text(a->prefix, b->prefix) &&
-	       a->timeout_ns == b->timeout_ns && same_text(a->password_file, b->password_file) &&
-	       same_text(a->ca, b->ca) && same_text(a->cert, b->cert) &&
-	       same_text(a->key, b->key) && same_text(a->key_secret, b->key_secret) &&
-	       a->fleet_size == b->fleet_size && a->sync_ns == b->sync_ns &&
-	       same_text(a->region, b->region) && same_list(&a->peers, &b->peers);
+	if (kind == WR_OPTION_TEXT)
+		return same_text(*(const char *const *)a, *(const char *const *)b);
+	if (kind == WR_OPTION_LIST)
+		return same_list(a, b);
+	return memcmp(a, b, kind == WR_OPTION_SWITCH ? sizeof(bool) : sizeof(uint64_t)) == 0;
 }
 
-static bool same_queue(const struct wr_queue_settings *a, const struct wr_queue_settings *b)
-{
-	return same_text(a->url, b->url) && same_text(a->password_file, b->password_file) &&
-	       same_text(a->target, b->target) && same_text(a->target_ca, b->target_ca) &&
-	       same_text(a->key_file, b->key_file) && a->max_requests == b->max_requests &&
-	       a->assume_durable == b->assume_durable && a->max_bytes == b->max_bytes &&
-	       a->max_line_bytes == b->max_line_bytes && a->max_dead == b->max_dead &&
-	       a->max_dead_bytes == b->max_dead_bytes && a->connections == b->connections &&
-	       a->timeout_ns == b->timeout_ns && a->keep_ns == b->keep_ns;
-}
-
+/* Returns whether a and b have the same values for all settings that only a new process can change.
+ * The size of the table is not such a setting: nginx resizes the table, and the service changes to
+ * the new table by itself. */
 static bool same_settings(const struct wr_settings *a, const struct wr_settings *b)
 {
+	for (size_t p = 0; p < PARTS; p++)
+		for (size_t i = 0; i < parts[p].count; i++) {
+			size_t at = parts[p].at + parts[p].options[i].at;
+
+			if (!same_field(parts[p].options[i].kind, (const char *)a + at,
+					(const char *)b + at))
+				return false;
+		}
 	return same_text(a->rules, b->rules) && same_text(a->table, b->table) &&
-	       same_list(&a->grpc, &b->grpc) && same_list(&a->http, &b->http) &&
-	       same_list(&a->resp, &b->resp) && same_list(&a->admin, &b->admin) &&
-	       same_list(&a->refunds, &b->refunds) && same_redis(&a->redis, &b->redis) &&
-	       same_queue(&a->queue, &b->queue) && same_text(a->tls_cert, b->tls_cert) &&
-	       same_text(a->tls_key, b->tls_key) &&
-	       same_text(a->admin_token_file, b->admin_token_file) &&
-	       same_text(a->admin_socket, b->admin_socket) && a->admin_open == b->admin_open &&
-	       same_text(a->resp_password_file, b->resp_password_file) &&
-	       same_text(a->link_key_file, b->link_key_file) && a->shadow == b->shadow &&
-	       same_text(a->keys, b->keys) && a->headers == b->headers &&
-	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group &&
-	       same_text(a->user, b->user);
+	       same_text(a->tls_cert, b->tls_cert) && same_text(a->tls_key, b->tls_key) &&
+	       same_text(a->link_key_file, b->link_key_file) && same_text(a->keys, b->keys) &&
+	       same_text(a->user, b->user) && a->shadow == b->shadow && a->headers == b->headers &&
+	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group;
 }
 
-static struct wr_gateway_service *new_service(const struct wr_gateway_service_settings *settings,
+static struct wr_gateway_service *new_service(const struct wr_settings *settings,
 					      const struct wr_gateway_plan *plan)
 {
 	struct wr_gateway_service *service = calloc(1, sizeof *service);
@@ -313,26 +243,11 @@ static uint64_t certificate_fingerprint(const struct wr_gateway_service *service
 	return fingerprint(service->settings.tls_cert) + 3 * fingerprint(service->settings.tls_key);
 }
 
-static void write_ports(const struct wr_service *service, FILE *out)
-{
-	const char *token = wr_admin_start_token(&service->settings);
-
-	for (const struct wr_listener *l = service->listeners; l; l = l->next)
-		fprintf(out, "  %-9s %s\n", l->name, l->text);
-	for (const struct wr_listener *l = service->listeners; l; l = l->next)
-		if (strcmp(l->name, "admin") == 0 && l->endpoint.kind != WR_ENDPOINT_UNIX)
-			fprintf(out, "  %-9s http://%s/%s%s\n", "dashboard", l->text,
-				token ? "#token=" : "", token ? token : "");
-	if (service->redis)
-		fprintf(out, "  %-9s %s\n", "redis", service->redis->text);
-}
-
 static int launch_child(struct wr_gateway_service *service)
 {
 	struct wr_gateway_child_opts opts = {.settings = &service->settings,
 					     .domain = service->domain,
-					     .default_admin = service->default_admin,
-					     .summary = write_ports};
+					     .default_admin = service->default_admin};
 	struct weir_error error = {0};
 
 	if (service->asleep)
@@ -348,9 +263,8 @@ static int launch_child(struct wr_gateway_service *service)
 	return wr_gateway_child_start(&service->child, &opts);
 }
 
-struct wr_gateway_service *
-wr_gateway_service_start(const struct wr_gateway_service_settings *settings,
-			 const struct wr_gateway_plan *plan)
+struct wr_gateway_service *wr_gateway_service_start(const struct wr_settings *settings,
+						    const struct wr_gateway_plan *plan)
 {
 	struct wr_gateway_service *service = new_service(settings, plan);
 
@@ -409,8 +323,9 @@ static void end_child(struct wr_gateway_service *service)
 	free(ports);
 }
 
-/* Ends the old service, so that its ports become free, and starts the new service. If that fails,
- * restarts the old one. Returns the service that runs, or NULL if neither runs. */
+/* Ends the old service, so that its ports become free, and starts the new service. If the new
+ * service does not start, restarts the old service. Returns the service that runs, or NULL if no
+ * service runs. */
 static struct wr_gateway_service *replace_service(struct wr_gateway_service *old,
 						  struct wr_gateway_service *fresh)
 {
@@ -428,7 +343,7 @@ static struct wr_gateway_service *replace_service(struct wr_gateway_service *old
 	return NULL;
 }
 
-/* Returns whether files have changed that only a new process can read. */
+/* Returns whether files that only a new process can read have changed. */
 static bool is_stale(const struct wr_gateway_service *service)
 {
 	const struct wr_gateway_report *report = &service->child.report;
@@ -438,7 +353,7 @@ static bool is_stale(const struct wr_gateway_service *service)
 }
 
 void wr_gateway_service_reload(struct wr_gateway_service **service,
-			       const struct wr_gateway_service_settings *settings,
+			       const struct wr_settings *settings,
 			       const struct wr_gateway_plan *plan)
 {
 	struct wr_gateway_service *fresh = new_service(settings, plan);

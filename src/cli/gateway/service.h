@@ -4,38 +4,25 @@
 #define WR_CLI_GATEWAY_SERVICE_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
-#include "cli/options/options.h"
 #include "gateway/plan.h"
 #include "serve/settings.h"
 
 struct wr_gateway_service;
 
-/* The options of `weir gateway` that configure the service. */
-struct wr_gateway_service_settings {
-	struct wr_text_list grpc, http, resp, admin, refunds;
-	const char *admin_socket, *admin_token_file, *resp_password_file;
-	bool admin_open;
-	struct wr_redis_settings redis; /* set by wr_redis_options */
-	struct wr_queue_settings queue; /* set by wr_queue_options */
-};
-
-#define WR_GATEWAY_SERVICE_OPTIONS 9
-extern struct wr_gateway_service_settings wr_gateway_service_settings;
-extern const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS];
-
 /* Starts the service with the ports of the options and a Unix socket in the runtime folder for
- * nginx. If --admin is not given, the service also listens at 127.0.0.1:9099 if that port is free.
- * If a port of the options cannot be opened, prints an error message and returns NULL. */
-struct wr_gateway_service *
-wr_gateway_service_start(const struct wr_gateway_service_settings *settings,
-			 const struct wr_gateway_plan *plan);
+ * nginx. Without --admin the admin port is 127.0.0.1:9099; the service starts without this port if
+ * it is in use. If a port of the options cannot be opened, prints an error message and returns
+ * NULL. */
+struct wr_gateway_service *wr_gateway_service_start(const struct wr_settings *settings,
+						    const struct wr_gateway_plan *plan);
 
 /* Makes the service read rules and certificates again. If options have changed, replaces the
- * service by a new one; if the new one does not start, restarts the old one. If the old one does
- * not start either, *service is NULL. nginx is not affected. */
+ * service by a new service. If the new service does not start, restarts the old service. If no
+ * service starts, *service is NULL. nginx is not affected. */
 void wr_gateway_service_reload(struct wr_gateway_service **service,
-			       const struct wr_gateway_service_settings *settings,
+			       const struct wr_settings *settings,
 			       const struct wr_gateway_plan *plan);
 
 /* Prints the ports of the service, one per line. */
@@ -52,7 +39,8 @@ bool wr_gateway_service_drained(struct wr_gateway_service *service);
  * timer. */
 void wr_gateway_service_poll(struct wr_gateway_service *service);
 
-/* Returns whether the process of the service runs. */
+/* Returns whether the process of the service runs. Returns true if no port is configured, because
+ * then no process is needed. */
 bool wr_gateway_service_runs(const struct wr_gateway_service *service);
 
 /* Restarts the service if its user cannot open the resized table. Returns whether the service was

@@ -7,8 +7,9 @@
 
 #include "cli/options/read.h"
 
-/* Overwrites the passwords in a URL: USER:PASSWORD@ and ?sentinel_password=. `url` points behind
- * "://". May overwrite other text beside a password, but never leaves a password. */
+/* Overwrites the password in USER:PASSWORD@ and the password in ?sentinel_password=. `url` points to
+ * the text after "://". Other text of the URL may be overwritten too. Returns whether the URL had a
+ * password. */
 static bool hide_in_url(char *url, char *end)
 {
 	static const char name[] = "password=";
@@ -25,7 +26,8 @@ static bool hide_in_url(char *url, char *end)
 	return colon || query;
 }
 
-/* Overwrites the passwords in a value, which may be a list of URLs. */
+/* Overwrites the passwords in a value, which is a URL or a list of URLs. Returns whether the value
+ * had a password. */
 static bool hide_in_value(char *value)
 {
 	bool hidden = false;

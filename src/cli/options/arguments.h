@@ -1,4 +1,4 @@
-/* Hides passwords on the command line, because every user of the machine can read it in the process
+/* Hides the passwords of the command line, which every user of the machine can read in the process
  * list. */
 #ifndef WR_CLI_OPTIONS_ARGUMENTS_H
 #define WR_CLI_OPTIONS_ARGUMENTS_H
@@ -11,8 +11,8 @@
 	"the file with --redis-password-file or --queue-password-file"
 
 /* Returns a copy of the arguments that ends with NULL. The caller frees the copy with one free().
- * Overwrites the passwords in URLs of secret options in argv, and sets *hidden if there were any.
- * If there is no memory, returns NULL and does not change argv. */
+ * In argv, overwrites the passwords in the URLs of secret options. Sets *hidden if argv had such a
+ * password. If there is no memory, returns NULL and does not change argv. */
 char **wr_arguments_hide(const struct wr_command *command, int argc, char **argv, bool *hidden);
 
 #endif

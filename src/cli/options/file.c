@@ -11,116 +11,99 @@
 struct file_reader {
 	struct wr_options_reader *reader;
 	const char *path;
-	yaml_parser_t parser;
-	yaml_event_t event;
-	bool event_live;
+	yaml_document_t document;
 };
 
-static void write_location(const struct file_reader *f, const yaml_mark_t *mark, char text[512])
-{
-	snprintf(text, 512, "%.400s:%zu:%zu:", f->path, mark->line + 1, mark->column + 1);
-}
-
-/* Reads the next YAML event. On failure reports the error and returns false. */
-static bool next_event(struct file_reader *f)
+/* Reports an error: "PATH:LINE:COLUMN: WHAT". */
+static void report_at(const struct file_reader *f, const yaml_mark_t *mark, const char *what)
 {
 	char where[512];
 
-	if (f->event_live)
-		yaml_event_delete(&f->event);
-	f->event_live = yaml_parser_parse(&f->parser, &f->event);
-	if (!f->event_live) {
-		write_location(f, &f->parser.problem_mark, where);
-		wr_options_wrong(f->reader, where, "%s",
-				 f->parser.problem ? f->parser.problem : "out of memory");
-	}
-	return f->event_live;
-}
-
-static void report_here(struct file_reader *f, const char *what)
-{
-	char where[512];
-
-	write_location(f, &f->event.start_mark, where);
+	snprintf(where, sizeof where, "%.400s:%zu:%zu:", f->path, mark->line + 1, mark->column + 1);
 	wr_options_wrong(f->reader, where, "%s", what);
 }
 
-/* Reads a scalar or a list of scalars. Skips the value of an unknown option. */
-static bool read_value(struct file_reader *f, const struct wr_option_ref *ref, const char *where)
+static struct weir_str scalar_text(const yaml_node_t *node)
 {
-	bool in_list = f->event.type == YAML_SEQUENCE_START_EVENT;
-
-	if (in_list && ref->option && ref->option->kind != WR_OPTION_LIST &&
-	    ref->option->kind != WR_OPTION_ADDRESSES) {
-		report_here(f, "is a list; this option has one value");
-		return false;
-	}
-	if (in_list && !next_event(f))
-		return false;
-	while (f->event.type == YAML_SCALAR_EVENT) {
-		struct weir_str text = {(const char *)f->event.data.scalar.value,
-					f->event.data.scalar.length};
-
-		if (ref->option)
-			wr_options_set(f->reader, ref, where, text);
-		if (!in_list)
-			return true;
-		if (!next_event(f))
-			return false;
-	}
-	if (in_list && f->event.type == YAML_SEQUENCE_END_EVENT)
-		return true;
-	report_here(f, "has neither a value nor a list of values");
-	return false;
+	return (struct weir_str){(const char *)node->data.scalar.value, node->data.scalar.length};
 }
 
-static bool read_pair(struct file_reader *f, bool seen[WR_OPTIONS_MAX])
+/* Sets an option to a value or to a list of values. */
+static void read_value(struct file_reader *f, const struct wr_option_ref *ref, const char *where,
+		       const yaml_node_t *value)
 {
-	char where[600];
-	struct weir_str name = {(const char *)f->event.data.scalar.value,
-				f->event.data.scalar.length};
-	struct wr_option_ref ref = wr_options_find(f->reader->command, name);
-	struct weir_str near = wr_options_guess(f->reader, name);
+	enum wr_option_kind kind = ref->option->kind;
 
-	write_location(f, &f->event.start_mark, where);
-	if (!ref.option && near.len)
-		wr_options_wrong(
-			f->reader, where, "there is no option '%.*s'; did you mean '%.*s'?",
-			(int)(name.len < 80 ? name.len : 80), name.ptr, (int)near.len, near.ptr);
-	else if (!ref.option)
-		wr_options_wrong(f->reader, where, "there is no option '%.*s'",
-				 (int)(name.len < 80 ? name.len : 80), name.ptr);
-	else if (seen[ref.number])
-		wr_options_wrong(f->reader, where, "%s occurs twice", ref.option->name);
-	if (ref.option) {
-		seen[ref.number] = true;
-		snprintf(where + strlen(where), sizeof where - strlen(where), " %s",
-			 ref.option->name);
+	if (value->type == YAML_SCALAR_NODE) {
+		wr_options_set(f->reader, ref, where, scalar_text(value));
+		return;
 	}
-	return next_event(f) && read_value(f, &ref, where) && next_event(f);
+	if (value->type != YAML_SEQUENCE_NODE) {
+		report_at(f, &value->start_mark, "has neither a value nor a list of values");
+		return;
+	}
+	if (kind != WR_OPTION_LIST && kind != WR_OPTION_ADDRESSES) {
+		report_at(f, &value->start_mark, "is a list; this option has one value");
+		return;
+	}
+	for (const yaml_node_item_t *i = value->data.sequence.items.start;
+	     i < value->data.sequence.items.top; i++) {
+		const yaml_node_t *item = yaml_document_get_node(&f->document, *i);
+
+		if (item->type == YAML_SCALAR_NODE)
+			wr_options_set(f->reader, ref, where, scalar_text(item));
+		else
+			report_at(f, &item->start_mark, "is not a value");
+	}
+}
+
+static void read_pair(struct file_reader *f, const yaml_node_t *key, const yaml_node_t *value,
+		      bool seen[WR_OPTIONS_MAX])
+{
+	char what[256], where[600];
+	struct wr_option_ref ref;
+	struct weir_str name, near;
+
+	if (key->type != YAML_SCALAR_NODE) {
+		report_at(f, &key->start_mark, "is not the name of an option");
+		return;
+	}
+	name = scalar_text(key);
+	ref = wr_options_find(f->reader->command, name);
+	if (!ref.option) {
+		near = wr_options_guess(f->reader, name);
+		snprintf(what, sizeof what,
+			 near.len ? "there is no option '%.*s'; did you mean '%.*s'?"
+				  : "there is no option '%.*s'",
+			 (int)(name.len < 80 ? name.len : 80), name.ptr, (int)near.len, near.ptr);
+		report_at(f, &key->start_mark, what);
+		return;
+	}
+	if (seen[ref.number]) {
+		snprintf(what, sizeof what, "%s occurs twice", ref.option->name);
+		report_at(f, &key->start_mark, what);
+	}
+	seen[ref.number] = true;
+	snprintf(where, sizeof where, "%.400s:%zu:%zu: %s", f->path, key->start_mark.line + 1,
+		 key->start_mark.column + 1, ref.option->name);
+	read_value(f, &ref, where, value);
 }
 
 static void read_document(struct file_reader *f)
 {
+	const yaml_node_t *root = yaml_document_get_root_node(&f->document);
 	bool seen[WR_OPTIONS_MAX] = {false};
 
-	if (!next_event(f) || f->event.type != YAML_STREAM_START_EVENT)
-		return;
-	if (!next_event(f) || f->event.type != YAML_DOCUMENT_START_EVENT)
+	if (!root)
 		return; /* an empty file is valid */
-	if (!next_event(f))
-		return;
-	if (f->event.type != YAML_MAPPING_START_EVENT) {
-		report_here(f, "is not a list of `option: value`");
+	if (root->type != YAML_MAPPING_NODE) {
+		report_at(f, &root->start_mark, "is not a list of `option: value`");
 		return;
 	}
-	if (!next_event(f))
-		return;
-	while (f->event.type == YAML_SCALAR_EVENT)
-		if (!read_pair(f, seen))
-			return;
-	if (f->event.type != YAML_MAPPING_END_EVENT)
-		report_here(f, "is not the name of an option");
+	for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+	     pair < root->data.mapping.pairs.top; pair++)
+		read_pair(f, yaml_document_get_node(&f->document, pair->key),
+			  yaml_document_get_node(&f->document, pair->value), seen);
 }
 
 /* Returns the content of the file; the caller frees it. On failure reports the error and returns
@@ -153,21 +136,26 @@ static char *read_bytes(struct wr_options_reader *reader, const char *path, size
 void wr_options_read_file(struct wr_options_reader *reader, const char *path)
 {
 	struct file_reader f = {.reader = reader, .path = path};
+	yaml_parser_t parser;
 	size_t len;
 	char *bytes = read_bytes(reader, path, &len);
 
 	if (!bytes)
 		return;
-	if (!yaml_parser_initialize(&f.parser)) {
+	if (!yaml_parser_initialize(&parser)) {
 		wr_options_wrong(reader, "--config", "%s: out of memory", path);
 		free(bytes);
 		return;
 	}
 	reader->source = WR_FROM_FILE;
-	yaml_parser_set_input_string(&f.parser, (const unsigned char *)bytes, len);
-	read_document(&f);
-	if (f.event_live)
-		yaml_event_delete(&f.event);
-	yaml_parser_delete(&f.parser);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, len);
+	if (yaml_parser_load(&parser, &f.document)) {
+		read_document(&f);
+		yaml_document_delete(&f.document);
+	} else {
+		report_at(&f, &parser.problem_mark,
+			  parser.problem ? parser.problem : "out of memory");
+	}
+	yaml_parser_delete(&parser);
 	free(bytes);
 }

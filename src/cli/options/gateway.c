@@ -1,12 +1,11 @@
-/* The options of `weir gateway`: one row per option, with the field of struct wr_gateway_settings.
- */
+/* The options of `weir gateway`: one row per option. The options of the service beside nginx fill
+ * struct wr_settings, all others fill struct wr_gateway_settings. */
 #include "cli/gateway/gateway.h"
 
-#include "cli/gateway/service.h"
-#include "cli/options/queue.h"
-#include "cli/options/redis.h"
+#include "cli/options/shared.h"
 
 #define AT(field) .at = offsetof(struct wr_gateway_settings, field)
+#define AT_SERVICE(field) .at = offsetof(struct wr_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 
 struct wr_gateway_settings wr_cli_gateway_settings;
@@ -44,17 +43,6 @@ static const struct wr_option limiting[] = {
 	 AT(headers), .choices = "x ietf github none"},
 	{"dry-run", WR_OPTION_SWITCH, NULL, NULL, "count, but refuse and delay nothing",
 	 AT(dry_run)},
-	{"table", WR_OPTION_TEXT, "NAME", "default",
-	 "name of the table; processes with the same table share its\n"
-	 "counters",
-	 AT(table)},
-	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "size of the table, about 44 bytes per key",
-	 AT(memory_bytes), .min = 262144, .max = (uint64_t)256 << 30},
-	{"log-memory", WR_OPTION_SIZE, "SIZE", "0",
-	 "part of --memory for sliding window logs, 8 bytes per\n"
-	 "request; 0: a quarter if the rules have such limits, else a\n"
-	 "sixteenth",
-	 AT(log_bytes), .max = (uint64_t)192 << 30},
 	{"keys", WR_OPTION_TEXT, "HOW", "text",
 	 "how clients' keys are shown in statistics: text, hashed,\n"
 	 "hidden",
@@ -121,19 +109,39 @@ static const struct wr_option running[] = {
 	 AT(print_config)},
 };
 
+const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = {
+	{"admin", WR_OPTION_LIST, "ADDR,…", NULL,
+	 "addresses of the admin API: rules, counters, bans; off\n"
+	 "for none. Without it " WR_GATEWAY_DEFAULT_ADMIN ", if that port is\n"
+	 "free",
+	 AT_SERVICE(admin)},
+	{"grpc", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of Envoy's rate limit service",
+	 AT_SERVICE(grpc)},
+	{"http", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of /v1/check, /check/DOMAIN and /json",
+	 AT_SERVICE(http)},
+	{"resp", WR_OPTION_LIST, "ADDR,…", NULL, "addresses of the Redis protocol",
+	 AT_SERVICE(resp)},
+	{"refunds", WR_OPTION_LIST, "CIDR,…", NULL,
+	 "clients of these addresses that may give hits back, and\n"
+	 "reset counters at --resp; unix: is every client of a Unix\n"
+	 "socket",
+	 AT_SERVICE(refunds)},
+};
+
 #define GROUP(title, options) WR_OPTION_GROUP(title, options, &wr_cli_gateway_settings)
 
 static const struct wr_option_group groups[] = {
 	GROUP("Traffic", traffic),
 	GROUP("Limits", limiting),
+	WR_OPTION_GROUP(NULL, wr_memory_options, &wr_serve_settings),
 	GROUP("Clients", clients),
 	GROUP("API servers", servers),
 	GROUP("Running", running),
-	{"Service (weir serve beside nginx)", wr_gateway_service_options,
-	 WR_GATEWAY_SERVICE_OPTIONS, &wr_gateway_service_settings},
-	{"Redis", wr_redis_options, WR_REDIS_OPTIONS, &wr_gateway_service_settings.redis},
-	{"Deferred requests", wr_queue_options, WR_QUEUE_OPTIONS,
-	 &wr_gateway_service_settings.queue},
+	WR_OPTION_GROUP("Service (weir serve beside nginx)", wr_gateway_service_options,
+			&wr_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_admin_options, &wr_serve_settings),
+	WR_OPTION_GROUP("Redis", wr_redis_options, &wr_serve_settings.redis),
+	WR_OPTION_GROUP("Deferred requests", wr_queue_options, &wr_serve_settings.queue),
 };
 
 const struct wr_command wr_gateway_command = {

@@ -18,7 +18,8 @@ struct wr_option_ref wr_options_find(const struct wr_command *command, struct we
 	return (struct wr_option_ref){0};
 }
 
-/* Replaces control characters, because names and values come from files and other programs. */
+/* Replaces control characters by '?', because names and values come from files and other programs.
+ */
 void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
 {
 	char text[2048];
@@ -87,8 +88,8 @@ void wr_options_variable(const struct wr_option *option, char *name, size_t cap)
 	name[len] = 0;
 }
 
-/* Returns the value of a variable. An empty variable counts as not set, because compose files pass
- * a missing variable in this way. */
+/* Returns the value of a variable. An empty variable counts as not set, because a compose file
+ * passes a variable that is not set as an empty one. */
 static const char *find_variable(char **environment, const char *name)
 {
 	size_t len = strlen(name);
@@ -119,7 +120,7 @@ static void read_environment(struct wr_options_reader *reader, char **environmen
 /* An argument of the command line that begins with a dash. */
 struct option_flag {
 	const char *text;
-	struct weir_str name; /* name without dashes; empty: not a long option */
+	struct weir_str name; /* name without dashes; empty if the flag is a letter */
 	const char *value;    /* NULL: no value was given */
 	struct wr_option_ref ref;
 	bool is_config, is_help, takes_value;
@@ -136,8 +137,8 @@ static struct wr_option_ref find_letter(const struct wr_command *command, char l
 	return (struct wr_option_ref){0};
 }
 
-/* Splits a flag into name and value. The value follows `=` or the letter, or is the next argument,
- * unless the next argument begins with --. */
+/* Splits a flag into name and value: --name=value, -nvalue, or a flag whose value is the next
+ * argument. An argument that begins with -- is not a value. */
 static struct option_flag split_flag(const struct wr_command *command, int left, char **argv)
 {
 	struct option_flag flag = {.text = argv[0], .arguments = 1};
@@ -210,34 +211,27 @@ static int read_flag(struct wr_options_reader *reader, int left, char **argv, bo
 	return flag.arguments;
 }
 
-static void read_word(struct wr_options_reader *reader, const char *word)
-{
-	const struct wr_command *command = reader->command;
-
-	if (command->words_max && command->words->count == command->words_max)
-		wr_options_wrong(reader, "", "'%.200s' is one word too many", word);
-	else
-		wr_options_add_word(reader, command->words, "", wr_str(word));
-}
-
 static void read_arguments(struct wr_options_reader *reader, int argc, char **argv, bool first_pass)
 {
-	bool has_words = reader->command->words, only_words = false;
+	struct wr_words *words = reader->command->words;
+	size_t words_max = reader->command->words_max;
+	bool only_words = false;
 
 	reader->source = WR_FROM_ARGUMENTS;
 	for (int i = 1; i < argc;) {
 		bool is_flag = argv[i][0] == '-' && argv[i][1] && !only_words;
 
-		if (has_words && is_flag && strcmp(argv[i], "--") == 0) {
-			only_words = true;
-			i++;
-		} else if (has_words && !is_flag) {
-			if (!first_pass)
-				read_word(reader, argv[i]);
-			i++;
-		} else {
+		if (!words || (is_flag && strcmp(argv[i], "--") != 0)) {
 			i += read_flag(reader, argc - i, argv + i, first_pass);
+			continue;
 		}
+		if (is_flag)
+			only_words = true;
+		else if (!first_pass && words_max && words->count == words_max)
+			wr_options_wrong(reader, "", "'%.200s' is one word too many", argv[i]);
+		else if (!first_pass)
+			wr_options_add_word(reader, words, "", wr_str(argv[i]));
+		i++;
 	}
 }
 
@@ -326,7 +320,8 @@ void wr_options_help(const struct wr_command *command, FILE *out)
 {
 	fputs(command->intro, out);
 	for (size_t g = 0; g < command->group_count; g++) {
-		fprintf(out, "\n%s\n", command->groups[g].title);
+		if (command->groups[g].title)
+			fprintf(out, "\n%s\n", command->groups[g].title);
 		for (size_t i = 0; i < command->groups[g].count; i++)
 			print_option(&command->groups[g].options[i], !command->has_config, out);
 	}

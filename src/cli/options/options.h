@@ -31,7 +31,7 @@ struct wr_words {
 #define WR_OPTION_KINDS(X)                                                                         \
 	X(WR_OPTION_TEXT, const char *)                                                            \
 	X(WR_OPTION_LIST, struct wr_text_list) /* values a,b,c; the flag may be repeated */        \
-	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag, which may have commas */     \
+	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag; it may have commas */        \
 	X(WR_OPTION_SWITCH, bool)              /* --x or --x=off */                                \
 	X(WR_OPTION_NUMBER, uint64_t)                                                              \
 	X(WR_OPTION_SIGNED, int64_t)                    /* a number from -max to max */            \
@@ -45,12 +45,12 @@ enum wr_option_kind {
 #undef WR_OPTION_ENUM
 };
 
-#define WR_OPTIONS_MAX 96     /* most options of one command */
-#define WR_OPTION_VALUE 16384 /* most bytes of one value */
+#define WR_OPTIONS_MAX 96     /* maximum number of options of a command */
+#define WR_OPTION_VALUE 16384 /* maximum length of a value, in bytes */
 
-/* The value of `variable` for options that have no environment variable. These options select what
- * a command does, such as --all of `weir queue drop`, and a variable left in the environment must
- * not select it. */
+/* The value of `variable` for options that have no environment variable. Such an option selects
+ * what a command does, for example --all of `weir queue drop`. A variable that was left in the
+ * environment must not have this effect. */
 #define WR_NO_VARIABLE ""
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order in which rows are written
@@ -62,18 +62,21 @@ struct wr_option {
 	const char *help;      /* help text; \n separates lines */
 	size_t at;             /* offset of the option's field in the struct of its group */
 	uint64_t min, max;     /* bounds of numbers, sizes and durations; max 0: no maximum */
-	const char *choices;   /* allowed values of a text: "x ietf none"; NULL: any */
+	const char *choices;   /* allowed values of a text: "x ietf none"; NULL: any text */
 	bool secret;           /* error messages do not contain the value */
-	const char *needs;     /* one of these options is required too: "redis queue"; NULL: none */
-	/* environment variable, or WR_NO_VARIABLE; NULL: WEIR_ and the name */
+	/* names of options: one of them must be given too; NULL: no other option is needed */
+	const char *needs;
+	/* name of the environment variable, or WR_NO_VARIABLE; NULL: made from the option's name,
+	 * WEIR_TLS_CERT for tls-cert */
 	const char *variable;
-	char letter; /* short form: 'H' for -H; 0: none */
+	char letter; /* short form: 'H' for -H; 0: no short form */
 	/* offset of a bool that is set if the option is on the command line; 0: no such bool */
 	size_t given_at;
 };
 
 struct wr_option_group {
-	const char *title;
+	const char *
+		title; /* heading in the help text; NULL: the options continue the previous group */
 	const struct wr_option *options;
 	size_t count;
 	void *into;
@@ -90,9 +93,10 @@ struct wr_command {
 	const char *examples; /* the last part of the help text */
 	const struct wr_option_group *groups;
 	size_t group_count;
-	bool has_config;        /* the command has --config FILE and WEIR_CONFIG */
-	struct wr_words *words; /* gets arguments that are not options; NULL: they are errors */
-	size_t words_max;       /* most words; 0: no maximum */
+	bool has_config; /* the command has --config FILE and WEIR_CONFIG */
+	struct wr_words *
+		words; /* receives the arguments that are not options; NULL: such arguments are errors */
+	size_t words_max; /* maximum number of words; 0: no maximum */
 };
 
 enum wr_options_outcome { WR_OPTIONS_READ, WR_OPTIONS_HELP, WR_OPTIONS_WRONG };

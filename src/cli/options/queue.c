@@ -1,7 +1,5 @@
 /* The option --queue and the options that refine it, for `weir serve` and `weir gateway`. */
-#include "cli/options/queue.h"
-
-#include "serve/settings.h"
+#include "cli/options/shared.h"
 
 #define AT(field) .at = offsetof(struct wr_queue_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)

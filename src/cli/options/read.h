@@ -17,7 +17,7 @@ struct wr_options_reader {
 	const struct wr_command *command;
 	struct wr_arena *arena;
 	FILE *errors;
-	/* maximum number of words or repeated values, by the number of arguments */
+	/* maximum number of words, and of values of a repeated option */
 	size_t words_cap;
 	bool wrong;
 	enum wr_option_source source; /* the source that is being read */
@@ -27,7 +27,7 @@ struct wr_options_reader {
 	bool help;
 };
 
-/* A reference to an option of the table and to the field that receives its value. */
+/* An option of the table and the field that receives its value. */
 struct wr_option_ref {
 	/* NULL: there is no option with the name that was searched for */
 	const struct wr_option *option;
@@ -62,7 +62,7 @@ struct wr_option_ref wr_options_find(const struct wr_command *command, struct we
 void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Returns the option name that is most similar to `name`, or an empty text if none is similar. */
+/* Returns the option name that is most similar to `name`, or an empty text if no name is similar. */
 struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name);
 
 /* Converts the text of a value and stores it in the option's field (value.c). If the same source
@@ -75,7 +75,7 @@ void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *word
 			 const char *where, struct weir_str text);
 
 /* Writes the name of the option's environment variable: WEIR_TLS_CERT for tls-cert, or an empty
- * text if the option has none. */
+ * text if the option has no variable. */
 void wr_options_variable(const struct wr_option *option, char *name, size_t cap);
 
 /* Reports options that were given without the option that they need (needs.c). */

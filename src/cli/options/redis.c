@@ -1,7 +1,5 @@
 /* The option --redis and the options that refine it, for `weir serve` and `weir gateway`. */
-#include "cli/options/redis.h"
-
-#include "serve/settings.h"
+#include "cli/options/shared.h"
 
 #define AT(field) .at = offsetof(struct wr_redis_settings, field)
 

@@ -1,8 +1,7 @@
 /* The options of `weir serve`: one row per option, with the field of struct wr_settings. */
 #include "cli/serve.h"
 
-#include "cli/options/queue.h"
-#include "cli/options/redis.h"
+#include "cli/options/shared.h"
 
 #define AT(field) .at = offsetof(struct wr_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
@@ -33,6 +32,13 @@ static const struct wr_option ports[] = {
 	 AT(refunds)},
 	{"admin", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:9099",
 	 "addresses of the admin API: rules, counters, bans, metrics", AT(admin)},
+	{"link-key", WR_OPTION_TEXT, "FILE", NULL,
+	 "file with the key that nginx's workers send at a Unix\n"
+	 "socket of --resp (weir_link_key); created if missing",
+	 AT(link_key_file)},
+};
+
+const struct wr_option wr_admin_options[WR_ADMIN_OPTIONS] = {
 	{"admin-socket", WR_OPTION_TEXT, "PATH", NULL,
 	 "Unix socket of the admin API for root and the service's\n"
 	 "user, used by weir's commands; off for none. Without it\n"
@@ -47,10 +53,6 @@ static const struct wr_option ports[] = {
 	 "let every user of this machine use --admin without a token", AT(admin_open)},
 	{"resp-password-file", WR_OPTION_TEXT, "FILE", NULL,
 	 "file with the password for AUTH at --resp", AT(resp_password_file)},
-	{"link-key", WR_OPTION_TEXT, "FILE", NULL,
-	 "file with the key that nginx's workers send at a Unix\n"
-	 "socket of --resp (weir_link_key); created if missing",
-	 AT(link_key_file)},
 };
 
 static const struct wr_option limits[] = {
@@ -58,23 +60,26 @@ static const struct wr_option limits[] = {
 	 "rule file or directory; changes take effect within a\n"
 	 "second",
 	 AT(rules)},
-	{"table", WR_OPTION_TEXT, "NAME", "default",
-	 "name of the table; processes with the same table share its\n"
-	 "counters",
-	 AT(table)},
 	{"table-dir", WR_OPTION_TEXT, "DIR", NULL,
 	 "folder of the table; without it /run/weir for root, else\n"
 	 "$XDG_RUNTIME_DIR/weir, else /dev/shm",
 	 AT(table_dir)},
+	{"shadow", WR_OPTION_SWITCH, NULL, NULL, "decide and count, but admit every request",
+	 AT(shadow)},
+};
+
+const struct wr_option wr_memory_options[WR_MEMORY_OPTIONS] = {
+	{"table", WR_OPTION_TEXT, "NAME", "default",
+	 "name of the table; processes with the same table share its\n"
+	 "counters",
+	 AT(table)},
 	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "size of the table, about 44 bytes per key",
 	 AT(memory_bytes), .min = 262144, .max = (uint64_t)256 << 30},
 	{"log-memory", WR_OPTION_SIZE, "SIZE", "0",
 	 "part of --memory for sliding window logs, 8 bytes per\n"
 	 "request; 0: a quarter if the rules have such limits, else a\n"
 	 "sixteenth",
-	 AT(log_bytes), .max = (uint64_t)1 << 40},
-	{"shadow", WR_OPTION_SWITCH, NULL, NULL, "decide and count, but admit every request",
-	 AT(shadow)},
+	 AT(log_bytes), .max = (uint64_t)192 << 30},
 };
 
 static const struct wr_option watching[] = {
@@ -183,10 +188,12 @@ static const struct wr_option running[] = {
 
 static const struct wr_option_group groups[] = {
 	WR_OPTION_GROUP("Ports", ports, &wr_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_admin_options, &wr_serve_settings),
 	WR_OPTION_GROUP("Limits", limits, &wr_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_memory_options, &wr_serve_settings),
 	WR_OPTION_GROUP("Observing", watching, &wr_serve_settings),
-	{"Redis", wr_redis_options, WR_REDIS_OPTIONS, &wr_serve_settings.redis},
-	{"Deferred requests", wr_queue_options, WR_QUEUE_OPTIONS, &wr_serve_settings.queue},
+	WR_OPTION_GROUP("Redis", wr_redis_options, &wr_serve_settings.redis),
+	WR_OPTION_GROUP("Deferred requests", wr_queue_options, &wr_serve_settings.queue),
 	WR_OPTION_GROUP("TLS", tls, &wr_serve_settings),
 	WR_OPTION_GROUP("Responses of --http", profile, &wr_serve_headers),
 	WR_OPTION_GROUP("Responses of --grpc", answers, &wr_serve_settings),

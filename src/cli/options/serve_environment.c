@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "cli/options/redis_environment.h"
 
 #define MADE_MAX 32
@@ -17,41 +18,17 @@
 enum row_kind {
 	COPIED,  /* the value is copied to the variable `into` */
 	STORED,  /* like COPIED, but only if Redis is used */
-	BOOLEAN, /* like COPIED, but true or false, in the spellings of the reference */
+	BOOLEAN, /* like COPIED, but the value must be true or false, see is_true() */
 	RATIO,   /* a ratio becomes a percentage: 0.8 becomes 80 */
-	PART,    /* several such variables form one option, see below */
-	ALWAYS,  /* the variable requests the behaviour that weir always has */
-	IGNORED, /* the variable has no meaning in weir */
-	FAMILY,  /* all variables whose names begin with this name are ignored */
 };
 
-/* All variables of the reference, and how weir reads them. */
-static const struct reference_row {
+/* Variables of envoyproxy/ratelimit that correspond to one option of weir each. */
+static const struct variable_row {
 	const char *name;
 	enum row_kind kind;
 	const char *into;
 } rows[] = {
-	{"RUNTIME_ROOT", PART, NULL},
-	{"RUNTIME_SUBDIRECTORY", PART, NULL},
-	{"RUNTIME_APPDIRECTORY", PART, NULL},
-	{"RUNTIME_IGNOREDOTFILES", ALWAYS, NULL},
-	{"RUNTIME_WATCH_ROOT", ALWAYS, NULL},
-	{"MERGE_DOMAIN_CONFIG", ALWAYS, NULL},
-	{"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", ALWAYS, NULL},
-	{"HOST", PART, NULL},
-	{"PORT", PART, NULL},
-	{"GRPC_HOST", PART, NULL},
-	{"GRPC_PORT", PART, NULL},
-	{"GRPC_UDS", PART, NULL},
-	{"DEBUG_HOST", PART, NULL},
-	{"DEBUG_PORT", PART, NULL},
-	{"GRPC_SERVER_USE_TLS", PART, NULL},
-	{"GRPC_SERVER_TLS_CERT", PART, NULL},
-	{"GRPC_SERVER_TLS_KEY", PART, NULL},
-	{"GRPC_CLIENT_TLS_CACERT", PART, NULL},
-	{"GRPC_CLIENT_TLS_SAN", PART, NULL},
 	{"GRPC_MAX_CONNECTION_AGE", COPIED, "WEIR_MAX_AGE"},
-	{"LOG_LEVEL", PART, NULL},
 	{"LOG_FORMAT", COPIED, "WEIR_LOG_FORMAT"},
 	{"NEAR_LIMIT_RATIO", RATIO, "WEIR_NEAR_LIMIT"},
 	{"SHADOW_MODE", BOOLEAN, "WEIR_SHADOW"},
@@ -60,53 +37,53 @@ static const struct reference_row {
 	{"LIMIT_LIMIT_HEADER", COPIED, "WEIR_LIMIT_HEADER"},
 	{"LIMIT_REMAINING_HEADER", COPIED, "WEIR_REMAINING_HEADER"},
 	{"LIMIT_RESET_HEADER", COPIED, "WEIR_RESET_HEADER"},
-	{"GRPC_MAX_CONNECTION_AGE_GRACE", IGNORED, NULL},
-	{"CONFIG_TYPE", PART, NULL},
-	{"FORCE_START_WITHOUT_INITIAL_CONFIG", IGNORED, NULL},
-	{"QUOTA_MODE", IGNORED, NULL},
-	{"BACKEND_TYPE", PART, NULL},
 	{"CACHE_KEY_PREFIX", STORED, "WEIR_REDIS_PREFIX"},
-	{"EXPIRATION_JITTER_MAX_SECONDS", IGNORED, NULL},
-	{"LOCAL_CACHE_SIZE_IN_BYTES", IGNORED, NULL},
-	{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", IGNORED, NULL},
-	{"EXTRA_TAGS", IGNORED, NULL},
-	{"STATS_FLUSH_INTERVAL", IGNORED, NULL},
-	{"DISABLE_STATS", IGNORED, NULL},
-	{"USE_STATSD", IGNORED, NULL},
-	{"USE_DOG_STATSD", FAMILY, NULL},
-	{"USE_PROMETHEUS", IGNORED, NULL},
-	{"STATSD_", FAMILY, NULL},
-	{"DOG_STATSD_", FAMILY, NULL},
-	{"PROMETHEUS_", FAMILY, NULL},
-	{"REDIS_TYPE", PART, NULL},
-	{"REDIS_SOCKET_TYPE", PART, NULL},
-	{"REDIS_URL", PART, NULL},
-	{"REDIS_AUTH", PART, NULL},
-	{"REDIS_SENTINEL_AUTH", PART, NULL},
-	{"REDIS_TLS", PART, NULL},
-	{"REDIS_TLS_CACERT", PART, NULL},
-	{"REDIS_TLS_CLIENT_CERT", PART, NULL},
-	{"REDIS_TLS_CLIENT_KEY", PART, NULL},
 	{"REDIS_TIMEOUT", STORED, "WEIR_REDIS_TIMEOUT"},
-	{"REDIS_", FAMILY, NULL},
-	{"MEMCACHE_", FAMILY, NULL},
-	{"CONFIG_GRPC_XDS_", FAMILY, NULL},
-	{"XDS_CLIENT_", FAMILY, NULL},
-	{"TRACING_", FAMILY, NULL},
 };
-#define ROW_COUNT (sizeof rows / sizeof *rows)
 
-struct reference_reader {
+/* Several of these variables together form an option. The make_…() functions read them. */
+static const char *const parts[] = {
+	"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY", "HOST", "PORT", "GRPC_HOST",
+	"GRPC_PORT", "GRPC_UDS", "DEBUG_HOST", "DEBUG_PORT", "GRPC_SERVER_USE_TLS",
+	"GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY", "GRPC_CLIENT_TLS_CACERT",
+	"GRPC_CLIENT_TLS_SAN", "LOG_LEVEL", "CONFIG_TYPE", "BACKEND_TYPE", "REDIS_TYPE",
+	"REDIS_SOCKET_TYPE", "REDIS_URL", "REDIS_AUTH", "REDIS_SENTINEL_AUTH", "REDIS_TLS",
+	"REDIS_TLS_CACERT", "REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY",
+	/* These variables request the behaviour that weir always has. */
+	"RUNTIME_IGNOREDOTFILES", "RUNTIME_WATCH_ROOT", "MERGE_DOMAIN_CONFIG",
+	"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"};
+
+/* Variables that have no meaning in weir. */
+static const char *const ignored[] = {"GRPC_MAX_CONNECTION_AGE_GRACE",
+				      "FORCE_START_WITHOUT_INITIAL_CONFIG",
+				      "QUOTA_MODE",
+				      "EXPIRATION_JITTER_MAX_SECONDS",
+				      "LOCAL_CACHE_SIZE_IN_BYTES",
+				      "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
+				      "EXTRA_TAGS",
+				      "STATS_FLUSH_INTERVAL",
+				      "DISABLE_STATS",
+				      "USE_STATSD",
+				      "USE_PROMETHEUS"};
+
+/* Variables whose names begin with one of these texts have no meaning in weir. */
+static const char *const ignored_prefixes[] = {"USE_DOG_STATSD",   "STATSD_",     "DOG_STATSD_",
+					       "PROMETHEUS_",      "REDIS_",      "MEMCACHE_",
+					       "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "TRACING_"};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+struct environment_reader {
 	char **environment;
 	struct wr_arena *arena;
-	struct wr_reference *reference;
+	struct wr_serve_environment *variables;
 	struct weir_error *error;
 	char *made[MADE_MAX];
 	size_t made_count;
 	int rc;
 };
 
-static const char *get_variable(const struct reference_reader *reader, const char *name)
+static const char *get_variable(const struct environment_reader *reader, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -117,7 +94,7 @@ static const char *get_variable(const struct reference_reader *reader, const cha
 }
 
 /* Adds OPTION=value to the environment, unless the option has a value already. */
-static void add_variable(struct reference_reader *reader, const char *option, const char *value)
+static void add_variable(struct environment_reader *reader, const char *option, const char *value)
 {
 	size_t size = strlen(option) + strlen(value) + 2;
 	char *text;
@@ -133,18 +110,18 @@ static void add_variable(struct reference_reader *reader, const char *option, co
 	reader->made[reader->made_count++] = text;
 }
 
-static void note_name(char *names, const char *variable)
+static void add_name(char *names, struct weir_str name)
 {
-	size_t used = strlen(names), len = strcspn(variable, "=");
+	size_t used = strlen(names);
 
-	if (used + len + 3 < WR_REFERENCE_NAMES)
-		snprintf(names + used, WR_REFERENCE_NAMES - used, "%s%.*s", used ? ", " : "",
-			 (int)len, variable);
+	if (used + name.len + 3 < WR_SERVE_ENVIRONMENT_NAMES)
+		snprintf(names + used, WR_SERVE_ENVIRONMENT_NAMES - used, "%s%.*s",
+			 used ? ", " : "", (int)name.len, name.ptr);
 }
 
 /* ---- options that several variables form ---- */
 
-static void make_rules(struct reference_reader *reader)
+static void make_rules(struct environment_reader *reader)
 {
 	const char *root = get_variable(reader, "RUNTIME_ROOT"),
 		   *sub = get_variable(reader, "RUNTIME_SUBDIRECTORY");
@@ -156,10 +133,10 @@ static void make_rules(struct reference_reader *reader)
 	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* Adds an address. A port without a host means all addresses. A host without a port gets the
- * default port. */
-static void make_address(struct reference_reader *reader, const char *option, const char *host_name,
-			 const char *port_name, const char *default_host, const char *default_port)
+/* Adds an address if its host or its port is set. A missing host or port gets the default. */
+static void make_address(struct environment_reader *reader, const char *option,
+			 const char *host_name, const char *port_name, const char *default_host,
+			 const char *default_port)
 {
 	const char *host = get_variable(reader, host_name), *port = get_variable(reader, port_name);
 	char address[VALUE_MAX];
@@ -174,7 +151,7 @@ static void make_address(struct reference_reader *reader, const char *option, co
 	add_variable(reader, option, address);
 }
 
-static void make_addresses(struct reference_reader *reader)
+static void make_addresses(struct environment_reader *reader)
 {
 	const char *path = get_variable(reader, "GRPC_UDS");
 	char address[VALUE_MAX];
@@ -189,9 +166,9 @@ static void make_addresses(struct reference_reader *reader)
 	make_address(reader, "WEIR_ADMIN", "DEBUG_HOST", "DEBUG_PORT", "127.0.0.1", "6070");
 }
 
-/* Reads true or false. Any other spelling is an error, as in the reference, because a wrong
- * spelling must not switch TLS off or enforcement on. */
-static bool is_true(struct reference_reader *reader, const char *name, const char *text)
+/* Reads true or false. Any other text is an error, as it is for envoyproxy/ratelimit: a misspelt
+ * value must not switch TLS off or enforcement on. */
+static bool is_true(struct environment_reader *reader, const char *name, const char *text)
 {
 	if (!text || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0 ||
 	    strcasecmp(text, "f") == 0)
@@ -202,7 +179,7 @@ static bool is_true(struct reference_reader *reader, const char *name, const cha
 	return true;
 }
 
-static void copy_variable(struct reference_reader *reader, const char *name, const char *option)
+static void copy_variable(struct environment_reader *reader, const char *name, const char *option)
 {
 	const char *value = get_variable(reader, name);
 
@@ -210,7 +187,7 @@ static void copy_variable(struct reference_reader *reader, const char *name, con
 		add_variable(reader, option, value);
 }
 
-static void make_tls(struct reference_reader *reader)
+static void make_tls(struct environment_reader *reader)
 {
 	static const char name[] = "GRPC_SERVER_USE_TLS";
 
@@ -222,9 +199,9 @@ static void make_tls(struct reference_reader *reader)
 	copy_variable(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
 }
 
-/* Derives --redis and its options. The reference can store the counters of one-second limits in a
- * second Redis; in weir one Redis has all counters. */
-static void make_redis(struct reference_reader *reader)
+/* Derives --redis and its options. envoyproxy/ratelimit can store the counters of one-second limits
+ * in a second Redis; in weir one Redis has all counters. */
+static void make_redis(struct environment_reader *reader)
 {
 	struct wr_redis_environment from = {
 		.type = get_variable(reader, "REDIS_TYPE"),
@@ -255,8 +232,8 @@ static void make_redis(struct reference_reader *reader)
 	copy_variable(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
 }
 
-/* Derives the log level. The reference has more levels than weir. */
-static void make_log_level(struct reference_reader *reader)
+/* Derives the log level. envoyproxy/ratelimit has more levels than weir. */
+static void make_log_level(struct environment_reader *reader)
 {
 	static const char *const levels[][2] = {
 		{"panic", "error"},  {"fatal", "error"}, {"error", "error"}, {"warn", "warn"},
@@ -268,7 +245,7 @@ static void make_log_level(struct reference_reader *reader)
 			add_variable(reader, "WEIR_LOG_LEVEL", levels[i][1]);
 }
 
-static void check_config_type(struct reference_reader *reader)
+static void check_config_type(struct environment_reader *reader)
 {
 	const char *value = get_variable(reader, "CONFIG_TYPE");
 
@@ -279,7 +256,7 @@ static void check_config_type(struct reference_reader *reader)
 				      value);
 }
 
-static void make_percent(struct reference_reader *reader, const struct reference_row *row,
+static void make_percent(struct environment_reader *reader, const struct variable_row *row,
 			 const char *value)
 {
 	char *end, text[16];
@@ -297,48 +274,58 @@ static void make_percent(struct reference_reader *reader, const struct reference
 
 /* ---- single variables ---- */
 
-static const struct reference_row *row_of(const char *variable)
+static const struct variable_row *find_row(struct weir_str name)
 {
-	size_t len = strcspn(variable, "=");
-
-	for (size_t i = 0; i < ROW_COUNT; i++) {
-		size_t row_len = strlen(rows[i].name);
-
-		if (rows[i].kind == FAMILY
-			    ? strncmp(variable, rows[i].name, row_len) == 0
-			    : len == row_len && memcmp(variable, rows[i].name, len) == 0)
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (wr_str_equal(name, wr_str(rows[i].name)))
 			return &rows[i];
-	}
 	return NULL;
 }
 
-static bool has_store(const struct reference_reader *reader)
+static bool is_in(struct weir_str name, const char *const *names, size_t count)
 {
-	return get_variable(reader, "REDIS_URL") || get_variable(reader, "WEIR_REDIS");
+	for (size_t i = 0; i < count; i++)
+		if (wr_str_equal(name, wr_str(names[i])))
+			return true;
+	return false;
 }
 
-static void read_variable(struct reference_reader *reader, const char *variable)
+static bool is_ignored(struct weir_str name)
 {
-	const struct reference_row *row = row_of(variable);
-	const char *value = strchr(variable, '=');
+	for (size_t i = 0; i < COUNT(ignored_prefixes); i++)
+		if (wr_str_begins(name, wr_str(ignored_prefixes[i])))
+			return true;
+	return is_in(name, ignored, COUNT(ignored));
+}
 
-	if (!row || !value || !*++value)
+static void read_variable(struct environment_reader *reader, const char *variable)
+{
+	struct weir_str text = wr_str(variable), name = wr_str_first(text, wr_str_find(text, '='));
+	const struct variable_row *row = find_row(name);
+	const char *value = variable + name.len;
+	bool has_redis = get_variable(reader, "REDIS_URL") || get_variable(reader, "WEIR_REDIS");
+
+	if (!*value || !*++value)
 		return;
-	if (row->kind >= IGNORED || (row->kind == STORED && !has_store(reader))) {
-		note_name(reader->reference->ignored, variable);
+	if (row ? row->kind == STORED && !has_redis
+		: !is_in(name, parts, COUNT(parts)) && is_ignored(name)) {
+		add_name(reader->variables->ignored, name);
 		return;
 	}
-	note_name(reader->reference->taken, variable);
-	if (row->kind == COPIED || row->kind == STORED)
-		add_variable(reader, row->into, value);
-	else if (row->kind == BOOLEAN)
+	if (row || is_in(name, parts, COUNT(parts)))
+		add_name(reader->variables->taken, name);
+	if (!row)
+		return;
+	if (row->kind == BOOLEAN)
 		add_variable(reader, row->into,
 			     is_true(reader, row->name, value) ? "true" : "false");
 	else if (row->kind == RATIO)
 		make_percent(reader, row, value);
+	else
+		add_variable(reader, row->into, value);
 }
 
-static char **join_environment(struct reference_reader *reader)
+static char **join_environment(struct environment_reader *reader)
 {
 	size_t count = 0;
 	char **all;
@@ -353,14 +340,14 @@ static char **join_environment(struct reference_reader *reader)
 	return all;
 }
 
-int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_reference *reference,
-		      struct weir_error *error)
+int wr_serve_environment_read(char **environment, struct wr_arena *arena,
+			      struct wr_serve_environment *variables, struct weir_error *error)
 {
-	struct reference_reader reader = {
-		.environment = environment, .arena = arena, .reference = reference, .error = error};
+	struct environment_reader reader = {
+		.environment = environment, .arena = arena, .variables = variables, .error = error};
 
-	memset(reference, 0, sizeof *reference);
-	reference->environment = environment;
+	memset(variables, 0, sizeof *variables);
+	variables->environment = environment;
 	if (!get_variable(&reader, "RUNTIME_ROOT") &&
 	    !get_variable(&reader, "RUNTIME_SUBDIRECTORY") &&
 	    !get_variable(&reader, "RUNTIME_APPDIRECTORY"))
@@ -373,8 +360,8 @@ int wr_reference_read(char **environment, struct wr_arena *arena, struct wr_refe
 	make_redis(&reader);
 	make_log_level(&reader);
 	check_config_type(&reader);
-	reference->environment = join_environment(&reader);
-	if (!reference->environment)
+	variables->environment = join_environment(&reader);
+	if (!variables->environment)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	return reader.rc;
 }

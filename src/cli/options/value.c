@@ -141,7 +141,7 @@ static void add_item(struct wr_options_reader *reader, const struct wr_option_re
 	}
 }
 
-/* add_item relies on this: lists of both kinds begin with their count. */
+/* set_list() empties a list of either kind through its first member, the count. */
 _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 

@@ -12,7 +12,7 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define INFO_SHARE 20u                 /* scans take at most 1/20 of the time */
+#define INFO_SHARE 20u                 /* scans of the table take at most 1/20 of the time */
 #define INFO_OLD_NS (5 * SECOND_NS)    /* minimum time between two scans */
 #define TICK_OLD_NS (3 * SECOND_NS)    /* if the history is older, no other process advances it */
 #define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
@@ -43,13 +43,6 @@ static int open_table(struct wr_watch *watch, struct weir_error *error)
 				 .dir = watch->dir};
 
 	return weir_open(&opts, &watch->table, error);
-}
-
-int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
-		  struct weir_error *error)
-{
-	*watch = (struct wr_watch){.name = name, .dir = dir};
-	return open_table(watch, error);
 }
 
 void wr_watch_close(struct wr_watch *watch)
@@ -159,28 +152,22 @@ static void settle_names(struct wr_watch *watch)
 		watch->candidates[i].counts.text.ptr = watch->candidates[i].text;
 }
 
-static void rate_from_table(struct wr_watch *watch, struct wr_watch_rule *rule)
+/* Computes the rates of a rule from the totals of the previous reading, `span_ns` ago. */
+static struct wr_rate rate_from_before(const struct wr_watch *watch, const struct weir_stat *stat,
+				       uint64_t span_ns)
 {
-	struct wr_rate pace = wr_rate_now(watch->table, &rule->stat);
-
-	rule->all_milli = pace.all_milli;
-	rule->refused_milli = pace.refused_milli;
-}
-
-static void rate_from_before(const struct wr_watch *watch, struct wr_watch_rule *rule,
-			     uint64_t span_ns)
-{
-	struct wr_watch_before wanted = {.slot = rule->stat.slot};
+	struct wr_watch_before wanted = {.slot = stat->slot};
 	const struct wr_watch_before *before =
 		bsearch(&wanted, watch->before, watch->before_count, sizeof wanted, compare_before);
-	uint64_t all = wr_watch_all(&rule->stat), refused = wr_watch_refused(&rule->stat);
+	uint64_t all = wr_watch_all(stat), refused = wr_watch_refused(stat);
 
 	if (before) {
 		all -= before->all;
 		refused -= before->refused;
 	}
-	rule->all_milli = (uint64_t)((double)all * 1e12 / (double)span_ns);
-	rule->refused_milli = (uint64_t)((double)refused * 1e12 / (double)span_ns);
+	return (struct wr_rate){.all_milli = (uint64_t)((double)all * 1e12 / (double)span_ns),
+				.refused_milli =
+					(uint64_t)((double)refused * 1e12 / (double)span_ns)};
 }
 
 static void find_rates(struct wr_watch *watch)
@@ -190,11 +177,12 @@ static void find_rates(struct wr_watch *watch)
 
 	if (fresh)
 		qsort(watch->before, watch->before_count, sizeof *watch->before, compare_before);
-	for (size_t i = 0; i < watch->rule_count; i++)
-		if (fresh)
-			rate_from_before(watch, &watch->rules[i], span_ns);
-		else
-			rate_from_table(watch, &watch->rules[i]);
+	for (size_t i = 0; i < watch->rule_count; i++) {
+		const struct weir_stat *stat = &watch->rules[i].stat;
+
+		watch->rules[i].rate = fresh ? rate_from_before(watch, stat, span_ns)
+					     : wr_rate_now(watch->table, stat);
+	}
 }
 
 /* ---- the rest ---- */
@@ -297,6 +285,16 @@ int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 	weir_latency(watch->table, WEIR_LATENCY_LOCAL, &watch->latency);
 	find_rates(watch);
 	return 0;
+}
+
+int wr_watch_open(struct wr_watch *watch, const struct wr_table_choice *table,
+		  struct weir_error *error)
+{
+	int rc;
+
+	*watch = (struct wr_watch){.name = table->name, .dir = table->dir};
+	rc = open_table(watch, error);
+	return rc < 0 ? rc : wr_watch_read(watch, error);
 }
 
 bool wr_watch_selects(const struct wr_words *names, struct weir_str rule)

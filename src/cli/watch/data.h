@@ -8,16 +8,17 @@
 #include <weir/stats.h>
 #include <weir/weir.h>
 
-#include "cli/options/options.h"
+#include "cli/options/table.h"
+#include "stats/words.h"
 
 #define WR_WATCH_POINTS 60u /* seconds of history that are shown */
 #define WR_WATCH_HOSTS 64u
-#define WR_WATCH_CANDIDATES 8u /* most candidates of one rule */
+#define WR_WATCH_CANDIDATES 8u /* maximum number of candidates of a rule */
 
 struct wr_watch_rule {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
-	uint64_t all_milli, refused_milli; /* current rates per second, in thousandths */
+	struct wr_rate rate;
 };
 
 struct wr_watch_candidate {
@@ -59,8 +60,8 @@ struct wr_watch {
 	uint64_t before_ns;
 };
 
-/* Opens an existing table. If `name` or `dir` is NULL, the default is used. */
-int wr_watch_open(struct wr_watch *watch, const char *name, const char *dir,
+/* Opens an existing table and reads it. Returns 0, or a number below 0 with `error` filled in. */
+int wr_watch_open(struct wr_watch *watch, const struct wr_table_choice *table,
 		  struct weir_error *error);
 void wr_watch_close(struct wr_watch *watch);
 

@@ -84,14 +84,15 @@ static enum wr_cli_top_sort sort_named(const char *name)
 
 static int print_once(struct wr_watch *watch, struct wr_cli_top_look *look)
 {
-	struct wr_cli_top_page page = {0};
+	struct wr_buf page;
 
 	wr_cli_top_sort_rules(watch, look->sort);
 	if (given.json)
 		return wr_json_print(wr_cli_top_json(watch, look), WR_EXIT_YES);
+	wr_buf_init(&page, WR_CLI_TOP_PAGE);
 	wr_cli_top_write(watch, look, &page);
-	fwrite(page.text, 1, page.len, stdout);
-	free(page.text);
+	fwrite(page.ptr, 1, page.len, stdout);
+	wr_buf_free(&page);
 	return WR_EXIT_YES;
 }
 
@@ -118,8 +119,7 @@ int wr_cli_top(int argc, char **argv)
 	look.keys = given.json ? JSON_KEYS : PIPE_KEYS;
 	look.utf8 = wr_show_setup();
 	look.live = !given.once && !given.json && is_screen();
-	if (wr_watch_open(&watch, table.name, table.dir, &error) < 0 ||
-	    wr_watch_read(&watch, &error) < 0)
+	if (wr_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("top", &error, WR_EXIT_NO);
 	code = look.live ? wr_cli_top_live(&watch, &look, given.interval_ns)
 			 : print_once(&watch, &look);

@@ -91,9 +91,9 @@ static json_t *rule_json(const struct wr_watch *watch, const struct wr_watch_rul
 	json_object_set_new(json, "burst", number(stat->burst));
 	json_object_set_new(json, "period", json_real((double)stat->period_ns / 1e9));
 	json_object_set_new(json, "shadow", json_boolean(stat->flags & WEIR_STAT_SHADOW));
-	json_object_set_new(json, "per_second", json_real((double)rule->all_milli / 1000));
+	json_object_set_new(json, "per_second", json_real((double)rule->rate.all_milli / 1000));
 	json_object_set_new(json, "refused_per_second",
-			    json_real((double)rule->refused_milli / 1000));
+			    json_real((double)rule->rate.refused_milli / 1000));
 #define SET_FIELD(field, text) json_object_set_new(json, #field, number(stat->field));
 	WEIR_STATS(SET_FIELD)
 #undef SET_FIELD
@@ -118,16 +118,6 @@ static json_t *hosts_json(const struct wr_watch *watch)
 						hash_json(watch->hosts[i].rules_hash),
 						"load_failed", watch->hosts[i].failed));
 	return list;
-}
-
-static json_t *gauges_json(const struct wr_watch *watch)
-{
-	json_t *json = json_object();
-
-	for (size_t i = 0; i < watch->gauge_count; i++)
-		json_object_set_new(json, watch->gauges[i].name,
-				    json_integer((json_int_t)watch->gauges[i].value));
-	return json;
 }
 
 static json_t *latency_json(const struct weir_latency *latency)
@@ -156,14 +146,17 @@ static json_t *ruleless_json(const struct wr_watch *watch)
 
 json_t *wr_cli_top_json(const struct wr_watch *watch, const struct wr_cli_top_look *look)
 {
-	json_t *json = json_object(), *rules = json_array();
+	json_t *json = json_object(), *rules = json_array(), *gauges = json_object();
 
 	for (size_t i = 0; i < watch->rule_count && i < look->rules; i++)
 		json_array_append_new(rules, rule_json(watch, &watch->rules[i], look));
+	for (size_t i = 0; i < watch->gauge_count; i++)
+		json_object_set_new(gauges, watch->gauges[i].name,
+				    json_integer((json_int_t)watch->gauges[i].value));
 	json_object_set_new(json, "time", json_real((double)watch->now_ns / 1e9));
 	json_object_set_new(json, "table", table_json(watch));
 	json_object_set_new(json, "hosts", hosts_json(watch));
-	json_object_set_new(json, "gauges", gauges_json(watch));
+	json_object_set_new(json, "gauges", gauges);
 	json_object_set_new(json, "latency", latency_json(&watch->latency));
 	json_object_set_new(json, "without_rule", ruleless_json(watch));
 	json_object_set_new(json, "rule_count", number(watch->rule_count));

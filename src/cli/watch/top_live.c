@@ -15,12 +15,13 @@
 #include "cli/cli.h"
 #include "cli/watch/top.h"
 
-/* switches to the alternate screen, hides the cursor, ends line wrap */
+/* ENTER switches to the alternate screen, hides the cursor and disables line wrap. */
 #define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l"
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
-#define LINES_BESIDE 4u /* lines beside rules, keys and head: a blank line and three titles */
-#define ESCAPE_MS 25    /* time to wait after ESC for the rest of an arrow key */
+#define LINES_BESIDE                                                                               \
+	4u /* number of lines that are not rules, keys or head: a blank line, three titles */
+#define ESCAPE_MS 25 /* time to wait after ESC for the rest of an arrow key */
 
 static struct termios saved;
 static volatile sig_atomic_t end_requested;
@@ -63,7 +64,7 @@ static int enter_screen(void)
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
-	/* disabled, because Ctrl-Z would leave the alternate screen active */
+	/* Ctrl-Z is disabled, because it would leave the alternate screen active. */
 	raw.c_cc[VSUSP] = _POSIX_VDISABLE;
 	sigaction(SIGINT, &end, NULL);
 	sigaction(SIGTERM, &end, NULL);
@@ -82,16 +83,6 @@ static void leave_screen(void)
 }
 
 /* ---- drawing ---- */
-
-static size_t read_terminal_size(struct wr_cli_top_look *look)
-{
-	struct winsize size = {0};
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
-		size = (struct winsize){.ws_row = 24, .ws_col = 80};
-	look->columns = size.ws_col;
-	return size.ws_row;
-}
 
 /* Divides the lines of the terminal: rules get the lines that the head and the keys leave, at least
  * three. Scrolls so that the chosen rule is visible. */
@@ -136,41 +127,48 @@ static size_t count_fitting(const char *line, size_t len, size_t columns)
 }
 
 /* Draws the lines of the page that the terminal has room for. */
-static void draw_page(const struct wr_cli_top_page *page, size_t lines, size_t columns)
+static void draw_page(const struct wr_buf *page, size_t lines, size_t columns)
 {
-	struct wr_cli_top_page out = {0};
+	struct wr_buf out;
 	size_t at = 0, line = 0;
 
-	wr_cli_top_put(&out, "\x1b[H");
+	wr_buf_init(&out, WR_CLI_TOP_PAGE);
+	wr_buf_printf(&out, "\x1b[H");
 	for (; line < lines && at < page->len; line++) {
-		const char *end = memchr(page->text + at, '\n', page->len - at);
-		size_t len = end ? (size_t)(end - page->text) - at : page->len - at;
+		const char *end = memchr(page->ptr + at, '\n', page->len - at);
+		size_t len = end ? (size_t)(end - page->ptr) - at : page->len - at;
 
-		wr_cli_top_put(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
-			       (int)count_fitting(page->text + at, len, columns), page->text + at);
+		wr_buf_printf(&out, "%s\x1b[2K%.*s\x1b[0m", line ? "\r\n" : "",
+			      (int)count_fitting(page->ptr + at, len, columns), page->ptr + at);
 		at += len + 1;
 	}
 	if (line < lines)
-		wr_cli_top_put(&out, "\r\n\x1b[J");
-	write_all(out.text, out.len);
-	free(out.text);
+		wr_buf_printf(&out, "\r\n\x1b[J");
+	if (wr_buf_failed(&out))
+		abort();
+	write_all(out.ptr, out.len);
+	wr_buf_free(&out);
 }
 
 static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *look,
-		       struct wr_cli_top_page *page)
+		       struct wr_buf *page)
 {
-	size_t lines = read_terminal_size(look), head = 4;
+	struct winsize size = {0};
+	size_t head = 4;
 
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+		size = (struct winsize){.ws_row = 24, .ws_col = 80};
+	look->columns = size.ws_col;
 	/* The first pass finds the length of the head, the second pass uses it. */
 	for (int i = 0; i < 2; i++) {
-		fit_rules(watch, look, lines, head);
+		fit_rules(watch, look, size.ws_row, head);
 		wr_cli_top_write(watch, look, page);
 		head = 0;
-		for (const char *p = page->text; (p = strchr(p, '\n')) && p[1] != '\n'; p++)
+		for (const char *p = page->ptr; (p = strchr(p, '\n')) && p[1] != '\n'; p++)
 			head++;
 		head++;
 	}
-	draw_page(page, lines, look->columns);
+	draw_page(page, size.ws_row, look->columns);
 }
 
 /* ---- keys ---- */
@@ -288,10 +286,11 @@ static int run_screen(struct wr_watch *watch, struct wr_cli_top_look *look, uint
 		      struct weir_error *error)
 {
 	struct keyboard keyboard = {0};
-	struct wr_cli_top_page page = {0};
+	struct wr_buf page;
 	uint64_t due_ms = mono_ms() + every_ms;
 	int rc = 0;
 
+	wr_buf_init(&page, WR_CLI_TOP_PAGE);
 	while (!keyboard.quit && !end_requested && rc == 0) {
 		wr_cli_top_sort_rules(watch, look->sort);
 		move_choice(&keyboard, watch, look);
@@ -304,7 +303,7 @@ static int run_screen(struct wr_watch *watch, struct wr_cli_top_look *look, uint
 		if (!keyboard.held)
 			rc = wr_watch_read(watch, error);
 	}
-	free(page.text);
+	wr_buf_free(&page);
 	return rc;
 }
 

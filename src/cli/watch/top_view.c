@@ -1,9 +1,6 @@
 /* Writes the page of weir top: rules, their history and their keys. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/str.h"
 #include "cli/show.h"
@@ -11,8 +8,8 @@
 #include "cli/watch/key.h"
 #include "stats/words.h"
 
-#define BARS 20u  /* columns of the bars for a minute */
-#define WIDE 118u /* from this width, there is room for two minutes of bars */
+#define BARS 20u  /* width of the bars for a minute of history */
+#define WIDE 118u /* from this width on, a row has bars of refused requests too */
 #define VERY_WIDE 140u
 #define NARROW 100u    /* below this width, columns are short */
 #define NAME_LEAST 16u /* minimum width of a rule's name */
@@ -21,39 +18,15 @@
 
 /* ---- lines ---- */
 
-__attribute__((format(printf, 2, 3))) void wr_cli_top_put(struct wr_cli_top_page *page,
-							  const char *format, ...)
-{
-	va_list args;
-	int len;
-
-	if (page->cap - page->len < LINE * 4) {
-		page->cap = page->cap ? page->cap * 2 : (size_t)LINE * 32;
-		page->text = realloc(page->text, page->cap);
-		if (!page->text)
-			abort();
-	}
-	va_start(args, format);
-	len = vsnprintf(page->text + page->len, (size_t)LINE * 4, format, args);
-	va_end(args);
-	page->len += (size_t)len < (size_t)LINE * 4 ? (size_t)len : (size_t)LINE * 4 - 1;
-}
-
-void wr_cli_top_end_line(struct wr_cli_top_page *page)
-{
-	wr_cli_top_put(page, "\n");
-	page->lines++;
-}
-
 /* Writes untrusted text, escaped and padded to `columns`. */
-static void put_text(struct wr_cli_top_page *page, const struct wr_cli_top_look *look,
-		     struct weir_str text, size_t columns)
+static void put_text(struct wr_buf *page, const struct wr_cli_top_look *look, struct weir_str text,
+		     size_t columns)
 {
 	char shown[LINE];
 	size_t most = columns < LINE / 4 - 1 ? columns : LINE / 4 - 1;
 	size_t used = wr_show_text(text, most, look->utf8, shown, sizeof shown);
 
-	wr_cli_top_put(page, "%s%*s", shown, (int)(columns - used), "");
+	wr_buf_printf(page, "%s%*s", shown, (int)(columns - used), "");
 }
 
 /* ---- the order of rules ---- */
@@ -76,7 +49,7 @@ static int larger_first(uint64_t a, uint64_t b)
 static int by_requests(const void *x, const void *y)
 {
 	const struct wr_watch_rule *a = x, *b = y;
-	int order = larger_first(a->all_milli, b->all_milli);
+	int order = larger_first(a->rate.all_milli, b->rate.all_milli);
 
 	if (order == 0)
 		order = larger_first(wr_watch_all(&a->stat), wr_watch_all(&b->stat));
@@ -86,7 +59,7 @@ static int by_requests(const void *x, const void *y)
 static int by_refused(const void *x, const void *y)
 {
 	const struct wr_watch_rule *a = x, *b = y;
-	int order = larger_first(a->refused_milli, b->refused_milli);
+	int order = larger_first(a->rate.refused_milli, b->rate.refused_milli);
 
 	if (order == 0)
 		order = larger_first(wr_watch_refused(&a->stat), wr_watch_refused(&b->stat));
@@ -135,13 +108,13 @@ static size_t bar_columns(const struct wr_cli_top_look *look)
 	return look->columns < NARROW ? BARS / 2 : BARS;
 }
 
-void wr_cli_top_put_bars(struct wr_cli_top_page *page, const struct wr_cli_top_look *look,
+void wr_cli_top_put_bars(struct wr_buf *page, const struct wr_cli_top_look *look,
 			 const uint64_t *points)
 {
 	char bars[4 * BARS + 8];
 
 	wr_show_bars(points, WR_WATCH_POINTS, bar_columns(look), look->utf8, bars, sizeof bars);
-	wr_cli_top_put(page, "%s", bars);
+	wr_buf_printf(page, "%s", bars);
 }
 
 /* ---- rules ---- */
@@ -160,25 +133,25 @@ static size_t name_columns(const struct wr_cli_top_look *look)
 	return look->columns > others + NAME_LEAST ? look->columns - others : NAME_LEAST;
 }
 
-static void put_titles(const struct wr_cli_top_look *look, struct wr_cli_top_page *page)
+static void put_titles(const struct wr_cli_top_look *look, struct wr_buf *page)
 {
 	size_t name = name_columns(look);
 
 	if (look->live)
-		wr_cli_top_put(page, "\x1b[7m");
-	wr_cli_top_put(page, "%-*s %-*s%9s%9s%5s%9s  %-*s", (int)name, "RULE",
-		       (int)limit_columns(look), "LIMIT", "/s", "REF/s", "REF%", "TOTAL",
-		       (int)bar_columns(look), "MINUTE");
+		wr_buf_printf(page, "\x1b[7m");
+	wr_buf_printf(page, "%-*s %-*s%9s%9s%5s%9s  %-*s", (int)name, "RULE",
+		      (int)limit_columns(look), "LIMIT", "/s", "REF/s", "REF%", "TOTAL",
+		      (int)bar_columns(look), "MINUTE");
 	if (look->columns >= WIDE)
-		wr_cli_top_put(page, "  %-*s", (int)bar_columns(look), "REFUSED");
+		wr_buf_printf(page, "  %-*s", (int)bar_columns(look), "REFUSED");
 	if (look->live)
-		wr_cli_top_put(page, "\x1b[0m");
-	wr_cli_top_end_line(page);
+		wr_buf_printf(page, "\x1b[0m");
+	wr_buf_add_char(page, '\n');
 }
 
-/* Writes "100 per 1m, burst 20", without the algorithm, for which there is no room. */
+/* Writes a limit as "100 per 1m, burst 20". There is no room for the algorithm. */
 static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
-		      struct wr_cli_top_page *page)
+		      struct wr_buf *page)
 {
 	struct wr_limit_view limit = wr_stat_limit(stat);
 	char words[160];
@@ -196,7 +169,7 @@ static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look
 }
 
 static void put_rule(const struct wr_watch *watch, const struct wr_cli_top_look *look, size_t at,
-		     struct wr_cli_top_page *page)
+		     struct wr_buf *page)
 {
 	const struct wr_watch_rule *rule = &watch->rules[at];
 	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS];
@@ -204,26 +177,26 @@ static void put_rule(const struct wr_watch *watch, const struct wr_cli_top_look 
 	char a[WR_SHOW_RATE], b[WR_SHOW_RATE], c[WR_SHOW_RATE];
 	bool chosen = look->live && at == look->chosen;
 
-	wr_show_rate(rule->all_milli, a);
-	wr_show_rate(rule->refused_milli, b);
+	wr_show_rate(rule->rate.all_milli, a);
+	wr_show_rate(rule->rate.refused_milli, b);
 	wr_show_count(total, c);
 	if (chosen)
-		wr_cli_top_put(page, "\x1b[1m");
+		wr_buf_printf(page, "\x1b[1m");
 	put_text(page, look, rule->stat.rule, name_columns(look));
-	wr_cli_top_put(page, " ");
+	wr_buf_printf(page, " ");
 	put_limit(&rule->stat, look, page);
-	wr_cli_top_put(
-		page, "%9s%9s%4llu%%%9s  ", a, b,
-		(unsigned long long)(total ? wr_watch_refused(&rule->stat) * 100 / total : 0), c);
+	wr_buf_printf(page, "%9s%9s%4llu%%%9s  ", a, b,
+		      (unsigned long long)(total ? wr_watch_refused(&rule->stat) * 100 / total : 0),
+		      c);
 	wr_cli_top_minute(watch, rule->stat.slot, all, refused);
 	wr_cli_top_put_bars(page, look, all);
 	if (look->columns >= WIDE) {
-		wr_cli_top_put(page, "  ");
+		wr_buf_printf(page, "  ");
 		wr_cli_top_put_bars(page, look, refused);
 	}
 	if (chosen)
-		wr_cli_top_put(page, "\x1b[0m");
-	wr_cli_top_end_line(page);
+		wr_buf_printf(page, "\x1b[0m");
+	wr_buf_add_char(page, '\n');
 }
 
 /* ---- keys ---- */
@@ -238,25 +211,25 @@ static size_t read_keys(const struct wr_watch *watch, uint32_t slot, enum weir_t
 }
 
 static void put_key(const struct wr_cli_top_look *look, const struct weir_top_key *key,
-		    size_t columns, struct wr_cli_top_page *page)
+		    size_t columns, struct wr_buf *page)
 {
 	char text[LINE], count[WR_SHOW_RATE];
 	size_t room = columns > 12 ? columns - 12 : 1;
 	size_t used;
 
 	if (!key) {
-		wr_cli_top_put(page, "%*s", (int)columns, "");
+		wr_buf_printf(page, "%*s", (int)columns, "");
 		return;
 	}
 	if (room > LINE / 4 - 1)
 		room = LINE / 4 - 1;
 	wr_show_count(key->count, count);
 	used = wr_watch_key_text(key, room, look->utf8, text, sizeof text);
-	wr_cli_top_put(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
+	wr_buf_printf(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
 }
 
 static void put_keys(const struct wr_watch *watch, const struct wr_cli_top_look *look, size_t at,
-		     struct wr_cli_top_page *page)
+		     struct wr_buf *page)
 {
 	const struct wr_watch_rule *rule = &watch->rules[at];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
@@ -266,53 +239,56 @@ static void put_keys(const struct wr_watch *watch, const struct wr_cli_top_look 
 
 	if (hots == 0 && !look->live)
 		return;
-	wr_cli_top_end_line(page);
+	wr_buf_add_char(page, '\n');
 	put_text(page, look, rule->stat.rule, look->columns - 1);
-	wr_cli_top_end_line(page);
-	wr_cli_top_put(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");
-	wr_cli_top_end_line(page);
+	wr_buf_add_char(page, '\n');
+	wr_buf_printf(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");
+	wr_buf_add_char(page, '\n');
 	for (size_t i = 0; i < hots || i < refusals; i++) {
 		put_key(look, i < hots ? &hot[i] : NULL, half, page);
 		put_key(look, i < refusals ? &refused[i] : NULL, look->columns - half, page);
-		wr_cli_top_end_line(page);
+		wr_buf_add_char(page, '\n');
 	}
 	if (hots == 0) {
-		wr_cli_top_put(page,
-			       "  no keys: the rule is not among the busiest, or keys are hidden");
-		wr_cli_top_end_line(page);
+		wr_buf_printf(page,
+			      "  no keys: the rule is not among the busiest, or keys are hidden");
+		wr_buf_add_char(page, '\n');
 	}
 }
 
 /* Removes trailing blanks of each line. */
-static void trim_lines(struct wr_cli_top_page *page)
+static void trim_lines(struct wr_buf *page)
 {
 	size_t to = 0;
 
 	for (size_t i = 0; i < page->len; i++) {
-		if (page->text[i] == '\n')
-			while (to && page->text[to - 1] == ' ')
+		if (page->ptr[i] == '\n')
+			while (to && page->ptr[to - 1] == ' ')
 				to--;
-		page->text[to++] = page->text[i];
+		page->ptr[to++] = page->ptr[i];
 	}
+	page->ptr[to] = '\0';
 	page->len = to;
 }
 
 void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
-		      struct wr_cli_top_page *page)
+		      struct wr_buf *page)
 {
 	size_t end = look->first + look->rules;
 
-	page->len = page->lines = 0;
+	wr_buf_clear(page);
 	wr_cli_top_put_head(watch, look, page);
-	wr_cli_top_end_line(page);
+	wr_buf_add_char(page, '\n');
 	put_titles(look, page);
 	for (size_t i = look->first; i < watch->rule_count && i < end; i++)
 		put_rule(watch, look, i, page);
 	if (watch->rule_count == 0) {
-		wr_cli_top_put(page, "no rule has been loaded on this table yet");
-		wr_cli_top_end_line(page);
+		wr_buf_printf(page, "no rule has been loaded on this table yet");
+		wr_buf_add_char(page, '\n');
 	}
 	for (size_t i = 0; i < look->detail && look->chosen + i < watch->rule_count; i++)
 		put_keys(watch, look, look->chosen + i, page);
+	if (wr_buf_failed(page))
+		abort();
 	trim_lines(page);
 }

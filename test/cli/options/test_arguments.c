@@ -1,4 +1,4 @@
-/* wr_arguments_hide(): passwords are overwritten in argv and kept in the copy. */
+/* Tests wr_arguments_hide(): it overwrites passwords in argv, but not in its copy of the arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@ static const struct wr_option options[] = {
 static const struct wr_option_group groups[] = {{"One", options, 4, NULL}};
 static const struct wr_command command = {"test", "", "", groups, .group_count = 1};
 
-/* Returns the arguments of `line`, separated by blanks, after hiding. Valid until the next call. */
+/* Splits `line` into arguments, hides their passwords, and returns the changed arguments as a line.
+ * The result is valid until the next call. */
 static const char *shown(const char *line, bool *hidden)
 {
 	static char words[512], text[512];
@@ -94,7 +95,7 @@ static void keeps_text_without_passwords(void **state)
 	assert_unchanged("test --redis redis://user@h:6379");
 	assert_unchanged("test --redis redis+unix:///run/redis?db=3");
 	assert_unchanged("test - -- --= --unknown redis://:a@b");
-	assert_unchanged("--redis=redis://:a@b"); /* the command's name */
+	assert_unchanged("--redis=redis://:a@b"); /* argv[0], the command's name */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Options from the command line, the environment and a file. */
+/* Tests options from the command line, the environment and a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static const struct wr_command command = {"test", "weir test\n",     "Examples\n
 					  3,      .has_config = true};
 
 static struct wr_arena arena;
-static char said[8192];
+static char reported[8192];
 
 static int setup(void **state)
 {
@@ -82,12 +82,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Arguments and variables end with NULL. The errors are in `said`. */
+/* Reads the options. Arguments and variables end with NULL. The error messages are in `reported`. */
 static enum wr_options_outcome run_of(const struct wr_command *read, const char **environment,
 				      const char **argv)
 {
 	enum wr_options_outcome outcome;
-	FILE *errors = fmemopen(said, sizeof said, "w");
+	FILE *errors = fmemopen(reported, sizeof reported, "w");
 	int argc = 0;
 
 	while (argv[argc])
@@ -119,7 +119,7 @@ static void defaults(void **state)
 	assert_int_equal(s.timeout_ns, 30000000000);
 	assert_int_equal(s.listen.count, 1);
 	assert_int_equal(s.listen.items[0].port, 8080);
-	assert_string_equal(said, "");
+	assert_string_equal(reported, "");
 }
 
 static void flags_of_every_kind(void **state)
@@ -167,8 +167,8 @@ static void command_line_over_environment_over_file(void **state)
 		    ARGS("--config", path, "--name", "flag")),
 		WR_OPTIONS_READ);
 	assert_string_equal(s.name, "flag");
-	assert_string_equal(s.colour, "green"); /* an empty variable is none */
-	assert_int_equal(s.words.count, 1);     /* replaced, not appended to */
+	assert_string_equal(s.colour, "green"); /* an empty variable counts as not set */
+	assert_int_equal(s.words.count, 1);     /* the list was replaced, not extended */
 	assert_string_equal(s.words.items[0], "v");
 	assert_false(s.loud);
 	assert_int_equal(s.workers, 7);
@@ -192,7 +192,7 @@ static void config_by_variable(void **state)
 
 static const struct {
 	const char *argv[4];
-	const char *said;
+	const char *reported;
 } wrong[] = {
 	{{"test", "--memroy", "1G"}, "there is no option --memroy; did you mean --memory?"},
 	{{"test", "--zzzzzzzzz"}, "there is no option '--zzzzzzzzz'"},
@@ -222,8 +222,9 @@ static void reports_wrong_arguments(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		assert_int_equal(run(NOTHING, (const char **)wrong[i].argv), WR_OPTIONS_WRONG);
-		if (!strstr(said, wrong[i].said) || strncmp(said, "weir test: ", 11) != 0)
-			fail_msg("expected '%s' in '%s'", wrong[i].said, said);
+		if (!strstr(reported, wrong[i].reported) ||
+		    strncmp(reported, "weir test: ", 11) != 0)
+			fail_msg("expected '%s' in '%s'", wrong[i].reported, reported);
 	}
 }
 
@@ -233,17 +234,19 @@ static void errors_hide_secrets(void **state)
 	assert_int_equal(run((const char *[]){"WEIR_PASSWORD=hunter2", NULL},
 			     (const char *[]){"test", NULL}),
 			 WR_OPTIONS_WRONG);
-	assert_null(strstr(said, "hunter2"));
-	assert_non_null(strstr(said, "WEIR_PASSWORD has a value that is not one of"));
+	assert_null(strstr(reported, "hunter2"));
+	assert_non_null(strstr(reported, "WEIR_PASSWORD has a value that is not one of"));
 }
 
 static const struct {
-	const char *text, *said;
+	const char *text, *reported;
 } wrong_files[] = {
 	{"workers: 1\nmemroy: 1G\n", ":2:1: there is no option 'memroy'; did you mean 'memory'?"},
 	{"\n\nworkers: many\n", ":3:1: workers is 'many', which is not a whole number"},
 	{"workers: [1, 2]\n", ":1:10: is a list; this option has one value"},
 	{"words: {a: b}\n", ":1:8: has neither a value nor a list of values"},
+	{"words: [a, {b: c}]\n", ":1:12: is not a value"},
+	{"[a]: b\n", ":1:1: is not the name of an option"},
 	{"- a\n", ":1:1: is not a list of `option: value`"},
 	{"name: a\nname: b\n", ":2:1: name occurs twice"},
 	{"words: [\n", ":2:1: did not find expected node content"},
@@ -258,8 +261,8 @@ static void reports_the_location_in_a_file(void **state)
 	for (size_t i = 0; i < sizeof wrong_files / sizeof *wrong_files; i++) {
 		write_config(path, wrong_files[i].text);
 		assert_int_equal(run(NOTHING, ARGS("--config", path)), WR_OPTIONS_WRONG);
-		if (!strstr(said, wrong_files[i].said) || !strstr(said, path))
-			fail_msg("expected '%s' in '%s'", wrong_files[i].said, said);
+		if (!strstr(reported, wrong_files[i].reported) || !strstr(reported, path))
+			fail_msg("expected '%s' in '%s'", wrong_files[i].reported, reported);
 		unlink(path);
 	}
 }
@@ -271,9 +274,9 @@ static void reports_all_errors(void **state)
 	(void)state;
 	write_config(path, "memroy: 1\nworkers: 0\n");
 	assert_int_equal(run(NOTHING, ARGS("--config", path, "--nmae=x")), WR_OPTIONS_WRONG);
-	assert_non_null(strstr(said, "memroy"));
-	assert_non_null(strstr(said, "workers is '0'"));
-	assert_non_null(strstr(said, "did you mean --name?"));
+	assert_non_null(strstr(reported, "memroy"));
+	assert_non_null(strstr(reported, "workers is '0'"));
+	assert_non_null(strstr(reported, "did you mean --name?"));
 	unlink(path);
 }
 
@@ -285,7 +288,7 @@ static void lists_have_a_maximum(void **state)
 	for (int i = 0; i < 65; i++)
 		memcpy(many + 4 * i, "abc,", 4);
 	assert_int_equal(run(NOTHING, ARGS("--words", many)), WR_OPTIONS_WRONG);
-	assert_non_null(strstr(said, "has more than 64 items"));
+	assert_non_null(strstr(reported, "has more than 64 items"));
 	many[4 * 64] = 0;
 	assert_int_equal(run(NOTHING, ARGS("--words", many)), WR_OPTIONS_READ);
 	assert_int_equal(s.words.count, 64);
@@ -297,15 +300,16 @@ static void options_that_need_another_option(void **state)
 
 	(void)state;
 	assert_int_equal(run(NOTHING, ARGS("--redis-patience", "1s")), WR_OPTIONS_WRONG);
-	assert_non_null(strstr(said, "weir test: --redis-patience needs --redis: "));
+	assert_non_null(strstr(reported, "weir test: --redis-patience needs --redis: "));
 	assert_int_equal(run(((const char *[]){"WEIR_REDIS_PATIENCE=1s", NULL}),
 			     ARGS("--queue", "redis://x")),
 			 WR_OPTIONS_WRONG);
-	assert_non_null(strstr(said, "weir test: WEIR_REDIS_PATIENCE needs --redis: "));
+	assert_non_null(strstr(reported, "weir test: WEIR_REDIS_PATIENCE needs --redis: "));
 	write_config(path, "depth: 2\n");
 	assert_int_equal(run(NOTHING, ARGS("--config", path, "--queue", "file:/x")),
 			 WR_OPTIONS_WRONG);
-	assert_non_null(strstr(said, "weir test: depth needs --redis, or a --queue in Redis: "));
+	assert_non_null(
+		strstr(reported, "weir test: depth needs --redis, or a --queue in Redis: "));
 	assert_int_equal(run(NOTHING, ARGS("--config", path, "--queue", "redis+unix:/x")),
 			 WR_OPTIONS_READ);
 	assert_int_equal(run(((const char *[]){"WEIR_REDIS=redis://x", NULL}),
@@ -351,7 +355,7 @@ static void words_between_options(void **state)
 	assert_string_equal(words.items[1], "-");
 	assert_string_equal(words.items[2], "--all");
 	assert_false(w.all);
-	assert_int_equal(w.headers.count, 2); /* a comma does not split */
+	assert_int_equal(w.headers.count, 2); /* a comma does not split a value */
 	assert_string_equal(w.headers.items[0], "a: 1, 2");
 	assert_string_equal(w.headers.items[1], "b:3");
 	assert_int_equal(w.hits, -7);
@@ -370,14 +374,14 @@ static void variables_of_other_names(void **state)
 	assert_false(w.all);
 	assert_string_equal(w.dir, "/x");
 	assert_int_equal(w.hits, 5);
-	assert_false(w.has_hits); /* only the command line counts */
+	assert_false(w.has_hits); /* set by the command line only */
 }
 
 static void reports_wrong_words(void **state)
 {
 	static const struct {
 		const char *argv[6];
-		const char *said;
+		const char *reported;
 	} cases[] = {
 		{{"words", "a", "b", "c", "d"}, "'d' is one word too many"},
 		{{"words", "--hits", "101"}, "--hits is '101', which is not from -100 to 100"},
@@ -394,8 +398,8 @@ static void reports_wrong_words(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		assert_int_equal(run_of(&word_command, NOTHING, (const char **)cases[i].argv),
 				 WR_OPTIONS_WRONG);
-		if (!strstr(said, cases[i].said))
-			fail_msg("expected '%s' in '%s'", cases[i].said, said);
+		if (!strstr(reported, cases[i].reported))
+			fail_msg("expected '%s' in '%s'", cases[i].reported, reported);
 	}
 }
 

@@ -1,4 +1,4 @@
-/* The environment variables of envoyproxy/ratelimit as options of weir serve. */
+/* Tests that `weir serve` reads the environment variables of envoyproxy/ratelimit as its options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "cli/options/serve_environment.h"
 
 static struct wr_arena arena;
-static struct wr_reference reference;
+static struct wr_serve_environment variables;
 static struct weir_error error;
 
 static int setup(void **state)
@@ -33,7 +33,7 @@ static const char *value(const char *name)
 {
 	size_t len = strlen(name);
 
-	for (char **v = reference.environment; *v; v++)
+	for (char **v = variables.environment; *v; v++)
 		if (strncmp(*v, name, len) == 0 && (*v)[len] == '=')
 			return *v + len + 1;
 	return "";
@@ -41,7 +41,7 @@ static const char *value(const char *name)
 
 static int read_all(const char **environment)
 {
-	return wr_reference_read((char **)environment, &arena, &reference, &error);
+	return wr_serve_environment_read((char **)environment, &arena, &variables, &error);
 }
 
 /* Without a RUNTIME variable, HOST and PORT belong to other programs. */
@@ -52,9 +52,9 @@ static void test_ignored_without_runtime_variables(void **state)
 
 	(void)state;
 	assert_int_equal(read_all(environment), 0);
-	assert_ptr_equal(reference.environment, environment);
-	assert_string_equal(reference.taken, "");
-	assert_string_equal(reference.ignored, "");
+	assert_ptr_equal(variables.environment, environment);
+	assert_string_equal(variables.taken, "");
+	assert_string_equal(variables.ignored, "");
 }
 
 static void test_rules_folder(void **state)
@@ -148,7 +148,7 @@ static void test_values(void **state)
 	assert_string_equal(value("WEIR_LOG_LEVEL"), "warn");
 	assert_string_equal(value("WEIR_LOG_FORMAT"), "json");
 	assert_string_equal(value("WEIR_MAX_AGE"), "24h");
-	assert_string_equal(reference.ignored, "");
+	assert_string_equal(variables.ignored, "");
 }
 
 static void test_reports_ignored_names(void **state)
@@ -166,9 +166,9 @@ static void test_reports_ignored_names(void **state)
 
 	(void)state;
 	assert_int_equal(read_all(environment), 0);
-	assert_string_equal(reference.ignored, "REDIS_POOL_SIZE, MEMCACHE_HOST_PORT, QUOTA_MODE, "
+	assert_string_equal(variables.ignored, "REDIS_POOL_SIZE, MEMCACHE_HOST_PORT, QUOTA_MODE, "
 					       "USE_DOG_STATSD, PROMETHEUS_ADDR");
-	assert_string_equal(reference.taken, "RUNTIME_ROOT");
+	assert_string_equal(variables.taken, "RUNTIME_ROOT");
 }
 
 static const char *redis_of(const char *a, const char *b, const char *c, const char *d)
@@ -209,7 +209,7 @@ static void test_redis(void **state)
 	assert_string_equal(redis_of("REDIS_TIMEOUT=50ms", "CACHE_KEY_PREFIX=p", NULL, NULL), "");
 	assert_string_equal(value("WEIR_REDIS_TIMEOUT"), "");
 	assert_string_equal(value("WEIR_REDIS_PREFIX"), "");
-	assert_non_null(strstr(reference.ignored, "REDIS_TIMEOUT, CACHE_KEY_PREFIX"));
+	assert_non_null(strstr(variables.ignored, "REDIS_TIMEOUT, CACHE_KEY_PREFIX"));
 }
 
 static void test_invalid_redis_variables(void **state)

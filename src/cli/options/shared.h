@@ -1,0 +1,25 @@
+/* The rows of options that `weir serve` and `weir gateway` share. */
+#ifndef WR_CLI_OPTIONS_SHARED_H
+#define WR_CLI_OPTIONS_SHARED_H
+
+#include "cli/options/options.h"
+#include "serve/settings.h"
+
+#define WR_MEMORY_OPTIONS 3
+#define WR_ADMIN_OPTIONS 4
+#define WR_REDIS_OPTIONS 12
+#define WR_QUEUE_OPTIONS 14
+
+/* These options fill a struct wr_settings (serve.c). */
+extern const struct wr_option wr_memory_options[WR_MEMORY_OPTIONS];
+extern const struct wr_option wr_admin_options[WR_ADMIN_OPTIONS];
+/* These options fill a struct wr_redis_settings (redis.c). */
+extern const struct wr_option wr_redis_options[WR_REDIS_OPTIONS];
+/* These options fill a struct wr_queue_settings (queue.c). */
+extern const struct wr_option wr_queue_options[WR_QUEUE_OPTIONS];
+
+/* The settings of the service, set by wr_options_read(). The gateway's options for the service
+ * beside nginx set them too. */
+extern struct wr_settings wr_serve_settings;
+
+#endif

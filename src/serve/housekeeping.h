@@ -1,4 +1,4 @@
-/* The housekeeping thread: once a second it checks the table, Redis and the certificates. It also
+/* The housekeeping thread checks the table, Redis and the certificates once a second. It also
  * performs reloads and the stages of a shutdown. */
 #ifndef WR_SERVE_HOUSEKEEPING_H
 #define WR_SERVE_HOUSEKEEPING_H

@@ -1,4 +1,4 @@
-/* Makes JSON values of jansson, for the admin API and the subcommands. */
+/* Makes values of the library jansson, for the admin API and the subcommands. */
 #include <stdlib.h>
 
 #include "base/utf8.h"

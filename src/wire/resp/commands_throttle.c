@@ -6,7 +6,8 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens. */
+/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens.
+ * `quantity_least` is the minimum of the argument quantity. */
 struct dialect {
 	int64_t beyond, quantity_least;
 };
@@ -26,8 +27,8 @@ struct numbers {
 #undef NUMBER
 };
 
-/* Reads the arguments max_burst, count, period and [quantity] behind the key. Returns false if a
- * number is invalid. */
+/* Reads the arguments after the key: max_burst, count, period, and the optional quantity. Returns
+ * false if a number is invalid. */
 static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
 			 struct numbers *numbers)
 {
@@ -129,8 +130,9 @@ static void write_numbers(struct wr_resp_out *out, int64_t first,
 	out->at = wr_reply_put_line(at, ':', fifth);
 }
 
-/* redis-cell: limited, limit, remaining, retry after, reset after.
- * throttlecrab: allowed, limit, remaining, reset after, retry after, which is 0 when allowed. */
+/* Writes five numbers. The reply of CL.THROTTLE has: limited, limit, remaining, retry after, reset
+ * after. The reply of THROTTLE has: allowed, limit, remaining, reset after, retry after; its retry
+ * after is 0 if the request is allowed. */
 static void write_reply(struct wr_resp_host *host, const struct dialect *dialect,
 			struct wr_throttle_answer *answer, struct wr_resp_out *out)
 {
@@ -150,8 +152,8 @@ static void write_reply(struct wr_resp_host *host, const struct dialect *dialect
 
 /* ---- with a central store ---- */
 
-/* Decides by this node's share of the limit, because the central store has not answered. Sends the
- * store a report of the units that were taken. */
+/* Decides by this node's share of the limit, because the central store has not answered. Then
+ * reports the units that were taken to the store. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
@@ -168,43 +170,32 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 	host->central->send(host, report, len, now_ns);
 }
 
-/* Charges units that the central store granted to this node's share as well, so that the share is
- * right if the store becomes unavailable. */
-static void charge_share(struct wr_resp_host *host, const struct weir_limit *limit,
-			 const struct wr_throttle_request *request, uint64_t now_ns)
-{
-	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
-	uint64_t charged_ns;
-
-	wr_store_charge(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
-}
-
-/* Notes how much the central store has left, because the nodes divide that amount if the store
- * becomes unavailable. */
-static void note_remaining(struct wr_resp_host *host, const struct weir_limit *limit,
-			   const struct wr_throttle_request *request,
-			   const struct wr_throttle_answer *said, uint64_t now_ns)
-{
-	struct weir_decision decision = {.limit = (uint32_t)said->limit,
-					 .remaining = (uint32_t)said->remaining};
-
-	wr_share_cap(host->table, limit, wr_fleet_size(host->engine), request->key, &decision,
-		     now_ns);
-}
-
 static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
 {
 	struct wr_resp_host *host = wait->session->host;
 	const struct wr_throttle_request *request = &wait->throttle.request;
 	const struct weir_limit *limit = wr_throttle_limit(&host->throttle, request, NULL);
+	struct wr_throttle_answer *said = &wait->throttle.answer;
+	uint32_t nodes = wr_fleet_size(host->engine);
+	uint64_t charged_ns;
 
-	if (!wr_throttle_read(bytes, len, limit, request, &wait->throttle.answer)) {
-		decide_share(host, limit, request, now_ns, &wait->throttle.answer);
+	if (!wr_throttle_read(bytes, len, limit, request, said)) {
+		decide_share(host, limit, request, now_ns, said);
 		return;
 	}
-	if (!wait->throttle.answer.limited && request->quantity > 0)
-		charge_share(host, limit, request, now_ns);
-	note_remaining(host, limit, request, &wait->throttle.answer, now_ns);
+	/* Keep this node's share up to date, because the node decides by its share if the store
+  * becomes unavailable: charge the units that the store granted, and limit the share to this
+  * node's part of the units that the store has left. */
+	if (!said->limited && request->quantity > 0) {
+		struct weir_limit share = wr_limit_share(limit, nodes);
+
+		wr_store_charge(host->table, &share, request->key, request->quantity, now_ns,
+				&charged_ns);
+	}
+	wr_share_cap(host->table, limit, nodes, request->key,
+		     &(struct weir_decision){.limit = (uint32_t)said->limit,
+					     .remaining = (uint32_t)said->remaining},
+		     now_ns);
 }
 
 static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
@@ -215,8 +206,8 @@ static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 static const struct wr_resp_wait_kind throttle_kind = {read_answer, write_answer, NULL};
 
-/* Asks the central store. If the quantity is negative, a message first gives the units back, and
- * then a question of cost 0 reads the counter. */
+/* Sends the question to the central store. If the quantity is negative, first sends a message that
+ * gives the units back, and then a question of cost 0 that reads the counter. */
 static void ask_central(const struct wr_resp_call *call, struct wr_resp_wait *wait,
 			const struct weir_limit *limit)
 {

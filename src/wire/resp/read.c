@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define COUNT_BYTES_MAX 24 /* longest line with a type mark and a number */
+#define COUNT_BYTES_MAX 24 /* maximum length of a line with a type mark and a number */
 
 enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
 
@@ -42,7 +42,7 @@ static int partial(struct wr_resp_reader *reader, size_t wanted)
 	return WR_RESP_PARTIAL;
 }
 
-/* Reads the number after the type mark at `at`. *next is the position behind the line. */
+/* Reads the number after the type mark at `at`. Sets *next to the position after the line. */
 static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t *count,
 			    size_t *next)
 {
@@ -87,14 +87,7 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 	return WR_RESP_COMMAND;
 }
 
-static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
-{
-	wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: expected '$', got '%c'",
-		 got >= ' ' && got < 0x7f ? got : '?');
-	return WR_RESP_BAD;
-}
-
-/* Reads the bulk string at `at`. *next is the position behind the bulk string. */
+/* Reads the bulk string at `at`. Sets *next to the position after the bulk string. */
 static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
 			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
 			    size_t *next)
@@ -104,8 +97,11 @@ static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t 
 
 	if (at == len)
 		return partial(reader, 1);
-	if (bytes[at] != '$')
-		return expected_bulk(reader, bytes[at]);
+	if (bytes[at] != '$') {
+		wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: expected '$', got '%c'",
+			 bytes[at] >= ' ' && bytes[at] < 0x7f ? bytes[at] : '?');
+		return WR_RESP_BAD;
+	}
 	switch (read_count(bytes, at, len, &count, &start)) {
 	case LINE_PARTIAL:
 		return partial(reader, 1);
@@ -166,8 +162,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	if (rc != WR_RESP_COMMAND)
 		return rc;
 	if (resumed) {
-		/* Read the command again from its beginning. The input may have moved, so arguments
-		 * that an earlier call read may be invalid. */
+		/* Read the command again from its beginning. The input may be at another address
+   * now, so arguments that an earlier call has read may be invalid. */
 		*parser = (struct wr_resp_parser){0};
 		read_header(parser, trust, bytes, len, reader);
 		read_args(parser, trust, bytes, len, reader);
@@ -177,8 +173,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	return WR_RESP_COMMAND;
 }
 
-/* Reads a command typed as a line, which ends with LF or CR LF. reader->words has room for the
- * words of one line. */
+/* Reads a command typed as a line, which ends with LF or CR LF. A line is read only if no other
+ * command has been read, because reader->words has room for the words of one line. */
 static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t len,
 		     struct wr_resp_reader *reader, struct wr_resp_command *command)
 {

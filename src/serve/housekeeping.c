@@ -1,6 +1,6 @@
 /* The housekeeping thread: periodic checks, reloads, and the stages of a shutdown. Started by
  * service.c. */
-#include "serve/housekeeping.h"
+#include "serve/service.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

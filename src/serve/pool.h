@@ -37,7 +37,7 @@ static inline void wr_pool_give(struct wr_pool *pool, void *block, size_t max)
 	pool->count++;
 }
 
-/* Frees all blocks of the pool, which can be used again. */
+/* Frees all blocks of the pool. The pool can be used again. */
 static inline void wr_pool_free(struct wr_pool *pool)
 {
 	while (pool->first)

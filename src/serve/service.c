@@ -14,7 +14,7 @@
 #include "base/size.h"
 #include "serve/admin/admin.h"
 #include "serve/decide/log.h"
-#include "serve/housekeeping.h"
+
 #include "net/log.h"
 #include "serve/ports.h"
 #include "net/client_count.h"
@@ -344,23 +344,20 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		{"--queue-target-ca", s->queue.target_ca},
 		{"--queue-password-file", s->queue.password_file},
 	};
-	int rc = 0;
+	int rc;
 
-	if (user->change)
-		keep_table_folder(service);
-	if (user->change)
-		rc = wr_queue_give(service, user->uid, user->gid, error);
-	for (struct wr_listener *l = service->listeners; user->change && l && rc == 0; l = l->next)
+	if (!user->change)
+		return wr_user_become(user, error);
+	keep_table_folder(service);
+	rc = wr_queue_give(service, user->uid, user->gid, error);
+	for (struct wr_listener *l = service->listeners; l && rc == 0; l = l->next)
 		rc = wr_listener_own(l, user->uid, l->group ? l->group : user->gid, error);
-	if (user->change)
-		wr_decision_log_give(service->decision_log, user->uid, user->gid);
+	wr_decision_log_give(service->decision_log, user->uid, user->gid);
 	if (rc == 0)
 		rc = wr_user_become(user, error);
-	for (size_t i = 0; user->change && i < sizeof files / sizeof *files && rc == 0; i++)
+	for (size_t i = 0; i < sizeof files / sizeof *files && rc == 0; i++)
 		rc = check_readable(files[i].flag, files[i].path, user, error);
-	if (user->change && rc == 0)
-		rc = wr_queue_check_given(&s->queue, user->name, error);
-	return rc;
+	return rc == 0 ? wr_queue_check_given(&s->queue, user->name, error) : rc;
 }
 
 /* ---- running ---- */

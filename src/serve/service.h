@@ -150,6 +150,13 @@ void wr_service_drain(struct wr_service *service);
 void wr_service_stop(struct wr_service *service);
 void wr_service_free(struct wr_service *service);
 
+/* ---- housekeeping.c ---- */
+
+/* Starts the housekeeping thread, which checks the table, Redis and the certificates once a second.
+ * The thread also performs reloads and the stages of a shutdown. Returns 0 or WEIR_ESYS. */
+int wr_housekeeping_start(struct wr_service *service);
+void wr_housekeeping_stop(struct wr_service *service);
+
 /* ---- functions for loops and protocols ---- */
 
 bool wr_service_is_ending(const struct wr_service *service);

@@ -62,7 +62,8 @@ struct wr_settings {
 
 	/* Certificate and key for grpc and resp; NULL: plain text. */
 	const char *tls_cert, *tls_key;
-	/* Authorities that must have signed the client's certificate; NULL: clients need none. */
+	/* Authorities that may sign the certificates of clients; NULL: clients need no
+	 * certificate. */
 	const char *tls_client_ca;
 	/* The client's certificate must have one of these names; empty: any name. */
 	struct wr_text_list tls_client_san;

@@ -21,39 +21,38 @@ static const struct {
 #undef PROBLEM_ROW
 };
 
-/* X(status, phrase): the HTTP statuses that weir sends. */
-#define PHRASES(X)                                                                                 \
-	X(200, "OK")                                                                               \
-	X(202, "Accepted")                                                                         \
-	X(204, "No Content")                                                                       \
-	X(304, "Not Modified")                                                                     \
-	X(400, "Bad Request")                                                                      \
-	X(401, "Unauthorized")                                                                     \
-	X(403, "Forbidden")                                                                        \
-	X(404, "Not Found")                                                                        \
-	X(405, "Method Not Allowed")                                                               \
-	X(413, "Content Too Large")                                                                \
-	X(414, "URI Too Long")                                                                     \
-	X(415, "Unsupported Media Type")                                                           \
-	X(421, "Misdirected Request")                                                              \
-	X(429, "Too Many Requests")                                                                \
-	X(431, "Request Header Fields Too Large")                                                  \
-	X(500, "Internal Server Error")                                                            \
-	X(501, "Not Implemented")                                                                  \
-	X(503, "Service Unavailable")                                                              \
-	X(505, "HTTP Version Not Supported")
+/* The HTTP statuses that weir sends. */
+static const struct {
+	int status;
+	const char *phrase;
+} phrases[] = {
+	{200, "OK"},
+	{202, "Accepted"},
+	{204, "No Content"},
+	{304, "Not Modified"},
+	{400, "Bad Request"},
+	{401, "Unauthorized"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{413, "Content Too Large"},
+	{414, "URI Too Long"},
+	{415, "Unsupported Media Type"},
+	{421, "Misdirected Request"},
+	{429, "Too Many Requests"},
+	{431, "Request Header Fields Too Large"},
+	{500, "Internal Server Error"},
+	{501, "Not Implemented"},
+	{503, "Service Unavailable"},
+	{505, "HTTP Version Not Supported"},
+};
 
 const char *wr_problem_phrase(int status)
 {
-	switch (status) {
-#define PHRASE_CASE(number, phrase)                                                                \
-	case number:                                                                               \
-		return phrase;
-		PHRASES(PHRASE_CASE)
-#undef PHRASE_CASE
-	default:
-		return "Error";
-	}
+	for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+		if (phrases[i].status == status)
+			return phrases[i].phrase;
+	return "Error";
 }
 
 int wr_problem_status(enum wr_problem_code code)

@@ -26,7 +26,7 @@ static bool is_sampled(struct wr_decision_lane *lane)
 
 	if (share == 0 || share >= MILLION)
 		return share != 0;
-	lane->random ^= lane->random << 13; /* xorshift64 */
+	lane->random ^= lane->random << 13; /* the random number generator xorshift64 */
 	lane->random ^= lane->random >> 7;
 	lane->random ^= lane->random << 17;
 	return (lane->random >> 32) * MILLION >> 32 < share;

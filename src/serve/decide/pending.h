@@ -59,7 +59,7 @@ struct wr_pending {
 	struct wr_core_ref *ref;
 	uint64_t queue, due_ns;
 	struct wr_heap_node heap_node;
-	struct wr_list order; /* in a list of struct wr_waiting */
+	struct wr_list order; /* links the request in a list of struct wr_waiting */
 };
 
 /* Allocates and begins pending->ask. Returns 0, WEIR_EMEMORY, or an error of weir_ask_init. After

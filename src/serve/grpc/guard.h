@@ -18,7 +18,7 @@
 
 enum wr_guard_cost {
 	WR_GUARD_WINDOW = 1,      /* cost of a WINDOW_UPDATE */
-	WR_GUARD_EMPTY = 2,       /* cost of a PING, an empty DATA frame, and others */
+	WR_GUARD_EMPTY = 2,       /* cost of a PING, an empty DATA frame, or an unknown frame */
 	WR_GUARD_UNFINISHED = 10, /* cost of a stream that the client or this server has reset */
 	WR_GUARD_SETTINGS = 20,
 	WR_GUARD_HEADERS = 200, /* cost of header fields above the limit */

@@ -14,7 +14,7 @@
 
 #define STEP 16u
 #define KEPT_PER_SIZE 4096u /* maximum number of free blocks of one size */
-/* below this maximum, the time for malloc_trim is not spent */
+/* malloc_trim takes time, so it is not called if shared->bytes_max is less */
 #define GIVE_BACK_BYTES (8u << 20)
 
 /* The head in front of each memory block. While a block is free, the pool overwrites `room`. */

@@ -95,11 +95,6 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 	return (ssize_t)len;
 }
 
-static size_t out_cap(const struct wr_grpc_call *call)
-{
-	return call->out ? call->out_cap : sizeof call->out_here;
-}
-
 static bool grow_out(struct wr_grpc_call *call, size_t want)
 {
 	struct wr_grpc_room *room = &call->session->room;
@@ -134,13 +129,14 @@ static uint8_t *fail_without_room(struct wr_grpc_call *call)
 uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
 {
 	uint8_t *at = call->out ? call->out : call->out_here;
+	size_t cap = call->out ? call->out_cap : sizeof call->out_here;
 
 	if (call->out_sent) {
 		call->out_len -= call->out_sent;
 		memmove(at, at + call->out_sent, call->out_len);
 		call->out_sent = 0;
 	}
-	if (call->out_len + WR_GRPC_PREFIX + len > out_cap(call) &&
+	if (call->out_len + WR_GRPC_PREFIX + len > cap &&
 	    !grow_out(call, call->out_len + WR_GRPC_PREFIX + len))
 		return fail_without_room(call);
 	at = (call->out ? call->out : call->out_here) + call->out_len;

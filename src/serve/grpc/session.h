@@ -66,9 +66,10 @@ struct wr_grpc_loop {
 
 struct wr_grpc_call {
 	struct wr_grpc_session *session;
-	struct wr_list link;       /* in session->calls */
-	struct wr_list owing_link; /* in session->owing, while the call waits for the client */
-	uint64_t owing_ms;         /* when the call began to wait for the client */
+	struct wr_list link; /* links the call in session->calls */
+	struct wr_list
+		owing_link; /* links the call in session->owing while it waits for the client */
+	uint64_t owing_ms;  /* when the call began to wait for the client */
 	int32_t id;
 	uint32_t header_bytes;
 	/* Number of bytes of the body that were skipped, if `foreign` is set. */
@@ -126,19 +127,19 @@ struct wr_grpc_session {
 	struct wr_grpc_room room;
 	struct wr_grpc_guard guard;
 	struct wr_grpc_scanner scanner;
-	struct wr_list calls;         /* newest first */
+	struct wr_list calls;         /* calls of the session, newest first */
 	struct wr_grpc_call *heading; /* the call whose header fields are being received */
 	struct wr_grpc_call *recent;  /* the call that the last input was for, or NULL */
 	struct wr_list
 		owing; /* calls that wait for the client; the call that waits longest is first */
-	unsigned open; /* number of calls */
+	unsigned open; /* number of calls in `calls` */
 	/* Number of calls in `owing`, and of calls that do not end by themselves. */
 	unsigned owing_count, lasting;
 	/* The part of shared->bytes that belongs to this session. */
 	size_t counted;
 	/* The part of shared->leaving that belongs to this session. */
 	size_t leaving;
-	struct wr_list link; /* in shared->sessions */
+	struct wr_list link; /* links the session in shared->sessions */
 	uint64_t opened_ms;
 	/* Ids of streams that this server has reset. Frames that the client sent on them before it
 	 * received the reset are ignored. */

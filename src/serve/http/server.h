@@ -81,7 +81,7 @@ struct wr_http_request {
 	void (*over)(struct wr_http_request *request);
 	struct wr_pending pending; /* for use by the handler */
 	void *context;             /* for use by the handler */
-	struct wr_list ends_link; /* in server->ends: the response was sent, and the request ends */
+	struct wr_list ends_link;  /* links the request in server->ends after its response */
 	char head_few[WR_HTTP_HEAD_INLINE];
 	char body_few[WR_HTTP_BODY_INLINE];
 };
@@ -113,7 +113,7 @@ struct wr_http_server {
 	uint64_t date_s;      /* the second for which `date` was formatted */
 	char date[40];
 	struct wr_buf buf; /* the buffer that wr_http_buffer returns */
-	void *context;     /* belongs to the API */
+	void *context;     /* data of the API that the server serves */
 };
 
 /* ---- callbacks for struct wr_protocol ---- */

@@ -116,7 +116,8 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 		if (own->was_full && host->waits_max < WAITS_MOST)
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
-		   now_ns - own->cut_mono_ns > took_ns) { /* once for the commands in flight */
+		   now_ns - own->cut_mono_ns >
+			   took_ns) { /* lower waits_max once for all commands in flight */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;

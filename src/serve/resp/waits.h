@@ -17,7 +17,8 @@
 struct wr_resp_talk {
 	struct wr_resp_session session;
 	struct wr_stream *stream;
-	struct wr_list ready_link, line_link; /* in the lists of struct wr_resp_loop */
+	struct wr_list ready_link,
+		line_link; /* link the session in `ready` and `line` of the loop */
 };
 
 /* The RESP state of a loop. */

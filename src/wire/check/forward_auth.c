@@ -28,7 +28,7 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 struct family {
 	struct weir_str method;
 	struct weir_str target;
-	int found; /* number of fields */
+	int found; /* number of fields that were found */
 };
 
 /* Reads the fields named `method` and `target`. A proxy may send the field `other_target` instead

@@ -1,4 +1,5 @@
-/* POST /v1/check: reads questions as JSON and writes the answers. docs/openapi.yaml describes both.
+/* POST /v1/check: reads questions as JSON and writes the answers. docs/openapi.yaml describes
+ * questions and answers.
  *
  *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
  *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}

@@ -7,24 +7,15 @@
 #include "rules/rules.h"
 #include "wire/check/decision_json.h"
 
-/* X(flag, name in the response): the flags of a status. */
-#define FLAGS(X)                                                                                   \
-	X(WEIR_STATUS_UNLIMITED, "unlimited")                                                      \
-	X(WEIR_STATUS_WHITELISTED, "whitelisted")                                                  \
-	X(WEIR_STATUS_REPLACED, "replaced")                                                        \
-	X(WEIR_STATUS_SHADOW, "shadow")                                                            \
-	X(WEIR_STATUS_WOULD_REFUSE, "would_refuse")                                                \
-	X(WEIR_STATUS_QUOTA, "quota")                                                              \
-	X(WEIR_STATUS_OVERRIDE, "override")                                                        \
-	X(WEIR_STATUS_FAILED, "store_failed")
-
+/* The flags of a status and their names in the response. */
 static const struct {
 	uint32_t flag;
-	struct weir_str name;
+	const char *name;
 } flag_names[] = {
-#define FLAG_ROW(flag, name) {flag, {name, sizeof(name) - 1}},
-	FLAGS(FLAG_ROW)
-#undef FLAG_ROW
+	{WEIR_STATUS_UNLIMITED, "unlimited"},       {WEIR_STATUS_WHITELISTED, "whitelisted"},
+	{WEIR_STATUS_REPLACED, "replaced"},         {WEIR_STATUS_SHADOW, "shadow"},
+	{WEIR_STATUS_WOULD_REFUSE, "would_refuse"}, {WEIR_STATUS_QUOTA, "quota"},
+	{WEIR_STATUS_OVERRIDE, "override"},         {WEIR_STATUS_FAILED, "store_failed"},
 };
 
 static struct weir_str unit_name(uint32_t unit)
@@ -76,7 +67,7 @@ static void write_descriptor(struct wr_json_out *json, const struct weir_status 
 	wr_json_array(json);
 	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++)
 		if (status->flags & flag_names[i].flag)
-			wr_json_string(json, flag_names[i].name);
+			wr_json_string(json, wr_str(flag_names[i].name));
 	wr_json_end_array(json);
 	wr_json_end_object(json);
 }

@@ -18,24 +18,19 @@
 
 #define WR_GRPC_PREFIX 5
 
-/* X(enum, number): the status codes that weir sends. */
-#define WR_GRPC_CODES(X)                                                                           \
-	X(WR_GRPC_OK, 0)                                                                           \
-	X(WR_GRPC_CANCELLED, 1)                                                                    \
-	X(WR_GRPC_INVALID_ARGUMENT, 3)                                                             \
-	X(WR_GRPC_DEADLINE_EXCEEDED, 4)                                                            \
-	X(WR_GRPC_NOT_FOUND, 5)                                                                    \
-	X(WR_GRPC_PERMISSION_DENIED, 7)                                                            \
-	X(WR_GRPC_RESOURCE_EXHAUSTED, 8)                                                           \
-	X(WR_GRPC_FAILED_PRECONDITION, 9)                                                          \
-	X(WR_GRPC_UNIMPLEMENTED, 12)                                                               \
-	X(WR_GRPC_INTERNAL, 13)                                                                    \
-	X(WR_GRPC_UNAVAILABLE, 14)
-
+/* The status codes that weir sends. */
 enum wr_grpc_code {
-#define WR_GRPC_CODE_ENUM(name, number) name = (number),
-	WR_GRPC_CODES(WR_GRPC_CODE_ENUM)
-#undef WR_GRPC_CODE_ENUM
+	WR_GRPC_OK = 0,
+	WR_GRPC_CANCELLED = 1,
+	WR_GRPC_INVALID_ARGUMENT = 3,
+	WR_GRPC_DEADLINE_EXCEEDED = 4,
+	WR_GRPC_NOT_FOUND = 5,
+	WR_GRPC_PERMISSION_DENIED = 7,
+	WR_GRPC_RESOURCE_EXHAUSTED = 8,
+	WR_GRPC_FAILED_PRECONDITION = 9,
+	WR_GRPC_UNIMPLEMENTED = 12,
+	WR_GRPC_INTERNAL = 13,
+	WR_GRPC_UNAVAILABLE = 14,
 };
 
 /* X(enum, path, many): the methods. `many` is true if a client may send any number of messages in

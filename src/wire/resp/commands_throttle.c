@@ -1,70 +1,46 @@
 /* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, and
  * writes five numbers. Called through the table of commands.c. */
+#include "base/assert.h"
 #include "limiter/fleet.h"
 #include "limiter/share.h"
 #include "store/store.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens.
- * `quantity_least` is the minimum of the argument quantity. */
+/* The numbers after the key. The quantity is optional. */
+enum number { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
+
+/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens. */
 struct dialect {
-	int64_t beyond, quantity_least;
-};
-
-static const struct dialect cell = {1, -(int64_t)UINT32_MAX}, crab = {0, 0};
-
-/* X(position of the argument, name, minimum, maximum) */
-#define ARGUMENTS(X)                                                                               \
-	X(2, max_burst, 1 - dialect->beyond, (int64_t)UINT32_MAX - dialect->beyond)                \
-	X(3, count, 1, (int64_t)UINT32_MAX)                                                        \
-	X(4, period, 1, WR_THROTTLE_PERIOD_MAX_S)                                                  \
-	X(5, quantity, dialect->quantity_least, INT64_MAX)
-
-struct numbers {
-#define NUMBER(at, name, least, most) int64_t name;
-	ARGUMENTS(NUMBER)
-#undef NUMBER
-};
-
-/* Reads the arguments after the key: max_burst, count, period, and the optional quantity. Returns
- * false if a number is invalid. */
-static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
-			 struct numbers *numbers)
-{
-	*numbers = (struct numbers){.quantity = 1};
-#define READ(at, name, least, most)                                                                \
-	if ((at) < command->argc && (!wr_resp_integer(command->argv[at], &numbers->name) ||        \
-				     numbers->name < (least) || numbers->name > (most)))           \
-		return false;
-	ARGUMENTS(READ)
-#undef READ
-	return true;
-}
-
-/* Writes an error about the first invalid number. */
-static void write_number_error(const struct wr_resp_call *call, const struct dialect *dialect)
-{
-	const struct {
-		uint32_t at;
+	int64_t beyond;
+	struct {
 		const char *name;
 		int64_t least, most;
-	} bounds[] = {
-#define BOUNDS(at, name, least, most) {at, #name, least, most},
-		ARGUMENTS(BOUNDS)
-#undef BOUNDS
-	};
-	int64_t value;
+	} bounds[NUMBERS];
+};
 
-	for (size_t i = 0; i < sizeof bounds / sizeof *bounds && bounds[i].at < call->argc; i++) {
-		if (wr_resp_integer(call->argv[bounds[i].at], &value) && value >= bounds[i].least &&
-		    value <= bounds[i].most)
-			continue;
-		wr_reply_error(call->out, "ERR %s is not an integer or out of range (%lld to %lld)",
-			       bounds[i].name, (long long)bounds[i].least,
-			       (long long)bounds[i].most);
-		return;
-	}
+static const struct dialect cell = {1,
+				    {{"max_burst", 0, UINT32_MAX - 1ll},
+				     {"count", 1, UINT32_MAX},
+				     {"period", 1, WR_THROTTLE_PERIOD_MAX_S},
+				     {"quantity", -(int64_t)UINT32_MAX, INT64_MAX}}};
+static const struct dialect crab = {0,
+				    {{"max_burst", 1, UINT32_MAX},
+				     {"count", 1, UINT32_MAX},
+				     {"period", 1, WR_THROTTLE_PERIOD_MAX_S},
+				     {"quantity", 0, INT64_MAX}}};
+
+/* Reads the numbers after the key. Returns the first invalid number, or NUMBERS if all numbers are
+ * valid. */
+static enum number read_numbers(const struct wr_resp_command *command,
+				const struct dialect *dialect, int64_t numbers[NUMBERS])
+{
+	numbers[QUANTITY] = 1;
+	for (uint32_t i = 0; i < NUMBERS && 2 + i < command->argc; i++)
+		if (!wr_resp_integer(command->argv[2 + i], &numbers[i]) ||
+		    numbers[i] < dialect->bounds[i].least || numbers[i] > dialect->bounds[i].most)
+			return i;
+	return NUMBERS;
 }
 
 static void prepare_throttle(struct wr_resp_host *host, const struct dialect *dialect,
@@ -72,14 +48,14 @@ static void prepare_throttle(struct wr_resp_host *host, const struct dialect *di
 {
 	struct wr_throttle_request *request = &ready->throttle;
 	const struct weir_limit *limit;
-	struct numbers numbers;
+	int64_t numbers[NUMBERS];
 
-	if (!read_numbers(&ready->command, dialect, &numbers))
+	if (read_numbers(&ready->command, dialect, numbers) != NUMBERS)
 		return;
-	request->capacity = (uint32_t)(numbers.max_burst + dialect->beyond);
-	request->count = (uint32_t)numbers.count;
-	request->period_s = (uint64_t)numbers.period;
-	request->quantity = numbers.quantity;
+	request->capacity = (uint32_t)(numbers[MAX_BURST] + dialect->beyond);
+	request->count = (uint32_t)numbers[COUNT];
+	request->period_s = (uint64_t)numbers[PERIOD];
+	request->quantity = numbers[QUANTITY];
 	limit = wr_throttle_limit(&host->throttle, request, NULL);
 	if (limit)
 		request->key = wr_throttle_key(host->table, limit, ready->command.argv[1]);
@@ -102,9 +78,15 @@ static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 {
 	const struct weir_limit *limit;
 	struct weir_error error;
+	int64_t numbers[NUMBERS];
 
 	if (!call->ready->prepared) {
-		write_number_error(call, dialect);
+		enum number bad = read_numbers(&call->ready->command, dialect, numbers);
+
+		wr_assert(bad < NUMBERS);
+		wr_reply_error(call->out, "ERR %s is not an integer or out of range (%lld to %lld)",
+			       dialect->bounds[bad].name, (long long)dialect->bounds[bad].least,
+			       (long long)dialect->bounds[bad].most);
 		return NULL;
 	}
 	limit = wr_throttle_limit(&call->host->throttle, &call->ready->throttle, &error);

@@ -75,7 +75,7 @@ struct wr_resp_command {
 struct wr_resp_reader {
 	size_t wanted;           /* after WR_RESP_PARTIAL: at least this many bytes are missing */
 	struct weir_error error; /* after WR_RESP_BAD: the error, worded as in Redis */
-	uint32_t used;           /* elements of `args` in use */
+	uint32_t used;           /* number of elements of `args` in use */
 	struct weir_str args[WR_RESP_ARGS_MAX];
 	/* arguments of a command typed as a line, without quotes */
 	char words[WR_RESP_LINE_BYTES_MAX];

@@ -164,7 +164,7 @@ static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message,
 	return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 }
 
-/* Writes a duration as "58s" or "1.500s". */
+/* Writes a duration as "58s" or "1.500000000s". */
 static void write_duration(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	const char *base = (const char *)message;

@@ -41,7 +41,7 @@ enum weir_error_code {
 /* The cause of an error, as a sentence with the subject, the value and the remedy. */
 struct weir_error {
 	int code;
-	char text[252];
+	char text[508];
 };
 
 /* Returns a sentence that describes an error code. Never returns NULL. */

@@ -1,4 +1,4 @@
-/* References to the table and engine of the service; see core.h. */
+/* Implements the references of core.h to the table and engine of the service. */
 #include "serve/core.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ void wr_core_release(struct wr_core *core)
 	free(core);
 }
 
-static void core_ref_free(struct wr_core_ref *ref)
+static void free_ref(struct wr_core_ref *ref)
 {
 	wr_core_release(ref->core);
 	free(ref);
@@ -48,7 +48,7 @@ int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core)
 	*ref = (struct wr_core_ref){.core = core};
 	refs->current = ref;
 	if (before && before->asks == 0)
-		core_ref_free(before);
+		free_ref(before);
 	return 0;
 }
 
@@ -62,7 +62,7 @@ void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref)
 {
 	wr_assert(ref->asks > 0);
 	if (--ref->asks == 0 && ref != refs->current)
-		core_ref_free(ref);
+		free_ref(ref);
 }
 
 void wr_core_refs_free(struct wr_core_refs *refs)
@@ -70,6 +70,6 @@ void wr_core_refs_free(struct wr_core_refs *refs)
 	if (!refs->current)
 		return;
 	wr_assert(refs->current->asks == 0);
-	core_ref_free(refs->current);
+	free_ref(refs->current);
 	refs->current = NULL;
 }

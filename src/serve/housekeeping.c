@@ -1,5 +1,6 @@
-/* The housekeeping thread: periodic checks, reloads, and the stages of a shutdown. */
-#include "serve/housekeeping.h"
+/* The housekeeping thread: periodic checks, reloads, and the stages of a shutdown. Started by
+ * service.c. */
+#include "serve/service.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -8,9 +9,9 @@
 #include "net/tls.h"
 #include "serve/open.h"
 
-#define LOOK_MS 1000
-#define LAST_CALL_MS 100
-#define FILL_LOOKS 60 /* number of checks between two scans of the whole table */
+#define LOOK_MS 1000     /* interval between checks */
+#define LAST_CALL_MS 100 /* duration of the stage WR_SERVICE_LAST_CALL */
+#define FILL_LOOKS 60    /* number of checks between two scans of the whole table */
 #define BEATS_MAX 256
 
 struct housekeeping {
@@ -23,12 +24,6 @@ struct housekeeping {
 static uint64_t mono_ms(void)
 {
 	return wr_clock_mono_ns() / 1000000;
-}
-
-static void notify_loops(struct wr_service *service, enum wr_loop_message message)
-{
-	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_notify(&service->loops[i], message);
 }
 
 /* ---- shutdown ---- */
@@ -47,32 +42,6 @@ static void set_stage(struct wr_service *service, enum wr_service_stage stage, u
 	__atomic_store_n(&service->stage, stage, __ATOMIC_RELEASE);
 }
 
-static void begin_delay(struct wr_service *service, uint64_t now_ms)
-{
-	set_stage(service, WR_SERVICE_DELAY, now_ms + service->settings.drain_delay_ns / 1000000);
-	wr_notify_send(&service->notify, "STOPPING=1");
-	wr_log(WR_LOG_INFO, "shutting down: health is NOT_SERVING, ports close in %.1f s",
-	       (double)service->settings.drain_delay_ns / 1e9);
-	notify_loops(service, WR_LOOP_HEALTH);
-}
-
-/* Begins the stage in which new connections are dropped, LAST_CALL_MS before the ports close.
- * Closing a port resets connections that are still being established; in this stage they can
- * complete. */
-static void begin_last_call(struct wr_service *service, uint64_t now_ms)
-{
-	set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
-	notify_loops(service, WR_LOOP_TURN_AWAY);
-}
-
-static void begin_draining(struct wr_service *service, uint64_t now_ms)
-{
-	set_stage(service, WR_SERVICE_DRAINING, now_ms + service->settings.drain_ns / 1000000);
-	wr_log(WR_LOG_INFO, "ports closed, %u connections are still open",
-	       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
-	notify_loops(service, WR_LOOP_DRAIN);
-}
-
 static void end_service(struct wr_service *service, bool in_time)
 {
 	unsigned left = __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED);
@@ -87,23 +56,37 @@ static void end_service(struct wr_service *service, bool in_time)
 		service->ended(service->context);
 }
 
-/* Moves to the next stage of the shutdown when it is due. Called with the lock held. */
+/* Moves to the next stage of the shutdown if that stage is due. Called with the lock held. */
 static void advance_shutdown(struct wr_service *service, uint64_t now_ms)
 {
+	const struct wr_settings *settings = &service->settings;
 	bool over = now_ms >= service->stage_until_ms;
 
 	switch (service->stage) {
 	case WR_SERVICE_RUNNING:
-		if (service->drain_asked)
-			begin_delay(service, now_ms);
+		if (!service->drain_asked)
+			break;
+		set_stage(service, WR_SERVICE_DELAY, now_ms + settings->drain_delay_ns / 1000000);
+		wr_notify_send(&service->notify, "STOPPING=1");
+		wr_log(WR_LOG_INFO, "shutting down: health is NOT_SERVING, ports close in %.1f s",
+		       (double)settings->drain_delay_ns / 1e9);
+		wr_service_notify_loops(service, WR_LOOP_HEALTH);
 		break;
 	case WR_SERVICE_DELAY:
-		if (over)
-			begin_last_call(service, now_ms);
+		if (!over)
+			break;
+		/* Closing a port resets connections that are being established. In the stage
+   * LAST_CALL the kernel drops new connections, and earlier ones can complete. */
+		set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
+		wr_service_notify_loops(service, WR_LOOP_TURN_AWAY);
 		break;
 	case WR_SERVICE_LAST_CALL:
-		if (over)
-			begin_draining(service, now_ms);
+		if (!over)
+			break;
+		set_stage(service, WR_SERVICE_DRAINING, now_ms + settings->drain_ns / 1000000);
+		wr_log(WR_LOG_INFO, "ports closed, %u connections are still open",
+		       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
+		wr_service_notify_loops(service, WR_LOOP_DRAIN);
 		break;
 	case WR_SERVICE_DRAINING:
 		if (all_ended(service) || over)
@@ -181,13 +164,6 @@ static uint64_t next_ms(const struct housekeeping *state)
 	return next;
 }
 
-static void wait_until(struct wr_service *service, uint64_t ms)
-{
-	struct timespec until = wr_clock_timespec(ms * 1000000);
-
-	pthread_cond_timedwait(&service->woken, &service->lock, &until);
-}
-
 static void *run_housekeeping(void *argument)
 {
 	struct housekeeping state = {.service = argument};
@@ -205,8 +181,11 @@ static void *run_housekeeping(void *argument)
 		pthread_mutex_lock(&service->lock);
 		advance_shutdown(service, mono_ms());
 		if (!service->stop_asked && !service->reload_asked &&
-		    !(service->drain_asked && service->stage == WR_SERVICE_RUNNING))
-			wait_until(service, next_ms(&state));
+		    !(service->drain_asked && service->stage == WR_SERVICE_RUNNING)) {
+			struct timespec until = wr_clock_timespec(next_ms(&state) * 1000000);
+
+			pthread_cond_timedwait(&service->woken, &service->lock, &until);
+		}
 	}
 	pthread_mutex_unlock(&service->lock);
 	return NULL;
@@ -223,10 +202,7 @@ void wr_housekeeping_stop(struct wr_service *service)
 {
 	if (!service->housekeeping_started)
 		return;
-	pthread_mutex_lock(&service->lock);
-	service->stop_asked = true;
-	pthread_cond_signal(&service->woken);
-	pthread_mutex_unlock(&service->lock);
+	wr_service_wake(service, &service->stop_asked);
 	pthread_join(service->housekeeping, NULL);
 	service->housekeeping_started = false;
 }

@@ -1,4 +1,4 @@
-/* The event loops of the service; see loop.h. */
+/* The event loops of the service. Called by service.c, housekeeping.c and the protocols. */
 #include "serve/loop.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "serve/resp/resp.h"
 #include "serve/service.h"
 
-#define FLUSH_ROUNDS 8 /* maximum number of rounds before the loop polls its sockets again */
+#define FLUSH_ROUNDS 8 /* maximum number of rounds of on_flush() in one turn of the loop */
 
 /* ---- functions for protocols ---- */
 
@@ -59,35 +59,17 @@ enum wr_health wr_loop_health(const struct wr_loop *loop)
 	return wr_service_health(loop->service);
 }
 
-void wr_loop_watch_health(struct wr_loop *loop, struct wr_health_watch *watch)
-{
-	watch->next = loop->health_watches;
-	watch->back = &loop->health_watches;
-	if (watch->next)
-		watch->next->back = &watch->next;
-	loop->health_watches = watch;
-}
-
-void wr_loop_unwatch_health(struct wr_health_watch *watch)
-{
-	if (!watch->back)
-		return;
-	*watch->back = watch->next;
-	if (watch->next)
-		watch->next->back = watch->back;
-	watch->next = NULL;
-	watch->back = NULL;
-}
-
 /* ---- messages ---- */
 
 static void report_health(struct wr_loop *loop)
 {
-	struct wr_health_watch *next;
+	struct wr_list *next;
 
-	for (struct wr_health_watch *watch = loop->health_watches; watch; watch = next) {
-		next = watch->next;
-		watch->changed(watch, wr_loop_health(loop));
+	for (struct wr_list *link = wr_list_first(&loop->health_watches); link; link = next) {
+		struct wr_health_watch *watch = wr_container_of(link, struct wr_health_watch, link);
+
+		next = wr_list_after(&loop->health_watches, link);
+		watch->changed(watch);
 	}
 }
 
@@ -97,7 +79,7 @@ void wr_loop_check_drained(struct wr_loop *loop)
 	    wr_queue_loop_busy(loop) > 0 || !wr_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
-	wr_service_loop_ended(loop->service);
+	wr_service_wake(loop->service, NULL);
 }
 
 static void begin_draining(struct wr_loop *loop)
@@ -160,7 +142,8 @@ static void on_message(uv_async_t *async)
 		stop_loop(loop);
 }
 
-/* The store is a release, so on_message sees all writes that the caller made before this call. */
+/* The release pairs with the acquire in on_message(), which then sees all writes that the caller
+ * made before this call. */
 void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message)
 {
 	__atomic_fetch_or(&loop->messages, message, __ATOMIC_RELEASE);
@@ -179,14 +162,14 @@ static void on_sweep(uv_timer_t *timer)
 	wr_redis_sweep(loop);
 }
 
-/* Flushes output in rounds, because each step may make work for another one: replies to clients let
- * waiting commands run, these commands send questions to Redis, and a lost connection to Redis
- * makes new replies. */
+/* Flushes output in rounds, because each step can cause work for another step: replies to clients
+ * let waiting commands run, these commands send questions to Redis, and a lost connection to Redis
+ * causes new replies. */
 static void on_flush(uv_prepare_t *prepare)
 {
 	struct wr_loop *loop = prepare->data;
 
-	wr_loop_check_drained(loop); /* the last lease may have been returned */
+	wr_loop_check_drained(loop); /* in this turn, the last lease may have been returned */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_resp_go_on(loop);
 		wr_streams_flush(&loop->net);
@@ -226,6 +209,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	memset(loop, 0, sizeof *loop);
 	loop->service = service;
 	loop->number = number;
+	wr_list_init(&loop->health_watches);
 	init_net(loop);
 	loop->decisions = wr_decision_lane(service->decision_log, number);
 	if (uv_loop_init(&loop->uv) < 0)

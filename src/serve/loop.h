@@ -9,6 +9,7 @@
 
 #include <weir/engine.h>
 
+#include "base/list.h"
 #include "net/net.h"
 #include "serve/core.h"
 #include "serve/settings.h"
@@ -20,7 +21,8 @@ struct wr_redis_loop;
 
 enum wr_health {
 	WR_HEALTH_SERVING = 1,
-	/* The service shuts down, or Redis is unavailable and every rule denies without Redis. */
+	/* The service shuts down, or Redis is unavailable and every rule has on_store_failure:
+	 * deny */
 	WR_HEALTH_NOT_SERVING = 2,
 };
 
@@ -36,23 +38,20 @@ uint64_t wr_loop_now_ns(const struct wr_loop *loop);
 /* Returns the time of the clock for leases and timeouts, wr_clock_boot_ns(). */
 uint64_t wr_loop_mono_ns(const struct wr_loop *loop);
 
-/* The engine and the table of the loop. The pointers are valid until the caller returns to the
- * loop, because a resize of the table replaces both. A request that takes longer holds a reference
- * to its core (struct wr_pending). */
+/* Return the engine and the table of the loop. The pointers are valid until the caller returns to
+ * the loop, because a resize of the table replaces engine and table. A request that takes longer
+ * holds a reference to its core (struct wr_pending). */
 struct weir_engine *wr_loop_engine(const struct wr_loop *loop);
 struct weir_table *wr_loop_table(const struct wr_loop *loop);
 
 enum wr_health wr_loop_health(const struct wr_loop *loop);
 
-/* A callback for changes of health: `changed` is called at each change. The caller owns the struct
- * and keeps it until wr_loop_unwatch_health. */
+/* A callback for changes of health. While the struct is in the list loop->health_watches, `changed`
+ * is called at each change. */
 struct wr_health_watch {
-	void (*changed)(struct wr_health_watch *watch, enum wr_health health);
-	struct wr_health_watch *next, **back;
+	void (*changed)(struct wr_health_watch *watch);
+	struct wr_list link;
 };
-
-void wr_loop_watch_health(struct wr_loop *loop, struct wr_health_watch *watch);
-void wr_loop_unwatch_health(struct wr_health_watch *watch);
 
 /* ---- functions and types for the service ---- */
 
@@ -61,11 +60,11 @@ enum wr_loop_message {
 	WR_LOOP_HEALTH = 2,     /* the health of the service has changed */
 	WR_LOOP_DRAIN = 4,      /* close the listening sockets and drain the streams */
 	WR_LOOP_STOP = 8,       /* end the loop at once */
-	WR_LOOP_TURN_AWAY = 16, /* drop new connections, because the listening sockets close soon */
+	WR_LOOP_TURN_AWAY = 16, /* let the kernel drop new connections before the sockets close */
 	WR_LOOP_FORGET = 32,    /* forget refusals of Redis that the loop remembers */
 };
 
-#define WR_LOOP_SWEEP_MS 250
+#define WR_LOOP_SWEEP_MS 250 /* interval of the sweep, which checks the timeouts of streams */
 
 struct wr_loop {
 	uv_loop_t uv;
@@ -77,28 +76,27 @@ struct wr_loop {
 	unsigned number;
 	bool started, draining, stopping;
 	unsigned messages; /* bits of enum wr_loop_message that other threads have set */
-	uint64_t beats;    /* number of sweeps so far, read by the watchdog */
-	unsigned ended;    /* not 0: the drain is complete; read by the service */
+	uint64_t beats;    /* number of sweeps so far; the housekeeping thread reads it */
+	unsigned ended;    /* not 0: the drain is complete; the housekeeping thread reads it */
 
-	struct wr_net net; /* listening sockets and streams */
-	struct wr_health_watch *health_watches;
+	struct wr_net net;             /* listening sockets and streams */
+	struct wr_list health_watches; /* list of struct wr_health_watch */
 	struct wr_core_refs refs;
 	struct wr_waiting waiting;
 	struct wr_decision_lane *decisions; /* this loop's part of the decision log, or NULL */
 	struct wr_redis_loop *redis;        /* NULL: there is no central store */
 	struct wr_queue_loop *queue;        /* NULL: there is no queue for deferred requests */
-	/* Created with the first gRPC connection; NULL before. */
-	struct wr_grpc_loop *grpc;
+	struct wr_grpc_loop *grpc;          /* NULL before the first gRPC connection */
 };
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number);
 int wr_loop_start(struct wr_loop *loop);
 void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message);
 void wr_loop_join(struct wr_loop *loop); /* called after WR_LOOP_STOP was sent */
-void wr_loop_free(struct wr_loop *loop); /* the loop was never started, or was joined */
+void wr_loop_free(struct wr_loop *loop); /* called for a loop that is not running */
 
-/* Ends the drain of the loop if nothing is left to wait for. Called when a stream, a delivery or a
- * lease return has ended. */
+/* Ends the drain of the loop if no stream is open, no delivery is in flight, and all leases were
+ * returned. Called when a stream, a delivery or a lease return has ended. */
 void wr_loop_check_drained(struct wr_loop *loop);
 
 #endif

@@ -1,4 +1,4 @@
-/* Messages to systemd; see notify.h. */
+/* Implements the messages of notify.h to systemd. */
 #include "serve/notify.h"
 
 #include <stddef.h>

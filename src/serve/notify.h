@@ -1,4 +1,4 @@
-/* Status messages to systemd over the socket of NOTIFY_SOCKET. */
+/* Sends status messages to systemd over the socket in the environment variable NOTIFY_SOCKET. */
 #ifndef WR_SERVE_NOTIFY_H
 #define WR_SERVE_NOTIFY_H
 
@@ -7,7 +7,7 @@
 
 struct wr_notify {
 	int fd;               /* -1: systemd did not ask for messages */
-	uint64_t watchdog_ms; /* longest time between two watchdog messages; 0: no watchdog */
+	uint64_t watchdog_ms; /* maximum time between two watchdog messages; 0: no watchdog */
 };
 
 /* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. */

@@ -1,4 +1,4 @@
-/* The service's core: loading, and following changes; see open.h. */
+/* Opens the service's core and reacts to changes. Called by service.c and housekeeping.c. */
 #include "serve/open.h"
 
 #include <stdio.h>
@@ -13,19 +13,11 @@
 
 #define FILL_PERCENT 80
 #define DIAGNOSTICS_LOGGED 10
-#define MISSED_LOOKS 3 /* a table that is being resized has no file for a moment */
+/* Number of checks without the table's file before a warning: a resize removes the file for a
+ * moment. */
+#define MISSED_LOOKS 3
 
 /* ---- loading ---- */
-
-static void log_diagnostics(const struct weir_errors *errors)
-{
-	for (size_t i = 0; i < errors->count && i < DIAGNOSTICS_LOGGED; i++) {
-		const struct weir_diagnostic *d = &errors->items[i];
-
-		wr_log(d->severity == WEIR_ERROR ? WR_LOG_ERROR : WR_LOG_WARN, "%s:%u:%u: %s",
-		       d->file, d->line, d->column, d->text);
-	}
-}
 
 /* Notifies systemd and logs the result of a reload. Called from the thread that watches the
  * rules. */
@@ -36,7 +28,12 @@ static void on_load(void *context, const struct weir_load *load)
 	wr_notify_send(&service->notify, "READY=1");
 	if (service->settings.quiet)
 		return;
-	log_diagnostics(load->errors);
+	for (size_t i = 0; i < load->errors->count && i < DIAGNOSTICS_LOGGED; i++) {
+		const struct weir_diagnostic *d = &load->errors->items[i];
+
+		wr_log(d->severity == WEIR_ERROR ? WR_LOG_ERROR : WR_LOG_WARN, "%s:%u:%u: %s",
+		       d->file, d->line, d->column, d->text);
+	}
 	if (load->rc == 0)
 		wr_log(WR_LOG_INFO, "rules loaded: generation %llu, hash %016llx, in %.1f ms",
 		       (unsigned long long)load->generation, (unsigned long long)load->hash,
@@ -159,8 +156,7 @@ static void replace_core(struct wr_service *service, struct wr_core *core, struc
 	pthread_mutex_unlock(&service->lock);
 	/* The fleet's secret may have arrived after the new engine was created. */
 	wr_redis_share_secret(service->redis, core->engine);
-	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_notify(&service->loops[i], WR_LOOP_CORE);
+	wr_service_notify_loops(service, WR_LOOP_CORE);
 	service->table_file.core = NULL;
 	wr_service_forget_table_info(service);
 	weir_watch_stop(watch_before);
@@ -181,20 +177,15 @@ static void report_resize(struct wr_service *service, struct wr_core *core)
 	__atomic_add_fetch(&service->moves, 1, __ATOMIC_RELEASE);
 }
 
-static bool file_exists(const struct wr_table_file *file)
-{
-	struct stat found;
-
-	return stat(file->path, &found) == 0 && found.st_ino == file->inode;
-}
-
 /* Logs a warning if the table's file was removed: by hand, or with its folder by systemd. The
  * process then keeps counting, but no other process shares its counters. */
 static void check_file(struct wr_service *service)
 {
 	struct wr_table_file *file = &service->table_file;
+	struct stat found;
 
-	if (file->core != service->core || file_exists(file)) {
+	if (file->core != service->core ||
+	    (stat(file->path, &found) == 0 && found.st_ino == file->inode)) {
 		file->missed = 0;
 		return;
 	}
@@ -263,8 +254,7 @@ void wr_core_check_redis(struct wr_service *service)
 	wr_log(WR_LOG_WARN, unready ? "not ready: Redis is unavailable, and every rule has "
 				      "on_store_failure: deny"
 				    : "ready again");
-	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_notify(&service->loops[i], WR_LOOP_HEALTH);
+	wr_service_notify_loops(service, WR_LOOP_HEALTH);
 }
 
 void wr_core_check_fill(struct wr_service *service)

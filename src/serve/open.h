@@ -1,4 +1,4 @@
-/* Opens the service's core (rules, table and engine) and follows changes of the rules, the table
+/* Opens the service's core (rules, table and engine), and reacts to changes of the rules, the table
  * and Redis. The functions below are called in the housekeeping thread, or before threads start. */
 #ifndef WR_SERVE_OPEN_H
 #define WR_SERVE_OPEN_H
@@ -27,10 +27,10 @@ int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
 void wr_core_follow_resize(struct wr_service *service);
 
 /* Updates the gauges of Redis in the table, and the readiness of the service. The service is not
- * ready while Redis is unavailable and every rule denies without Redis. */
+ * ready while Redis is unavailable and every rule has on_store_failure: deny. */
 void wr_core_check_redis(struct wr_service *service);
 
-/* Logs once when the table is more than 80 % full. */
+/* Logs a warning when the table becomes more than 80 % full. */
 void wr_core_check_fill(struct wr_service *service);
 
 #endif

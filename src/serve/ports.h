@@ -1,4 +1,4 @@
-/* The ports that a service can open; ports.c has one row for each. */
+/* The table of the ports that a service can open, which is in ports.c. */
 #ifndef WR_SERVE_PORTS_H
 #define WR_SERVE_PORTS_H
 
@@ -14,9 +14,8 @@ struct wr_port {
 	const char *flag; /* for example "--grpc" */
 	size_t addresses; /* offset of the port's struct wr_text_list in struct wr_settings */
 	const struct wr_protocol *protocol;
-	bool tls; /* the port uses TLS if certificates are set */
-	/* The admin port: has its own quota, and must be local or protected by a token. */
-	bool admin;
+	bool tls;   /* the port uses TLS if certificates are set */
+	bool admin; /* the port has its own quota, and must be local or protected by a token */
 };
 
 extern const struct wr_port wr_ports[];

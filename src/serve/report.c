@@ -1,4 +1,5 @@
-/* The lines that a service logs at its start, about table, rules, Redis and ports. */
+/* Writes the log lines of a starting service about its table, rules, Redis and ports. Called by the
+ * commands serve and gateway. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,16 +21,6 @@ static void report_table(struct weir_table *table)
 	wr_size_text(info.memory_bytes, size);
 	wr_log(WR_LOG_INFO, "table %s: %s, room for %llu keys, %llu in use", info.path, size,
 	       (unsigned long long)info.cells, (unsigned long long)info.keys);
-}
-
-/* Warns if an existing table has too little memory for the exact logs that the rules need. */
-static void report_logs(const struct wr_service *service)
-{
-	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);
-	char text[1024];
-
-	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
-		wr_log(WR_LOG_WARN, "%s", text);
 }
 
 static void report_rules(const struct wr_service *service)
@@ -77,9 +68,14 @@ void wr_service_report_store(const struct wr_service *service)
 
 void wr_service_report(struct wr_service *service)
 {
+	struct weir_opts opts = wr_settings_table(&service->settings, service->first_rules);
+	char text[1024];
+
 	report_table(service->core->table);
 	report_rules(service);
-	report_logs(service);
+	/* The table may have too little memory for the sliding logs that the rules need. */
+	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
+		wr_log(WR_LOG_WARN, "%s", text);
 	wr_service_report_store(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);

@@ -1,4 +1,5 @@
-/* The life of a service: opening, changing the user, running, stopping; see service.h. */
+/* The life of a service: opening, changing the user, running, stopping. Called by the commands
+ * serve and gateway. */
 #include "serve/service.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include "base/size.h"
 #include "serve/admin/admin.h"
 #include "serve/decide/log.h"
-#include "serve/housekeeping.h"
+
 #include "net/log.h"
 #include "serve/ports.h"
 #include "net/client_count.h"
@@ -25,14 +26,15 @@
 #include "serve/open.h"
 #include "table/paths.h"
 #include "table/table.h"
+#include "wire/http/http1.h"
 
-#define FILES_BESIDE 64 /* descriptors for the log, the table, the rules, … */
-#define FILES_A_LOOP 16 /* descriptors per loop: epoll, wake-up, listening sockets */
-/* Descriptors per loop for Redis: cluster nodes, sentinels, name lookups. */
+#define FILES_BESIDE 64 /* number of descriptors for the log, the table, the rules, … */
+#define FILES_A_LOOP 16 /* number of descriptors of a loop: epoll, wake-up, listening sockets */
+/* Number of descriptors of a loop for Redis: cluster nodes, sentinels, name lookups. */
 #define FILES_A_REDIS 96
 #define CONNECTIONS_LEAST 16
 
-static void lock_init(struct wr_service *service)
+static void init_locks(struct wr_service *service)
 {
 	pthread_condattr_t attributes;
 
@@ -100,7 +102,8 @@ static bool is_off(const struct wr_text_list *list)
 	return list->count == 0 || (list->count == 1 && strcmp(list->items[0], "off") == 0);
 }
 
-/* The admin API can lift limits, so its port must be local or protected by a token. */
+/* Checks that the admin port is local or protected by a token, because the admin API can lift
+ * limits. */
 static int check_admin(const struct wr_service *service, const struct wr_listener *listener,
 		       struct weir_error *error)
 {
@@ -137,8 +140,8 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	return 0;
 }
 
-/* If several ports are open, no port may use more than 7/8 of all connections, so that a flood of
- * connections on one port leaves room for the others. */
+/* Sets the quotas of the ports. If several ports are open, each of them may use 7/8 of all
+ * connections, so that a flood of connections on one port leaves room for the other ports. */
 static int share_quota(struct wr_service *service, struct weir_error *error)
 {
 	unsigned max = service->quota.max, open = 0;
@@ -202,10 +205,7 @@ static int open_tls(struct wr_service *service, struct weir_error *error)
 /* Checks the name of a header field, because Envoy copies the name into responses unchecked. */
 static int check_header(const char *flag, const char *name, struct weir_error *error)
 {
-	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-	if (!name || (name[0] && name[strspn(name, token)] == '\0'))
+	if (!name || wr_http1_is_token(wr_str(name)))
 		return 0;
 	return wr_error(error, WEIR_EINVAL, "%s '%s' is not a valid header field name", flag, name);
 }
@@ -254,7 +254,7 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	int rc;
 
 	memset(service, 0, sizeof *service);
-	lock_init(service);
+	init_locks(service);
 	wr_metrics_choice_init(&service->metrics,
 			       (uint32_t)(settings->metrics_rules ? settings->metrics_rules
 								  : WR_METRICS_RULES_MAX));
@@ -307,9 +307,9 @@ static int check_readable(const char *flag, const char *path, const struct wr_us
 			      flag, path, user->name, user->name);
 }
 
-/* Stores the folder of the table before the change of user if it is the system's folder: the new
- * user has another default folder, and a resized table must be found in the folder of the old
- * table. */
+/* Sets settings.table_dir to the folder of the table, if that is the system's folder. Called before
+ * the change of user: the new user has another default folder, but a resized table is in the folder
+ * of the old table. */
 static void keep_table_folder(struct wr_service *service)
 {
 	char *slash;
@@ -344,23 +344,20 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		{"--queue-target-ca", s->queue.target_ca},
 		{"--queue-password-file", s->queue.password_file},
 	};
-	int rc = 0;
+	int rc;
 
-	if (user->change)
-		keep_table_folder(service);
-	if (user->change)
-		rc = wr_queue_give(service, user->uid, user->gid, error);
-	for (struct wr_listener *l = service->listeners; user->change && l && rc == 0; l = l->next)
+	if (!user->change)
+		return wr_user_become(user, error);
+	keep_table_folder(service);
+	rc = wr_queue_give(service, user->uid, user->gid, error);
+	for (struct wr_listener *l = service->listeners; l && rc == 0; l = l->next)
 		rc = wr_listener_own(l, user->uid, l->group ? l->group : user->gid, error);
-	if (user->change)
-		wr_decision_log_give(service->decision_log, user->uid, user->gid);
+	wr_decision_log_give(service->decision_log, user->uid, user->gid);
 	if (rc == 0)
 		rc = wr_user_become(user, error);
-	for (size_t i = 0; user->change && i < sizeof files / sizeof *files && rc == 0; i++)
+	for (size_t i = 0; i < sizeof files / sizeof *files && rc == 0; i++)
 		rc = check_readable(files[i].flag, files[i].path, user, error);
-	if (user->change && rc == 0)
-		rc = wr_queue_check_given(&s->queue, user->name, error);
-	return rc;
+	return rc == 0 ? wr_queue_check_given(&s->queue, user->name, error) : rc;
 }
 
 /* ---- running ---- */
@@ -407,30 +404,29 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 	return rc;
 }
 
-/* Sets a flag that the housekeeping thread acts on. */
-static void request_work(struct wr_service *service, bool *flag)
+void wr_service_wake(struct wr_service *service, bool *flag)
 {
 	pthread_mutex_lock(&service->lock);
-	*flag = true;
+	if (flag)
+		*flag = true;
 	pthread_cond_signal(&service->woken);
 	pthread_mutex_unlock(&service->lock);
 }
 
 void wr_service_reload(struct wr_service *service)
 {
-	request_work(service, &service->reload_asked);
+	wr_service_wake(service, &service->reload_asked);
 }
 
 void wr_service_drain(struct wr_service *service)
 {
-	request_work(service, &service->drain_asked);
+	wr_service_wake(service, &service->drain_asked);
 }
 
-void wr_service_loop_ended(struct wr_service *service)
+void wr_service_notify_loops(struct wr_service *service, enum wr_loop_message message)
 {
-	pthread_mutex_lock(&service->lock);
-	pthread_cond_signal(&service->woken);
-	pthread_mutex_unlock(&service->lock);
+	for (unsigned i = 0; i < service->loops_ready; i++)
+		wr_loop_notify(&service->loops[i], message);
 }
 
 bool wr_service_is_ending(const struct wr_service *service)
@@ -466,8 +462,7 @@ struct wr_core *wr_service_core(struct wr_service *service)
 void wr_service_stop(struct wr_service *service)
 {
 	wr_housekeeping_stop(service);
-	for (unsigned i = 0; i < service->loops_ready; i++)
-		wr_loop_notify(&service->loops[i], WR_LOOP_STOP);
+	wr_service_notify_loops(service, WR_LOOP_STOP);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_join(&service->loops[i]);
 	wr_queue_host_close(service->queue);

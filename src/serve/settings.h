@@ -1,5 +1,5 @@
 /* The settings of a service, from options, environment and configuration file. The caller owns the
- * texts, which must live as long as the service. */
+ * texts and must keep them as long as the service exists. */
 #ifndef WR_SERVE_SETTINGS_H
 #define WR_SERVE_SETTINGS_H
 
@@ -13,11 +13,11 @@ struct wr_redis_settings {
 	const char *url;    /* NULL: no Redis */
 	const char *prefix; /* prefix of all keys in Redis; NULL: "weir" */
 	uint64_t timeout_ns;
-	const char *password_file; /* NULL: the password is in the URL, or there is none */
+	const char *password_file; /* NULL: the URL may have a password */
 	/* Files for TLS: trusted certificates, client certificate, its key. */
 	const char *ca, *cert, *key;
-	bool tls_elsewhere; /* the queue's Redis uses TLS, too, with these files */
-	/* File with the fleet's secret; NULL: nodes agree on one through Redis. */
+	bool tls_elsewhere; /* the queue's Redis uses TLS with these files, too */
+	/* File with the fleet's secret; NULL: the nodes agree on a secret through Redis. */
 	const char *key_secret;
 	uint64_t fleet_size;       /* assumed number of nodes until the nodes have been counted */
 	uint64_t sync_ns;          /* interval between reports to Redis, for eventual limits */
@@ -29,20 +29,21 @@ struct wr_redis_settings {
  * requests. */
 struct wr_queue_settings {
 	const char *url;           /* URL as described in queue/queue.h; NULL or "off": no queue */
-	const char *password_file; /* of the queue's Redis; NULL: password in the URL, or none */
-	/* One of http://HOST[:PORT], https://…, unix:/path; NULL: nothing is delivered. */
+	const char *password_file; /* for the queue's Redis; NULL: the URL may have a password */
+	/* The API server: http://HOST[:PORT], https://…, or unix:/path. NULL: nothing is
+  * delivered. */
 	const char *target;
-	const char *target_ca; /* certificates trusted for the target; NULL: those of the system */
+	const char *target_ca; /* certificates trusted for the target; NULL: the system's */
 	/* Key that encrypts header fields with credentials; NULL: no encryption. */
 	const char *key_file;
 	bool assume_durable; /* accept a Redis whose persistence cannot be checked */
 	uint64_t max_requests, max_bytes;
-	/* 0: a fraction of max_requests or max_bytes. */
+	/* Limits of one line, and of the dead letters. 0: a fraction of max_requests or
+	 * max_bytes. */
 	uint64_t max_line_bytes, max_dead, max_dead_bytes;
-	/* Maximum number of concurrent deliveries. */
-	uint64_t connections;
-	uint64_t timeout_ns; /* timeout of one delivery */
-	uint64_t keep_ns;    /* how long finished tickets are stored */
+	uint64_t connections; /* maximum number of concurrent deliveries */
+	uint64_t timeout_ns;  /* timeout of one delivery */
+	uint64_t keep_ns;     /* how long finished tickets are stored */
 };
 
 struct wr_settings {
@@ -61,12 +62,13 @@ struct wr_settings {
 
 	/* Certificate and key for grpc and resp; NULL: plain text. */
 	const char *tls_cert, *tls_key;
-	/* Clients need a certificate signed by one of these authorities. */
+	/* Authorities that may sign the certificates of clients; NULL: clients need no
+	 * certificate. */
 	const char *tls_client_ca;
-	/* Names, one of which the client's certificate needs; empty: any name. */
+	/* The client's certificate must have one of these names; empty: any name. */
 	struct wr_text_list tls_client_san;
 
-	/* NULL: a token is generated at start unless admin_open is set. */
+	/* NULL: a token is generated at the start, unless admin_open is set. */
 	const char *admin_token_file;
 	/* Path of the admin API's Unix socket, or "off". NULL: a socket beside the table, unless
 	 * the admin port is off. */
@@ -74,7 +76,7 @@ struct wr_settings {
 	/* No token is required: every process of this machine has access. */
 	bool admin_open;
 	const char *resp_password_file;
-	/* File with the key of nginx workers on Unix sockets of resp; NULL: none. */
+	/* File with the key that nginx workers send on Unix sockets of resp; NULL: no key. */
 	const char *link_key_file;
 
 	uint64_t drain_delay_ns; /* time from NOT_SERVING until the ports close */
@@ -83,8 +85,8 @@ struct wr_settings {
 	uint64_t max_age_ns;     /* maximum age of connections; 0: no maximum */
 	/* Time that a client has for a handshake, a request, or 4 KiB of a response. */
 	uint64_t slow_ns;
-	uint64_t max_connections; /* on all ports except admin, which has its own quota */
-	/* Connections of one client address; 0: a quarter of max_connections. */
+	uint64_t max_connections; /* maximum number of connections on all ports except admin */
+	/* Maximum number of connections of one client address; 0: a quarter of max_connections. */
 	uint64_t max_per_address;
 
 	/* Networks of proxies that may describe requests at /check. Empty: this machine and private
@@ -100,33 +102,36 @@ struct wr_settings {
 	unsigned socket_group;
 
 	/* The gateway restarts the service when rules or certificates change, because the service's
-	 * user cannot read them. */
+  * user cannot read these files. */
 	bool renewed;
 
-	const char
-		*user; /* user to run as; NULL: `weir`, if started as root and that user exists */
+	/* The user of the process. NULL: `weir`, if root starts the service and this user
+	 * exists. */
+	const char *user;
 
 	bool shadow;           /* shadow mode: decide and count, but refuse nothing */
 	bool dynamic_metadata; /* RLS responses have dynamic_metadata */
-	/* RLS responses have response_headers_to_add with the three names below. */
+	/* RLS responses have response_headers_to_add with the three names in the next line. */
 	bool rls_headers;
 	const char *limit_header, *remaining_header, *reset_header;
 	/* Profile whose header fields RLS responses also have; NULL or "none": no profile. */
 	const char *rls_profile;
-	/* Every RLS refusal has a body, not only refusals of rules with `response`. */
+	/* Every RLS refusal has a body. If not set, only refusals of rules with `response` have a
+  * body. */
 	bool rls_bodies;
 	int headers; /* enum weir_profile of the header fields in HTTP responses */
 	uint64_t near_limit_percent;
 	/* Path of the decision log, or "-" for standard output; NULL: no log. */
 	const char *decision_log;
 	uint64_t decision_log_refused; /* maximum number of refusals logged per second */
-	/* Share of admitted requests that is logged, such as "1%"; NULL: none. */
+	/* Share of admitted requests that is logged, such as "1%"; NULL: no share. */
 	const char *decision_log_share;
-	const char *keys; /* how clients are shown: text, hashed, hidden; NULL: text */
+	const char
+		*keys; /* form of keys in statistics and logs: text, hashed, hidden; NULL: text */
 	/* Maximum number of rules with their own series at /metrics; 0: 5,000. */
 	uint64_t metrics_rules;
 
-	/* The service does not report how loading rules went: its caller does. */
+	/* The caller reports whether rules were loaded, so the service does not report it. */
 	bool quiet;
 	const char *log_level;  /* one of error, warn, info, debug */
 	const char *log_format; /* one of text, json */

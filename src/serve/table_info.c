@@ -1,29 +1,24 @@
-/* Scans the table for metrics, status and warnings. The result of one scan serves all callers for a
- * while. */
+/* Scans the table for metrics, status and warnings. The result of a scan is reused for a while.
+ * Called by the admin API and open.c. */
 #include "base/clock.h"
 #include "serve/service.h"
 
-#define FRESH_NS WR_SECOND_NS /* a result is reused for this long */
-#define SHARE                                                                                      \
-	20u /* results are reused for 20 times their scan's duration: scans use 1/20 of a core */
-
-static bool is_fresh(const struct wr_table_info *last, const struct wr_core *core)
-{
-	uint64_t wait_ns = last->took_ns * SHARE;
-
-	return last->core == core &&
-	       wr_clock_mono_ns() - last->at_ns < (wait_ns > FRESH_NS ? wait_ns : FRESH_NS);
-}
+#define FRESH_NS WR_SECOND_NS /* minimum time for which a result is reused */
+/* A result is reused for 20 times the duration of its scan, so scans use 1/20 of a core at most. */
+#define SHARE 20u
 
 /* Copies the last result. Returns false if the result is of another core, or if `fresh` is set and
  * the result is too old to be reused. */
 static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bool fresh,
 		      struct weir_info *info)
 {
+	uint64_t reuse_ns;
 	bool good;
 
 	pthread_mutex_lock(&last->lock);
-	good = fresh ? is_fresh(last, core) : last->core == core;
+	reuse_ns = last->took_ns * SHARE;
+	reuse_ns = reuse_ns > FRESH_NS ? reuse_ns : FRESH_NS;
+	good = last->core == core && (!fresh || wr_clock_mono_ns() - last->at_ns < reuse_ns);
 	if (good)
 		*info = last->info;
 	pthread_mutex_unlock(&last->lock);
@@ -59,8 +54,8 @@ int wr_service_table_info(struct wr_service *service, struct wr_core *core, uint
 	if (copy_last(last, core, true, info))
 		return 0;
 	if (pthread_mutex_trylock(&last->reader) != 0) {
-		/* Another thread is scanning the table, so return an older result if there is
-		 * one. */
+		/* Another thread is scanning the table. Return an older result of this core if
+		 * there is such a result. */
 		if (copy_last(last, core, false, info))
 			return 0;
 		pthread_mutex_lock(&last->reader);

@@ -1,4 +1,5 @@
-/* Changing the user and dropping privileges; see user.h. */
+/* Changes the user of the process and drops privileges. Called by the commands serve and gateway,
+ * and by service.c. */
 #include "serve/user.h"
 
 #include <errno.h>
@@ -59,14 +60,6 @@ bool wr_user_stays_root(const char *name, const struct wr_user *user)
 	return !name && geteuid() == 0 && !user->change;
 }
 
-/* Empties the capability bounding set, so that no program that this process runs can regain a
- * capability. Works only as root. */
-static void drop_bounding_set(void)
-{
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
-}
-
 static int drop_capabilities(struct weir_error *error)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -78,13 +71,15 @@ static int drop_capabilities(struct weir_error *error)
 	return 0;
 }
 
-/* Changes the user. The kernel then forbids core files and tracing of this process. The function
- * does not allow them again, because the process holds keys. */
+/* Changes the user. First empties the capability bounding set, which only root can do, so that no
+ * program that this process runs can regain a capability. After the change the kernel forbids core
+ * files and tracing of this process. They stay forbidden, because the process holds keys. */
 static int change_user(const struct wr_user *user, struct weir_error *error)
 {
 	bool named = user->name[0] < '0' || user->name[0] > '9';
 
-	drop_bounding_set();
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	if ((named ? initgroups(user->name, user->gid) : setgroups(1, &user->gid)) < 0 ||
 	    setresgid(user->gid, user->gid, user->gid) < 0 ||
 	    setresuid(user->uid, user->uid, user->uid) < 0)

@@ -23,12 +23,12 @@ struct wr_user {
 int wr_user_find(const char *name, struct wr_user *user, struct weir_error *error);
 
 /* Changes the process to the user and its groups for good. Drops all capabilities, unless the
- * process stays root, and sets no_new_privs, so that programs it runs cannot regain privileges. The
- * caller calls this before it starts threads. Returns 0, or an error code with `error` filled
- * in. */
+ * process stays root. Sets no_new_privs, so that programs that the process runs cannot regain
+ * privileges. Called before threads start. Returns 0, or an error code with `error` filled in. */
 int wr_user_become(const struct wr_user *user, struct weir_error *error);
 
-/* Whether the process stays root because neither --user (`name`) nor the user `weir` exists. */
+/* Returns whether the process stays root: --user (`name`) was not given, and there is no user
+ * `weir`. */
 bool wr_user_stays_root(const char *name, const struct wr_user *user);
 
 #define WR_USER_REMEDY                                                                             \

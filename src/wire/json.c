@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 
-#define NAME_SHOWN 64 /* most bytes of a member's name in a pointer */
+#define NAME_SHOWN 64 /* maximum length of a member's name in a pointer */
 
 static const struct {
 	int status;
@@ -21,39 +21,38 @@ static const struct {
 #undef PROBLEM_ROW
 };
 
-/* X(status, phrase): the HTTP statuses that weir sends. */
-#define PHRASES(X)                                                                                 \
-	X(200, "OK")                                                                               \
-	X(202, "Accepted")                                                                         \
-	X(204, "No Content")                                                                       \
-	X(304, "Not Modified")                                                                     \
-	X(400, "Bad Request")                                                                      \
-	X(401, "Unauthorized")                                                                     \
-	X(403, "Forbidden")                                                                        \
-	X(404, "Not Found")                                                                        \
-	X(405, "Method Not Allowed")                                                               \
-	X(413, "Content Too Large")                                                                \
-	X(414, "URI Too Long")                                                                     \
-	X(415, "Unsupported Media Type")                                                           \
-	X(421, "Misdirected Request")                                                              \
-	X(429, "Too Many Requests")                                                                \
-	X(431, "Request Header Fields Too Large")                                                  \
-	X(500, "Internal Server Error")                                                            \
-	X(501, "Not Implemented")                                                                  \
-	X(503, "Service Unavailable")                                                              \
-	X(505, "HTTP Version Not Supported")
+/* The HTTP statuses that weir sends. */
+static const struct {
+	int status;
+	const char *phrase;
+} phrases[] = {
+	{200, "OK"},
+	{202, "Accepted"},
+	{204, "No Content"},
+	{304, "Not Modified"},
+	{400, "Bad Request"},
+	{401, "Unauthorized"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{413, "Content Too Large"},
+	{414, "URI Too Long"},
+	{415, "Unsupported Media Type"},
+	{421, "Misdirected Request"},
+	{429, "Too Many Requests"},
+	{431, "Request Header Fields Too Large"},
+	{500, "Internal Server Error"},
+	{501, "Not Implemented"},
+	{503, "Service Unavailable"},
+	{505, "HTTP Version Not Supported"},
+};
 
 const char *wr_problem_phrase(int status)
 {
-	switch (status) {
-#define PHRASE_CASE(number, phrase)                                                                \
-	case number:                                                                               \
-		return phrase;
-		PHRASES(PHRASE_CASE)
-#undef PHRASE_CASE
-	default:
-		return "Error";
-	}
+	for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+		if (phrases[i].status == status)
+			return phrases[i].phrase;
+	return "Error";
 }
 
 int wr_problem_status(enum wr_problem_code code)
@@ -61,7 +60,7 @@ int wr_problem_status(enum wr_problem_code code)
 	return problems[code].status;
 }
 
-/* Writes one step of a JSON pointer: ~ and / become ~0 and ~1. */
+/* Writes one step of a JSON pointer. In names, ~ becomes ~0 and / becomes ~1. */
 static void put_step(struct wr_text *out, const struct wr_json_at *at)
 {
 	struct weir_str name;
@@ -88,7 +87,7 @@ static void put_pointer(struct wr_text *out, const struct wr_json_at *at)
 {
 	if (!at)
 		return;
-	put_pointer(out, at->above); // NOLINT(misc-no-recursion): as deep as our own chains are
+	put_pointer(out, at->above); // NOLINT(misc-no-recursion): weir's formats limit the depth
 	put_step(out, at);
 }
 
@@ -127,61 +126,42 @@ int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
 	return -1;
 }
 
-void wr_json_put_text(struct wr_text *out, struct weir_str text)
-{
-	wr_text_char(out, '"');
-	wr_text_json(out, text);
-	wr_text_char(out, '"');
-}
-
-/* Formats the time for wr_json_time and wr_json_put_time. */
-static struct weir_str time_text(uint64_t ns, char text[48])
+struct weir_str wr_time_text(uint64_t ns, char text[WR_TIME_TEXT])
 {
 	time_t seconds = (time_t)(ns / 1000000000);
 	struct tm utc;
 	size_t len;
 
 	gmtime_r(&seconds, &utc);
-	len = strftime(text, 40, "\"%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(text + len, 48 - len, ".%03uZ\"", (unsigned)(ns % 1000000000 / 1000000));
+	len = strftime(text, WR_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text + len, WR_TIME_TEXT - len, ".%03uZ", (unsigned)(ns % 1000000000 / 1000000));
 	return wr_str(text);
 }
 
 void wr_json_time(struct wr_json_out *json, uint64_t ns)
 {
-	char text[48];
+	char text[WR_TIME_TEXT];
 
-	wr_json_raw(json, time_text(ns, text));
+	wr_json_string(json, wr_time_text(ns, text));
 }
 
-void wr_json_put_time(struct wr_text *out, uint64_t ns)
-{
-	char text[48];
-
-	wr_text_put(out, time_text(ns, text));
-}
-
-void wr_problem_write(const struct wr_problem *problem, struct wr_text *out)
+void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json)
 {
 	int status = problems[problem->code].status;
 
-	wr_text_put(out, WR_STR("{\"type\":\"about:blank\",\"title\":"));
-	wr_json_put_text(out, wr_str(wr_problem_phrase(status)));
-	wr_text_put(out, WR_STR(",\"status\":"));
-	wr_text_number(out, (uint64_t)status);
-	wr_text_put(out, WR_STR(",\"code\":"));
-	wr_json_put_text(out, wr_str(problems[problem->code].text));
-	wr_text_put(out, WR_STR(",\"detail\":"));
-	wr_json_put_text(out, wr_str(problem->detail));
-	if (problem->has_pointer) {
-		wr_text_put(out, WR_STR(",\"pointer\":"));
-		wr_json_put_text(out, wr_str(problem->pointer));
-	}
-	wr_text_put(out, WR_STR("}\n"));
+	wr_json_object(json);
+	wr_json_member_string(json, "type", WR_STR("about:blank"));
+	wr_json_member_string(json, "title", wr_str(wr_problem_phrase(status)));
+	wr_json_member_uint(json, "status", (uint64_t)status);
+	wr_json_member_string(json, "code", wr_str(problems[problem->code].text));
+	wr_json_member_string(json, "detail", wr_str(problem->detail));
+	if (problem->has_pointer)
+		wr_json_member_string(json, "pointer", wr_str(problem->pointer));
+	wr_json_end_object(json);
 }
 
-/* Only the location of jansson's error is used, because its text may contain any bytes of the body.
- */
+/* Reports the line and column of jansson's error, but not its text: the text may have any bytes of
+ * the body. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
 {
 	json_error_t error;

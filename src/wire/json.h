@@ -1,5 +1,5 @@
-/* Reads JSON from clients. A problem with it is reported as RFC 9457 defines, with a JSON pointer
- * (RFC 6901) to the wrong member. */
+/* Reads JSON from clients, and writes problem reports (RFC 9457) about wrong requests. A report
+ * about a member has a JSON pointer (RFC 6901) to that member. */
 #ifndef WR_WIRE_JSON_H
 #define WR_WIRE_JSON_H
 
@@ -10,7 +10,7 @@
 
 #define WR_PROBLEM_POINTER 256
 #define WR_PROBLEM_DETAIL 320
-#define WR_PROBLEM_TEXT 4096 /* buffer size that is enough for any problem as JSON */
+#define WR_PROBLEM_TEXT 4096 /* size of a buffer in which any problem fits as JSON */
 
 /* X(enum, HTTP status, code in the response): the problems that a request can have. */
 #define WR_PROBLEMS(X)                                                                             \
@@ -44,22 +44,22 @@ enum wr_problem_code {
 
 struct wr_problem {
 	enum wr_problem_code code;
-	bool has_pointer; /* `pointer` is set; an empty pointer means the whole body */
+	bool has_pointer; /* `pointer` is set; an empty pointer stands for the whole body */
 	char pointer[WR_PROBLEM_POINTER];
 	char detail[WR_PROBLEM_DETAIL];
 };
 
-/* The location of a value in a JSON document. Each struct is one step of the path, linked to the
- * step above it: the name of a member, or an index if the name is NULL. A NULL pointer is the top
- * of the document. The structs are on the stack. */
+/* The location of a value in a JSON document. Each struct is one step of the path from the top of
+ * the document: the name of a member, or an index if `name` is NULL. `above` is the step before it,
+ * or NULL if this step is the first. The structs are on the stack. */
 struct wr_json_at {
 	const struct wr_json_at *above;
 	const char *name;
 	size_t index;
 };
 
-/* Sets the problem. `format` is a sentence that describes the expected value. wr_problem_at also
- * sets the pointer, from the location `at`. Returns -1. */
+/* Set the problem. `format` is a sentence that describes the expected value. wr_problem_at also
+ * sets the pointer from the location `at`; NULL stands for the whole body. Both return -1. */
 int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
@@ -69,15 +69,15 @@ int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
 int wr_problem_status(enum wr_problem_code code);
 const char *wr_problem_phrase(int status);
 
-/* Writes the problem as application/problem+json. */
-void wr_problem_write(const struct wr_problem *problem, struct wr_text *out);
+/* Writes the problem as a JSON object, the content of application/problem+json. */
+void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json);
 
-/* Reads a JSON document. The depth, the numbers and UTF-8 are checked; a repeated member is an
- * error. Strings may have zero bytes. On failure returns NULL and sets `problem`. */
+/* Reads a JSON document. Too deep nesting, numbers out of range, invalid UTF-8 and repeated members
+ * are errors. Strings may have zero bytes. On failure returns NULL and sets `problem`. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem);
 
-/* These functions read a value that must have the type in the function's name. `at` is the location
- * of the value. They return 0. On failure they return -1 and set `problem`. */
+/* The functions below read a value that must have the type in the function's name. `at` is the
+ * location of the value. They return 0. On failure they return -1 and set `problem`. */
 int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
 		     struct wr_problem *problem);
 int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,
@@ -95,16 +95,13 @@ int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t m
  * Returns -1. */
 int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem);
 
-/* ---- writing with struct wr_json_out (base/json_write.h) ---- */
+#define WR_TIME_TEXT 40 /* size of a buffer for wr_time_text */
+
+/* Writes a time in nanoseconds since 1970 as 2026-11-16T12:00:00.250Z. Returns the text. */
+struct weir_str wr_time_text(uint64_t ns, char text[WR_TIME_TEXT]);
 
 /* Writes a time as the string "2026-11-16T12:00:00.250Z". */
 void wr_json_time(struct wr_json_out *json, uint64_t ns);
-
-/* ---- writing into a struct wr_text ---- */
-
-void wr_json_put_text(struct wr_text *out, struct weir_str text);
-
-void wr_json_put_time(struct wr_text *out, uint64_t ns);
 
 /* ---- values of jansson ---- */
 

@@ -1,4 +1,4 @@
-/* Makes JSON values of jansson, for the admin API and the subcommands. */
+/* Makes values of the library jansson, for the admin API and the subcommands. */
 #include <stdlib.h>
 
 #include "base/utf8.h"
@@ -24,11 +24,6 @@ json_t *wr_json_text(struct weir_str text)
 	return json;
 }
 
-static json_t *cstr_json(const char *s)
-{
-	return wr_json_text((struct weir_str){s, strlen(s)});
-}
-
 json_t *wr_json_diagnostics(const struct weir_errors *errors)
 {
 	json_t *list = json_array();
@@ -36,12 +31,12 @@ json_t *wr_json_diagnostics(const struct weir_errors *errors)
 	for (size_t i = 0; i < errors->count; i++) {
 		const struct weir_diagnostic *d = &errors->items[i];
 
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
-						d->severity == WEIR_ERROR ? "error" : "warning",
-						"id", d->id, "file", cstr_json(d->file), "line",
-						(int)d->line, "column", (int)d->column, "width",
-						(int)d->width, "message", cstr_json(d->text)));
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
+					d->severity == WEIR_ERROR ? "error" : "warning", "id",
+					d->id, "file", wr_json_text(wr_str(d->file)), "line",
+					(int)d->line, "column", (int)d->column, "width",
+					(int)d->width, "message", wr_json_text(wr_str(d->text))));
 	}
 	return list;
 }

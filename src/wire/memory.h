@@ -1,6 +1,6 @@
-/* An arena for one protobuf message at a time. Each loop allocates its arena when it starts, so
- * that reading a request and writing its response allocates nothing. A message that needs more
- * memory than the arena has is refused. */
+/* An arena: memory for one protobuf message and its response at a time. Each loop allocates its
+ * arena once, so reading a request and writing its response need no malloc. A message that needs
+ * more memory than the arena has is refused. */
 #ifndef WR_WIRE_MEMORY_H
 #define WR_WIRE_MEMORY_H
 
@@ -14,8 +14,8 @@ struct wr_rls_memory {
 	uint8_t *bytes;
 	size_t size;
 	size_t used;
-	bool full;                    /* an allocation failed since the last reset */
-	ProtobufCAllocator allocator; /* for protobuf-c: allocates from this arena, frees nothing */
+	bool full;                    /* an allocation has failed since the last reset */
+	ProtobufCAllocator allocator; /* lets protobuf-c allocate from this arena; frees nothing */
 };
 
 /* Allocates the arena. Returns 0, or WEIR_EMEMORY if there is no memory. */

@@ -24,8 +24,8 @@ static bool is_zero(const char *at, size_t len)
 	return true;
 }
 
-/* Reads the four parts. Later versions may have more parts after these four. Version ff is invalid.
- */
+/* Reads the four parts: version, trace id, span id, flags. Versions after 00 may have more parts.
+ * Version ff is invalid. */
 bool wr_trace_read(struct weir_str text, struct wr_trace *trace)
 {
 	const char *at = text.ptr;

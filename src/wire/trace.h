@@ -1,4 +1,4 @@
-/* The trace of a request, from the W3C's header field `traceparent`.
+/* The trace of a request, read from the header field `traceparent` of the W3C:
  *
  *   00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
  */
@@ -14,12 +14,13 @@
 
 struct wr_trace {
 	bool known;
-	char trace_id[WR_TRACE_ID]; /* in lower case, without a zero at the end */
+	char trace_id
+		[WR_TRACE_ID]; /* hexadecimal digits in lower case, without a zero at the end */
 	char span_id[WR_SPAN_ID];
 };
 
-/* Reads the value of `traceparent`. Returns false if the value is malformed. The caller then
- * ignores the field, because clients may send any value. */
+/* Reads the value of `traceparent`. Sets trace->known, and returns it: true if the value is valid.
+ * Callers ignore a malformed value, because clients may send anything. */
 bool wr_trace_read(struct weir_str traceparent, struct wr_trace *trace);
 
 #endif

@@ -134,6 +134,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	wr_streams_cut(&loop.net);
 	turn();
 	require(loop.net.stream_count == 0 && loop.net.buffered == 0 && quota.used == 0);
-	require(loop.waiting.heap.count == 0 && !loop.health_watches);
+	require(loop.waiting.heap.count == 0 && wr_list_is_empty(&loop.health_watches));
 	return 0;
 }

@@ -78,12 +78,15 @@ static void require_json(struct weir_str text)
 
 static void check_problem(const struct wr_problem *problem)
 {
-	struct wr_text out = {answer, WR_PROBLEM_TEXT, 0};
+	struct wr_json_out json;
+	struct wr_buf buf;
 
 	require(problem->detail[0] && (problem->pointer[0] == '\0' || problem->pointer[0] == '/'));
-	wr_problem_write(problem, &out);
-	require(wr_text_fits(&out));
-	require_json((struct weir_str){answer, out.len});
+	wr_buf_init_fixed(&buf, answer, WR_PROBLEM_TEXT);
+	wr_json_begin(&json, &buf);
+	wr_problem_json(problem, &json);
+	require(!wr_buf_failed(&buf));
+	require_json(wr_buf_str(&buf));
 }
 
 /* ---- /v1/check ---- */

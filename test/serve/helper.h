@@ -1,12 +1,13 @@
-/* A loop without a thread: the test turns it. It has rules, a table in a folder of its own, and
- * time as it passes. */
+/* A loop without a thread, which runs when the test calls bench_turn. The loop has rules, a table
+ * in a folder of its own, and the real time. */
 #ifndef WR_TEST_SERVE_HELPER_H
 #define WR_TEST_SERVE_HELPER_H
 
 #include "serve/loop.h"
 #include "serve/service.h"
 
-#define BENCH_SLOW_MS 60000u /* --slow and --drain: longer than a test may stand still */
+#define BENCH_SLOW_MS                                                                              \
+	60000u /* value of --slow and --drain, longer than a test may be interrupted */
 
 struct bench {
 	struct wr_service service;
@@ -16,14 +17,14 @@ struct bench {
 
 void bench_open(struct bench *bench, const char *rules);
 
-/* The same with --redis. */
+/* Like bench_open, with --redis URL. */
 void bench_open_redis(struct bench *bench, const char *rules, const char *url);
 void bench_close(struct bench *bench);
 
-/* A new table and engine for the same rules, as after a resize. */
+/* Gives the loop a new table and engine with the same rules, as a resize does. */
 void bench_move(struct bench *bench, const char *table);
 
-/* Turns the loop until nothing is left to be done now. */
+/* Runs the loop until all work that is due has been done. */
 void bench_turn(struct bench *bench);
 
 #endif

@@ -1,4 +1,5 @@
-/* The whole service in this process, with its threads: for ThreadSanitizer and AddressSanitizer. */
+/* Runs the whole service with its threads in this process, so that ThreadSanitizer and
+ * AddressSanitizer can check it. */
 #include "serve/service.h"
 
 #include <errno.h>
@@ -92,7 +93,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* One that is not there: each loop asks, fails, and decides alone, on the same table. */
+/* Starts a service whose Redis is not there. Each loop asks Redis, fails, and decides in the table
+ * that all loops share. */
 static int setup_redis(void **state)
 {
 	(void)state;
@@ -107,7 +109,8 @@ static int teardown(void **state)
 	wr_service_free(&service);
 	weir_remove("one", folder, NULL);
 	unlink(rules_path);
-	assert_int_equal(rmdir(folder), 0); /* the socket's file is gone as well */
+	assert_int_equal(rmdir(folder),
+			 0); /* succeeds only if the socket's file was removed, too */
 	return 0;
 }
 
@@ -125,7 +128,7 @@ static int connect_here(void)
 	return -1;
 }
 
-/* Reads lines until there are `lines` of them; false: the connection has ended. */
+/* Reads this number of lines. Returns false if the connection has ended. */
 static bool read_lines(int fd, int lines, char *text, size_t cap)
 {
 	size_t len = 0;
@@ -139,7 +142,7 @@ static bool read_lines(int fd, int lines, char *text, size_t cap)
 	return true;
 }
 
-/* 1 admitted, 0 refused, -1 the connection has ended. */
+/* Returns 1 if the request was admitted, 0 if it was refused, -1 if the connection has ended. */
 static int throttle(int fd)
 {
 	static const char ask[] = "CL.THROTTLE key 99 1 86400\r\n";
@@ -174,7 +177,7 @@ static void *ask_until_the_end(void *argument)
 	return NULL;
 }
 
-#define PATIENCE 6000 /* pauses of 10 ms */
+#define PATIENCE 6000 /* maximum number of pauses of 10 ms */
 
 static void pause_shortly(void)
 {
@@ -220,7 +223,8 @@ static bool moved_on(const struct wr_core *from)
 	return other;
 }
 
-/* Reloads and a table that is resized twice, while clients ask: nobody notices. Then all end. */
+/* The rules are reloaded and the table is resized twice while clients send requests. Every client
+ * still gets replies. Then the service drains and all connections end. */
 static void test_everything_at_once(void **state)
 {
 	pthread_t threads[CLIENTS];

@@ -1,4 +1,5 @@
-/* Rights that are given up stay given up. Each case is a process of its own, which root starts. */
+/* Tests that a process cannot regain rights that it has given up. Each case runs in a process of
+ * its own, which root starts. */
 #include <grp.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 
 #include "serve/user.h"
 
-/* The value of a line of /proc/self/status. */
+/* Returns the value of the line with this name in /proc/self/status. */
 static const char *status_of(const char *name)
 {
 	static char line[512];
@@ -40,7 +41,7 @@ static bool has_no_capability(void)
 	return true;
 }
 
-/* 0, or which step failed. */
+/* Returns 0, or the number of the step that failed. */
 static int become_nobody(void)
 {
 	const gid_t many[] = {0, 4, 6};
@@ -63,7 +64,8 @@ static int become_nobody(void)
 	return setuid(0) == 0 || seteuid(0) == 0 || setgid(0) == 0 ? 7 : 0;
 }
 
-/* It has no group but its own number. */
+/* Becomes a user id without an account, whose only group is its own number. Returns 0, or the
+ * number of the step that failed. */
 static int become_number(void)
 {
 	const gid_t many[] = {0, 4, 6};
@@ -94,7 +96,8 @@ static int stay_root(void)
 	return strcmp(status_of("NoNewPrivs"), "1") != 0 ? 3 : 0;
 }
 
-/* As systemd starts it with AmbientCapabilities=. */
+/* Runs as an ordinary user with a capability, as systemd starts it with AmbientCapabilities=.
+ * Returns 0, or the number of the step that failed. */
 static int anybody(void)
 {
 	struct wr_user user;
@@ -131,7 +134,7 @@ static void test_become(void **state)
 	assert_int_equal(run(become_number), 0);
 }
 
-/* An account has 0 and 65534; the kernel has 65535 and 4294967295 for "none". */
+/* 0 and 65534 belong to accounts; 65535 and 4294967295 mean "no user" to the kernel. */
 static void test_numbers_that_are_not_free(void **state)
 {
 	static const char *const numbers[] = {"0",          "65534",      "65535",

@@ -195,12 +195,8 @@ static int check_request(const struct wr_http_request *request, struct wr_proble
 static void reply_refusal(struct wr_http_request *request, const struct wr_problem *problem,
 			  const char *name, const char *value)
 {
-	char text[WR_PROBLEM_TEXT];
-	struct wr_text out = {text, sizeof text, 0};
-	struct wr_http_response *response;
+	struct wr_http_response *response = wr_http_response_problem(problem);
 
-	wr_problem_write(problem, &out);
-	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
 	wr_http_header(response, wr_str(name), wr_str(value));
 	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
 }

@@ -20,23 +20,20 @@
 
 /* ---- in a loop ---- */
 
-static uint64_t next_random(struct wr_decision_lane *lane)
-{
-	lane->random ^= lane->random << 13; /* xorshift64 */
-	lane->random ^= lane->random >> 7;
-	lane->random ^= lane->random << 17;
-	return lane->random;
-}
-
 static bool is_sampled(struct wr_decision_lane *lane)
 {
 	uint32_t share = lane->log->share_ppm;
 
-	return share >= MILLION || (share && (next_random(lane) >> 32) * MILLION >> 32 < share);
+	if (share == 0 || share >= MILLION)
+		return share != 0;
+	lane->random ^= lane->random << 13; /* the random number generator xorshift64 */
+	lane->random ^= lane->random >> 7;
+	lane->random ^= lane->random << 17;
+	return (lane->random >> 32) * MILLION >> 32 < share;
 }
 
-/* Returns whether the rate allows one more refusal in this second, and counts it. Loops share the
- * counter, but only read it once the rate of the second is used up. */
+/* Counts a refusal in this second. Returns false and counts nothing if the second already has
+ * refused_per_s refusals. Loops share the counter; once the second is full, they only read it. */
 static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 {
 	uint64_t second = now_ns / 1000000000;
@@ -57,12 +54,11 @@ static void wake_writer(struct wr_decision_log *log)
 {
 	uint64_t one = 1;
 
-	if (__atomic_exchange_n(&log->asleep, 0, __ATOMIC_SEQ_CST) &&
-	    write(log->wake, &one, sizeof one) < 0)
+	if (write(log->wake, &one, sizeof one) < 0)
 		return; /* cannot fail: the descriptor is an eventfd */
 }
 
-/* Adds 1. The addition is atomic for threads that read the count; only one thread writes it. */
+/* Adds 1 to a counter that only one thread writes and other threads may read. */
 static void count_one(uint64_t *count)
 {
 	__atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
@@ -83,10 +79,11 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 	memcpy(lane->bytes + at, line, first);
 	memcpy(lane->bytes, line + first, len - first);
 	/* Pairs with the load in empty_ring(): a reader that sees the new head also sees the line.
-	 * The store is sequentially consistent, so that either the writer thread sees the head
-	 * before it sleeps, or this thread sees that the writer thread sleeps. */
+  * The store is sequentially consistent, so that either the writer thread sees the head
+  * before it sleeps, or this thread sees that the writer thread sleeps. */
 	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
-	wake_writer(lane->log);
+	if (__atomic_exchange_n(&lane->log->asleep, 0, __ATOMIC_SEQ_CST))
+		wake_writer(lane->log);
 }
 
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view)
@@ -205,13 +202,10 @@ int wr_decision_log_start(struct wr_decision_log *log)
 	return log->started ? 0 : WEIR_ESYS;
 }
 
-static void set_flag(struct wr_decision_log *log, unsigned *what)
+static void set_flag(struct wr_decision_log *log, unsigned *flag)
 {
-	uint64_t one = 1;
-
-	__atomic_store_n(what, 1, __ATOMIC_RELEASE);
-	if (write(log->wake, &one, sizeof one) < 0)
-		return; /* cannot fail: the descriptor is an eventfd */
+	__atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+	wake_writer(log);
 }
 
 void wr_decision_log_reopen(struct wr_decision_log *log)

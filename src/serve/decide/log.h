@@ -1,5 +1,5 @@
-/* The decision log: a line of JSON for each refusal, up to a rate, and for a share of the other
- * decisions.
+/* The decision log: a line of JSON for each refusal, up to a number per second, and for a share of
+ * the other decisions.
  *
  * A loop never waits for the log. Each loop writes lines into a ring of its own, which the writer
  * thread empties. A line that does not fit into the ring is lost and counted. */
@@ -20,7 +20,7 @@ struct wr_decision_log;
 /* The part of the log that belongs to one loop. */
 struct wr_decision_lane;
 
-/* The counters of the log: X(field, name in metrics, what it counts) */
+/* X(field, name in metrics, description): the counters of the log. */
 #define WR_DECISION_LOG_TALLY(X)                                                                   \
 	X(written, "written", "lines written")                                                     \
 	X(lost, "lost", "lines for which there was no room, or that could not be written")         \
@@ -32,8 +32,8 @@ struct wr_decision_log_tally {
 #undef WR_DECISION_LOG_FIELD
 };
 
-/* Opens the file of --decision-log and sets *opened, or sets *opened to NULL if there is no such
- * option. Returns 0, WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
+/* Opens the file of --decision-log and sets *opened to a new log. Without that option, sets *opened
+ * to NULL. Returns 0, WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 			 struct wr_decision_log **opened, struct weir_error *error);
 
@@ -58,8 +58,8 @@ void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tal
 /* Returns the part of the log that belongs to this loop, or NULL if `log` is NULL. */
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
 
-/* Logs the decision if its kind and the rate allow that. Sets `keys` and `sampled_ppm` of the
- * view. */
+/* Logs a refusal if the refusals of this second are within the rate, and any other decision if it
+ * is in the sampled share. Sets `keys` and `sampled_ppm` of the view. */
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
 
 #endif

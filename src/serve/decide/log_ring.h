@@ -13,26 +13,28 @@
 struct wr_decision_lane {
 	struct wr_decision_log *log;
 	uint64_t random;
-	uint64_t held, lost;         /* counts of lines, written by the loop */
-	_Alignas(64) uint64_t head;  /* bytes written so far, in whole lines; set by the loop */
-	_Alignas(64) uint64_t tail;  /* bytes read so far; set by the writer thread */
-	uint64_t written, unwritten; /* counts of lines, set by the writer thread */
+	uint64_t held, lost;         /* counters that the loop writes, see WR_DECISION_LOG_TALLY */
+	_Alignas(64) uint64_t head;  /* number of bytes written so far; set by the loop */
+	_Alignas(64) uint64_t tail;  /* number of bytes read so far; set by the writer thread */
+	uint64_t written, unwritten; /* numbers of lines, set by the writer thread */
 	char bytes[WR_RING_BYTES];
 };
 
 struct wr_decision_log {
 	const char *path; /* path of the file; "-": standard output */
 	int fd;
-	int wake; /* eventfd that wakes the writer thread */
-	unsigned asleep, reopen, stop;
-	unsigned keys; /* enum weir_engine_keys: how keys of clients are shown */
+	int wake;              /* eventfd that wakes the writer thread */
+	unsigned asleep;       /* the writer thread sleeps, or is about to */
+	unsigned reopen, stop; /* the writer thread has to reopen the file, or to end */
+	unsigned
+		keys; /* enum weir_engine_keys: lines show keys as text, as hashes, or not at all */
 	uint32_t refused_per_s, share_ppm;
 	uint64_t second; /* the current second << 32 | number of refusals logged in that second */
 	unsigned lane_count;
 	struct wr_decision_lane *lanes;
 	pthread_t thread;
 	bool started;
-	bool given_up; /* the writer thread gives up: it ends although the rings are not empty */
+	bool given_up; /* the writer thread ends although the rings are not empty */
 };
 
 /* The main function of the writer thread. `argument` is the struct wr_decision_log. */

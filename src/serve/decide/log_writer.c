@@ -9,9 +9,9 @@
 #include "serve/decide/log_ring.h"
 #include "net/log.h"
 
-/* Bytes per write; a pipe that is writable accepts at least this many without blocking. */
+/* Maximum number of bytes per write. A pipe that is writable accepts this many without blocking. */
 #define PIECE_BYTES 4096u
-#define PATIENCE_MS 1000 /* how long a slow reader is waited for when the log closes */
+#define PATIENCE_MS 1000 /* how long a closing log waits for a slow reader */
 
 static void log_failure(const struct wr_decision_log *log)
 {
@@ -24,8 +24,8 @@ static void log_failure(const struct wr_decision_log *log)
 		       log->path, strerror(error), (unsigned long long)held);
 }
 
-/* Waits until PIECE_BYTES can be written without blocking. Returns false if the log is closing and
- * the reader of a pipe does not read. */
+/* Waits until PIECE_BYTES can be written without blocking. If the log is closing and the reader of
+ * a pipe has not read for PATIENCE_MS, sets log->given_up and returns false. */
 static bool wait_writable(struct wr_decision_log *log)
 {
 	struct pollfd fd = {log->fd, POLLOUT, 0};
@@ -108,7 +108,7 @@ int wr_decision_file(const char *path)
 	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
 }
 
-static void reopen(struct wr_decision_log *log)
+static void reopen_file(struct wr_decision_log *log)
 {
 	int fd = wr_decision_file(log->path);
 
@@ -145,7 +145,7 @@ void *wr_decision_writer(void *argument)
 	while (!__atomic_load_n(&log->stop, __ATOMIC_ACQUIRE)) {
 		empty_all(log);
 		if (__atomic_exchange_n(&log->reopen, 0, __ATOMIC_ACQ_REL))
-			reopen(log);
+			reopen_file(log);
 		sleep_until_woken(log);
 	}
 	empty_all(log);

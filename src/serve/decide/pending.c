@@ -1,6 +1,6 @@
-/* The decision of one request: decides in the table, asks the central store if the rules require
- * that, waits in a leaky bucket, and reports. Called by the handlers of gRPC, HTTP and RESP and by
- * deliver. */
+/* The decision of one request: decides in the table, sends a question to the central store if the
+ * rules require that, waits in a leaky bucket, and reports the decision. Called by the handlers of
+ * gRPC, HTTP and RESP and by serve/deliver. */
 #include "serve/decide/pending.h"
 
 #include "base/assert.h"
@@ -13,7 +13,7 @@
 
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain)
 {
-	void *memory = wr_waiting_take_ask(&loop->waiting);
+	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_KEPT);
 	int rc;
 
 	wr_assert(loop);
@@ -23,7 +23,7 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	rc = weir_ask_init(memory, weir_ask_size(), wr_loop_engine(loop), domain, &pending->ask);
 	if (rc < 0) {
 		pending->ask = NULL;
-		wr_waiting_give_ask(&loop->waiting, memory);
+		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_KEPT);
 		return rc;
 	}
 	pending->ref = wr_core_ref_take(&loop->refs);
@@ -33,8 +33,8 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	return 0;
 }
 
-/* Lets the request wait for its delay. Returns false if the request cannot wait; then nothing is
- * taken. */
+/* Lets the request wait until its delay is over. If the request cannot wait, gives back the units
+ * that it has taken and returns false. */
 static bool wait_for_turn(struct wr_pending *pending, uint64_t now_ns)
 {
 	struct weir_queue_position place = {.size = sizeof place};
@@ -68,8 +68,8 @@ static void report_decision(struct wr_pending *pending)
 						   .trace = &pending->trace});
 }
 
-/* Ends a decision with this verdict. Messages to the central store are sent before `done` is
- * called, because `done` ends the ask. */
+/* Ends a decision with this verdict, or lets the request wait for its delay. Messages to the
+ * central store are sent before `done` is called, because `done` ends the ask. */
 static void conclude(struct wr_pending *pending, int verdict, uint64_t now_ns)
 {
 	struct wr_loop *loop = pending->loop;
@@ -134,8 +134,8 @@ void wr_pending_decide(struct wr_pending *pending)
 	begin_decision(pending, now_ns, now_ns);
 }
 
-/* If the decision is timed, its begin is read from the clock, because now_ns may be the time of the
- * first of many decisions. */
+/* If the duration of this decision will be reported, reads its beginning from the clock, because
+ * now_ns may be the time of the first of many decisions. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 {
 	bool timed = wr_ask_wants_latency_next(pending->ask);
@@ -153,8 +153,7 @@ static void stop_asking(struct wr_pending *pending)
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
-	/* If set, central itself gives back what Redis grants later. */
-	bool asked = pending->asking;
+	bool asked = pending->asking; /* if set, central gives back the units that Redis grants */
 
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))
@@ -173,7 +172,7 @@ void wr_pending_end(struct wr_pending *pending)
 	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
-	wr_waiting_give_ask(&loop->waiting, pending->ask);
+	wr_pool_give(&loop->waiting.asks, pending->ask, WR_ASKS_KEPT);
 	wr_core_ref_drop(&loop->refs, pending->ref);
 	*pending = (struct wr_pending){0};
 }

@@ -1,7 +1,7 @@
-/* One decision from the ask to the verdict, even if it takes time: the question to the central
- * store, a failure of that store, a leaky bucket's delay, shadow mode, timing, and the decision
- * log. gRPC, HTTP, RESP and the deliverer of deferred requests all decide this way, in the thread
- * of their loop.
+/* Makes one decision, from the ask to the verdict, even if the decision takes time. It handles the
+ * question to the central store, a failure of that store, a leaky bucket's delay, shadow mode,
+ * timing, and the decision log. gRPC, HTTP, RESP and the deliverer of deferred requests all decide
+ * this way, in the thread of their loop.
  *
  *   if (wr_pending_init(&p, loop, domain) < 0) … respond: out of memory
  *   p.done = respond; p.deadline_ns = …;
@@ -12,9 +12,9 @@
  * called, its connection calls wr_pending_cancel and wr_pending_end. The caller owns the struct,
  * which must not move.
  *
- * Two parts of RESP are not here. The order of pipelined replies and the bounds on waiting commands
- * belong to the sessions of RESP (wire/resp/wait.h, serve/resp/waits.h). CL.THROTTLE and WEIR.ASK
- * send questions of their own to the central store and have no ask that could be decided. */
+ * Two parts of RESP are elsewhere. The sessions of RESP keep pipelined replies in order and limit
+ * waiting commands (wire/resp/wait.h, serve/resp/waits.h). CL.THROTTLE and WEIR.ASK send their own
+ * questions to the central store and have no ask to decide. */
 #ifndef WR_SERVE_DECIDE_PENDING_H
 #define WR_SERVE_DECIDE_PENDING_H
 
@@ -25,6 +25,7 @@
 #include <weir/engine.h>
 
 #include "base/heap.h"
+#include "base/list.h"
 #include "central/central.h"
 #include "wire/check/decision_json.h"
 
@@ -34,7 +35,7 @@ struct wr_core_ref;
 struct wr_pending {
 	struct wr_loop *loop;
 	struct weir_ask *ask;
-	/* A response after this time (CLOCK_REALTIME) is of no use. 0: no deadline. */
+	/* Time (CLOCK_REALTIME) after which the client does not use a response. 0: no deadline. */
 	uint64_t deadline_ns;
 	/* If set, the caller waits a leaky bucket's delay itself: `done` is called at once with
 	 * WEIR_DELAY, and the request keeps its position in the queue. */
@@ -58,25 +59,23 @@ struct wr_pending {
 	struct wr_core_ref *ref;
 	uint64_t queue, due_ns;
 	struct wr_heap_node heap_node;
-	/* The neighbours in the list of the bucket: requests of the same queue, or of a queue that
-	 * shares the bucket. */
-	struct wr_pending *before, *behind;
+	struct wr_list order; /* links the request in a list of struct wr_waiting */
 };
 
 /* Allocates and begins pending->ask. Returns 0, WEIR_EMEMORY, or an error of weir_ask_init. After
  * an error, the caller need not call wr_pending_end. */
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain);
 
-/* Decides at the current time. Calls pending->done once: before it returns, or later. */
+/* Decides at the current time. Calls pending->done once, before this function returns or later. */
 void wr_pending_decide(struct wr_pending *pending);
 
-/* Like wr_pending_decide, for a caller that makes several decisions with one reading of the clock:
- * all of them count at now_ns. */
+/* Like wr_pending_decide, but decides at the time now_ns. For a caller that makes several decisions
+ * with one reading of the clock. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns);
 
-/* Cancels the decision, because the client has disconnected: `done` is not called any more. Gives
- * back what was taken, in the table and in the central store. Requests behind this one in a leaky
- * bucket move up. May be called before, during and after the decision. */
+/* Cancels the decision, because the client has disconnected: `done` is not called afterwards. Gives
+ * back the units that were taken, in the table and in the central store. Requests behind this
+ * request in a leaky bucket move up. May be called before, during and after the decision. */
 void wr_pending_cancel(struct wr_pending *pending);
 
 /* Frees the ask and releases its rules. The caller calls this once, even if nothing was decided. A

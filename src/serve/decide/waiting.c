@@ -1,36 +1,8 @@
-/* The heap and the queues of requests that wait in leaky buckets, and the free list of asks. Called
- * by pending.c. */
+/* The heap and the queues of requests that wait in leaky buckets. Called by pending.c. */
 #include "serve/decide/waiting.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
-
-/* ---- memory of asks ---- */
-
-void *wr_waiting_take_ask(struct wr_waiting *waiting)
-{
-	void *memory = waiting->asks;
-
-	if (!memory)
-		return malloc(weir_ask_size() + WR_DECISION_KEPT);
-	memcpy(&waiting->asks, memory, sizeof waiting->asks);
-	waiting->ask_count--;
-	return memory;
-}
-
-void wr_waiting_give_ask(struct wr_waiting *waiting, void *memory)
-{
-	if (waiting->ask_count >= WR_ASKS_KEPT) {
-		free(memory);
-		return;
-	}
-	memcpy(memory, &waiting->asks, sizeof waiting->asks);
-	waiting->asks = memory;
-	waiting->ask_count++;
-}
 
 /* ---- the heap ---- */
 
@@ -51,69 +23,44 @@ static struct wr_pending *first_due(const struct wr_waiting *waiting)
 	return node ? pending_of(node) : NULL;
 }
 
-/* ---- order within a queue; a bucket may hold several queues ---- */
+/* ---- order within a queue ---- */
 
-static struct wr_pending **bucket(struct wr_waiting *waiting, uint64_t queue)
+static struct wr_list *list_of(struct wr_waiting *waiting, uint64_t queue)
 {
-	return &waiting->last[(queue ^ queue >> 32) % WR_WAITING_BUCKETS];
+	return &waiting->lists[(queue ^ queue >> 32) % WR_WAITING_LISTS];
 }
 
-static void link_behind(struct wr_waiting *waiting, struct wr_pending *pending,
-			struct wr_pending *before)
+static struct wr_pending *pending_in(struct wr_list *link)
 {
-	struct wr_pending **last = bucket(waiting, pending->queue);
-	struct wr_pending *behind = before ? before->behind : NULL;
-
-	if (!before) /* link the request at the front of the bucket */
-		for (behind = *last; behind && behind->before;)
-			behind = behind->before;
-	pending->before = before;
-	pending->behind = behind;
-	if (before)
-		before->behind = pending;
-	if (behind)
-		behind->before = pending;
-	else
-		*last = pending;
+	return wr_container_of(link, struct wr_pending, order);
 }
 
 static void link_by_due(struct wr_waiting *waiting, struct wr_pending *pending)
 {
-	struct wr_pending *before = *bucket(waiting, pending->queue);
+	struct wr_list *head = list_of(waiting, pending->queue), *before = head->prev;
 
-	while (before && before->due_ns > pending->due_ns)
-		before = before->before;
-	link_behind(waiting, pending, before);
+	while (before != head && pending_in(before)->due_ns > pending->due_ns)
+		before = before->prev;
+	wr_list_add_after(before, &pending->order);
 }
 
-static void unlink_order(struct wr_waiting *waiting, struct wr_pending *pending)
+/* Returns the request behind `pending` in the same queue, or NULL if there is no such request. */
+static struct wr_pending *next_of_queue(struct wr_waiting *waiting, struct wr_pending *pending)
 {
-	struct wr_pending **last = bucket(waiting, pending->queue);
+	const struct wr_list *head = list_of(waiting, pending->queue);
+	struct wr_list *link = wr_list_after(head, &pending->order);
 
-	if (pending->before)
-		pending->before->behind = pending->behind;
-	if (pending->behind)
-		pending->behind->before = pending->before;
-	else
-		*last = pending->before;
-	pending->before = pending->behind = NULL;
-}
-
-static struct wr_pending *next_of_queue(const struct wr_pending *pending)
-{
-	struct wr_pending *next = pending->behind;
-
-	while (next && next->queue != pending->queue)
-		next = next->behind;
-	return next;
+	while (link && pending_in(link)->queue != pending->queue)
+		link = wr_list_after(head, link);
+	return link ? pending_in(link) : NULL;
 }
 
 /* ---- time ---- */
 
 static void on_timer(uv_timer_t *timer);
 
-/* Sets the timer for the request that is due first. Rounds up, because a timer that fires too early
- * would have to be set again, which costs a turn of the loop. */
+/* Sets the timer for the request that is due first. The time is rounded up, because a timer that
+ * fires too early has to be set again, which costs a turn of the loop. */
 static void arm_timer(struct wr_waiting *waiting, uint64_t now_ns)
 {
 	const struct wr_pending *first = first_due(waiting);
@@ -145,18 +92,15 @@ static void on_timer(uv_timer_t *timer)
 int wr_waiting_init(struct wr_waiting *waiting, uv_loop_t *uv)
 {
 	wr_heap_init(&waiting->heap, is_due_before, WR_WAITING_MAX);
+	for (size_t i = 0; i < WR_WAITING_LISTS; i++)
+		wr_list_init(&waiting->lists[i]);
 	waiting->timer.data = waiting;
 	return uv_timer_init(uv, &waiting->timer);
 }
 
 void wr_waiting_free(struct wr_waiting *waiting)
 {
-	while (waiting->asks) {
-		void *memory = waiting->asks;
-
-		memcpy(&waiting->asks, memory, sizeof waiting->asks);
-		free(memory);
-	}
+	wr_pool_free(&waiting->asks);
 	wr_heap_free(&waiting->heap);
 }
 
@@ -176,13 +120,13 @@ bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 
 void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 {
-	unlink_order(waiting, pending);
+	wr_list_remove(&pending->order);
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* Called after `pending` and `next` have traded places. Swaps the two in the order of their queue
- * and updates their due times. If `next` waits in several queues, another queue may now set its due
- * time. */
+/* Swaps `pending` and `next` in the order of their queue and updates their due times. Called after
+ * the two asks have swapped their positions. If `next` waits in several queues, its due time may
+ * now depend on another queue; `next` is then moved to the list of that queue. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {
@@ -190,12 +134,12 @@ static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 
 	weir_ask_queue_position(pending->ask, &ours);
 	weir_ask_queue_position(next->ask, &theirs);
-	unlink_order(waiting, pending);
+	wr_list_remove(&pending->order);
 	pending->due_ns = ours.due_ns;
-	link_behind(waiting, pending, next);
+	wr_list_add_after(&next->order, &pending->order);
 	wr_heap_update(&waiting->heap, &pending->heap_node);
 	if (theirs.queue != next->queue) {
-		unlink_order(waiting, next);
+		wr_list_remove(&next->order);
 		next->queue = theirs.queue;
 		next->due_ns = theirs.due_ns;
 		link_by_due(waiting, next);
@@ -208,7 +152,7 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 {
 	struct wr_pending *next;
 
-	while ((next = next_of_queue(pending)) &&
+	while ((next = next_of_queue(waiting, pending)) &&
 	       weir_ask_swap_positions(pending->ask, next->ask) == 0)
 		swap_places(waiting, pending, next);
 	wr_waiting_remove(waiting, pending);

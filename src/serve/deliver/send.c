@@ -78,11 +78,10 @@ static bool has_field(const struct wr_deferred *request, struct weir_str name)
 
 static void add_accepted(struct lines *lines, const struct wr_deferred *request)
 {
-	char text[40];
-	struct wr_text out = {text, sizeof text, 0};
+	char text[WR_TIME_TEXT];
 
-	wr_json_put_time(&out, request->accepted_us * 1000);
-	add_field(lines, WR_STR("X-Weir-Deferred"), (struct weir_str){text + 1, out.len - 2});
+	add_field(lines, WR_STR("X-Weir-Deferred"),
+		  wr_time_text(request->accepted_us * 1000, text));
 }
 
 static int make_fields(struct wr_delivery *delivery)

@@ -6,34 +6,13 @@
 
 #include "base/error.h"
 
-/* The part of a call that is zeroed. The buffers at the end of a call are not. */
+/* The size of the part of a call that is zeroed. The buffers at the end of a call are not
+ * zeroed. */
 #define ZEROED (offsetof(struct wr_grpc_call, reader) + offsetof(struct wr_grpc_reader, here))
-
-static struct wr_grpc_call *take_call(struct wr_grpc_loop *shared)
-{
-	struct wr_grpc_call *call = shared->spare;
-
-	if (!call)
-		return malloc(sizeof *call);
-	shared->spare = call->next;
-	shared->spare_count--;
-	return call;
-}
-
-static void give(struct wr_grpc_loop *shared, struct wr_grpc_call *call)
-{
-	if (shared->spare_count == WR_GRPC_CALLS_KEPT) {
-		free(call);
-		return;
-	}
-	call->next = shared->spare;
-	shared->spare = call;
-	shared->spare_count++;
-}
 
 struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t id)
 {
-	struct wr_grpc_call *call = take_call(session->shared);
+	struct wr_grpc_call *call = wr_pool_take(&session->shared->spare, sizeof *call);
 
 	if (!call)
 		return NULL;
@@ -42,39 +21,25 @@ struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t i
 	call->id = id;
 	call->reader.max = WR_GRPC_MESSAGE_MAX;
 	call->reader.room = &session->room;
-	call->next = session->calls;
-	call->back = &session->calls;
-	if (call->next)
-		call->next->back = &call->next;
-	session->calls = call;
+	wr_list_add_first(&session->calls, &call->link);
 	if (session->open++ == 0)
 		wr_stream_busy(session->stream, true);
 	wr_grpc_call_set_midway(call, true);
 	return call;
 }
 
-/* Appends the call to the list of calls that wait for their client, or removes it from there. The
+/* Appends the call to the list of calls that wait for the client, or removes it from that list. A
  * client has the time of --slow for a whole request, and for each part of a response. */
 static void set_owing(struct wr_grpc_call *call, bool owing)
 {
 	struct wr_grpc_session *session = call->session;
 
-	if (call->owing_ms) {
-		*call->owing_back = call->owing_next;
-		if (call->owing_next)
-			call->owing_next->owing_back = call->owing_back;
-		else
-			session->owing_end = call->owing_back;
-		call->owing_ms = 0;
-		session->owing_count--;
-	}
+	session->owing_count -= wr_list_holds(&call->owing_link);
+	wr_list_remove(&call->owing_link);
 	if (!owing)
 		return;
 	call->owing_ms = uv_now(wr_loop_uv(session->loop));
-	call->owing_next = NULL;
-	call->owing_back = session->owing_end;
-	*session->owing_end = call;
-	session->owing_end = &call->owing_next;
+	wr_list_add_last(&session->owing, &call->owing_link);
 	session->owing_count++;
 }
 
@@ -117,14 +82,6 @@ bool wr_grpc_call_last(struct wr_grpc_call *call)
 	return false;
 }
 
-static void free_out(struct wr_grpc_call *call)
-{
-	if (call->out) {
-		call->session->room.held -= call->out_cap;
-		free(call->out);
-	}
-}
-
 void wr_grpc_call_end(struct wr_grpc_call *call)
 {
 	struct wr_grpc_session *session = call->session;
@@ -133,20 +90,18 @@ void wr_grpc_call_end(struct wr_grpc_call *call)
 		wr_pending_cancel(&call->pending);
 		wr_pending_end(&call->pending);
 	}
-	if (call->watching)
-		wr_loop_unwatch_health(&call->watch);
+	wr_list_remove(&call->watch.link);
 	set_owing(call, false);
 	session->lasting -= call->lasting;
 	wr_grpc_reader_reset(&call->reader);
-	free_out(call);
+	session->room.held -= call->out_cap;
+	free(call->out);
 	if (session->heading == call)
 		session->heading = NULL;
 	if (session->recent == call)
 		session->recent = NULL;
-	*call->back = call->next;
-	if (call->next)
-		call->next->back = call->back;
+	wr_list_remove(&call->link);
 	if (--session->open == 0)
 		wr_stream_busy(session->stream, false);
-	give(session->shared, call);
+	wr_pool_give(&session->shared->spare, call, WR_GRPC_CALLS_KEPT);
 }

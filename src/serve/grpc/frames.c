@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 
-/* If the header fields exceed the limit, they are ignored up to 4 times the limit. Beyond that, the
+/* Header fields above the limit WR_GRPC_HEADER_BYTES are ignored. Above 4 times the limit, the
  * stream is reset. */
 #define HEADER_PATIENCE 4u
-/* HPACK counts 32 bytes more than name and value for each field. */
+/* The size of a field in HPACK is the length of its name and value plus 32. */
 #define FIELD_OVERHEAD 32u
 #define FRAME_HEAD 9u
 #define PRIORITY_BYTES 5u
@@ -24,8 +24,8 @@ static uint32_t read_u32(const uint8_t *bytes)
 	       bytes[3];
 }
 
-/* Returns the call of a stream, or NULL. The last call is tried first, because frames of a call
- * usually come together. */
+/* Returns the call of a stream, or NULL if the stream has no call. The call of the last frame is
+ * compared first, because frames of a call usually come together. */
 static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 {
 	if (!session->recent || session->recent->id != id)
@@ -35,15 +35,8 @@ static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 
 /* ---- streams that have ended ---- */
 
-static void note_reset(struct wr_grpc_session *session, int32_t id)
-{
-	int32_t *place = &session->resets[session->reset_at++ % WR_GRPC_RESETS_KEPT];
-
-	if (*place > session->forgotten)
-		session->forgotten = *place;
-	*place = id;
-}
-
+/* Returns whether this server has reset the stream, or may have: resets of older streams are
+ * forgotten. */
 static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 {
 	for (size_t i = 0; i < WR_GRPC_RESETS_KEPT; i++)
@@ -53,7 +46,8 @@ static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 }
 
 /* Returns whether the client skipped this stream. A new stream closes all unused streams with lower
- * ids (RFC 9113, 5.1.1). If the stream is new, notes it and the streams that it skips. */
+ * ids (RFC 9113, 5.1.1). If the stream is new, records its id and the ids that were skipped before
+ * it. */
 static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
 {
 	if (id % 2 == 0)
@@ -100,8 +94,8 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 	return NGHTTP2_NO_ERROR;
 }
 
-/* Charges points for frames that nghttp2 does not report: PRIORITY, unknown types, and RST_STREAM
- * and WINDOW_UPDATE for streams that have ended. */
+/* Charges points (guard.h) for frames that nghttp2 does not report: PRIORITY, unknown types, and
+ * RST_STREAM and WINDOW_UPDATE for streams that have ended. */
 static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_frame *frame)
 {
 	bool ended = frame->stream &&
@@ -116,10 +110,11 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 							      : WR_GUARD_WINDOW);
 }
 
-/* Checks the heads of frames before nghttp2 reads them. nghttp2 forgets streams that have ended and
- * ignores frames for them, and it ignores PRIORITY, but RFC 9113 (5.1, 6.3) calls such frames
- * errors. The function stops after a RST_STREAM, because later frames may be for the stream that
- * the RST_STREAM ends. Responses end their streams only after the whole input. */
+/* Checks the heads of frames before nghttp2 reads them. RFC 9113 (5.1, 6.3) requires errors for
+ * frames of ended streams and for invalid PRIORITY frames, but nghttp2 ignores such frames. The
+ * function stops after a RST_STREAM, so that nghttp2 ends the stream before later frames of that
+ * stream are checked. No such stop is needed for responses: they end their streams only after the
+ * whole input was read. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {
@@ -219,7 +214,8 @@ static void headers_whole(struct wr_grpc_call *call)
 	}
 	if (call->head.has_timeout)
 		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
-	/* A call that does not end by itself has no timeout. */
+	/* A call that does not end by itself may stay incomplete, so the timeout for slow clients
+  * does not run. */
 	if (wr_grpc_method_is_many(call->head.method) && wr_grpc_call_last(call))
 		wr_grpc_call_set_midway(call, false);
 }
@@ -250,8 +246,9 @@ static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
 		wr_grpc_call_finish(call);
 }
 
-/* Called for the answer to a ping. The client has then read the first GOAWAY, so all calls that it
- * began before have arrived. */
+/* Handles a ping of the client, or the client's answer to the ping of this server. The answer shows
+ * that the client has read the first GOAWAY, so all calls that the client began before have
+ * arrived, and the second GOAWAY can be sent. */
 static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
 {
 	wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
@@ -316,27 +313,30 @@ static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int
 	return 0;
 }
 
-/* Called after the response was sent. Resets the stream if the client has not ended its side,
- * because the stream would stay open otherwise. An earlier reset could overtake the response. */
-static void response_sent(struct wr_grpc_session *session, int32_t id)
-{
-	const struct wr_grpc_call *call = call_of(session, id);
-
-	if (call && !call->ended)
-		nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
-}
-
-/* The ping is submitted when the first GOAWAY has been sent, so that the ping follows the
- * GOAWAY. */
+/* Called when nghttp2 has sent a frame.
+ *
+ * * After the end of a response, resets the stream if the client has not ended its side; otherwise
+ * the stream would stay open. An earlier reset could overtake the response. Records the ids of
+ * reset streams. After the first GOAWAY, sends a ping, so that the ping follows the GOAWAY. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	struct wr_grpc_session *session = user;
+	int32_t id = frame->hd.stream_id;
 
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
-		response_sent(session, frame->hd.stream_id);
-	if (frame->hd.type == NGHTTP2_RST_STREAM)
-		note_reset(session, frame->hd.stream_id);
+	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+		const struct wr_grpc_call *call = call_of(session, id);
+
+		if (call && !call->ended)
+			nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+	}
+	if (frame->hd.type == NGHTTP2_RST_STREAM) {
+		int32_t *oldest = &session->resets[session->reset_at++ % WR_GRPC_RESETS_KEPT];
+
+		if (*oldest > session->forgotten)
+			session->forgotten = *oldest;
+		*oldest = id;
+	}
 	if (frame->hd.type == NGHTTP2_GOAWAY && session->draining && !session->pinged) {
 		session->pinged = true;
 		return nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, NULL);

@@ -1,4 +1,4 @@
-/* Limits abuse of HTTP/2, see guard.h. Called by frames.c and session.c. */
+/* Implements the bucket of points of guard.h. Called by frames.c and session.c. */
 #include "serve/grpc/guard.h"
 
 void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
@@ -6,8 +6,8 @@ void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
 	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
 }
 
-/* Charges points for bytes that nghttp2 did not report, above 32 KiB: the unfinished frame has up
- * to 16 KiB and is not charged. */
+/* Charges points for bytes that nghttp2 did not report. 32 KiB of them are free, because the
+ * unfinished frame has up to 16 KiB and must not be charged. */
 static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
 {
 	int64_t most = 2 * 16384;

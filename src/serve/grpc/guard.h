@@ -1,9 +1,10 @@
-/* Limits abuse of HTTP/2. Each connection has a bucket of points.
+/* Limits abuse of HTTP/2. Each connection has a bucket of points and is closed when the points are
+ * used up.
  *
- * Frames that ask for nothing cost a few points, and calls that are reset cost more. A call with a
- * response gives points back, so a client that makes calls may reset, ping and update windows as
- * proxies do under load. A client that does nothing else is disconnected after 2,000 resets or
- * 10,000 pings at once, or if it sends more than 400 resets or 2,000 pings a second. */
+ * Frames that are not part of a call cost a few points, and calls that are reset cost more. A call
+ * with a response gives points back, so a client that makes calls may reset, ping and update
+ * windows as often as proxies do under load. A client without calls is disconnected after 2,000
+ * resets or 10,000 pings at once, or if it sends more than 400 resets or 2,000 pings a second. */
 #ifndef WR_SERVE_GRPC_GUARD_H
 #define WR_SERVE_GRPC_GUARD_H
 
@@ -13,12 +14,12 @@
 
 #define WR_GUARD_POINTS 20000
 #define WR_GUARD_POINTS_PER_MS 4
-#define WR_GUARD_BYTES_A_POINT 64 /* bytes that cost a point, of frames that nghttp2 ignores */
+#define WR_GUARD_BYTES_A_POINT 64 /* frames that nghttp2 ignores cost a point for 64 bytes */
 
 enum wr_guard_cost {
 	WR_GUARD_WINDOW = 1,      /* cost of a WINDOW_UPDATE */
-	WR_GUARD_EMPTY = 2,       /* cost of a PING, an empty DATA frame, and others */
-	WR_GUARD_UNFINISHED = 10, /* cost of a stream that was reset, by either side */
+	WR_GUARD_EMPTY = 2,       /* cost of a PING, an empty DATA frame, or an unknown frame */
+	WR_GUARD_UNFINISHED = 10, /* cost of a stream that the client or this server has reset */
 	WR_GUARD_SETTINGS = 20,
 	WR_GUARD_HEADERS = 200, /* cost of header fields above the limit */
 	WR_GUARD_ANSWERED = 10, /* points given back for a call with a response */
@@ -27,9 +28,9 @@ enum wr_guard_cost {
 struct wr_grpc_guard {
 	int32_t points;
 	uint64_t at_ms; /* when points were last added for the time that passed */
-	/* Number of bytes received minus the bytes of frames that nghttp2 reported. What is left is
-	 * the unfinished frame, and frames that nghttp2 ignores, such as PRIORITY and unknown
-	 * types. */
+	/* Number of bytes received minus the bytes of frames that nghttp2 reported. The rest
+	 * belongs to the unfinished frame and to frames that nghttp2 ignores, such as PRIORITY and
+	 * unknown types. */
 	int64_t unknown_bytes;
 };
 
@@ -47,7 +48,7 @@ static inline void wr_grpc_guard_charge(struct wr_grpc_guard *guard, enum wr_gua
 	guard->points -= (int32_t)cost;
 }
 
-/* Notes that nghttp2 has reported a frame of `bytes` bytes, including its head. */
+/* Called when nghttp2 has reported a frame of `bytes` bytes, including the head of the frame. */
 static inline void wr_grpc_guard_known(struct wr_grpc_guard *guard, size_t bytes)
 {
 	guard->unknown_bytes -= (int64_t)bytes;

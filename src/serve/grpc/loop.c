@@ -1,4 +1,4 @@
-/* The state that the gRPC sessions of a loop share. The first connection allocates it. */
+/* The state that the gRPC sessions of a loop share. The first connection of a loop allocates it. */
 #include "serve/grpc/session.h"
 
 #include <stdlib.h>
@@ -22,8 +22,8 @@ struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
 	return rls;
 }
 
-/* Makes the options of nghttp2. guard.c limits resets, because it knows which calls had a response.
- * The limit on resets of nghttp2 is only a second line of defence. */
+/* Makes the options of nghttp2. The limit on resets is only a second line of defence: guard.c
+ * limits resets too, and knows which calls had a response. */
 static int make_option(nghttp2_option **option)
 {
 	if (nghttp2_option_new(option) != 0)
@@ -39,6 +39,8 @@ static int make_option(nghttp2_option **option)
 static int init_loop(struct wr_grpc_loop *shared, struct wr_loop *loop)
 {
 	int rc = wr_rls_memory_init(&shared->memory, WR_GRPC_SCRATCH_BYTES);
+
+	wr_list_init(&shared->sessions);
 
 	shared->rls = wr_grpc_rls_options(wr_loop_settings(loop));
 	if (rc == 0)
@@ -71,13 +73,7 @@ void wr_grpc_loop_free(struct wr_grpc_loop *shared)
 {
 	if (!shared)
 		return;
-	while (shared->spare) {
-		struct wr_grpc_call *call = shared->spare;
-
-		shared->spare = call->next;
-		free(call);
-	}
-	wr_grpc_pieces_free(shared->pieces);
+	wr_grpc_free_spare(shared);
 	nghttp2_option_del(shared->option);
 	nghttp2_session_callbacks_del(shared->callbacks);
 	wr_reflection_free(shared->reflection);

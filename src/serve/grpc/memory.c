@@ -1,9 +1,9 @@
 /* The memory of gRPC sessions.
  *
- * The allocator of nghttp2 counts bytes. Above the limit an allocation fails, which ends the
- * session. Ordinary calls need far less than the limit, which stops clients that make nghttp2 hold
- * memory. Freed small blocks are kept for the next call, because each call allocates the same dozen
- * sizes. */
+ * The allocator of nghttp2 counts the bytes of each session. If a session would exceed its limit,
+ * the allocation fails, which ends the session. Ordinary calls need far less than the limit; it
+ * stops clients that make nghttp2 hold memory. Freed small blocks are kept for the next call,
+ * because each call allocates the same dozen sizes. */
 #include "serve/grpc/session.h"
 
 #include <malloc.h>
@@ -13,19 +13,17 @@
 #include "net/log.h"
 
 #define STEP 16u
-#define KEPT_PER_SIZE 4096u
-#define GIVE_BACK_BYTES (8u << 20) /* malloc_trim is not worth its time for less */
+#define KEPT_PER_SIZE 4096u /* maximum number of free blocks of one size */
+/* malloc_trim takes time, so it is not called if shared->bytes_max is less */
+#define GIVE_BACK_BYTES (8u << 20)
 
-/* The head in front of each memory block. */
+/* The head in front of each memory block. While a block is free, the pool overwrites `room`. */
 struct wr_grpc_piece {
-	union {
-		struct wr_grpc_piece *next; /* next free block, if the block is free */
-		size_t room;                /* size of the block, if the block is in use */
-	};
+	size_t room;       /* size of the block */
 	size_t size_class; /* room / STEP; 0: the block is too large for reuse */
 };
 
-_Static_assert(sizeof(struct wr_grpc_piece) % STEP == 0, "what lies behind is aligned");
+_Static_assert(sizeof(struct wr_grpc_piece) % STEP == 0, "the memory behind the head is aligned");
 
 static struct wr_grpc_piece *piece_of(void *bytes)
 {
@@ -36,21 +34,13 @@ static void *alloc_counted(size_t size, void *user)
 {
 	struct wr_grpc_session *session = user;
 	size_t size_class = (size + STEP - 1) / STEP, room = size_class * STEP;
-	struct wr_grpc_pieces *pieces;
 	struct wr_grpc_piece *piece;
 
 	if (size > WR_GRPC_H2_BYTES || session->h2_bytes > WR_GRPC_H2_BYTES - room)
 		return NULL;
 	if (size_class >= WR_GRPC_PIECE_SIZES)
 		size_class = 0;
-	pieces = &session->shared->pieces[size_class];
-	piece = pieces->kept;
-	if (piece) {
-		pieces->kept = piece->next;
-		pieces->count--;
-	} else {
-		piece = malloc(sizeof *piece + room);
-	}
+	piece = wr_pool_take(&session->shared->pieces[size_class], sizeof *piece + room);
 	if (!piece)
 		return NULL;
 	piece->room = room;
@@ -59,27 +49,20 @@ static void *alloc_counted(size_t size, void *user)
 	return piece + 1;
 }
 
-static void give(void *bytes, void *user)
+static void free_counted(void *bytes, void *user)
 {
 	struct wr_grpc_session *session = user;
 	struct wr_grpc_piece *piece;
-	struct wr_grpc_pieces *pieces;
 
 	if (!bytes)
 		return;
 	piece = piece_of(bytes);
 	session->h2_bytes -= piece->room;
-	pieces = &session->shared->pieces[piece->size_class];
-	if (piece->size_class == 0 || pieces->count == KEPT_PER_SIZE) {
-		free(piece);
-		return;
-	}
-	piece->next = pieces->kept;
-	pieces->kept = piece;
-	pieces->count++;
+	wr_pool_give(&session->shared->pieces[piece->size_class], piece,
+		     piece->size_class ? KEPT_PER_SIZE : 0);
 }
 
-static void *take_zeroed(size_t many, size_t size, void *user)
+static void *calloc_counted(size_t many, size_t size, void *user)
 {
 	size_t len;
 	void *bytes;
@@ -90,7 +73,7 @@ static void *take_zeroed(size_t many, size_t size, void *user)
 	return bytes ? memset(bytes, 0, len) : NULL;
 }
 
-static void *take_more(void *bytes, size_t size, void *user)
+static void *realloc_counted(void *bytes, size_t size, void *user)
 {
 	void *more;
 
@@ -99,47 +82,37 @@ static void *take_more(void *bytes, size_t size, void *user)
 	more = alloc_counted(size, user);
 	if (more && bytes) {
 		memcpy(more, bytes, piece_of(bytes)->room);
-		give(bytes, user);
+		free_counted(bytes, user);
 	}
 	return more;
 }
 
 void wr_grpc_mem_init(struct wr_grpc_session *session)
 {
-	session->mem = (nghttp2_mem){session, alloc_counted, give, take_zeroed, take_more};
+	session->mem = (nghttp2_mem){session, alloc_counted, free_counted, calloc_counted,
+				     realloc_counted};
 }
 
-void wr_grpc_pieces_free(struct wr_grpc_pieces pieces[WR_GRPC_PIECE_SIZES])
+void wr_grpc_free_spare(struct wr_grpc_loop *shared)
 {
+	wr_pool_free(&shared->spare);
 	for (size_t i = 0; i < WR_GRPC_PIECE_SIZES; i++)
-		while (pieces[i].kept) {
-			struct wr_grpc_piece *piece = pieces[i].kept;
-
-			pieces[i].kept = piece->next;
-			pieces[i].count--;
-			free(piece);
-		}
+		wr_pool_free(&shared->pieces[i]);
 }
 
 /* ---- all sessions of a loop ---- */
 
-static size_t size_of(const struct wr_grpc_session *session)
-{
-	size_t h2 = session->h2_bytes > WR_GRPC_H2_IDLE_BYTES
-			    ? session->h2_bytes - WR_GRPC_H2_IDLE_BYTES
-			    : 0;
-
-	return session->open * sizeof(struct wr_grpc_call) + session->room.held + h2;
-}
-
-/* Returns the session with the most memory in calls that wait for their client, or NULL. Calls that
- * wait for a decision do not count, because their client cannot end them. */
+/* Returns the session that uses the most memory for calls that wait for their client, or NULL if no
+ * call waits for its client. Calls that wait for a decision do not count, because their client
+ * cannot end them. */
 static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_session *worst = NULL;
 	size_t most = 0;
 
-	for (struct wr_grpc_session *s = shared->sessions; s; s = s->next) {
+	for (struct wr_list *link = wr_list_first(&shared->sessions); link;
+	     link = wr_list_after(&shared->sessions, link)) {
+		struct wr_grpc_session *s = wr_container_of(link, struct wr_grpc_session, link);
 		size_t waiting = s->owing_count + s->lasting;
 		size_t share = s->open ? s->counted / s->open * waiting : 0;
 
@@ -151,7 +124,7 @@ static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 	return worst;
 }
 
-static void shed(struct wr_grpc_loop *shared)
+static void close_worst(struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_session *worst = find_worst(shared);
 	uint64_t held;
@@ -172,28 +145,23 @@ static void shed(struct wr_grpc_loop *shared)
 void wr_grpc_account(struct wr_grpc_session *session)
 {
 	struct wr_grpc_loop *shared = session->shared;
-	size_t now = size_of(session);
+	size_t now = session->open * sizeof(struct wr_grpc_call) + session->room.held;
 
+	if (session->h2_bytes > WR_GRPC_H2_IDLE_BYTES)
+		now += session->h2_bytes - WR_GRPC_H2_IDLE_BYTES;
 	shared->bytes += now - session->counted;
 	session->counted = now;
 	if (shared->bytes > shared->bytes_max)
 		shared->bytes_max = shared->bytes;
 	if (__builtin_expect(shared->bytes > WR_GRPC_LOOP_BYTES + shared->leaving, 0))
-		shed(shared);
+		close_worst(shared);
 }
 
 void wr_grpc_give_back(struct wr_grpc_loop *shared)
 {
 	if (shared->bytes_max < GIVE_BACK_BYTES || shared->bytes > shared->bytes_max / 4)
 		return;
-	while (shared->spare) {
-		struct wr_grpc_call *call = shared->spare;
-
-		shared->spare = call->next;
-		free(call);
-	}
-	shared->spare_count = 0;
-	wr_grpc_pieces_free(shared->pieces);
+	wr_grpc_free_spare(shared);
 	shared->bytes_max = shared->bytes;
 	malloc_trim(0);
 }

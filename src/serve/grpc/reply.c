@@ -20,8 +20,8 @@ static const nghttp2_nv ok_head[] = {FIXED(":status", "200"),
 				     FIXED("content-type", "application/grpc")};
 static const nghttp2_nv ok_trailer[] = {FIXED("grpc-status", "0")};
 
-/* Returns a header field whose value nghttp2 copies but does not add to the table of header
- * fields. */
+/* Returns a header field for nghttp2. nghttp2 copies the value, and does not store the field in the
+ * table of HPACK. */
 static nghttp2_nv field(const char *name, const char *value, size_t len)
 {
 	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), len,
@@ -95,11 +95,6 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 	return (ssize_t)len;
 }
 
-static size_t out_cap(const struct wr_grpc_call *call)
-{
-	return call->out ? call->out_cap : sizeof call->out_here;
-}
-
 static bool grow_out(struct wr_grpc_call *call, size_t want)
 {
 	struct wr_grpc_room *room = &call->session->room;
@@ -121,32 +116,29 @@ static bool grow_out(struct wr_grpc_call *call, size_t want)
 	return true;
 }
 
-static uint8_t *no_room(struct wr_grpc_call *call)
+static uint8_t *fail_without_room(struct wr_grpc_call *call)
 {
-	struct weir_error error;
-
-	if (call->answering) {
+	if (call->answering)
 		wr_grpc_reply_end(call, WR_GRPC_RESOURCE_EXHAUSTED, "too much is not read");
-		return NULL;
-	}
-	wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
-		 "too many long messages at once on this connection");
-	wr_grpc_fail(call, &error);
+	else
+		wr_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED,
+				  "too many long messages at once on this connection");
 	return NULL;
 }
 
 uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
 {
 	uint8_t *at = call->out ? call->out : call->out_here;
+	size_t cap = call->out ? call->out_cap : sizeof call->out_here;
 
 	if (call->out_sent) {
 		call->out_len -= call->out_sent;
 		memmove(at, at + call->out_sent, call->out_len);
 		call->out_sent = 0;
 	}
-	if (call->out_len + WR_GRPC_PREFIX + len > out_cap(call) &&
+	if (call->out_len + WR_GRPC_PREFIX + len > cap &&
 	    !grow_out(call, call->out_len + WR_GRPC_PREFIX + len))
-		return no_room(call);
+		return fail_without_room(call);
 	at = (call->out ? call->out : call->out_here) + call->out_len;
 	wr_grpc_prefix_write(at, len);
 	call->out_len += WR_GRPC_PREFIX + len;
@@ -199,7 +191,8 @@ static void submit_failure(struct wr_grpc_call *call, const struct weir_error *e
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
 }
 
-/* Responds to a browser or curl on the wrong port: an HTTP status, and the reason as text. */
+/* Responds to a client that does not use gRPC, such as a browser: an HTTP status, and the reason as
+ * text. */
 static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};
@@ -220,6 +213,14 @@ static void submit_http_status(struct wr_grpc_call *call, const struct weir_erro
 	call->without_trailer = true;
 	wr_grpc_call_set_unsent(call, true);
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, &provider);
+}
+
+void wr_grpc_fail_text(struct wr_grpc_call *call, int code, const char *text)
+{
+	struct weir_error error;
+
+	wr_error(&error, code, "%s", text);
+	wr_grpc_fail(call, &error);
 }
 
 void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error)

@@ -1,6 +1,6 @@
 /* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
- * bucket's delay. During the delay the bytes of the message are kept, and read again if the
- * response repeats parts of the message. Called by run.c. */
+ * bucket's delay. During the delay the bytes of the message are kept. They are read again if the
+ * response has parts of the message (dynamic_metadata). Called by run.c. */
 #include "base/container.h"
 #include "serve/grpc/session.h"
 
@@ -10,12 +10,12 @@
 #include "limiter/refund.h"
 #include "serve/service.h"
 
-/* A tenth of the client's timeout is reserved for sending the response, but at most 5 ms. */
+/* A tenth of the client's timeout, but at most 5 ms, is reserved for sending the response. */
 #define WAY_BACK_SHARE 10u
 #define WAY_BACK_MOST_NS 5000000
 
-/* Returns when the response has to be sent, or 0 if there is no deadline. Most proxies let a
- * request pass if its response is late. */
+/* Returns the time by which the response has to be sent, or 0 if there is no deadline. Most proxies
+ * let a request pass if the response is late. */
 static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
@@ -31,12 +31,10 @@ static void send_response(struct wr_grpc_call *call, int verdict,
 	struct wr_grpc_loop *shared = call->session->shared;
 	Pb__RateLimitResponse *response =
 		wr_rls_answer(call->pending.ask, verdict, request, &shared->rls, &shared->memory);
-	struct weir_error error;
 	uint8_t *at;
 
 	if (!response) {
-		wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
-		wr_grpc_fail(call, &error);
+		wr_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
 		return;
 	}
 	at = wr_grpc_reply_room(call, wr_rls_size(response));
@@ -58,20 +56,17 @@ static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
 	return wr_rls_read(message, &shared->memory, &error);
 }
 
-/* Responds with the verdict. Ends the ask before the response is sent, because sending may end the
- * call, and a call that ends with an ask cancels the decision. */
+/* Responds with the verdict. Ends the ask before the response is sent: sending may end the call,
+ * and the end of a call that has an ask cancels the decision. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_grpc_call *call = wr_container_of(pending, struct wr_grpc_call, pending);
 	struct wr_grpc_session *session = call->session;
-	struct weir_error error;
 
-	if (verdict < 0) {
-		wr_error(&error, WR_GRPC_UNAVAILABLE, "%s", weir_strerror(verdict));
-		wr_grpc_fail(call, &error);
-	} else {
+	if (verdict < 0)
+		wr_grpc_fail_text(call, WR_GRPC_UNAVAILABLE, weir_strerror(verdict));
+	else
 		send_response(call, verdict, call->request ? call->request : read_again(call));
-	}
 	wr_pending_end(pending);
 	wr_grpc_send(session);
 }

@@ -18,8 +18,8 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 			       message, error);
 }
 
-/* Responds to one request of a reflection. A client may send any number of requests; each waits
- * until the client has read the responses to the requests before it. */
+/* Responds to one request of a reflection call. A client may send any number of requests in a
+ * call. */
 static void reflect(struct wr_grpc_call *call, struct weir_str message)
 {
 	struct wr_grpc_loop *shared = call->session->shared;
@@ -64,14 +64,6 @@ static void run_method(struct wr_grpc_call *call)
 	}
 }
 
-static void fail_call(struct wr_grpc_call *call, int code, const char *text)
-{
-	struct weir_error error;
-
-	wr_error(&error, code, "%s", text);
-	wr_grpc_fail(call, &error);
-}
-
 /* Responds to a request that is not gRPC. */
 static void refuse_foreign(struct wr_grpc_call *call)
 {
@@ -96,7 +88,8 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 		int rc;
 
 		if (call->whole) {
-			fail_call(call, WR_GRPC_UNIMPLEMENTED, "this method takes one message");
+			wr_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
+					  "this method takes one message");
 			return;
 		}
 		rc = wr_grpc_read(&call->reader, &data, &error);
@@ -124,12 +117,13 @@ void wr_grpc_call_finish(struct wr_grpc_call *call)
 	if (call->foreign)
 		refuse_foreign(call);
 	else if (!call->whole && wr_grpc_is_partial(&call->reader))
-		fail_call(call, WR_GRPC_INVALID_ARGUMENT, "the message is shorter than it says");
+		wr_grpc_fail_text(call, WR_GRPC_INVALID_ARGUMENT,
+				  "the message is shorter than it says");
 	else if (wr_grpc_method_is_many(call->head.method))
 		wr_grpc_reply_end(call, WR_GRPC_OK, NULL);
 	else if (!call->whole)
-		fail_call(call, WR_GRPC_UNIMPLEMENTED,
-			  "this method takes one message, there was none");
+		wr_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
+				  "this method takes one message, there was none");
 	else
 		run_method(call);
 }

@@ -31,18 +31,15 @@ static int open_session(struct wr_stream *stream)
 
 	session->stream = stream;
 	session->loop = wr_stream_loop(stream);
-	session->owing_end = &session->owing;
+	wr_list_init(&session->calls);
+	wr_list_init(&session->owing);
 	session->opened_ms = now_ms(session);
 	session->scanner.skip = NGHTTP2_CLIENT_MAGIC_LEN;
 	session->room.max = WR_GRPC_ROOM_BYTES;
 	session->shared = wr_grpc_loop_of(session->loop);
 	if (!session->shared)
 		return -1;
-	session->next = session->shared->sessions;
-	session->back = &session->shared->sessions;
-	if (session->next)
-		session->next->back = &session->next;
-	session->shared->sessions = session;
+	wr_list_add_first(&session->shared->sessions, &session->link);
 	wr_grpc_mem_init(session);
 	wr_grpc_guard_init(&session->guard, now_ms(session));
 	if (nghttp2_session_server_new3(&session->h2, session->shared->callbacks, session,
@@ -54,19 +51,13 @@ static int open_session(struct wr_stream *stream)
 	return 0;
 }
 
-/* Sets the timeout of the stream: first for the SETTINGS of the client, later for the oldest call
- * that waits for the client. */
-static void set_timeout(struct wr_grpc_session *session)
-{
-	uint64_t since_ms = session->owing ? session->owing->owing_ms : 0;
-
-	wr_stream_owed_since(session->stream, session->greeted ? since_ms : session->opened_ms);
-}
-
 /* Stops while the client does not read. Responses then stay in nghttp2, within the limits of
- * nghttp2. */
+ * nghttp2. The timeout of the stream runs from the beginning of the connection until the client has
+ * sent its SETTINGS, and later from the time since which the oldest call waits for the client. */
 void wr_grpc_send(struct wr_grpc_session *session)
 {
+	const struct wr_list *first;
+	uint64_t since_ms = session->opened_ms;
 	const uint8_t *bytes;
 	ssize_t len;
 
@@ -83,7 +74,11 @@ void wr_grpc_send(struct wr_grpc_session *session)
 			break;
 	}
 	session->inside = false;
-	set_timeout(session);
+	first = wr_list_first(&session->owing);
+	if (session->greeted)
+		since_ms = first ? wr_container_of(first, struct wr_grpc_call, owing_link)->owing_ms
+				 : 0;
+	wr_stream_owed_since(session->stream, since_ms);
 	wr_grpc_account(session);
 	if (!nghttp2_session_want_read(session->h2) && !nghttp2_session_want_write(session->h2))
 		wr_stream_close(session->stream);
@@ -125,7 +120,7 @@ static bool is_flood(int error)
 	       error == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
 }
 
-static int input(struct wr_stream *stream, const uint8_t *data, size_t len)
+static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
 	int rc;
@@ -140,22 +135,14 @@ static int input(struct wr_stream *stream, const uint8_t *data, size_t len)
 	return rc;
 }
 
-static void writable(struct wr_stream *stream)
+static void on_writable(struct wr_stream *stream)
 {
 	wr_grpc_send(wr_stream_state(stream));
 }
 
-/* Ends the calls that do not end by themselves, so that the connection can drain. */
-static void end_watches(struct wr_grpc_session *session)
-{
-	for (struct wr_grpc_call *call = session->calls; call; call = call->next)
-		if (call->watching || (call->answering && !call->final))
-			wr_grpc_reply_end(call, WR_GRPC_UNAVAILABLE, "shutting down");
-}
-
-/* Drains the session with two GOAWAYs. The first allows all calls, so that calls in flight are
- * still answered. The second is sent when the client has answered a ping that followed the
- * first. */
+/* Drains the session with two GOAWAYs. The first GOAWAY allows all calls, so that calls in flight
+ * still get a response. The second GOAWAY is sent when the client has answered a ping that followed
+ * the first GOAWAY. Ends the calls that do not end by themselves. */
 static void drain_session(struct wr_stream *stream)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
@@ -163,25 +150,30 @@ static void drain_session(struct wr_stream *stream)
 	session->draining = true;
 	session->inside = true;
 	nghttp2_submit_shutdown_notice(session->h2);
-	end_watches(session);
+	for (struct wr_list *link = wr_list_first(&session->calls); link;
+	     link = wr_list_after(&session->calls, link)) {
+		struct wr_grpc_call *call = wr_container_of(link, struct wr_grpc_call, link);
+
+		if (call->answering && !call->final)
+			wr_grpc_reply_end(call, WR_GRPC_UNAVAILABLE, "shutting down");
+	}
 	session->inside = false;
 	wr_grpc_send(session);
 }
 
-static void closed(struct wr_stream *stream)
+static void close_session(struct wr_stream *stream)
 {
 	struct wr_grpc_session *session = wr_stream_state(stream);
+	struct wr_list *link;
 
 	session->inside = true;
-	while (session->calls)
-		wr_grpc_call_end(session->calls);
+	while ((link = wr_list_first(&session->calls)))
+		wr_grpc_call_end(wr_container_of(link, struct wr_grpc_call, link));
 	if (session->h2)
 		nghttp2_session_del(session->h2);
-	if (!session->back)
+	if (!wr_list_holds(&session->link))
 		return;
-	*session->back = session->next;
-	if (session->next)
-		session->next->back = session->back;
+	wr_list_remove(&session->link);
 	session->shared->leaving -= session->leaving;
 	wr_grpc_account(session);
 	wr_grpc_give_back(session->shared);
@@ -192,8 +184,8 @@ const struct wr_protocol wr_grpc_protocol = {
 	.alpn = "h2",
 	.state_bytes = sizeof(struct wr_grpc_session),
 	.open = open_session,
-	.input = input,
-	.writable = writable,
+	.input = feed_session,
+	.writable = on_writable,
 	.drain = drain_session,
-	.closed = closed,
+	.closed = close_session,
 };

@@ -1,5 +1,5 @@
-/* POST /v1/check. The questions of a list are decided one after the other. If a leaky bucket delays
- * a request, the response reports the delay, and the client waits. */
+/* POST /v1/check: decides one question, or the questions of a list one after the other. If a leaky
+ * bucket delays a request, the response has the delay, and the client has to wait by itself. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -29,12 +29,6 @@ static void reply_error(struct wr_http_request *request, int rc)
 	wr_http_reply_problem(request, &problem);
 }
 
-static void on_gone(struct wr_http_request *request)
-{
-	wr_pending_cancel(&request->pending);
-	wr_pending_end(&request->pending);
-}
-
 /* ---- one question ---- */
 
 static void reply_json(struct wr_http_request *request, struct wr_buf *buf)
@@ -46,24 +40,19 @@ static void reply_json(struct wr_http_request *request, struct wr_buf *buf)
 		wr_http_reply_text(request, 200, wr_buf_str(buf), "application/json");
 }
 
-static void reply_answer(struct wr_http_request *request, const struct weir_ask *ask, int verdict)
-{
-	struct wr_buf *buf = wr_http_buffer(request->server);
-	struct wr_json_out json;
-
-	wr_json_begin(&json, buf);
-	wr_check_answer(ask, verdict, &json);
-	reply_json(request, buf);
-}
-
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
+	struct wr_buf *buf = wr_http_buffer(request->server);
+	struct wr_json_out json;
 
-	if (verdict < 0)
+	if (verdict < 0) {
 		reply_error(request, verdict);
-	else
-		reply_answer(request, pending->ask, verdict);
+	} else {
+		wr_json_begin(&json, buf);
+		wr_check_answer(pending->ask, verdict, &json);
+		reply_json(request, buf);
+	}
 	wr_pending_end(pending);
 }
 
@@ -77,16 +66,12 @@ static void decide_one(struct wr_http_request *request)
 		wr_http_reply_problem(request, &problem);
 		return;
 	}
-	request->pending.done = on_decided;
 	request->pending.report_delay = true;
-	wr_http_trace(request, "http");
-	wr_pending_decide(&request->pending);
-	if (!request->answered)
-		wr_http_hold(request, on_gone);
+	wr_http_decide(request, "http", on_decided);
 }
 
-/* Answers a question of the usual form. Returns false if the question has another form; then
- * nothing was done. */
+/* Answers a question of the usual form. If the question has another form, does nothing and returns
+ * false. */
 static bool check_quickly(struct wr_http_request *request)
 {
 	struct wr_check_quick quick;
@@ -131,19 +116,15 @@ static void free_run(struct list_run *run)
 
 static void on_list_gone(struct wr_http_request *request)
 {
-	on_gone(request);
+	wr_http_cancel(request);
 	free_run(request->context);
 }
 
 static void write_problem(struct list_run *run, const struct wr_problem *problem)
 {
-	char text[WR_PROBLEM_TEXT];
-	struct wr_text out = {text, sizeof text, 0};
-
-	wr_problem_write(problem, &out);
 	wr_json_object(&run->json);
 	wr_json_key(&run->json, "problem");
-	wr_json_raw(&run->json, (struct weir_str){text, out.len});
+	wr_problem_json(problem, &run->json);
 	wr_json_end_object(&run->json);
 }
 
@@ -174,7 +155,8 @@ static void on_list_decided(struct wr_pending *pending, int verdict)
 		decide_list(run);
 }
 
-/* Decides the next question of the list. Returns false if the decision takes time. */
+/* Decides the next question of the list. Returns false if the decision takes time; on_list_decided
+ * then continues with the list. */
 static bool decide_next(struct list_run *run)
 {
 	struct wr_pending *pending = &run->request->pending;

@@ -16,51 +16,32 @@
 
 /* The arguments in the URL that the proxy is configured with. */
 struct choice {
-	unsigned deny; /* status of refusals; 0: the status of the decision */
-	enum wr_forward_by by;
+	long deny; /* status of refusals; 0: the status of the decision */
+	int by;    /* enum wr_forward_by */
 	const char *identity;
-	bool bad;
-	struct wr_problem *problem;
 };
 
-static void choose_deny(struct choice *choice, const char *value)
+/* Reads one argument. Returns 0, or -1 with `problem` set. */
+static int read_argument(struct choice *choice, const char *name, const char *value,
+			 struct wr_problem *problem)
 {
 	char *end;
-	long status = strtol(value, &end, 10);
 
-	if (*end || status < DENY_LOW || status > DENY_HIGH)
-		choice->bad =
-			wr_problem(choice->problem, WR_BAD_REQUEST,
-				   "?deny= is a status of %d to %d", DENY_LOW, DENY_HIGH) != 0;
-	else
-		choice->deny = (unsigned)status;
-}
-
-static void choose_by(struct choice *choice, const char *value)
-{
-	int by = wr_forward_by_name(wr_str(value));
-
-	if (by < 0)
-		choice->bad = wr_problem(choice->problem, WR_BAD_REQUEST,
-					 "?by= is forwarded or original") != 0;
-	else
-		choice->by = (enum wr_forward_by)by;
-}
-
-static bool choose(void *context, const char *name, const char *value)
-{
-	struct choice *choice = context;
-
-	if (strcmp(name, "deny") == 0)
-		choose_deny(choice, value);
-	else if (strcmp(name, "by") == 0)
-		choose_by(choice, value);
-	else if (strcmp(name, "identity") == 0)
+	if (strcmp(name, "deny") == 0) {
+		choice->deny = strtol(value, &end, 10);
+		if (*end || choice->deny < DENY_LOW || choice->deny > DENY_HIGH)
+			return wr_problem(problem, WR_BAD_REQUEST, "?deny= is a status of %d to %d",
+					  DENY_LOW, DENY_HIGH);
+	} else if (strcmp(name, "by") == 0) {
+		choice->by = wr_forward_by_name(wr_str(value));
+		if (choice->by < 0)
+			return wr_problem(problem, WR_BAD_REQUEST, "?by= is forwarded or original");
+	} else if (strcmp(name, "identity") == 0) {
 		choice->identity = value;
-	else
-		choice->bad = wr_problem(choice->problem, WR_BAD_REQUEST,
-					 "the query takes deny, by and identity") != 0;
-	return !choice->bad;
+	} else {
+		return wr_problem(problem, WR_BAD_REQUEST, "the query takes deny, by and identity");
+	}
+	return 0;
 }
 
 /* ---- answers ---- */
@@ -86,8 +67,9 @@ static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask
 	wr_http_reply(request, 200, response);
 }
 
-/* Responds with the status. If the proxy's URL has `deny`, that status is sent instead, for proxies
- * that pass on only some statuses, and the header field X-Weir-Status has the original status. */
+/* Responds with `status`, or with the status of ?deny= if the proxy's URL has it. Some proxies pass
+ * on only certain statuses; ?deny= is for them. The header field X-Weir-Status then has
+ * `status`. */
 static void reply_with(struct wr_http_request *request, unsigned status,
 		       struct wr_http_response *response)
 {
@@ -163,12 +145,6 @@ static void on_decided(struct wr_pending *pending, int verdict)
 	wr_pending_end(pending);
 }
 
-static void on_gone(struct wr_http_request *request)
-{
-	wr_pending_cancel(&request->pending);
-	wr_pending_end(&request->pending);
-}
-
 /* ---- the question ---- */
 
 static void ask_about(struct wr_http_request *request, const struct weir_http_view *view)
@@ -187,33 +163,31 @@ static void ask_about(struct wr_http_request *request, const struct weir_http_vi
 		reply_failed(request, rc);
 		return;
 	}
-	pending->done = on_decided;
-	wr_http_trace(request, "forward_auth");
-	wr_pending_decide(pending);
-	if (!request->answered)
-		wr_http_hold(request, on_gone);
+	wr_http_decide(request, "forward_auth", on_decided);
 }
 
-static int describe(struct wr_http_request *request, struct weir_http_view *view,
-		    struct wr_problem *problem)
+/* Reads the request that the proxy asks about. Returns 0, or -1 with `problem` set. */
+static int read_question(struct wr_http_request *request, struct weir_http_view *view,
+			 struct wr_problem *problem)
 {
 	const struct wr_http_context *context = request->server->context;
-	struct choice choice = {.problem = problem, .identity = ""};
+	struct choice choice = {.identity = ""};
+	const char *value = NULL;
 	struct wr_forward forward;
 
 	if (!wr_http_trusts(request))
 		return wr_problem(problem, WR_FORBIDDEN,
 				  "this address may not describe requests; --trust says who may");
-	wr_http_arguments(request, choose, &choice);
-	if (choice.bad)
-		return -1;
+	for (const char *name; (name = wr_http_next_argument(request, value, &value));)
+		if (read_argument(&choice, name, value, problem) != 0)
+			return -1;
 	request->context = (void *)(uintptr_t)choice.deny;
 	forward = (struct wr_forward){
 		.header = wr_http_fields,
 		.context = request,
 		.host = wr_http_field(request, "Host"),
 		.identity = wr_str(choice.identity),
-		.by = choice.by,
+		.by = (enum wr_forward_by)choice.by,
 		.proxies = context->trusted.ranges.count ? &context->trusted.ranges : NULL};
 	return wr_forward_view(&forward, view, problem);
 }
@@ -223,7 +197,7 @@ void wr_http_forward(struct wr_http_request *request)
 	struct weir_http_view view;
 	struct wr_problem problem;
 
-	if (describe(request, &view, &problem) != 0)
+	if (read_question(request, &view, &problem) != 0)
 		wr_http_reply_problem(request, &problem);
 	else
 		ask_about(request, &view);

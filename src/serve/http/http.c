@@ -19,15 +19,6 @@ static const struct wr_http_route routes[] = {
 #undef ROUTE_ROW
 };
 
-static bool leads_to(const struct wr_http_route *route, struct weir_str path)
-{
-	struct weir_str own = wr_str(route->path);
-
-	return own.ptr[own.len - 1] == '/' && own.len > 1
-		       ? wr_str_begins(path, own) && path.len > own.len
-		       : wr_str_equal(path, own);
-}
-
 /* Returns whether the method is in the route's list, such as "GET, HEAD". */
 static bool has_method(const struct wr_http_route *route, const char *method)
 {
@@ -45,14 +36,11 @@ static bool has_method(const struct wr_http_route *route, const char *method)
 
 static void reply_not_allowed(struct wr_http_request *request, const char *methods)
 {
-	struct wr_problem problem;
-	char text[WR_PROBLEM_TEXT];
-	struct wr_text out = {text, sizeof text, 0};
 	struct wr_http_response *response;
+	struct wr_problem problem;
 
 	wr_problem(&problem, WR_NOT_ALLOWED, "%s takes: %s", request->path, methods);
-	wr_problem_write(&problem, &out);
-	response = wr_http_response((struct weir_str){text, out.len}, "application/problem+json");
+	response = wr_http_response_problem(&problem);
 	wr_http_header(response, WR_STR("Allow"), wr_str(methods));
 	wr_http_reply(request, 405, response);
 }
@@ -65,7 +53,11 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 	const char *methods = NULL;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!leads_to(&list[i], path))
+		struct weir_str own = wr_str(list[i].path);
+		bool folder = own.len > 1 && own.ptr[own.len - 1] == '/';
+
+		if (folder ? !wr_str_begins(path, own) || path.len == own.len
+			   : !wr_str_equal(path, own))
 			continue;
 		if (has_method(&list[i], request->method)) {
 			list[i].handle(request);
@@ -83,39 +75,29 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 
 /* ---- access ---- */
 
-/* Returns whether this is the path of a health check. Health checks show nothing of clients and
- * change nothing. */
-static bool is_health(const char *path)
-{
-	return strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 ||
-	       strcmp(path, "/healthcheck") == 0;
-}
-
-/* Returns whether a proxy passes on the header fields of its client: at /check/, Origin,
- * Sec-Fetch-Site and often Host are the client's. A web page cannot send the fields that describe a
- * request without a preflight request, and weir allows no preflight request. */
+/* Returns whether a request at this path comes from a proxy that passes on its client's header
+ * fields. At /check/, the fields Origin, Sec-Fetch-Site and often Host are those of the client, so
+ * they do not show that a web page has sent the request. A web page cannot ask at /check/, because
+ * it cannot send the header fields that describe a request without a preflight request, and weir
+ * allows no preflight request. */
 static bool is_relayed(const char *path)
 {
 	return strncmp(path, "/check/", strlen("/check/")) == 0;
 }
 
-static bool is_rebound(const struct wr_http_request *request)
+/* Refuses requests of web pages, because such requests could use up or refill the limits of other
+ * clients. Health checks are allowed: they show nothing of clients and change nothing. Returns 0,
+ * or -1 with `problem` set. */
+static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const struct wr_listener *listener = request->server->listener;
 	struct weir_str host = wr_http_field(request, "Host");
 
-	if (!wr_listener_local(listener) || host.len == 0 || wr_page_host_is_local(host))
-		return false;
-	return !is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port);
-}
-
-/* Refuses requests of web pages, because they could spend or refill the limits of others. */
-static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
-{
-	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX ||
-	    is_health(request->path))
+	if (listener->endpoint.kind == WR_ENDPOINT_UNIX || strcmp(request->path, "/healthz") == 0 ||
+	    strcmp(request->path, "/readyz") == 0 || strcmp(request->path, "/healthcheck") == 0)
 		return 0;
-	if (is_rebound(request))
+	if (wr_listener_local(listener) && host.len && !wr_page_host_is_local(host) &&
+	    (!is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port)))
 		return wr_problem(problem, WR_MISDIRECTED,
 				  "this port is of another name; ask for 127.0.0.1 or localhost");
 	if (is_relayed(request->path))
@@ -150,24 +132,18 @@ void wr_http_alive(struct wr_http_request *request)
 	wr_http_reply_text(request, 200, WR_STR("ok\n"), "text/plain; charset=utf-8");
 }
 
-static bool has_rules(const struct wr_http_request *request)
-{
-	struct weir_engine_info info = {.size = sizeof info};
-
-	return weir_engine_info(wr_loop_engine(request->server->loop), &info) == 0 &&
-	       info.generation > 0;
-}
-
 void wr_http_ready(struct wr_http_request *request)
 {
+	struct wr_loop *loop = request->server->loop;
+	struct weir_engine_info info = {.size = sizeof info};
 	struct wr_problem problem;
 
-	if (wr_service_is_ending(wr_loop_service(request->server->loop))) {
+	if (wr_service_is_ending(wr_loop_service(loop))) {
 		wr_problem(&problem, WR_UNAVAILABLE, "the service is shutting down");
-	} else if (wr_loop_health(request->server->loop) != WR_HEALTH_SERVING) {
+	} else if (wr_loop_health(loop) != WR_HEALTH_SERVING) {
 		wr_problem(&problem, WR_UNAVAILABLE,
 			   "Redis is away, and every rule says on_store_failure: deny");
-	} else if (!has_rules(request)) {
+	} else if (weir_engine_info(wr_loop_engine(loop), &info) != 0 || info.generation == 0) {
 		wr_problem(&problem, WR_UNAVAILABLE, "no rules have been loaded yet");
 	} else {
 		wr_http_reply_text(request, 200, WR_STR("ready\n"), "text/plain; charset=utf-8");

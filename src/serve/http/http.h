@@ -6,7 +6,7 @@
 #include "net/networks.h"
 #include "wire/memory.h"
 
-/* The routes: X(path, methods, handler, description). A path that ends in a slash stands for all
+/* X(path, methods, handler, description): the routes. A path that ends in a slash stands for all
  * paths below it. An empty list of methods allows any method. A test compares the routes with
  * docs/openapi.yaml. */
 #define WR_HTTP_ROUTES(X)                                                                          \
@@ -22,17 +22,18 @@
 WR_HTTP_ROUTES(WR_HTTP_ROUTE_DECLARE)
 #undef WR_HTTP_ROUTE_DECLARE
 
-/* The context of a server of the decision API. */
+/* The `context` of a struct wr_http_server of the decision API. */
 struct wr_http_context {
 	struct wr_rls_memory memory; /* memory for one message of /json at a time */
 	struct wr_networks trusted;  /* networks of --trust; empty: wr_forward_neighbours() */
 };
 
-/* Returns whether the peer may describe requests of others: the peer is in a trusted network, or on
- * a Unix socket. */
+/* Returns whether the peer may describe requests of other clients at /check/: the peer is in a
+ * trusted network, or on a Unix socket. */
 bool wr_http_trusts(const struct wr_http_request *request);
 
-/* Returns whether the client may ask for this decision. Hits below 0 need --refunds. */
+/* Returns whether the client may ask for this decision. Only clients of --refunds may ask with hits
+ * below 0. */
 bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask);
 
 #define WR_HTTP_NO_REFUNDS                                                                         \

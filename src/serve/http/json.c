@@ -1,5 +1,5 @@
-/* /json: RLS over HTTP/1.1 as in Envoy's ratelimit. The statuses and bodies of errors are those of
- * Envoy's ratelimit, so the response to a bad request has no details. */
+/* /json: RLS over HTTP/1.1, compatible with Envoy's ratelimit. The statuses and bodies of errors
+ * are those of Envoy's ratelimit, so the response to a bad request has no details. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -9,15 +9,12 @@
 #include "wire/rls/rls.h"
 #include "wire/rls/json.h"
 
-static void reply_bad(struct wr_http_request *request)
-{
-	wr_http_reply_text(request, 400, WR_STR("Bad Request\n"), "text/plain; charset=utf-8");
-}
+#define BAD WR_STR("Bad Request\n")
+#define BROKEN WR_STR("Internal Server Error\n")
 
-static void reply_broken(struct wr_http_request *request)
+static void reply_error(struct wr_http_request *request, unsigned status, struct weir_str text)
 {
-	wr_http_reply_text(request, 500, WR_STR("Internal Server Error\n"),
-			   "text/plain; charset=utf-8");
+	wr_http_reply_text(request, status, text, "text/plain; charset=utf-8");
 }
 
 static struct wr_rls_memory *memory_of(const struct wr_http_request *request)
@@ -35,34 +32,22 @@ static Pb__RateLimitRequest *read_message(const struct wr_http_request *request)
 							wr_http_body(request), memory, &problem);
 }
 
-static unsigned status_of(const Pb__RateLimitResponse *response)
-{
-	switch (response->overall_code) {
-	case PB__RATE_LIMIT_RESPONSE__CODE__OK:
-		return 200;
-	case PB__RATE_LIMIT_RESPONSE__CODE__OVER_LIMIT:
-		return 429;
-	default:
-		return 500;
-	}
-}
-
 static void reply_message(struct wr_http_request *request, const Pb__RateLimitResponse *response)
 {
+	bool ok = response->overall_code == PB__RATE_LIMIT_RESPONSE__CODE__OK;
 	struct wr_buf *buf = wr_http_buffer(request->server);
 	struct wr_json_out json;
 
 	wr_json_begin(&json, buf);
 	wr_rls_json_write(&response->base, &json);
 	if (wr_buf_failed(buf))
-		reply_broken(request);
+		reply_error(request, 500, BROKEN);
 	else
-		wr_http_reply_text(request, status_of(response), wr_buf_str(buf),
-				   "application/json");
+		wr_http_reply_text(request, ok ? 200 : 429, wr_buf_str(buf), "application/json");
 }
 
-/* Responds with the verdict. Reads the message again if other requests have used the memory
- * meanwhile. */
+/* Responds with the verdict. If the request was held, reads the message again, because other
+ * requests may have used its memory meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
@@ -80,14 +65,8 @@ static void on_decided(struct wr_pending *pending, int verdict)
 	if (response)
 		reply_message(request, response);
 	else
-		reply_broken(request);
+		reply_error(request, 500, BROKEN);
 	wr_pending_end(pending);
-}
-
-static void on_gone(struct wr_http_request *request)
-{
-	wr_pending_cancel(&request->pending);
-	wr_pending_end(&request->pending);
 }
 
 void wr_http_json(struct wr_http_request *request)
@@ -97,28 +76,23 @@ void wr_http_json(struct wr_http_request *request)
 	struct weir_error error;
 
 	if (!message || wr_rls_check(message, &error) != 0) {
-		reply_bad(request);
+		reply_error(request, 400, BAD);
 		return;
 	}
 	if (wr_pending_init(pending, request->server->loop, wr_rls_domain(message)) < 0) {
-		reply_broken(request);
+		reply_error(request, 500, BROKEN);
 		return;
 	}
 	if (wr_rls_ask(message, pending->ask, memory_of(request), &error) != 0) {
 		wr_pending_end(pending);
-		reply_bad(request);
+		reply_error(request, 400, BAD);
 		return;
 	}
 	if (!wr_http_may_decide(request, pending->ask)) {
 		wr_pending_end(pending);
-		wr_http_reply_text(request, 403, WR_STR("Forbidden: " WR_HTTP_NO_REFUNDS "\n"),
-				   "text/plain; charset=utf-8");
+		reply_error(request, 403, WR_STR("Forbidden: " WR_HTTP_NO_REFUNDS "\n"));
 		return;
 	}
 	request->context = message;
-	pending->done = on_decided;
-	wr_http_trace(request, "http");
-	wr_pending_decide(pending);
-	if (!request->answered)
-		wr_http_hold(request, on_gone);
+	wr_http_decide(request, "http", on_decided);
 }

@@ -7,8 +7,8 @@
 #include "base/str.h"
 #include "rules/address.h"
 
-/* Returns where the host name ends: at the colon before the port, or behind the bracket of an IPv6
- * address. */
+/* Returns the length of the host name: up to the colon before the port, or up to and including the
+ * bracket of an IPv6 address. */
 static size_t name_end(struct weir_str host)
 {
 	if (host.len && host.ptr[0] == '[') {

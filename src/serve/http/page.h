@@ -3,7 +3,7 @@
  *
  * For a page of another site, the browser sends an Origin with each POST, and sends JSON only after
  * a preflight request, which weir refuses. A page whose host name resolves to this machine (DNS
- * rebinding) sends that name, with the port of the listener, as its Host. */
+ * rebinding) makes the browser send that name, with the port of the listener, as Host. */
 #ifndef WR_SERVE_HTTP_PAGE_H
 #define WR_SERVE_HTTP_PAGE_H
 
@@ -12,7 +12,7 @@
 
 #include <weir/rules.h>
 
-/* Returns whether a Host names this machine: localhost, 127.0.0.0/8 or [::1], with or without a
+/* Returns whether a Host is localhost, an address in 127.0.0.0/8, or [::1], with or without a
  * port. */
 bool wr_page_host_is_local(struct weir_str host);
 

@@ -1,5 +1,5 @@
-/* Requests: collects head and body from pieces of input, and gives handlers their fields and
- * arguments. Called by server.c and by the handlers. */
+/* Requests: collects head and body from pieces of input, and gives handlers access to header
+ * fields, arguments and decisions. Called by server.c and by the handlers. */
 #include <stdlib.h>
 
 #include "serve/http/server.h"
@@ -9,16 +9,10 @@
 struct wr_http_request *wr_http_request_new(struct wr_http_connection *client)
 {
 	struct wr_http_server *server = client->server;
-	struct wr_http_request *request = server->spare;
+	struct wr_http_request *request = wr_pool_take(&server->spare, sizeof *request);
 
-	if (request) {
-		server->spare = request->next;
-		server->spare_count--;
-	} else {
-		request = malloc(sizeof *request);
-		if (!request)
-			return NULL;
-	}
+	if (!request)
+		return NULL;
 	memset(request, 0, offsetof(struct wr_http_request, head_few));
 	request->server = server;
 	request->client = client;
@@ -46,27 +40,12 @@ void wr_http_request_free(struct wr_http_request *request)
 	free_large(server, request->head_bytes, request->head_cap, request->head_few);
 	free_large(server, request->body, request->body_cap, request->body_few);
 	free(request->arguments);
-	if (server->spare_count == WR_HTTP_REQUESTS_KEPT) {
-		free(request);
-		return;
-	}
-	request->next = server->spare;
-	server->spare = request;
-	server->spare_count++;
+	wr_pool_give(&server->spare, request, WR_HTTP_REQUESTS_KEPT);
 }
 
-void wr_http_requests_free(struct wr_http_server *server)
-{
-	while (server->spare) {
-		struct wr_http_request *request = server->spare;
-
-		server->spare = request->next;
-		free(request);
-	}
-}
-
-/* Grows *bytes, of which `used` are in use, to `wanted`. Returns false if all requests of the
- * server together would use too much memory, or if there is no memory. */
+/* Grows the buffer *bytes, which has `used` bytes of content, to at least `wanted` bytes. Returns
+ * false if all requests of the server together would use too much memory, or if there is no
+ * memory. */
 static bool grow_bytes(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
 		       size_t used, size_t wanted)
 {
@@ -124,8 +103,8 @@ static void refuse_request(struct wr_http_request *request, int status)
 
 /* ---- the query ---- */
 
-/* Writes a decoded part of the query to `at` and terminates it with a zero. Invalid escapes stay as
- * they are. Returns the end of what was written. */
+/* Decodes a part of the query, and writes it and a zero to `at`. If an escape is invalid, the part
+ * is not decoded. Returns the position after the zero. */
 static char *put_decoded(char *at, struct weir_str part)
 {
 	size_t len;
@@ -263,7 +242,7 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	size_t most = len < room ? len : room;
 	size_t end = 0;
 
-	if (had == 0) /* usually the input has the whole head, so copy only the head */
+	if (had == 0) /* usually the first input has the whole head; then only the head is copied */
 		end = wr_http1_head_end(data, most, &request->scanned);
 	if (!grow_bytes(request->server, &request->head_bytes, &request->head_cap,
 			request->head_few, had, end ? end : had + most)) {
@@ -327,39 +306,41 @@ void wr_http_trace(struct wr_http_request *request, const char *via)
 		wr_trace_read(wr_http_field(request, "traceparent"), &request->pending.trace);
 }
 
-/* ---- arguments of the query ---- */
-
-void wr_http_arguments(const struct wr_http_request *request,
-		       bool (*each)(void *context, const char *name, const char *value),
-		       void *context)
+void wr_http_cancel(struct wr_http_request *request)
 {
-	for (const char *name = request->arguments; name && *name;) {
-		const char *value = name + strlen(name) + 1;
-
-		if (!each(context, name, value))
-			return;
-		name = value + strlen(value) + 1;
-	}
+	wr_pending_cancel(&request->pending);
+	wr_pending_end(&request->pending);
 }
 
-struct search {
-	const char *name, *value;
-};
-
-static bool match(void *context, const char *name, const char *value)
+void wr_http_decide(struct wr_http_request *request, const char *via,
+		    void (*done)(struct wr_pending *pending, int verdict))
 {
-	struct search *search = context;
+	request->pending.done = done;
+	wr_http_trace(request, via);
+	wr_pending_decide(&request->pending);
+	if (!request->answered)
+		wr_http_hold(request, wr_http_cancel);
+}
 
-	if (strcmp(search->name, name) != 0)
-		return true;
-	search->value = value;
-	return false;
+/* ---- arguments of the query ---- */
+
+const char *wr_http_next_argument(const struct wr_http_request *request, const char *before,
+				  const char **value)
+{
+	const char *name = before ? before + strlen(before) + 1 : request->arguments;
+
+	if (!name || !*name)
+		return NULL;
+	*value = name + strlen(name) + 1;
+	return name;
 }
 
 const char *wr_http_argument(const struct wr_http_request *request, const char *name)
 {
-	struct search search = {name, NULL};
+	const char *value = NULL;
 
-	wr_http_arguments(request, match, &search);
-	return search.value;
+	for (const char *found; (found = wr_http_next_argument(request, value, &value));)
+		if (strcmp(found, name) == 0)
+			return value;
+	return NULL;
 }

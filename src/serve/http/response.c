@@ -18,7 +18,7 @@ struct wr_http_response {
 	size_t fields_len, fields_cap;
 	const char *body;
 	size_t body_len;
-	char *owned; /* a body from malloc, which the response frees; or NULL */
+	char *owned; /* the body if it is from malloc, which the response frees; otherwise NULL */
 	char few[FIELDS_INLINE];
 	char copy[]; /* memory for a body that was copied */
 };
@@ -50,6 +50,19 @@ static struct wr_http_response *make_response(struct weir_str body, size_t copie
 struct wr_http_response *wr_http_response(struct weir_str body, const char *content_type)
 {
 	return make_response(body, body.len, NULL, content_type);
+}
+
+struct wr_http_response *wr_http_response_problem(const struct wr_problem *problem)
+{
+	char text[WR_PROBLEM_TEXT];
+	struct wr_json_out json;
+	struct wr_buf buf;
+
+	wr_buf_init_fixed(&buf, text, sizeof text);
+	wr_json_begin(&json, &buf);
+	wr_problem_json(problem, &json);
+	wr_buf_add_char(&buf, '\n');
+	return wr_http_response(wr_buf_str(&buf), "application/problem+json");
 }
 
 struct wr_http_response *wr_http_response_of(char *body, size_t len, const char *content_type)
@@ -94,7 +107,7 @@ static bool make_room(struct wr_http_response *response, size_t need)
 	return true;
 }
 
-/* Returns whether a text has no line end, because a line end in a value would begin another header
+/* Returns whether the text has no line end. A line end in a value would begin another header
  * field. */
 static bool is_one_line(struct weir_str text)
 {
@@ -139,13 +152,6 @@ static const char *date_of(struct wr_http_server *server)
 	return server->date;
 }
 
-static const char *connection_text(const struct wr_http_request *request)
-{
-	if (request->close)
-		return "Connection: close\r\n";
-	return request->head.minor == 0 ? "Connection: keep-alive\r\n" : "";
-}
-
 /* Returns whether a response with this status has neither a body nor Content-Length. */
 static bool is_bare(unsigned status)
 {
@@ -157,7 +163,9 @@ static size_t put_head(char *at, struct wr_http_request *request, unsigned statu
 {
 	int len = snprintf(at, HEAD_BYTES, "HTTP/1.1 %u %s\r\nDate: %s\r\n%s", status,
 			   wr_problem_phrase((int)status), date_of(request->server),
-			   connection_text(request));
+			   request->close             ? "Connection: close\r\n"
+			   : request->head.minor == 0 ? "Connection: keep-alive\r\n"
+						      : "");
 
 	if (length == SIZE_MAX && request->head.minor > 0)
 		len += snprintf(at + len, HEAD_BYTES - (size_t)len,
@@ -244,26 +252,14 @@ void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct
 
 void wr_http_reply_problem(struct wr_http_request *request, const struct wr_problem *problem)
 {
-	char text[WR_PROBLEM_TEXT];
-	struct wr_text out = {text, sizeof text, 0};
-
-	wr_problem_write(problem, &out);
-	wr_http_reply_text(request, (unsigned)wr_problem_status(problem->code),
-			   (struct weir_str){text, wr_text_fits(&out) ? out.len : out.cap},
-			   "application/problem+json");
+	wr_http_reply(request, (unsigned)wr_problem_status(problem->code),
+		      wr_http_response_problem(problem));
 }
 
 struct wr_buf *wr_http_buffer(struct wr_http_server *server)
 {
-	if (server->buf.cap > 2 * WR_HTTP_TEXT_BYTES)
+	if (server->buf.cap > WR_HTTP_BUFFER_KEPT)
 		wr_buf_free(&server->buf);
 	wr_buf_clear(&server->buf);
 	return &server->buf;
-}
-
-struct wr_text wr_http_text(struct wr_http_server *server)
-{
-	char *at = wr_buf_reserve(wr_http_buffer(server), WR_HTTP_TEXT_BYTES);
-
-	return (struct wr_text){at, at ? WR_HTTP_TEXT_BYTES : 0, 0};
 }

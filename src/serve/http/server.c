@@ -8,9 +8,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define LAST_REQUEST_MS                                                                            \
-	1000 /* how long an active client may send one more request while the server drains */
-#define REST_MAX (64u << 10) /* maximum input that is kept while a request waits for its response */
+/* how long an active client may send one more request while the server drains */
+#define LAST_REQUEST_MS 1000
+/* maximum length of the input that a connection keeps while a request waits for its response */
+#define REST_MAX (64u << 10)
 
 /* ---- requests that end ---- */
 
@@ -19,11 +20,7 @@ static void end_request(struct wr_http_connection *client)
 	struct wr_http_request *request = client->request;
 
 	wr_assert(request);
-	if (request->queued) {
-		*request->back = request->next;
-		if (request->next)
-			request->next->back = request->back;
-	}
+	wr_list_remove(&request->ends_link);
 	if (request->close)
 		wr_stream_close(client->stream);
 	client->request = NULL;
@@ -32,8 +29,8 @@ static void end_request(struct wr_http_connection *client)
 	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
 }
 
-/* Returns whether the next request may begin, because the response of the previous request has been
- * written. */
+/* Returns whether the connection can read more input: the response to the previous request has been
+ * written, and the stream has room for another one. */
 static bool is_free(const struct wr_http_connection *client)
 {
 	return !client->sending && wr_stream_pending(client->stream) <= WR_HIGH_BYTES &&
@@ -150,17 +147,14 @@ int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
 static void on_timer(uv_timer_t *timer)
 {
 	struct wr_http_server *server = timer->data;
+	struct wr_list *link;
 
-	while (server->ends) {
-		struct wr_http_connection *client = server->ends->client;
+	while ((link = wr_list_pop(&server->ends))) {
+		struct wr_http_request *request =
+			wr_container_of(link, struct wr_http_request, ends_link);
+		struct wr_http_connection *client = request->client;
 
-		if (client->sending) { /* wr_http_writable ends the request */
-			struct wr_http_request *request = server->ends;
-
-			server->ends = request->next;
-			if (request->next)
-				request->next->back = &server->ends;
-			request->queued = false;
+		if (client->sending) { /* wr_http_writable will end the request */
 			request->held = false;
 			continue;
 		}
@@ -173,13 +167,7 @@ void wr_http_end_later(struct wr_http_request *request)
 {
 	struct wr_http_server *server = request->server;
 
-	wr_assert(!request->queued);
-	request->queued = true;
-	request->next = server->ends;
-	request->back = &server->ends;
-	if (request->next)
-		request->next->back = &request->next;
-	server->ends = request;
+	wr_list_add_first(&server->ends, &request->ends_link);
 	uv_timer_start(&server->timer, on_timer, 0, 0);
 }
 
@@ -197,7 +185,7 @@ void wr_http_writable(struct wr_stream *stream)
 		wr_http_pump(client);
 		if (client->sending)
 			return;
-		if (client->request && !client->request->queued)
+		if (client->request && !wr_list_holds(&client->request->ends_link))
 			after_handler(client);
 	}
 	read_rest(client);
@@ -215,8 +203,8 @@ int wr_http_open(struct wr_stream *stream)
 	return 0;
 }
 
-/* Drains a connection. A client that connected or sent a request a moment ago may be sending a
- * request just now, so it gets a response to one more request, with Connection: close. */
+/* Drains a connection. A client that was active a moment ago may be sending a request at this
+ * moment, so the server still responds to one more request, with Connection: close. */
 void wr_http_drain(struct wr_stream *stream)
 {
 	struct wr_http_connection *client = wr_stream_state(stream);
@@ -232,11 +220,11 @@ void wr_http_drain(struct wr_stream *stream)
 		wr_stream_close(stream);
 }
 
-/* Returns whether the stream stays open after the client has closed its side. The client may still
- * read (`nc -N`) or have disconnected; TCP shows which only when the server sends. So the server
- * sends an interim response, which every client of HTTP/1.1 has to expect (RFC 9110, 15.2). The
- * kernel of a disconnected client refuses it, and the stream ends. HTTP/1.0 has no interim
- * responses, so its client counts as disconnected. */
+/* Returns whether the stream stays open after the client has closed its side. Such a client may
+ * still read (`nc -N`), or it may have disconnected. TCP shows the difference only when the server
+ * sends, so the server sends an interim response, which every client of HTTP/1.1 has to accept (RFC
+ * 9110, 15.2). If the client has disconnected, its kernel answers with a reset, and the stream
+ * ends. HTTP/1.0 has no interim responses, so a client of HTTP/1.0 counts as disconnected. */
 bool wr_http_outlives_input(struct wr_stream *stream)
 {
 	const struct wr_http_connection *client = wr_stream_state(stream);
@@ -251,7 +239,7 @@ bool wr_http_outlives_input(struct wr_stream *stream)
 		return true;
 	peer = wr_stream_peer(stream);
 	if (peer && peer->sa_family == AF_UNIX)
-		return true; /* the kernel reports when the client closes the other direction too */
+		return true; /* a Unix socket reports when the client stops reading */
 	return request->head.minor > 0 && wr_stream_write(stream, WR_HTTP_CONTINUE) == 0;
 }
 
@@ -281,7 +269,7 @@ static void free_server(uv_handle_t *handle)
 {
 	struct wr_http_server *server = handle->data;
 
-	wr_http_requests_free(server);
+	wr_pool_free(&server->spare);
 	wr_buf_free(&server->buf);
 	free(server);
 }
@@ -296,6 +284,7 @@ int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
 	if (!server)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	wr_buf_init(&server->buf, WR_HTTP_BUFFER_MAX);
+	wr_list_init(&server->ends);
 	server->api = api;
 	server->loop = loop;
 	server->listener = listener;

@@ -1,10 +1,10 @@
 /* The HTTP/1.1 server: reads whole requests from the streams of a loop, calls a handler, and sends
- * the response at once or later. The decision API and the admin API use it. wire/http/http1.h
- * parses the requests.
+ * the response at once or later. The decision API and the admin API use this server.
+ * wire/http/http1.h parses the requests.
  *
- * A server is one port on one loop and runs in the loop's thread. Its memory and time are bounded:
- * the listener bounds connections, wire/http/http1.h bounds the bytes of a head, and this server
- * bounds the bytes of a body and the memory of all its large heads and bodies. The stream has
+ * A server is one port on one loop and runs in the loop's thread. Its memory and time are limited:
+ * the listener limits connections, wire/http/http1.h limits the length of a head, and this server
+ * limits the length of a body and the memory of all its large heads and bodies. Streams have
  * timeouts. */
 #ifndef WR_SERVE_HTTP_SERVER_H
 #define WR_SERVE_HTTP_SERVER_H
@@ -12,21 +12,23 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/list.h"
 #include "net/listen.h"
 #include "serve/loop.h"
+#include "serve/pool.h"
 #include "serve/decide/pending.h"
 #include "wire/http/http1.h"
 #include "wire/json.h"
 
 #define WR_HTTP_BODY_MAX (256u << 10)
-#define WR_HTTP_HEAD_INLINE 1536u /* longest head that needs no allocation */
-#define WR_HTTP_BODY_INLINE 1024u /* longest body that needs no allocation */
-#define WR_HTTP_LARGE_MAX                                                                          \
-	(32u << 20) /* maximum memory for larger heads and bodies and for queued input */
-#define WR_HTTP_REQUESTS_KEPT 64u
-/* Size of wr_http_text; a buffer of more than twice this size is not kept. */
-#define WR_HTTP_TEXT_BYTES (64u << 10)
+#define WR_HTTP_HEAD_INLINE 1536u /* maximum length of a head that needs no allocation */
+#define WR_HTTP_BODY_INLINE 1024u /* maximum length of a body that needs no allocation */
+/* maximum memory of a server for longer heads and bodies and for input after a request */
+#define WR_HTTP_LARGE_MAX (32u << 20)
+#define WR_HTTP_REQUESTS_KEPT 64u     /* maximum number of freed requests that are kept for reuse */
 #define WR_HTTP_BUFFER_MAX (4u << 20) /* maximum size of the buffer of wr_http_buffer */
+/* wr_http_buffer frees a larger buffer instead of reusing it */
+#define WR_HTTP_BUFFER_KEPT (128u << 10)
 
 struct wr_http_request;
 struct wr_http_response;
@@ -35,9 +37,9 @@ struct wr_http_server;
 /* The callbacks of an API that a server serves. */
 struct wr_http_api {
 	const char *name;
-	/* Called with the whole request. If the body is too large, called with the head only, and
-	 * request->too_large is set. The handler calls wr_http_reply… at once, or calls
-	 * wr_http_hold and responds later. */
+	/* Called when a request is complete. If the body is too large, request->too_large is set,
+  * and the request has no body. The handler calls wr_http_reply… at once, or calls
+  * wr_http_hold and responds later. */
 	void (*handle)(struct wr_http_request *request);
 	int (*open)(struct wr_http_server *server, struct weir_error *error);
 	void (*close)(struct wr_http_server *server);
@@ -56,7 +58,7 @@ struct wr_http_request {
 	const char *method;
 	const char *path; /* the decoded path, without the query */
 	enum wr_http_stage stage;
-	/* Number of bytes of the head that were searched for its end. */
+	/* Number of bytes in which the end of the head was searched. */
 	size_t scanned;
 	struct wr_http1_chunks chunks; /* state of reading a chunked body */
 	char *arguments; /* arguments of the query, decoded: name, zero, value, zero, …, zero */
@@ -64,20 +66,22 @@ struct wr_http_request {
 	size_t head_len, head_cap;
 	char *body; /* the body, terminated by a zero */
 	size_t body_len, body_cap;
-	bool too_large, held, answered, queued;
-	/* Held for another thread only, so the response does not wait for a network. */
+	bool too_large; /* the body is longer than WR_HTTP_BODY_MAX */
+	bool held;      /* wr_http_hold was called */
+	bool answered;  /* the handler has responded */
+	/* The request is held, but waits only for another thread and not for a network. */
 	bool soon;
 	bool close;     /* the connection closes after the response */
 	bool streaming; /* the response ends only when `gone` is called or the client disconnects */
-	/* Called for a request that is held or streams, if the client has disconnected or the
-	 * server ends. The handler must not respond any more. */
+	/* Called for a request that is held or streams, if the client disconnects or the server
+  * ends. Afterwards the handler must not respond. */
 	void (*gone)(struct wr_http_request *request);
-	/* Called for a request that streams, when its connection has closed. This is the last
-	 * callback. */
+	/* Called for a request that streams, when its connection has closed. No other callback
+  * follows. */
 	void (*over)(struct wr_http_request *request);
-	struct wr_pending pending;            /* for use by the handler */
-	void *context;                        /* for use by the handler */
-	struct wr_http_request *next, **back; /* neighbours in server->spare or server->ends */
+	struct wr_pending pending; /* for use by the handler */
+	void *context;             /* for use by the handler */
+	struct wr_list ends_link;  /* links the request in server->ends after its response */
 	char head_few[WR_HTTP_HEAD_INLINE];
 	char body_few[WR_HTTP_BODY_INLINE];
 };
@@ -89,7 +93,7 @@ struct wr_http_connection {
 	struct wr_http_server *server;
 	struct wr_stream *stream;
 	struct wr_http_request *request; /* the current request, or NULL */
-	char *rest;                      /* input that came after the current request */
+	char *rest;                      /* input after the current request; NULL: no such input */
 	size_t rest_len;
 	struct wr_http_response *sending; /* a large response that is sent in parts */
 	size_t sent;
@@ -102,15 +106,14 @@ struct wr_http_server {
 	const struct wr_http_api *api;
 	struct wr_loop *loop;
 	struct wr_listener *listener;
-	uv_timer_t timer;             /* ends held requests in the turn after their response */
-	struct wr_http_request *ends; /* list of the requests that `timer` ends */
-	size_t large_bytes;
-	struct wr_http_request *spare;
-	size_t spare_count;
-	uint64_t date_s; /* the second for which `date` was formatted */
+	uv_timer_t timer;     /* ends held requests in the loop's turn after their response */
+	struct wr_list ends;  /* requests that `timer` ends */
+	size_t large_bytes;   /* memory in use, which WR_HTTP_LARGE_MAX limits */
+	struct wr_pool spare; /* freed requests */
+	uint64_t date_s;      /* the second for which `date` was formatted */
 	char date[40];
 	struct wr_buf buf; /* the buffer that wr_http_buffer returns */
-	void *context;     /* belongs to the API */
+	void *context;     /* data of the API that the server serves */
 };
 
 /* ---- callbacks for struct wr_protocol ---- */
@@ -147,8 +150,11 @@ void wr_http_reply(struct wr_http_request *request, unsigned status,
 /* Returns a response with a copy of the body, or NULL if there is no memory. */
 struct wr_http_response *wr_http_response(struct weir_str body, const char *content_type);
 
-/* Like wr_http_response, with a body from malloc that is not copied. The function takes ownership
- * of the body, even if it fails. */
+/* Returns a response whose body is the problem as JSON, or NULL if there is no memory. */
+struct wr_http_response *wr_http_response_problem(const struct wr_problem *problem);
+
+/* Like wr_http_response, with a body from malloc that is not copied. The response frees the body;
+ * if there is no memory for a response, this function frees the body. */
 struct wr_http_response *wr_http_response_of(char *body, size_t len, const char *content_type);
 
 /* Like wr_http_response, with a body that is not copied, because it outlives the response. */
@@ -161,33 +167,39 @@ void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct
 			const char *content_type);
 void wr_http_reply_problem(struct wr_http_request *request, const struct wr_problem *problem);
 
-/* Returns an empty buffer to write a response into. The next call on the same server empties the
- * buffer, so it holds one response at a time. wr_http_reply_text copies the response. */
+/* Returns an empty buffer to write a response into. The next call for this server empties the
+ * buffer, so the buffer holds one response at a time. wr_http_reply_text copies the response. */
 struct wr_buf *wr_http_buffer(struct wr_http_server *server);
 
-/* Like wr_http_buffer, as a text of WR_HTTP_TEXT_BYTES. */
-struct wr_text wr_http_text(struct wr_http_server *server);
-
-/* Finds the header fields of a request by name, for struct weir_http_view. `context` is the
- * request. */
+/* Finds the header fields of a request by name. `context` is the request. The function has the
+ * contract of `header` in struct weir_http_view. */
 size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max);
 
 /* Returns the first header field of this name, or an empty string. */
 struct weir_str wr_http_field(const struct wr_http_request *request, const char *name);
 
-/* Returns the peer's address, or NULL if there is none, as wr_stream_peer does. */
+/* Returns the peer's address as wr_stream_peer does. */
 const struct sockaddr *wr_http_peer(const struct wr_http_request *request);
 
 /* Sets the protocol and the trace of request->pending for the decision log. */
 void wr_http_trace(struct wr_http_request *request, const char *via);
 
+/* Decides request->pending, whose ask has its descriptors, and calls `done`, at once or later. If
+ * the decision takes time, holds the request; if the client disconnects meanwhile, cancels the
+ * decision. */
+void wr_http_decide(struct wr_http_request *request, const char *via,
+		    void (*done)(struct wr_pending *pending, int verdict));
+
+/* Cancels and ends request->pending. Used as the callback `gone`. */
+void wr_http_cancel(struct wr_http_request *request);
+
 /* Returns the decoded value of an argument of the query, or NULL. */
 const char *wr_http_argument(const struct wr_http_request *request, const char *name);
 
-/* Calls `each` for every argument of the query until `each` returns false. */
-void wr_http_arguments(const struct wr_http_request *request,
-		       bool (*each)(void *context, const char *name, const char *value),
-		       void *context);
+/* Returns the name of the argument after the argument with the value `before`, or of the first
+ * argument if `before` is NULL, and sets *value. Returns NULL if there are no more arguments. */
+const char *wr_http_next_argument(const struct wr_http_request *request, const char *before,
+				  const char **value);
 
 static inline struct weir_str wr_http_body(const struct wr_http_request *request)
 {
@@ -198,18 +210,17 @@ static inline struct weir_str wr_http_body(const struct wr_http_request *request
 
 struct wr_http_request *wr_http_request_new(struct wr_http_connection *client);
 void wr_http_request_free(struct wr_http_request *request);
-void wr_http_requests_free(struct wr_http_server *server);
 
 /* Consumes input and returns the number of bytes consumed. When the request is complete, calls the
- * handler; the stage is WR_HTTP_HANDLED then. */
+ * handler and sets the stage to WR_HTTP_HANDLED. */
 size_t wr_http_request_take(struct wr_http_request *request, const char *data, size_t len);
 
-/* Appends bytes to the body of a request. Returns false if the body is too large or there is no
- * memory. */
+/* Appends bytes to the body of a request. Returns false if the server's requests use too much
+ * memory, or if there is no memory. */
 bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len);
 
-/* Sends as much of client->sending as the stream accepts. Sets client->sending to NULL when all of
- * it is sent. */
+/* Sends as much of the response client->sending as the stream accepts. When the whole response is
+ * sent, frees it and sets client->sending to NULL. */
 void wr_http_pump(struct wr_http_connection *client);
 
 /* Writes the head of a response. A `length` of SIZE_MAX means that the response streams. Returns a
@@ -219,8 +230,8 @@ int wr_http_write_head(struct wr_http_request *request, unsigned status,
 
 void wr_http_response_free(struct wr_http_response *response);
 
-/* Ends a held request that has its response. The request ends in the next turn of the loop, because
- * the caller still uses it. */
+/* Ends a held request whose response was sent. The request ends in the next turn of the loop,
+ * because the caller still uses it. */
 void wr_http_end_later(struct wr_http_request *request);
 
 #endif

@@ -1,5 +1,5 @@
-/* A response without an end. The handler sends a text whenever it has one; a text can be sent when
- * the previous one was sent. */
+/* A response without an end. The handler sends one text after the other; the next text may be sent
+ * when all of the previous text was sent. */
 #ifndef WR_SERVE_HTTP_STREAM_H
 #define WR_SERVE_HTTP_STREAM_H
 
@@ -13,8 +13,8 @@ struct wr_http_stream {
 	void (*closed)(struct wr_http_stream *stream);
 };
 
-/* Responds with 200 and begins the stream. The caller keeps the struct until `closed` is called.
- * Returns false if there is no memory; then nothing was sent. */
+/* Responds with 200 and begins the stream. The caller keeps the struct until `closed` is called. If
+ * there is no memory, sends nothing and returns false. */
 bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request *request,
 			  const char *content_type);
 

@@ -18,12 +18,12 @@
 #include "serve/resp/waits.h"
 #include "serve/service.h"
 
-#define REPLY_ROOM 4096u /* bytes reserved in a stream at a time */
+#define REPLY_ROOM 4096u /* number of bytes that are reserved in a stream at a time */
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 
-/* The state of all loops. The first connection of a loop makes the entry of the loop. Other threads
- * read the counters of the entry. */
+/* The state of all loops. The first connection of a loop makes the loop's element of `loops`. Other
+ * threads read the counters in that element. */
 static struct {
 	struct wr_resp_users users;
 	bool passwords; /* clients have to send a password of --resp-password-file */
@@ -68,8 +68,8 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 
 /* ---- a connection ---- */
 
-/* Notes the address of a TCP client. A client that has already disconnected has no address. */
-static void note_peer(struct wr_resp_session *session, const struct sockaddr *peer)
+/* Copies the address of a TCP client. A client that has already disconnected has no address. */
+static void copy_address(struct wr_resp_session *session, const struct sockaddr *peer)
 {
 	const struct sockaddr_in6 *six = (const void *)peer;
 	const struct sockaddr_in *four = (const void *)peer;
@@ -82,19 +82,17 @@ static void note_peer(struct wr_resp_session *session, const struct sockaddr *pe
 		inet_ntop(AF_INET6, &six->sin6_addr, session->address, sizeof session->address);
 		snprintf(session->peer, sizeof session->peer, "[%s]:%u", session->address,
 			 ntohs(six->sin6_port));
-	} else {
-		return;
 	}
 }
 
-static void note_client(struct wr_stream *stream, struct wr_resp_session *session)
+static void describe_client(struct wr_stream *stream, struct wr_resp_session *session)
 {
 	const struct wr_endpoint *endpoint = &wr_stream_listener(stream)->endpoint;
 
 	session->port = endpoint->port;
 	session->operates = wr_service_refunds(wr_loop_service(wr_stream_loop(stream)), stream);
 	if (endpoint->kind != WR_ENDPOINT_UNIX) {
-		note_peer(session, wr_stream_peer(stream));
+		copy_address(session, wr_stream_peer(stream));
 		return;
 	}
 	snprintf(session->address, sizeof session->address, "unix");
@@ -111,7 +109,7 @@ static int open_session(struct wr_stream *stream)
 	if (!own)
 		return -1;
 	talk->stream = stream;
-	note_client(stream, &talk->session);
+	describe_client(stream, &talk->session);
 	talk->session.id = ++shared.last_id;
 	wr_resp_session_begin(&talk->session, &own->host, wr_loop_now_ns(loop));
 	return 0;
@@ -130,18 +128,6 @@ static bool more_room(struct wr_resp_out *out, size_t need)
 	return out->begin != NULL;
 }
 
-/* Updates the state of the stream. The stream reads no further input while the session is stopped,
- * because commands wait. */
-static void update_stream(struct wr_stream *stream, const struct wr_resp_talk *talk)
-{
-	const struct wr_resp_session *session = &talk->session;
-
-	wr_stream_busy(stream, session->stopped || session->waits);
-	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
-	if (session->host->central || session->host->queue)
-		wr_stream_pause(stream, session->stopped || session->ended);
-}
-
 static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
@@ -157,8 +143,12 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget, &out);
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
-	wr_resp_note_stalled(talk);
-	update_stream(stream, talk);
+	wr_resp_queue_stalled(talk);
+	wr_stream_busy(stream, session->stopped || session->waits);
+	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
+	/* The stream reads no further input while commands of the session cannot run. */
+	if (session->host->central || session->host->queue)
+		wr_stream_pause(stream, session->stopped || session->ended);
 	return wr_resp_session_over(session) ? -1 : 0;
 }
 
@@ -168,7 +158,7 @@ void wr_resp_feed(struct wr_resp_talk *talk)
 		wr_stream_close(talk->stream);
 }
 
-/* Runs commands that waited for room in the output. Called when the client has read replies. */
+/* Runs the commands that waited for room in the output. Called when the client has read replies. */
 static void on_writable(struct wr_stream *stream)
 {
 	struct wr_resp_talk *talk = wr_stream_state(stream);
@@ -187,9 +177,10 @@ static void end_session(struct wr_stream *stream)
 	wr_resp_forget_talk(talk);
 }
 
-/* Returns whether the stream stays open after the client has closed its side, because commands that
- * wait still get their replies. An nginx worker that closes its connection reads no replies, so its
- * stream stays open only for commands of the queue, and units granted to it are given back. */
+/* Returns whether the stream stays open after the client has closed its side. It stays open while
+ * commands wait, because the client may still read their replies. An nginx worker that has closed
+ * its connection reads no replies, so its stream stays open only for WEIR.DEFER and WEIR.TICKET.
+ * Units that other commands of the worker have taken are given back. */
 static bool is_busy(struct wr_stream *stream)
 {
 	const struct wr_resp_talk *talk = wr_stream_state(stream);

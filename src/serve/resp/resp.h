@@ -13,8 +13,8 @@ extern const struct wr_protocol wr_resp_protocol;
  * start and before the process drops its privileges. Returns 0, WEIR_EINVAL or WEIR_ESYS. */
 int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error);
 
-/* Writes replies for which an answer has come, and runs commands that waited for these replies.
- * Called before the loop sleeps. */
+/* Writes the replies whose answers have arrived, and runs commands that can run now. Called before
+ * the loop sleeps. */
 void wr_resp_go_on(struct wr_loop *loop);
 
 /* Frees the RESP state of all loops. Called after the loops have ended. */

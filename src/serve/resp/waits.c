@@ -1,5 +1,6 @@
-/* The commands of a loop's RESP sessions that wait: for decisions of serve/decide, or for answers
- * to questions that the commands send themselves. See waits.h. */
+/* The waiting commands of a loop's RESP sessions: they wait for decisions of serve/decide, or for
+ * answers to questions that the commands send themselves. Called by resp.c and, through the
+ * callbacks of wire/resp/wait.h, by the commands. */
 #include "serve/resp/waits.h"
 
 #include <stdlib.h>
@@ -11,12 +12,14 @@
 #include "serve/deliver/queue_host.h"
 #include "serve/loop.h"
 
+/* Initial value, minimum and maximum of host->waits_max. */
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
 #define WAITS_MOST 1024u
 #define BEST_FOR_NS 10000000000u /* how long the quickest answer counts as recent */
-#define SPARE_MAX 256u
-#define TURN 16 /* number of commands that a session may run before the next session in line */
+#define SPARE_MAX 256u           /* maximum number of freed tasks that are kept for reuse */
+/* number of commands of a session that may begin to wait before the next session in line */
+#define TURN 16
 
 /* A command that waits for a decision, or for the answer to its own question. */
 struct wr_resp_task {
@@ -26,8 +29,7 @@ struct wr_resp_task {
 		struct wr_pending decision;
 		struct wr_central_ask question;
 	};
-	uint64_t asked_mono_ns;
-	struct wr_resp_task *next; /* next task in the list of spare tasks */
+	uint64_t asked_mono_ns; /* when the question was sent */
 };
 
 static struct wr_resp_loop *own_of(struct wr_resp_host *host)
@@ -42,54 +44,18 @@ static struct wr_resp_task *task_of(struct wr_resp_wait *wait)
 
 /* ---- lists of sessions ---- */
 
-static void append_talk(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
-{
-	struct wr_resp_talks *talks = &own->lists[list];
-	struct wr_resp_place *place = &talk->places[list];
-
-	if (place->back)
-		return;
-	place->next = NULL;
-	place->back = talks->last;
-	*talks->last = talk;
-	talks->last = &place->next;
-}
-
-static void remove_talk(struct wr_resp_loop *own, enum wr_resp_list list, struct wr_resp_talk *talk)
-{
-	struct wr_resp_place *place = &talk->places[list];
-
-	if (!place->back)
-		return;
-	*place->back = place->next;
-	if (place->next)
-		place->next->places[list].back = place->back;
-	else
-		own->lists[list].last = place->back;
-	*place = (struct wr_resp_place){0};
-}
-
-static struct wr_resp_talk *take_first_talk(struct wr_resp_loop *own, enum wr_resp_list list)
-{
-	struct wr_resp_talk *talk = own->lists[list].first;
-
-	if (talk)
-		remove_talk(own, list, talk);
-	return talk;
-}
-
 void wr_resp_forget_talk(struct wr_resp_talk *talk)
 {
 	struct wr_resp_loop *own = own_of(talk->session.host);
 
-	remove_talk(own, WR_RESP_READY, talk);
-	remove_talk(own, WR_RESP_LINE, talk);
-	own->host.line = own->lists[WR_RESP_LINE].first != NULL;
+	wr_list_remove(&talk->ready_link);
+	wr_list_remove(&talk->line_link);
+	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* A session that has to stop because too many commands wait is put in line, even if some of those
- * commands are its own. Otherwise this session would always be the first to use a free place. */
-void wr_resp_note_stalled(struct wr_resp_talk *talk)
+/* Appends the session even if some of the waiting commands are its own. Otherwise this session
+ * would always be the first to use a free place, because its own answers make it run. */
+void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
 	struct wr_resp_loop *own = own_of(host);
@@ -99,18 +65,21 @@ void wr_resp_note_stalled(struct wr_resp_talk *talk)
 		return;
 	own->was_full = true;
 	host->line = true;
-	append_talk(own, WR_RESP_LINE, talk);
+	if (!wr_list_holds(&talk->line_link))
+		wr_list_add_last(&own->line, &talk->line_link);
 }
 
 void wr_resp_loop_go_on(struct wr_resp_loop *own)
 {
 	struct wr_resp_host *host = &own->host;
-	struct wr_resp_talk *talk;
+	struct wr_list *link;
 
-	while ((talk = take_first_talk(own, WR_RESP_READY)))
-		wr_resp_feed(talk);
-	while (host->waits < host->waits_max && (talk = take_first_talk(own, WR_RESP_LINE))) {
-		host->line = own->lists[WR_RESP_LINE].first != NULL;
+	while ((link = wr_list_pop(&own->ready)))
+		wr_resp_feed(wr_container_of(link, struct wr_resp_talk, ready_link));
+	while (host->waits < host->waits_max && (link = wr_list_pop(&own->line))) {
+		struct wr_resp_talk *talk = wr_container_of(link, struct wr_resp_talk, line_link);
+
+		host->line = !wr_list_is_empty(&own->line);
 		talk->session.turn = TURN;
 		wr_resp_feed(talk);
 		talk->session.turn = 0;
@@ -119,17 +88,20 @@ void wr_resp_loop_go_on(struct wr_resp_loop *own)
 
 void wr_resp_ready(struct wr_resp_session *session)
 {
+	struct wr_resp_talk *talk = wr_container_of(session, struct wr_resp_talk, session);
+
 	wr_assert(session->host);
-	append_talk(own_of(session->host), WR_RESP_READY, (struct wr_resp_talk *)session);
+	if (!wr_list_holds(&talk->ready_link))
+		wr_list_add_last(&own_of(session->host)->ready, &talk->ready_link);
 }
 
 /* ---- how many commands may wait ----
  *
- * Commands of a pipeline wait here and not in Redis, because a queue in Redis would bring all of
- * them near the timeout. If sessions had to wait in line, waits_max grows by one with each answer
- * that takes at most an eighth of the timeout longer than the quickest recent answer. waits_max
- * shrinks by a quarter when an answer takes longer than the quickest one by more than two eighths
- * of the timeout. */
+ * Commands of a pipeline wait in this process and not in Redis: in a long queue in Redis, all
+ * commands would come near the timeout. If a session had to wait in line, waits_max grows by one
+ * with each answer that takes at most an eighth of the timeout longer than the quickest recent
+ * answer. If an answer takes more than two eighths of the timeout longer than the quickest recent
+ * answer, waits_max shrinks by a quarter. */
 
 static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
@@ -144,7 +116,8 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 		if (own->was_full && host->waits_max < WAITS_MOST)
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
-		   now_ns - own->cut_mono_ns > took_ns) { /* once for all commands in flight */
+		   now_ns - own->cut_mono_ns >
+			   took_ns) { /* lower waits_max once for all commands in flight */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;
@@ -157,34 +130,17 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 
 static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 {
-	struct wr_resp_task *task = own->spare;
+	struct wr_resp_task *task = wr_pool_take(&own->spare, sizeof *task);
 
-	if (task) {
-		own->spare = task->next;
-		own->spare_count--;
-	} else {
-		task = malloc(sizeof *task);
-	}
 	if (task)
 		task->wait = (struct wr_resp_wait){0};
 	return task;
 }
 
-static void give_task(struct wr_resp_loop *own, struct wr_resp_task *task)
-{
-	if (own->spare_count == SPARE_MAX) {
-		free(task);
-		return;
-	}
-	task->next = own->spare;
-	own->spare = task;
-	own->spare_count++;
-}
-
-/* Notes how long an answer took. Called when the answer has been delivered to the task's session;
- * `ready` is the result of the function that delivered it. An answer that comes while the session
- * runs did not come from Redis, so its time does not count. */
-static void note_answer(struct wr_resp_task *task, bool ready)
+/* Adapts waits_max to the time that an answer took. Called after wr_resp_answered or
+ * wr_resp_decided; `ready` is the result of that call, and a ready session runs soon. An answer
+ * that comes while the session runs did not come from Redis, so its time does not count. */
+static void after_answer(struct wr_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;
 	struct wr_resp_loop *own = own_of(session->host);
@@ -204,7 +160,7 @@ static void on_decided(struct wr_pending *decision, int verdict)
 {
 	struct wr_resp_task *task = wr_container_of(decision, struct wr_resp_task, decision);
 
-	note_answer(task, wr_resp_decided(&task->wait, verdict));
+	after_answer(task, wr_resp_decided(&task->wait, verdict));
 }
 
 static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
@@ -216,7 +172,7 @@ static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
 
 	if (rc < 0) {
 		if (task)
-			give_task(own, task);
+			wr_pool_give(&own->spare, task, SPARE_MAX);
 		return rc;
 	}
 	task->decision.done = on_decided;
@@ -232,7 +188,7 @@ static void decide_wait(struct wr_resp_host *host, struct wr_resp_wait *wait, ui
 	struct wr_resp_task *task = task_of(wait);
 
 	wr_pending_decide_at(&task->decision, now_ns);
-	if (!wait->heard)
+	if (!wait->answered)
 		task->asked_mono_ns = wr_loop_mono_ns(own_of(host)->loop);
 }
 
@@ -245,7 +201,7 @@ static void cancel_decision(struct wr_resp_host *host, struct wr_resp_wait *wait
 static void end_decision(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	wr_pending_end(&task_of(wait)->decision);
-	give_task(own_of(host), task_of(wait));
+	wr_pool_give(&own_of(host)->spare, task_of(wait), SPARE_MAX);
 }
 
 static int reset_counters(struct wr_resp_host *host, const struct weir_target *target,
@@ -273,7 +229,7 @@ static struct wr_resp_wait *begin_question(struct wr_resp_host *host)
 
 static void end_question(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
-	give_task(own_of(host), task_of(wait));
+	wr_pool_give(&own_of(host)->spare, task_of(wait), SPARE_MAX);
 }
 
 static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
@@ -284,7 +240,7 @@ static void on_answer(struct wr_central_ask *question, const void *answer, size_
 	own->host.engine = wr_loop_engine(own->loop);
 	own->host.table = wr_loop_table(own->loop);
 	wr_redis_note_rtt(own->loop, wr_loop_mono_ns(own->loop) - task->asked_mono_ns);
-	note_answer(task, wr_resp_answered(&task->wait, answer, len, wr_loop_now_ns(own->loop)));
+	after_answer(task, wr_resp_answered(&task->wait, answer, len, wr_loop_now_ns(own->loop)));
 }
 
 static void ask_question(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
@@ -321,8 +277,8 @@ static const struct wr_resp_central central = {begin_question, end_question, ask
 
 void wr_resp_loop_init(struct wr_resp_loop *own)
 {
-	for (int i = 0; i < WR_RESP_LISTS; i++)
-		own->lists[i].last = &own->lists[i].first;
+	wr_list_init(&own->ready);
+	wr_list_init(&own->line);
 	own->host.waits_max = WAITS_FIRST;
 	own->host.decider = &decider;
 	if (own->loop->redis)
@@ -333,10 +289,5 @@ void wr_resp_loop_init(struct wr_resp_loop *own)
 
 void wr_resp_loop_free(struct wr_resp_loop *own)
 {
-	while (own->spare) {
-		struct wr_resp_task *task = own->spare;
-
-		own->spare = task->next;
-		free(task);
-	}
+	wr_pool_free(&own->spare);
 }

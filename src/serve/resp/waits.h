@@ -1,5 +1,5 @@
-/* The RESP sessions of a loop that wait: which sessions have replies to write, whose turn is next,
- * and how many commands may wait for the central store at once.
+/* The RESP sessions of a loop that have replies to write or wait for their turn, and the limit on
+ * the number of commands that wait for the central store at once.
  *
  * WEIR.CHECK and WEIR.PEEK are decided by serve/decide/pending.h. CL.THROTTLE and WEIR.ASK send
  * their own questions to the central store. Called by resp.c, and by deliver/from_resp.c when the
@@ -7,31 +7,18 @@
 #ifndef WR_SERVE_RESP_WAITS_H
 #define WR_SERVE_RESP_WAITS_H
 
+#include "base/list.h"
 #include "serve/fleet/redis.h"
+#include "serve/pool.h"
 #include "net/stream.h"
 #include "wire/resp/wait.h"
-
-struct wr_resp_task;
-
-enum wr_resp_list {
-	WR_RESP_READY, /* sessions with replies to write */
-	/* Sessions whose next command may not begin, because too many commands wait. */
-	WR_RESP_LINE,
-	WR_RESP_LISTS,
-};
 
 /* The state of a stream with a RESP session. */
 struct wr_resp_talk {
 	struct wr_resp_session session;
 	struct wr_stream *stream;
-	struct wr_resp_place {
-		/* Neighbours in the list; `back` is NULL: not in the list. */
-		struct wr_resp_talk *next, **back;
-	} places[WR_RESP_LISTS];
-};
-
-struct wr_resp_talks {
-	struct wr_resp_talk *first, **last; /* `last` points to where the next session is linked */
+	struct wr_list ready_link,
+		line_link; /* link the session in `ready` and `line` of the loop */
 };
 
 /* The RESP state of a loop. */
@@ -39,13 +26,14 @@ struct wr_resp_loop {
 	/* Has to be first: a pointer to `host` is cast to struct wr_resp_loop. */
 	struct wr_resp_host host;
 	struct wr_loop *loop;
-	struct wr_resp_talks lists[WR_RESP_LISTS];
-	struct wr_resp_task *spare;
-	size_t spare_count;
+	struct wr_list ready; /* sessions with replies to write */
+	/* Sessions whose next command may not begin, because too many commands wait. */
+	struct wr_list line;
+	struct wr_pool spare; /* freed tasks */
 	/* Duration of the quickest recent answer, and when that answer came. */
 	uint64_t best_ns, best_mono_ns;
 	uint64_t cut_mono_ns; /* when waits_max was last lowered */
-	/* A session was put in line since waits_max was last lowered. */
+	/* A session was appended to `line` after waits_max was last lowered. */
 	bool was_full;
 };
 
@@ -55,14 +43,14 @@ void wr_resp_loop_free(struct wr_resp_loop *own);
 /* Writes replies that are due, and runs commands that can go on. Called before the loop sleeps. */
 void wr_resp_loop_go_on(struct wr_resp_loop *own);
 
-/* Puts the session in line if its next command may not begin because too many commands wait. Called
- * after input. */
-void wr_resp_note_stalled(struct wr_resp_talk *talk);
+/* Appends the session to `line` if its next command may not begin because too many commands wait.
+ * Called after input. */
+void wr_resp_queue_stalled(struct wr_resp_talk *talk);
 
 /* Removes a session from all lists. Called when its connection has ended. */
 void wr_resp_forget_talk(struct wr_resp_talk *talk);
 
-/* Notes that the session has a reply to write or can go on. wr_resp_loop_go_on then runs it. */
+/* Called when the session has a reply to write. wr_resp_loop_go_on then runs the session. */
 void wr_resp_ready(struct wr_resp_session *session);
 
 /* Runs the session as if input without data had come. Defined in resp.c. */

@@ -24,6 +24,7 @@ bool wr_decision_counts(const struct weir_ask *ask)
 	return ask->need_count == 0;
 }
 
+/* Returns the first limit in shadow mode that would have refused the request, or NULL. */
 static const struct wr_ask_need *shadowed_need(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -41,18 +42,11 @@ bool wr_decision_refused(const struct weir_ask *ask)
 	return wr_ask_refused(ask) || (!ask->plain && shadowed_need(ask));
 }
 
-static const struct wr_ask_need *subject(const struct weir_ask *ask)
-{
-	const struct wr_ask_need *shadowed = wr_ask_refused(ask) ? NULL : shadowed_need(ask);
-
-	return shadowed ? shadowed : wr_ask_tightest_need(ask);
-}
-
 /* ---- writing ---- */
 
-static struct weir_str verdict_name(const struct weir_ask *ask)
+struct weir_str wr_decision_verdict_name(int verdict)
 {
-	switch (ask->verdict) {
+	switch (verdict) {
 	case WEIR_ADMIT:
 		return WR_STR("admit");
 	case WEIR_DELAY:
@@ -72,13 +66,12 @@ static void write_key(struct wr_json_out *json, const struct wr_decision_view *v
 
 	if (view->keys == WEIR_KEYS_HIDDEN)
 		return;
-	wr_json_key(json, "key");
 	if (view->keys == WEIR_KEYS_TEXT && text.len) {
-		wr_json_bytes(json, text);
+		wr_json_member_bytes(json, "key", text);
 		return;
 	}
 	snprintf(hash, sizeof hash, "#%016llx", (unsigned long long)need->need.key.tag);
-	wr_json_string(json, wr_str(hash));
+	wr_json_member_string(json, "key", wr_str(hash));
 }
 
 static void write_limit(struct wr_json_out *json, const struct wr_decision_view *view,
@@ -87,22 +80,16 @@ static void write_limit(struct wr_json_out *json, const struct wr_decision_view 
 	const struct weir_decision *decision = wr_need_decision(view->ask, need);
 	const char *algorithm = weir_algorithm_name((int)need->need.limit->algorithm);
 
-	wr_json_key(json, "rule");
 	if (need->rule)
-		wr_json_bytes(json, wr_str_first(need->rule->stat, NAME_MAX_BYTES));
+		wr_json_member_bytes(json, "rule", wr_str_first(need->rule->stat, NAME_MAX_BYTES));
 	else
-		wr_json_null(json); /* the request itself carried this limit */
+		wr_json_member_null(json, "rule"); /* the request itself has set this limit */
 	write_key(json, view, need);
-	wr_json_key(json, "algorithm");
-	wr_json_string_or_null(json, wr_str(algorithm ? algorithm : ""));
-	wr_json_key(json, "limit");
-	wr_json_uint(json, decision->limit);
-	wr_json_key(json, "remaining");
-	wr_json_uint(json, decision->remaining);
-	if (!decision->admitted) {
-		wr_json_key(json, "retry_after");
-		wr_json_seconds(json, decision->retry_after_ns);
-	}
+	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
+	wr_json_member_uint(json, "limit", decision->limit);
+	wr_json_member_uint(json, "remaining", decision->remaining);
+	if (!decision->admitted)
+		wr_json_member_seconds(json, "retry_after", decision->retry_after_ns);
 	if (decision->banned)
 		wr_json_raw(json, WR_STR("\"banned\":true"));
 	if (need->class == WR_COUNTED && !decision->admitted)
@@ -123,41 +110,36 @@ static struct weir_str reason_of(const struct weir_ask *ask)
 void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 {
 	const struct weir_ask *ask = view->ask;
-	const struct wr_ask_need *need = subject(ask);
+	const struct wr_ask_need *need = wr_ask_refused(ask) ? NULL : shadowed_need(ask);
 	const struct wr_trace *trace = view->trace;
 	struct wr_json_out json;
 
 	wr_assert(ask && view->via);
+	need = need ? need : wr_ask_tightest_need(ask);
 	wr_json_begin(&json, line);
 	wr_json_object(&json);
 	wr_json_key(&json, "time");
 	wr_json_time(&json, view->now_ns);
-	wr_json_key(&json, "verdict");
-	wr_json_string(&json, verdict_name(ask));
-	if (ask->domain) {
-		wr_json_key(&json, "domain");
-		wr_json_bytes(&json, wr_str_first(ask->domain->key, NAME_MAX_BYTES));
-	}
+	wr_json_member_string(&json, "verdict", wr_decision_verdict_name(ask->verdict));
+	if (ask->domain)
+		wr_json_member_bytes(&json, "domain",
+				     wr_str_first(ask->domain->key, NAME_MAX_BYTES));
 	if (need) {
 		write_limit(&json, view, need);
 	} else {
-		wr_json_raw(&json, WR_STR("\"rule\":null"));
-		wr_json_key(&json, "reason");
-		wr_json_string(&json, reason_of(ask));
+		wr_json_member_null(&json, "rule");
+		wr_json_member_string(&json, "reason", reason_of(ask));
 	}
-	if (ask->delay_ns) {
-		wr_json_key(&json, "delay");
-		wr_json_seconds(&json, ask->delay_ns);
-	}
+	if (ask->delay_ns)
+		wr_json_member_seconds(&json, "delay", ask->delay_ns);
 	if (!view->enforced && wr_ask_refused(ask))
 		wr_json_raw(&json, WR_STR("\"enforced\":false"));
-	wr_json_key(&json, "via");
-	wr_json_string(&json, wr_str(view->via));
+	wr_json_member_string(&json, "via", wr_str(view->via));
 	if (trace && trace->known) {
-		wr_json_key(&json, "trace_id");
-		wr_json_string(&json, (struct weir_str){trace->trace_id, WR_TRACE_ID});
-		wr_json_key(&json, "span_id");
-		wr_json_string(&json, (struct weir_str){trace->span_id, WR_SPAN_ID});
+		wr_json_member_string(&json, "trace_id",
+				      (struct weir_str){trace->trace_id, WR_TRACE_ID});
+		wr_json_member_string(&json, "span_id",
+				      (struct weir_str){trace->span_id, WR_SPAN_ID});
 	}
 	if (view->sampled_ppm < MILLION) {
 		char share[16];

@@ -15,16 +15,16 @@
 #include "base/buffer.h"
 #include "wire/trace.h"
 
-#define WR_DECISION_LINE 8192u /* bytes of the longest line; names are cut at 512 bytes */
-#define WR_DECISION_KEPT                                                                           \
-	1024u /* bytes for wr_ask_set_log_memory, behind the ask in its WEIR_ASK_BYTES */
+#define WR_DECISION_LINE 8192u /* maximum length of a line; names are cut at 512 bytes */
+/* Size of the memory for wr_ask_set_log_memory, which lies behind the ask in its WEIR_ASK_BYTES. */
+#define WR_DECISION_KEPT 1024u
 
 struct wr_decision_view {
 	const struct weir_ask *ask; /* the ask, which has been decided */
 	uint64_t now_ns;
 	const char *via; /* protocol of the request: "grpc", "http", "forward_auth" or "resp" */
-	unsigned keys;   /* how the line shows the key: enum weir_engine_keys */
-	unsigned sampled_ppm; /* how many of a million decisions of this kind are logged */
+	unsigned keys;   /* enum weir_engine_keys: whether the line shows the key as text or hash */
+	unsigned sampled_ppm; /* how many of a million decisions like this one are logged */
 	bool enforced;        /* false: the service is in shadow mode and lets every request pass */
 	const struct wr_trace *trace;
 };
@@ -33,11 +33,14 @@ struct wr_decision_view {
  * counters or gives units back. */
 bool wr_decision_counts(const struct weir_ask *ask);
 
-/* Returns whether the request was refused or deferred, or would have been if the rule were
- * enforced. */
+/* Returns whether the request was refused or deferred, or whether a limit in shadow mode would have
+ * refused it. */
 bool wr_decision_refused(const struct weir_ask *ask);
 
 /* Appends the JSON object and a line feed to `line`. */
 void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line);
+
+/* Returns "admit", "delay", "defer" or "refuse". */
+struct weir_str wr_decision_verdict_name(int verdict);
 
 #endif

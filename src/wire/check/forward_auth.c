@@ -5,21 +5,16 @@
 
 #include "base/assert.h"
 
-#define VALUES_MAX 16 /* most X-Forwarded-For fields that are read: the last ones */
+#define VALUES_MAX 16 /* maximum number of X-Forwarded-For fields in a question */
 
-static size_t find_field(const struct wr_forward *forward, struct weir_str name,
-			 struct weir_str *values, size_t max)
-{
-	return forward->header(forward->context, name, values, max);
-}
-
-/* Finds a field that describes the request. The field must not occur twice, because the client may
- * have sent one of the two. Returns 0 or 1, the number of fields, or -1 with `problem` set. */
+/* Finds a field that describes the request, and sets *value. Returns the number of fields, 0 or 1.
+ * If the field occurs twice, sets `problem` and returns -1, because the client may have sent one of
+ * the two. */
 static int find_one(const struct wr_forward *forward, struct weir_str name, struct weir_str *value,
 		    struct wr_problem *problem)
 {
 	struct weir_str values[2] = {{"", 0}, {"", 0}};
-	size_t count = find_field(forward, name, values, 2);
+	size_t count = forward->header(forward->context, name, values, 2);
 
 	*value = values[0];
 	if (count > 1)
@@ -29,12 +24,15 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 	return (int)count;
 }
 
+/* The fields of one family (forward_auth.h) in a question. */
 struct family {
 	struct weir_str method;
 	struct weir_str target;
-	int found; /* number of this family's fields in the question */
+	int found; /* number of fields that were found */
 };
 
+/* Reads the fields named `method` and `target`. A proxy may send the field `other_target` instead
+ * of `target`, unless that name is empty. Returns 0, or -1 with `problem` set. */
 static int read_family(const struct wr_forward *forward, struct weir_str method,
 		       struct weir_str target, struct weir_str other_target, struct family *family,
 		       struct wr_problem *problem)
@@ -59,8 +57,8 @@ static int read_family(const struct wr_forward *forward, struct weir_str method,
 	return 0;
 }
 
-static int choose(const struct wr_forward *forward, struct family *chosen,
-		  struct wr_problem *problem)
+static int choose_family(const struct wr_forward *forward, struct family *chosen,
+			 struct wr_problem *problem)
 {
 	struct family forwarded = {.found = 0}, original = {.found = 0};
 
@@ -115,9 +113,10 @@ static int read_address(struct weir_str text, struct wr_address *address)
 	return end < text.len ? wr_address_parse(wr_str_first(text, end), address) : -1;
 }
 
-/* Reads X-Forwarded-For from the right, because each proxy appended the address of its peer. The
- * first address that is not a trusted proxy is the client. Addresses to the left of the client are
- * not trusted. */
+/* Finds the client's address in X-Forwarded-For. Each proxy appends the address of its peer, so the
+ * list is read from the right, and the first address that is not a trusted proxy is the client.
+ * Addresses further left are ignored, because the client can send any. Returns 1 if the client was
+ * found, 0 if the list is empty, and -1 with `problem` set if an item is not an address. */
 static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
 		       struct wr_address *client, struct wr_problem *problem)
 {
@@ -146,7 +145,8 @@ static int read_peer(const struct wr_forward *forward, struct weir_http_view *vi
 	struct weir_str fields[VALUES_MAX];
 	struct wr_address client;
 	struct weir_str real;
-	size_t count = find_field(forward, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
+	size_t count =
+		forward->header(forward->context, WR_STR("x-forwarded-for"), fields, VALUES_MAX);
 	int found;
 
 	if (count > VALUES_MAX)
@@ -166,27 +166,22 @@ static int read_peer(const struct wr_forward *forward, struct weir_http_view *vi
 	return found < 0 ? -1 : 0;
 }
 
-static int read_host(const struct wr_forward *forward, struct weir_http_view *view,
-		     struct wr_problem *problem)
-{
-	int found = find_one(forward, WR_STR("x-forwarded-host"), &view->host, problem);
-
-	if (found == 0)
-		view->host = forward->host;
-	return found < 0 ? -1 : 0;
-}
-
 int wr_forward_view(const struct wr_forward *forward, struct weir_http_view *view,
 		    struct wr_problem *problem)
 {
 	struct family family;
+	int hosts;
 
 	wr_assert(forward->header && view && problem);
 	*view = (struct weir_http_view){
 		.size = sizeof *view, .header = forward->header, .context = forward->context};
-	if (choose(forward, &family, problem) != 0 || read_host(forward, view, problem) != 0 ||
-	    read_peer(forward, view, problem) != 0)
+	if (choose_family(forward, &family, problem) != 0)
 		return -1;
+	hosts = find_one(forward, WR_STR("x-forwarded-host"), &view->host, problem);
+	if (hosts < 0 || read_peer(forward, view, problem) != 0)
+		return -1;
+	if (hosts == 0)
+		view->host = forward->host;
 	view->method = family.method;
 	view->target = family.target;
 	if (forward->identity.len &&

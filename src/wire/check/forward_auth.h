@@ -1,6 +1,6 @@
-/* /check/DOMAIN: a proxy asks whether it may forward a request. Its question describes the request
- * in header fields, as Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request do.
- * There are two families of these fields:
+/* /check/DOMAIN: a proxy asks whether it may forward a request. The proxy's question describes the
+ * request in header fields, as Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request
+ * do. There are two families of these fields:
  *
  *   forwarded  X-Forwarded-Method, X-Forwarded-Uri                       Traefik, Caddy
  *   original   X-Original-Method, X-Original-URI or X-Original-URL       nginx, ingress-nginx
@@ -30,7 +30,7 @@ struct wr_forward {
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
 	void *context;
 	struct weir_str host; /* value of the question's own Host field */
-	/* name of the header field that identifies the client; empty: no such field */
+	/* name of the header field that identifies the client; empty: no field identifies it */
 	struct weir_str identity;
 	enum wr_forward_by by;
 	/* Proxies in front of the asking proxy. Their addresses are skipped when X-Forwarded-For is

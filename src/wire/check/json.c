@@ -67,12 +67,6 @@ static int read_entries(const json_t *list, const struct wr_json_at *at, bool so
 	return (int)count;
 }
 
-int wr_check_entries(const json_t *list, const struct wr_json_at *at,
-		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem)
-{
-	return read_entries(list, at, false, entries, problem);
-}
-
 int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem)
@@ -127,7 +121,8 @@ static int read_limit(json_t *item, const struct wr_json_at *at, struct weir_lim
 	return 0;
 }
 
-static int refused_by_ask(int rc, const struct wr_json_at *at, struct wr_problem *problem)
+/* Returns 0 if `rc` is 0. Otherwise sets `problem` to the error `rc` of the ask and returns -1. */
+static int check_rc(int rc, const struct wr_json_at *at, struct wr_problem *problem)
 {
 	if (rc == 0)
 		return 0;
@@ -151,7 +146,7 @@ static int add_descriptor(json_t *item, const struct wr_json_at *at, struct weir
 		int rc = 0;
 
 		if (is(name, "entries")) {
-			count = wr_check_entries(value, &here, entries, problem);
+			count = read_entries(value, &here, false, entries, problem);
 			rc = count < 0 ? -1 : 0;
 		} else if (is(name, "hits")) {
 			rc = wr_json_get_int(value, &here, -WR_CHECK_HITS_MAX, WR_CHECK_HITS_MAX,
@@ -167,8 +162,8 @@ static int add_descriptor(json_t *item, const struct wr_json_at *at, struct weir
 	if (count == 0)
 		return wr_problem_at(problem, WR_MISSING_MEMBER, at,
 				     "a descriptor needs \"entries\"");
-	return ask ? refused_by_ask(weir_ask_add(ask, entries, (size_t)count, override, hits), at,
-				    problem)
+	return ask ? check_rc(weir_ask_add(ask, entries, (size_t)count, override, hits), at,
+			      problem)
 		   : 0;
 }
 
@@ -291,10 +286,11 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 		return -1;
 	if (!ask)
 		return 0;
-	return refused_by_ask(weir_ask_http(ask, &view), at, problem);
+	return check_rc(weir_ask_http(ask, &view), at, problem);
 }
 
-/* Reads `hits` of a question, which applies to all descriptors wherever it stands in the object. */
+/* Reads the member `hits` of a question. Called before the other members are read, because `hits`
+ * applies to all descriptors even if it comes after them. */
 static int read_hits(const json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
 		     struct wr_problem *problem)
 {
@@ -307,7 +303,7 @@ static int read_hits(const json_t *question, const struct wr_json_at *at, struct
 	if (wr_json_get_int(value, &here, -WR_CHECK_HITS_MAX, WR_CHECK_HITS_MAX, &hits, problem) !=
 	    0)
 		return -1;
-	return ask ? refused_by_ask(weir_ask_hits(ask, hits), &here, problem) : 0;
+	return ask ? check_rc(weir_ask_hits(ask, hits), &here, problem) : 0;
 }
 
 static int add_question(json_t *question, const struct wr_json_at *at, struct weir_ask *ask,

@@ -1,4 +1,5 @@
-/* POST /v1/check: reads questions as JSON and writes the answers. docs/openapi.yaml describes both.
+/* POST /v1/check: reads questions as JSON and writes the answers. docs/openapi.yaml describes
+ * questions and answers.
  *
  *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
  *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}
@@ -16,11 +17,11 @@
 #define WR_CHECK_ENTRIES_MAX 32
 #define WR_CHECK_HEADERS_MAX 100
 #define WR_CHECK_HITS_MAX 4294967295
-#define WR_CHECK_ANSWER_MAX 32768 /* most bytes of one answer, with the longest rule names */
+#define WR_CHECK_ANSWER_MAX 32768 /* maximum length of one answer, with the longest rule names */
 
 struct wr_check {
 	json_t *document;
-	bool many;
+	bool many; /* the document is a list of questions, not one question */
 	size_t count;
 };
 
@@ -37,12 +38,12 @@ int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 		 struct wr_problem *problem);
 
 /* Writes the answer to a decided question. `verdict` is the verdict that wr_pending passed to its
- * callback `done`. In shadow mode that is WEIR_ADMIT, even if the ask was refused. */
+ * callback `done`. In shadow mode `verdict` is WEIR_ADMIT, even if the ask was refused. */
 void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json);
 
 /* ---- a fast reader for the usual question ---- */
 
-#define WR_CHECK_QUICK_MAX 8 /* most descriptors of a question */
+#define WR_CHECK_QUICK_MAX 8 /* maximum number of descriptors in a question of the usual form */
 
 struct wr_check_quick_descriptor {
 	size_t first, count; /* index of the descriptor's first entry, and number of its entries */
@@ -57,18 +58,15 @@ struct wr_check_quick {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 };
 
-/* Reads a question of the usual form. Texts in `quick` point into the body. Returns false if the
- * question has another form or an error; the caller then calls wr_check_open. */
+/* Reads a question of the usual form: descriptors without limits, in ASCII without escapes. Texts
+ * in `quick` point into the body. Returns false if the question has another form or an error; the
+ * caller then calls wr_check_open. */
 bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick);
 bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask);
 
-/* Reads a list of {"key": …, "value": …}. `at` is the location of the list. Returns the number of
- * entries. On failure returns -1 and sets `problem`. */
-int wr_check_entries(const json_t *list, const struct wr_json_at *at,
-		     struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem);
-
-/* Like wr_check_entries, but each entry may have a "source": the part of the request that the value
- * came from. Values of different sources have separate counters. */
+/* Reads a list of {"key": …, "value": …}, in which each entry may have a "source": the part of the
+ * request that the value came from. Values of different sources have separate counters. `at` is the
+ * location of the list. Returns the number of entries. On failure returns -1 and sets `problem`. */
 int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem);

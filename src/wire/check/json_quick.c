@@ -58,8 +58,8 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
 	return *cursor->at == ',' || *cursor->at == '}' || *cursor->at <= ' ';
 }
 
-/* Moves to the next member. *first is true before the first member of an object. Returns false if
- * there are no more members. */
+/* Reads the name of an object's next member. *first is true before the first member. Returns false
+ * at the end of the object, and sets *bad if the object has a syntax error. */
 static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
 	if (skip_char(cursor, '}')) {

@@ -15,28 +15,20 @@ void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out)
 	wr_assert(view->status <= WR_TICKET_DROPPED);
 	wr_json_begin(&json, out);
 	wr_json_object(&json);
-	wr_json_key(&json, "ticket");
-	wr_json_string(&json, view->ticket);
-	wr_json_key(&json, "status");
-	wr_json_string(&json, wr_str(names[view->status]));
+	wr_json_member_string(&json, "ticket", view->ticket);
+	wr_json_member_string(&json, "status", wr_str(names[view->status]));
 	if (waiting) {
-		wr_json_key(&json, "position");
-		wr_json_uint(&json, view->position);
-		wr_json_key(&json, "expected_delay");
-		wr_json_seconds(&json, view->expected_us * 1000);
+		wr_json_member_uint(&json, "position", view->position);
+		wr_json_member_seconds(&json, "expected_delay", view->expected_us * 1000);
 	} else {
-		if (view->status != WR_TICKET_DELIVERED) {
-			wr_json_key(&json, "reason");
-			wr_json_bytes(&json, view->reason);
-		}
-		wr_json_key(&json, "http_status");
+		if (view->status != WR_TICKET_DELIVERED)
+			wr_json_member_bytes(&json, "reason", view->reason);
 		if (view->http_status)
-			wr_json_uint(&json, view->http_status);
+			wr_json_member_uint(&json, "http_status", view->http_status);
 		else
-			wr_json_null(&json);
+			wr_json_member_null(&json, "http_status");
 	}
-	wr_json_key(&json, "tries");
-	wr_json_uint(&json, view->tries);
+	wr_json_member_uint(&json, "tries", view->tries);
 	wr_json_key(&json, "accepted");
 	wr_json_time(&json, view->accepted_us * 1000);
 	wr_json_key(&json, waiting ? "expires" : "finished");

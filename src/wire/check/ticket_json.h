@@ -1,4 +1,4 @@
-/* Writes the state of a deferred request, which a client gets when it asks for its ticket with GET:
+/* Writes the state of a deferred request. A client gets it as the response to a GET of its ticket:
  *
  *   {"ticket":"9f…","status":"waiting","position":3,"expected_delay":4.5,"tries":0,
  *    "accepted":"2026-11-16T12:00:00.000Z","expires":"2026-11-17T12:00:00.000Z"}
@@ -24,7 +24,7 @@ struct wr_ticket_view {
 	struct weir_str ticket; /* the ticket in the form that the client received */
 	enum wr_ticket_status status;
 	uint64_t position, expected_us; /* set only if the status is WR_TICKET_WAITING */
-	uint32_t tries;                 /* deliveries that had no final response */
+	uint32_t tries;                 /* number of deliveries without a final response */
 	uint16_t http_status;   /* status of the API server's last response; 0: no response */
 	struct weir_str reason; /* why the request is dead */
 	uint64_t accepted_us, finished_us, expires_us;

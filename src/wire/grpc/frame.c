@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define FIRST_CAP 2048u
+#define FIRST_CAP 2048u /* first allocation for a message that does not fit into the reader */
 
 static size_t take_prefix(struct wr_grpc_reader *reader, struct weir_str data)
 {
@@ -37,8 +37,8 @@ static int begin_message(struct wr_grpc_reader *reader, struct weir_error *error
 	return 0;
 }
 
-/* Allocates memory for the bytes that have arrived, not for the announced length, so that a client
- * cannot occupy memory by announcing a long message. */
+/* Grows the buffer to at least `want` bytes. `want` counts the bytes that have arrived and not the
+ * announced length, so that a client cannot occupy memory by announcing a long message. */
 static int grow_message(struct wr_grpc_reader *reader, size_t want, struct weir_error *error)
 {
 	size_t cap = reader->cap ? reader->cap : FIRST_CAP;
@@ -72,8 +72,7 @@ static int append_bytes(struct wr_grpc_reader *reader, const char *bytes, size_t
 		if (want > reader->cap && grow_message(reader, want, error) != 0)
 			return -1;
 		to = reader->more;
-		if (!to) /* cannot happen: grow_message() has allocated memory */
-			return -1;
+		wr_assert(to);
 	}
 	if (len)
 		memcpy(to + reader->used, bytes, len);

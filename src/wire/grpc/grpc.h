@@ -18,28 +18,23 @@
 
 #define WR_GRPC_PREFIX 5
 
-/* X(enum, number): the status codes that weir sends. */
-#define WR_GRPC_CODES(X)                                                                           \
-	X(WR_GRPC_OK, 0)                                                                           \
-	X(WR_GRPC_CANCELLED, 1)                                                                    \
-	X(WR_GRPC_INVALID_ARGUMENT, 3)                                                             \
-	X(WR_GRPC_DEADLINE_EXCEEDED, 4)                                                            \
-	X(WR_GRPC_NOT_FOUND, 5)                                                                    \
-	X(WR_GRPC_PERMISSION_DENIED, 7)                                                            \
-	X(WR_GRPC_RESOURCE_EXHAUSTED, 8)                                                           \
-	X(WR_GRPC_FAILED_PRECONDITION, 9)                                                          \
-	X(WR_GRPC_UNIMPLEMENTED, 12)                                                               \
-	X(WR_GRPC_INTERNAL, 13)                                                                    \
-	X(WR_GRPC_UNAVAILABLE, 14)
-
+/* The status codes that weir sends. */
 enum wr_grpc_code {
-#define WR_GRPC_CODE_ENUM(name, number) name = (number),
-	WR_GRPC_CODES(WR_GRPC_CODE_ENUM)
-#undef WR_GRPC_CODE_ENUM
+	WR_GRPC_OK = 0,
+	WR_GRPC_CANCELLED = 1,
+	WR_GRPC_INVALID_ARGUMENT = 3,
+	WR_GRPC_DEADLINE_EXCEEDED = 4,
+	WR_GRPC_NOT_FOUND = 5,
+	WR_GRPC_PERMISSION_DENIED = 7,
+	WR_GRPC_RESOURCE_EXHAUSTED = 8,
+	WR_GRPC_FAILED_PRECONDITION = 9,
+	WR_GRPC_UNIMPLEMENTED = 12,
+	WR_GRPC_INTERNAL = 13,
+	WR_GRPC_UNAVAILABLE = 14,
 };
 
-/* X(enum, path, many): the methods. `many` is true if the client may send any number of messages.
- */
+/* X(enum, path, many): the methods. `many` is true if a client may send any number of messages in
+ * one call. */
 #define WR_GRPC_METHODS(X)                                                                         \
 	X(WR_GRPC_SHOULD_RATE_LIMIT,                                                               \
 	  "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", false)                   \
@@ -63,7 +58,7 @@ enum wr_grpc_encoding {
 	WR_GRPC_OTHER_ENCODING,
 };
 
-#define WR_GRPC_ACCEPTED "identity,gzip" /* value of grpc-accept-encoding */
+#define WR_GRPC_ACCEPTED "identity,gzip" /* the value of grpc-accept-encoding */
 
 /* ---- header fields (head.c) ---- */
 
@@ -74,7 +69,7 @@ struct wr_grpc_head {
 	bool post;
 	bool head; /* the HTTP method is HEAD, so the response has no body */
 	bool has_path;
-	bool content_type; /* content-type is a type of gRPC with protobuf messages */
+	bool content_type; /* content-type is application/grpc or application/grpc+proto */
 	bool has_timeout;
 	bool bad_timeout;
 	uint64_t timeout_ns;
@@ -83,32 +78,33 @@ struct wr_grpc_head {
 
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value);
 
-/* Checks the header fields. Returns 0 if they are valid. Returns an HTTP status (400 or more) if
- * the request is not gRPC, otherwise a gRPC code; `error` then has this number and a text. */
+/* Checks the header fields. Returns 0 if they are valid. On failure fills in `error` and returns
+ * its code: an HTTP status (400 or more) if the request is not gRPC, otherwise a gRPC code. */
 int wr_grpc_head_check(const struct wr_grpc_head *head, struct weir_error *error);
 
+/* Returns whether a client may send any number of messages in one call of this method. */
 bool wr_grpc_method_is_many(int method);
 
-/* Parses a timeout: up to eight digits and one of the units H M S m u n. "20m" is 20 ms. Returns 0,
- * or -1 if the text is malformed. */
+/* Parses the value of grpc-timeout: one to eight digits and one of the units H M S m u n. "20m" is
+ * 20 ms. Returns 0, or -1 if the text is malformed. */
 int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns);
 
 /* ---- messages (frame.c) ---- */
 
-/* The memory that all unfinished messages of a connection use, and its maximum. */
+/* Limits the memory for the long messages and responses of a connection. */
 struct wr_grpc_room {
-	size_t held;
-	size_t max;
+	size_t held; /* bytes in use */
+	size_t max;  /* maximum of `held` */
 };
 
-#define WR_GRPC_INLINE 256 /* size of the buffer in wr_grpc_reader; longer messages are allocated */
+#define WR_GRPC_INLINE 256 /* longest message that fits into wr_grpc_reader without malloc */
 
-/* A message that is being received. The caller zeroes the struct and sets max and room. */
+/* A message that is being received. The caller zeroes the struct and sets `max` and `room`. */
 struct wr_grpc_reader {
-	uint32_t max; /* maximum length of a message */
-	uint32_t len; /* length of the message; set when the prefix has been read */
-	uint32_t used;
-	uint32_t cap; /* capacity of `more` */
+	uint32_t max;  /* maximum length of a message */
+	uint32_t len;  /* length of the message; set when the prefix has been read */
+	uint32_t used; /* number of bytes of the message received so far */
+	uint32_t cap;  /* capacity of `more` */
 	uint8_t prefix[WR_GRPC_PREFIX];
 	uint8_t prefix_used;
 	bool compressed;
@@ -118,8 +114,8 @@ struct wr_grpc_reader {
 };
 
 /* Consumes bytes from the front of *data until a message is complete. Returns 1 if the message is
- * complete, or 0 if more bytes are needed. On failure returns -1; `error` has a gRPC code and a
- * text. */
+ * complete, or 0 if more bytes are needed. On failure returns -1 and sets `error` to a gRPC code
+ * and a text. */
 int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct weir_error *error);
 
 static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reader)
@@ -128,7 +124,7 @@ static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reade
 				 reader->len};
 }
 
-/* Returns whether a part of a message has arrived, but not all of the message. */
+/* Returns whether a message has begun to arrive and is incomplete. */
 static inline bool wr_grpc_is_partial(const struct wr_grpc_reader *reader)
 {
 	return reader->prefix_used > 0 &&
@@ -156,10 +152,11 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 
 /* ---- status (status.c) ---- */
 
-#define WR_GRPC_TEXT_MAX 768 /* longest text of a struct weir_error, percent-encoded */
+#define WR_GRPC_TEXT_MAX 768 /* maximum length of the value of grpc-message */
 
-/* Writes the value of grpc-message: `%` and every byte that is not printable ASCII become %XX.
- * Returns the length of the value. */
+/* Writes the value of grpc-message: `%` and every byte that is not printable ASCII become %XX. If
+ * the value would be longer than WR_GRPC_TEXT_MAX, the end of the text is left out, and no UTF-8
+ * character is cut in half. Returns the length of the value. */
 size_t wr_grpc_text_encode(const char *text, char encoded[WR_GRPC_TEXT_MAX]);
 
 #endif

@@ -15,7 +15,7 @@ static const struct {
 #undef METHOD
 };
 
-static uint8_t method_of(struct weir_str path)
+static uint8_t find_method(struct weir_str path)
 {
 	for (size_t i = WR_GRPC_NO_METHOD + 1; i < sizeof methods / sizeof *methods; i++)
 		if (wr_str_equal(path, methods[i].path))
@@ -34,19 +34,12 @@ static bool is_grpc(struct weir_str type)
 {
 	struct weir_str bare;
 
-	/* checked first, because it is the usual value */
+	/* compared first, because most clients send this value */
 	if (wr_str_equal(type, WR_STR("application/grpc")))
 		return true;
 	bare = wr_str_trim(wr_str_first(type, wr_str_find(type, ';')));
 	return wr_str_equal_nocase(bare, WR_STR("application/grpc")) ||
 	       wr_str_equal_nocase(bare, WR_STR("application/grpc+proto"));
-}
-
-static uint8_t encoding_of(struct weir_str name)
-{
-	if (wr_str_equal_nocase(name, WR_STR("identity")))
-		return WR_GRPC_IDENTITY;
-	return wr_str_equal_nocase(name, WR_STR("gzip")) ? WR_GRPC_GZIP : WR_GRPC_OTHER_ENCODING;
 }
 
 static bool is_named(struct weir_str name, struct weir_str wanted)
@@ -61,7 +54,7 @@ void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct 
 {
 	if (name.len == 5 && is_named(name, WR_STR(":path"))) {
 		head->has_path = true;
-		head->method = method_of(value);
+		head->method = find_method(value);
 	} else if (name.len == 7 && is_named(name, WR_STR(":method"))) {
 		head->post = wr_str_equal(value, WR_STR("POST"));
 		head->head = wr_str_equal(value, WR_STR("HEAD"));
@@ -71,7 +64,10 @@ void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct 
 		head->has_timeout = true;
 		head->bad_timeout = wr_grpc_timeout_parse(value, &head->timeout_ns) != 0;
 	} else if (name.len == 13 && is_named(name, WR_STR("grpc-encoding"))) {
-		head->encoding = encoding_of(value);
+		head->encoding = wr_str_equal_nocase(value, WR_STR("identity")) ? WR_GRPC_IDENTITY
+				 : wr_str_equal_nocase(value, WR_STR("gzip"))
+					 ? WR_GRPC_GZIP
+					 : WR_GRPC_OTHER_ENCODING;
 	} else if (name.len == 11 && is_named(name, WR_STR("traceparent"))) {
 		wr_trace_read(value, &head->trace);
 	}
@@ -95,39 +91,24 @@ int wr_grpc_head_check(const struct wr_grpc_head *head, struct weir_error *error
 	return 0;
 }
 
-static uint64_t unit_ns(char unit)
-{
-	switch (unit) {
-	case 'H':
-		return 3600000000000;
-	case 'M':
-		return 60000000000;
-	case 'S':
-		return 1000000000;
-	case 'm':
-		return 1000000;
-	case 'u':
-		return 1000;
-	case 'n':
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns)
 {
+	static const uint64_t units_ns['u' + 1] = {
+		['H'] = 3600000000000, ['M'] = 60000000000, ['S'] = 1000000000,
+		['m'] = 1000000,       ['u'] = 1000,        ['n'] = 1};
 	uint64_t value = 0, unit;
+	unsigned char letter;
 
 	if (text.len < 2 || text.len > 9)
 		return -1;
-	unit = unit_ns(text.ptr[text.len - 1]);
+	letter = (unsigned char)text.ptr[text.len - 1];
+	unit = letter <= 'u' ? units_ns[letter] : 0;
 	for (size_t i = 0; i + 1 < text.len; i++) {
 		if (text.ptr[i] < '0' || text.ptr[i] > '9')
 			return -1;
 		value = value * 10 + (uint64_t)(text.ptr[i] - '0');
 	}
 	if (__builtin_mul_overflow(value, unit, ns) || *ns > WEIR_SPAN_MAX_NS)
-		*ns = WEIR_SPAN_MAX_NS; /* limited, so that now + timeout stays below 2^64 */
+		*ns = WEIR_SPAN_MAX_NS; /* keeps the sum of the current time and *ns below 2^64 */
 	return unit ? 0 : -1;
 }

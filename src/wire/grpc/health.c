@@ -5,10 +5,11 @@
 #include "base/str.h"
 #include "wire/grpc/grpc.h"
 
-static const char *const names[] = {"", WR_HEALTH_NAME};
+static const char *const names[] = {"", WR_GRPC_HEALTH_NAME};
 #define NAMES (sizeof names / sizeof *names)
 
-int wr_health_read(struct weir_str bytes, struct wr_rls_memory *memory, struct weir_error *error)
+int wr_grpc_health_read(struct weir_str bytes, struct wr_rls_memory *memory,
+			struct weir_error *error)
 {
 	const Pb__HealthCheckRequest *request = pb__health_check_request__unpack(
 		&memory->allocator, bytes.len, (const uint8_t *)bytes.ptr);
@@ -22,11 +23,11 @@ int wr_health_read(struct weir_str bytes, struct wr_rls_memory *memory, struct w
 		if (wr_str_equal(name, wr_str(names[i])))
 			return 0;
 	return wr_error(error, WR_GRPC_NOT_FOUND,
-			"unknown service; there are '" WR_HEALTH_NAME "' and the empty name");
+			"unknown service; there are '" WR_GRPC_HEALTH_NAME "' and the empty name");
 }
 
-int wr_health_read_list(struct weir_str bytes, struct wr_rls_memory *memory,
-			struct weir_error *error)
+int wr_grpc_health_read_list(struct weir_str bytes, struct wr_rls_memory *memory,
+			     struct weir_error *error)
 {
 	if (pb__health_list_request__unpack(&memory->allocator, bytes.len,
 					    (const uint8_t *)bytes.ptr))
@@ -45,7 +46,7 @@ static struct weir_str pack(const ProtobufCMessage *message, struct wr_rls_memor
 	return (struct weir_str){(const char *)bytes, len};
 }
 
-struct weir_str wr_health_answer(int status, struct wr_rls_memory *memory)
+struct weir_str wr_grpc_health_pack(int status, struct wr_rls_memory *memory)
 {
 	Pb__HealthCheckResponse response = PB__HEALTH_CHECK_RESPONSE__INIT;
 
@@ -53,7 +54,7 @@ struct weir_str wr_health_answer(int status, struct wr_rls_memory *memory)
 	return pack(&response.base, memory);
 }
 
-struct weir_str wr_health_list(int status, struct wr_rls_memory *memory)
+struct weir_str wr_grpc_health_pack_list(int status, struct wr_rls_memory *memory)
 {
 	Pb__HealthCheckResponse one = PB__HEALTH_CHECK_RESPONSE__INIT;
 	Pb__HealthListResponse__StatusesEntry entries[NAMES], *list[NAMES];

@@ -1,5 +1,5 @@
 /* Reads and writes the messages of grpc.health.v1. A client can ask for the health of the service
- * WR_HEALTH_NAME, or of the whole server with an empty name. */
+ * WR_GRPC_HEALTH_NAME, or of the whole server with an empty name. */
 #ifndef WR_WIRE_GRPC_HEALTH_H
 #define WR_WIRE_GRPC_HEALTH_H
 
@@ -9,22 +9,24 @@
 
 #include "wire/memory.h"
 
-#define WR_HEALTH_NAME "ratelimit" /* the name that Envoy's ratelimit uses */
+#define WR_GRPC_HEALTH_NAME "ratelimit" /* the name that Envoy's ratelimit uses */
 
-/* Reads a HealthCheckRequest. Returns 0 if the service that it names exists. Otherwise returns
- * INVALID_ARGUMENT (not such a message) or NOT_FOUND (unknown name). */
-int wr_health_read(struct weir_str bytes, struct wr_rls_memory *memory, struct weir_error *error);
+/* Reads a HealthCheckRequest. Returns 0 if the service that the message names exists, and NOT_FOUND
+ * if there is no such service. Returns INVALID_ARGUMENT if the bytes are not a
+ * HealthCheckRequest. */
+int wr_grpc_health_read(struct weir_str bytes, struct wr_rls_memory *memory,
+			struct weir_error *error);
 
 /* Returns a packed HealthCheckResponse, or an empty text if `memory` is too small. */
-struct weir_str wr_health_answer(int status, struct wr_rls_memory *memory);
+struct weir_str wr_grpc_health_pack(int status, struct wr_rls_memory *memory);
 
 /* Returns a packed HealthListResponse, in which every name has this status. Returns an empty text
  * if `memory` is too small. */
-struct weir_str wr_health_list(int status, struct wr_rls_memory *memory);
+struct weir_str wr_grpc_health_pack_list(int status, struct wr_rls_memory *memory);
 
 /* Checks that the bytes are a HealthListRequest, which has no fields. Returns 0 or
  * INVALID_ARGUMENT. */
-int wr_health_read_list(struct weir_str bytes, struct wr_rls_memory *memory,
-			struct weir_error *error);
+int wr_grpc_health_read_list(struct weir_str bytes, struct wr_rls_memory *memory,
+			     struct weir_error *error);
 
 #endif

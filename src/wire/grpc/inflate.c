@@ -8,9 +8,10 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define GZIP_ONLY (15 + 16) /* zlib's code for the largest window and gzip's header and checksum */
+/* zlib's code for the largest window (15) and for input with gzip's header and checksum (16) */
+#define GZIP_ONLY (15 + 16)
 
-/* Each loop has one inflater, whose 40 KiB are allocated once. */
+/* The state of zlib. Each loop has one inflater and reuses its 40 KiB of memory. */
 struct wr_grpc_inflater {
 	z_stream zip;
 };
@@ -42,7 +43,7 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 		    struct weir_error *error)
 {
 	z_stream *zip = &inflater->zip;
-	/* one byte more than `max`, to detect longer messages */
+	/* room for one byte more than `max`, so that a longer message is detected */
 	uint8_t *room = wr_rls_alloc(memory, max + 1);
 	int rc;
 

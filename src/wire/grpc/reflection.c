@@ -7,9 +7,7 @@
 #include "base/str.h"
 #include "wire/grpc/grpc.h"
 
-#define SERVICES_MAX 16
-
-/* A response with the memory for all its possible parts; a response uses one of the parts. */
+/* A response with memory for each kind of response. Only one kind is used. */
 struct answer {
 	const struct wr_reflection *reflection;
 	Pb__ServerReflectionResponse response;
@@ -18,18 +16,13 @@ struct answer {
 	Pb__ListServiceResponse services;
 	Pb__ErrorResponse error;
 	ProtobufCBinaryData file_bytes[WR_REFLECTION_FILES];
-	Pb__ServiceResponse service[SERVICES_MAX];
-	Pb__ServiceResponse *service_list[SERVICES_MAX];
+	Pb__ServiceResponse service[WR_REFLECTION_SERVICES];
+	Pb__ServiceResponse *service_list[WR_REFLECTION_SERVICES];
 };
 
 static ProtobufCBinaryData bytes_of(struct weir_str text)
 {
 	return (ProtobufCBinaryData){text.len, (uint8_t *)text.ptr};
-}
-
-static struct weir_str text_of(ProtobufCBinaryData bytes)
-{
-	return (struct weir_str){(const char *)bytes.data, bytes.len};
 }
 
 static void set_error(struct answer *answer, int code, struct weir_str text)
@@ -42,7 +35,8 @@ static void set_error(struct answer *answer, int code, struct weir_str text)
 	answer->response.error_response = &answer->error;
 }
 
-/* Adds the file and then its imports to the response. Sets an error if `file` is negative. */
+/* Adds the file and the files that it imports to the response. Sets an error if `file` is
+ * negative. */
 static void add_file(struct answer *answer, int file)
 {
 	uint64_t wanted;
@@ -67,15 +61,14 @@ static void add_file(struct answer *answer, int file)
 
 static void write_services(struct answer *answer)
 {
-	struct weir_str names[SERVICES_MAX];
-	size_t count = wr_reflection_services(answer->reflection, names, SERVICES_MAX);
+	const struct weir_str *names;
 
 	pb__list_service_response__init(&answer->services);
-	for (size_t i = 0; i < count && i < SERVICES_MAX; i++) {
+	names = wr_reflection_services(answer->reflection, &answer->services.n_service);
+	for (size_t i = 0; i < answer->services.n_service; i++) {
 		pb__service_response__init(&answer->service[i]);
 		answer->service[i].name = bytes_of(names[i]);
 		answer->service_list[i] = &answer->service[i];
-		answer->services.n_service++;
 	}
 	answer->services.service = answer->service_list;
 	answer->response.message_response_case =
@@ -86,7 +79,7 @@ static void write_services(struct answer *answer)
 /* Adds an empty list of extensions, because our messages have no extensions. */
 static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 {
-	if (!wr_reflection_is_message(answer->reflection, text_of(type))) {
+	if (!wr_reflection_is_message(answer->reflection, wr_reflection_text(type))) {
 		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
 		return;
 	}
@@ -103,12 +96,13 @@ static void write_response(struct answer *answer, const Pb__ServerReflectionRequ
 
 	switch (request->message_request_case) {
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-		add_file(answer,
-			 wr_reflection_file(reflection, text_of(request->file_by_filename)));
+		add_file(answer, wr_reflection_file(reflection,
+						    wr_reflection_text(request->file_by_filename)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-		add_file(answer, wr_reflection_symbol(reflection,
-						      text_of(request->file_containing_symbol)));
+		add_file(answer,
+			 wr_reflection_symbol(reflection,
+					      wr_reflection_text(request->file_containing_symbol)));
 		break;
 	case PB__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
 		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such extension"));

@@ -1,5 +1,6 @@
-/* grpc.reflection: sends clients the .proto files of our services, which are built into the
- * program. The versions v1 and v1alpha have identical messages. */
+/* Answers requests of grpc.reflection: sends clients the descriptors of the .proto files of weir's
+ * services. The descriptors are built into the program. The versions v1 and v1alpha of
+ * grpc.reflection have identical messages. */
 #ifndef WR_WIRE_GRPC_REFLECTION_H
 #define WR_WIRE_GRPC_REFLECTION_H
 
@@ -10,7 +11,7 @@
 
 struct wr_reflection;
 
-/* Reads the built-in descriptor set. Returns 0 or WEIR_EMEMORY. */
+/* Unpacks the built-in descriptor set. Returns 0 or WEIR_EMEMORY. */
 int wr_reflection_new(struct wr_reflection **out);
 void wr_reflection_free(struct wr_reflection *reflection);
 
@@ -23,19 +24,29 @@ int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str
 
 /* ---- reflection_index.c: files by name and by symbol ---- */
 
-#define WR_REFLECTION_FILES 64
+#define WR_REFLECTION_FILES 64    /* maximum number of files */
+#define WR_REFLECTION_SERVICES 16 /* maximum number of services */
 
-/* The functions below identify a file by its index. A negative index means that there is no such
- * file. A set of files is a uint64_t with one bit per file. */
+static inline struct weir_str wr_reflection_text(ProtobufCBinaryData bytes)
+{
+	return (struct weir_str){(const char *)bytes.data, bytes.len};
+}
+
+/* Return the index of the file with this name, and of the file that defines this symbol. A negative
+ * index means that there is no such file. */
 int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str name);
 int wr_reflection_symbol(const struct wr_reflection *reflection, struct weir_str name);
+
+/* Returns a set with the file and all files that it imports, directly or not. A set of files has
+ * bit number i for the file with index i. */
 uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int file);
+
+/* Returns the packed FileDescriptorProto of a file. */
 struct weir_str wr_reflection_bytes(const struct wr_reflection *reflection, int file);
 
-/* Writes the full names of up to `max` services. Returns the number of services, which may be more
- * than `max`. */
-size_t wr_reflection_services(const struct wr_reflection *reflection, struct weir_str *names,
-			      size_t max);
+/* Returns the full names of the services and sets *count to their number. */
+const struct weir_str *wr_reflection_services(const struct wr_reflection *reflection,
+					      size_t *count);
 
 /* Returns whether `name` is the full name of a message. */
 bool wr_reflection_is_message(const struct wr_reflection *reflection, struct weir_str name);

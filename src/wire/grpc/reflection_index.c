@@ -1,5 +1,5 @@
-/* Finds files and symbols in the built-in descriptor set. There are only a dozen files, so names
- * are searched linearly. Called by reflection.c. */
+/* Finds files and symbols in the built-in descriptor set. The set has only a dozen files, so the
+ * functions compare one name after the other. Called by reflection.c. */
 #include "wire/grpc/reflection.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include <weir/index.pb-c.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
-#define SERVICES_MAX 16
 #define NAME_BYTES 4096
 
 extern const uint8_t wr_descriptors[];
@@ -20,15 +20,10 @@ struct wr_reflection {
 	size_t count;
 	Weir__Index__File *files[WR_REFLECTION_FILES];
 	size_t service_count;
-	struct weir_str services[SERVICES_MAX];
-	char names[NAME_BYTES]; /* names of services */
+	struct weir_str services[WR_REFLECTION_SERVICES]; /* full names, which point into `names` */
+	char names[NAME_BYTES];
 	size_t names_used;
 };
-
-static struct weir_str text_of(ProtobufCBinaryData bytes)
-{
-	return (struct weir_str){(const char *)bytes.data, bytes.len};
-}
 
 static void add_service(struct wr_reflection *reflection, struct weir_str package,
 			struct weir_str name)
@@ -36,9 +31,8 @@ static void add_service(struct wr_reflection *reflection, struct weir_str packag
 	char *at = reflection->names + reflection->names_used;
 	size_t len = package.len + 1 + name.len;
 
-	if (reflection->service_count == SERVICES_MAX ||
-	    len > sizeof reflection->names - reflection->names_used)
-		abort(); /* cannot happen: the descriptor set is built into the program */
+	wr_assert(reflection->service_count < WR_REFLECTION_SERVICES &&
+		  len <= sizeof reflection->names - reflection->names_used);
 	memcpy(at, package.ptr, package.len);
 	at[package.len] = '.';
 	memcpy(at + package.len + 1, name.ptr, name.len);
@@ -54,7 +48,8 @@ static bool read_file(struct wr_reflection *reflection, ProtobufCBinaryData byte
 		return false;
 	reflection->files[reflection->count++] = file;
 	for (size_t i = 0; i < file->n_service; i++)
-		add_service(reflection, text_of(file->package), text_of(file->service[i]->name));
+		add_service(reflection, wr_reflection_text(file->package),
+			    wr_reflection_text(file->service[i]->name));
 	return true;
 }
 
@@ -89,21 +84,19 @@ void wr_reflection_free(struct wr_reflection *reflection)
 
 struct weir_str wr_reflection_bytes(const struct wr_reflection *reflection, int file)
 {
-	return text_of(reflection->set->file[file]);
+	return wr_reflection_text(reflection->set->file[file]);
 }
 
-size_t wr_reflection_services(const struct wr_reflection *reflection, struct weir_str *names,
-			      size_t max)
+const struct weir_str *wr_reflection_services(const struct wr_reflection *reflection, size_t *count)
 {
-	for (size_t i = 0; i < reflection->service_count && i < max; i++)
-		names[i] = reflection->services[i];
-	return reflection->service_count;
+	*count = reflection->service_count;
+	return reflection->services;
 }
 
 int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str name)
 {
 	for (size_t i = 0; i < reflection->count; i++)
-		if (wr_str_equal(text_of(reflection->files[i]->name), name))
+		if (wr_str_equal(wr_reflection_text(reflection->files[i]->name), name))
 			return (int)i;
 	return -1;
 }
@@ -124,15 +117,16 @@ uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int 
 			for (size_t k = 0; found >> i & 1 && k < reflection->files[i]->n_dependency;
 			     k++)
 				found |= only(wr_reflection_file(
-					reflection, text_of(reflection->files[i]->dependency[k])));
+					reflection,
+					wr_reflection_text(reflection->files[i]->dependency[k])));
 	} while (found != before);
 	return found;
 }
 
 /* ---- symbols ---- */
 
-/* Removes the name `first` and the dot after it from the front of *rest. Returns false if *rest
- * does not begin with them. */
+/* Removes the name `first` and a dot from the front of *rest. Returns false and changes nothing if
+ * *rest does not begin with the name and a dot. */
 static bool strip_name(struct weir_str *rest, struct weir_str first)
 {
 	if (!wr_str_begins(*rest, first) || rest->len == first.len || rest->ptr[first.len] != '.')
@@ -144,13 +138,14 @@ static bool strip_name(struct weir_str *rest, struct weir_str first)
 static bool has_name(Weir__Index__Named *const *list, size_t count, struct weir_str name)
 {
 	for (size_t i = 0; i < count; i++)
-		if (wr_str_equal(text_of(list[i]->name), name))
+		if (wr_str_equal(wr_reflection_text(list[i]->name), name))
 			return true;
 	return false;
 }
 
-/* Returns whether `rest` names a type of the list, or a member of such a type. The recursion is as
- * deep as the types are nested. */
+/* Returns whether `rest` names a message type of the list, or something inside one of these types:
+ * a nested type, or, unless `messages_only` is set, an enum or a field. The recursion is as deep as
+ * the types are nested. */
 static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_str rest,
 		     bool messages_only)
 {
@@ -158,9 +153,9 @@ static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_s
 		const Weir__Index__Type *type = list[i];
 		struct weir_str inner = rest;
 
-		if (wr_str_equal(text_of(type->name), rest))
+		if (wr_str_equal(wr_reflection_text(type->name), rest))
 			return true;
-		if (!strip_name(&inner, text_of(type->name)))
+		if (!strip_name(&inner, wr_reflection_text(type->name)))
 			continue;
 		return has_type(type->nested_type, type->n_nested_type, inner, messages_only) ||
 		       (!messages_only && (has_name(type->enum_type, type->n_enum_type, inner) ||
@@ -172,7 +167,7 @@ static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_s
 static bool has_service(const Weir__Index__File *file, struct weir_str rest)
 {
 	for (size_t i = 0; i < file->n_service; i++) {
-		struct weir_str inner = rest, name = text_of(file->service[i]->name);
+		struct weir_str inner = rest, name = wr_reflection_text(file->service[i]->name);
 
 		if (wr_str_equal(name, rest) ||
 		    (strip_name(&inner, name) &&
@@ -188,7 +183,7 @@ int wr_reflection_symbol(const struct wr_reflection *reflection, struct weir_str
 		const Weir__Index__File *file = reflection->files[i];
 		struct weir_str rest = name;
 
-		if (strip_name(&rest, text_of(file->package)) &&
+		if (strip_name(&rest, wr_reflection_text(file->package)) &&
 		    (has_service(file, rest) ||
 		     has_name(file->enum_type, file->n_enum_type, rest) ||
 		     has_type(file->message_type, file->n_message_type, rest, false)))
@@ -202,7 +197,7 @@ bool wr_reflection_is_message(const struct wr_reflection *reflection, struct wei
 	for (size_t i = 0; i < reflection->count; i++) {
 		struct weir_str rest = name;
 
-		if (strip_name(&rest, text_of(reflection->files[i]->package)) &&
+		if (strip_name(&rest, wr_reflection_text(reflection->files[i]->package)) &&
 		    has_type(reflection->files[i]->message_type,
 			     reflection->files[i]->n_message_type, rest, true))
 			return true;

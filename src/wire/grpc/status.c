@@ -3,24 +3,27 @@
 
 #include <string.h>
 
-_Static_assert(WR_GRPC_TEXT_MAX >= 3 * sizeof(((struct weir_error *)0)->text),
-	       "any text fits, even if each byte becomes three");
+#include "base/utf8.h"
 
 size_t wr_grpc_text_encode(const char *text, char encoded[WR_GRPC_TEXT_MAX])
 {
 	static const char digits[] = "0123456789ABCDEF";
-	size_t len = strnlen(text, sizeof(((struct weir_error *)0)->text)), out = 0;
+	size_t out = 0, len;
 
-	for (size_t i = 0; i < len; i++) {
-		uint8_t c = (uint8_t)text[i];
+	for (; *text; text += len) {
+		bool plain = *text >= ' ' && *text <= '~' && *text != '%';
 
-		if (c >= ' ' && c <= '~' && c != '%') {
-			encoded[out++] = (char)c;
-			continue;
+		len = wr_utf8_len(text, strnlen(text, 4));
+		len = len ? len : 1; /* a byte that is not part of a character is encoded alone */
+		if (out + (plain ? 1 : 3 * len) > WR_GRPC_TEXT_MAX)
+			break;
+		if (plain)
+			encoded[out++] = *text;
+		for (size_t i = 0; !plain && i < len; i++) {
+			encoded[out++] = '%';
+			encoded[out++] = digits[(uint8_t)text[i] >> 4];
+			encoded[out++] = digits[(uint8_t)text[i] & 15];
 		}
-		encoded[out++] = '%';
-		encoded[out++] = digits[c >> 4];
-		encoded[out++] = digits[c & 15];
 	}
 	return out;
 }

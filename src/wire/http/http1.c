@@ -34,8 +34,8 @@ size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned)
 	return 0;
 }
 
-/* Every line must end with CR LF. A bare LF is refused immediately, because a client that sends
- * bare LF never completes its head and would wait. */
+/* Every line must end with CR LF. A bare LF is refused at once: the head of a client that sends
+ * bare LF never becomes complete, so the client would wait for its timeout. */
 int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 {
 	const char *line_end =
@@ -49,18 +49,19 @@ int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 			return 400;
 		at++;
 	}
-	/* One byte more is allowed, because the last byte may be the CR of the empty line. */
+	/* One byte more than the maximum is allowed, because the CR of the empty line may be the
+	 * last byte. */
 	return bytes + len - (line_end + 1) > (ptrdiff_t)WR_HTTP1_FIELDS_MAX + 1 ? 431 : 0;
 }
 
 /* ---- the request line ---- */
 
-static int hex_digit(char c)
+bool wr_http1_is_token(struct weir_str text)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = wr_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	for (size_t i = 0; i < text.len; i++)
+		if (!token_chars[(unsigned char)text.ptr[i]])
+			return false;
+	return text.len > 0;
 }
 
 size_t wr_http1_unescape(char *text, size_t len, bool plus)
@@ -73,8 +74,8 @@ size_t wr_http1_unescape(char *text, size_t len, bool plus)
 		if (plus && c == '+') {
 			c = ' ';
 		} else if (c == '%') {
-			int high = at + 2 < len ? hex_digit(text[at + 1]) : -1;
-			int low = at + 2 < len ? hex_digit(text[at + 2]) : -1;
+			int high = at + 2 < len ? wr_hex(text[at + 1]) : -1;
+			int low = at + 2 < len ? wr_hex(text[at + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return SIZE_MAX;
@@ -88,8 +89,8 @@ size_t wr_http1_unescape(char *text, size_t len, bool plus)
 	return out;
 }
 
-/* Reads the method. Returns the length of the method and the blank after it, or 0 if the method is
- * invalid. */
+/* Reads the method, which ends with a blank. Returns the length of the method, or 0 if the method
+ * is invalid. */
 static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 {
 	size_t end = 0;
@@ -103,29 +104,23 @@ static size_t read_method(struct wr_http1 *head, char *line, size_t len)
 	return end;
 }
 
-/* Returns the path after an authority. Returns NULL if the authority is empty or has a user name,
- * which RFC 9110 (4.2) forbids, or if no path follows. */
-static char *path_behind(char *authority, char *end)
-{
-	char *at = authority;
-
-	while (at < end && *at != '/' && *at != '?' && *at != '@')
-		at++;
-	return at > authority && at < end && *at == '/' ? at : NULL;
-}
-
-/* Returns the path of a target with scheme and host: "/path" of "http://host/path". The host counts
- * as the Host field. */
+/* Returns the path of a target with scheme and authority: "/path" of "http://host/path". Returns
+ * NULL if the authority is empty or has a user name, which RFC 9110 (4.2) forbids, or if no path
+ * follows. The host in the authority is ignored. */
 static char *skip_authority(char *target, char *end)
 {
 	static const char *const schemes[] = {"http://", "https://"};
 
 	for (size_t i = 0; i < 2; i++) {
 		size_t len = strlen(schemes[i]);
+		char *at = target + len;
 
-		if ((size_t)(end - target) > len &&
-		    wr_str_equal_nocase((struct weir_str){target, len}, wr_str(schemes[i])))
-			return path_behind(target + len, end);
+		if ((size_t)(end - target) <= len ||
+		    !wr_str_equal_nocase((struct weir_str){target, len}, wr_str(schemes[i])))
+			continue;
+		while (at < end && *at != '/' && *at != '?' && *at != '@')
+			at++;
+		return at > target + len && at < end && *at == '/' ? at : NULL;
 	}
 	return NULL;
 }
@@ -192,8 +187,8 @@ static int read_line(struct wr_http1 *head, char *line, size_t len)
 
 /* ---- fields ---- */
 
-/* Checks a line "name: value", trims the value and ends it with a zero byte. `end` points to the CR
- * of the line. Returns false if the line is invalid. */
+/* Checks a line "name: value". Replaces the CR of the line, at `end`, and the blanks before it by
+ * zero bytes. Returns false if the line is invalid. */
 static bool split_field(char *line, char *end)
 {
 	char *colon = line, *value;
@@ -238,7 +233,8 @@ struct weir_str wr_http1_field(const struct wr_http1 *head, struct weir_str name
 	return (struct weir_str){NULL, 0};
 }
 
-/* Reads a length, which has only digits. A number that does not fit becomes the largest number. */
+/* Reads the value of Content-Length, which has only digits. A number that is too large becomes
+ * UINT64_MAX / 10. Returns false if the value is not a number. */
 static bool read_length(struct weir_str text, uint64_t *length)
 {
 	uint64_t number = 0;
@@ -266,8 +262,8 @@ static bool has_word(struct weir_str list, struct weir_str word)
 	return false;
 }
 
-/* Returns whether the value is empty, or a name or address with an optional port, in characters
- * that RFC 3986 (3.2.2) allows. */
+/* Returns whether the value of Host has only characters that RFC 3986 (3.2.2) allows in a host and
+ * its port. An empty value is valid. */
 static bool is_host(struct weir_str value)
 {
 	for (size_t i = 0; i < value.len; i++) {
@@ -279,6 +275,8 @@ static bool is_host(struct weir_str value)
 	return true;
 }
 
+/* Properties of the header fields that decide where the body ends and whether the connection stays
+ * open. `hosts`, `lengths` and `codings` count fields. */
 struct framing {
 	unsigned hosts, lengths, codings;
 	bool close, keep_alive;
@@ -333,7 +331,7 @@ static int check_framing(struct wr_http1 *head, const struct framing *framing)
 	return 0;
 }
 
-/* Reads all header fields. Each line ends with CR LF. `end` is before the empty line. */
+/* Reads all header fields. Each line ends with CR LF. `end` is the beginning of the empty line. */
 static int read_fields(struct wr_http1 *head, char *at, char *end)
 {
 	struct framing framing = {0};
@@ -379,14 +377,14 @@ int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len)
 /* ---- chunked bodies ---- */
 
 enum {
-	SIZE,   /* in the digits of the size */
-	BLANKS, /* after the digits, before an extension */
+	SIZE,   /* reading the digits of a chunk's size */
+	BLANKS, /* reading blanks after the digits */
 	EXTENSION,
 	SIZE_LF,
 	DATA,
 	DATA_CR,
 	DATA_LF,
-	TRAILER, /* at the beginning of a line of the trailers */
+	TRAILER, /* at the beginning of a line after the last chunk */
 	TRAILER_NAME,
 	TRAILER_TEXT,
 	TRAILER_LF,
@@ -408,7 +406,7 @@ static bool take_blank(struct wr_http1_chunks *chunks, char c)
 
 static bool take_size(struct wr_http1_chunks *chunks, char c)
 {
-	int digit = hex_digit(c);
+	int digit = wr_hex(c);
 
 	if (digit >= 0) {
 		chunks->left = chunks->left * 16 + (uint64_t)digit;
@@ -418,8 +416,8 @@ static bool take_size(struct wr_http1_chunks *chunks, char c)
 	return chunks->digits && take_blank(chunks, c);
 }
 
-/* Reads one byte outside of a chunk's data. Returns false if the byte is not allowed at this
- * position. */
+/* Reads one byte that is not part of a chunk's data. Returns false if the byte is not allowed in
+ * this state. */
 static bool take_byte(struct wr_http1_chunks *chunks, char c)
 {
 	bool ends_line = c == '\n';

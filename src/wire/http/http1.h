@@ -19,17 +19,16 @@
 #include <weir/rules.h>
 
 #define WR_HTTP1_LINE_MAX 8192u /* longest request line; a longer line gets status 414 */
-/* all header fields with their line ends; more bytes get status 431 */
+/* maximum length of all header fields with their line ends; longer ones get status 431 */
 #define WR_HTTP1_FIELDS_MAX 32768u
 #define WR_HTTP1_HEAD_MAX (WR_HTTP1_LINE_MAX + 2u + WR_HTTP1_FIELDS_MAX + 2u)
 #define WR_HTTP1_METHOD_MAX 32u
 
 struct wr_http1 {
-	/* ends with a zero byte, as do `path` and the values of header fields */
-	struct weir_str method;
+	struct weir_str method;   /* a zero byte follows `method`, `path` and each field's value */
 	struct weir_str path;     /* path of the target: percent-decoded, without the query */
 	struct weir_str query;    /* query as the client sent it; empty: no query */
-	const char *fields, *end; /* begin and end of the header fields, for wr_http1_next */
+	const char *fields, *end; /* beginning and end of the header fields, for wr_http1_next */
 	uint64_t content_length;  /* body length; valid only if `chunked` is false */
 	uint8_t minor;            /* the minor version: 1 for HTTP/1.1 */
 	bool chunked;
@@ -41,13 +40,14 @@ struct wr_http1_field {
 	struct weir_str name, value;
 };
 
-/* Returns the length of the head, including the empty line, or 0 if the head is not complete. Bytes
- * before *scanned are not searched again, because an earlier call has searched them. */
+/* Returns the length of the head, including the empty line, or 0 if the head is not complete. The
+ * caller sets *scanned to 0 before the first call for a head. It counts the bytes that earlier
+ * calls have searched, which are not searched again. */
 size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned);
 
 /* Checks whether an incomplete head can still become valid. Returns 0 if it can, otherwise the
- * status to respond with: 400, 414 or 431. Bytes before `checked` were checked by an earlier call.
- */
+ * status to respond with: 400, 414 or 431. An earlier call has checked the first `checked`
+ * bytes. */
 int wr_http1_part_check(const char *bytes, size_t len, size_t checked);
 
 /* Reads a complete head of `len` bytes and changes the bytes in place. Returns 0, or the status to
@@ -68,15 +68,19 @@ struct weir_str wr_http1_field(const struct wr_http1 *head, struct weir_str name
  * if an escape is malformed or stands for a zero byte. */
 size_t wr_http1_unescape(char *text, size_t len, bool plus);
 
+/* Returns whether the text is a token: a valid method or name of a header field (RFC 9110,
+ * 5.6.2). */
+bool wr_http1_is_token(struct weir_str text);
+
 /* ---- chunked bodies ---- */
 
-#define WR_HTTP1_CHUNK_LINE_MAX 256u /* longest line with a chunk's size and extensions */
-/* most bytes of fields after the last chunk; these fields are ignored */
+#define WR_HTTP1_CHUNK_LINE_MAX 256u /* maximum length of a line with a chunk's size */
+/* maximum length of the fields after the last chunk; these fields are ignored */
 #define WR_HTTP1_TRAILERS_MAX 8192u
 
 struct wr_http1_chunks {
 	uint64_t left; /* bytes of the current chunk that have not been read */
-	uint32_t line; /* bytes read of the current line, or of the trailers */
+	uint32_t line; /* number of bytes read of the current line or of the trailers */
 	uint8_t state;
 	bool digits;
 };
@@ -88,8 +92,8 @@ enum wr_http1_chunk {
 	WR_CHUNK_END = 2,  /* the body is complete */
 };
 
-/* Decodes the next piece of a chunked body. *used is the number of bytes consumed. The caller
- * zeroes the struct at the beginning of a body. */
+/* Decodes the next piece of a chunked body. Sets *used to the number of bytes consumed. The caller
+ * zeroes the struct before the first piece of a body. */
 enum wr_http1_chunk wr_http1_dechunk(struct wr_http1_chunks *chunks, const char *bytes, size_t len,
 				     size_t *used, const char **data, size_t *data_len);
 

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "wire/resp/commands_defer.h"
 
-#define SHOWN_BYTES_MAX 128 /* most bytes of an argument in an error */
+#define SHOWN_BYTES_MAX 128 /* maximum length of an argument in an error */
 #define CONNECTION (WR_RESP_FAST | WR_RESP_LOADING | WR_RESP_STALE)
 
 static const struct wr_resp_entry client_commands[] = {
@@ -129,22 +129,17 @@ const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *paren
 	return NULL;
 }
 
-/* Detects HTTP. A web page can make a browser send an HTTP request to this port, and the lines of
- * the request would run as commands. One of these two words comes before any line that the page
- * controls, so the connection is closed there, as in Redis. */
-static bool is_http(struct weir_str name)
-{
-	return wr_str_equal_nocase(name, WR_STR("post")) ||
-	       wr_str_equal_nocase(name, WR_STR("host:"));
-}
-
-static void unknown_command(const struct wr_resp_call *call)
+static void reply_unknown(const struct wr_resp_call *call)
 {
 	struct weir_str name = cut_argument(call->argv[0]);
 	char args[SHOWN_BYTES_MAX + 8];
 	size_t len = 0;
 
-	if (is_http(call->argv[0])) {
+	/* A web page can make a browser send an HTTP request to this port, and the lines of the
+  * request would run as commands. One of these two words comes before any line that the page
+  * controls, so the session ends at this word, as in Redis. */
+	if (wr_str_equal_nocase(call->argv[0], WR_STR("post")) ||
+	    wr_str_equal_nocase(call->argv[0], WR_STR("host:"))) {
 		call->session->ended = true;
 		return;
 	}
@@ -205,7 +200,8 @@ static bool is_allowed(const struct wr_resp_call *call)
 	return true;
 }
 
-/* Finds the subcommand. Returns false and writes an error if there is none. */
+/* Sets call->entry to the subcommand. If there is no such subcommand, writes an error and returns
+ * false. */
 static bool find_child(struct wr_resp_call *call)
 {
 	const struct wr_resp_entry *parent = call->entry;
@@ -222,12 +218,12 @@ static bool find_child(struct wr_resp_call *call)
 	return false;
 }
 
-/* Returns whether the command exists, has the right number of arguments, and is allowed for this
+/* Returns true if the command exists, has the right number of arguments, and is allowed for this
  * client. Otherwise writes an error and returns false. */
 static bool is_valid(struct wr_resp_call *call)
 {
 	if (__builtin_expect(!call->entry, 0)) {
-		unknown_command(call);
+		reply_unknown(call);
 		return false;
 	}
 	if (call->entry->children && call->argc > 1 && !find_child(call))

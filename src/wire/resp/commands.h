@@ -25,7 +25,7 @@ struct wr_resp_call {
 	X(WR_RESP_ADMIN, 16, "admin")                                                              \
 	X(WR_RESP_LOADING, 32, "loading")                                                          \
 	X(WR_RESP_STALE, 64, "stale")                                                              \
-	X(WR_RESP_LINKED, 128, "linked") /* only for nginx's workers, after WEIR.LINK */
+	X(WR_RESP_LINKED, 128, "linked") /* allowed only for nginx's workers, after WEIR.LINK */
 
 enum wr_resp_flags {
 #define WR_RESP_FLAG_ENUM(name, number, text) name = (number),
@@ -35,13 +35,13 @@ enum wr_resp_flags {
 
 struct wr_resp_entry {
 	const char *name;  /* in lower case; a subcommand has the form "client|id" */
-	int16_t arity;     /* number of arguments, including the name; -n: at least n */
+	int16_t arity;     /* number of arguments, including the name; -n means n or more */
 	uint16_t args_max; /* maximum number of arguments; 0: WR_RESP_ARGS_MAX */
 	uint16_t flags;    /* a combination of enum wr_resp_flags */
 	uint16_t key;      /* index of the argument that is a key; 0: no argument is a key */
 	void (*run)(const struct wr_resp_call *call);
-	/* Called before earlier commands of the batch have run: reads arguments and prefetches
-	 * memory. Changes no state and writes no reply. May be NULL. */
+	/* Reads the arguments and prefetches memory, before earlier commands of the batch have run.
+  * Changes no state and writes no reply. May be NULL. */
 	void (*prepare)(struct wr_resp_host *host, struct wr_resp_ready *ready);
 	const struct wr_resp_entry *children; /* subcommands; the last element has no name */
 	const char *group, *arguments, *summary;
@@ -57,26 +57,27 @@ void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *read
 void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready *ready,
 		     uint64_t now_ns, struct wr_resp_out *out);
 
-/* Returns the command with this name; case is ignored. Returns NULL if there is none. */
+/* Returns the command with this name, or NULL if there is no such command. Ignores case. */
 const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, struct weir_str name);
 
-/* Returns the subcommand of `parent` with this name, such as "id" for "client|id". Returns NULL if
- * there is none. */
+/* Returns the subcommand of `parent` with this name, such as "id" for "client|id", or NULL if there
+ * is no such subcommand. Ignores case. */
 const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
 					       struct weir_str name);
 
-/* Returns whether the client may give units back and reset counters. It may if it has logged in
- * with a password, or if --refunds contains its address. */
+/* Returns whether the client may give units back and reset counters: it has logged in with a
+ * password, or session->operates is set. */
 bool wr_resp_operates(const struct wr_resp_call *call);
 
+/* The error for a client that gives units back without permission. */
 #define WR_RESP_NO_REFUNDS                                                                         \
 	"NOPERM a negative number gives back what was counted, and this client may not do that; "  \
 	"--refunds or a password grants it"
 
 void wr_resp_arity_error(const struct wr_resp_call *call);
 
-/* Handles a command between MULTI and EXEC: stores a valid command for EXEC, and writes QUEUED or
- * an error. */
+/* Stores a command between MULTI and EXEC, which EXEC will run. Writes QUEUED, or an error if the
+ * command is not allowed in a transaction or the transaction is too large. */
 void wr_resp_multi_queue(const struct wr_resp_call *call);
 
 /* Returns whether the command runs immediately even if a transaction is open. */

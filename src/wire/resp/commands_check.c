@@ -7,18 +7,19 @@
 #include "base/str.h"
 #include "limiter/ask.h"
 #include "limiter/refund.h"
+#include "wire/check/decision_json.h"
 #include "wire/resp/wait.h"
 
-#define ENTRIES_MAX 32 /* most entries of one descriptor; rules are not nested deeper */
+#define ENTRIES_MAX 32 /* maximum number of entries in a descriptor and of levels in a rule */
 #define MS_NS 1000000ull
 
 /* Writes a bulk string whose text and length are constants. */
 #define KEY(out, text, len)                                                                        \
 	wr_reply_raw(out, "$" #len "\r\n" text "\r\n", sizeof("$" #len "\r\n" text "\r\n") - 1)
 
-/* Reads the arguments after the domain, one descriptor at a time. `|`, HITS and FROM have a meaning
- * only where a key is expected. A key that is equal to one of these words, or begins with a
- * backslash, must be sent with a backslash before it. */
+/* Reads the arguments after the domain, one descriptor at a time. The words `|`, HITS and FROM have
+ * their special meaning only where a key is expected. A key that is one of these words, or that
+ * begins with a backslash, must be sent with a backslash before it. */
 struct reader {
 	const struct wr_resp_call *call;
 	uint32_t at;
@@ -61,23 +62,14 @@ static bool read_entry(struct reader *reader, struct weir_str key, struct weir_s
 	return true;
 }
 
-static bool read_from(struct reader *reader)
-{
-	struct weir_str source;
-
-	if (reader->call->argc - reader->at < 3)
-		return syntax_error(reader, "FROM takes a source, a key and a value");
-	source = reader->call->argv[reader->at++];
-	return read_entry(reader, reader->call->argv[reader->at++], source);
-}
-
 /* Reads one descriptor, up to a `|` or the last argument. On failure writes an error and returns
  * false. */
 static bool read_descriptor(struct reader *reader)
 {
 	reader->count = 0;
 	while (reader->at < reader->call->argc) {
-		struct weir_str word = reader->call->argv[reader->at++];
+		const struct weir_str *argv = reader->call->argv;
+		struct weir_str word = argv[reader->at++];
 		bool good;
 
 		if (word.len == 1 && word.ptr[0] == '|') {
@@ -85,12 +77,16 @@ static bool read_descriptor(struct reader *reader)
 				return syntax_error(reader, "nothing behind the last bar");
 			break;
 		}
-		if (wr_str_equal_nocase(word, WR_STR("hits")))
+		if (wr_str_equal_nocase(word, WR_STR("hits"))) {
 			good = read_hits(reader);
-		else if (wr_str_equal_nocase(word, WR_STR("from")))
-			good = read_from(reader);
-		else
+		} else if (!wr_str_equal_nocase(word, WR_STR("from"))) {
 			good = read_entry(reader, word, (struct weir_str){0});
+		} else if (reader->call->argc - reader->at < 3) {
+			good = syntax_error(reader, "FROM takes a source, a key and a value");
+		} else {
+			reader->at += 2;
+			good = read_entry(reader, argv[reader->at - 1], argv[reader->at - 2]);
+		}
 		if (!good)
 			return false;
 	}
@@ -126,23 +122,6 @@ static bool add_descriptors(struct weir_ask *ask, struct reader *reader)
 static int64_t ms_up(uint64_t ns)
 {
 	return ns == WEIR_NEVER ? -1 : (int64_t)(ns / MS_NS + (ns % MS_NS != 0));
-}
-
-static void write_verdict(struct wr_resp_out *out, uint32_t verdict)
-{
-	switch (verdict) {
-	case WEIR_ADMIT:
-		KEY(out, "admit", 5);
-		break;
-	case WEIR_DELAY:
-		KEY(out, "delay", 5);
-		break;
-	case WEIR_DEFER:
-		KEY(out, "defer", 5);
-		break;
-	default:
-		KEY(out, "refuse", 6);
-	}
 }
 
 /* Writes a number that belongs to a limit, or null if no limit applies. */
@@ -194,8 +173,8 @@ static void write_descriptor(struct wr_resp_out *out, const struct weir_ask *ask
 	write_waits(out, status.decision.retry_after_ns, status.decision.delay_ns);
 }
 
-/* Writes the decision. Uses wait->verdict and not the verdict of the ask, because in shadow mode
- * wait->verdict is WEIR_ADMIT even if the ask was refused. */
+/* Writes the decision with wait->verdict, which may differ from the verdict of the ask: in shadow
+ * mode wait->verdict is WEIR_ADMIT even if the ask was refused. */
 static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	struct wr_resp_host *host = wait->session->host;
@@ -219,7 +198,7 @@ static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 	several = result.descriptors > 1;
 	wr_reply_map(out, several ? 9 : 8);
 	KEY(out, "verdict", 7);
-	write_verdict(out, result.verdict);
+	wr_reply_bulk(out, wr_decision_verdict_name((int)result.verdict));
 	write_limit(out, &tightest);
 	write_waits(out, result.retry_after_ns, result.delay_ns);
 	KEY(out, "status", 6);

@@ -8,7 +8,7 @@
 
 #define SECOND_NS 1000000000ull
 
-static void ok(const struct wr_resp_call *call)
+static void reply_ok(const struct wr_resp_call *call)
 {
 	wr_reply_raw(call->out, "+OK\r\n", 5);
 }
@@ -35,12 +35,12 @@ void wr_command_select(const struct wr_resp_call *call)
 	else if (index != 0)
 		wr_reply_error(call->out, "ERR DB index is out of range");
 	else
-		ok(call);
+		reply_ok(call);
 }
 
 void wr_command_quit(const struct wr_resp_call *call)
 {
-	ok(call);
+	reply_ok(call);
 	call->session->ended = true;
 }
 
@@ -53,9 +53,9 @@ void wr_command_reset(const struct wr_resp_call *call)
 
 /* ---- login ---- */
 
-/* Logs the client in, for AUTH and HELLO. Without a password file the user `default` exists and
- * accepts any password, as in Redis, because clients may be configured with a password. On failure
- * writes an error and returns false. */
+/* Logs the client in, for AUTH and HELLO. On failure writes an error and returns false. Without a
+ * password file there is a user `default` with any password, as in Redis, because clients may be
+ * configured with a password. */
 static bool log_in(const struct wr_resp_call *call, struct weir_str name, struct weir_str password)
 {
 	struct wr_resp_session *session = call->session;
@@ -94,7 +94,7 @@ void wr_command_auth(const struct wr_resp_call *call)
 			       "ERR AUTH <password> called without any password configured for the "
 			       "default user. Are you sure your configuration is correct?");
 	else if (log_in(call, alone ? WR_STR("default") : call->argv[1], call->argv[alone ? 1 : 2]))
-		ok(call);
+		reply_ok(call);
 }
 
 /* ---- HELLO ---- */
@@ -121,7 +121,7 @@ static bool set_name(const struct wr_resp_call *call, struct weir_str name)
 	return true;
 }
 
-static void greet(const struct wr_resp_call *call)
+static void write_hello(const struct wr_resp_call *call)
 {
 	struct wr_resp_out *out = call->out;
 
@@ -200,7 +200,7 @@ void wr_command_hello(const struct wr_resp_call *call)
 		return;
 	call->session->protocol = (uint8_t)hello.protocol;
 	call->out->protocol = (uint8_t)hello.protocol;
-	greet(call);
+	write_hello(call);
 }
 
 /* ---- CLIENT ---- */
@@ -218,8 +218,8 @@ void wr_command_client_id(const struct wr_resp_call *call)
 	wr_reply_integer(call->out, (int64_t)call->session->id);
 }
 
-/* Writes the fields of Redis's reply to CLIENT INFO, which clients parse as numbers. Fields that
- * have no meaning in weir are 0. */
+/* Writes the fields of the reply that Redis sends to CLIENT INFO. Fields that have no meaning in
+ * weir are 0, because clients parse them as numbers. */
 void wr_command_client_info(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
@@ -243,7 +243,7 @@ void wr_command_client_info(const struct wr_resp_call *call)
 void wr_command_client_setname(const struct wr_resp_call *call)
 {
 	if (set_name(call, call->argv[2]))
-		ok(call);
+		reply_ok(call);
 }
 
 void wr_command_client_setinfo(const struct wr_resp_call *call)
@@ -264,16 +264,16 @@ void wr_command_client_setinfo(const struct wr_resp_call *call)
 	} else {
 		memcpy(kept, text.ptr, text.len);
 		kept[text.len] = '\0';
-		ok(call);
+		reply_ok(call);
 	}
 }
 
-/* CLIENT NO-EVICT and CLIENT NO-TOUCH: writes OK and has no effect. */
+/* Runs CLIENT NO-EVICT and CLIENT NO-TOUCH, which have no effect in weir: writes OK. */
 void wr_command_client_switch(const struct wr_resp_call *call)
 {
 	if (wr_str_equal_nocase(call->argv[2], WR_STR("on")) ||
 	    wr_str_equal_nocase(call->argv[2], WR_STR("off")))
-		ok(call);
+		reply_ok(call);
 	else
 		wr_reply_error(call->out, "ERR syntax error");
 }

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "wire/http/http1.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
@@ -27,7 +28,7 @@ enum argument {
 	A_INTERVAL,
 	A_BODY,
 };
-_Static_assert(A_BODY + 1 == WR_DEFER_ARGS, "all of them");
+_Static_assert(A_BODY + 1 == WR_DEFER_ARGS, "the enum has all arguments before the header fields");
 
 static bool is_number(struct weir_str text, uint64_t least, uint64_t most, uint64_t *value)
 {
@@ -44,23 +45,8 @@ static bool is_number(struct weir_str text, uint64_t least, uint64_t most, uint6
 	return text.len > 0 && sum >= least && sum <= most;
 }
 
-/* Returns whether the text is a token as in RFC 9110, of at most `most` bytes. */
-static bool is_token(struct weir_str text, size_t most)
-{
-	static const char marks[] = "!#$%&'*+-.^_`|~";
-
-	for (size_t i = 0; i < text.len; i++) {
-		char c = wr_lower(text.ptr[i]);
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-		    (c == '\0' || !strchr(marks, c)))
-			return false;
-	}
-	return text.len > 0 && text.len <= most;
-}
-
-/* Returns whether the text may be part of a request's head: it has no control characters, and it
- * has blanks only if `blanks` is true. */
+/* Returns whether the text may be part of a request's head: it has no control characters. Blanks
+ * and tabs are allowed only if `blanks` is true. */
 static bool is_plain(struct weir_str text, bool blanks)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -82,7 +68,8 @@ static int read_fields(struct wr_defer_request *request, struct weir_error *erro
 	for (uint32_t i = 0; i < request->field_count; i++) {
 		struct weir_str name = request->fields[2 * i], value = request->fields[2 * i + 1];
 
-		if (!is_token(name, WR_DEFER_NAME_MAX) || !is_plain(value, true))
+		if (name.len > WR_DEFER_NAME_MAX || !wr_http1_is_token(name) ||
+		    !is_plain(value, true))
 			return wr_error(error, WEIR_EINVAL, "a header field is not one");
 		bytes += name.len + value.len;
 	}
@@ -109,7 +96,7 @@ static int read_texts(const struct weir_str *argv, struct wr_defer_request *requ
 		return wr_error(error, WEIR_EINVAL, "rule has up to 255 bytes");
 	if (request->key.len != WR_DEFER_KEY_BYTES)
 		return wr_error(error, WEIR_EINVAL, "key has 16 bytes");
-	if (!is_token(request->method, WR_DEFER_METHOD_MAX))
+	if (request->method.len > WR_DEFER_METHOD_MAX || !wr_http1_is_token(request->method))
 		return wr_error(error, WEIR_EINVAL, "method is not a token of up to 16 bytes");
 	if (request->uri.len == 0 || request->uri.len > WR_DEFER_URI_MAX ||
 	    request->uri.ptr[0] != '/' || !is_plain(request->uri, false))
@@ -233,8 +220,8 @@ static void free_answer(struct wr_resp_wait *wait)
 
 static const struct wr_resp_wait_kind defer_kind = {copy_answer, write_answer, free_answer};
 
-/* Begins to wait for the queue. On failure writes an error and returns NULL. */
-static struct wr_resp_wait *begin_job(const struct wr_resp_call *call)
+/* Returns a wait for the queue's answer. On failure writes an error and returns NULL. */
+static struct wr_resp_wait *begin_wait(const struct wr_resp_call *call)
 {
 	const struct wr_resp_queue *queue = call->host->queue;
 	struct wr_resp_wait *wait = NULL;
@@ -262,7 +249,7 @@ void wr_command_defer(const struct wr_resp_call *call)
 		write_refusal(call->out, "bad", error.text);
 		return;
 	}
-	wait = begin_job(call);
+	wait = begin_wait(call);
 	if (!wait)
 		return;
 	call->host->queue->defer(call->host, wait, &request, call->now_ns);
@@ -271,7 +258,7 @@ void wr_command_defer(const struct wr_resp_call *call)
 
 void wr_command_ticket(const struct wr_resp_call *call)
 {
-	struct wr_resp_wait *wait = begin_job(call);
+	struct wr_resp_wait *wait = begin_wait(call);
 
 	if (!wait)
 		return;

@@ -1,13 +1,14 @@
 /* WEIR.DEFER and WEIR.TICKET: with WEIR.DEFER the nginx module stores a request for later delivery,
  * and with WEIR.TICKET it asks for the state of the request. The commands are allowed only on a
- * Unix socket, after WEIR.LINK; no password is needed. Without --queue both commands reply with an
- * error of the list below, so a client can find out in this way whether there is a queue.
+ * Unix socket, after WEIR.LINK; no password is needed. Without --queue both commands reply with
+ * -DEFER off, so a client can find out whether there is a queue.
  *
  * A client should send these commands on a separate connection: replies come in the order of the
  * commands, so a WEIR.ASK after a WEIR.DEFER would wait for the disk. A client should not wait for
  * a reply before it sends the next command, because requests that arrive while the disk is busy
- * become durable together. Up to WR_RESP_WAITS_MAX (256) commands of a connection may wait; then
- * the service does not read from the connection until it has written a reply. Replies are in RESP2.
+ * become durable together. Up to WR_RESP_WAITS_MAX (256) commands of a connection may wait. If so
+ * many wait, the service does not read from the connection until it has written a reply. Replies
+ * are in RESP2.
  *
  *   WEIR.DEFER 1 domain rule key method uri descriptors
  *              max_waiting max_age_s max_tries wait_ns interval_ns body [name value]…
@@ -72,7 +73,7 @@
 #define WR_DEFER_FIELD_BYTES_MAX (32u << 10)
 #define WR_DEFER_DESCRIPTORS_MAX 16384u
 #define WR_DEFER_URI_MAX 8192u
-#define WR_DEFER_NAME_MAX 255u /* most bytes of `domain` and of `rule` */
+#define WR_DEFER_NAME_MAX 255u /* maximum length of `domain` and of `rule` */
 #define WR_DEFER_METHOD_MAX 16u
 #define WR_DEFER_KEY_BYTES 16u
 #define WR_DEFER_TICKET_CHARS 32u

@@ -1,15 +1,15 @@
 /* The commands of nginx's workers. WEIR.LINK authenticates a worker with the key of --link-key.
- * WEIR.ASK, WEIR.TELL and WEIR.FLEET reach the central store. Questions and answers are passed on
- * unchanged (limiter/question.h). Other processes on the socket are refused, because the fleet's
- * secret reveals the name of every counter, and a message can give back units that were never
- * taken. */
+ * With WEIR.ASK, WEIR.TELL and WEIR.FLEET a worker uses the central store; questions and answers
+ * (limiter/question.h) are passed on unchanged. Other processes on the socket may not use these
+ * commands, because the fleet's secret reveals the name of every counter, and a message can give
+ * back units that were never taken. */
 #include <stdlib.h>
 
 #include "limiter/question.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* WEIR.LINK. If the key is wrong, the connection is closed. */
+/* Runs WEIR.LINK. If the key is wrong, closes the connection. */
 void wr_command_link(const struct wr_resp_call *call)
 {
 	struct weir_str given = call->argv[1];
@@ -29,7 +29,7 @@ void wr_command_link(const struct wr_resp_call *call)
 	}
 }
 
-/* Returns whether there is a central store. If there is none, writes an error. */
+/* Returns true if there is a central store. Otherwise writes an error and returns false. */
 static bool has_central(const struct wr_resp_call *call)
 {
 	if (!call->host->central)
@@ -38,8 +38,8 @@ static bool has_central(const struct wr_resp_call *call)
 	return call->host->central != NULL;
 }
 
-/* Returns whether the header of the message has a kind that `wanted` accepts; central checks the
- * rest of the message. Otherwise writes an error and returns false. */
+/* Returns true if `wanted` accepts the kind in the header of the message. Otherwise writes an error
+ * and returns false. The layer central checks the rest of the message. */
 static bool is_kind(const struct wr_resp_call *call, bool (*wanted)(uint8_t kind))
 {
 	struct weir_str bytes = call->argv[1];
@@ -63,7 +63,7 @@ static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t le
 	(void)now_ns;
 	wait->answer.bytes = len <= sizeof wait->answer.few ? wait->answer.few : malloc(len);
 	if (!wait->answer.bytes)
-		return; /* without memory, the command replies as if there was no answer */
+		return; /* there is no memory, so the command replies as if there were no answer */
 	wait->answer.len = len;
 	if (len)
 		memcpy(wait->answer.bytes, answer, len);

@@ -1,8 +1,9 @@
-/* MULTI, EXEC and DISCARD: a batch of commands that runs when EXEC comes.
+/* MULTI, EXEC and DISCARD: a transaction is a batch of commands that runs when EXEC comes.
  *
- * Commands between MULTI and EXEC are checked, get the reply QUEUED, and are stored in the form of
- * input. EXEC writes the head of an array; session.c then runs the stored commands like input, and
- * their replies are the elements. Commands of other connections may run in between. */
+ * Commands between MULTI and EXEC are checked, get the reply QUEUED, and are stored as arrays of
+ * bulk strings. EXEC writes the head of an array. session.c then reads the stored commands like
+ * input and runs them, and their replies are the elements of the array. Commands of other
+ * connections may run between the commands of a transaction. */
 #include "wire/resp/commands.h"
 
 #include <stdlib.h>
@@ -52,19 +53,18 @@ static bool grow_transaction(struct wr_resp_session *session, size_t need)
 	return true;
 }
 
-static size_t size_of(const struct wr_resp_call *call)
+/* Appends the command as an array of bulk strings. Returns false if the transaction would be too
+ * large, or if there is no memory. */
+static bool append_command(struct wr_resp_multi *multi, const struct wr_resp_call *call)
 {
 	size_t size = WR_REPLY_NUMBER_BYTES;
+	uint8_t *at;
 
 	for (uint32_t i = 0; i < call->argc; i++)
 		size += WR_REPLY_NUMBER_BYTES + call->argv[i].len + 2;
-	return size;
-}
-
-/* Appends the command as an array of bulk strings. The caller has made room. */
-static void append_command(struct wr_resp_multi *multi, const struct wr_resp_call *call)
-{
-	uint8_t *at = wr_reply_put_line(multi->bytes + multi->len, '*', call->argc);
+	if (!grow_transaction(call->session, size))
+		return false;
+	at = wr_reply_put_line(multi->bytes + multi->len, '*', call->argc);
 
 	for (uint32_t i = 0; i < call->argc; i++) {
 		at = wr_reply_put_line(at, '$', (int64_t)call->argv[i].len);
@@ -75,6 +75,7 @@ static void append_command(struct wr_resp_multi *multi, const struct wr_resp_cal
 	}
 	multi->len = (uint32_t)(at - multi->bytes);
 	multi->count++;
+	return true;
 }
 
 void wr_resp_multi_queue(const struct wr_resp_call *call)
@@ -88,12 +89,11 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 	} else if (multi->failed) {
 		/* not stored, because EXEC will refuse the transaction */
 		wr_reply_simple(call->out, "QUEUED");
-	} else if (!grow_transaction(call->session, size_of(call))) {
+	} else if (append_command(multi, call)) {
+		wr_reply_simple(call->out, "QUEUED");
+	} else {
 		wr_reply_error(call->out, "ERR the transaction is too large");
 		multi->failed = true;
-	} else {
-		append_command(multi, call);
-		wr_reply_simple(call->out, "QUEUED");
 	}
 }
 

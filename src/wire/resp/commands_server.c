@@ -1,11 +1,9 @@
 /* Runs COMMAND, CONFIG and INFO. Called through the table of commands.c. */
 #include "wire/resp/commands.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
 
-#include "base/str.h"
+#include "base/buffer.h"
 
 #define SECOND_NS 1000000000ull
 #define SINCE "0.1.0"
@@ -30,23 +28,18 @@ static const struct {
 #undef FLAG_NAME
 };
 
-static void write_flags(struct wr_resp_out *out, uint16_t flags)
-{
-	wr_reply_set(out, (size_t)__builtin_popcount(flags));
-	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++)
-		if (flags & flag_names[i].flag)
-			wr_reply_simple(out, flag_names[i].name);
-}
-
 /* Writes the first nine of the ten elements that describe a command in Redis: name, arity, flags,
- * first and last key, step, categories, hints and key specifications. The last three are empty. The
- * caller writes the tenth element, the subcommands. */
+ * first and last key, step, categories, hints and key specifications. Categories, hints and key
+ * specifications are empty. The caller writes the tenth element, the subcommands. */
 static void write_head(struct wr_resp_out *out, const struct wr_resp_entry *entry)
 {
 	wr_reply_array(out, 10);
 	wr_reply_cstr(out, entry->name);
 	wr_reply_integer(out, entry->arity);
-	write_flags(out, entry->flags);
+	wr_reply_set(out, (size_t)__builtin_popcount(entry->flags));
+	for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++)
+		if (entry->flags & flag_names[i].flag)
+			wr_reply_simple(out, flag_names[i].name);
 	wr_reply_integer(out, entry->key);
 	wr_reply_integer(out, entry->key);
 	wr_reply_integer(out, entry->key != 0);
@@ -96,7 +89,7 @@ static void write_docs(struct wr_resp_out *out, const struct wr_resp_entry *entr
 		write_docs_head(out, &entry->children[i], false);
 }
 
-/* Finds a command ("client") or a subcommand ("client|id"). Returns NULL if there is none. */
+/* Returns the command ("client") or subcommand ("client|id") with this name, or NULL. */
 static const struct wr_resp_entry *find_any(struct weir_str name)
 {
 	size_t bar = wr_str_find(name, '|');
@@ -203,36 +196,16 @@ void wr_command_config_get(const struct wr_resp_call *call)
 
 /* ---- INFO ---- */
 
-struct text {
-	size_t len;
-	char bytes[2048];
-};
-
-static void add_text(struct text *text, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void add_text(struct text *text, const char *format, ...)
-{
-	size_t room = sizeof text->bytes - text->len;
-	va_list args;
-	int len;
-
-	va_start(args, format);
-	len = vsnprintf(text->bytes + text->len, room, format, args);
-	va_end(args);
-	text->len += (size_t)len < room ? (size_t)len : room - 1;
-}
-
-static void add_server(const struct wr_resp_call *call, struct text *text)
+static void add_server(const struct wr_resp_call *call, struct wr_buf *text)
 {
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
-	/* Clients use redis_version to decide which commands they can send. HELLO reports the same
-	 * version. */
-	add_text(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
-		 WR_RESP_REDIS_VERSION, weir_version());
-	add_text(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n", (int)getpid(),
-		 call->session->port, (unsigned long long)(up_ns / SECOND_NS));
+	/* Clients use redis_version to decide which commands they can send. HELLO reports this
+  * version, too. */
+	wr_buf_printf(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
+		      WR_RESP_REDIS_VERSION, weir_version());
+	wr_buf_printf(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n",
+		      (int)getpid(), call->session->port, (unsigned long long)(up_ns / SECOND_NS));
 }
 
 static void sum_tallies(const struct wr_resp_host *host, struct wr_resp_tally *sum)
@@ -243,46 +216,46 @@ static void sum_tallies(const struct wr_resp_host *host, struct wr_resp_tally *s
 		wr_resp_tally_add(sum, &host->tally);
 }
 
-static void add_clients(const struct wr_resp_call *call, struct text *text)
+static void add_clients(const struct wr_resp_call *call, struct wr_buf *text)
 {
 	struct wr_resp_tally sum = {0};
 
 	sum_tallies(call->host, &sum);
-	add_text(text, "connected_clients:%llu\r\n", (unsigned long long)sum.connected);
+	wr_buf_printf(text, "connected_clients:%llu\r\n", (unsigned long long)sum.connected);
 }
 
-static void add_stats(const struct wr_resp_call *call, struct text *text)
+static void add_stats(const struct wr_resp_call *call, struct wr_buf *text)
 {
 	struct wr_resp_tally sum = {0};
 
 	sum_tallies(call->host, &sum);
-	add_text(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\n",
-		 (unsigned long long)sum.accepted, (unsigned long long)sum.commands);
-	add_text(text, "limited:%llu\r\nprotocol_errors:%llu\r\n", (unsigned long long)sum.limited,
-		 (unsigned long long)sum.bad);
+	wr_buf_printf(text, "total_connections_received:%llu\r\ntotal_commands_processed:%llu\r\n",
+		      (unsigned long long)sum.accepted, (unsigned long long)sum.commands);
+	wr_buf_printf(text, "limited:%llu\r\nprotocol_errors:%llu\r\n",
+		      (unsigned long long)sum.limited, (unsigned long long)sum.bad);
 }
 
-static void add_rules(const struct wr_resp_call *call, struct text *text)
+static void add_rules(const struct wr_resp_call *call, struct wr_buf *text)
 {
 	struct weir_engine_info info = {.size = sizeof info};
 
 	if (weir_engine_info(call->host->engine, &info) != 0)
 		return;
-	add_text(text, "rules_generation:%llu\r\nrules_hash:%016llx\r\n",
-		 (unsigned long long)info.generation, (unsigned long long)info.hash);
-	add_text(text, "rules_loads_good:%llu\r\nrules_loads_failed:%llu\r\n",
-		 (unsigned long long)info.loads_good, (unsigned long long)info.loads_failed);
+	wr_buf_printf(text, "rules_generation:%llu\r\nrules_hash:%016llx\r\n",
+		      (unsigned long long)info.generation, (unsigned long long)info.hash);
+	wr_buf_printf(text, "rules_loads_good:%llu\r\nrules_loads_failed:%llu\r\n",
+		      (unsigned long long)info.loads_good, (unsigned long long)info.loads_failed);
 }
 
-static void add_replication(const struct wr_resp_call *call, struct text *text)
+static void add_replication(const struct wr_resp_call *call, struct wr_buf *text)
 {
 	(void)call;
-	add_text(text, "role:master\r\nconnected_slaves:0\r\n");
+	wr_buf_printf(text, "role:master\r\nconnected_slaves:0\r\n");
 }
 
 static const struct section {
 	const char *name, *title;
-	void (*add)(const struct wr_resp_call *call, struct text *text);
+	void (*add)(const struct wr_resp_call *call, struct wr_buf *text);
 } sections[] = {
 	{"server", "Server", add_server}, {"clients", "Clients", add_clients},
 	{"stats", "Stats", add_stats},    {"replication", "Replication", add_replication},
@@ -305,13 +278,16 @@ static bool is_wanted(const struct wr_resp_call *call, const char *section)
 
 void wr_command_info(const struct wr_resp_call *call)
 {
-	struct text text = {0};
+	char bytes[2048];
+	struct wr_buf text;
+
+	wr_buf_init_fixed(&text, bytes, sizeof bytes);
 
 	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
 		if (!is_wanted(call, sections[i].name))
 			continue;
-		add_text(&text, "%s# %s\r\n", text.len ? "\r\n" : "", sections[i].title);
+		wr_buf_printf(&text, "%s# %s\r\n", text.len ? "\r\n" : "", sections[i].title);
 		sections[i].add(call, &text);
 	}
-	wr_reply_verbatim(call->out, (struct weir_str){text.bytes, text.len});
+	wr_reply_verbatim(call->out, wr_buf_str(&text));
 }

@@ -1,69 +1,46 @@
 /* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, and
  * writes five numbers. Called through the table of commands.c. */
+#include "base/assert.h"
 #include "limiter/fleet.h"
 #include "limiter/share.h"
 #include "store/store.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
+/* The numbers after the key. The quantity is optional. */
+enum number { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
+
 /* The differences between the two commands. A bucket holds max_burst + `beyond` tokens. */
 struct dialect {
-	int64_t beyond, quantity_least;
-};
-
-static const struct dialect cell = {1, -(int64_t)UINT32_MAX}, crab = {0, 0};
-
-/* X(position of the argument, name, minimum, maximum) */
-#define ARGUMENTS(X)                                                                               \
-	X(2, max_burst, 1 - dialect->beyond, (int64_t)UINT32_MAX - dialect->beyond)                \
-	X(3, count, 1, (int64_t)UINT32_MAX)                                                        \
-	X(4, period, 1, WR_THROTTLE_PERIOD_MAX_S)                                                  \
-	X(5, quantity, dialect->quantity_least, INT64_MAX)
-
-struct numbers {
-#define NUMBER(at, name, least, most) int64_t name;
-	ARGUMENTS(NUMBER)
-#undef NUMBER
-};
-
-/* Reads the arguments max_burst, count, period and [quantity] behind the key. Returns false if a
- * number is invalid. */
-static bool read_numbers(const struct wr_resp_command *command, const struct dialect *dialect,
-			 struct numbers *numbers)
-{
-	*numbers = (struct numbers){.quantity = 1};
-#define READ(at, name, least, most)                                                                \
-	if ((at) < command->argc && (!wr_resp_integer(command->argv[at], &numbers->name) ||        \
-				     numbers->name < (least) || numbers->name > (most)))           \
-		return false;
-	ARGUMENTS(READ)
-#undef READ
-	return true;
-}
-
-/* Writes an error about the first invalid number. */
-static void write_number_error(const struct wr_resp_call *call, const struct dialect *dialect)
-{
-	const struct {
-		uint32_t at;
+	int64_t beyond;
+	struct {
 		const char *name;
 		int64_t least, most;
-	} bounds[] = {
-#define BOUNDS(at, name, least, most) {at, #name, least, most},
-		ARGUMENTS(BOUNDS)
-#undef BOUNDS
-	};
-	int64_t value;
+	} bounds[NUMBERS];
+};
 
-	for (size_t i = 0; i < sizeof bounds / sizeof *bounds && bounds[i].at < call->argc; i++) {
-		if (wr_resp_integer(call->argv[bounds[i].at], &value) && value >= bounds[i].least &&
-		    value <= bounds[i].most)
-			continue;
-		wr_reply_error(call->out, "ERR %s is not an integer or out of range (%lld to %lld)",
-			       bounds[i].name, (long long)bounds[i].least,
-			       (long long)bounds[i].most);
-		return;
-	}
+static const struct dialect cell = {1,
+				    {{"max_burst", 0, UINT32_MAX - 1ll},
+				     {"count", 1, UINT32_MAX},
+				     {"period", 1, WR_THROTTLE_PERIOD_MAX_S},
+				     {"quantity", -(int64_t)UINT32_MAX, INT64_MAX}}};
+static const struct dialect crab = {0,
+				    {{"max_burst", 1, UINT32_MAX},
+				     {"count", 1, UINT32_MAX},
+				     {"period", 1, WR_THROTTLE_PERIOD_MAX_S},
+				     {"quantity", 0, INT64_MAX}}};
+
+/* Reads the numbers after the key. Returns the first invalid number, or NUMBERS if all numbers are
+ * valid. */
+static enum number read_numbers(const struct wr_resp_command *command,
+				const struct dialect *dialect, int64_t numbers[NUMBERS])
+{
+	numbers[QUANTITY] = 1;
+	for (uint32_t i = 0; i < NUMBERS && 2 + i < command->argc; i++)
+		if (!wr_resp_integer(command->argv[2 + i], &numbers[i]) ||
+		    numbers[i] < dialect->bounds[i].least || numbers[i] > dialect->bounds[i].most)
+			return i;
+	return NUMBERS;
 }
 
 static void prepare_throttle(struct wr_resp_host *host, const struct dialect *dialect,
@@ -71,14 +48,14 @@ static void prepare_throttle(struct wr_resp_host *host, const struct dialect *di
 {
 	struct wr_throttle_request *request = &ready->throttle;
 	const struct weir_limit *limit;
-	struct numbers numbers;
+	int64_t numbers[NUMBERS];
 
-	if (!read_numbers(&ready->command, dialect, &numbers))
+	if (read_numbers(&ready->command, dialect, numbers) != NUMBERS)
 		return;
-	request->capacity = (uint32_t)(numbers.max_burst + dialect->beyond);
-	request->count = (uint32_t)numbers.count;
-	request->period_s = (uint64_t)numbers.period;
-	request->quantity = numbers.quantity;
+	request->capacity = (uint32_t)(numbers[MAX_BURST] + dialect->beyond);
+	request->count = (uint32_t)numbers[COUNT];
+	request->period_s = (uint64_t)numbers[PERIOD];
+	request->quantity = numbers[QUANTITY];
 	limit = wr_throttle_limit(&host->throttle, request, NULL);
 	if (limit)
 		request->key = wr_throttle_key(host->table, limit, ready->command.argv[1]);
@@ -101,9 +78,15 @@ static const struct weir_limit *limit_of(const struct wr_resp_call *call,
 {
 	const struct weir_limit *limit;
 	struct weir_error error;
+	int64_t numbers[NUMBERS];
 
 	if (!call->ready->prepared) {
-		write_number_error(call, dialect);
+		enum number bad = read_numbers(&call->ready->command, dialect, numbers);
+
+		wr_assert(bad < NUMBERS);
+		wr_reply_error(call->out, "ERR %s is not an integer or out of range (%lld to %lld)",
+			       dialect->bounds[bad].name, (long long)dialect->bounds[bad].least,
+			       (long long)dialect->bounds[bad].most);
 		return NULL;
 	}
 	limit = wr_throttle_limit(&call->host->throttle, &call->ready->throttle, &error);
@@ -129,8 +112,9 @@ static void write_numbers(struct wr_resp_out *out, int64_t first,
 	out->at = wr_reply_put_line(at, ':', fifth);
 }
 
-/* redis-cell: limited, limit, remaining, retry after, reset after.
- * throttlecrab: allowed, limit, remaining, reset after, retry after, which is 0 when allowed. */
+/* Writes five numbers. The reply of CL.THROTTLE has: limited, limit, remaining, retry after, reset
+ * after. The reply of THROTTLE has: allowed, limit, remaining, reset after, retry after; its retry
+ * after is 0 if the request is allowed. */
 static void write_reply(struct wr_resp_host *host, const struct dialect *dialect,
 			struct wr_throttle_answer *answer, struct wr_resp_out *out)
 {
@@ -150,8 +134,8 @@ static void write_reply(struct wr_resp_host *host, const struct dialect *dialect
 
 /* ---- with a central store ---- */
 
-/* Decides by this node's share of the limit, because the central store has not answered. Sends the
- * store a report of the units that were taken. */
+/* Decides by this node's share of the limit, because the central store has not answered. Then
+ * reports the units that were taken to the store. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
@@ -168,43 +152,32 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 	host->central->send(host, report, len, now_ns);
 }
 
-/* Charges units that the central store granted to this node's share as well, so that the share is
- * right if the store becomes unavailable. */
-static void charge_share(struct wr_resp_host *host, const struct weir_limit *limit,
-			 const struct wr_throttle_request *request, uint64_t now_ns)
-{
-	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
-	uint64_t charged_ns;
-
-	wr_store_charge(host->table, &share, request->key, request->quantity, now_ns, &charged_ns);
-}
-
-/* Notes how much the central store has left, because the nodes divide that amount if the store
- * becomes unavailable. */
-static void note_remaining(struct wr_resp_host *host, const struct weir_limit *limit,
-			   const struct wr_throttle_request *request,
-			   const struct wr_throttle_answer *said, uint64_t now_ns)
-{
-	struct weir_decision decision = {.limit = (uint32_t)said->limit,
-					 .remaining = (uint32_t)said->remaining};
-
-	wr_share_cap(host->table, limit, wr_fleet_size(host->engine), request->key, &decision,
-		     now_ns);
-}
-
 static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len, uint64_t now_ns)
 {
 	struct wr_resp_host *host = wait->session->host;
 	const struct wr_throttle_request *request = &wait->throttle.request;
 	const struct weir_limit *limit = wr_throttle_limit(&host->throttle, request, NULL);
+	struct wr_throttle_answer *said = &wait->throttle.answer;
+	uint32_t nodes = wr_fleet_size(host->engine);
+	uint64_t charged_ns;
 
-	if (!wr_throttle_read(bytes, len, limit, request, &wait->throttle.answer)) {
-		decide_share(host, limit, request, now_ns, &wait->throttle.answer);
+	if (!wr_throttle_read(bytes, len, limit, request, said)) {
+		decide_share(host, limit, request, now_ns, said);
 		return;
 	}
-	if (!wait->throttle.answer.limited && request->quantity > 0)
-		charge_share(host, limit, request, now_ns);
-	note_remaining(host, limit, request, &wait->throttle.answer, now_ns);
+	/* Keep this node's share up to date, because the node decides by its share if the store
+  * becomes unavailable: charge the units that the store granted, and limit the share to this
+  * node's part of the units that the store has left. */
+	if (!said->limited && request->quantity > 0) {
+		struct weir_limit share = wr_limit_share(limit, nodes);
+
+		wr_store_charge(host->table, &share, request->key, request->quantity, now_ns,
+				&charged_ns);
+	}
+	wr_share_cap(host->table, limit, nodes, request->key,
+		     &(struct weir_decision){.limit = (uint32_t)said->limit,
+					     .remaining = (uint32_t)said->remaining},
+		     now_ns);
 }
 
 static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
@@ -215,8 +188,8 @@ static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 static const struct wr_resp_wait_kind throttle_kind = {read_answer, write_answer, NULL};
 
-/* Asks the central store. If the quantity is negative, a message first gives the units back, and
- * then a question of cost 0 reads the counter. */
+/* Sends the question to the central store. If the quantity is negative, first sends a message that
+ * gives the units back, and then a question of cost 0 that reads the counter. */
 static void ask_central(const struct wr_resp_call *call, struct wr_resp_wait *wait,
 			const struct weir_limit *limit)
 {

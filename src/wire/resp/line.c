@@ -3,8 +3,8 @@
 
 #include "base/str.h"
 
-/* The state of splitting: `at` is the position in the line, `out` is where the next byte of a word
- * is written. */
+/* The state of splitting. `at` is the position in the line. The next byte of a word is written at
+ * `out`. */
 struct splitter {
 	const char *at, *end;
 	char *out;
@@ -46,8 +46,9 @@ static void read_escape(struct splitter *s)
 	s->at += 2;
 }
 
-/* Reads up to the closing quote, which must be the end of the word. `at` points behind the opening
- * quote. Returns false if the quote is not closed or text follows it directly. */
+/* Reads up to the closing quote, which must be the end of the word. At the call, `at` points behind
+ * the opening quote. Returns false if the closing quote is missing or is not the end of the
+ * word. */
 static bool read_quoted(struct splitter *s, char quote)
 {
 	while (s->at < s->end) {

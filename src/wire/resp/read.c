@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define COUNT_BYTES_MAX 24 /* longest line with a type mark and a number */
-
-enum line { LINE_BAD = -2, LINE_LONG = -1, LINE_PARTIAL = 0, LINE_WHOLE = 1 };
+#define COUNT_BYTES_MAX 24 /* maximum length of a line with a type mark and a number */
 
 bool wr_resp_integer(struct weir_str text, int64_t *value)
 {
@@ -42,24 +40,25 @@ static int partial(struct wr_resp_reader *reader, size_t wanted)
 	return WR_RESP_PARTIAL;
 }
 
-/* Reads the number after the type mark at `at`. *next is the position behind the line. */
-static enum line read_count(const uint8_t *bytes, size_t at, size_t len, int64_t *count,
-			    size_t *next)
+/* Reads the number after the type mark at `at`. Sets *next to the position after the line.
+ * `too_long` and `invalid` are the errors for a line that is too long or has no number. */
+static int read_count(const uint8_t *bytes, size_t at, size_t len, struct wr_resp_reader *reader,
+		      const char *too_long, const char *invalid, int64_t *count, size_t *next)
 {
 	size_t first = at + 1, end = first;
 	size_t most = len - at < COUNT_BYTES_MAX ? len : at + COUNT_BYTES_MAX;
 
 	while (end < most && bytes[end] != '\r')
 		end++;
-	if (end == most)
-		return most == len ? LINE_PARTIAL : LINE_LONG;
-	if (end + 1 == len)
-		return LINE_PARTIAL;
+	if (end == most && most < len)
+		return protocol_error(reader, too_long);
+	if (end == most || end + 1 == len)
+		return partial(reader, 1);
 	if (bytes[end + 1] != '\n' ||
 	    !wr_resp_integer((struct weir_str){(const char *)bytes + first, end - first}, count))
-		return LINE_BAD;
+		return protocol_error(reader, invalid);
 	*next = end + 2;
-	return LINE_WHOLE;
+	return WR_RESP_COMMAND;
 }
 
 static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
@@ -67,17 +66,11 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 {
 	int64_t count;
 	size_t next;
+	int rc = read_count(bytes, 0, len, reader, "too big mbulk count string",
+			    "invalid multibulk length", &count, &next);
 
-	switch (read_count(bytes, 0, len, &count, &next)) {
-	case LINE_PARTIAL:
-		return partial(reader, 1);
-	case LINE_LONG:
-		return protocol_error(reader, "too big mbulk count string");
-	case LINE_BAD:
-		return protocol_error(reader, "invalid multibulk length");
-	case LINE_WHOLE:
-		break;
-	}
+	if (rc != WR_RESP_COMMAND)
+		return rc;
 	if (count > (int64_t)WR_RESP_ARGS_MAX)
 		return protocol_error(reader, "invalid multibulk length");
 	if (trust == WR_RESP_STRANGER && count > (int64_t)WR_RESP_STRANGER_ARGS_MAX)
@@ -87,35 +80,26 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 	return WR_RESP_COMMAND;
 }
 
-static int expected_bulk(struct wr_resp_reader *reader, uint8_t got)
-{
-	wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: expected '$', got '%c'",
-		 got >= ' ' && got < 0x7f ? got : '?');
-	return WR_RESP_BAD;
-}
-
-/* Reads the bulk string at `at`. *next is the position behind the bulk string. */
+/* Reads the bulk string at `at`. Sets *next to the position after the bulk string. */
 static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
 			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
 			    size_t *next)
 {
 	int64_t count;
 	size_t start;
+	int rc;
 
 	if (at == len)
 		return partial(reader, 1);
-	if (bytes[at] != '$')
-		return expected_bulk(reader, bytes[at]);
-	switch (read_count(bytes, at, len, &count, &start)) {
-	case LINE_PARTIAL:
-		return partial(reader, 1);
-	case LINE_LONG:
-		return protocol_error(reader, "too big bulk count string");
-	case LINE_BAD:
-		return protocol_error(reader, "invalid bulk length");
-	case LINE_WHOLE:
-		break;
+	if (bytes[at] != '$') {
+		wr_error(&reader->error, WEIR_EFORMAT, "Protocol error: expected '$', got '%c'",
+			 bytes[at] >= ' ' && bytes[at] < 0x7f ? bytes[at] : '?');
+		return WR_RESP_BAD;
 	}
+	rc = read_count(bytes, at, len, reader, "too big bulk count string", "invalid bulk length",
+			&count, &start);
+	if (rc != WR_RESP_COMMAND)
+		return rc;
 	if (count < 0 ||
 	    count > (int64_t)(large ? WR_RESP_LARGE_ARG_BYTES_MAX : WR_RESP_ARG_BYTES_MAX) ||
 	    start + (size_t)count + 2 >
@@ -166,8 +150,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	if (rc != WR_RESP_COMMAND)
 		return rc;
 	if (resumed) {
-		/* Read the command again from its beginning. The input may have moved, so arguments
-		 * that an earlier call read may be invalid. */
+		/* Read the command again from its beginning. The input may be at another address
+   * now, so arguments that an earlier call has read may be invalid. */
 		*parser = (struct wr_resp_parser){0};
 		read_header(parser, trust, bytes, len, reader);
 		read_args(parser, trust, bytes, len, reader);
@@ -177,8 +161,8 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 	return WR_RESP_COMMAND;
 }
 
-/* Reads a command typed as a line, which ends with LF or CR LF. reader->words has room for the
- * words of one line. */
+/* Reads a command typed as a line, which ends with LF or CR LF. A line is read only if no other
+ * command has been read, because reader->words has room for the words of one line. */
 static int read_line(struct wr_resp_parser *parser, const uint8_t *bytes, size_t len,
 		     struct wr_resp_reader *reader, struct wr_resp_command *command)
 {

@@ -1,4 +1,4 @@
-/* Writes replies that consist of more than a number. Called by the commands. */
+/* Writes replies that are not a single number. Called by the commands. */
 #include "wire/resp/reply.h"
 
 #include <stdarg.h>
@@ -41,17 +41,22 @@ void wr_reply_cstr(struct wr_resp_out *out, const char *text)
 	wr_reply_bulk(out, wr_str(text));
 }
 
-void wr_reply_simple(struct wr_resp_out *out, const char *text)
+static void write_text_line(struct wr_resp_out *out, char mark, const char *text)
 {
 	size_t len = strlen(text);
 
 	if (!wr_reply_room(out, len + 3))
 		return;
-	*out->at++ = '+';
+	*out->at++ = (uint8_t)mark;
 	memcpy(out->at, text, len);
 	out->at += len;
 	*out->at++ = '\r';
 	*out->at++ = '\n';
+}
+
+void wr_reply_simple(struct wr_resp_out *out, const char *text)
+{
+	write_text_line(out, '+', text);
 }
 
 void wr_reply_verbatim(struct wr_resp_out *out, struct weir_str text)
@@ -70,20 +75,12 @@ void wr_reply_error(struct wr_resp_out *out, const char *format, ...)
 {
 	char text[ERROR_BYTES_MAX];
 	va_list args;
-	size_t len;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	len = strlen(text);
-	for (size_t i = 0; i < len; i++)
-		if (text[i] == '\r' || text[i] == '\n')
-			text[i] = ' ';
-	if (!wr_reply_room(out, len + 3))
-		return;
-	*out->at++ = '-';
-	memcpy(out->at, text, len);
-	out->at += len;
-	*out->at++ = '\r';
-	*out->at++ = '\n';
+	for (char *at = text; *at; at++)
+		if (*at == '\r' || *at == '\n')
+			*at = ' ';
+	write_text_line(out, '-', text);
 }

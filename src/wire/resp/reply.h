@@ -15,7 +15,7 @@
 
 #include <weir/rules.h>
 
-#define WR_REPLY_NUMBER_BYTES 24 /* longest number with type mark, sign and CRLF */
+#define WR_REPLY_NUMBER_BYTES 24 /* maximum length of a number with type mark, sign and CRLF */
 
 struct wr_resp_out {
 	uint8_t *begin, *at, *end; /* `begin` to `at` is written, `at` to `end` is free */
@@ -23,7 +23,7 @@ struct wr_resp_out {
 	 * `need` bytes. Returns false if there is no memory. */
 	bool (*more)(struct wr_resp_out *out, size_t need);
 	void *context;
-	size_t taken;     /* bytes that `more` has taken */
+	size_t taken;     /* number of bytes that `more` has taken */
 	bool failed;      /* `more` failed */
 	uint8_t protocol; /* RESP version: 2 or 3 */
 };
@@ -33,7 +33,7 @@ static inline size_t wr_reply_written(const struct wr_resp_out *out)
 	return out->taken + (size_t)(out->at - out->begin);
 }
 
-/* Makes room for `need` bytes. Returns false if that fails; the caller must then write nothing. */
+/* Makes room for `need` bytes. On failure returns false, and the caller must write nothing. */
 static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 {
 	if (__builtin_expect((size_t)(out->end - out->at) >= need, 1))
@@ -43,7 +43,7 @@ static inline bool wr_reply_room(struct wr_resp_out *out, size_t need)
 	return !out->failed;
 }
 
-/* Writes a number at `at`. The caller has made room. Returns the end of the number. */
+/* Writes a number at `at`, where the caller has made room. Returns the end of the number. */
 static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 {
 	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
@@ -62,8 +62,8 @@ static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 	return at + (sizeof digits - first);
 }
 
-/* Writes a type mark, a number and CRLF at `at`. The caller has made room. Returns the end of the
- * line. */
+/* Writes a type mark, a number and CRLF at `at`, where the caller has made room. Returns the end of
+ * the line. */
 static inline uint8_t *wr_reply_put_line(uint8_t *at, char mark, int64_t number)
 {
 	*at++ = (uint8_t)mark;
@@ -100,7 +100,7 @@ static inline void wr_reply_set(struct wr_resp_out *out, size_t count)
 	wr_reply_line(out, out->protocol == 3 ? '~' : '*', (int64_t)count);
 }
 
-/* Writes bytes that are already in RESP: a reply or a part of a reply. */
+/* Writes bytes of a reply that are already in RESP. */
 void wr_reply_raw(struct wr_resp_out *out, const char *bytes, size_t len);
 
 void wr_reply_null(struct wr_resp_out *out);
@@ -111,8 +111,8 @@ void wr_reply_simple(struct wr_resp_out *out, const char *text); /* a simple str
 /* Writes a text for people: a verbatim string in RESP3, a bulk string in RESP2. */
 void wr_reply_verbatim(struct wr_resp_out *out, struct weir_str text);
 
-/* Writes the error "-CODE sentence". CR and LF become blanks, because the arguments of the format
- * may come from the client. */
+/* Writes an error; the format is "CODE sentence". CR and LF become blanks, because the arguments of
+ * the format may come from the client. */
 void wr_reply_error(struct wr_resp_out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

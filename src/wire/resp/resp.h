@@ -16,7 +16,7 @@
  *   }
  *
  * The parser remembers how far it has read a partial command, so a client that sends single bytes
- * causes no more work than one that sends whole commands.
+ * causes no more work than a client that sends whole commands.
  */
 #ifndef WR_WIRE_RESP_RESP_H
 #define WR_WIRE_RESP_RESP_H
@@ -28,17 +28,17 @@
 #include <weir/error.h>
 #include <weir/rules.h>
 
-#define WR_RESP_ARGS_MAX 1024u            /* most arguments of a command, including its name */
-#define WR_RESP_ARG_BYTES_MAX 65536u      /* most bytes of one argument */
-#define WR_RESP_COMMAND_BYTES_MAX 262144u /* most bytes of a whole command as it is received */
-#define WR_RESP_LINE_BYTES_MAX 4096u      /* most bytes of a command typed as a line */
+#define WR_RESP_ARGS_MAX 1024u       /* maximum number of arguments, including the command's name */
+#define WR_RESP_ARG_BYTES_MAX 65536u /* maximum length of one argument */
+#define WR_RESP_COMMAND_BYTES_MAX 262144u /* maximum length of a whole command in the input */
+#define WR_RESP_LINE_BYTES_MAX 4096u      /* maximum length of a command typed as a line */
 
-/* Bounds for clients that have not logged in. Redis uses the same numbers. */
+/* Limits for clients that have not logged in. Redis uses the same numbers. */
 #define WR_RESP_STRANGER_ARGS_MAX 10u
 #define WR_RESP_STRANGER_ARG_BYTES_MAX 16384u
 
-/* Bounds for nginx workers, which send whole HTTP requests over a Unix socket: WEIR.DEFER, see
- * wire/resp/commands_defer.h. */
+/* Limits for WEIR.DEFER, with which nginx workers send whole HTTP requests over a Unix socket
+ * (wire/resp/commands_defer.h). */
 #define WR_RESP_LARGE_ARG_BYTES_MAX (16u << 20)
 #define WR_RESP_LARGE_BYTES_MAX (WR_RESP_LARGE_ARG_BYTES_MAX + (128u << 10))
 
@@ -53,13 +53,13 @@ enum wr_resp_outcome {
 	WR_RESP_BAD = -1,
 	WR_RESP_PARTIAL = 0,
 	WR_RESP_COMMAND = 1, /* a command was read; the caller skips it if it has no arguments */
-	WR_RESP_FULL = 2,    /* no memory left for more arguments; run the commands read so far */
+	WR_RESP_FULL = 2, /* no room for more arguments until the commands read so far have run */
 };
 
 /* The progress in the current command. All zero: nothing has been read. */
 struct wr_resp_parser {
-	uint32_t at;   /* bytes read */
-	uint32_t args; /* number of arguments by the command's first line; 0: line not read */
+	uint32_t at;   /* number of bytes read */
+	uint32_t args; /* number of arguments in the command's first line; 0: line not read */
 	uint32_t done; /* number of arguments read */
 	bool large;    /* the command is WEIR.DEFER, which may be large */
 };
@@ -73,19 +73,20 @@ struct wr_resp_command {
 /* Memory for the arguments of several commands, so that commands can be read in a batch before the
  * first one runs. */
 struct wr_resp_reader {
-	size_t wanted;           /* after WR_RESP_PARTIAL: at least so many bytes are missing */
+	size_t wanted;           /* after WR_RESP_PARTIAL: at least this many bytes are missing */
 	struct weir_error error; /* after WR_RESP_BAD: the error, worded as in Redis */
-	uint32_t used;           /* elements of `args` in use */
+	uint32_t used;           /* number of elements of `args` in use */
 	struct weir_str args[WR_RESP_ARGS_MAX];
 	/* arguments of a command typed as a line, without quotes */
 	char words[WR_RESP_LINE_BYTES_MAX];
 };
 
+/* Reads the next command of the input. Returns an enum wr_resp_outcome. */
 int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const uint8_t *bytes,
 		 size_t len, struct wr_resp_reader *reader, struct wr_resp_command *command);
 
-/* Frees the memory for arguments. Called when the commands read so far have run; their arguments
- * become invalid. */
+/* Makes the memory for arguments free again. Called when the commands read so far have run. The
+ * arguments of these commands become invalid. */
 static inline void wr_resp_forget(struct wr_resp_reader *reader)
 {
 	reader->used = 0;

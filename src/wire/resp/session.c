@@ -9,8 +9,8 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define HELD_KEPT 4096u  /* an empty buffer that is larger than this is freed */
-#define SLICE_BYTES 512u /* bytes copied at a time to complete a held command */
+#define HELD_KEPT 4096u  /* a buffer without content is freed if it is larger */
+#define SLICE_BYTES 512u /* number of bytes that are copied at a time to complete a command */
 
 /* Returns the part of a buffer's capacity that counts towards WR_RESP_LARGE_ALL_MAX. */
 static size_t large_of(size_t cap)
@@ -18,8 +18,8 @@ static size_t large_of(size_t cap)
 	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
 }
 
-/* Resizes `held`, or frees it if `cap` is 0. Returns false if the large buffers of all sessions
- * together would exceed their maximum, or if there is no memory. */
+/* Resizes the buffer `held`, or frees it if `cap` is 0. Returns false if the large buffers of all
+ * sessions together would exceed their maximum, or if there is no memory. */
 static bool set_capacity(struct wr_resp_session *session, size_t cap)
 {
 	struct wr_resp_host *host = session->host;
@@ -69,7 +69,7 @@ void wr_resp_session_end(struct wr_resp_session *session)
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
 }
 
-/* Stores input for later. Returns false if there is too much input, or if there is no memory. */
+/* Appends input to `held`. Returns false if `held` would be too long, or if there is no memory. */
 static bool hold_input(struct wr_resp_session *session, const uint8_t *data, size_t len)
 {
 	size_t most = session->parser.large ? WR_RESP_LARGE_HELD_MAX : WR_RESP_HELD_MAX;
@@ -140,8 +140,9 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
-/* Returns whether this command must run before the next command is read. EXEC runs the commands of
- * its transaction first; AUTH, HELLO, RESET and WEIR.LINK can change the client's bounds. */
+/* Returns whether this command must run before the next command is read. After EXEC, the commands
+ * of the transaction run first. AUTH, HELLO, RESET and WEIR.LINK can change how long the client's
+ * commands may be. */
 static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
 	if (entry && entry->run == wr_command_exec)
@@ -153,9 +154,9 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 }
 
 /* Reads a batch of commands, so that the memory that a command needs is prefetched while other
- * commands are read. Returns the number of commands. *rc is the result of the last call of the
- * parser. Commands of a client that has not logged in are read one at a time, because the login
- * changes the client's bounds. */
+ * commands are read. Returns the number of commands. *rc is the last result of wr_resp_read.
+ * Commands of a client that has not logged in are read one at a time, because a login changes how
+ * long the client's commands may be. */
 static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
@@ -181,8 +182,8 @@ static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, s
 	return count;
 }
 
-/* Runs commands of the batch until the session has to stop. Returns the number of commands that
- * have run. The other commands are read again later. */
+/* Runs the commands of the batch until the session has to stop. Returns the number of commands that
+ * have run. The rest of the batch is read again later. */
 static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t now_ns,
 			size_t budget, struct wr_resp_out *out)
 {
@@ -239,16 +240,16 @@ static size_t run_input(struct wr_resp_session *session, const uint8_t *data, si
 	return done;
 }
 
-/* Returns whether the next command has to wait for room for replies, for other commands, or for the
- * end of a transaction. */
+/* Returns whether the next command has to wait: for room for its reply, for answers to other
+ * commands, or for the end of a transaction. */
 static bool has_to_wait(const struct wr_resp_session *session, size_t budget,
 			const struct wr_resp_out *out)
 {
 	return session->multi.state == WR_MULTI_RUNNING || !may_go_on(session, budget, out);
 }
 
-/* Completes the held command with bytes of `data` and runs it. Returns the number of bytes of
- * `data` that were used. */
+/* Completes the command in `held` with bytes of `data`, and runs the command. Returns the number of
+ * bytes of `data` that were used. */
 static size_t complete_held(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			    uint64_t now_ns, struct wr_resp_out *out)
 {
@@ -286,7 +287,7 @@ static size_t complete_held(struct wr_resp_session *session, const uint8_t *data
 	return done;
 }
 
-/* Runs held commands that could not run before. */
+/* Runs the commands in `held` that had to wait. */
 static void run_held(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 		     struct wr_resp_out *out)
 {

@@ -4,8 +4,8 @@
  * Commands are read in place from the input. The session copies input that cannot run yet: an
  * incomplete command, or commands whose replies have no room.
  *
- * A command that asks the central store gets its reply later (wait.h). Later commands run in the
- * meantime, and replies are sent in the order of the commands.
+ * A command that needs an answer of the central store gets its reply later (wait.h). Later commands
+ * run in the meantime, and replies are sent in the order of the commands.
  */
 #ifndef WR_WIRE_RESP_SESSION_H
 #define WR_WIRE_RESP_SESSION_H
@@ -21,17 +21,18 @@
 #include "wire/resp/throttle.h"
 
 #define WR_RESP_NAME_MAX 64u
-#define WR_RESP_REPLY_BYTES_MAX (128u << 10) /* longest single reply */
+#define WR_RESP_REPLY_BYTES_MAX (128u << 10) /* maximum length of a single reply */
+/* maximum length of a session's held input: input whose commands have not run */
 #define WR_RESP_HELD_MAX (WR_RESP_COMMAND_BYTES_MAX + 65536u)
-/* most held input of a session that is reading a large command */
+/* maximum length of the held input of a session that is reading a large command */
 #define WR_RESP_LARGE_HELD_MAX (WR_RESP_LARGE_BYTES_MAX + 65536u)
-/* most memory for large commands, all sessions of a host together */
+/* maximum memory for large commands of all sessions of a host */
 #define WR_RESP_LARGE_ALL_MAX (128u << 20)
 
-#define WR_RESP_MULTI_BYTES_MAX (1u << 20) /* most bytes between MULTI and EXEC, one session */
-/* most bytes between MULTI and EXEC, all sessions of a host */
+/* maximum memory for the commands between MULTI and EXEC, of one session and of all sessions */
+#define WR_RESP_MULTI_BYTES_MAX (1u << 20)
 #define WR_RESP_MULTI_ALL_MAX (16u << 20)
-#define WR_RESP_REDIS_VERSION "7.0.0" /* the Redis version that clients are told */
+#define WR_RESP_REDIS_VERSION "7.0.0" /* the Redis version that INFO and HELLO report */
 
 struct wr_resp_entry;
 struct wr_resp_central;
@@ -60,8 +61,7 @@ static inline void wr_resp_tally_add(struct wr_resp_tally *sum, const struct wr_
 	sum->bad += part->bad;
 }
 
-/* A command that has been read, and the result of the work that was done before the command runs.
- */
+/* A command that has been read and has not run, and the result of its `prepare`. */
 struct wr_resp_ready {
 	struct wr_resp_command command;
 	/* the command's row in the table; NULL: unknown command */
@@ -70,14 +70,14 @@ struct wr_resp_ready {
 	struct wr_throttle_request throttle;
 };
 
-#define WR_RESP_BATCH 16 /* most commands that are read before the first one runs */
+#define WR_RESP_BATCH 16 /* maximum number of commands that are read before the first one runs */
 
 /* The data that all sessions of a thread share. */
 struct wr_resp_host {
 	struct weir_engine *engine; /* engine and table in use; set before each input */
 	struct weir_table *table;
 	const struct wr_resp_users *users; /* NULL: no password is required */
-	/* key that nginx's workers must show; NULL: WEIR.LINK is refused */
+	/* key that nginx's workers must send with WEIR.LINK; NULL: WEIR.LINK is refused */
 	const struct wr_secret *link_key;
 	const struct wr_resp_decider *decider;
 	const struct wr_resp_central *central; /* NULL: there is no central store */
@@ -85,9 +85,9 @@ struct wr_resp_host {
 	 * central store. With a central store, `waits_max` bounds it. */
 	size_t waits, waits_max;
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
-	size_t large;                      /* memory for large commands that are not complete */
-	size_t multi_bytes;                /* memory for transactions before EXEC has run */
-	bool line;   /* sessions are queued, because `waits` reached waits_max */
+	size_t large;                      /* bytes of memory for incomplete large commands */
+	size_t multi_bytes;                /* bytes of memory for transactions */
+	bool line;   /* sessions wait in line, because `waits` has reached waits_max */
 	bool shadow; /* shadow mode: requests are counted, but all of them pass */
 	uint64_t started_ns;
 	struct wr_resp_tally tally;
@@ -109,7 +109,7 @@ enum wr_resp_multi_state {
 struct wr_resp_multi {
 	uint8_t *bytes;
 	uint32_t len, cap;
-	uint32_t at; /* bytes of the commands that have run */
+	uint32_t at; /* length of the commands in `bytes` that have run */
 	uint32_t count;
 	uint8_t state; /* enum wr_resp_multi_state */
 	bool failed;   /* a command was refused, so EXEC refuses the transaction */
@@ -119,29 +119,28 @@ struct wr_resp_session {
 	struct wr_resp_host *host;
 	uint64_t id;
 	uint64_t since_ns;
-	/* the last command, tried first because the next is often the same */
+	/* the last command; its name is compared first, because clients repeat commands */
 	const struct wr_resp_entry *last;
 	struct wr_resp_parser parser;
 	uint8_t *held; /* input whose commands have not run */
 	uint32_t held_len, held_cap;
 	struct wr_resp_multi multi;
-	struct wr_resp_wait *waits, *waits_last; /* commands that wait, in order */
+	struct wr_resp_wait *waits, *waits_last; /* list of the commands that wait, in order */
 	uint32_t wait_count;
-	/* this session's commands that may begin to wait although sessions are queued (host->line)
-	 */
+	/* number of commands of this session that may begin to wait although host->line is set */
 	uint32_t turn;
-	uint32_t kept_bytes; /* bytes of replies that are stored behind waits */
+	uint32_t kept_bytes; /* length of the replies that are stored in `behind` of the waits */
 	uint16_t port;       /* port of the listener; 0: a Unix socket */
 	uint8_t protocol;
 	bool trusted;     /* no password is required, or the client has sent the right one */
-	bool operates;    /* may give units back and reset counters without a password */
+	bool operates;    /* the client may give units back and reset counters without a password */
 	bool unix_socket; /* the connection is a Unix socket: the kernel has identified the peer */
 	bool linked;      /* the client is an nginx worker that has sent the link key */
 	bool gone;        /* the linked nginx worker has closed its end and reads no replies */
 	bool stopped;     /* `held` may have complete commands that cannot run at present */
-	bool inside;      /* wr_resp_session_input is running; it writes replies itself */
+	bool inside;      /* wr_resp_session_input is running; it writes the replies that are due */
 	bool ended;       /* after QUIT or an error: no more commands are run */
-	char address[48]; /* client address without port, by which failed logins are counted */
+	char address[48]; /* client address without port; the key of the counter of failed logins */
 	char peer[112];   /* address with port, for CLIENT INFO */
 	char user[WR_USER_NAME_MAX + 1];
 	char name[WR_RESP_NAME_MAX + 1];
@@ -155,9 +154,9 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 void wr_resp_session_end(struct wr_resp_session *session);
 
 /* Writes the replies of waiting commands whose answers have arrived, then reads and runs commands.
- * Stops if more than `budget` bytes of replies are written or too many commands wait. It then sets
- * session->stopped, and a later call without data continues. After each call the caller sends the
- * replies, and closes the connection if wr_resp_session_over returns true. */
+ * If more than `budget` bytes of replies are written or too many commands wait, sets
+ * session->stopped and returns; a later call without data continues. After each call the caller
+ * sends the replies, and closes the connection if wr_resp_session_over returns true. */
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out);
 

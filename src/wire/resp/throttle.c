@@ -44,20 +44,13 @@ static int64_t seconds_up(uint64_t ns)
 	return (int64_t)(ns / SECOND_NS + (ns % SECOND_NS != 0));
 }
 
-/* Returns the time in which an empty bucket fills up. The result cannot overflow, because the limit
- * has passed weir_limit_check. */
-static uint64_t fill_ns(const struct weir_limit *limit)
-{
-	unsigned __int128 all = (unsigned __int128)limit->capacity * limit->period_ns;
-
-	return (uint64_t)((all + limit->limit - 1) / limit->limit);
-}
-
 /* Corrects the decision on a cost of 0. weir refuses a cost of 0 on an empty bucket. redis-cell
- * admits it, unless the bucket is overdrawn because the limit was lowered. */
+ * admits it, unless the bucket is overdrawn because the limit was lowered. An empty bucket fills up
+ * in full_ns, which cannot overflow, because the limit has passed weir_limit_check. */
 static void judge_look(const struct weir_limit *limit, struct weir_decision *decision)
 {
-	uint64_t full_ns = fill_ns(limit);
+	unsigned __int128 all = (unsigned __int128)limit->capacity * limit->period_ns;
+	uint64_t full_ns = (uint64_t)((all + limit->limit - 1) / limit->limit);
 
 	decision->admitted = decision->reset_after_ns <= full_ns;
 	if (!decision->admitted)

@@ -3,9 +3,9 @@
  *
  *   CL.THROTTLE user7 15 30 60      a bucket of 16, filled with 30 tokens in 60 s
  *
- * The command carries the limit. If burst or count change from one call to the next, the key keeps
- * its counter; if the period changes, the key gets another counter. Both commands share one counter
- * per key, which is separate from the counters of rules.
+ * The command has the limit in its arguments. If burst or count change from one call to the next,
+ * the key keeps its counter; if the period changes, the key gets another counter. CL.THROTTLE and
+ * THROTTLE use the same counter of a key, which is separate from the counters of rules.
  */
 #ifndef WR_WIRE_RESP_THROTTLE_H
 #define WR_WIRE_RESP_THROTTLE_H
@@ -20,7 +20,7 @@
 
 #define WR_THROTTLE_PERIOD_MAX_S 3155760000ll /* 100 years */
 
-/* The limit of the last command, stored because the next command often has the same limit. */
+/* The limit of the last command. It is stored because the next command often has the same limit. */
 struct wr_throttle_memo {
 	uint32_t capacity, count;
 	uint64_t period_s;
@@ -43,8 +43,8 @@ struct wr_throttle_answer {
 };
 
 /* Returns the limit of a bucket of `capacity` tokens that gets `count` tokens in `period_s`
- * seconds. The pointer is valid until the next call. Returns NULL with an error if the numbers are
- * not a valid limit. */
+ * seconds. The pointer is valid until the next call with this memo. If the numbers are not a valid
+ * limit, fills in `error` and returns NULL. */
 const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 					   const struct wr_throttle_request *request,
 					   struct weir_error *error);
@@ -53,21 +53,23 @@ const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 struct wr_key wr_throttle_key(const struct weir_table *table, const struct weir_limit *limit,
 			      struct weir_str key);
 
-/* Takes `quantity` tokens. A quantity of 0 only reads; it is limited only if the bucket is
- * overdrawn because the limit was lowered. A negative quantity gives tokens back. now_ns is below
- * 2^63. */
+/* Takes `quantity` tokens. A quantity of 0 takes nothing, and answer->limited is then true only if
+ * the bucket is overdrawn because the limit was lowered. A negative quantity gives tokens back.
+ * now_ns must be below 2^63. */
 void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		 int64_t quantity, uint64_t now_ns, struct wr_throttle_answer *answer);
 
 /* ---- with a central store ----
  *
- * The buckets are in Redis. A bucket's name has the key's hash and the period: "throttle/60s". */
+ * The buckets are in Redis. The hash of the key and the period ("throttle/60s") identify a
+ * bucket. */
 
-#define WR_THROTTLE_MESSAGE 160 /* most bytes of a message about one bucket */
+#define WR_THROTTLE_MESSAGE 160 /* maximum length of a message about one bucket */
 
+/* Sets fleet_key to the hash of the key with the fleet's secret. */
 void wr_throttle_fleet_key(const uint8_t *secret, struct weir_str key, uint64_t fleet_key[2]);
 
-/* Writes a message to the central store about the bucket. Returns the length of the message. */
+/* Writes the bytes of a message to the central store about the bucket. Returns their number. */
 size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *limit,
 			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
 			   uint8_t bytes[WR_THROTTLE_MESSAGE]);

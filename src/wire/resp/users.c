@@ -8,7 +8,7 @@
 #include "rules/address.h"
 
 #define MINUTE_NS 60000000000ull
-/* IPv6 clients are counted by /64, because a client has at least a /64 */
+/* IPv6 addresses of the same /64 count as one client, because a client has at least a /64 */
 #define V6_PREFIX_BITS 64u
 #define LOGIN_IDENTITY 0x726573702d6c6f67u /* separates failed logins from all other counters */
 
@@ -99,8 +99,9 @@ static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TE
 	return (struct weir_str){memory, wr_address_text(&address, bits, memory)};
 }
 
-/* Counts the attempt before the password is compared, and gives it back if the password is right.
- * Otherwise many connections at once could exceed the limit. */
+/* Counts every attempt as failed before the password is compared, and takes the count back if the
+ * password is right. If only wrong passwords were counted after the comparison, many connections at
+ * once could exceed the limit. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,
 				 struct weir_str address, struct weir_str name,
 				 struct weir_str password, uint64_t now_ns, uint64_t *wait_ns)

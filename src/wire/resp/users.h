@@ -16,7 +16,7 @@
 #define WR_USERS_MAX 16u
 #define WR_USER_NAME_MAX 64u
 #define WR_PASSWORD_MAX 256u
-#define WR_USER_FAILURES_PER_MINUTE 60u /* most failed logins from one address */
+#define WR_USER_FAILURES_PER_MINUTE 60u /* limit of failed logins from one address */
 
 struct wr_resp_user {
 	uint32_t name_len, password_len;
@@ -29,13 +29,13 @@ struct wr_resp_users {
 	struct wr_resp_user user[WR_USERS_MAX];
 };
 
-/* Reads the content of a password file. Returns 0 or WEIR_EINVAL. The error names the number of the
- * wrong line, but never shows its content. */
+/* Reads the content of a password file. Returns 0 or WEIR_EINVAL. The error has the number of the
+ * wrong line, but not the content of the line. */
 int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len,
 		       struct weir_error *error);
 
-/* Returns whether the user exists and the password is right. Takes the same time for any name and
- * password. */
+/* Returns whether the user exists and the password is right. The call takes the same time for any
+ * name and password. */
 bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 			struct weir_str password);
 

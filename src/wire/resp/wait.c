@@ -37,7 +37,7 @@ void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	struct wr_resp_session *session = wait->session;
 
-	if (wait->heard) {
+	if (wait->answered) {
 		wait->kind->reply(wait, out);
 		end_wait(wait);
 		return;
@@ -54,24 +54,24 @@ void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out)
 	session->turn -= session->turn > 0;
 }
 
-static bool note_answer(struct wr_resp_wait *wait)
+static bool mark_answered(struct wr_resp_wait *wait)
 {
-	wr_assert(!wait->heard);
-	wait->heard = true;
+	wr_assert(!wait->answered);
+	wait->answered = true;
 	return wait == wait->session->waits && !wait->session->inside;
 }
 
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
-	wr_assert(wait->session && wait->kind->heard);
-	wait->kind->heard(wait, answer, len, now_ns);
-	return note_answer(wait);
+	wr_assert(wait->session && wait->kind->receive);
+	wait->kind->receive(wait, answer, len, now_ns);
+	return mark_answered(wait);
 }
 
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict)
 {
 	wait->verdict = verdict;
-	return note_answer(wait);
+	return mark_answered(wait);
 }
 
 /* ---- in the session ---- */
@@ -98,7 +98,7 @@ static void end_first(struct wr_resp_session *session)
 
 void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *out)
 {
-	while (session->waits && session->waits->heard) {
+	while (session->waits && session->waits->answered) {
 		struct wr_resp_wait *wait = session->waits;
 
 		out->protocol = wait->protocol;
@@ -159,9 +159,9 @@ void wr_resp_waits_end(struct wr_resp_session *session)
 
 		if (wait->source == WR_RESP_DECIDER)
 			host->decider->cancel(host, wait);
-		else if (!wait->heard && wait->source == WR_RESP_CENTRAL)
+		else if (!wait->answered && wait->source == WR_RESP_CENTRAL)
 			host->central->leave(host, wait);
-		else if (!wait->heard)
+		else if (!wait->answered)
 			host->queue->leave(host, wait);
 		end_first(session);
 	}

@@ -1,5 +1,5 @@
-/* Commands whose replies come later, because they wait for a decision, for the central store, or
- * for the queue of deferred requests (the sources of answers).
+/* Commands that wait for a decision, for the central store, or for the queue of deferred requests.
+ * These three are the sources of answers.
  *
  *   host->decider->begin(host, domain, &wait);     // or host->central->begin, host->queue->begin
  *   wr_resp_wait_init(wait, session, source, &kind);
@@ -18,7 +18,7 @@
 
 #include "wire/resp/session.h"
 
-#define WR_RESP_WAITS_MAX 256u /* most waiting commands of one session */
+#define WR_RESP_WAITS_MAX 256u /* maximum number of waiting commands of one session */
 
 /* Makes the decisions of WEIR.CHECK, WEIR.PEEK and WEIR.RESET. */
 struct wr_resp_decider {
@@ -29,17 +29,17 @@ struct wr_resp_decider {
 	/* Decides wait->ask, in the central store if a rule requires that. Calls wr_resp_decided
 	 * once, possibly before `decide` returns. */
 	void (*decide)(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns);
-	/* Called if the connection ends before the reply is written. Gives back the units that were
-	 * taken. wr_resp_decided is not called afterwards. */
+	/* Called if the connection ends before the reply is written. Gives back the units that the
+  * ask has taken. wr_resp_decided is not called afterwards. */
 	void (*cancel)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Frees the wait and its ask. */
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Resets counters like weir_control_reset, but on all nodes of the fleet. */
+	/* Resets counters as weir_control_reset does, but on all nodes of the fleet. */
 	int (*reset)(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
 		     struct weir_error *error);
 };
 
-/* The central store, for commands that write their own question. */
+/* The central store, for commands that write the bytes of their question themselves. */
 struct wr_resp_central {
 	/* Returns a zeroed wait, or NULL if there is no memory. */
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
@@ -51,16 +51,17 @@ struct wr_resp_central {
 	/* Abandons the question: wr_resp_answered is not called afterwards, and units that the
 	 * store grants later are given back. */
 	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Sends a message that has no answer. It reports units that were given back, or that were
-	 * admitted without the store. */
+	/* Sends a message that has no answer. The message reports units that were given back, or
+  * units that were admitted without the store. */
 	void (*send)(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns);
-	/* Returns the fleet's secret (WEIR_SECRET_BYTES), or NULL if it is not known yet. */
+	/* Returns the WEIR_SECRET_BYTES of the fleet's secret, or NULL if Redis has not sent the
+  * secret. */
 	const uint8_t *(*secret)(struct wr_resp_host *host);
 };
 
 struct wr_defer_request;
 
-/* The result of WEIR.DEFER or WEIR.TICKET. It is the argument `answer` of wr_resp_answered. */
+/* The result of WEIR.DEFER or WEIR.TICKET, passed to wr_resp_answered as `answer`. */
 struct wr_defer_answer {
 	const char *reason;   /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
 	const char *sentence; /* the remedy, if there is a reason */
@@ -69,9 +70,9 @@ struct wr_defer_answer {
 	struct weir_str json; /* state of a ticket; empty: there is no such ticket */
 };
 
-/* The queue of deferred requests. `begin`, `end` and `leave` are as in struct wr_resp_central.
- * After `defer` or `ticket`, wr_resp_answered is called once, possibly before the function returns.
- */
+/* The queue of deferred requests. `begin`, `end` and `leave` have the contracts of struct
+ * wr_resp_central. Each call of `defer` or `ticket` leads to one call of wr_resp_answered, possibly
+ * before `defer` or `ticket` returns. */
 struct wr_resp_queue {
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
@@ -90,9 +91,9 @@ enum wr_resp_source {
 
 /* The callbacks of a command that can wait. */
 struct wr_resp_wait_kind {
-	/* Receives the answer of the central store or the queue. If `len` is 0, there was no answer
-	 * and none will come. NULL for commands that wait for a decision. */
-	void (*heard)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
+	/* Receives the answer of the central store or the queue. If `len` is 0, the store has not
+  * answered, and no answer will come. NULL for commands that wait for a decision. */
+	void (*receive)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 	/* Writes the reply. */
 	void (*reply)(struct wr_resp_wait *wait, struct wr_resp_out *out);
 	/* Frees the memory that the command itself allocated. May be NULL. */
@@ -103,17 +104,17 @@ struct wr_resp_wait {
 	const struct wr_resp_wait_kind *kind;
 	struct wr_resp_session *session;
 	struct wr_resp_wait *next; /* the session's next waiting command, in order */
-	struct weir_ask *ask; /* the ask to be decided; NULL: the command waits for no decision */
-	int verdict;          /* the verdict to reply with: enum weir_verdict or a WEIR_E code */
-	uint8_t source;       /* enum wr_resp_source */
-	uint8_t protocol;     /* RESP version of the reply */
-	bool heard;           /* the answer or the decision has arrived */
+	struct weir_ask *ask;      /* NULL: the command does not wait for a decision */
+	int verdict;               /* verdict of the decision: enum weir_verdict or a WEIR_E code */
+	uint8_t source;            /* enum wr_resp_source */
+	uint8_t protocol;          /* RESP version of the reply */
+	bool answered;             /* the answer or the decision has arrived */
 	/* Replies to later commands, which must be sent after the reply to this command. */
 	uint8_t *behind;
 	uint32_t behind_len, behind_cap;
 	union {
 		struct {
-			uint8_t *bytes; /* the answer: `few`, or allocated memory */
+			uint8_t *bytes; /* points to `few` or to allocated memory */
 			size_t len;
 			uint8_t few[64];
 		} answer; /* for WEIR.ASK */
@@ -137,20 +138,21 @@ struct wr_resp_wait {
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind);
 
-/* Called after the source was asked. If the answer has arrived, writes the reply and ends the wait.
- * Otherwise appends the wait to the session's list. */
+/* Called after the question was sent to the source. If the answer has already arrived, writes the
+ * reply and ends the wait. Otherwise appends the wait to the session's list. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 
 /* Called by the source when the answer or the decision has arrived. Both functions return true if
- * the session now has a reply to write and wr_resp_session_input is not running for it. The caller
- * then has to call wr_resp_session_input without data. */
+ * the reply can be written; the caller then has to call wr_resp_session_input without data. They
+ * return false if an earlier command of the session still waits, or if wr_resp_session_input is
+ * running for the session and writes the reply itself. */
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict);
 
 /* ---- called by the session ---- */
 
-/* Returns whether no further command may run, because too many commands of the session or of the
- * whole host wait. */
+/* Returns whether the session's next command must not run yet, because too many commands of the
+ * session or of the whole host wait. */
 bool wr_resp_waits_full(const struct wr_resp_session *session);
 
 /* Writes replies in order, up to the first waiting command that has no answer. */

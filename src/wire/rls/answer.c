@@ -10,20 +10,20 @@
 #include "limiter/status.h"
 #include "wire/rls/plain.h"
 
-/* first buffer for a body; a longer body is written again into a larger buffer */
+/* size of the first buffer for a body; a longer body is written again into a larger buffer */
 #define BODY_BYTES 2048
-/* most header fields: of a profile, of Envoy's ratelimit (3), content-type */
+/* maximum number of header fields: those of a profile, three of Envoy's ratelimit, content-type */
 #define HEADERS_MAX 16
-#define NUMBER_TEXT 11 /* bytes of a uint32_t as text, including the zero */
+#define NUMBER_TEXT 11 /* maximum size of a uint32_t as text, including the zero at its end */
 
-/* The response, and the data that it is made from. */
+/* A response that is being made, with its input. */
 struct answer {
 	struct weir_ask *ask;
 	const struct wr_rls_options *options;
 	struct wr_rls_memory *memory;
 	Pb__RateLimitResponse *response;
 	bool refused;
-	bool too_long; /* refused because the delay would end after the deadline */
+	bool too_long; /* the request is refused because the delay would end after the deadline */
 };
 
 /* A status and the messages that it points to, allocated together. */
@@ -52,7 +52,7 @@ static void write_limit(struct status_parts *parts, const struct weir_status *fr
 	parts->status.duration_until_reset = &parts->reset;
 }
 
-/* Returns whether descriptor `at` has a limit with a leaky bucket that can delay the request. */
+/* Returns whether a leaky bucket of descriptor number `at` can delay the request. */
 static bool has_delay(const struct weir_ask *ask, size_t at)
 {
 	const struct wr_ask_descriptor *descriptor = &ask->descriptors[at];
@@ -136,7 +136,7 @@ static bool add_number(const struct answer *answer, const char *name, uint32_t n
 			  (struct weir_str){text, (size_t)len});
 }
 
-/* Adds the three header fields of Envoy's ratelimit. They describe the tightest limit. */
+/* Adds the three header fields of Envoy's ratelimit, which describe the tightest limit. */
 static bool add_reference_headers(const struct answer *answer)
 {
 	const struct wr_rls_options *options = answer->options;
@@ -178,7 +178,7 @@ static bool wants_body(const struct answer *answer)
 	return answer->options->bodies || (own && own->body.len);
 }
 
-/* Adds the body and a header field content-type, from which Envoy takes the type of the body. */
+/* Adds the body, and a header field content-type that tells Envoy the type of the body. */
 static bool add_body(const struct answer *answer)
 {
 	struct weir_str type = {0};
@@ -193,7 +193,8 @@ static bool add_body(const struct answer *answer)
 		if (!body)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
-		if (len < 0) /* no limit has refused: deferred, or the delay is too long */
+		if (len <
+		    0) /* no limit refused: the request is deferred, or its delay is too long */
 			return true;
 		if ((size_t)len <= cap)
 			break;
@@ -203,19 +204,13 @@ static bool add_body(const struct answer *answer)
 	return add_header(answer, (struct weir_str){"content-type", 12}, type);
 }
 
-static bool wants_headers(const struct answer *answer)
-{
-	const struct wr_rls_options *options = answer->options;
-
-	return options->profile_headers || options->limit_header || options->remaining_header ||
-	       options->reset_header || wants_body(answer);
-}
-
 static bool write_headers(const struct answer *answer)
 {
+	const struct wr_rls_options *options = answer->options;
 	Pb__RateLimitResponse *response = answer->response;
 
-	if (!wants_headers(answer))
+	if (!options->profile_headers && !options->limit_header && !options->remaining_header &&
+	    !options->reset_header && !wants_body(answer))
 		return true;
 	response->response_headers_to_add =
 		wr_rls_alloc_many(answer->memory, HEADERS_MAX, sizeof(void *));
@@ -223,15 +218,7 @@ static bool write_headers(const struct answer *answer)
 	       add_reference_headers(answer) && add_body(answer);
 }
 
-/* ---- the whole ---- */
-
-static bool write_metadata(const struct answer *answer, const Pb__RateLimitRequest *request)
-{
-	if (!answer->options->dynamic_metadata || !request)
-		return true;
-	answer->response->dynamic_metadata = wr_rls_metadata(answer->ask, request, answer->memory);
-	return answer->response->dynamic_metadata != NULL;
-}
+/* ---- the whole response ---- */
 
 Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				     const Pb__RateLimitRequest *request,
@@ -253,10 +240,12 @@ Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 	pb__rate_limit_response__init(answer.response);
 	answer.response->overall_code = answer.refused ? PB__RATE_LIMIT_RESPONSE__CODE__OVER_LIMIT
 						       : PB__RATE_LIMIT_RESPONSE__CODE__OK;
-	if (!write_statuses(&answer, result.descriptors) || !write_headers(&answer) ||
-	    !write_metadata(&answer, request))
+	if (!write_statuses(&answer, result.descriptors) || !write_headers(&answer))
 		return NULL;
-	return answer.response;
+	if (!options->dynamic_metadata || !request)
+		return answer.response;
+	answer.response->dynamic_metadata = wr_rls_metadata(ask, request, memory);
+	return answer.response->dynamic_metadata ? answer.response : NULL;
 }
 
 size_t wr_rls_size(const Pb__RateLimitResponse *response)

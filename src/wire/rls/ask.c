@@ -26,8 +26,8 @@ Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *m
 	return request;
 }
 
-/* Checks the unit of a limit in a descriptor. Valid units are SECOND to YEAR of
- * envoy.type.v3.RateLimitUnit, which has no week. */
+/* Checks the unit of the limit in descriptor number `at`, if the descriptor has a limit. The valid
+ * units are SECOND to YEAR of envoy.type.v3.RateLimitUnit; Envoy has no week. */
 static int check_override(const Pb__RateLimitDescriptor *descriptor, size_t at,
 			  struct weir_error *error)
 {
@@ -54,7 +54,7 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error)
 	return rc;
 }
 
-/* Returns the hits of a descriptor, at most 2^63-1, because no limit is larger. */
+/* Returns the hits of a descriptor. Hits above 2^63-1 count as 2^63-1, which no limit admits. */
 static int64_t hits_of(const Pb__RateLimitRequest *request,
 		       const Pb__RateLimitDescriptor *descriptor)
 {
@@ -105,8 +105,9 @@ static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct
 	return 0;
 }
 
-/* Does not fail if there are too many descriptors, because the ask then refuses the request. After
- * an error response Envoy would let the request pass, unless it is configured otherwise. */
+/* Adds one descriptor too many if the request has more than WEIR_DESCRIPTORS_MAX; the ask then
+ * refuses the request. An error response would be worse: by default, Envoy lets a request pass
+ * after an error. */
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error)
 {

@@ -1,7 +1,7 @@
-/* Reads and writes RLS messages as protojson, for POST /json. The code uses protobuf's descriptors
- * of the messages, so it supports every field that gRPC has. In input, field names may be
- * snake_case or lowerCamelCase, numbers may be strings, and enum values may be names or numbers. A
- * field that is null counts as absent. An unknown field name is an error. */
+/* Reads and writes RLS messages as protojson, for POST /json. The code follows protobuf's
+ * descriptors of the messages, so it supports every field that the messages have in gRPC. In input,
+ * field names may be snake_case or lowerCamelCase, numbers may be strings, and enum values may be
+ * names or numbers. A field that is null counts as absent. An unknown field name is an error. */
 #ifndef WR_WIRE_RLS_JSON_H
 #define WR_WIRE_RLS_JSON_H
 
@@ -17,13 +17,18 @@ ProtobufCMessage *wr_rls_json_read(const ProtobufCMessageDescriptor *type, struc
 /* Writes the message as a JSON object, without the fields that have their default value. */
 void wr_rls_json_write(const ProtobufCMessage *message, struct wr_json_out *json);
 
+#define WR_JSON_NAME 64 /* maximum length of a JSON name */
+
 /* Writes the JSON name of a field: limit_remaining → limitRemaining. Returns the length of the
  * name. */
-#define WR_JSON_NAME 64
 size_t wr_rls_json_name(const char *name, char json[WR_JSON_NAME]);
 
-/* Returns whether a field has the protobuf type `bytes`, which is base64 in JSON. The C type does
- * not show this: strings are stored as bytes too, because a string may have a zero byte. */
+/* Returns the size of a value of this field in the C struct of its message. */
+size_t wr_rls_json_size(const ProtobufCFieldDescriptor *field);
+
+/* Returns whether a field has the protobuf type `bytes`, which is base64 in JSON. The type in the
+ * field's descriptor does not tell: fields of type `string` have the C type of `bytes` too, because
+ * a string may have a zero byte. */
 bool wr_rls_json_is_binary(const ProtobufCFieldDescriptor *field);
 
 #endif

@@ -7,15 +7,14 @@
 
 #include "base/assert.h"
 
-#define ITEMS_MAX 256 /* most items of one list; the engine accepts fewer */
+#define ITEMS_MAX 256 /* maximum number of items in one list; the engine accepts fewer */
 
 struct reader {
 	struct wr_rls_memory *memory;
 	struct wr_problem *problem;
 };
 
-/* Returns the size of a field of this type in the C struct of its message. */
-static size_t size_of(const ProtobufCFieldDescriptor *field)
+size_t wr_rls_json_size(const ProtobufCFieldDescriptor *field)
 {
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_UINT64:
@@ -75,7 +74,8 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
 	return NULL;
 }
 
-/* Parses a number in a string, "12", because protojson writes 64-bit numbers as strings. */
+/* Parses a whole number in a string, such as "12": protojson writes 64-bit numbers as strings.
+ * Returns 0, or -1 if the string is not a whole number. */
 static int parse_whole(const json_t *value, int64_t *number)
 {
 	const char *text = json_string_value(value);
@@ -151,13 +151,6 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 				      const struct wr_json_at *at,
 				      const ProtobufCMessageDescriptor *type);
 
-/* Returns whether the message is a wrapper of a single value. protojson writes only the value. */
-static bool is_wrapper(const ProtobufCMessageDescriptor *type)
-{
-	return strcmp(type->short_name, "UInt64Value") == 0 ||
-	       strcmp(type->short_name, "UInt32Value") == 0;
-}
-
 static int read_item(struct reader *reader, json_t *value, const struct wr_json_at *at,
 		     const ProtobufCFieldDescriptor *field, void *into)
 {
@@ -200,7 +193,7 @@ static int read_item(struct reader *reader, json_t *value, const struct wr_json_
 static int read_list(struct reader *reader, const json_t *list, const struct wr_json_at *at,
 		     const ProtobufCFieldDescriptor *field, char *message)
 {
-	size_t count = json_array_size(list), size = size_of(field);
+	size_t count = json_array_size(list), size = wr_rls_json_size(field);
 	char *items;
 
 	if (!json_is_array(list))
@@ -249,7 +242,9 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 	if (!message)
 		return NULL;
 	protobuf_c_message_init(type, message);
-	if (is_wrapper(type))
+	/* A wrapper message is written in protojson as its only value, without braces. */
+	if (strcmp(type->short_name, "UInt64Value") == 0 ||
+	    strcmp(type->short_name, "UInt32Value") == 0)
 		return read_member(reader, "value", value, at, message) == 0 ? message : NULL;
 	if (wr_json_need_object(value, at, reader->problem) != 0)
 		return NULL;

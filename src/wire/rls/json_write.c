@@ -95,14 +95,6 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 	}
 }
 
-static size_t stride(const ProtobufCFieldDescriptor *field)
-{
-	return field->type == PROTOBUF_C_TYPE_BYTES     ? sizeof(ProtobufCBinaryData)
-	       : field->type == PROTOBUF_C_TYPE_MESSAGE ? sizeof(void *)
-	       : field->type == PROTOBUF_C_TYPE_UINT64  ? sizeof(uint64_t)
-							: sizeof(uint32_t);
-}
-
 static bool is_default(const ProtobufCFieldDescriptor *field, const void *at)
 {
 	switch (field->type) {
@@ -145,7 +137,7 @@ static void write_value(struct wr_json_out *json, const ProtobufCMessage *messag
 	items = *(const char *const *)(base + field->offset);
 	wr_json_array(json);
 	for (size_t i = 0; i < count; i++)
-		write_item(json, field, items + i * stride(field));
+		write_item(json, field, items + i * wr_rls_json_size(field));
 	wr_json_end_array(json);
 }
 
@@ -172,7 +164,7 @@ static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message,
 	return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 }
 
-/* Writes a duration as "58s" or "1.500s". */
+/* Writes a duration as "58s" or "1.500000000s". */
 static void write_duration(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	const char *base = (const char *)message;
@@ -187,7 +179,8 @@ static void write_duration(const ProtobufCMessage *message, struct wr_json_out *
 	wr_json_string(json, wr_str(text));
 }
 
-/* Writes the only field of a wrapper, a Value or a ListValue. */
+/* Writes the value of a UInt32Value, a UInt64Value, a Value or a ListValue: the only field that is
+ * set. */
 static void write_only(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
@@ -203,7 +196,7 @@ static void write_only(const ProtobufCMessage *message, struct wr_json_out *json
 	wr_json_null(json);
 }
 
-/* Writes a Struct, which is a list of entries with key and value, as an object. */
+/* Writes a Struct as an object. A Struct is a list of entries, each with a key and a value. */
 static void write_struct(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	const ProtobufCFieldDescriptor *fields = field_of(message, "fields");

@@ -1,10 +1,11 @@
-/* Makes the dynamic_metadata of a response as in Envoy's ratelimit: the request, and the `metadata`
- * of the rules that admitted the request. Called by answer.c.
+/* Makes the dynamic_metadata of a response in the form of Envoy's ratelimit: the request, and the
+ * `metadata` of the rules that admitted the request. Called by answer.c.
  *
  *   {domain, descriptors: [{entries: ["k=v"], limit: "…", hitsAddend}], hitsAddend, metadata: {…}}
  *
- * The metadata is built as JSON, because the metadata of rules is JSON, and then converted to a
- * protobuf Struct. No other part of a response allocates memory. It is off by default. */
+ * The metadata is built as JSON, because the metadata of rules is JSON. It is then converted to a
+ * protobuf Struct. Building the JSON allocates memory, unlike all other parts of a response. The
+ * option dynamic_metadata is off by default. */
 #include "wire/rls/rls.h"
 
 #include <jansson.h>
@@ -19,16 +20,6 @@
 /* ---- JSON to Struct ---- */
 
 static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Value *value);
-
-static ProtobufCBinaryData copy_text(const json_t *text, struct wr_rls_memory *memory)
-{
-	ProtobufCBinaryData copy = {json_string_length(text), NULL};
-
-	copy.data = wr_rls_alloc(memory, copy.len);
-	if (copy.data)
-		memcpy(copy.data, json_string_value(text), copy.len);
-	return copy;
-}
 
 static Pb__Value *new_value(const json_t *from, struct wr_rls_memory *memory)
 {
@@ -110,8 +101,12 @@ static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Va
 		return value->list_value != NULL;
 	case JSON_STRING:
 		value->kind_case = PB__VALUE__KIND_STRING_VALUE;
-		value->string_value = copy_text(from, memory);
-		return value->string_value.data != NULL;
+		value->string_value.len = json_string_length(from);
+		value->string_value.data = wr_rls_alloc(memory, value->string_value.len);
+		if (!value->string_value.data)
+			return false;
+		memcpy(value->string_value.data, json_string_value(from), value->string_value.len);
+		return true;
 	case JSON_INTEGER:
 	case JSON_REAL:
 		value->kind_case = PB__VALUE__KIND_NUMBER_VALUE;
@@ -130,8 +125,8 @@ static bool write_value(const json_t *from, struct wr_rls_memory *memory, Pb__Va
 
 /* ---- the request as JSON ---- */
 
-/* Returns a JSON string. If the text is not UTF-8, each byte above ASCII becomes '?', so that
- * clients can read the response. */
+/* Returns a JSON string with the text. If the text is not UTF-8, each byte above ASCII becomes '?',
+ * because the response must be UTF-8. */
 static json_t *text_json(struct weir_str text)
 {
 	json_t *made = json_stringn(text.len ? text.ptr : "", text.len);
@@ -165,15 +160,6 @@ static json_t *entry_json(const Pb__RateLimitDescriptor__Entry *entry)
 	return made;
 }
 
-static json_t *entries_json(const Pb__RateLimitDescriptor *descriptor)
-{
-	json_t *entries = json_array();
-
-	for (size_t i = 0; i < descriptor->n_entries; i++)
-		json_array_append_new(entries, entry_json(descriptor->entries[i]));
-	return entries;
-}
-
 static json_t *limit_json(const Pb__RateLimitDescriptor__RateLimitOverride *limit)
 {
 	const ProtobufCEnumValue *unit =
@@ -187,9 +173,11 @@ static json_t *limit_json(const Pb__RateLimitDescriptor__RateLimitOverride *limi
 
 static json_t *descriptor_json(const Pb__RateLimitDescriptor *descriptor)
 {
-	json_t *made = json_object();
+	json_t *made = json_object(), *entries = json_array();
 
-	json_object_set_new(made, "entries", entries_json(descriptor));
+	for (size_t i = 0; i < descriptor->n_entries; i++)
+		json_array_append_new(entries, entry_json(descriptor->entries[i]));
+	json_object_set_new(made, "entries", entries);
 	if (descriptor->limit)
 		json_object_set_new(made, "limit", limit_json(descriptor->limit));
 	if (descriptor->hits_addend)
@@ -199,7 +187,7 @@ static json_t *descriptor_json(const Pb__RateLimitDescriptor *descriptor)
 }
 
 /* Merges the metadata of the rules that admitted the request. If two rules set the same member, the
- * value of the first rule is used; so the rules are merged from the last to the first. */
+ * rule of the first descriptor wins, so the descriptors are merged from the last to the first. */
 static json_t *rules_json(const struct weir_ask *ask, size_t count)
 {
 	json_t *merged = json_object();

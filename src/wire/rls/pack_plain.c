@@ -1,4 +1,4 @@
-/* Packs plain responses, see plain.h. Called by answer.c. */
+/* Packs the plain responses that plain.h describes. Called by answer.c. */
 #include "wire/rls/plain.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ typedef Pb__RateLimitResponse__RateLimit limit_of;
 
 static size_t varint_size(uint64_t value)
 {
-	return (size_t)(70 - __builtin_clzll(value | 1)) / 7; /* a byte holds seven bits */
+	return (size_t)(70 - __builtin_clzll(value | 1)) /
+	       7; /* each byte has seven bits of `value` */
 }
 
 /* Returns the size of a field with a number. A field with the value 0 is not written. */

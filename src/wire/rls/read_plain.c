@@ -1,20 +1,24 @@
-/* Reads plain requests, see plain.h. Called by ask.c. */
+/* Reads the plain requests that plain.h describes. The functions return false if a message is not
+ * plain or does not fit into memory. Called by ask.c. */
 #include "wire/rls/plain.h"
 
 #include <string.h>
 
 #define VARINT 0u
 #define LENGTH 2u
-#define LENGTH_BYTES 5 /* bytes of a 32-bit length, with seven bits in each byte */
+#define LENGTH_BYTES 5 /* maximum size of a 32-bit length, which has seven bits in each byte */
 #define FIELD(number, type) ((number) << 3 | (type))
+#define NO_LIST 0 /* argument of read_tag() for messages in which no field may be repeated */
 
-/* The bytes that have not been read yet. */
+/* The bytes that have not been read yet, and the number of list items that memory was allocated
+ * for. */
 struct reader {
 	const uint8_t *at, *end;
+	size_t items;
 };
 
-/* Reads a number of one to ten bytes, each with seven bits, the lowest bits first. Returns false if
- * the number does not end. */
+/* Reads a number of one to ten bytes. Each byte has seven bits of the number, and the lowest bits
+ * come first. Returns false if the last byte of the number is missing. */
 static bool read_varint(struct reader *r, uint64_t *value)
 {
 	*value = 0;
@@ -28,16 +32,8 @@ static bool read_varint(struct reader *r, uint64_t *value)
 	return false;
 }
 
-/* Reads a tag. Returns false if the tag is longer than a byte: no field that we know has such a
- * tag. */
-static bool read_tag(struct reader *r, uint8_t *tag)
-{
-	*tag = *r->at++;
-	return !(*tag & 0x80);
-}
-
-/* Reads a length and the bytes after it. Returns false if the length has more than LENGTH_BYTES
- * bytes or exceeds the input; the message is not plain then. */
+/* Reads a length and sets *part to the bytes after the length. Returns false if the length has more
+ * than LENGTH_BYTES bytes or exceeds the input. */
 static bool read_part(struct reader *r, struct reader *part)
 {
 	const uint8_t *begin = r->at;
@@ -46,17 +42,24 @@ static bool read_part(struct reader *r, struct reader *part)
 	if (!read_varint(r, &len) || r->at - begin > LENGTH_BYTES ||
 	    len > (uint64_t)(r->end - r->at))
 		return false;
-	*part = (struct reader){r->at, r->at + len};
+	*part = (struct reader){.at = r->at, .end = r->at + len};
 	r->at += len;
 	return true;
 }
 
-/* Notes that a field has occurred. Returns false if the field has occurred before. */
-static bool first_time(uint32_t *seen, uint8_t tag)
+/* Reads the tag of a field. The field with the tag `list` may occur r->items times, and all other
+ * fields may occur once; *seen has a bit for each of them that has occurred. Returns false if the
+ * field has occurred too often, or if the tag is longer than a byte: no known field has such a
+ * tag. */
+static bool read_tag(struct reader *r, uint32_t *seen, uint8_t list, uint8_t *tag)
 {
-	uint32_t bit = UINT32_C(1) << (tag >> 3);
+	uint32_t bit;
 
-	if (*seen & bit)
+	*tag = *r->at++;
+	if (*tag == list)
+		return r->items-- > 0;
+	bit = UINT32_C(1) << (*tag >> 3);
+	if (*tag & 0x80 || *seen & bit)
 		return false;
 	*seen |= bit;
 	return true;
@@ -85,11 +88,9 @@ static bool read_entry(struct reader r, struct wr_rls_memory *memory,
 	while (r.at < r.end) {
 		uint8_t tag;
 
-		if (!read_tag(&r, &tag) || !first_time(&seen, tag))
-			return false;
-		if (tag != FIELD(1, LENGTH) && tag != FIELD(2, LENGTH))
-			return false;
-		if (!read_text(&r, tag == FIELD(1, LENGTH) ? &entry->key : &entry->value))
+		if (!read_tag(&r, &seen, NO_LIST, &tag) ||
+		    (tag != FIELD(1, LENGTH) && tag != FIELD(2, LENGTH)) ||
+		    !read_text(&r, tag == FIELD(1, LENGTH) ? &entry->key : &entry->value))
 			return false;
 	}
 	return true;
@@ -109,7 +110,7 @@ static bool read_override(struct reader r, struct wr_rls_memory *memory,
 		uint64_t value;
 		uint8_t tag;
 
-		if (!read_tag(&r, &tag) || !first_time(&seen, tag) || !read_varint(&r, &value))
+		if (!read_tag(&r, &seen, NO_LIST, &tag) || !read_varint(&r, &value))
 			return false;
 		if (tag == FIELD(1, VARINT))
 			limit->requests_per_unit = (uint32_t)value;
@@ -124,7 +125,6 @@ static bool read_override(struct reader r, struct wr_rls_memory *memory,
 static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64Value **out)
 {
 	Pb__UInt64Value *hits = wr_rls_alloc(memory, sizeof *hits);
-	uint8_t tag;
 
 	if (!hits)
 		return false;
@@ -132,11 +132,10 @@ static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64V
 	*out = hits;
 	if (r.at == r.end)
 		return true;
-	return read_tag(&r, &tag) && tag == FIELD(1, VARINT) && read_varint(&r, &hits->value) &&
-	       r.at == r.end;
+	return *r.at++ == FIELD(1, VARINT) && read_varint(&r, &hits->value) && r.at == r.end;
 }
 
-/* Returns the number of fields with the tag `wanted`, up to the first field that is not plain. */
+/* Returns the number of fields with the tag `wanted` before the first field that is not plain. */
 static size_t count_parts(struct reader r, uint8_t wanted)
 {
 	size_t count = 0;
@@ -144,11 +143,10 @@ static size_t count_parts(struct reader r, uint8_t wanted)
 	while (r.at < r.end) {
 		struct reader part;
 		uint64_t value;
-		uint8_t tag;
+		uint8_t tag = *r.at++;
 
-		if (!read_tag(&r, &tag))
-			break;
-		if ((tag & 7) == LENGTH ? !read_part(&r, &part) : !read_varint(&r, &value))
+		if (tag & 0x80 ||
+		    !((tag & 7) == LENGTH ? read_part(&r, &part) : read_varint(&r, &value)))
 			break;
 		count += tag == wanted;
 	}
@@ -169,6 +167,8 @@ static bool read_descriptor_field(Pb__RateLimitDescriptor *descriptor, uint8_t t
 	}
 	if (!read_part(r, &part))
 		return false;
+	if (tag == FIELD(1, LENGTH))
+		return read_entry(part, memory, &descriptor->entries[descriptor->n_entries++]);
 	if (tag == FIELD(2, LENGTH))
 		return read_override(part, memory, &descriptor->limit);
 	return tag == FIELD(3, LENGTH) && read_hits(part, memory, &descriptor->hits_addend);
@@ -178,82 +178,60 @@ static bool read_descriptor(struct reader r, struct wr_rls_memory *memory,
 			    Pb__RateLimitDescriptor **out)
 {
 	Pb__RateLimitDescriptor *descriptor = wr_rls_alloc(memory, sizeof *descriptor);
-	size_t most = count_parts(r, FIELD(1, LENGTH));
 	uint32_t seen = 0;
+	uint8_t tag;
 
 	if (!descriptor)
 		return false;
 	pb__rate_limit_descriptor__init(descriptor);
 	*out = descriptor;
-	descriptor->entries = wr_rls_alloc_many(memory, most, sizeof(void *));
+	r.items = count_parts(r, FIELD(1, LENGTH));
+	descriptor->entries = wr_rls_alloc_many(memory, r.items, sizeof(void *));
 	if (!descriptor->entries)
 		return false;
-	while (r.at < r.end) {
-		struct reader part;
-		uint8_t tag;
-
-		if (!read_tag(&r, &tag))
+	while (r.at < r.end)
+		if (!read_tag(&r, &seen, FIELD(1, LENGTH), &tag) ||
+		    !read_descriptor_field(descriptor, tag, &r, memory))
 			return false;
-		if (tag == FIELD(1, LENGTH)) {
-			if (descriptor->n_entries == most || !read_part(&r, &part) ||
-			    !read_entry(part, memory, &descriptor->entries[descriptor->n_entries]))
-				return false;
-			descriptor->n_entries++;
-		} else if (!first_time(&seen, tag) ||
-			   !read_descriptor_field(descriptor, tag, &r, memory)) {
-			return false;
-		}
-	}
 	return true;
 }
 
-static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struct reader *r)
+static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struct reader *r,
+			       struct wr_rls_memory *memory)
 {
+	struct reader part;
 	uint64_t value;
 
 	if (tag == FIELD(1, LENGTH))
 		return read_text(r, &request->domain);
+	if (tag == FIELD(2, LENGTH))
+		return read_part(r, &part) &&
+		       read_descriptor(part, memory,
+				       &request->descriptors[request->n_descriptors++]);
 	if (tag != FIELD(3, VARINT) || !read_varint(r, &value))
 		return false;
 	request->hits_addend = (uint32_t)value;
 	return true;
 }
 
-static bool read_request(struct reader r, struct wr_rls_memory *memory,
-			 Pb__RateLimitRequest *request)
-{
-	size_t most = count_parts(r, FIELD(2, LENGTH));
-	uint32_t seen = 0;
-
-	pb__rate_limit_request__init(request);
-	request->descriptors = wr_rls_alloc_many(memory, most, sizeof(void *));
-	if (!request->descriptors)
-		return false;
-	while (r.at < r.end) {
-		struct reader part;
-		uint8_t tag;
-
-		if (!read_tag(&r, &tag))
-			return false;
-		if (tag == FIELD(2, LENGTH)) {
-			if (request->n_descriptors == most || !read_part(&r, &part) ||
-			    !read_descriptor(part, memory,
-					     &request->descriptors[request->n_descriptors]))
-				return false;
-			request->n_descriptors++;
-		} else if (!first_time(&seen, tag) || !read_request_field(request, tag, &r)) {
-			return false;
-		}
-	}
-	return true;
-}
-
 Pb__RateLimitRequest *wr_rls_read_plain(struct weir_str bytes, struct wr_rls_memory *memory)
 {
 	const uint8_t *first = (const uint8_t *)bytes.ptr;
+	struct reader r = {.at = first, .end = first + bytes.len};
 	Pb__RateLimitRequest *request = wr_rls_alloc(memory, sizeof *request);
+	uint32_t seen = 0;
+	uint8_t tag;
 
-	if (request && read_request((struct reader){first, first + bytes.len}, memory, request))
-		return request;
-	return NULL;
+	if (!request)
+		return NULL;
+	pb__rate_limit_request__init(request);
+	r.items = count_parts(r, FIELD(2, LENGTH));
+	request->descriptors = wr_rls_alloc_many(memory, r.items, sizeof(void *));
+	if (!request->descriptors)
+		return NULL;
+	while (r.at < r.end)
+		if (!read_tag(&r, &seen, FIELD(2, LENGTH), &tag) ||
+		    !read_request_field(request, tag, &r, memory))
+			return NULL;
+	return request;
 }

@@ -8,9 +8,9 @@
  *   verdict = … decide, wait …
  *   wr_rls_answer(ask, verdict, request, options, memory);
  *
- * Texts may have any bytes: a value that is not UTF-8, or has a zero byte, gets a counter like any
- * other value. A response is always UTF-8, because Envoy lets a request pass if it cannot read the
- * response.
+ * Texts may have any bytes: a value that is not UTF-8, or that has a zero byte, gets a counter like
+ * any other value. The texts of a response are always UTF-8, because Envoy lets a request pass if
+ * Envoy cannot read the response.
  *
  * Functions that return int return 0, or on failure an enum wr_grpc_code; `error` then has this
  * code and a text. */
@@ -25,11 +25,12 @@
 
 #include "wire/memory.h"
 
-/* Options for responses. If all are zero, responses are those of Envoy's ratelimit by default. */
+/* Options for responses. If all options are zero, responses are those of Envoy's ratelimit with its
+ * default settings. */
 struct wr_rls_options {
-	bool dynamic_metadata; /* responses carry the request and the metadata of its rules */
+	bool dynamic_metadata; /* responses have dynamic_metadata, see metadata.c */
 	bool bodies; /* every refusal has a body; false: only refusals by rules with `response` */
-	bool profile_headers; /* responses have the header fields of `profile`, as in the gateway */
+	bool profile_headers; /* responses have the header fields of `profile` */
 	int profile;          /* enum weir_profile */
 	/* Names of the three header fields of Envoy's ratelimit. NULL: that field is not sent. */
 	const char *limit_header;
@@ -57,27 +58,28 @@ Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *m
  * valid unit. Returns 0 or INVALID_ARGUMENT. */
 int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error);
 
-/* Adds the descriptors of a checked request to a new ask. Returns 0, FAILED_PRECONDITION (no rules
- * have been loaded), INVALID_ARGUMENT or RESOURCE_EXHAUSTED. */
+/* Adds the descriptors of a request to a new ask. The caller has checked the request with
+ * wr_rls_check. Returns 0, FAILED_PRECONDITION (no rules have been loaded), INVALID_ARGUMENT or
+ * RESOURCE_EXHAUSTED. */
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error);
 
 /* Writes the response to a decided ask into `memory`. The response points to texts of the ask.
- * `verdict` is the verdict that wr_pending passed to its callback `done`. WEIR_ADMIT with statuses
- * over the limit means shadow mode. WEIR_DELAY means that the client cannot wait for so long, so it
- * is refused. `request` is used only for dynamic_metadata. Returns NULL if the response does not
- * fit. */
+ * `verdict` is the verdict that wr_pending passed to its callback `done`. In shadow mode it is
+ * WEIR_ADMIT even if statuses are over their limits. WEIR_DELAY means that the delay is longer than
+ * the client can wait, so the request is refused. `request` is used only for dynamic_metadata.
+ * Returns NULL if the response does not fit into `memory`. */
 Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				     const Pb__RateLimitRequest *request,
 				     const struct wr_rls_options *options,
 				     struct wr_rls_memory *memory);
 
-/* wr_rls_size returns the size of the packed response; wr_rls_pack writes it. */
+/* wr_rls_size returns the size of the packed response; wr_rls_pack writes the packed response. */
 size_t wr_rls_size(const Pb__RateLimitResponse *response);
 void wr_rls_pack(const Pb__RateLimitResponse *response, uint8_t *out);
 
-/* Returns the content of `dynamic_metadata` (metadata.c), or NULL if it does not fit into `memory`.
- */
+/* Returns the `dynamic_metadata` of a response, or NULL if there is not enough memory. Defined in
+ * metadata.c. */
 Pb__Struct *wr_rls_metadata(const struct weir_ask *ask, const Pb__RateLimitRequest *request,
 			    struct wr_rls_memory *memory);
 

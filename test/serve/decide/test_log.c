@@ -1,4 +1,4 @@
-/* The decision log: which decisions it has, loops never wait for it, and lines are whole. */
+/* Tests the decision log: the choice of decisions, full rings, slow readers, whole lines. */
 #include "limiter/helper.h"
 
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static void note(struct wr_decision_log *log, unsigned lane, const struct weir_a
 	wr_decision_note(wr_decision_lane(log, lane), &view);
 }
 
-/* Counts the lines of a file and checks that each is complete. */
+/* Returns the number of lines in a file. Checks that each line is complete. */
 static uint64_t count_lines(const char *name)
 {
 	FILE *file = fopen(name, "r");
@@ -101,7 +101,8 @@ static void test_refusals_up_to_a_rate(void **state)
 	(void)state;
 	rig_open(&rig, rules, "api");
 	assert_int_equal(rig_ask(&rig, "user=1"), WEIR_ADMIT);
-	note(log, 0, rig.ask, NOW_NS); /* not refused, and the share is 0 */
+	note(log, 0, rig.ask,
+	     NOW_NS); /* not logged: the request is not refused, and the share is 0 */
 	assert_int_equal(rig_ask(&rig, "user=1"), WEIR_REFUSE);
 	for (int i = 0; i < 5; i++)
 		note(log, (unsigned)i % 2, rig.ask, NOW_NS + (uint64_t)i);
@@ -122,7 +123,9 @@ static void test_share_of_the_rest(void **state)
 	static const struct {
 		const char *share;
 		uint64_t least, most;
-	} cases[] = {{"100%", 20000, 20000}, {"0", 0, 0}, {"25", 4694, 5306}}; /* five sigma */
+	} cases[] = {{"100%", 20000, 20000},
+		     {"0", 0, 0},
+		     {"25", 4694, 5306}}; /* within five standard deviations */
 	struct rig rig;
 
 	(void)state;
@@ -152,7 +155,7 @@ static void test_share_of_the_rest(void **state)
 	rig_close(&rig);
 }
 
-/* Without a writer a ring fills up; further lines are lost and counted. */
+/* While no writer thread runs, a ring fills up. Lines that do not fit are lost and counted. */
 static void test_full(void **state)
 {
 	struct wr_decision_log *log = open_log(path, 1000000, "0", 1);
@@ -169,7 +172,7 @@ static void test_full(void **state)
 	assert_true(tally.lost > 3000 && tally.lost < 4500);
 	assert_int_equal(wr_decision_log_start(log), 0);
 	wait_written(log, 5000 - tally.lost);
-	note(log, 0, rig.ask, NOW_NS); /* there is room again */
+	note(log, 0, rig.ask, NOW_NS); /* fits, because the ring was emptied */
 	wait_written(log, 5001 - tally.lost);
 	wr_decision_log_close(log);
 	assert_int_equal(count_lines(path), 5001 - tally.lost);
@@ -245,7 +248,7 @@ static void test_opened_again(void **state)
 	rig_close(&rig);
 }
 
-/* A reader that does not read blocks neither the loops nor the shutdown. */
+/* If the reader of a pipe does not read, neither the loops nor the shutdown wait for it. */
 static void test_slow_reader(void **state)
 {
 	struct wr_decision_log *log;

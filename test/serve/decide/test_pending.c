@@ -1,5 +1,5 @@
-/* Decisions that take time: shadow mode, delays of leaky buckets, cancellation, a table that
- * moves. */
+/* Tests decisions that take time: shadow mode, delays of leaky buckets, cancellation, a resized
+ * table. */
 #include "serve/helper.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include "serve/decide/pending.h"
 
-/* One a minute: no delay ends while the test runs. */
+/* Rules with one request a minute, so that no delay ends while the test runs. */
 static const char RULES[] = "domain: rl\n"
 			    "descriptors:\n"
 			    "  - key: user\n"
@@ -28,7 +28,7 @@ static const char RULES[] = "domain: rl\n"
 
 struct call {
 	struct wr_pending pending;
-	int verdict; /* 0: none yet */
+	int verdict; /* 0: `done` has not been called */
 	int order;
 };
 
@@ -110,15 +110,15 @@ static void test_shadow_lets_pass(void **state)
 	assert_int_equal(second.verdict, WEIR_ADMIT);
 	ask(&third, "user");
 	end(&third);
-	ask(&third, "user"); /* would have to wait */
+	ask(&third, "user"); /* not admitted at once without shadow mode */
 	assert_int_equal(third.verdict, WEIR_ADMIT);
 	end(&first);
 	end(&second);
 	end(&third);
 }
 
-/* Asks eleven times for one user within 10 ms, the delay of the second request. If the machine was
- * too slow, tries again with another user. */
+/* Makes eleven requests of one user within 10 ms, which is the delay of the second request. If the
+ * machine was too slow, tries again with another user. */
 static void ask_eleven(struct call *calls)
 {
 	for (int user = 0;; user++) {
@@ -136,7 +136,8 @@ static void ask_eleven(struct call *calls)
 	}
 }
 
-/* Ten delayed requests, 10 ms apart, are admitted in order and not early. */
+/* Ten delayed requests, which are due 10 ms apart, are admitted in order and not before they are
+ * due. */
 static void test_waits_its_turn(void **state)
 {
 	struct call calls[11];
@@ -168,7 +169,7 @@ static void test_deadline_before_its_turn(void **state)
 	ask(&first, "user");
 	ask_as(&late, "user", "a", now_ns + MINUTE_NS / 2);
 	assert_int_equal(late.verdict, WEIR_DELAY);
-	ask(&next, "user"); /* has the position that was given back */
+	ask(&next, "user"); /* gets the position that was given back */
 	assert_int_equal(next.verdict, 0);
 	assert_true(next.pending.due_ns < now_ns + MINUTE_NS + MINUTE_NS / 2);
 	end(&first);
@@ -176,7 +177,8 @@ static void test_deadline_before_its_turn(void **state)
 	end(&next);
 }
 
-/* The third of five leaves: requests behind it move up by one, and the last position is free. */
+/* The third of five requests leaves. The requests behind it move up by one position, and the last
+ * position is free. */
 static void test_queue_moves_up(void **state)
 {
 	struct call first, calls[5], next;
@@ -199,7 +201,7 @@ static void test_queue_moves_up(void **state)
 	assert_ptr_equal(wr_heap_first(&bench.loop.waiting.heap), &calls[0].pending.heap_node);
 	ask(&next, "user");
 	assert_true(next.pending.due_ns == due_ns[4]);
-	wr_pending_cancel(&calls[0].pending); /* the first in the queue */
+	wr_pending_cancel(&calls[0].pending); /* the first request in the queue leaves */
 	assert_true(calls[1].pending.due_ns == due_ns[0]);
 	assert_true(next.pending.due_ns == due_ns[3]);
 	assert_int_equal(calls[0].verdict, 0);
@@ -220,8 +222,8 @@ static void check_heap(void)
 		assert_false(heap->before(heap->nodes[i], heap->nodes[(i + 1) / 2 - 1]));
 }
 
-/* Fifty requests of each of two users leave in a mixed order. The rest of each user stays one a
- * minute apart. */
+/* Fifty requests of each of two users leave in a mixed order. The remaining requests of each user
+ * are still due one minute apart. */
 static void test_many_leave(void **state)
 {
 	static struct call first[2], calls[100];
@@ -252,7 +254,8 @@ static void test_many_leave(void **state)
 		end(&first[i]);
 }
 
-/* A request ends in the table it began in; the next one is decided in the new one. */
+/* After a resize, a request in flight ends in the old table, and the next request is decided in the
+ * new table. */
 static void test_table_moved(void **state)
 {
 	struct call first, waits, fresh;
@@ -270,7 +273,7 @@ static void test_table_moved(void **state)
 	assert_int_equal(ref->asks, 2);
 	end(&first);
 	wr_pending_cancel(&waits.pending);
-	end(&waits); /* frees the old table; the sanitizer checks that */
+	end(&waits); /* frees the old table; AddressSanitizer checks that */
 	end(&fresh);
 }
 
@@ -283,7 +286,7 @@ static void test_bound_on_waiting(void **state)
 		struct weir_entry entry = {.key = text("user")};
 		char name[16];
 
-		/* two for each user, the second of which waits */
+		/* each user makes two requests, and the second request waits */
 		snprintf(name, sizeof name, "%u", i);
 		entry.value = text(name);
 		for (int twice = 0; twice < 2; twice++) {

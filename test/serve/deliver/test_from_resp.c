@@ -18,7 +18,7 @@ static struct wr_resp_loop resp = {.loop = &loop};
 static struct wr_resp_session session = {.host = &resp.host, .inside = true};
 static const char *said;
 
-static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
+static void receive(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
 	(void)wait;
 	(void)len;
@@ -26,7 +26,7 @@ static void heard(struct wr_resp_wait *wait, const void *answer, size_t len, uin
 	said = ((const struct wr_defer_answer *)answer)->reason;
 }
 
-static const struct wr_resp_wait_kind kind = {.heard = heard};
+static const struct wr_resp_wait_kind kind = {.receive = receive};
 
 /* Ten bytes. */
 static struct wr_resp_wait *defer(void)

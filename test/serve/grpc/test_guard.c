@@ -1,4 +1,4 @@
-/* The limits on abuse of HTTP/2 in exact numbers. */
+/* Tests the exact numbers of the limits on abuse of HTTP/2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,33 +28,33 @@ static int charge_until_out(enum wr_guard_cost cost)
 	return count;
 }
 
-static void resets(void **state)
+static void test_resets(void **state)
 {
 	(void)state;
 	assert_int_equal(charge_until_out(WR_GUARD_UNFINISHED), 2000);
 }
 
-static void pings(void **state)
+static void test_pings(void **state)
 {
 	(void)state;
 	assert_int_equal(charge_until_out(WR_GUARD_EMPTY), 10000);
 }
 
 /* A second gives 4,000 points back, up to the initial number. */
-static void time_heals(void **state)
+static void test_time_gives_points(void **state)
 {
 	(void)state;
 	charge_until_out(WR_GUARD_UNFINISHED);
 	assert_true(wr_grpc_guard_passes(&guard, 0, 2000));
 	assert_int_equal(guard.points, 4000);
-	assert_true(wr_grpc_guard_passes(&guard, 0, 1500)); /* a clock that stepped back */
+	assert_true(wr_grpc_guard_passes(&guard, 0, 1500)); /* the clock was set back */
 	assert_int_equal(guard.points, 4000);
 	assert_true(wr_grpc_guard_passes(&guard, 0, UINT64_MAX));
 	assert_int_equal(guard.points, 20000);
 }
 
-/* A client with a response for each call that it resets may go on. */
-static void answers_heal(void **state)
+/* A client that gets a response for each call that it resets may go on for ever. */
+static void test_responses_give_points(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 100000; i++) {
@@ -67,8 +67,8 @@ static void answers_heal(void **state)
 	assert_int_equal(guard.points, 20000);
 }
 
-/* 32 KiB of an unfinished frame are free, then 64 bytes cost a point. */
-static void unknown_bytes(void **state)
+/* 32 KiB that nghttp2 did not report are free; above them, 64 bytes cost a point. */
+static void test_unknown_bytes(void **state)
 {
 	(void)state;
 	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
@@ -88,8 +88,9 @@ static void unknown_bytes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {TEST(resets), TEST(pings), TEST(time_heals),
-					   TEST(answers_heal), TEST(unknown_bytes)};
+	const struct CMUnitTest tests[] = {
+		TEST(test_resets), TEST(test_pings), TEST(test_time_gives_points),
+		TEST(test_responses_give_points), TEST(test_unknown_bytes)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

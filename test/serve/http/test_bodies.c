@@ -1,4 +1,4 @@
-/* The limit on memory of a server's large requests. */
+/* Tests the limit on the memory of a server's large requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ static bool take(struct wr_http_request *request, size_t len)
 	return wr_http_request_body(request, bytes, len);
 }
 
-/* Large bodies of a server share 32 MiB. A body that does not fit is refused; small ones need
- * none. */
+/* All large bodies of a server together have 32 MiB. A body that does not fit is refused. A small
+ * body needs no memory of the 32 MiB. */
 static void test_bound_of_all(void **state)
 {
 	struct wr_http_request *large = wr_http_request_new(&client);
@@ -27,8 +27,8 @@ static void test_bound_of_all(void **state)
 	struct wr_http_request *small = wr_http_request_new(&client);
 
 	(void)state;
-	server.large_bytes = 33554432 - 16384; /* as if other requests had that much */
-	assert_true(take(large, 16383));       /* with the zero behind it */
+	server.large_bytes = 33554432 - 16384; /* as if other requests used that much */
+	assert_true(take(large, 16383));       /* 16384 bytes with the zero at the end */
 	assert_int_equal(server.large_bytes, 33554432);
 	assert_false(take(medium, 1024));
 	assert_true(take(small, 1023));
@@ -40,7 +40,7 @@ static void test_bound_of_all(void **state)
 	wr_http_request_free(medium);
 	wr_http_request_free(small);
 	assert_int_equal(server.large_bytes, 33554432 - 16384);
-	wr_http_requests_free(&server);
+	wr_pool_free(&server.spare);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Recognising requests of web pages. */
+/* Tests the recognition of requests of web pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* RESP connections that wait for the central store: turns, bounds, and decisions. */
+/* Tests RESP connections that wait for the central store: turns, limits, and decisions. */
 #include "serve/helper.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@
 
 #define PEERS 3
 #define ASK "CL.THROTTLE k 9 1 60\r\n"
-#define ANSWER "*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* of the fake central */
+#define ANSWER                                                                                     \
+	"*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:1\r\n" /* the reply after an answer of the fake central */
 
 static const char RULES[] = "domain: rl\n"
 			    "descriptors:\n"
@@ -100,30 +101,30 @@ static void test_answered_in_order(void **state)
 	assert_int_equal(host->waits, 0);
 }
 
-/* Quick answers raise waits_max; this sets it back. */
+/* Admits a question, and sets waits_max back to 2, because quick answers raise it. */
 static void admit_of_two(int question)
 {
 	admit(question);
 	host->waits_max = 2;
 }
 
-/* A long pipeline does not block other connections: each has its turn when a place is free. */
+/* A long pipeline does not block other connections: the connections take turns. */
 static void test_turns(void **state)
 {
 	(void)state;
 	host->waits_max = 2;
-	say(0, ASK ASK ASK ASK); /* two of them wait, and two stand in line */
+	say(0, ASK ASK ASK ASK); /* two commands wait for answers, and two stand in line */
 	say(1, ASK);
 	say(2, ASK ASK);
 	assert_int_equal(fake->count, 2);
 	admit_of_two(0);
 	assert_string_equal(hear(0), ANSWER);
-	assert_int_equal(fake->count, 3); /* peer 0 again: it was the first in line */
+	assert_int_equal(fake->count, 3); /* a question of peer 0, which was the first in line */
 	admit_of_two(1);
 	assert_string_equal(hear(0), ANSWER);
 	assert_int_equal(fake->count, 4);
 	admit_of_two(3);
-	assert_string_equal(hear(1), ANSWER); /* … and then peer 1, not peer 0 */
+	assert_string_equal(hear(1), ANSWER); /* peer 1 had its turn before the rest of peer 0 */
 	assert_int_equal(fake->count, 5);
 	admit_of_two(4);
 	assert_string_equal(hear(2), ANSWER);
@@ -137,7 +138,7 @@ static void test_turns(void **state)
 	assert_false(host->line);
 }
 
-/* A connection that closes frees its place in line and its questions in flight. */
+/* When a connection closes, its place in line and its questions in flight are freed. */
 static void test_leaving(void **state)
 {
 	(void)state;
@@ -170,7 +171,7 @@ static void test_half_closed(void **state)
 	assert_int_equal(recv(peers[0], said, 1, 0), 0);
 }
 
-/* Draining waits for commands in progress. */
+/* A drain waits for commands in progress. */
 static void test_drained(void **state)
 {
 	(void)state;
@@ -184,8 +185,9 @@ static void test_drained(void **state)
 	assert_int_equal(recv(peers[0], said, 1, 0), 0);
 }
 
-/* waits_max grows while answers are quick and shrinks when they are slow, relative to the timeout.
- * The timeout is an hour first, so that a pause of the machine makes no answer slow, then 20 ms. */
+/* waits_max grows while answers are quick and shrinks when answers are slow, compared with the
+ * timeout. The timeout is first an hour, so that no answer is slow even if the machine pauses, and
+ * then 20 ms. */
 static void test_adapts(void **state)
 {
 	uint64_t begun_ns = wr_loop_mono_ns(&bench.loop), best_ns;
@@ -202,13 +204,15 @@ static void test_adapts(void **state)
 	bench_turn(&bench);
 	host->waits_max = 100;
 	bench.service.settings.redis.timeout_ns = 20000000;
-	best_ns = wr_loop_mono_ns(&bench.loop) - begun_ns; /* an upper bound of the best time */
+	best_ns = wr_loop_mono_ns(&bench.loop) -
+		  begun_ns; /* not less than the duration of the quickest answer */
 	say(0, ASK ASK);
-	/* Slower than the best by more than a quarter of the timeout. */
+	/* The answers take more than a quarter of the timeout longer than the quickest answer. */
 	usleep((useconds_t)(best_ns / 1000) + 10000);
 	admit(3);
 	admit(4);
-	assert_int_equal(host->waits_max, 75); /* once for both, which were in flight together */
+	assert_int_equal(host->waits_max,
+			 75); /* lowered once, because both questions were in flight together */
 	hear(0);
 }
 
@@ -216,7 +220,7 @@ static void test_adapts(void **state)
 
 #define CHECK "WEIR.CHECK rl user a\r\n"
 
-/* The verdicts of all replies, as "admit,refuse,". */
+/* Returns the verdicts of all replies, such as "admit,refuse,". */
 static const char *verdicts(const char *replies)
 {
 	static char text[256];
@@ -245,7 +249,7 @@ static void test_decisions_in_order(void **state)
 	assert_int_equal(bench.loop.refs.current->asks, 0);
 }
 
-/* This node's share decides, and the store gets a report of it. */
+/* If the store does not answer, this node's share decides, and the store gets a report. */
 static void test_decision_without_answer(void **state)
 {
 	(void)state;
@@ -255,7 +259,7 @@ static void test_decision_without_answer(void **state)
 	assert_int_equal(fake->told[WR_QUESTION_REPORT], 1);
 }
 
-/* An answer before the question is sent: the reply waits only for the reply before it. */
+/* The second question is answered before it is sent. Its reply waits only for the first reply. */
 static void test_decision_at_once(void **state)
 {
 	(void)state;
@@ -269,8 +273,8 @@ static void test_decision_at_once(void **state)
 	assert_string_equal(verdicts(hear(0)), "admit,refuse,");
 }
 
-/* A client that disconnects before its reply: the granted unit is given back, and the question in
- * flight is left to central. */
+/* A client disconnects before its replies. The unit that was granted is given back, and the
+ * question in flight is abandoned. */
 static void test_decision_of_closed_connection(void **state)
 {
 	(void)state;
@@ -293,7 +297,7 @@ static void test_decision_in_shadow_mode(void **state)
 	assert_int_equal(host->tally.limited, 1);
 }
 
-/* WEIR.FLEET of the nginx module. */
+/* WEIR.FLEET replies with the fleet's secret, but only to a linked nginx worker. */
 static void test_fleet(void **state)
 {
 	const int last = PEERS - 1; /* the first stream in the list is the newest */

@@ -1,4 +1,4 @@
-/* The lines of the decision log: exact bytes, traces, and texts of keys. */
+/* Tests the lines of the decision log: exact bytes, traces, and texts of keys. */
 #include "limiter/helper.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static const char *line_of(struct rig *rig, struct wr_decision_view view)
 	return text;
 }
 
-/* Asks, and keeps the texts of descriptors. */
+/* Decides a request and stores the texts of its descriptors for the log. */
 static int ask(struct rig *rig, const char *descriptor)
 {
 	rig_begin(rig);
@@ -61,7 +61,8 @@ static void test_lines(void **state)
 				  &trace));
 	view.trace = &trace;
 	view.sampled_ppm = 500;
-	assert_int_equal(ask(&rig, "user=7|ip=x"), WEIR_ADMIT); /* no rule for both */
+	assert_int_equal(ask(&rig, "user=7|ip=x"),
+			 WEIR_ADMIT); /* there is no rule for user and ip together */
 	assert_string_equal(line_of(&rig, view),
 			    "{\"time\":\"2026-11-16T00:00:00.104Z\",\"verdict\":\"admit\","
 			    "\"domain\":\"api\",\"rule\":null,\"reason\":\"no_limit\","
@@ -100,7 +101,7 @@ static void test_delay_shadow_and_reasons(void **state)
 	ask(&rig, "quiet=1");
 	assert_false(wr_decision_refused(rig.ask));
 	assert_int_equal(ask(&rig, "quiet=1"), WEIR_ADMIT);
-	assert_true(wr_decision_refused(rig.ask)); /* it would have been refused */
+	assert_true(wr_decision_refused(rig.ask)); /* refused if the rule were not in shadow mode */
 	assert_non_null(strstr(line_of(&rig, as_text),
 			       "\"verdict\":\"admit\",\"domain\":\"api\",\"rule\":\"api/quiet/1d\","
 			       "\"key\":\"quiet=1\",\"algorithm\":\"token_bucket\""));
@@ -118,7 +119,7 @@ static void test_delay_shadow_and_reasons(void **state)
 	rig_close(&rig);
 }
 
-/* The line is JSON for any key, and not longer than WR_DECISION_LINE. */
+/* For any bytes in a key, the line is valid JSON and not longer than WR_DECISION_LINE. */
 static void test_hostile_keys(void **state)
 {
 	static const char *const values[] = {
@@ -195,7 +196,8 @@ static void test_kept(void **state)
 	rig_begin(&rig);
 	wr_ask_set_log_memory(rig.ask, memory, sizeof memory);
 	rig_add(&rig, "user=1|b=2", 1);
-	rig_add(&rig, "user=\xc3\xa9\xc3\xa9\xc3\xa9", 1); /* 11 bytes, and 10 are left */
+	rig_add(&rig, "user=\xc3\xa9\xc3\xa9\xc3\xa9",
+		1); /* the text has 11 bytes, and there is room for 10 */
 	rig_add(&rig, "user=3", 1);
 	text = wr_ask_log_text(rig.ask, 0);
 	assert_int_equal(text.len, 10);

@@ -1,4 +1,4 @@
-/* Requests that a proxy describes in header fields. */
+/* Tests requests that a proxy describes in header fields. */
 #include "limiter/helper.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ static void test_incomplete_or_twice(void **state)
 	assert_int_equal(problem.code, WR_BAD_REQUEST);
 }
 
-/* The address, as text. */
+/* Returns the client's address as text, "none" or "wrong". */
 static const char *client(const char *fields, const struct wr_ranges *proxies)
 {
 	static char text[WR_ADDRESS_TEXT];

@@ -1,5 +1,5 @@
-/* Questions of /v1/check and their answers: exact bytes, and the fast reader against the full
- * one. */
+/* Tests questions of /v1/check and their answers: exact bytes, and a comparison of the fast reader
+ * with the full reader. */
 #include "limiter/helper.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void test_answers(void **state)
 
 	(void)state;
 	rig_open(&rig, rules, "api");
-	rig.now_ns = NOW_NS + 1500000001; /* 58.499999999 s are left */
+	rig.now_ns = NOW_NS + 1500000001; /* 58.499999999 s before the reset */
 	assert_string_equal(
 		ask(&rig, QUESTION(USER)),
 		"{\"admitted\":true,\"verdict\":\"admit\",\"status\":200,\"rule\":\"api/user/1m\","
@@ -91,27 +91,29 @@ static void test_a_delay(void **state)
 	rig_close(&rig);
 }
 
-/* ---- what is wrong ---- */
+/* ---- problems ---- */
 
 static void test_problems(void **state)
 {
 	struct wr_problem problem;
 	struct wr_check check;
 	char text[WR_PROBLEM_TEXT];
-	struct wr_text out = {text, sizeof text - 1, 0};
+	struct wr_json_out json;
+	struct wr_buf buf;
 
 	(void)state;
 	assert_int_equal(
 		wr_check_open(&check, WR_STR("[" QUESTION(USER) ",{\"domain\":1}]"), &problem), -1);
-	wr_problem_write(&problem, &out);
-	text[out.len] = '\0';
+	wr_buf_init_fixed(&buf, text, sizeof text);
+	wr_json_begin(&json, &buf);
+	wr_problem_json(&problem, &json);
 	assert_string_equal(text,
 			    "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
 			    "\"code\":\"wrong_type\",\"detail\":\"a string is expected here\","
-			    "\"pointer\":\"/1/domain\"}\n");
+			    "\"pointer\":\"/1/domain\"}");
 }
 
-/* The pointer is UTF-8 and fits for names of any length and bytes. */
+/* For names of any length and bytes, the pointer is UTF-8 and fits into the problem. */
 static void test_long_names_in_pointers(void **state)
 {
 	char body[2048], name[1024];

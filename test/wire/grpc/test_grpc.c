@@ -1,4 +1,4 @@
-/* gRPC on HTTP/2: header fields, prefixes, gzip, timeouts, status messages. */
+/* Tests gRPC on HTTP/2: header fields, prefixes, gzip, timeouts, status messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define PATH "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
-static void timeouts(void **state)
+static void test_timeouts(void **state)
 {
 	static const struct {
 		const char *text;
@@ -54,18 +54,27 @@ static void timeouts(void **state)
 	}
 }
 
-static void texts(void **state)
+static void test_texts(void **state)
 {
-	char out[WR_GRPC_TEXT_MAX], longest[sizeof(((struct weir_error *)0)->text)];
+	char out[WR_GRPC_TEXT_MAX], longest[sizeof(((struct weir_error *)0)->text)] = "";
 
 	(void)state;
 	assert_int_equal(wr_grpc_text_encode("all fine~", out), 9);
 	assert_memory_equal(out, "all fine~", 9);
 	assert_int_equal(wr_grpc_text_encode("5 % \n\xc3\xa4", out), 15);
 	assert_memory_equal(out, "5 %25 %0A%C3%A4", 15);
+	memset(longest, 'x', sizeof longest - 1);
+	assert_int_equal(wr_grpc_text_encode(longest, out), sizeof longest - 1);
+	/* 256 encoded bytes fit into 768 bytes. A character that does not fit is left out as a
+ * whole. */
 	memset(longest, '\n', sizeof longest - 1);
-	longest[sizeof longest - 1] = 0;
-	assert_int_equal(wr_grpc_text_encode(longest, out), 3 * (sizeof longest - 1));
+	assert_int_equal(wr_grpc_text_encode(longest, out), 768);
+	longest[0] = 'x';
+	for (size_t i = 1; i + 2 < sizeof longest; i += 2)
+		memcpy(longest + i, "\xc3\xa4", 2);
+	longest[sizeof longest - 2] = 0;
+	assert_int_equal(wr_grpc_text_encode(longest, out), 1 + 127 * 6);
+	assert_memory_equal(out + 1 + 126 * 6, "%C3%A4", 6);
 }
 
 /* ---- header fields ---- */
@@ -85,7 +94,7 @@ static int check(const char *method, const char *path, const char *type, const c
 	return wr_grpc_head_check(head, &error);
 }
 
-static void heads(void **state)
+static void test_heads(void **state)
 {
 	struct wr_grpc_head head;
 
@@ -108,7 +117,7 @@ static void heads(void **state)
 	assert_true(wr_grpc_method_is_many(WR_GRPC_REFLECTION));
 }
 
-static void head_extras(void **state)
+static void test_head_extras(void **state)
 {
 	struct wr_grpc_head head;
 
@@ -145,7 +154,7 @@ static size_t make_message(uint8_t *bytes, size_t len)
 	return WR_GRPC_PREFIX + len;
 }
 
-static void pieces(void **state)
+static void test_pieces(void **state)
 {
 	static const size_t lengths[] = {0, 1, 255, 256, 257, 5000, 100000};
 	static uint8_t bytes[100100];
@@ -178,8 +187,8 @@ static void pieces(void **state)
 		}
 }
 
-/* Memory grows with the bytes received, not with the announced length. */
-static void announced(void **state)
+/* Memory is allocated for the bytes received, not for the announced length. */
+static void test_announced(void **state)
 {
 	struct wr_grpc_reader reader = new_reader(100000);
 	uint8_t bytes[1000];
@@ -203,7 +212,7 @@ static int read_bytes(struct wr_grpc_reader *reader, const char *bytes, size_t l
 	return rc < 0 ? error.code : rc;
 }
 
-static void bad_prefixes(void **state)
+static void test_bad_prefixes(void **state)
 {
 	struct wr_grpc_reader reader = new_reader(1000);
 
@@ -217,7 +226,7 @@ static void bad_prefixes(void **state)
 	assert_int_equal(read_bytes(&reader, "\0\377\377\377\377", 5), WR_GRPC_RESOURCE_EXHAUSTED);
 }
 
-static void full_room(void **state)
+static void test_full_room(void **state)
 {
 	struct wr_grpc_reader reader = new_reader(100000);
 	static uint8_t bytes[5000];
@@ -260,7 +269,7 @@ static int inflate_into(struct wr_grpc_inflater *inflater, struct weir_str packe
 	return wr_grpc_inflate(inflater, packed, max, &memory, message, &error);
 }
 
-static void gzipped(void **state)
+static void test_gzipped(void **state)
 {
 	static uint8_t zeroes[100001], packed[2000];
 	struct wr_grpc_inflater *inflater;
@@ -303,11 +312,11 @@ static void gzipped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(timeouts),     cmocka_unit_test(texts),
-		cmocka_unit_test(heads),        cmocka_unit_test(head_extras),
-		cmocka_unit_test(pieces),       cmocka_unit_test(announced),
-		cmocka_unit_test(bad_prefixes), cmocka_unit_test(full_room),
-		cmocka_unit_test(gzipped),
+		cmocka_unit_test(test_timeouts),     cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_heads),        cmocka_unit_test(test_head_extras),
+		cmocka_unit_test(test_pieces),       cmocka_unit_test(test_announced),
+		cmocka_unit_test(test_bad_prefixes), cmocka_unit_test(test_full_room),
+		cmocka_unit_test(test_gzipped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* grpc.reflection and grpc.health.v1 over the built-in descriptors. */
+/* Tests the messages of grpc.reflection and grpc.health.v1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void expect_file(size_t at, const char *name)
 	weir__index__file__free_unpacked(file, NULL);
 }
 
-static void services(void **state)
+static void test_services(void **state)
 {
 	static const char *const names[] = {
 		"envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health",
@@ -109,7 +109,7 @@ static void services(void **state)
 	}
 }
 
-static void symbols(void **state)
+static void test_symbols(void **state)
 {
 	static const struct {
 		const char *name, *file;
@@ -146,8 +146,8 @@ static void symbols(void **state)
 		assert_int_equal(ask_symbol(unknown[i]), WR_GRPC_NOT_FOUND);
 }
 
-/* rls.proto has seven files with all that it imports. */
-static void imports(void **state)
+/* rls.proto and the files that it imports are seven files. */
+static void test_imports(void **state)
 {
 	Pb__ServerReflectionRequest request = PB__SERVER_REFLECTION_REQUEST__INIT;
 
@@ -162,7 +162,7 @@ static void imports(void **state)
 	assert_int_equal(send(&request), WR_GRPC_NOT_FOUND);
 }
 
-static void extensions(void **state)
+static void test_extensions(void **state)
 {
 	Pb__ServerReflectionRequest request = PB__SERVER_REFLECTION_REQUEST__INIT;
 	Pb__ExtensionRequest extension = PB__EXTENSION_REQUEST__INIT;
@@ -190,10 +190,10 @@ static int read_health(const char *bytes, size_t len)
 	struct weir_error error;
 
 	wr_rls_memory_reset(&memory);
-	return wr_health_read((struct weir_str){bytes, len}, &memory, &error);
+	return wr_grpc_health_read((struct weir_str){bytes, len}, &memory, &error);
 }
 
-static void health(void **state)
+static void test_health(void **state)
 {
 	struct weir_error error;
 	struct weir_str list;
@@ -204,11 +204,11 @@ static void health(void **state)
 	assert_int_equal(read_health("\x0a\x0aratelimit\0", 12), WR_GRPC_NOT_FOUND);
 	assert_int_equal(read_health("\x0a\x05other", 7), WR_GRPC_NOT_FOUND);
 	assert_int_equal(read_health("\x0a\x05oth", 5), WR_GRPC_INVALID_ARGUMENT);
-	assert_int_equal(wr_health_read_list(WR_STR(""), &memory, &error), 0);
-	assert_int_equal(wr_health_read_list(WR_STR("\xff"), &memory, &error),
+	assert_int_equal(wr_grpc_health_read_list(WR_STR(""), &memory, &error), 0);
+	assert_int_equal(wr_grpc_health_read_list(WR_STR("\xff"), &memory, &error),
 			 WR_GRPC_INVALID_ARGUMENT);
-	assert_true(wr_str_equal(wr_health_answer(2, &memory), WR_STR("\x08\x02")));
-	list = wr_health_list(1, &memory);
+	assert_true(wr_str_equal(wr_grpc_health_pack(2, &memory), WR_STR("\x08\x02")));
+	list = wr_grpc_health_pack_list(1, &memory);
 	assert_true(wr_str_equal(list, WR_STR("\x0a\x04\x12\x02\x08\x01\x0a\x0f\x0a\x09ratelimit"
 					      "\x12\x02\x08\x01")));
 }
@@ -217,8 +217,9 @@ static void health(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {TEST(services), TEST(symbols), TEST(imports),
-					   TEST(extensions), TEST(health)};
+	const struct CMUnitTest tests[] = {TEST(test_services), TEST(test_symbols),
+					   TEST(test_imports), TEST(test_extensions),
+					   TEST(test_health)};
 
 	return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -1,4 +1,4 @@
-/* HTTP/1.1 requests: valid heads, refused heads, chunked bodies. */
+/* Tests the parser of HTTP/1.1 requests: valid heads, refused heads, chunked bodies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,8 +108,8 @@ static void test_connection(void **state)
 	}
 }
 
-/* RFC 9112 allows a server to refuse all of these. Some other server reads each of them
- * differently. */
+/* Heads that RFC 9112 allows a server to refuse. For each of them, there is another server that
+ * reads the head differently. */
 static void test_refused(void **state)
 {
 	static const struct {
@@ -177,7 +177,7 @@ static void test_refused(void **state)
 	}
 }
 
-/* A length above 2^64 counts as the largest one. */
+/* A length above 2^64 counts as a very large length. */
 static void test_huge_length(void **state)
 {
 	struct wr_http1 head;
@@ -189,14 +189,15 @@ static void test_huge_length(void **state)
 	assert_true(head.content_length > UINT32_MAX);
 }
 
-/* Copies a text without its zero. */
+/* Copies a text to `memory`, without the zero at its end. */
 static void put(size_t at, const char *text)
 {
 	while (*text)
 		memory[at++] = *text++;
 }
 
-/* A head of `line` bytes of request line and `fields` bytes of fields. */
+/* Writes a head with a request line of `line` bytes and fields of `fields` bytes. Returns its
+ * length. */
 static size_t fill_head(size_t line, size_t fields)
 {
 	size_t at = line + 2, end = at + fields;
@@ -221,7 +222,8 @@ static void test_bounds(void **state)
 	assert_int_equal(wr_http1_read(&head, memory, fill_head(100, 32769)), 431);
 }
 
-/* The end of a head is found in any two pieces, and no byte is searched twice. */
+/* The end of a head is found if the head arrives in any two pieces, and no byte is searched
+ * twice. */
 static void test_end_in_pieces(void **state)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\nA: \r\r\n\n\r\n\r\nrest";
@@ -241,8 +243,8 @@ static void test_end_in_pieces(void **state)
 
 static char body[256];
 
-/* Decodes in pieces of `size` bytes. Returns the last outcome; *taken is the number of bytes
- * consumed. */
+/* Decodes a body in pieces of `size` bytes. Returns the last outcome, and sets *taken to the number
+ * of bytes consumed. */
 static int dechunk(const char *text, size_t size, size_t *taken)
 {
 	struct wr_http1_chunks chunks = {0};
@@ -266,7 +268,7 @@ static int dechunk(const char *text, size_t size, size_t *taken)
 	return what;
 }
 
-/* Incomplete heads that cannot become valid. */
+/* Incomplete heads with status 0 can still become valid; the other heads cannot. */
 static void test_parts(void **state)
 {
 	static const struct {
@@ -302,7 +304,7 @@ static void test_parts(void **state)
 			 431);
 }
 
-/* HTTP/1.0 has no interim responses. */
+/* Expect is ignored in HTTP/1.0, which has no interim responses. */
 static void test_expectations(void **state)
 {
 	struct wr_http1 head;
@@ -337,7 +339,7 @@ static void test_chunks(void **state)
 static void test_bad_chunks(void **state)
 {
 	static const char *const cases[] = {
-		"1 2\r\nx\r\n0\r\n\r\n", /* a blank ends the size; a second number is an error */
+		"1 2\r\nx\r\n0\r\n\r\n", /* two numbers in the line of the size */
 		"\r\n",
 		"x\r\n",
 		"-1\r\n",
@@ -350,7 +352,7 @@ static void test_bad_chunks(void **state)
 		"100000000\r\n",
 		"0\r\n\n",
 		"0\r\na\n",
-		"0\r\na\r\n\r\n", /* trailers are fields, too */
+		"0\r\na\r\n\r\n", /* a trailer without a colon */
 		"0\r\n: a\r\n\r\n",
 		"0\r\na : b\r\n\r\n",
 		"0\r\na: b\r\n c\r\n\r\n",

@@ -1,5 +1,5 @@
-/* A stand-in for serve/decide: decides asks in the table, and through host->central if a rule wants
- * that. For talk.c and fuzz_resp.c. */
+/* Replaces serve/decide in talk.c and fuzz_resp.c: decides asks in the table, or through
+ * host->central if a rule requires that. */
 #ifndef TEST_WIRE_RESP_DECIDER_H
 #define TEST_WIRE_RESP_DECIDER_H
 
@@ -7,9 +7,9 @@
 
 #include "wire/resp/wait.h"
 
-static int decider_open;        /* decisions begun and not ended */
-static int decider_resets;      /* of counters */
-static uint64_t decider_now_ns; /* of the last decision */
+static int decider_open;        /* number of decisions that have begun and not ended */
+static int decider_resets;      /* number of calls of `reset` */
+static uint64_t decider_now_ns; /* time of the last decision */
 static bool decider_no_memory;
 
 static int decider_begin(struct wr_resp_host *host, struct weir_str domain,
@@ -44,7 +44,7 @@ static bool decider_conclude(struct wr_resp_wait *wait, int verdict, uint64_t no
 	return wr_resp_decided(wait, host->shadow && verdict > 0 ? WEIR_ADMIT : verdict);
 }
 
-/* The central store's answer to the ask's question; len 0: none. */
+/* Passes the central store's answer to the ask. If `len` is 0, the store has not answered. */
 static bool decider_answered(struct wr_resp_wait *wait, const void *answer, size_t len,
 			     uint64_t now_ns)
 {
@@ -75,7 +75,7 @@ static void decider_cancel(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	uint8_t message[WEIR_QUESTION_MAX];
 	int len;
 
-	if (!wait->heard) {
+	if (!wait->answered) {
 		host->central->leave(host, wait);
 		return;
 	}

@@ -1,4 +1,4 @@
-/* The session of talk.h, and the rules of its engine. */
+/* Implements the session of talk.h. Also has the rules of its engine. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>

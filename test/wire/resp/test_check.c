@@ -1,4 +1,4 @@
-/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET. The time is 2026-11-16 00:00:00 UTC, where windows
+/* Tests WEIR.CHECK, WEIR.PEEK and WEIR.RESET. The time is 2026-11-16 00:00:00 UTC, when windows
  * begin. */
 #include "wire/resp/talk.h"
 
@@ -48,7 +48,7 @@ static void test_check(void **state)
 	talk_close(talk);
 }
 
-/* Without a limit the numbers are null. */
+/* If no limit applies, the numbers are null. */
 static void test_no_limit(void **state)
 {
 	static const char free_two[] = "*16\r\n" HEAD("$5\r\nadmit", "$-1", "$-1", "$-1", "$-1")
@@ -82,7 +82,7 @@ static void test_never_and_later(void **state)
 	talk_close(talk);
 }
 
-/* All descriptors take or none does; the reply lists each. */
+/* Either all descriptors take units or none of them does. The reply lists each descriptor. */
 static void test_descriptors(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -103,8 +103,8 @@ static void test_descriptors(void **state)
 	talk_close(talk);
 }
 
-/* HITS counts for the descriptors behind it until the next HITS. Of 7 an hour, 2 + 3 + 3 do not
- * fit, and 2 + 2 + 3 do. */
+/* HITS applies to all descriptors after it until the next HITS. A limit of 7 an hour refuses 2 + 3
+ * + 3 hits and admits 2 + 2 + 3 hits. */
 static void test_hits(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -118,7 +118,7 @@ static void test_hits(void **state)
 	talk_close(talk);
 }
 
-/* Keys that are also words. */
+/* Keys that are equal to the words HITS, FROM and |. */
 static void test_escapes(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -130,7 +130,7 @@ static void test_escapes(void **state)
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:4\r\n"));
 	say_array(talk, "WEIR.CHECK api \\\\hits a"); /* the key is \hits */
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n$-1\r\n"));
-	/* values are never words */
+	/* a value that is equal to a word needs no backslash */
 	say_array(talk, "WEIR.CHECK api user |");
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
 	/* the same value from two sources has two counters */
@@ -167,7 +167,7 @@ static void test_syntax(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		expect_array(talk, cases[i].words, cases[i].reply);
-	say_array(talk, "WEIR.CHECK api user 7"); /* and nothing was taken */
+	say_array(talk, "WEIR.CHECK api user 7"); /* shows that nothing was taken */
 	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
 	talk_close(talk);
 }
@@ -206,7 +206,8 @@ static void test_shadow(void **state)
 	talk_close(talk);
 }
 
-/* The reply is the number of counters that were reset. Only some clients may reset. */
+/* The reply of WEIR.RESET is the number of counters that were reset. Only some clients may
+ * reset. */
 static void test_reset(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -233,7 +234,7 @@ static void test_reset(void **state)
 	talk_close(talk);
 }
 
-/* Negative hits need a right: by --refunds or by a password. */
+/* Only a client of --refunds or with a password may send negative hits. */
 static void test_giving_back_needs_a_right(void **state)
 {
 	static const char no[] = "-NOPERM a negative number gives back what was counted, and this "

@@ -1,4 +1,4 @@
-/* Commands about the connection and the server: exact replies. */
+/* Tests the exact replies to commands about the connection and the server. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void test_unknown(void **state)
 	talk_close(talk);
 }
 
-/* Errors show arguments up to a limit. */
+/* Errors show only the beginning of a long argument. */
 static void test_unknown_long(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -254,8 +254,8 @@ static void test_no_passwords(void **state)
 	talk_close(talk);
 }
 
-/* 60 wrong passwords a minute, over all connections. Then the right password is refused, too, for a
- * second. Right passwords do not count. */
+/* An address may send 60 wrong passwords a minute, over all connections. After the 60th, the right
+ * password is refused for a second, too. Right passwords do not count. */
 static void test_guessing(void **state)
 {
 	struct talk *talk = talk_open("secret");
@@ -283,7 +283,8 @@ static void come_from(struct talk *talk, const char *address)
 	snprintf(talk->session.address, sizeof talk->session.address, "%s", address);
 }
 
-/* All addresses of a /64 of IPv6 share the count, and so do both spellings of an IPv4 address. */
+/* All IPv6 addresses of a /64 share one counter. The two spellings of an IPv4 address share one
+ * counter, too. */
 static void test_guessing_from_a_prefix(void **state)
 {
 	static const struct {

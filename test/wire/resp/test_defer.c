@@ -1,4 +1,5 @@
-/* WEIR.DEFER and WEIR.TICKET with a queue whose answers the test controls; the JSON of a ticket. */
+/* Tests WEIR.DEFER and WEIR.TICKET with a queue whose answers the test controls, and the JSON of a
+ * ticket. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #define WAITS 300
 
 static struct {
-	struct wr_resp_wait *waits[WAITS]; /* in order; NULL: answered or left */
+	struct wr_resp_wait
+		*waits[WAITS]; /* waits in the order of the commands; NULL: answered or abandoned */
 	struct wr_defer_request last;
 	char uri[64], body_first, body_last;
 	struct weir_str ticket;
@@ -96,7 +98,8 @@ static bool answer(int at, const struct wr_defer_answer *said)
 	return wr_resp_answered(wait, said, sizeof *said, NOW_NS);
 }
 
-/* A command of these arguments; BODY becomes so many x between < and >. */
+/* Returns a command with these arguments. The argument BODY becomes `body` times x between < and
+ * >. */
 static char *make(const char *const *args, size_t count, size_t body, size_t *len)
 {
 	char *bytes = malloc(32768 + body);
@@ -188,7 +191,7 @@ static void test_large_body(void **state)
 	close_talk(talk);
 }
 
-/* The larger limit is not for other commands and other clients. */
+/* The larger limit does not apply to other commands or other clients. */
 static void test_large_only_for_defer(void **state)
 {
 	static const char *const args[] = GOOD;
@@ -208,7 +211,7 @@ static void test_large_only_for_defer(void **state)
 	close_talk(talk);
 }
 
-/* The memory of all half-read commands of a host is limited. */
+/* The memory for all incomplete commands of a host is limited. */
 static void test_memory_of_all(void **state)
 {
 	static const char *const args[] = GOOD;
@@ -263,7 +266,8 @@ static void test_refused(void **state)
 
 #define KEY "0123456789abcdef0123456789abcdef"
 
-/* A worker may send a large request directly behind WEIR.LINK, without waiting for its reply. */
+/* A worker may send a large request directly after WEIR.LINK, without waiting for the reply to
+ * WEIR.LINK. */
 static void test_large_request_behind_link(void **state)
 {
 	static const char *const args[] = GOOD;
@@ -289,8 +293,8 @@ static void test_large_request_behind_link(void **state)
 	close_talk(talk);
 }
 
-/* A process on the socket is not trusted as an nginx worker, even with the password, before it has
- * shown the link key. */
+/* A process on the socket may not send WEIR.DEFER before it has sent the link key, even if it has
+ * logged in with the password. */
 static void test_key(void **state)
 {
 	static const char *const forged[] = {
@@ -327,7 +331,7 @@ static void test_key(void **state)
 	close_talk(talk);
 }
 
-/* Each argument is checked. An error names the argument, and the queue gets nothing. */
+/* Each argument is checked. The error names the wrong argument, and the queue gets no request. */
 static void test_arguments(void **state)
 {
 	static char descriptors[16385 + 1];
@@ -369,14 +373,15 @@ static void test_arguments(void **state)
 	assert_string_equal(defer_args(talk, args, COUNT(args) - 1, 5),
 			    "-DEFER bad a header field has a name and a value\r\n");
 	assert_int_equal(fake.count, 0);
-	descriptors[16384] = '\0'; /* the maximum */
+	descriptors[16384] = '\0'; /* the maximum length */
 	args[7] = descriptors;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5), "");
 	assert_int_equal(fake.count, 1);
 	close_talk(talk);
 }
 
-/* WEIR.TICKET. Replies are in the order of the commands, answers in any order. */
+/* Replies to WEIR.TICKET are in the order of the commands, even if the answers come in another
+ * order. */
 static void test_tickets(void **state)
 {
 	struct talk *talk = open_talk(true);
@@ -393,8 +398,8 @@ static void test_tickets(void **state)
 	close_talk(talk);
 }
 
-/* 256 commands of a connection may wait; the rest runs when answers have come. A client that
- * disconnects leaves the queue. */
+/* 256 commands of a connection may wait; more commands run when answers have come. The waits of a
+ * client that disconnects are abandoned. */
 static void test_many(void **state)
 {
 	struct talk *talk = open_talk(true);

@@ -1,11 +1,12 @@
-/* MULTI, EXEC and DISCARD, as the pipelines of client libraries send them. */
+/* Tests MULTI, EXEC and DISCARD in the form in which client libraries send them. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A transaction as redis-py's pipeline() sends it, with a command before and one behind it. */
+/* A transaction as redis-py's pipeline() sends it, with a command before it and a command after
+ * it. */
 static const char transaction[] =
 	"*1\r\n$4\r\nPING\r\n"
 	"*1\r\n$5\r\nMULTI\r\n"
@@ -34,7 +35,7 @@ static void test_exec(void **state)
 	talk_close(talk);
 }
 
-/* The input in two pieces, split at every byte. */
+/* The input arrives in two pieces, and is split at every byte in turn. */
 static void test_split(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -100,7 +101,7 @@ static void test_abort(void **state)
 	talk_close(talk);
 }
 
-/* The error of a command is its reply; the other commands run. */
+/* If a command of a transaction fails, its reply is the error, and the other commands run. */
 static void test_error_inside(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -136,8 +137,8 @@ static void test_needs_password(void **state)
 	talk_close(talk);
 }
 
-/* Replies that the client does not read stop a transaction. It goes on where it stopped, and
- * commands behind it wait. */
+/* A transaction stops if the client does not read its replies. Later the transaction goes on where
+ * it stopped, and commands after it wait until then. */
 static void test_budget(void **state)
 {
 	enum { COUNT = 100 };
@@ -165,7 +166,7 @@ static void test_budget(void **state)
 	talk_close(talk);
 }
 
-/* A transaction may have 1 MiB, and all of a host 16 MiB. */
+/* A transaction may have 1 MiB. All transactions of a host together may have 16 MiB. */
 static void test_bounds(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -181,13 +182,13 @@ static void test_bounds(void **state)
 	expect_array(talk, "MULTI", "+OK\r\n");
 	while (strcmp(say_bytes(talk, echo, size), "+QUEUED\r\n") == 0)
 		queued++;
-	assert_int_equal(queued, 17); /* 17 · 60,000 < 2^20 < 18 · 60,000 */
+	assert_int_equal(queued, 17); /* because 17 · 60,000 < 2^20 < 18 · 60,000 */
 	assert_string_equal(talk->said, "-ERR the transaction is too large\r\n");
 	expect_array(talk, "EXEC",
 		     "-EXECABORT Transaction discarded because of previous errors.\r\n");
 	assert_int_equal(talk->host->multi_bytes, 0);
 
-	talk->host->multi_bytes = WR_RESP_MULTI_ALL_MAX; /* as if other sessions had taken it */
+	talk->host->multi_bytes = WR_RESP_MULTI_ALL_MAX; /* as if other sessions used all of it */
 	expect_array(talk, "MULTI", "+OK\r\n");
 	expect_array(talk, "PING", "-ERR the transaction is too large\r\n");
 	expect_array(talk, "DISCARD", "+OK\r\n");

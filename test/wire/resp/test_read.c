@@ -1,4 +1,4 @@
-/* The parser of commands: complete, in pieces, and invalid. */
+/* Tests the parser with commands that are complete, in pieces, and invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void test_array(void **state)
 	arg_is(1, "");
 }
 
-/* An argument may have any byte, and points into the input. */
+/* An argument may have any bytes, and points into the input. */
 static void test_binary(void **state)
 {
 	static const uint8_t bytes[] = "*1\r\n$5\r\n\0\r\n*\xff\r\n";
@@ -131,7 +131,8 @@ static void test_too_much(void **state)
 
 	(void)state;
 	len = (size_t)sprintf(bytes, "*5\r\n");
-	for (int i = 0; i < 3; i++) { /* the third is within the limit, the fourth is not */
+	for (int i = 0; i < 3;
+	     i++) { /* three arguments are within the limit of a command, four are not */
 		len += (size_t)sprintf(bytes + len, "$65536\r\n");
 		memset(bytes + len, 'x', 65536);
 		len += 65536;
@@ -186,7 +187,7 @@ static void test_strangers(void **state)
 			 WR_RESP_PARTIAL);
 }
 
-/* The same command, growing by a byte at a time in memory that moves. */
+/* A command arrives byte by byte, and the input is at another address each time. */
 static void test_byte_by_byte(void **state)
 {
 	static const char text[] = "*3\r\n$5\r\nfirst\r\n$12\r\nsecond\r\nthen\r\n$0\r\n\r\n";
@@ -195,7 +196,7 @@ static void test_byte_by_byte(void **state)
 
 	(void)state;
 	for (size_t len = 1; len <= size; len++) {
-		uint8_t *moved = malloc(len); /* of the exact size, for the sanitizer */
+		uint8_t *moved = malloc(len); /* AddressSanitizer finds reads behind this memory */
 		int rc;
 
 		memcpy(moved, text, len);

@@ -1,4 +1,4 @@
-/* Sessions: pipelines, input in pieces, unread replies, and the end. */
+/* Tests sessions: pipelines, input in pieces, unread replies, and the end of a session. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void test_pipeline(void **state)
 	talk_close(talk);
 }
 
-/* In two pieces, split at every byte. */
+/* The input arrives in two pieces, and is split at every byte in turn. */
 static void test_split_anywhere(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -89,7 +89,8 @@ static void test_large_argument(void **state)
 	talk_close(talk);
 }
 
-/* Replies stop after the first that exceeds the budget. The other commands run later, in order. */
+/* No command runs after the reply that exceeds the budget. The other commands run later, in
+ * order. */
 static void test_unread_replies(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -102,9 +103,8 @@ static void test_unread_replies(void **state)
 		len += (size_t)sprintf(bytes + len, "*2\r\n$4\r\nECHO\r\n$3\r\n%d\r\n", 100 + i);
 		expected_len += (size_t)sprintf(expected + expected_len, "$3\r\n%d\r\n", 100 + i);
 	}
-	say_bytes(
-		talk, bytes,
-		5 * 23 + 20); /* five commands and most of a sixth, which are read but do not run */
+	/* The input has five commands and most of a sixth command. Three commands run. */
+	say_bytes(talk, bytes, 5 * 23 + 20);
 	assert_int_equal(talk->len, 27);
 	assert_true(talk->session.stopped);
 	add_bytes(talk, bytes + 5 * 23 + 20, len - (5 * 23 + 20)); /* the rest of the input */
@@ -118,7 +118,7 @@ static void test_unread_replies(void **state)
 	talk_close(talk);
 }
 
-/* Half a command behind commands that wait is read again after they have run. */
+/* An incomplete command after commands that wait is read again when these commands have run. */
 static void test_half_read_ahead(void **state)
 {
 	static const char two[] = "*2\r\n$4\r\nECHO\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n"
@@ -137,7 +137,7 @@ static void test_half_read_ahead(void **state)
 	talk_close(talk);
 }
 
-/* Input behind commands that wait is limited. */
+/* The length of the input after commands that wait is limited. */
 static void test_input_limit(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -159,7 +159,7 @@ static void test_input_limit(void **state)
 	talk_close(talk);
 }
 
-/* Three commands that have more arguments together than the reader holds. */
+/* Three commands together have more arguments than the reader has room for. */
 static void test_many_arguments(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -178,7 +178,8 @@ static void test_many_arguments(void **state)
 	talk_close(talk);
 }
 
-/* The limits after AUTH count from the next command of the same input. */
+/* After AUTH, the limits of a trusted client apply from the next command, even in the same
+ * input. */
 static void test_password_ahead(void **state)
 {
 	struct talk *talk = talk_open("secret");
@@ -217,7 +218,8 @@ static bool no_more(struct wr_resp_out *out, size_t need)
 	return false;
 }
 
-/* A reply that cannot be written ends the session: the client would misread the next one. */
+/* A reply that cannot be written ends the session, because the client would take the next reply for
+ * it. */
 static void test_no_room(void **state)
 {
 	struct talk *talk = talk_open(NULL);

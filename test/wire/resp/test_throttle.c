@@ -1,12 +1,12 @@
-/* CL.THROTTLE and THROTTLE in exact numbers. A bucket that lacks n tokens is full after n × period
- * ÷ count. */
+/* Tests the exact numbers of CL.THROTTLE and THROTTLE. A bucket that lacks n tokens is full after n
+ * × period ÷ count. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
 
 #define MS_NS 1000000ull
 
-/* 30 per minute, 16 at once: a token comes back every 2 s. */
+/* A bucket of 16 tokens that gets 30 tokens a minute: one token every 2 s. */
 static void test_example_of_redis_cell(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -37,7 +37,7 @@ static void play(struct talk *talk, const char *limit, const struct step *steps,
 	}
 }
 
-/* 1 per second, 5 at once. */
+/* A bucket of 5 tokens that gets 1 token a second. */
 static void test_a_busy_key(void **state)
 {
 	static const struct step steps[] = {
@@ -48,7 +48,7 @@ static void test_a_busy_key(void **state)
 		{0, 2, "*5\r\n:1\r\n:5\r\n:1\r\n:1\r\n:4\r\n"},
 		{0, 1, "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:5\r\n"},
 		{0, 1, "*5\r\n:1\r\n:5\r\n:0\r\n:1\r\n:5\r\n"},
-		/* a look into an empty bucket is admitted, and takes nothing */
+		/* a quantity of 0 is admitted by an empty bucket, and takes nothing */
 		{0, 0, "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:5\r\n"},
 		/* waits are rounded up: 0.9 s and 4.9 s, then 1 ms and 4.001 s */
 		{100, 1, "*5\r\n:1\r\n:5\r\n:0\r\n:1\r\n:5\r\n"},
@@ -85,8 +85,9 @@ static void test_no_burst(void **state)
 	talk_close(talk);
 }
 
-/* The limit may change with every call; the count goes on. Lowered from 10 to 3 with 9 taken, the
- * bucket is overdrawn by 6, and a quantity of 0 is refused with the time until it is not. */
+/* The limit may change with every call, and the counter stays. If 9 of 10 tokens are taken and the
+ * limit is lowered to 3, the bucket is overdrawn by 6. A quantity of 0 is then refused, and retry
+ * after is the time until the bucket is not overdrawn. */
 static void test_another_limit(void **state)
 {
 	struct talk *talk = talk_open(NULL);
@@ -100,8 +101,8 @@ static void test_another_limit(void **state)
 	talk_close(talk);
 }
 
-/* allowed, limit, remaining, reset, retry; max_burst is what the bucket holds. 100 per minute: one
- * comes back in 0.6 s. */
+/* The reply of THROTTLE has: allowed, limit, remaining, reset, retry. The bucket holds max_burst
+ * tokens. With 100 tokens per minute, a token comes back after 0.6 s. */
 static void test_throttlecrab(void **state)
 {
 	static const struct step steps[] = {
@@ -119,7 +120,7 @@ static void test_throttlecrab(void **state)
 	talk_close(talk);
 }
 
-/* Both commands share the counter of a key. */
+/* CL.THROTTLE and THROTTLE use the same counter of a key. */
 static void test_one_key(void **state)
 {
 	struct talk *talk = talk_open(NULL);

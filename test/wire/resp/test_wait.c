@@ -1,5 +1,6 @@
-/* Commands that wait for the central store overlap, and their replies stay in order. The store is a
- * stand-in; the test decides when and in which order it answers. */
+/* Tests commands that wait for the central store: several questions are in flight at once, and
+ * replies stay in order. The test replaces the store and decides when and in which order it
+ * answers. */
 #include "wire/resp/talk.h"
 
 #include <stdio.h>
@@ -14,15 +15,16 @@
 
 static struct {
 	struct store store;
-	struct wr_resp_wait *asked[WAITS]; /* in order; NULL: answered or left */
+	struct wr_resp_wait
+		*asked[WAITS]; /* waits in the order of the commands; NULL: answered or abandoned */
 	struct {
 		uint8_t bytes[512];
 		size_t len;
 	} questions[WAITS];
-	int count; /* asked so far */
-	int open;  /* begun and not ended */
+	int count; /* number of questions so far */
+	int open;  /* number of waits that have begun and not ended */
 	int left;
-	bool at_once; /* answers come before `take` returns */
+	bool at_once; /* each question is answered before `ask` returns */
 	bool no_secret;
 	struct talk *talk;
 } fake;
@@ -41,7 +43,7 @@ static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	fake.open--;
 }
 
-/* Delivers the answer to question `at`; len 0: none came. */
+/* Passes the answer to question `at` to the session. If `len` is 0, the store has not answered. */
 static bool deliver(int at, const void *bytes, size_t len)
 {
 	struct wr_resp_wait *wait = fake.asked[at];
@@ -127,7 +129,7 @@ static void close_talk(struct talk *talk)
 	assert_int_equal(decider_open, 0);
 }
 
-/* The replies without new input. */
+/* Returns the replies that the session writes without new input. */
 static const char *listen(struct talk *talk)
 {
 	return say_bytes(talk, NULL, 0);
@@ -135,7 +137,7 @@ static const char *listen(struct talk *talk)
 
 #define CHECK(user) "WEIR.CHECK api user " user "\r\n"
 
-/* The verdicts and remaining numbers of all replies, as "admit 2, refuse 0". */
+/* Returns the verdicts and remaining numbers of all replies, such as "admit 2, refuse 0". */
 static const char *verdicts(const char *said)
 {
 	static char text[4096];
@@ -156,7 +158,8 @@ static const char *verdicts(const char *said)
 	return text;
 }
 
-/* Three questions are sent before the first answer. The reply to the last waits for its turn. */
+/* Three questions are sent before the first answer. The last question is answered first, and its
+ * reply waits for the replies before it. */
 static void test_overlap_in_order(void **state)
 {
 	struct talk *talk = open_talk();
@@ -178,8 +181,8 @@ static void test_overlap_in_order(void **state)
 	close_talk(talk);
 }
 
-/* Commands of a transaction overlap, too. Replies stay in order, and the command behind EXEC comes
- * last. */
+/* The questions of a transaction are in flight at once, too. Replies stay in order, and the reply
+ * to the command after EXEC comes last. */
 static void test_transaction(void **state)
 {
 	struct talk *talk = open_talk();
@@ -192,7 +195,7 @@ static void test_transaction(void **state)
 	assert_false(answer(1));
 	assert_true(answer(0));
 	assert_string_equal(verdicts(listen(talk)),
-			    "admit 1, admit 2"); /* the second was answered first */
+			    "admit 1, admit 2"); /* the second question was answered first */
 	pong = strstr(talk->said, "+PONG\r\n");
 	assert_non_null(pong);
 	assert_true(strstr(talk->said, "verdict") < pong);
@@ -202,7 +205,8 @@ static void test_transaction(void **state)
 	close_talk(talk);
 }
 
-/* Remembered refusals and open breakers answer before the question is sent. */
+/* central can answer before it sends the question: if it remembers a refusal, or if its circuit
+ * breaker is open. */
 static void test_answered_at_once(void **state)
 {
 	struct talk *talk = open_talk();
@@ -222,7 +226,8 @@ static void test_answered_at_once(void **state)
 	close_talk(talk);
 }
 
-/* Without an answer this node's share decides, which is the whole limit: there is one node. */
+/* Without an answer this node's share decides. The share is the whole limit, because there is one
+ * node. */
 static void test_store_fails(void **state)
 {
 	struct talk *talk = open_talk();
@@ -240,7 +245,7 @@ static void test_store_fails(void **state)
 	close_talk(talk);
 }
 
-/* Replies of local rules and errors keep their position behind a command that waits. */
+/* Replies of local rules, and errors, are sent after the reply to an earlier command that waits. */
 static void test_errors_keep_their_place(void **state)
 {
 	struct talk *talk = open_talk();
@@ -257,7 +262,7 @@ static void test_errors_keep_their_place(void **state)
 	close_talk(talk);
 }
 
-/* QUIT, and a protocol error, end the session after all replies before them. */
+/* QUIT or a protocol error ends the session, after the replies to all commands before it. */
 static void test_ends_in_its_turn(void **state)
 {
 	struct talk *talk = open_talk();
@@ -280,7 +285,7 @@ static void test_ends_in_its_turn(void **state)
 	close_talk(talk);
 }
 
-/* HELLO changes the protocol of the commands behind it only. */
+/* HELLO changes the protocol only for the commands after it. */
 static void test_protocol_of_each(void **state)
 {
 	struct talk *talk = open_talk();
@@ -296,7 +301,8 @@ static void test_protocol_of_each(void **state)
 	close_talk(talk);
 }
 
-/* 256 commands of a session may wait, and waits_max of the host. The rest runs later. */
+/* 256 commands of a session may wait, and waits_max commands of the host. More commands run
+ * later. */
 static void test_bounds(void **state)
 {
 	static char many[WAITS * 40];
@@ -331,7 +337,7 @@ static void test_bounds(void **state)
 	assert_int_equal(fake.left, 2);
 }
 
-/* Replies behind a wait count towards the budget. */
+/* Replies that are stored after a waiting command count towards the budget. */
 static void test_kept_replies_are_bounded(void **state)
 {
 	struct talk *talk = open_talk();
@@ -349,8 +355,8 @@ static void test_kept_replies_are_bounded(void **state)
 	close_talk(talk);
 }
 
-/* The client disconnects: questions in flight are left, and units granted without a reply are given
- * back. */
+/* When the client disconnects, questions in flight are abandoned, and units that were granted
+ * before the reply are given back. */
 static void test_client_disconnects(void **state)
 {
 	struct talk *talk = open_talk();
@@ -383,7 +389,8 @@ static void test_reset_and_peek(void **state)
 	close_talk(talk);
 }
 
-/* A bucket of 5, one a second: the same numbers as in the table. */
+/* A bucket of 5 tokens that gets one token a second has the same numbers in the central store as in
+ * the table. */
 static void test_throttle(void **state)
 {
 	struct talk *talk = open_talk();
@@ -404,7 +411,8 @@ static void test_throttle(void **state)
 	close_talk(talk);
 }
 
-/* Two nodes: each has half of the bucket. The store gets reports of the units taken. */
+/* There are two nodes, and each has half of the bucket. The store gets reports of the units that
+ * were taken. */
 static void test_throttle_without_answer(void **state)
 {
 	struct talk *talk = open_talk();
@@ -491,7 +499,7 @@ static void test_ask_and_tell(void **state)
 	close_talk(talk);
 }
 
-/* A worker that has closed its connection: questions are not sent, and messages still are. */
+/* After a worker has closed its connection, its questions are not sent, but its messages are. */
 static void test_ask_of_closed_connection(void **state)
 {
 	struct talk *talk = open_talk();
@@ -525,7 +533,8 @@ static void test_link_key_needed(void **state)
 	say(talk, "WEIR.FLEET\r\n");
 	assert_memory_equal(talk->said, "-NOPERM ", 8);
 	talk->session.unix_socket = true;
-	say(talk, "WEIR.FLEET\r\n"); /* a process that may use the socket, without the key */
+	say(talk,
+	    "WEIR.FLEET\r\n"); /* a process that may use the socket, but has not sent the key */
 	assert_memory_equal(talk->said, "-NOPERM ", 8);
 	talk->session.linked = true;
 	say(talk, "WEIR.FLEET\r\n");

@@ -1,4 +1,4 @@
-/* The requests of talk.h. */
+/* Implements the requests of talk.h. */
 #include "wire/rls/talk.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Requests to an engine as bytes of RLS, and their responses. */
+/* Sends requests as bytes of RLS to an engine, and reads the responses. */
 #ifndef TEST_WIRE_RLS_TALK_H
 #define TEST_WIRE_RLS_TALK_H
 
@@ -16,8 +16,8 @@ struct talk {
 	struct wr_rls_memory memory;
 	struct wr_rls_options options;
 	struct weir_error error;
-	int code; /* of the last request: 0, or an enum wr_grpc_code */
-	int patience; /* the verdict for WEIR_DELAY: WEIR_ADMIT, or WEIR_DELAY if the delay is too long */
+	int code;     /* result of the last request: 0, or an enum wr_grpc_code */
+	int patience; /* verdict of a delayed request; WEIR_DELAY if the delay is too long */
 	bool shadow;
 
 	/* The request that the test builds. */
@@ -29,7 +29,7 @@ struct talk {
 	Pb__RateLimitDescriptor__RateLimitOverride overrides[TALK_DESCRIPTORS];
 	Pb__UInt64Value hits[TALK_DESCRIPTORS];
 
-	/* The response, unpacked by protobuf-c; freed by the next request. */
+	/* The response, unpacked by protobuf-c. The next request frees it. */
 	Pb__RateLimitResponse *answer;
 	uint8_t bytes[TALK_BYTES];
 	size_t len;
@@ -44,14 +44,14 @@ void talk_hits(struct talk *talk, Pb__RateLimitDescriptor *descriptor, uint64_t 
 void talk_override(struct talk *talk, Pb__RateLimitDescriptor *descriptor, uint32_t requests,
 		   int unit);
 
-/* Sends the request, or these bytes. Returns the overall code, or -1 with talk->code. */
+/* Send the request, or these bytes. Return the overall code, or -1 with talk->code set. */
 int talk_send(struct talk *talk);
 int talk_send_bytes(struct talk *talk, const void *bytes, size_t len);
 
-/* One descriptor of domain "rl", cost 1. */
+/* Sends a request with one descriptor, in domain "rl" with cost 1. */
 int talk_ask(struct talk *talk, const char *descriptor);
 
-/* The value of a header field of the response, or NULL. */
+/* Returns the value of a header field of the response, or NULL. */
 const char *talk_header(struct talk *talk, const char *name);
 
 #define OK PB__RATE_LIMIT_RESPONSE__CODE__OK

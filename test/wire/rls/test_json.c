@@ -1,4 +1,4 @@
-/* RLS messages as protojson: reading and writing. */
+/* Tests reading and writing of RLS messages as protojson. */
 #include "limiter/helper.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static void test_reads(void **state)
 	assert_int_equal(r->descriptors[0]->limit->unit, 4);
 }
 
-/* null and a missing member are the default. */
+/* A member that is null has its default value, like a missing member. */
 static void test_null_is_default(void **state)
 {
 	const Pb__RateLimitRequest *r =

@@ -1,4 +1,4 @@
-/* The fast codec against protobuf-c: both read the same messages and write the same bytes. */
+/* Compares the fast codec with protobuf-c: they read the same messages and write the same bytes. */
 #include "wire/rls/talk.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static uint64_t random_below(uint64_t bound)
 	return random_number() % bound;
 }
 
-/* Numbers of all lengths. */
+/* Returns a random number; numbers of all lengths are equally likely. */
 static uint64_t random_size(void)
 {
 	return random_number() >> random_below(64);
@@ -66,7 +66,7 @@ static void make_request(void)
 		random_descriptor();
 }
 
-/* Two messages are equal if their packed bytes are. */
+/* Checks that two messages are equal, by comparing their packed bytes. */
 static void expect_alike(const Pb__RateLimitRequest *a, const Pb__RateLimitRequest *b)
 {
 	static uint8_t x[TALK_BYTES], y[TALK_BYTES];
@@ -76,7 +76,7 @@ static void expect_alike(const Pb__RateLimitRequest *a, const Pb__RateLimitReque
 	assert_memory_equal(x, y, len);
 }
 
-static void reads_alike(void **state)
+static void test_reads_alike(void **state)
 {
 	static uint8_t bytes[TALK_BYTES];
 
@@ -96,9 +96,9 @@ static void reads_alike(void **state)
 	wr_rls_memory_free(&talk.memory);
 }
 
-/* Messages with changed bytes: a message that protobuf-c refuses is not plain, and a plain one
- * reads the same. */
-static void changed_bytes(void **state)
+/* Reads messages in which random bytes were changed. The fast codec reads no message that
+ * protobuf-c refuses, and reads all other plain messages like protobuf-c. */
+static void test_changed_bytes(void **state)
 {
 	static uint8_t bytes[TALK_BYTES];
 	int plain_ones = 0;
@@ -130,7 +130,7 @@ static void changed_bytes(void **state)
 }
 
 /* A message with a repeated field is not plain. */
-static void fields_twice(void **state)
+static void test_fields_twice(void **state)
 {
 	static const struct weir_str cases[] = {
 		WR_STR("\x0a\x02rl\x0a\x02rl"),
@@ -153,7 +153,7 @@ static void fields_twice(void **state)
 	wr_rls_memory_free(&talk.memory);
 }
 
-static void small_memory(void **state)
+static void test_small_memory(void **state)
 {
 	static uint8_t bytes[TALK_BYTES];
 
@@ -195,7 +195,7 @@ static void random_status(Pb__RateLimitResponse__DescriptorStatus *status,
 		status->duration_until_reset = reset;
 }
 
-static void writes_alike(void **state)
+static void test_writes_alike(void **state)
 {
 	static uint8_t ours[TALK_BYTES], theirs[TALK_BYTES];
 	Pb__RateLimitResponse__DescriptorStatus statuses[4], *list[4];
@@ -225,9 +225,9 @@ static void writes_alike(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_alike),  cmocka_unit_test(changed_bytes),
-		cmocka_unit_test(fields_twice), cmocka_unit_test(small_memory),
-		cmocka_unit_test(writes_alike),
+		cmocka_unit_test(test_reads_alike),  cmocka_unit_test(test_changed_bytes),
+		cmocka_unit_test(test_fields_twice), cmocka_unit_test(test_small_memory),
+		cmocka_unit_test(test_writes_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

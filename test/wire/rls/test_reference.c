@@ -1,5 +1,6 @@
-/* Known faults of envoyproxy/ratelimit, which weir does not have, by their number in our list; and
- * the promises of its matching. test/e2e/test_serve_grpc.py has rule files, health and ports. */
+/* Tests that weir does not have known faults of envoyproxy/ratelimit, and that it matches
+ * descriptors like envoyproxy/ratelimit. The numbers are those of a list of faults.
+ * test/e2e/test_serve_grpc.py tests rule files, health and ports. */
 #include "wire/rls/talk.h"
 
 #include <stdio.h>
@@ -46,8 +47,8 @@ static uint32_t remaining(struct talk *talk, size_t at)
 	return talk->answer->statuses[at]->limit_remaining;
 }
 
-/* 1: an override without a unit ended the process. */
-static void fault_1(void **state)
+/* Fault 1: a limit without a unit in a request ended the process. */
+static void test_limit_without_unit(void **state)
 {
 	struct talk *talk = *state;
 
@@ -73,8 +74,8 @@ static int names(struct talk *talk)
 	return count;
 }
 
-/* 2: each override kept statistics of its own for ever. */
-static void fault_2(void **state)
+/* Fault 2: the statistics of each limit in a request were kept for ever. */
+static void test_no_statistics_of_limits_in_requests(void **state)
 {
 	struct talk *talk = *state;
 	int before = names(talk);
@@ -102,9 +103,9 @@ static void raise_limit(struct talk *talk, const char *from, const char *to)
 			 0);
 }
 
-/* 3: a key over its limit stayed over until the end of the window, even after the limit was
+/* Fault 3: a key over its limit was refused until the end of the window, even after the limit was
  * raised. */
-static void fault_3(void **state)
+static void test_raised_limit_admits_at_once(void **state)
 {
 	struct talk *talk = *state;
 	Pb__RateLimitDescriptor *descriptor;
@@ -129,8 +130,9 @@ static void fault_3(void **state)
 	assert_int_equal(talk_send(talk), OK);
 }
 
-/* 4: key and value were joined by "_", so that one client could use up another's. */
-static void fault_4(void **state)
+/* Fault 4: key and value were joined by "_", so that one client could use up the limit of another
+ * client. */
+static void test_key_and_value_are_separate(void **state)
 {
 	struct talk *talk = *state;
 
@@ -139,10 +141,12 @@ static void fault_4(void **state)
 	assert_int_equal(talk_ask(talk, "a=b_c"), OVER);
 	assert_int_equal(talk_ask(talk, "a_b=c"), OK);
 	assert_int_equal(remaining(talk, 0), 1);
-	assert_int_equal(talk_ask(talk, "joined=key"), OK); /* not the rule for joined_key */
+	assert_int_equal(talk_ask(talk, "joined=key"),
+			 OK); /* not decided by the rule for joined_key */
 	assert_null(talk->answer->statuses[0]->current_limit);
 	assert_int_equal(talk_ask(talk, "joined_key=x"), OVER);
-	talk_begin(talk, "rl"); /* the same with overrides, which have no rule */
+	talk_begin(talk,
+		   "rl"); /* the same descriptors with limits in the request, without a rule */
 	talk_override(talk, talk_descriptor(talk, "p=q|r=s"), 1, 3);
 	assert_int_equal(talk_send(talk), OK);
 	talk_begin(talk, "rl");
@@ -152,8 +156,9 @@ static void fault_4(void **state)
 	assert_int_equal(talk_send(talk), OK);
 }
 
-/* 5: months and years were never counted by memcached, and counts ended at 2^31. */
-static void fault_5(void **state)
+/* Fault 5: with memcached, requests per month or year were not counted, and counters ended at
+ * 2^31. */
+static void test_long_units_and_large_counts(void **state)
 {
 	struct talk *talk = *state;
 
@@ -169,8 +174,9 @@ static void fault_5(void **state)
 	assert_int_equal(remaining(talk, 0), 999999999);
 }
 
-/* 8: checking and taking were two steps, and a refused request took from its other descriptors. */
-static void fault_8(void **state)
+/* Fault 8: a limit was checked and charged in two steps, and a refused request charged the limits
+ * of its other descriptors. */
+static void test_refused_request_takes_nothing(void **state)
 {
 	struct talk *talk = *state;
 
@@ -188,9 +194,9 @@ static void fault_8(void **state)
 	assert_int_equal(remaining(talk, 0), 4);
 }
 
-/* 9: counters of one second stayed for five minutes. Here expired counters are evicted: many times
- * more than the table holds do not displace a live key. */
-static void fault_9(void **state)
+/* Fault 9: a counter of a second stayed for five minutes. In weir, expired counters are evicted: a
+ * live key stays even if there are many times more expired counters than the table can hold. */
+static void test_expired_counters_are_evicted(void **state)
 {
 	struct talk *talk = *state;
 	char text[32];
@@ -204,8 +210,8 @@ static void fault_9(void **state)
 	assert_int_equal(talk_ask(talk, "day=kept"), OVER);
 }
 
-/* 11: statistics knew two levels of descriptors. */
-static void fault_11(void **state)
+/* Fault 11: statistics had only two levels of descriptors. */
+static void test_statistics_of_deep_descriptors(void **state)
 {
 	struct talk *talk = *state;
 
@@ -215,8 +221,9 @@ static void fault_11(void **state)
 	assert_int_equal(rig_stat(&talk->rig, "rl/one/two=x/three/1h").refused, 1);
 }
 
-/* Matching never backtracks from `two: x` to `two`. The depth has to be the same. */
-static void matching(void **state)
+/* Matching never backtracks from the rule `two: x` to the rule `two`. A descriptor matches only a
+ * rule of the same depth. */
+static void test_matching(void **state)
 {
 	struct talk *talk = *state;
 
@@ -233,7 +240,7 @@ static void matching(void **state)
 	assert_int_equal(remaining(talk, 0), 1);
 }
 
-static void replaced(void **state)
+static void test_replaced(void **state)
 {
 	struct talk *talk = *state;
 
@@ -246,7 +253,7 @@ static void replaced(void **state)
 	assert_int_equal(remaining(talk, 1), 8);
 }
 
-static void twice_is_twice(void **state)
+static void test_descriptor_twice_takes_twice(void **state)
 {
 	struct talk *talk = *state;
 
@@ -262,9 +269,17 @@ static void twice_is_twice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(fault_1),  TEST(fault_2),  TEST(fault_3),        TEST(fault_4),
-		TEST(fault_5),  TEST(fault_8),  TEST(fault_9),        TEST(fault_11),
-		TEST(matching), TEST(replaced), TEST(twice_is_twice),
+		TEST(test_limit_without_unit),
+		TEST(test_no_statistics_of_limits_in_requests),
+		TEST(test_raised_limit_admits_at_once),
+		TEST(test_key_and_value_are_separate),
+		TEST(test_long_units_and_large_counts),
+		TEST(test_refused_request_takes_nothing),
+		TEST(test_expired_counters_are_evicted),
+		TEST(test_statistics_of_deep_descriptors),
+		TEST(test_matching),
+		TEST(test_replaced),
+		TEST(test_descriptor_twice_takes_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

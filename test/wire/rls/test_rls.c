@@ -1,4 +1,5 @@
-/* RateLimitRequest in, RateLimitResponse out: bytes, costs, overrides, statuses, header fields. */
+/* Tests the responses to RateLimitRequests: bytes, costs, limits in requests, statuses, header
+ * fields. */
 #include "wire/rls/talk.h"
 
 #include <string.h>
@@ -48,7 +49,8 @@ static const Pb__RateLimitResponse__DescriptorStatus *status(struct talk *talk, 
 	return talk->answer->statuses[at];
 }
 
-/* Pairs of digits with one character between them. */
+/* Converts pairs of hexadecimal digits, separated by one character, to bytes. Returns their
+ * number. */
 static size_t from_hex(const char *text, uint8_t *bytes)
 {
 	size_t len = (strlen(text) + 1) / 3;
@@ -71,7 +73,7 @@ static void expect_bytes(struct talk *talk, const char *question, const char *wa
 #define ASK_FOO_BAR "0a 02 72 6c 12 0c 0a 0a 0a 03 66 6f 6f 12 03 62 61 72"
 #define ASK_FOO_BAZ "0a 02 72 6c 12 0c 0a 0a 0a 03 66 6f 6f 12 03 62 61 7a"
 
-static void golden_bytes(void **state)
+static void test_golden_bytes(void **state)
 {
 	struct talk *talk = *state;
 
@@ -80,8 +82,8 @@ static void golden_bytes(void **state)
 	expect_bytes(talk, ASK_FOO_BAR, "08 01 12 0e 08 01 12 04 08 0a 10 02 18 09 22 02 08 3a");
 }
 
-/* Unknown fields are ignored: unit_multiplier in an override, an unknown group. */
-static void unknown_fields(void **state)
+/* Unknown fields are ignored, such as unit_multiplier in a limit, or an unknown group. */
+static void test_unknown_fields(void **state)
 {
 	struct talk *talk = *state;
 
@@ -103,7 +105,7 @@ static void expect_code(struct talk *talk, int code, const char *part)
 		fail_msg("'%s' does not say '%s'", talk->error.text, part);
 }
 
-static void bad_requests(void **state)
+static void test_bad_requests(void **state)
 {
 	struct talk *talk = *state;
 
@@ -118,8 +120,8 @@ static void bad_requests(void **state)
 	assert_int_equal(talk->code, WR_GRPC_INVALID_ARGUMENT);
 }
 
-/* A request that is refused for its size counts nothing. */
-static void many_parts(void **state)
+/* A request that is refused because it is too large takes no units. */
+static void test_many_parts(void **state)
 {
 	static uint8_t bytes[128 << 10];
 	struct talk *talk = *state;
@@ -132,7 +134,7 @@ static void many_parts(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);
 }
 
-static void all_descriptors(void **state)
+static void test_all_descriptors(void **state)
 {
 	struct talk *talk = *state;
 
@@ -145,8 +147,9 @@ static void all_descriptors(void **state)
 	assert_null(status(talk, 31)->current_limit);
 }
 
-/* By default Envoy lets a request pass on an error. */
-static void more_descriptors(void **state)
+/* A request with too many descriptors is refused, and is not an error: by default, Envoy lets a
+ * request pass after an error. */
+static void test_more_descriptors(void **state)
 {
 	struct talk *talk = *state;
 
@@ -158,10 +161,11 @@ static void more_descriptors(void **state)
 	talk_begin(talk, "rl");
 	talk_descriptor(talk, "big=x");
 	assert_int_equal(talk_send(talk), OK);
-	assert_int_equal(status(talk, 0)->limit_remaining, 3999999999); /* they took nothing */
+	assert_int_equal(status(talk, 0)->limit_remaining,
+			 3999999999); /* the refused requests took nothing */
 }
 
-static void no_rules(void **state)
+static void test_no_rules(void **state)
 {
 	struct talk *talk = *state;
 
@@ -172,7 +176,7 @@ static void no_rules(void **state)
 	expect_code(talk, WR_GRPC_FAILED_PRECONDITION, "no rate limit configuration loaded");
 }
 
-static void unknown_domain(void **state)
+static void test_unknown_domain(void **state)
 {
 	struct talk *talk = *state;
 
@@ -182,7 +186,7 @@ static void unknown_domain(void **state)
 	assert_null(status(talk, 0)->current_limit);
 }
 
-static void statuses_in_order(void **state)
+static void test_statuses_in_order(void **state)
 {
 	struct talk *talk = *state;
 
@@ -213,7 +217,7 @@ static void statuses_in_order(void **state)
 		assert_int_equal(status(talk, i)->code, OK);
 }
 
-static void hits(void **state)
+static void test_hits(void **state)
 {
 	struct talk *talk = *state;
 	Pb__RateLimitDescriptor *own;
@@ -226,7 +230,7 @@ static void hits(void **state)
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(status(talk, 0)->limit_remaining, 7);
 	assert_int_equal(status(talk, 1)->limit_remaining, 3);
-	talk->request.hits_addend = 8; /* more than the first has left: nothing is taken */
+	talk->request.hits_addend = 8; /* more than the first descriptor has left: takes nothing */
 	assert_int_equal(talk_send(talk), OVER);
 	assert_int_equal(status(talk, 0)->code, OVER);
 	assert_int_equal(status(talk, 0)->limit_remaining, 0);
@@ -238,7 +242,7 @@ static void hits(void **state)
 	assert_int_equal(status(talk, 1)->code, OVER);
 }
 
-static void peeking(void **state)
+static void test_peeking(void **state)
 {
 	struct talk *talk = *state;
 	Pb__RateLimitDescriptor *look;
@@ -254,13 +258,13 @@ static void peeking(void **state)
 	assert_int_equal(talk_send(talk), OK);
 	talk_hits(talk, look, 0);
 	assert_int_equal(talk_send(talk), OVER);
-	talk->request.hits_addend = 5; /* the number of the descriptor counts */
+	talk->request.hits_addend = 5; /* the hits of the descriptor are used instead */
 	talk->rig.now_ns += HOUR_NS;
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(status(talk, 0)->limit_remaining, 3);
 }
 
-static void giving_back(void **state)
+static void test_giving_back(void **state)
 {
 	struct talk *talk = *state;
 	Pb__RateLimitDescriptor *refund;
@@ -271,9 +275,9 @@ static void giving_back(void **state)
 	talk_begin(talk, "rl");
 	refund = talk_descriptor(talk, "named=x");
 	refund->is_negative_hits = true;
-	assert_int_equal(talk_send(talk), OK); /* the 1 of the request */
+	assert_int_equal(talk_send(talk), OK); /* gives 1 unit back */
 	assert_int_equal(status(talk, 0)->limit_remaining, 1);
-	talk_hits(talk, refund, 100); /* never above full */
+	talk_hits(talk, refund, 100); /* more than was taken: the limit is full afterwards */
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(status(talk, 0)->limit_remaining, 3);
 	talk_hits(talk, refund, UINT64_MAX);
@@ -281,7 +285,7 @@ static void giving_back(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 3);
 }
 
-static void overrides(void **state)
+static void test_overrides(void **state)
 {
 	struct talk *talk = *state;
 	Pb__RateLimitDescriptor *descriptor;
@@ -295,7 +299,8 @@ static void overrides(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 1);
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(talk_send(talk), OVER);
-	assert_int_equal(talk_ask(talk, "foo=bar"), OK); /* the rule has another counter */
+	assert_int_equal(talk_ask(talk, "foo=bar"),
+			 OK); /* the limit of the rule has a counter of its own */
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);
 	talk_begin(talk, "rl");
 	descriptor = talk_descriptor(talk, "no=rule");
@@ -306,7 +311,7 @@ static void overrides(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, UINT32_MAX - 1);
 }
 
-static void bad_overrides(void **state)
+static void test_bad_overrides(void **state)
 {
 	static const int units[] = {0, 7, 8, -1, INT32_MIN, INT32_MAX};
 	struct talk *talk = *state;
@@ -321,7 +326,7 @@ static void bad_overrides(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);
 }
 
-static void shadow_and_quota(void **state)
+static void test_shadow_and_quota(void **state)
 {
 	struct talk *talk = *state;
 
@@ -334,14 +339,14 @@ static void shadow_and_quota(void **state)
 	talk_begin(talk, "rl");
 	talk_descriptor(talk, "quota=x");
 	talk_descriptor(talk, "quota=y");
-	assert_int_equal(talk_send(talk), OK); /* one of two is over */
+	assert_int_equal(talk_send(talk), OK); /* one of two quotas is exhausted */
 	assert_int_equal(status(talk, 0)->code, OVER);
 	assert_int_equal(status(talk, 1)->code, OK);
 	assert_int_equal(talk_send(talk), OVER);
 }
 
-/* Shadow mode of the service changes the overall code and not the statuses. */
-static void global_shadow(void **state)
+/* The shadow mode of the service changes the overall code, but not the statuses. */
+static void test_global_shadow(void **state)
 {
 	struct talk *talk = *state;
 
@@ -352,7 +357,7 @@ static void global_shadow(void **state)
 	assert_int_equal(talk->answer->raw_body.len, 0);
 }
 
-static void too_long_a_wait(void **state)
+static void test_delay_beyond_deadline(void **state)
 {
 	struct talk *talk = *state;
 
@@ -369,8 +374,8 @@ static void too_long_a_wait(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);
 }
 
-/* A cost of 0 shows the remaining number, even if requests wait. */
-static void looking_does_not_wait(void **state)
+/* A request of cost 0 gets the remaining number at once, even if other requests wait. */
+static void test_looking_does_not_wait(void **state)
 {
 	struct talk *talk = *state;
 
@@ -383,7 +388,7 @@ static void looking_does_not_wait(void **state)
 	assert_int_equal(status(talk, 0)->limit_remaining, 3);
 }
 
-static void reference_headers(void **state)
+static void test_reference_headers(void **state)
 {
 	struct talk *talk = *state;
 
@@ -394,7 +399,7 @@ static void reference_headers(void **state)
 	talk->options.reset_header = "RateLimit-Reset";
 	talk_begin(talk, "rl");
 	talk_descriptor(talk, "foo=bar");
-	talk_descriptor(talk, "named=x"); /* the least remaining */
+	talk_descriptor(talk, "named=x"); /* the limit with the least remaining units */
 	assert_int_equal(talk_send(talk), OK);
 	assert_int_equal(talk->answer->n_response_headers_to_add, 3);
 	assert_string_equal(talk_header(talk, "RateLimit-Limit"), "3");
@@ -404,7 +409,7 @@ static void reference_headers(void **state)
 	assert_int_equal(talk->answer->n_response_headers_to_add, 0);
 }
 
-static void profile_headers(void **state)
+static void test_profile_headers(void **state)
 {
 	struct talk *talk = *state;
 
@@ -422,7 +427,7 @@ static bool body_says(struct talk *talk, const char *part)
 		      strlen(part)) != NULL;
 }
 
-static void bodies(void **state)
+static void test_bodies(void **state)
 {
 	struct talk *talk = *state;
 
@@ -468,7 +473,7 @@ static const Pb__Struct *descriptor_at(struct talk *talk, size_t at)
 	return list->list_value->values[at]->struct_value;
 }
 
-static void metadata_of_request(void **state)
+static void test_metadata_of_request(void **state)
 {
 	struct talk *talk = *state;
 	Pb__RateLimitDescriptor *descriptor;
@@ -492,8 +497,9 @@ static void metadata_of_request(void **state)
 	assert_true(field(descriptor_at(talk, 1), "hitsAddend")->number_value == 4);
 }
 
-/* Metadata of the rules that admitted the request. The first value wins; maps are merged. */
-static void metadata_of_rules(void **state)
+/* The response has the metadata of the rules that admitted the request. Maps are merged. If two
+ * rules have a value for a member, the first rule wins. */
+static void test_metadata_of_rules(void **state)
 {
 	struct talk *talk = *state;
 	const Pb__Struct *merged, *deep;
@@ -515,8 +521,8 @@ static void metadata_of_rules(void **state)
 	assert_null(field(talk->answer->dynamic_metadata, "metadata"));
 }
 
-/* Values of any bytes have counters of their own, and responses are UTF-8. */
-static void any_bytes(void **state)
+/* Each value has a counter of its own, whatever its bytes are. Responses are always UTF-8. */
+static void test_any_bytes(void **state)
 {
 	struct talk *talk = *state;
 	static const char zero[] = "\x0a\x02rl\x12\x0f\x0a\x0d\x0a\x05named\x12\x04"
@@ -537,30 +543,30 @@ static void any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(golden_bytes),
-		TEST(unknown_fields),
-		TEST(bad_requests),
-		TEST(many_parts),
-		TEST(all_descriptors),
-		TEST(more_descriptors),
-		TEST(no_rules),
-		TEST(unknown_domain),
-		TEST(statuses_in_order),
-		TEST(hits),
-		TEST(peeking),
-		TEST(giving_back),
-		TEST(overrides),
-		TEST(bad_overrides),
-		TEST(shadow_and_quota),
-		TEST(global_shadow),
-		TEST(too_long_a_wait),
-		TEST(looking_does_not_wait),
-		TEST(reference_headers),
-		TEST(profile_headers),
-		TEST(bodies),
-		TEST(metadata_of_request),
-		TEST(metadata_of_rules),
-		TEST(any_bytes),
+		TEST(test_golden_bytes),
+		TEST(test_unknown_fields),
+		TEST(test_bad_requests),
+		TEST(test_many_parts),
+		TEST(test_all_descriptors),
+		TEST(test_more_descriptors),
+		TEST(test_no_rules),
+		TEST(test_unknown_domain),
+		TEST(test_statuses_in_order),
+		TEST(test_hits),
+		TEST(test_peeking),
+		TEST(test_giving_back),
+		TEST(test_overrides),
+		TEST(test_bad_overrides),
+		TEST(test_shadow_and_quota),
+		TEST(test_global_shadow),
+		TEST(test_delay_beyond_deadline),
+		TEST(test_looking_does_not_wait),
+		TEST(test_reference_headers),
+		TEST(test_profile_headers),
+		TEST(test_bodies),
+		TEST(test_metadata_of_request),
+		TEST(test_metadata_of_rules),
+		TEST(test_any_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,11 @@ struct wr_queue_backend {
 	uint64_t trimmed_us; /* when deleted dead letters were last logged; 0: never */
 };
 
+/* Creates the backend that opts->url selects. Returns 0 with *made set, or WEIR_EINVAL, WEIR_ESYS or
+ * WEIR_EMEMORY. The caller frees *made with (*made)->ops->free. */
+int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+			 struct wr_queue_backend **made, struct weir_error *error);
+
 /* Creates a SQLite backend. The caller has checked opts->url. Returns NULL if memory is
  * exhausted. */
 struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,

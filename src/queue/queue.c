@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "queue/thread.h"
-#include "queue/url.h"
 
 #define LINE_BYTES_LEAST (4ull << 20)
 

@@ -222,15 +222,6 @@ static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_deferr
 	return !c->bad && c->at == c->end;
 }
 
-static void clear_head(struct wr_deferred *row)
-{
-	row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
-		(struct weir_str){"", 0};
-	row->fields = NULL;
-	row->field_count = 0;
-	row->reason = WR_STR("the stored data of this request is damaged");
-}
-
 static struct weir_str copy_text(char **at, struct weir_str text)
 {
 	struct weir_str copy = {*at, text.len};
@@ -268,7 +259,12 @@ struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
 	head.end = (uint8_t *)at;
 	head.bad = false;
 	if (!get_head(&head, row, (struct wr_deferred_field *)(memory + sizeof *row),
-		      record->open ? seals : NULL))
-		clear_head(row);
+		      record->open ? seals : NULL)) {
+		row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
+			(struct weir_str){"", 0};
+		row->fields = NULL;
+		row->field_count = 0;
+		row->reason = WR_STR("the stored data of this request is damaged");
+	}
 	return row;
 }

@@ -86,16 +86,6 @@ static size_t run_pipeline(struct wr_queue_redis *redis, struct wr_queue_job **j
 	return done;
 }
 
-/* Changes the reason of a refused put to "away" if an earlier call of this put got no reply. Redis
- * may have stored the request in that call, or may store it later, so the refusal is not final. */
-static void doubt_puts(struct wr_queue_job **jobs, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
-		    jobs[i]->reason != WR_QUEUE_OK)
-			jobs[i]->reason = WR_QUEUE_AWAY;
-}
-
 /* Does a batch of jobs. If the connection is lost, reconnects once and repeats the jobs that got no
  * reply. */
 static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
@@ -117,7 +107,12 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 		while (done < count && link->fd >= 0)
 			done += run_pipeline(redis, jobs + done, count - done);
 	}
-	doubt_puts(jobs, count);
+	/* A refusal of a put is not final if an earlier call of this put got no reply: Redis may
+	 * have stored the request in that call, or may store it later. */
+	for (size_t i = 0; i < count; i++)
+		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
+		    jobs[i]->reason != WR_QUEUE_OK)
+			jobs[i]->reason = WR_QUEUE_AWAY;
 	if (done == count)
 		return;
 	for (; done < count; done++)

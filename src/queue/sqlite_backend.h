@@ -70,7 +70,6 @@
 	  "ORDER BY gone LIMIT ?2")                                                                \
 	X(DEAD, "SELECT id, state, bytes, ticket FROM request WHERE state = 3 "                    \
 		"ORDER BY gone LIMIT ?1")                                                          \
-	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
 	X(DELETE_REQUEST, "DELETE FROM request WHERE id = ?1")                                     \
 	X(VACUUM, "PRAGMA incremental_vacuum(256)")
 
@@ -117,8 +116,8 @@ struct wr_sqlite {
 	uint64_t wal_pages; /* pages that are in the write-ahead log and not yet in the file */
 	uint64_t full_us;   /* when a full disk was last logged; 0: never */
 	bool removed;       /* the file was removed, and the log already says so */
-	struct wr_sqlite_change *changes;
-	size_t change_count, change_cap;
+	struct wr_buf
+		changes; /* array of struct wr_sqlite_change: lines to report after the commit */
 };
 
 /* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK. On failure returns the reason,
@@ -148,9 +147,22 @@ sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql w
 /* Runs a statement that returns no rows. Returns SQLITE_OK or an error code of SQLite. */
 int wr_sqlite_execute(sqlite3_stmt *sql);
 
-/* Records that a line changed, so that it is reported after the commit. Returns SQLITE_OK or
- * SQLITE_NOMEM. */
-int wr_sqlite_note_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
+/* Like wr_sqlite_execute(), for a prepared statement whose parameters are `count` numbers. */
+int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint64_t *numbers,
+		  size_t count);
+
+/* Ends a transaction of periodic work, which changes the file but no line. Commits if rc is
+ * SQLITE_OK. If rc is an error or the commit fails, rolls back the file and the counters. Returns
+ * SQLITE_OK or the error. */
+int wr_sqlite_end_transaction(struct wr_sqlite *sqlite, int rc);
+
+/* Sets *number to the first column of the first row that the query returns; 0 if the query returns
+ * no row. Returns SQLITE_OK or an error code of SQLite. */
+int wr_sqlite_query_number(struct wr_sqlite *sqlite, const char *query, int64_t *number);
+
+/* Records that a line changed, so that the change is reported after the commit. Returns SQLITE_OK
+ * or SQLITE_NOMEM. */
+int wr_sqlite_record_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
 
 /* Each of these functions does one job. Returns SQLITE_OK with job->reason and the results set.
  * After any other return value the caller rolls the whole transaction back. */

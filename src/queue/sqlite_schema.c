@@ -68,21 +68,6 @@ static enum wr_queue_reason report_failure(struct wr_sqlite *sqlite, int rc,
 	return wr_sqlite_reason(sqlite, rc);
 }
 
-/* Sets *number to the first column of the first row; 0 if there is no row. */
-static int query_number(struct wr_sqlite *sqlite, const char *query, int64_t *number)
-{
-	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
-
-	*number = 0;
-	if (rc == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
-		*number = sqlite3_column_int64(sql, 0);
-		rc = SQLITE_OK;
-	}
-	sqlite3_finalize(sql);
-	return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
 /* Checks every page of the file for damage. Skips the comparison of indexes with tables. */
 static enum wr_queue_reason check_integrity(struct wr_sqlite *sqlite, struct weir_error *error)
 {
@@ -111,12 +96,12 @@ static enum wr_queue_reason check_integrity(struct wr_sqlite *sqlite, struct wei
 static enum wr_queue_reason check_version(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int64_t application, version, tables;
-	int rc = query_number(sqlite, "PRAGMA application_id", &application);
+	int rc = wr_sqlite_query_number(sqlite, "PRAGMA application_id", &application);
 
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "PRAGMA user_version", &version);
+		rc = wr_sqlite_query_number(sqlite, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
+		rc = wr_sqlite_query_number(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
 	if (application == APPLICATION && version == VERSION)
@@ -236,9 +221,9 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 	if (rc == SQLITE_OK)
 		rc = read_meta(sqlite, last_us);
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "SELECT max(id) FROM request", &last_id);
+		rc = wr_sqlite_query_number(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
+		rc = wr_sqlite_query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
 	/* An id must not be used twice, even if the row with the highest id was deleted. put_total
 	 * helps, because it counts all puts. */
 	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
@@ -264,16 +249,6 @@ static const char *sql_of(enum wr_sqlite_sql which)
 	}
 }
 
-static int prepare_sql(struct wr_sqlite *sqlite)
-{
-	int rc = SQLITE_OK;
-
-	for (unsigned i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
-		rc = sqlite3_prepare_v3(sqlite->db, sql_of((enum wr_sqlite_sql)i), -1,
-					SQLITE_PREPARE_PERSISTENT, &sqlite->sql[i], NULL);
-	return rc;
-}
-
 enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
 				       struct weir_error *error)
 {
@@ -289,8 +264,9 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 	if (reason != WR_QUEUE_OK)
 		return reason;
 	rc = read_counts(sqlite, &last_us);
-	if (rc == SQLITE_OK)
-		rc = prepare_sql(sqlite);
+	for (unsigned i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
+		rc = sqlite3_prepare_v3(sqlite->db, sql_of((enum wr_sqlite_sql)i), -1,
+					SQLITE_PREPARE_PERSISTENT, &sqlite->sql[i], NULL);
 	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);

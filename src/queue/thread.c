@@ -206,26 +206,30 @@ static void wait_for_more_jobs(struct wr_queue *queue)
 	queue->lingers = false;
 }
 
-/* Fetches up to BATCH_MAX submitted jobs. `before` is the size of the previous batch. Returns the
- * number of fetched jobs, which is 0 when it is time for a tick. */
-static size_t fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t before)
+/* Fetches up to BATCH_MAX submitted jobs. On entry *count is the size of the previous batch.
+ * Afterwards it is the number of fetched jobs, which is 0 when it is time for a tick. Returns false
+ * if the queue was closed and no job is left. */
+static bool fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t *count)
 {
-	size_t count = 0;
+	size_t before = *count;
+	bool more;
 
+	*count = 0;
 	pthread_mutex_lock(&queue->lock);
 	if (!queue->first)
 		wait_for_jobs(queue);
 	if (queue->first && before >= LINGER_FROM && queue->jobs < LINGER_BELOW)
 		wait_for_more_jobs(queue);
-	while (queue->first && count < BATCH_MAX) {
-		batch[count++] = queue->first;
+	while (queue->first && *count < BATCH_MAX) {
+		batch[(*count)++] = queue->first;
 		queue->urgent -= wr_queue_job_is_urgent(queue->first);
 		queue->first = queue->first->next;
 	}
 	if (!queue->first)
 		queue->tail = &queue->first;
+	more = *count || !queue->ending;
 	pthread_mutex_unlock(&queue->lock);
-	return count;
+	return more;
 }
 
 static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t count)
@@ -244,16 +248,6 @@ static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t
 		wr_queue_return_job(batch[i]);
 }
 
-static bool has_ended(struct wr_queue *queue)
-{
-	bool ended;
-
-	pthread_mutex_lock(&queue->lock);
-	ended = queue->ending && !queue->first;
-	pthread_mutex_unlock(&queue->lock);
-	return ended;
-}
-
 void *wr_queue_thread(void *argument)
 {
 	struct wr_queue *queue = argument;
@@ -261,12 +255,10 @@ void *wr_queue_thread(void *argument)
 	uint64_t ticked_us = 0;
 	size_t count = 0;
 
-	pthread_setname_np(pthread_self(), "weir-queue");
-	while (!has_ended(queue)) {
+	try_open(queue);
+	while (fetch_batch(queue, batch, &count)) {
 		struct wr_queue_moment at;
 
-		try_open(queue);
-		count = fetch_batch(queue, batch, count);
 		if (count)
 			do_batch(queue, batch, count);
 		at = read_time(queue);
@@ -275,6 +267,7 @@ void *wr_queue_thread(void *argument)
 			queue->backend->ops->tick(queue->backend, at);
 			close_if_failed(queue);
 		}
+		try_open(queue);
 	}
 	if (queue->open)
 		queue->backend->ops->close(queue->backend);

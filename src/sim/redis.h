@@ -84,6 +84,7 @@ __attribute__((format(printf, 2, 3))) void wr_sim_redis_unexpected(struct wr_sim
 /* ---- values: redis_value.c ---- */
 
 enum wr_sim_redis_type {
+	WR_SIM_REDIS_ANY, /* the type of no value; a command of this type accepts all values */
 	WR_SIM_REDIS_STRING,
 	WR_SIM_REDIS_HASH,
 	WR_SIM_REDIS_ZSET,
@@ -140,6 +141,8 @@ struct wr_sim_redis_call {
 	const struct weir_str *argv;
 	size_t argc;
 	struct wr_buf *out;
+	/* the value of the key argv[1]; NULL: the key does not exist, or the command has no type */
+	struct wr_sim_redis_value *value;
 };
 
 struct wr_sim_redis_op {
@@ -148,17 +151,13 @@ struct wr_sim_redis_op {
 	int argc;   /* number of words, including the name; -n: at least n */
 	bool keyed; /* argv[1] is a key */
 	bool writes;
+	/* The type that the value of argv[1] must have. If the value has another type, the reply is
+	 * WRONGTYPE and the command does not run. */
+	enum wr_sim_redis_type type;
 };
 
 /* Replies with this error and counts it in `errors`, so the simulation fails. */
 void wr_sim_redis_refuse(const struct wr_sim_redis_call *call, const char *text);
-
-/* Returns the value of the key argv[1]. If the key does not exist, returns a new value if `make` is
- * set, otherwise NULL. If the key has another type, replies WRONGTYPE, sets *wrong and returns
- * NULL. */
-struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
-						   enum wr_sim_redis_type type, bool make,
-						   bool *wrong);
 
 /* The commands, defined in redis_string.c, redis_collection.c, redis_range.c and redis_server.c.
  * Each list ends with an element without a name. */
@@ -167,6 +166,8 @@ extern const struct wr_sim_redis_op wr_sim_redis_string_ops[], wr_sim_redis_coll
 
 /* Parses an integer in the form that Redis accepts. Returns false for any other text. */
 bool wr_sim_redis_parse_int(struct weir_str text, int64_t *number);
+/* Parses a score of a sorted set. Returns false if the text is not a number. */
+bool wr_sim_redis_parse_score(struct weir_str text, double *score);
 /* Returns whether the texts are equal without regard to case. */
 bool wr_sim_redis_word_is(struct weir_str text, const char *word);
 
@@ -176,6 +177,10 @@ bool wr_sim_redis_word_is(struct weir_str text, const char *word);
  * runs at a time. */
 struct wr_sim_lua *wr_sim_lua_new(void);
 void wr_sim_lua_free(struct wr_sim_lua *lua);
+
+/* Adds the libraries `bit` and `struct` of lua_libs.c to an interpreter. */
+struct lua_State;
+void wr_sim_lua_open_libs(struct lua_State *state);
 
 /* Return the number of the script of central with this text or SHA1, or -1 if there is none. */
 int wr_sim_lua_script_by_text(struct weir_str text);

@@ -176,10 +176,11 @@ static void make_random_change(struct wr_queue_lines *lines, struct dull *dull)
 static void test_like_the_oracle(void **state)
 {
 	static struct dull dull, kept;
-	struct wr_queue_lines lines = {0};
+	struct wr_queue_lines lines;
 	unsigned undone = 0;
 
 	(void)state;
+	wr_queue_lines_init(&lines);
 	for (unsigned i = 0; i < STEPS; i++) {
 		make_random_change(&lines, &dull);
 		compare_all(&lines, &dull);
@@ -200,12 +201,13 @@ static void test_like_the_oracle(void **state)
 
 static void test_many_lines(void **state)
 {
-	struct wr_queue_lines lines = {0};
+	struct wr_queue_lines lines;
 	const struct wr_queue_line *each = NULL;
 	uint8_t key[WR_LINE_KEY_BYTES] = {0};
 	uint64_t sum = 0;
 
 	(void)state;
+	wr_queue_lines_init(&lines);
 	for (uint64_t id = 1; id <= 1000; id++) {
 		memcpy(key, &id, sizeof id);
 		assert_true(wr_queue_lines_join(&lines, key,
@@ -231,10 +233,11 @@ static void test_many_lines(void **state)
 /* Memory does not grow with the number of requests that have passed through the line. */
 static void test_long_line(void **state)
 {
-	struct wr_queue_lines lines = {0};
+	struct wr_queue_lines lines;
 	const uint8_t *key = key_of(1);
 
 	(void)state;
+	wr_queue_lines_init(&lines);
 	for (uint64_t id = 1; id <= 100000; id++) {
 		assert_true(
 			wr_queue_lines_join(&lines, key, (struct wr_queue_position){id, id, 1}));

@@ -88,6 +88,13 @@ struct wr_deferred {
 /* Frees a result and all requests that follow it through `next`. NULL is allowed. */
 void wr_deferred_free(struct wr_deferred *first);
 
+/* Writes the bytes as 2 * count lower-case hexadecimal digits, without a zero byte. */
+void wr_queue_write_hex(const uint8_t *bytes, size_t count, char *digits);
+
+/* Parses 2 * count hexadecimal digits. Returns false if the text has another length or another
+ * character. */
+bool wr_queue_parse_hex(struct weir_str digits, uint8_t *bytes, size_t count);
+
 void wr_ticket_text(const uint8_t ticket[WR_TICKET_BYTES], char text[WR_TICKET_TEXT]);
 
 /* Parses the text of a ticket. Returns false if the text is not a ticket. */

@@ -93,18 +93,13 @@ static uint8_t *put_text(uint8_t *at, struct weir_str text)
 
 static uint8_t *put_idempotency(uint8_t *at, struct weir_str given, const uint8_t *hash)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	if (given.len)
 		return put_text(at, given);
 	at = put_number(at, OWN_KEY_TEXT);
 	memcpy(at, OWN_KEY_PREFIX, sizeof OWN_KEY_PREFIX - 1);
 	at += sizeof OWN_KEY_PREFIX - 1;
-	for (unsigned i = 0; i < OWN_KEY_BYTES; i++) {
-		*at++ = (uint8_t)digits[hash[i] >> 4];
-		*at++ = (uint8_t)digits[hash[i] & 15];
-	}
-	return at;
+	wr_queue_write_hex(hash, OWN_KEY_BYTES, (char *)at);
+	return at + 2 * (size_t)OWN_KEY_BYTES;
 }
 
 bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,

@@ -101,7 +101,7 @@ struct wr_queue_redis {
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* prefix of all keys of the queue in Redis */
 	struct wr_queue_moment now;          /* time of the current jobs */
 	struct wr_queue_owner owner;         /* the name under which this process takes requests */
-	uint64_t heard;                      /* the highest fence that this process has received */
+	uint64_t received;                   /* the highest fence that this process has received */
 	uint64_t links; /* number of the current connection, counted per owner; see take.lua */
 	/* number of the last change that was reported; below 0: report all lines */
 	int64_t changes;

@@ -91,7 +91,7 @@ static void write_take_call(struct wr_queue_redis *redis, struct wr_queue_job *j
 	write_number(redis, redis->backend.opts->lease_us);
 	write_duration(redis, redis->backend.opts->keep_dead_us);
 	wr_command_text(&redis->link.out, redis->owner.name);
-	wr_command_number(&redis->link.out, redis->link.untaken ? (int64_t)redis->heard : -1);
+	wr_command_number(&redis->link.out, redis->link.untaken ? (int64_t)redis->received : -1);
 	write_number(redis, redis->links);
 	redis->link.untaken = false;
 }
@@ -207,7 +207,7 @@ static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 		struct wr_deferred *row =
 			wr_queue_redis_read_row(redis, reply->element[at + 1], now_us, true);
 
-		redis->heard = fence > redis->heard ? fence : redis->heard;
+		redis->received = fence > redis->received ? fence : redis->received;
 		if (!row) {
 			job->reason = WR_QUEUE_FAILED;
 			continue;

@@ -334,7 +334,7 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 		node, tick_central, client, client->wake_number);
 }
 
-static void host_say(void *context, enum wr_central_log_level level, const char *text)
+static void host_log(void *context, enum wr_central_log_level level, const char *text)
 {
 	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
@@ -358,7 +358,7 @@ static void host_nodes(void *context, uint32_t nodes)
 	weir_fleet_note(node->table, nodes, wr_sim_node_now(node));
 }
 
-static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	(void)own;
 	wr_sim_order_received(((struct wr_sim_client *)context)->node, bytes, len, age_ns);
@@ -368,10 +368,10 @@ const struct wr_central_host wr_sim_host = {.open = host_open,
 					    .close = host_close,
 					    .dirty = host_dirty,
 					    .wake_at = host_wake_at,
-					    .log = host_say,
+					    .log = host_log,
 					    .secret = host_secret,
 					    .nodes = host_nodes,
-					    .message = host_heard};
+					    .message = host_message};
 
 /* ---- the end ---- */
 

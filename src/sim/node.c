@@ -37,28 +37,21 @@ _Noreturn static void stop_simulator(const char *what, const char *why)
 	abort();
 }
 
-static void print_errors(const struct weir_errors *errors)
-{
-	char text[1024];
-
-	for (size_t i = 0; i < errors->count; i++) {
-		weir_diagnostic_text(&errors->items[i], text, sizeof text);
-		fputs(text, stderr);
-	}
-}
-
 static struct weir_rules *load_rules(const struct wr_buf *text)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_rules *rules;
-	char path[64];
+	char path[64], error[1024];
 	int fd = memfd_create("rules", MFD_CLOEXEC);
 
 	if (fd < 0 || write(fd, text->ptr, text->len) != (ssize_t)text->len)
 		stop_simulator("rules", "cannot write a file in memory");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (weir_rules_load(path, &rules, &errors) != 0) {
-		print_errors(&errors);
+		for (size_t i = 0; i < errors.count; i++) {
+			weir_diagnostic_text(&errors.items[i], error, sizeof error);
+			fputs(error, stderr);
+		}
 		stop_simulator("rules", "the generated rules have errors");
 	}
 	weir_errors_free(&errors);

@@ -144,25 +144,21 @@ static void check_node(struct wr_sim *sim, unsigned node, unsigned key,
 			    (unsigned long long)(sim->now_ns / MS));
 }
 
-static struct override_state expected_state(const struct wr_sim *sim, unsigned key)
-{
-	const struct wr_sim_order *ban = last_order(sim, key, WR_ORDER_BAN);
-	const struct wr_sim_order *grant = last_order(sim, key, WR_ORDER_GRANT);
-
-	return (struct override_state){ban && ban->end_ns > sim->now_ns,
-				       grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
-}
-
 /* Event in runs without faults: checks that the last orders for the key are in force on all
  * nodes. */
 static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 {
+	const struct wr_sim_order *ban = last_order(sim, (unsigned)key, WR_ORDER_BAN);
+	const struct wr_sim_order *grant = last_order(sim, (unsigned)key, WR_ORDER_GRANT);
+	struct override_state expected = {ban && ban->end_ns > sim->now_ns,
+					  grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
+
 	(void)object;
 	if (is_changing(sim, (unsigned)key, max_arrival_ns(sim)))
 		return;
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		if (sim->nodes[i].table)
-			check_node(sim, i, (unsigned)key, expected_state(sim, (unsigned)key));
+			check_node(sim, i, (unsigned)key, expected);
 }
 
 /* Event at the end: checks that all nodes have the same bans and grants. Then lifts all bans and

@@ -6,15 +6,12 @@
 
 #define MS 1000000ull
 
-/* Picks one of four algorithms. The sliding log is the last of these, because an eventual limit
- * cannot use it. */
-static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
-{
-	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
-					     WEIR_TOKEN_BUCKET, WEIR_SLIDING_LOG};
+static const uint8_t consistencies[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
 
-	return algorithms[wr_rng_below(rng, consistency == WR_EVENTUAL ? 3 : 4)];
-}
+/* The algorithms of the first limit. The sliding log is the last element, because an eventual limit
+ * cannot use it. */
+static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER, WEIR_TOKEN_BUCKET,
+				     WEIR_SLIDING_LOG};
 
 /* Picks the settings of an eventual limit. The period becomes at least 2.2 s, so a window is much
  * longer than the interval between exchanges, which is at most 500 ms. */
@@ -27,13 +24,6 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->sync_ns = wr_rng_scale(rng, 20, 500) * MS;
 	plan->on_store_failure = WR_FAIL_LOCAL;
 	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
-}
-
-static uint8_t pick_consistency(struct wr_rng *rng)
-{
-	static const uint8_t all[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
-
-	return all[wr_rng_below(rng, sizeof all)];
 }
 
 /* Returns a bit for each kind of fault. One run in five has no faults, the others have one to four
@@ -108,10 +98,11 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 {
 	struct wr_rng rng = {seed ^ 0x7765697273696d31u};
 
-	*plan = (struct wr_sim_plan){.seed = seed, .consistency = pick_consistency(&rng)};
+	*plan = (struct wr_sim_plan){.seed = seed};
+	plan->consistency = consistencies[wr_rng_below(&rng, sizeof consistencies)];
 	if (consistency != WR_SIM_ANY)
 		plan->consistency = consistency;
-	plan->algorithm = pick_algorithm(&rng, plan->consistency);
+	plan->algorithm = algorithms[wr_rng_below(&rng, plan->consistency == WR_EVENTUAL ? 3 : 4)];
 	plan->on_store_failure = wr_rng_percent(&rng, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
 	plan->period_ns = wr_rng_scale(&rng, 200, 20000) * MS;
 	plan->regions = 1;
@@ -281,7 +272,7 @@ const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
 
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 {
-	static const char *const consistencies[] = {
+	static const char *const names[] = {
 #define NAME(enum, number, name) [enum] = (name),
 		WR_CONSISTENCIES(NAME)
 #undef NAME
@@ -290,7 +281,7 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 
 	wr_buf_init_fixed(&out, text, cap);
 	wr_buf_printf(&out, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
-		      (unsigned long long)plan->seed, consistencies[plan->consistency],
+		      (unsigned long long)plan->seed, names[plan->consistency],
 		      weir_algorithm_name((int)plan->algorithm), plan->limit,
 		      (unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
 		      plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));

@@ -1,6 +1,5 @@
 /* Requests: how they arrive at a node and ask Redis, and how their decisions are recorded. Events
  * that node.c and sim.c schedule start requests. */
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,24 +124,17 @@ static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_
 	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
 }
 
-/* Returns how long before the last reply Redis may have taken a part of the request. There are
- * several replies if the request has two keys, because each key is a separate call. Also, while a
- * slot moves, one limit of a key may be taken first and the other limit by a later call. */
-static uint64_t take_slack_ns(const struct wr_sim_request *request)
-{
-	const struct wr_sim *sim = request->node->sim;
-	bool parts = request->key_count > 1 ||
-		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
-
-	return parts ? sim->now_ns - request->begun_ns : 0;
-}
-
-static void note_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
+static void record_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	struct wr_sim_node *node = request->node;
 	struct wr_sim *sim = node->sim;
 	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
+	/* Redis may have counted a part of the request before the last reply: a request with two
+	 * keys makes a call for each key, and while a slot moves, the two limits of a key may be
+	 * counted by two calls. */
+	bool parts = request->key_count > 1 ||
+		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 	struct wr_sim_admission admission = {
 		.at_ns = sim->now_ns,
 		.at_us = wr_sim_master_us(sim, sim->servers[node->server].master),
@@ -152,7 +144,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 		.nodes = nodes ? nodes : sim->plan->nodes,
 		.key = counter_of(request, need),
 		.delay_ns = need->need.decision.delay_ns,
-		.slack_ns = take_slack_ns(request),
+		.slack_ns = parts ? sim->now_ns - request->begun_ns : 0,
 		.taken_ns = node->reply_ns,
 		.term = node->reply_term,
 		.node = (uint8_t)node->number,
@@ -178,7 +170,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	wr_sim_admission_add(sim, admission);
 }
 
-static void note_reading(struct wr_sim_request *request)
+static void record_reading(struct wr_sim_request *request)
 {
 	struct wr_sim *sim = request->node->sim;
 	struct wr_sim_reading *reading =
@@ -202,7 +194,7 @@ static void note_reading(struct wr_sim_request *request)
 		     reading->limit, request->keys[0]);
 }
 
-static void note_verdict(struct wr_sim_request *request, int verdict)
+static void record_verdict(struct wr_sim_request *request, int verdict)
 {
 	struct wr_sim *sim = request->node->sim;
 	const struct weir_ask *ask = request->ask;
@@ -217,7 +209,7 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 			break;
 		}
 	if (request->probe) {
-		note_reading(request);
+		record_reading(request);
 		return;
 	}
 	if (verdict != WEIR_ADMIT && verdict != WEIR_DELAY) {
@@ -232,7 +224,7 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 			    request->node->number, (unsigned long long)request->number);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i)
-			note_admission(request, &ask->needs[i]);
+			record_admission(request, &ask->needs[i]);
 }
 
 /* ---- questions to Redis ---- */
@@ -253,7 +245,7 @@ static void send_messages(struct wr_sim_request *request)
 static void finish_decision(struct wr_sim_request *request, int verdict)
 {
 	request->asking = false;
-	note_verdict(request, verdict);
+	record_verdict(request, verdict);
 	send_messages(request);
 	if (!request->client_leaves)
 		request_end(request);
@@ -261,8 +253,7 @@ static void finish_decision(struct wr_sim_request *request, int verdict)
 
 static void on_reply(struct wr_central_ask *store, const void *answer, size_t len)
 {
-	struct wr_sim_request *request =
-		(struct wr_sim_request *)((char *)store - offsetof(struct wr_sim_request, store));
+	struct wr_sim_request *request = wr_container_of(store, struct wr_sim_request, store);
 	uint64_t now_ns = wr_sim_node_now(request->node);
 	int verdict = len ? weir_ask_answer(request->ask, answer, len, now_ns) : WEIR_EFORMAT;
 	bool failed = verdict == WEIR_EFORMAT;

@@ -57,10 +57,10 @@ end
 local function time()
   local t = call('TIME')
   local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
-  local kept = call('HMGET', key('n'), 'last', 'ahead')
-  local ahead = tonumber(kept[2] or 0)
-  if kept[1] and now + ahead < tonumber(kept[1]) then
-    ahead = tonumber(kept[1]) - now
+  local saved = call('HMGET', key('n'), 'last', 'ahead')
+  local ahead = tonumber(saved[2] or 0)
+  if saved[1] and now + ahead < tonumber(saved[1]) then
+    ahead = tonumber(saved[1]) - now
     call('HSET', key('n'), 'ahead', int(ahead))
   end
   return now + ahead
@@ -68,7 +68,7 @@ end
 
 local now = time()
 
-local function note_time()
+local function save_time()
   call('HSET', key('n'), 'last', int(now))
 end
 
@@ -82,6 +82,16 @@ end
 
 local function count(line)
   return call('ZCARD', line_key(line))
+end
+
+-- Appends all elements of a list.
+local function append(out, list)
+  for _, element in ipairs(list) do out[#out + 1] = element end
+end
+
+-- Appends a line and the number of its waiting requests.
+local function append_line(out, line)
+  append(out, {line, count(line)})
 end
 
 local function changed(line)

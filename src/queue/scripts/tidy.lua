@@ -37,9 +37,7 @@ end
 -- finished requests deleted. trimmed: number of dead letters deleted because there were too many.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
-  for _, id in ipairs(call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most)) do
-    ids[#ids + 1] = id
-  end
+  append(ids, call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most))
   local over = call('ZCARD', key('gone')) - tonumber(max_tickets)
   if #ids == 0 and over > 0 then
     ids = call('ZRANGE', key('gone'), 0, math.min(over, tonumber(most)) - 1)

@@ -89,8 +89,8 @@ static const struct {
 	/* a lease expires early */
 	{{"int(now + lease)", "int(now + lease / 8)"}, 3},
 	/* a new connection reclaims lines with known fences, or no lines */
-	{{"tonumber(string.match(what, '^%d+')) > heard", "true"}, 3},
-	{{"tonumber(string.match(what, '^%d+')) > heard", "false"}, 3},
+	{{"tonumber(string.match(what, '^%d+')) > received", "true"}, 3},
+	{{"tonumber(string.match(what, '^%d+')) > received", "false"}, 3},
 	/* a new connection reclaims lines of other owners too */
 	{{"if who == owner and", "if"}, 2},
 	/* takes on a connection that was replaced are run */
@@ -119,7 +119,7 @@ static const struct {
 	{{"call('ZREM', key('waiting'), id)\n  changed(line)", "call('ZREM', key('waiting'), id)"},
 	 7},
 	/* the script's time goes back with Redis' clock */
-	{{"if kept[1] and now + ahead < tonumber(kept[1]) then", "if false then"}, 73},
+	{{"if saved[1] and now + ahead < tonumber(saved[1]) then", "if false then"}, 73},
 	/* more dead letters are kept than the maximum */
 	{{"call('ZCARD', key('dead')) > max_dead or", ""}, 287},
 };

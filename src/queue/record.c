@@ -10,8 +10,8 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-/* The queue makes an idempotency key for a request that has none: OWN_KEY_PREFIX and OWN_KEY_BYTES
- * bytes of the ticket's hash in hexadecimal. */
+/* The queue makes an idempotency key for a request without a key. It consists of OWN_KEY_PREFIX and
+ * OWN_KEY_BYTES bytes of the ticket's hash in hexadecimal. */
 #define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)

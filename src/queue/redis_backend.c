@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "queue/record.h"
 
-/* maximum size of one pipeline; its last job may exceed the maximum */
+/* a pipeline gets no further job once its commands have this size */
 #define PIPELINE_BYTES ((size_t)8 << 20)
 #define TIDY_US 1000000u
 #define TIDY_MAX 100 /* maximum number of requests that one call of tidy deletes */

@@ -43,7 +43,7 @@ struct wr_queue_redis_link {
 	SSL *session;
 	redisReader *reader;
 	bool fresh; /* durability was not yet checked on this connection */
-	size_t fed; /* number of bytes received of the current reply */
+	size_t fed; /* number of bytes of the current reply that were received */
 	struct wr_commands out;
 	uint64_t timeout_us;
 	const struct wr_queue_redis_wire *wire; /* NULL: a real socket is used */
@@ -157,8 +157,8 @@ enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply);
 
 /* Asks Redis for its settings. Returns WR_QUEUE_OK if Redis does not lose stored requests,
  * WR_QUEUE_NOT_PERSISTENT if it could, WR_QUEUE_AWAY if the connection was lost. Logs when the
- * result changes. With `thoroughly` it also asks for INFO, as the first call on a connection always
- * does. */
+ * result changes. Asks for INFO too if `thoroughly` is set, on the first call on a connection, and
+ * until INFO has shown a complete append-only file. */
 enum wr_queue_reason wr_queue_redis_check_durability(struct wr_queue_redis *redis, bool thoroughly);
 
 #endif

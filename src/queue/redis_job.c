@@ -9,7 +9,7 @@
 
 /* Error replies of Redis are logged at most once in this time. */
 #define REMIND_US 60000000u
-/* longer waits are cut, so that sums of times are exact in Lua's numbers */
+/* Longer waits are shortened to this time, so that sums of times are exact in Lua's numbers. */
 #define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
 /* ---- calls ---- */

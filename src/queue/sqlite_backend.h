@@ -86,8 +86,8 @@ struct wr_sqlite_change {
 	uint64_t waiting;
 };
 
-/* Counters, kept up to date so that no query has to count rows. When a transaction is rolled back,
- * they get their old values again. */
+/* Counters of rows. Each change updates them, so that no query has to count rows. A rollback
+ * restores their values. */
 struct wr_sqlite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
 	uint64_t dead_bytes; /* part of `bytes` that dead letters use */
@@ -113,11 +113,12 @@ struct wr_sqlite {
 	uint64_t now_us;    /* the queue's time of the current jobs */
 	uint64_t wall_us;   /* the wall clock at now_us */
 	uint64_t space; /* bytes of disk space that the puts of this transaction may still use */
-	uint64_t wal_pages; /* pages that are in the write-ahead log and not yet in the file */
-	uint64_t full_us;   /* when a full disk was last logged; 0: never */
-	bool removed;       /* the file was removed, and the log already says so */
-	struct wr_buf
-		changes; /* array of struct wr_sqlite_change: lines to report after the commit */
+	/* number of pages that are in the write-ahead log and not yet in the file */
+	uint64_t wal_pages;
+	uint64_t full_us; /* when a full disk was last logged; 0: never */
+	bool removed;     /* the file was removed, and the log already says so */
+	/* array of struct wr_sqlite_change: lines to report after the commit */
+	struct wr_buf changes;
 };
 
 /* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK. On failure returns the reason,
@@ -139,7 +140,7 @@ enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc);
 enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
 				       struct weir_error *error);
 
-#define WR_SQLITE_HASH_BYTES 8 /* the index of tickets contains so many bytes of each hash */
+#define WR_SQLITE_HASH_BYTES 8 /* number of bytes of each hash that the index of tickets contains */
 
 /* sqlite_backend.c: returns a prepared statement after a reset, without bindings. */
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which);
@@ -186,7 +187,7 @@ struct wr_sqlite_line {
 struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
 
 /* sqlite_put.c: returns WR_QUEUE_OK if one more request of this size may wait in the line,
- * otherwise the reason that tells which limit is reached. */
+ * otherwise the reason that names the limit. */
 enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
 					    const struct wr_sqlite_line *line, uint64_t bytes,
 					    uint64_t max_waiting);
@@ -203,8 +204,9 @@ int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 /* Removes a request from its line. Called after the request's row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
-/* How a waiting or dead request ends; the new state is dead, dropped or delivered. `bytes` is the
- * size that the request counted for; only dead letters still count after this. */
+/* The end of a waiting or dead request. The new state is dead, dropped or delivered. `bytes` is the
+ * size of the request, which counted against the queue's limits. Afterwards the size counts only if
+ * the new state is dead. */
 struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_deferred_state state;
@@ -237,8 +239,8 @@ int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlit
  * request; otherwise the caller frees *row. */
 enum wr_sqlite_depth {
 	WR_SQLITE_ROW,  /* reads numbers, rule and reason */
-	WR_SQLITE_HEAD, /* reads also the head: URI, fields, … */
-	WR_SQLITE_ALL,  /* reads also the body; secret fields stay encrypted */
+	WR_SQLITE_HEAD, /* also reads the head: URI, fields, … */
+	WR_SQLITE_ALL,  /* also reads the body; secret fields stay encrypted */
 	WR_SQLITE_OPEN, /* reads everything and decrypts secret fields */
 };
 int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,

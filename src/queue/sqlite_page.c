@@ -15,7 +15,7 @@ struct found {
 };
 
 /* Sets the position of a waiting request, and the state `delivering` if the request is taken. The
- * file contains neither. */
+ * file stores neither the position nor this state. */
 static int add_position(const struct wr_sqlite *sqlite, struct wr_deferred *row)
 {
 	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);

@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
-/* longer waits are cut, so that no sum of times overflows */
+/* Longer waits are shortened to this time, so that no sum of times overflows. */
 #define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
 /* Makes the request wait again, until it is due or expires. */

@@ -48,10 +48,10 @@ void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite)
 		wr_sqlite_checkpoint(sqlite, false);
 }
 
-/* Returns twice the number of bytes that may be stored, because each byte needs space in the log,
- * which grows on the disk, and in the file. When the log is copied into the file, the file uses its
- * free pages first. The reserve (free_bytes_min) is left for other programs and for recording the
- * results of deliveries. */
+/* Returns the disk space that new requests may use. This is twice the size of the requests that
+ * fit, because each byte is written to the log and later to the file. The log grows on the disk.
+ * The file uses its free pages before it grows. The reserve (free_bytes_min) is left for other
+ * programs and for the results of deliveries. */
 static uint64_t measure_space(struct wr_sqlite *sqlite)
 {
 	uint64_t reserve = sqlite->backend.opts->free_bytes_min, size, disk;
@@ -87,7 +87,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	/* tries to free space; a failure only means that no space is freed */
+	/* Tries to free space. Failures are ignored: the second measurement then shows no more
+	 * space. */
 	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);
 	sqlite->space = measure_space(sqlite);

@@ -5,7 +5,7 @@
  * by the other sqlite_*.c files. */
 #include "queue/sqlite_backend.h"
 
-/* a sweep is due after this many deliveries; it takes a few ms, and jobs wait for it */
+/* A sweep is due after this many deliveries. Jobs wait for the sweep, which takes a few ms. */
 #define SWEEP_FROM 512u
 
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)

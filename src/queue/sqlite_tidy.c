@@ -33,8 +33,8 @@ static size_t read_rows(sqlite3_stmt *sql, size_t max, struct expired *rows)
 	return count;
 }
 
-/* Finds rows that expire until until_us, but no dead letters if `dead` is false. Returns the number
- * of rows found. */
+/* Finds up to `max` rows that expire at until_us or earlier. Includes dead letters only if `dead`
+ * is set. Returns the number of rows found. */
 static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dead, size_t max,
 			   struct expired *rows)
 {
@@ -85,8 +85,8 @@ static int delete_row(struct wr_sqlite *sqlite, const struct expired *row)
 	return rc;
 }
 
-/* Deletes expired rows. If there are none, deletes the dead letters beyond their maximum; if there
- * are none either, the tickets beyond their maximum. */
+/* Deletes expired rows. If no row has expired, deletes the dead letters that exceed their maximum.
+ * If no dead letter was deleted either, deletes the tickets that exceed their maximum. */
 static int delete_expired(struct wr_sqlite *sqlite)
 {
 	uint64_t max_tickets = sqlite->backend.opts->max_tickets;

@@ -16,7 +16,7 @@
  * once in this time. */
 #define REMIND_US 60000000ull
 /* If the last batch had at least LINGER_FROM jobs, more jobs are likely to come soon. Then the
- * thread waits LINGER_US for more jobs if fewer than LINGER_BELOW are there. */
+ * thread waits LINGER_US for more jobs, if fewer than LINGER_BELOW jobs are in flight. */
 #define LINGER_FROM 16u
 #define LINGER_US 1000u
 #define LINGER_BELOW 64u

@@ -23,7 +23,7 @@ struct wr_queue {
 	/* Only the queue's thread uses these members. */
 	struct wr_queue_backend *backend;
 	bool open;
-	uint64_t tried_us;  /* monotonic time of the last try to open the backend; 0: none yet */
+	uint64_t tried_us;  /* monotonic time of the last try to open the backend; 0: not tried */
 	uint64_t logged_us; /* monotonic time of the last log line about a problem; 0: no problem */
 
 	pthread_t thread;

@@ -39,7 +39,7 @@ static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 		*first = 3;
 		return argc > 3 && wr_sim_redis_parse_int(argv[2], &count) ? (size_t)count : 0;
 	}
-	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* the key is the last word but one */
+	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* the key is the second to last word */
 		*first = argc - 2;
 		return 1;
 	}
@@ -279,7 +279,7 @@ void wr_sim_cluster_down(struct wr_sim *sim, unsigned server)
 {
 	sim->cluster->clusterdown_until_ns[server] =
 		sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 2000 * MS);
-	wr_sim_trace(sim, NULL, "%u says CLUSTERDOWN", server);
+	wr_sim_trace(sim, NULL, "%u replies CLUSTERDOWN", server);
 }
 
 /* ---- failover ---- */

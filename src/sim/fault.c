@@ -92,7 +92,8 @@ void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool limit_changed)
 static void end_split(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
-	wr_sim_trace(sim, NULL, "the old master of %llu is cut off", (unsigned long long)server);
+	wr_sim_trace(sim, NULL, "the old master of %llu is disconnected",
+		     (unsigned long long)server);
 	wr_sim_disconnect_old_master(sim, (unsigned)server);
 }
 
@@ -153,7 +154,7 @@ static void slow_down(struct wr_sim *sim)
 
 		if (only && node != only)
 			continue;
-		wr_sim_trace(sim, node, "answers take %llu ms more until %llu ms",
+		wr_sim_trace(sim, node, "replies take %llu ms longer until %llu ms",
 			     (unsigned long long)(slow_ns / MS),
 			     (unsigned long long)(until_ns / MS));
 		node->slow_from_ns = sim->now_ns;
@@ -191,7 +192,7 @@ static void set_error_reply(struct wr_sim *sim, unsigned server)
 	redis->error_for_reads = wr_rng_percent(&sim->fault_rng, 33);
 	redis->error_reply = redis->error_for_reads ? all[wr_rng_below(&sim->fault_rng, 2)]
 						    : writes[wr_rng_below(&sim->fault_rng, 5)];
-	wr_sim_trace(sim, NULL, "%u answers %s", server, redis->error_reply);
+	wr_sim_trace(sim, NULL, "%u replies %s", server, redis->error_reply);
 	wr_sim_schedule(sim, sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 3000 * MS), NULL,
 			clear_error_reply, master, ++redis->error_number);
 }
@@ -226,8 +227,9 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* The clock jumps. Not in this case, because the oracle cannot determine the window
-		 * of a request if the node's clock jumps back across an edge. */
+		/* The node's clock jumps. It does not jump in calendar runs with an eventual limit,
+		 * because the oracle cannot determine the window of a request if the clock jumps
+		 * back across an edge. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=
@@ -269,7 +271,7 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		change_limit(sim);
 		break;
 	case WR_SIM_REGION:
-		wr_sim_trace(sim, NULL, "region %u is cut off", server);
+		wr_sim_trace(sim, NULL, "region %u is disconnected", server);
 		isolate_region(sim, server);
 		break;
 	case WR_SIM_TWICE: /* the next WR_SIM_TWICE switches it off again */
@@ -339,7 +341,7 @@ static void end_faults(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	(void)object;
 	(void)arg;
-	wr_sim_trace(sim, NULL, "all is well again");
+	wr_sim_trace(sim, NULL, "all faults have ended");
 	wr_sim_cluster_heal(sim);
 	wr_sim_sentinel_heal(sim);
 	for (unsigned i = 0; i < WR_SIM_ENDPOINTS; i++)

@@ -21,7 +21,7 @@ _Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "SCRIPTS is the numbe
 _Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scripts");
 
 #define REPORT_FLAG 512 /* set in the first argument of `take` if the call is a report */
-#define LEASE_ARGS 12u  /* a lease call with this many arguments or more names a holder */
+#define LEASE_ARGS 12u  /* a lease call with at least this many arguments names a holder */
 
 struct wr_sim_lua {
 	lua_State *state;

@@ -18,7 +18,7 @@ struct wr_sim_conn {
 	bool asking;            /* the last command on this connection was ASKING */
 	bool input_lost;        /* bytes to the server are lost from now on */
 	bool lost;              /* bytes from the server are lost from now on */
-	uint64_t out_ns, in_ns; /* when the last message arrives at the server; at the node */
+	uint64_t out_ns, in_ns; /* when the last message arrives at the server, and at the node */
 	struct wr_buf in;       /* an incomplete command that the server has received */
 };
 
@@ -69,7 +69,7 @@ void wr_sim_servers_start(struct wr_sim *sim)
 
 /* ---- messages ---- */
 
-#define TRACE_BYTES_MAX 4096u /* not traced if longer, as scripts are */
+#define TRACE_BYTES_MAX 4096u /* longer messages, such as scripts, are not written to the trace */
 
 /* Returns the delay of a message. One message in fifty has 20 times the jitter. */
 static uint64_t message_delay(struct wr_sim *sim)
@@ -340,7 +340,7 @@ static void host_log(void *context, enum wr_central_log_level level, const char 
 
 	(void)level;
 	if (!node->freeing)
-		wr_sim_trace(node->sim, node, "says: %s", text);
+		wr_sim_trace(node->sim, node, "log: %s", text);
 }
 
 static void host_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
@@ -354,7 +354,7 @@ static void host_nodes(void *context, uint32_t nodes)
 {
 	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
-	wr_sim_trace(node->sim, node, "hears from %u", nodes);
+	wr_sim_trace(node->sim, node, "the fleet has %u nodes", nodes);
 	weir_fleet_note(node->table, nodes, wr_sim_node_now(node));
 }
 

@@ -57,7 +57,7 @@ void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t l
 	}
 	if (!wr_order_end(&text, age_ns, wr_sim_node_now(node)))
 		return;
-	wr_sim_trace(node->sim, node, "hears an order: %u, %u for %.*s, until %llu",
+	wr_sim_trace(node->sim, node, "receives an order: %u, %u for %.*s, until %llu",
 		     text.order.verb, text.order.extra, (int)text.entries[0].value.len,
 		     text.entries[0].value.ptr, (unsigned long long)text.order.until_ns);
 	apply_order(node, &text.order);
@@ -229,7 +229,7 @@ static void give_order(struct wr_sim *sim, struct wr_sim_node *node,
 		order.until_ns = WEIR_NEVER;
 	else if (given->end_ns > sim->now_ns)
 		order.until_ns = now_ns + (given->end_ns - sim->now_ns);
-	wr_sim_trace(sim, node, "is ordered: %u, %u for key %u until %llu ms", given->verb,
+	wr_sim_trace(sim, node, "gets an order: %u, %u for key %u until %llu ms", given->verb,
 		     given->extra, given->key, (unsigned long long)(given->end_ns / MS));
 	apply_order(node, &order);
 	len = wr_order_write(&order, now_ns, bytes, sizeof bytes);

@@ -2,8 +2,8 @@
  * code with the algorithms. wr_sim_run() calls wr_sim_check().
  *
  * The time of an admission is the time at which Redis took the units or the node spent units of a
- * lease. A loss of data between two admissions of a window allows that the window admits the limit
- * once more. Cancelled admissions do not count. */
+ * lease. If data is lost between two admissions of a window, the window may admit the limit once
+ * more. Cancelled admissions do not count. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -193,9 +193,9 @@ static int compare_departures(const void *a, const void *b)
 	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
 }
 
-/* Returns whether the times in the leaky bucket's queue are exact. They are not if clients leave,
- * because the position of a cancelled request is given to another request, nor if data is lost,
- * because the queue is then empty. */
+/* Returns whether the times in the leaky bucket's queue are exact. They are not exact if clients
+ * leave, because the position of a cancelled request is given to another request. They are not
+ * exact either if data is lost, because the queue is then empty. */
 static bool is_queue_exact(const struct wr_sim *sim)
 {
 	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&

@@ -123,7 +123,8 @@ static void check_calendar(struct wr_sim *sim)
 /* ---- counters at the end ---- */
 
 /* Checks fixed windows in runs without loss of data: Redis has counted at least the admitted cost.
- * Without faults Redis has counted at most the admitted cost plus the burnt units. */
+ * Without faults Redis has counted at most the admitted cost plus the units of leases that expired
+ * unspent. */
 static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_reading *reading = &sim->readings[node][key];
@@ -159,18 +160,18 @@ static bool all_reported(const struct wr_sim *sim)
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
 	/* Requests with several limits are excluded for leases: a unit of one limit that was spent
 	 * and reported stays spent if another limit refuses the request. */
-	bool heard = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
-		     (sim->plan->consistency == WR_STRICT ||
-		      (!sim->plan->pairs_percent && !sim->plan->second_limit));
+	bool reported = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
+			(sim->plan->consistency == WR_STRICT ||
+			 (!sim->plan->pairs_percent && !sim->plan->second_limit));
 
-	for (unsigned i = 0; heard && i < sim->plan->nodes; i++) {
+	for (unsigned i = 0; reported && i < sim->plan->nodes; i++) {
 		wr_central_info(sim->nodes[i].home.central, info);
-		heard = info->counts.connects <= wr_sim_server_count(sim->plan) &&
-			!info->counts.reports_lost && !info->counts.reports_stale &&
-			!info->counts.returns_lost && !info->reports_waiting;
+		reported = info->counts.connects <= wr_sim_server_count(sim->plan) &&
+			   !info->counts.reports_lost && !info->counts.reports_stale &&
+			   !info->counts.returns_lost && !info->reports_waiting;
 	}
 	free(info);
-	return heard;
+	return reported;
 }
 
 /* Returns the cost admitted in the window, including admissions shortly before and after the
@@ -235,10 +236,11 @@ static void check_share(struct wr_sim *sim, size_t at)
 
 /* ---- units of leases ---- */
 
-/* Checks a node at the end, when it has been idle for longer than a lease lasts. It must hold no
- * leases, and must have spent, returned or burnt each granted unit. The units that it reports as
- * spent are those of its admissions. It may report more if clients leave late, because a client
- * that leaves gives back units that were already reported. */
+/* Checks a node at the end, when it has been idle for longer than a lease lasts. The node must hold
+ * no leases. Each granted unit must be spent, returned, or burnt, which means that its lease
+ * expired before the unit was spent. The node must report the units of its admissions as spent. If
+ * clients leave late, the node may report more units as spent, because a client that leaves gives
+ * back units that were already reported. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {

@@ -22,7 +22,7 @@
 #define US 1000u
 #define MS 1000000ull
 #define STALE 3u                 /* the value of WR_SYNC_STALE */
-#define SILENCE_NS 1000000000ull /* a connection without replies is then closed */
+#define SILENCE_NS 1000000000ull /* a connection without replies is closed after this time */
 
 static uint64_t unseen_span_ns(const struct wr_sim *sim)
 {
@@ -293,7 +293,7 @@ static bool is_cut_off(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	struct wr_central_info *info;
-	bool unheard = false;
+	bool cut_off = false;
 
 	if (plan->timeout_ns > 2 * (plan->delay_ns + plan->jitter_ns))
 		return false;
@@ -302,10 +302,10 @@ static bool is_cut_off(const struct wr_sim *sim)
 		if (!sim->nodes[i].home.central)
 			continue;
 		wr_central_info(sim->nodes[i].home.central, info);
-		unheard |= !info->all_up;
+		cut_off |= !info->all_up;
 	}
 	free(info);
-	return unheard;
+	return cut_off;
 }
 
 /* Checks that the node knows the sum of the last fixed window: at least all admissions before the

@@ -37,7 +37,7 @@ struct wr_sim_redis {
 	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
 	bool in_script;
 	bool repeats_calls;      /* runs each idempotent call twice and compares the replies */
-	const char *error_reply; /* the reply to all writes of clients; NULL: writes run */
+	const char *error_reply; /* the reply to all writes of clients; NULL: writes are run */
 	bool error_for_reads;    /* clients' other commands get error_reply too */
 	bool replica;            /* the server is a replica and refuses writes */
 	uint64_t error_number;   /* number of the event that will clear error_reply */
@@ -46,10 +46,11 @@ struct wr_sim_redis {
 	bool (*intercept)(void *context, const struct weir_str *argv, size_t argc,
 			  struct wr_buf *out);
 	void *intercept_context;
-	bool asking;              /* the client's last command was ASKING */
-	uint64_t commands, calls; /* commands of clients; calls of scripts among them */
-	uint64_t errors;          /* failed scripts, and commands that are not supported */
-	char error[256];          /* text of the last error */
+	bool asking; /* the client's last command was ASKING */
+	/* number of commands of clients, and number of script calls among them */
+	uint64_t commands, calls;
+	uint64_t errors; /* failed scripts, and commands that are not supported */
+	char error[256]; /* text of the last error */
 };
 
 struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua);
@@ -120,7 +121,7 @@ bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key);
 /* Returns the entry with this name, or NULL. `value` may be NULL. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_find(const struct wr_sim_redis_value *value,
 						   struct weir_str name);
-/* Returns the entry with this name. If there is none, adds an empty entry. */
+/* Returns the entry with this name. If there is no such entry, adds an empty entry. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_add(struct wr_sim_redis_value *value,
 						  struct weir_str name);
 void wr_sim_redis_entry_remove(struct wr_sim_redis_value *value, struct wr_sim_redis_entry *entry);
@@ -182,7 +183,8 @@ void wr_sim_lua_free(struct wr_sim_lua *lua);
 struct lua_State;
 void wr_sim_lua_open_libs(struct lua_State *state);
 
-/* Return the number of the script of central with this text or SHA1, or -1 if there is none. */
+/* Return the number of the script of central with this text or SHA1, or -1 if central has no such
+ * script. */
 int wr_sim_lua_script_by_text(struct weir_str text);
 int wr_sim_lua_script_by_sha1(struct weir_str sha1);
 

@@ -113,8 +113,8 @@ static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
-/* Returns the number under which the admissions of a need are recorded: the key for the first limit
- * of the key, key + plan->keys for its second limit. */
+/* Returns the number under which the admissions of a limit are recorded. This is the key for the
+ * first limit of the key, and key + plan->keys for the second limit. */
 static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	const struct weir_ask *ask = request->ask;
@@ -157,7 +157,7 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 	}
 	if (how == WR_SIM_BY_SHARE)
 		wr_sim_check_known_share(request, &admission);
-	if (sim->plan->consistency == WR_EVENTUAL) /* the window is that of the node's clock */
+	if (sim->plan->consistency == WR_EVENTUAL) /* the node's clock determines the window */
 		admission.at_us = wr_sim_node_now(node) / 1000;
 	if (how == WR_SIM_BY_LEASE) { /* units are spent when the request begins */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
@@ -190,7 +190,7 @@ static void record_reading(struct wr_sim_request *request)
 					   sim->now_ns,
 					   wr_sim_node_now(request->node) / 1000,
 					   request->node->reply_us};
-	wr_sim_trace(sim, request->node, "sees %u of %u left to key %u", reading->remaining,
+	wr_sim_trace(sim, request->node, "reads %u of %u left for key %u", reading->remaining,
 		     reading->limit, request->keys[0]);
 }
 

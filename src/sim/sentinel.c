@@ -258,7 +258,7 @@ static bool promote_replica(struct wr_sim *sim, uint64_t old_until_ns)
 
 	if (server == sentinels->primary || sentinels->term_count == WR_SIM_TERMS)
 		return false;
-	wr_sim_trace(sim, NULL, "%u is promoted, with what it had at %llu.%06llu ms", server,
+	wr_sim_trace(sim, NULL, "%u is promoted, with its copy of %llu.%06llu ms", server,
 		     (unsigned long long)(master->copied_ns / MS),
 		     (unsigned long long)(master->copied_ns % MS));
 	begin_term(sim, master, master->copied_term, master->copied_ns);
@@ -289,8 +289,7 @@ static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server
 		sim->sentinels->pending--;
 		return;
 	}
-	wr_sim_trace(sim, NULL, "%llu is back, and believes to be the primary",
-		     (unsigned long long)server);
+	wr_sim_trace(sim, NULL, "%llu is back as a second primary", (unsigned long long)server);
 	memset(master->redis->cached, 0, sizeof master->redis->cached);
 	wr_sim_loss_add(sim, until_ns, false);
 	if (wr_rng_percent(&sim->fault_rng, 30)) {

@@ -14,7 +14,8 @@
 #include "sim/sim.h"
 #include "redis/slot.h"
 
-#define WR_SIM_EPOCH_NS 1700000040000000000ull /* what clocks show at true time 0; a whole minute */
+/* time that clocks show at true time 0; a whole minute */
+#define WR_SIM_EPOCH_NS 1700000040000000000ull
 #define WR_SIM_DOMAIN "sim"
 #define WR_SIM_PORT 7000u
 #define WR_SIM_MASTER "mymaster" /* the master's name in Sentinel */
@@ -44,13 +45,14 @@ struct wr_sim_event {
 
 /* A process of Redis or a Sentinel. */
 struct wr_sim_master {
-	struct wr_sim_master *next; /* list of all masters of the run, former masters included */
+	struct wr_sim_master *next; /* list of all masters of the run, including former masters */
 	struct wr_sim_redis *redis;
 	int64_t skew_ns; /* the master's clock minus the true time */
 	struct wr_sim *sim;
 	unsigned server;
-	uint32_t term; /* with Sentinels: index of the term in which it is primary */
-	/* Only for a replica: it has copied the counts of the term copied_term up to copied_ns. */
+	uint32_t term; /* with Sentinels: index of the term in which this server is primary */
+	/* Only for a replica: the replica has copied the counts of the term copied_term up to
+	 * copied_ns. */
 	uint32_t copied_term;
 	uint64_t copied_ns;
 };
@@ -58,7 +60,7 @@ struct wr_sim_master {
 struct wr_sim_server {
 	struct wr_sim_master *master; /* the current master */
 	struct wr_sim_redis *replica; /* the data that a promoted replica would have */
-	uint64_t down_until_ns;       /* until then the server refuses connections */
+	uint64_t down_until_ns;       /* the server refuses connections until this time */
 };
 
 /* A ban or a grant that an operator ordered. */
@@ -82,8 +84,8 @@ struct wr_sim_move {
 };
 
 struct wr_sim_cluster {
-	uint8_t view[WR_SIM_SERVERS]
-		    [WR_REDIS_SLOTS];    /* view[i][s]: the owner of slot s, as server i knows it */
+	/* view[i][s]: the owner of slot s, as server i knows it */
+	uint8_t view[WR_SIM_SERVERS][WR_REDIS_SLOTS];
 	uint16_t number[WR_REDIS_SLOTS]; /* how often the owner of each slot has changed */
 	struct wr_sim_move moves[WR_SIM_MOVES];
 	uint64_t moved; /* number of moves that have begun */
@@ -94,20 +96,22 @@ struct wr_sim_cluster {
 
 /* A term is the time in which one Redis server is primary (sentinel.c). */
 struct wr_sim_term {
-	uint32_t parent;   /* the term whose counts this term began with; WR_SIM_TERMS: none */
+	/* the term whose counts this term began with; WR_SIM_TERMS: it began without counts */
+	uint32_t parent;
 	uint64_t until_ns; /* this term began with the counts that the parent had at until_ns */
 	bool returned;     /* in this term the primary got calls that give units back */
 };
 
 struct wr_sim_sentinel_state {
-	uint8_t primary;                           /* the server that was elected last */
-	uint8_t view[WR_SIM_SENTINELS];            /* the primary that each Sentinel names */
-	uint64_t stale_until_ns[WR_SIM_SENTINELS]; /* until then this Sentinel learns nothing */
-	uint64_t unreachable_until_ns;             /* until then some node reaches no Sentinel */
-	bool isolated[WR_SIM_SERVERS];             /* no replica copies this server */
-	unsigned pending;                          /* number of scheduled changes of roles */
-	uint64_t unfindable_ns; /* last time at which nodes could not find the primary */
-	uint64_t disagreed_ns;  /* last time at which Sentinels disagreed */
+	uint8_t primary;                /* the server that was elected last */
+	uint8_t view[WR_SIM_SENTINELS]; /* the primary that each Sentinel names */
+	/* each Sentinel learns of no elections until its time */
+	uint64_t stale_until_ns[WR_SIM_SENTINELS];
+	uint64_t unreachable_until_ns; /* some node reaches no Sentinel until this time */
+	bool isolated[WR_SIM_SERVERS]; /* no replica copies this server */
+	unsigned pending;              /* number of scheduled changes of roles */
+	uint64_t unfindable_ns;        /* last time at which nodes could not find the primary */
+	uint64_t disagreed_ns;         /* last time at which Sentinels disagreed */
 	struct wr_sim_term terms[WR_SIM_TERMS];
 	uint32_t term_count;
 };
@@ -159,20 +163,21 @@ struct wr_sim_node {
 	struct wr_sim_client home, peers[WR_SIM_SERVERS];
 	struct wr_rng rng;
 	int64_t skew_ns;   /* the node's clock minus the true time */
-	int64_t drift_ppm; /* the node's monotonic clock is this much too fast */
+	int64_t drift_ppm; /* by how much the node's monotonic clock is too fast */
 	uint64_t paused_until_ns;
 	/* Replies of Redis take slow_ns longer between these two times. */
 	uint64_t slow_from_ns, slow_until_ns, slow_ns;
-	uint32_t timeouts;          /* requests in a row that waited for Redis until the timeout */
+	uint32_t timeouts; /* number of requests in a row that waited for Redis until the timeout */
 	uint64_t timeouts_since_ns; /* when `timeouts` was large enough to open a breaker */
 	uint64_t opened_before;     /* how often breakers had opened before these timeouts */
-	uint64_t cut_until_ns[WR_SIM_ENDPOINTS]; /* until then no bytes pass to or from endpoint */
-	uint32_t limit;                          /* limit of the node's current rules */
+	/* no bytes pass between the node and each endpoint until its time */
+	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
+	uint32_t limit; /* limit of the node's current rules */
 	/* About the reply of Redis that the node received last: the primary's term, and the time
 	 * at which Redis sent the reply, as true time (ns) and by the clock of Redis (us). */
 	uint32_t reply_term;
 	uint64_t reply_ns, reply_us;
-	uint32_t incarnation;                  /* +1 when the node dies or is replaced */
+	uint32_t incarnation;                  /* how often the node has died or was replaced */
 	uint64_t started_ns;                   /* true time at which serve started */
 	bool freeing;                          /* serve is being killed, so its output is dropped */
 	bool leaving;                          /* the node is being replaced */
@@ -193,15 +198,16 @@ struct wr_sim_node {
 
 enum wr_sim_admitted_by {
 	WR_SIM_BY_STORE, /* admitted by Redis */
-	WR_SIM_BY_LEASE, /* by a lease in the node's table */
-	WR_SIM_BY_NODE,  /* by the node's table (eventual limits) */
-	WR_SIM_BY_SHARE, /* by the node's share of the limit, because Redis was unavailable */
-	WR_SIM_BY_ALLOW, /* by `on_store_failure: allow`, because Redis was unavailable */
+	WR_SIM_BY_LEASE, /* admitted by a lease in the node's table */
+	WR_SIM_BY_NODE,  /* admitted by the node's table (eventual limits) */
+	WR_SIM_BY_SHARE, /* admitted by the node's share of the limit, because Redis was unavailable */
+	WR_SIM_BY_ALLOW, /* admitted by `on_store_failure: allow`, because Redis was unavailable */
 };
 
 struct wr_sim_admission {
-	uint64_t at_ns;      /* true time at which the units were taken */
-	uint64_t at_us;      /* at_ns by the master's clock; eventual: by the node's clock */
+	uint64_t at_ns; /* true time at which the units were taken */
+	/* at_ns by the master's clock, or for an eventual limit by the node's clock */
+	uint64_t at_us;
 	uint64_t request;    /* number of the request */
 	uint64_t decided_ns; /* true time of the decision */
 	uint32_t cost;       /* 0: the client left, and the admission was cancelled */
@@ -258,7 +264,7 @@ struct wr_sim {
 	size_t admission_count, admission_cap;
 	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS]; /* probes at the end */
 	struct wr_sim_reading early[WR_SIM_KEYS];                  /* earlier probes of one node */
-	uint64_t burnt;           /* units of leases lost unspent */
+	uint64_t burnt;           /* units of leases that were lost unspent */
 	unsigned crashes;         /* number of WR_SIM_CRASH deaths */
 	uint64_t last_request_ns; /* when all nodes got their last requests, one for each key */
 	struct wr_sim_arrival *arrivals;
@@ -281,8 +287,8 @@ void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *nod
 struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns);
 void wr_sim_events_init(struct wr_sim *sim);
 void wr_sim_events_free(struct wr_sim *sim);
-/* Adds a line about an event to the trace and to the hash of the trace. `node` is the node that the
- * event concerns, or NULL. */
+/* Writes a line about an event to the trace and adds it to the hash of the trace. `node` is the
+ * node that the event concerns, or NULL. */
 __attribute__((format(printf, 3, 4))) void
 wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...);
 /* Reports a violated invariant. The report keeps the text of the first call only. */
@@ -324,8 +330,8 @@ void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation);
 /* Events: all nodes, or the node `number`, get one request for each key. */
 void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg);
 void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number);
-/* Events: all nodes are asked for all counters (sim->readings), or only the node `number` is
- * (sim->early). */
+/* Events: read all counters of all nodes into sim->readings, or all counters of the node `number`
+ * into sim->early. */
 void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg);
 void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number);
 /* Cancels all requests of the node that are in flight. */

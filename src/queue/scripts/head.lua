@@ -18,8 +18,7 @@
 --                     deleted
 --   :changes          the last change number
 --   :changed          sorted set: lines, by the number of their last change
---   :held             hash: LINE → size of its waiting requests; missing for lines that only an
---                     older weir has written
+--   :held             hash: LINE → size of its waiting requests; an older weir did not write it
 --   :n                hash of counters: bytes, dead_bytes (part of bytes), put, delivered, retried,
 --                     dead, dropped; and for the queue's time: last, ahead
 --
@@ -125,8 +124,8 @@ local function set_free(line)
   set_due(line)
 end
 
--- Returns the size of the requests that wait in a line. Computes the size if an older weir has not
--- stored it.
+-- Returns the size of the requests that wait in a line. If an older weir stored the requests, the
+-- size is computed and stored here.
 local function held(line)
   local known = call('HGET', key('held'), line)
   if known then return tonumber(known) end
@@ -138,14 +137,14 @@ local function held(line)
   return sum
 end
 
--- Adds the size of a request to that of its line; with sign '-' subtracts it.
+-- Adds the size of a request to the size of its line, or with sign '-' subtracts it.
 local function hold(line, id, sign)
   held(line)
   call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
 end
 
 -- Adds the size of a request to the size of all dead letters, or with sign '-' subtracts it.
--- Returns the size of all dead letters. Without an id, only returns it. Called before the request
+-- Without an id, changes nothing. Returns the size of all dead letters. Called before the request
 -- enters or leaves :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
@@ -165,7 +164,7 @@ local function waiting_bytes()
 end
 
 -- Returns nil if one more request of this size may wait in the line, otherwise the reason that
--- tells which limit is reached.
+-- names the limit.
 local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
   bytes = tonumber(bytes)
   if call('ZCARD', key('waiting')) >= tonumber(max_requests) then return 'full' end

@@ -1,9 +1,9 @@
 
 local LOST_MAX = 10000 -- maximum number of taken lines that are checked on a new connection
--- maximum number of expired requests per call; the next call finds the rest
+-- maximum number of requests that one call finds expired; the next call continues
 local EXPIRED_MAX = 100
-local BYTES_MAX = 8388608 -- size of the bodies at which a reply gets no further request
-local OWNER_US = 2592000000000 -- 30 days; an owner that has not connected for so long is deleted
+local BYTES_MAX = 8388608 -- a reply gets no further request once its bodies have this size
+local OWNER_US = 2592000000000 -- 30 days; an owner without a connection for this long is deleted
 
 -- Frees lines whose lease has expired, because their owner has died or is too slow.
 local function reclaim()
@@ -20,9 +20,9 @@ local function expire(line, id, keep_dead)
   set_due(line)
 end
 
--- Frees the lines of this owner whose fence is higher than the highest fence that the owner has
--- received. The replies to these takes were lost with the connection. Without this, the requests
--- would wait until the lease expires.
+-- Frees the lines of this owner whose fence is higher than `received`, the highest fence that the
+-- owner has received. The replies to the takes of these lines were lost with the connection. If the
+-- lines were not freed, their requests would wait until the lease expires.
 local function reclaim_lost(owner, received)
   for _, line in ipairs(call('ZRANGE', key('taken'), 0, LOST_MAX - 1)) do
     local what, who = holder(line)

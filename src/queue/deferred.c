@@ -1,4 +1,5 @@
-/* States, memory and tickets of deferred requests. Called by both backends and by src/serve. */
+/* Names of states, memory, hexadecimal digits and tickets of deferred requests. Called by both
+ * backends and by src/serve. */
 #include "queue/deferred.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A queue of deferred requests, stored in SQLite or in Redis. A URL selects the storage:
  *
- *   file:/var/lib/weir/queue          a folder of this process alone, created if it is missing
+ *   file:/var/lib/weir/queue          a folder that only this process uses, created if it is missing
  *   redis://HOST[:PORT][/DB], rediss://…, redis+unix:///path     shared by several processes
  *
  * The queue has its own thread, because disks and networks block. Jobs are submitted from any
@@ -57,9 +57,10 @@ struct wr_queue_opts {
 	/* file with the keys that encrypt secret fields; NULL: requests with secret fields are
 	 * refused */
 	const char *key_file;
-	/* the keys of key_file if the caller has already read them; they are copied */
+	/* the keys of key_file, if the caller has already read them, or NULL; the queue copies the
+	 * keys */
 	const struct wr_seals *seals;
-	/* Redis: file with the password, used instead of the password in the URL; or NULL */
+	/* Redis: file with the password; NULL: the password of the URL is used */
 	const char *password_file;
 	const char *prefix; /* Redis: prefix of all keys; NULL: "weir" */
 	struct wr_queue_tls tls;
@@ -179,7 +180,7 @@ enum wr_queue_outcome {
 	 * try the request is dead */
 	WR_QUEUE_AGAIN,
 	WR_QUEUE_GIVE_UP, /* [status, reason] the try failed, and the request is dead at once */
-	/* [wait_us] not tried, because the limiter refused; this result is not durable */
+	/* [wait_us] not tried, because the limiter refused; a file does not store this result */
 	WR_QUEUE_RELEASE,
 	WR_QUEUE_ABSENT, /* like AGAIN, but not counted as a try, because the API was unreachable */
 };
@@ -203,7 +204,8 @@ struct wr_queue_stats {
 	uint64_t tickets;    /* number of finished requests whose ticket is stored */
 	uint64_t oldest_us;  /* age of the oldest request that waits or is in delivery */
 	uint64_t disk_bytes; /* size of the file; 0 for Redis */
-	/* Counted since the queue was created. In Redis all processes count together. */
+	/* Counted since the queue was created. With Redis, the counts include the jobs of all
+	 * processes. */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t commits_total; /* commits by this process since it started */
 };
@@ -233,8 +235,8 @@ struct wr_queue_job {
 		struct {
 			uint32_t max;
 			/* Results: */
-			/* one request per line; the caller frees the list with
-			 * wr_deferred_free() */
+			/* the taken requests, at most one of each line; the caller frees the list
+			 * with wr_deferred_free() */
 			struct wr_deferred *first;
 			uint32_t count;
 			/* number of requests that were too old and are dead now */

@@ -18,8 +18,8 @@
 #define TIDY_MAX 100 /* maximum number of requests that one call of tidy deletes */
 #define NO_REPLY "Redis closed the connection, or did not reply in time"
 
-/* Sets the reason of each put that cannot be stored, before anything is sent. Returns false if the
- * connection was lost. */
+/* Sets the reason of each put that cannot be stored. Called before the jobs are sent. Returns false
+ * if the connection was lost. */
 static bool check_puts(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	enum wr_queue_reason durability = WR_QUEUE_OK;
@@ -213,8 +213,8 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 		wr_queue_redis_disconnect(&redis->link);
 		return WR_QUEUE_AWAY;
 	}
-	wr_queue_redis_check_durability(
-		redis, true); /* logs wrong settings now, not at the first refused put */
+	/* logs wrong settings when the queue is opened, not only at the first put */
+	wr_queue_redis_check_durability(redis, true);
 	return WR_QUEUE_OK;
 }
 

@@ -121,8 +121,8 @@ struct wr_queue_redis {
  * arguments. */
 void wr_queue_redis_begin_call(struct wr_queue_redis *redis, const char *verb, size_t args);
 
-/* Appends the script call of a job to link.out. Makes a ticket for a put that has none. Returns
- * false if memory is exhausted or encryption failed. */
+/* Appends the script call of a job to link.out. Makes a ticket for a put that has no ticket.
+ * Returns false if memory is exhausted or encryption failed. */
 bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job);
 
 /* Reads the reply into the results of the job and reports changed lines. A malformed reply sets
@@ -142,8 +142,8 @@ struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at);
 struct wr_deferred *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
 					    const redisReply *row, uint64_t now_us, bool open);
 
-/* Reports the pairs (line, waiting) of a reply from element `at` on, until an element that is not a
- * line. Returns the index of that element. */
+/* Reports the pairs (line, waiting) of a reply, from element `at` to the first element that is not
+ * a line. Returns the index of that element. */
 size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at);
 

@@ -41,7 +41,7 @@ static void write_duration(struct wr_queue_redis *redis, uint64_t us)
 	write_number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
 }
 
-/* If memory is exhausted or encryption failed, sets the job's reason instead. */
+/* Writes a put. If memory is exhausted or encryption failed, sets the job's reason instead. */
 static void write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	const struct wr_deferred *r = job->put.request;
@@ -354,7 +354,7 @@ void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_jo
 	if (reply->type != REDIS_REPLY_ERROR)
 		return;
 	job->reason = wr_queue_redis_error_reason(reply);
-	/* People who read the sentence of WR_QUEUE_FAILED look for the error in the log. */
+	/* The error is logged, because the sentence of WR_QUEUE_FAILED refers to the log. */
 	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
 		return;
 	redis->logged_us = redis->now.mono_us | 1;

@@ -117,7 +117,7 @@ static int commit_transaction(struct wr_sqlite *sqlite)
 
 static void roll_back(struct wr_sqlite *sqlite)
 {
-	/* Reset all statements, because a statement that is still reading would block the
+	/* All statements are reset, because a statement that is still reading would block the
 	 * rollback. */
 	for (size_t i = 0; i < WR_SQL_COUNT; i++)
 		sqlite3_reset(sqlite->sql[i]);
@@ -256,7 +256,7 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	/* may wrap around, but mono_us + ahead_us is right */
+	/* The difference may wrap around below 0, but mono_us + ahead_us is right. */
 	sqlite->ahead_us = sqlite->now_us - now.mono_us;
 	sqlite->wall_us = now.wall_us;
 	sqlite->old_fence = sqlite->fence;

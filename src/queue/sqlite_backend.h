@@ -222,11 +222,11 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
 /* Sweep within the current transaction. wr_sqlite_sweep() always sweeps, so that rows are up to
- * date; wr_sqlite_sweep_if_due() sweeps only if there is enough to sweep. */
+ * date; wr_sqlite_sweep_if_due() sweeps only after many deliveries. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
-/* Sweeps in a transaction of its own. */
+/* Like wr_sqlite_sweep(), but in its own transaction. */
 int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
 
 /* The columns of a row that decide about a retry: tries, age limit and size. */
@@ -257,9 +257,9 @@ bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
 void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 
 /* A checkpoint copies the write-ahead log into the file; it is possible only between transactions.
- * wr_sqlite_checkpoint() always does it, and truncates the log if `truncate` is set.
- * wr_sqlite_checkpoint_if_due() does it only if the log is long. wr_sqlite_watch_wal() makes SQLite
- * report the length of the log after each commit. */
+ * wr_sqlite_checkpoint() runs a checkpoint, and truncates the log if `truncate` is set.
+ * wr_sqlite_checkpoint_if_due() runs a checkpoint only if the log is long. wr_sqlite_watch_wal()
+ * makes SQLite report the length of the log after each commit. */
 void wr_sqlite_watch_wal(struct wr_sqlite *sqlite);
 void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite);
 void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool truncate);

@@ -21,9 +21,9 @@ struct wr_queue_position {
 
 struct wr_queue_line {
 	uint8_t key[WR_LINE_KEY_BYTES];
-	/* Id of the next request to deliver. Usually the lowest id of the line. But a retried dead
-	 * letter can be older than a head that is taken; then the dead letter waits until the head
-	 * has left. */
+	/* Id of the next request to deliver. This is usually the lowest id of the line. But a
+	 * retried dead letter can be older than a head that is taken. The dead letter then waits
+	 * until the head has left the line. */
 	uint64_t head;
 	uint64_t due_us; /* when the head is due */
 	uint64_t fence;  /* number of the take that took the head; 0: the head is not taken */

@@ -48,7 +48,7 @@ static const char schema[] =
 
 static const char upgrade_from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
-/* An index that contains only dead letters, so it is small. It is created if the file was made by
+/* An index of dead letters only, so that the index is small. It is created if the file was made by
  * an older version. */
 static const char dead_index[] =
 	"CREATE INDEX IF NOT EXISTS request_dead ON request (gone) WHERE state = 3;";
@@ -224,8 +224,8 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 		rc = wr_sqlite_query_number(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
-	/* An id must not be used twice, even if the row with the highest id was deleted. put_total
-	 * helps, because it counts all puts. */
+	/* An id must not be used twice, even if the row with the highest id was deleted. So ids
+	 * start above put_total too, because put_total counts all puts. */
 	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
 					 ? (uint64_t)last_id
 					 : sqlite->counts.put_total;
@@ -270,8 +270,8 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
-	/* The queue's time must not go back if the wall clock was set back or is wrong, so start at
-	 * the saved time at least. */
+	/* The queue's time must not go back if the wall clock was set back or is wrong, so it
+	 * starts at the saved time or later. */
 	sqlite->now_us = wall_us > last_us ? wall_us : last_us;
 	return WR_QUEUE_OK;
 }

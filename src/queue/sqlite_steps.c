@@ -22,7 +22,7 @@ int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_
 {
 	struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, key);
 
-	if (!line) /* cannot happen: the caller has found the request in this line */
+	if (!line) /* does not happen, because the caller has found the request in this line */
 		return SQLITE_CORRUPT;
 	return wr_queue_lines_set_due(&sqlite->lines, line, id, due_us) ? SQLITE_OK : SQLITE_NOMEM;
 }

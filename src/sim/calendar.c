@@ -1,5 +1,6 @@
-/* Calendar windows. A run covers the edges of one to three windows, some seconds before and after
- * each edge. All machines are paused between these sessions.
+/* Runs with calendar windows. Such a run consists of one to three sessions. A session lasts from
+ * some seconds before to some seconds after the edge between two windows. All machines are paused
+ * between two sessions.
  *
  * The edges in the table below were computed by another implementation of time zones (Python's
  * zoneinfo). The oracle compares the windows of the rules with these edges. */
@@ -131,7 +132,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* In most runs the clocks of nodes differ from the clock of Redis. There are no failovers here,
+/* In most runs the clocks of nodes differ from the clock of Redis. These plans have no failovers,
  * because other kinds of plans test a new master with another clock. */
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed)
 {

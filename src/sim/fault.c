@@ -127,8 +127,8 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 				NULL, replicate, NULL, server);
 }
 
-/* Disconnects a region: its nodes do not reach the servers of other regions, and nodes of other
- * regions do not reach its server. */
+/* Disconnects a region. The nodes of the region do not reach the servers of other regions, and the
+ * nodes of other regions do not reach the server of this region. */
 static void isolate_region(struct wr_sim *sim, unsigned region)
 {
 	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
@@ -274,7 +274,7 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_trace(sim, NULL, "region %u is disconnected", server);
 		isolate_region(sim, server);
 		break;
-	case WR_SIM_TWICE: /* the next WR_SIM_TWICE switches it off again */
+	case WR_SIM_TWICE: /* the next WR_SIM_TWICE ends the repetition again */
 		redis->repeats_calls ^= true;
 		break;
 	case WR_SIM_LEAVE: /* request.c injects this fault */
@@ -316,8 +316,8 @@ static void inject_next_fault(struct wr_sim *sim, void *object, uint64_t arg)
 		NULL, inject_next_fault, NULL, 0);
 }
 
-/* Event every 5 s: records the largest overshoot that a node reports. A node reports its maximum of
- * the last ten seconds. */
+/* Event every 5 s: records the largest overshoot that a node reports. Each node reports the maximum
+ * of the last ten seconds. */
 static void record_overshoot(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);

@@ -25,9 +25,10 @@ _Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scr
 
 struct wr_sim_lua {
 	lua_State *state;
-	struct wr_sim_redis *redis;         /* the server of the running script */
-	struct wr_buf reply;                /* reply to the command that the script called */
-	int compiled[WR_SIM_LUA_OTHER + 1]; /* Lua references, by script number; 0: none */
+	struct wr_sim_redis *redis; /* the server of the running script */
+	struct wr_buf reply;        /* reply to the last command that the script ran */
+	int compiled[WR_SIM_LUA_OTHER +
+		     1]; /* Lua references of compiled scripts, by script number; 0: not compiled */
 };
 
 int wr_sim_lua_script_by_text(struct weir_str text)

@@ -24,8 +24,9 @@ struct wr_sim_conn {
 
 struct message {
 	struct wr_sim_conn *conn;
-	uint64_t sent_ns, sent_us; /* when it was sent: true time; the server's clock */
-	uint32_t term;             /* with Sentinels: the server's term as primary */
+	/* when the message was sent: in true time, and by the server's clock */
+	uint64_t sent_ns, sent_us;
+	uint32_t term; /* with Sentinels: the server's term as primary */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -42,11 +43,13 @@ struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int
 {
 	struct wr_sim_master *master = wr_sim_alloc(1, sizeof *master);
 
-	master->redis = wr_sim_redis_new(sim->lua);
-	master->skew_ns = skew_ns;
-	master->next = sim->masters;
+	*master = (struct wr_sim_master){.next = sim->masters,
+					 .redis = wr_sim_redis_new(sim->lua),
+					 .skew_ns = skew_ns,
+					 .sim = sim,
+					 .server = server};
 	sim->masters = master;
-	wr_sim_cluster_add_instance(sim, master, server);
+	wr_sim_cluster_add_instance(sim, master);
 	wr_sim_sentinel_add_instance(sim, master);
 	return master;
 }
@@ -82,8 +85,8 @@ static uint64_t message_delay(struct wr_sim *sim)
 	return plan->delay_ns + (jitter_ns ? wr_rng_below(&sim->net_rng, jitter_ns) : 0);
 }
 
-/* Returns the time at which a message that is sent now arrives. This is later than *last_ns, the
- * arrival of the message before, and is stored in *last_ns. */
+/* Returns the time at which a message that is sent now arrives. *last_ns is the arrival time of the
+ * message before, and the result is always later. Stores the result in *last_ns. */
 static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
@@ -149,7 +152,7 @@ static void trace_bytes(const struct wr_sim *sim, const struct wr_sim_conn *conn
 	fprintf(sim->trace, "%llu.%06llu node%u %s ", (unsigned long long)(sim->now_ns / 1000000),
 		(unsigned long long)(sim->now_ns % 1000000), conn->node->number, what);
 	for (size_t i = 0; i < len; i++) {
-		if (bytes[i] == '*' || bytes[i] == '$') /* omit lengths */
+		if (bytes[i] == '*' || bytes[i] == '$') /* skip a length and the rest of its line */
 			while (i < len && bytes[i] != '\n')
 				i++;
 		else if (bytes[i] > ' ' && bytes[i] < 127)

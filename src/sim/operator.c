@@ -1,11 +1,10 @@
 /* An operator gives orders to random nodes: bans of keys, and grants, which raise the limit of a
  * key. The node publishes an order to the other nodes through Redis (limiter/order.h).
  *
- * The checks are:
- * - A node that knows of a ban admits no requests of the key until the ban ends or is lifted.
- * - From the order until the end of a grant, nodes may admit more by the amount of the grant.
- * - Without faults, an order is in force on all nodes after one second plus the delay of messages.
- * - At the end of the run the same orders are in force on all nodes. */
+ * The checks are: - A node that knows of a ban admits no requests of the key until the ban ends or
+ * is lifted. - From the time of the order until the end of a grant, nodes may admit the limit plus
+ * the grant. - Without faults, an order is in force on all nodes after one second plus the delay of
+ * messages. - At the end of the run the same orders are in force on all nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +75,7 @@ struct override_state {
 };
 
 struct override_search {
-	char key[32]; /* in the form of `key` of struct weir_override */
+	char key[32]; /* the key, written like `key` of struct weir_override */
 	struct override_state found;
 };
 
@@ -109,7 +108,7 @@ static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned 
 	return NULL;
 }
 
-/* Returns the time that an order needs at most to arrive at all nodes, without faults. */
+/* Returns the longest time that an order needs to arrive at all nodes in a run without faults. */
 static uint64_t max_arrival_ns(const struct wr_sim *sim)
 {
 	return SECOND_NS + wr_sim_max_reply_ns(sim->plan);

@@ -27,7 +27,7 @@ static void window_add(struct window *window, const struct wr_sim_admission *adm
 		window->last_ns = admission->at_ns;
 }
 
-/* Checks that at most the limit is admitted in each window by the master's clock. */
+/* Checks that each window, by the master's clock, admits at most the limit. */
 static void check_fixed(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -140,7 +140,8 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* 2 µs are allowed for, because the clock of Redis has a resolution of 1 µs. */
+		/* The bound includes 2 µs of tokens, because the clock of Redis has a resolution of
+		 * 1 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *

@@ -74,8 +74,8 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 	}
 }
 
-/* Checks the time before or after an edge by the clock of Redis, in runs with clock skew as the
- * only fault. The whole limit is available in this time, whatever the clocks of nodes show. */
+/* Checks the time before or after an edge, by the clock of Redis, in runs whose only fault is clock
+ * skew. In this time the whole limit must be available, whatever the clocks of the nodes show. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -141,7 +141,8 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
-	/* All grants were lifted before the probe, so the probe shows at most the limit as used. */
+	/* All grants were lifted before the probe, so the used amount in the probe is at most the
+	 * limit. */
 	if (sim->plan->order_gap_ns && counted > reading->limit)
 		counted = reading->limit;
 	if (counted > used ||
@@ -158,8 +159,8 @@ static bool all_reported(const struct wr_sim *sim)
 	unsigned others =
 		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
-	/* Requests with several limits are excluded for leases: a unit of one limit that was spent
-	 * and reported stays spent if another limit refuses the request. */
+	/* With leases, runs whose requests have several limits are excluded: if one limit has spent
+	 * and reported a unit and another limit refuses the request, the unit stays spent. */
 	bool reported = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
 			(sim->plan->consistency == WR_STRICT ||
 			 (!sim->plan->pairs_percent && !sim->plan->second_limit));
@@ -175,8 +176,8 @@ static bool all_reported(const struct wr_sim *sim)
 }
 
 /* Returns the cost admitted in the window, including admissions shortly before and after the
- * window. Their times are not exact, because a node sets its estimate of Redis' clock by a
- * reply. */
+ * window. These admissions are included because their times are not exact: a node estimates the
+ * time of Redis from a reply. */
 static uint64_t cost_admitted_near(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -210,8 +211,8 @@ static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 /* ---- shares ---- */
 
 /* Checks an admission without Redis: the sum of the node's admissions in the window is at most the
- * node's share of the limit. The window is that of the node's clock, which shows the true time
- * here. */
+ * node's share of the limit. The node's clock, which shows the true time in these runs, determines
+ * the window. */
 static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];

@@ -26,8 +26,8 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
 }
 
-/* Returns a bit for each kind of fault. One run in five has no faults, the others have one to four
- * kinds of faults. */
+/* Returns a bit for each kind of fault. One run in five has no faults. The other runs have one to
+ * four kinds of faults. */
 static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 {
 	unsigned faults = 0;
@@ -43,24 +43,26 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
  * 120 % of the requests. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
-	bool frequent = plan->consistency != WR_STRICT; /* leases need frequent requests */
+	bool frequent =
+		plan->consistency != WR_STRICT; /* leases and exchanges need frequent requests */
 	uint64_t turns = wr_rng_between(rng, 100, 300) * (frequent ? 4 : 1), total;
 
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
-	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* Redis' reply lacks the time of the decision */
+	if (plan->algorithm ==
+	    WEIR_TOKEN_BUCKET) /* the reply of Redis does not contain the time of the decision */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
-	/* The total cost of the requests of one key in a period. */
+	/* `total` is the cost of all requests of one key in a period. */
 	total = turns * (1 + plan->batch_max) / 2 * (1 + plan->cost_max) / 2 * plan->period_ns /
 		plan->length_ns / plan->keys;
 	plan->limit = (uint32_t)(total * wr_rng_between(rng, 20, 120) / 100 + 1);
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* Adds settings that few rules have. Each setting is in few runs. */
+/* Adds settings that few rules have. A run rarely gets each of these settings. */
 static void pick_variant(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;

@@ -49,7 +49,7 @@ struct wr_sim_redis {
 	bool asking; /* the client's last command was ASKING */
 	/* number of commands of clients, and number of script calls among them */
 	uint64_t commands, calls;
-	uint64_t errors; /* failed scripts, and commands that are not supported */
+	uint64_t errors; /* number of failed scripts and unsupported commands */
 	char error[256]; /* text of the last error */
 };
 
@@ -85,7 +85,7 @@ __attribute__((format(printf, 2, 3))) void wr_sim_redis_unexpected(struct wr_sim
 /* ---- values: redis_value.c ---- */
 
 enum wr_sim_redis_type {
-	WR_SIM_REDIS_ANY, /* the type of no value; a command of this type accepts all values */
+	WR_SIM_REDIS_ANY, /* no value has this type; a command with this type accepts values of all types */
 	WR_SIM_REDIS_STRING,
 	WR_SIM_REDIS_HASH,
 	WR_SIM_REDIS_ZSET,
@@ -106,7 +106,7 @@ struct wr_sim_redis_value {
 	enum wr_sim_redis_type type;
 	uint64_t expires_ms; /* 0: the key never expires */
 	struct wr_buf string;
-	struct wr_sim_redis_entry *entries; /* in the order of insertion */
+	struct wr_sim_redis_entry *entries; /* sorted by the order of insertion */
 	size_t count, cap;
 };
 
@@ -118,7 +118,7 @@ struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, 
 /* Removes a key. Returns whether the key existed. */
 bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key);
 
-/* Returns the entry with this name, or NULL. `value` may be NULL. */
+/* Returns the entry with this name, or NULL if there is no such entry. `value` may be NULL. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_find(const struct wr_sim_redis_value *value,
 						   struct weir_str name);
 /* Returns the entry with this name. If there is no such entry, adds an empty entry. */
@@ -191,8 +191,8 @@ int wr_sim_lua_script_by_sha1(struct weir_str sha1);
 /* Returns whether the script promises that a second call with the same arguments has no effect. */
 bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count);
 
-/* The script number for a script that is not one of central's. The first run with this number
- * compiles the text, and later runs use the compiled text. */
+/* The script number for a script that does not belong to central, such as the script of the queue.
+ * The first run with this number compiles the text, and later runs use the compiled text. */
 #define WR_SIM_LUA_OTHER ((int)WR_SIM_REDIS_SCRIPTS)
 
 /* Runs the script with this number and appends its reply. If the number is negative, `text` is

@@ -45,8 +45,8 @@ static void parse_stream_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
 	*seq = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
 }
 
-/* Runs `XADD key MAXLEN ~ n * name value …`. `name` of the new entry is its id. `text` is its
- * fields in the form of a reply, which XREAD returns. */
+/* Runs `XADD key MAXLEN ~ n * name value …`. The member `name` of the new entry contains its id.
+ * The member `text` contains its fields in the form of a reply, which XREAD returns. */
 static void cmd_xadd(const struct wr_sim_redis_call *call)
 {
 	struct wr_sim_redis_value *value =

@@ -76,7 +76,8 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
-	if (from < 0 && to < 0 && from > to) /* else the code below returns the first byte */
+	if (from < 0 && to < 0 &&
+	    from > to) /* without this check, the code below would return the first byte */
 		len = 0;
 	from = from < 0 ? from + len : from;
 	to = to < 0 ? to + len : to;

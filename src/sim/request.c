@@ -65,8 +65,8 @@ void wr_sim_requests_free(struct wr_sim_node *node)
 
 /* ---- the record of decisions ---- */
 
-/* Converts at_us, a time by the clock of an unknown master, to true time. The master is found by
- * the condition that the true time lies between the start of the request and now. */
+/* Converts at_us, a time by the clock of an unknown master, to true time. The right master is the
+ * master whose clock gives a true time between the start of the request and now. */
 static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
 			  uint64_t at_us)
 {
@@ -81,8 +81,8 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 }
 
 /* Sets the time at which Redis took the units. For a sliding log or counter this time is
- * decided_us. For a fixed window decided_us is only some time in the same window (redis/script.c),
- * so the true time is that of the reply. For a bucket both times are those of the reply. */
+ * decided_us. For a fixed window, decided_us is only some time in the same window (redis/script.c),
+ * so at_ns is the time of the reply. For a bucket, at_us and at_ns are the time of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -229,7 +229,7 @@ static void record_verdict(struct wr_sim_request *request, int verdict)
 
 /* ---- questions to Redis ---- */
 
-/* Sends the messages to Redis that the limiter has after the verdict, such as reports. */
+/* Sends the messages, such as reports, that the limiter has for Redis after the verdict. */
 static void send_messages(struct wr_sim_request *request)
 {
 	struct wr_sim_node *node = request->node;
@@ -366,50 +366,38 @@ static void request_arrive(struct wr_sim_node *node)
 	start_decision(request);
 }
 
-static void request_keys(struct wr_sim *sim, unsigned number, uint32_t cost, bool early)
+/* Begins a request for each key at the node `number`, or at all nodes if `number` is WR_SIM_NODES. A
+ * request without cost is a probe. */
+static void request_keys(struct wr_sim *sim, uint64_t number, uint32_t cost)
 {
-	for (unsigned key = 0; key < sim->plan->keys; key++) {
-		struct wr_sim_request *request = request_begin(&sim->nodes[number], cost);
+	bool all = number == WR_SIM_NODES;
 
+	for (unsigned i = 0; i < sim->plan->nodes * sim->plan->keys; i++) {
+		struct wr_sim_request *request;
+
+		if (!all && i / sim->plan->keys != number)
+			continue;
+		request = request_begin(&sim->nodes[i / sim->plan->keys], cost);
 		sim->report->requests += cost > 0;
 		request->probe = cost == 0;
-		request->early = early;
-		add_key(request, (uint8_t)key);
+		request->early = !all;
+		add_key(request, (uint8_t)(i % sim->plan->keys));
 		start_decision(request);
 	}
 }
 
-static void ask_each(struct wr_sim *sim, uint32_t cost)
-{
-	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		request_keys(sim, i, cost, false);
-}
-
-void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg)
+void wr_sim_final_requests(struct wr_sim *sim, void *object, uint64_t number)
 {
 	(void)object;
-	(void)arg;
-	sim->last_request_ns = sim->now_ns;
-	ask_each(sim, 1);
+	if (number == WR_SIM_NODES)
+		sim->last_request_ns = sim->now_ns;
+	request_keys(sim, number, 1);
 }
 
-void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg)
+void wr_sim_probe(struct wr_sim *sim, void *object, uint64_t number)
 {
 	(void)object;
-	(void)arg;
-	ask_each(sim, 0);
-}
-
-void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number)
-{
-	(void)object;
-	request_keys(sim, (unsigned)number, 1, false);
-}
-
-void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number)
-{
-	(void)object;
-	request_keys(sim, (unsigned)number, 0, true);
+	request_keys(sim, number, 0);
 }
 
 void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation)

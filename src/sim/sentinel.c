@@ -79,7 +79,8 @@ static bool intercept_data(void *context, const struct weir_str *argv, size_t ar
 	return false;
 }
 
-/* Replies to SENTINEL sentinels with all Sentinels except the one that was asked. */
+/* Replies to the command SENTINEL sentinels with all Sentinels except the Sentinel that got the
+ * command. */
 static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_buf *out)
 {
 	wr_sim_reply_array(out, sim->plan->sentinels - 1);
@@ -149,8 +150,8 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 
 /* ---- elections ---- */
 
-/* Returns the number of Sentinels that are up and name the primary (`right`), or that are up and
- * name another instance (not `right`). */
+/* Returns the number of Sentinels that are up and name the primary. If `right` is false, returns
+ * the number of Sentinels that are up and name another instance. */
 static unsigned count_sentinels(const struct wr_sim *sim, bool right)
 {
 	const struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -349,8 +350,8 @@ static void replace_isolated(struct wr_sim *sim, void *object, uint64_t server)
 		sim->sentinels->isolated[server] = false;
 }
 
-/* Injects WR_SIM_WATCH for a while: a Sentinel is down, learns of no elections or names a random
- * instance, or a node reaches no Sentinel. */
+/* Injects WR_SIM_WATCH for a while. Either a Sentinel is down, learns of no elections or names a
+ * random instance, or a node reaches no Sentinel. */
 static void disturb_sentinel(struct wr_sim *sim)
 {
 	unsigned sentinel = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->sentinels);
@@ -364,7 +365,9 @@ static void disturb_sentinel(struct wr_sim *sim)
 	case 0:
 		sim->servers[WR_SIM_SERVERS + sentinel].down_until_ns = until_ns;
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
-		if (count_sentinels(sim, false)) /* nodes may ask a wrong Sentinel next */
+		if (count_sentinels(
+			    sim,
+			    false)) /* nodes may ask a Sentinel next that names another instance */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:

@@ -37,7 +37,7 @@
 	X(WR_SIM_CRASH, "crash")       /* a machine dies and restarts with an empty table */       \
 	X(WR_SIM_FLUSH, "flush")       /* Redis loses all data */                                  \
 	X(WR_SIM_RESTART, "restart")   /* Redis is down for a while and keeps its data */          \
-	X(WR_SIM_FAILOVER, "failover") /* a replica without the last writes is promoted */         \
+	X(WR_SIM_FAILOVER, "failover") /* a replica that lacks the last writes is promoted */      \
 	X(WR_SIM_SPLIT, "split") /* a failover after which some nodes still use the old master */  \
 	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree and jump */               \
 	X(WR_SIM_REGION, "region") /* a region is disconnected from the others */                  \
@@ -77,7 +77,7 @@ struct wr_sim_plan {
 	unsigned ahead;     /* the clocks of the first `ahead` nodes are 3 to 10 windows ahead */
 	unsigned shards;    /* number of masters of the cluster; 0: no cluster */
 	unsigned sentinels; /* number of Sentinels; 0: no Sentinels */
-	unsigned instances; /* with Sentinels: number of Redis servers, the primary included */
+	unsigned instances; /* with Sentinels: number of Redis servers, including the primary */
 	unsigned regions;   /* each region has its own Redis; node i is in region i % regions */
 	uint64_t begin_ns;  /* the first requests arrive at this time */
 	uint64_t length_ns; /* requests and faults end at this time */
@@ -102,8 +102,8 @@ struct wr_sim_plan {
 	uint32_t soft_percent; /* allowed overshoot of a rule with `mode: soft`; 0: hard limit */
 	uint32_t queue_size;   /* size of the leaky bucket's queue; 0 for other algorithms */
 	bool count_rejected;
-	/* Only for tests of the oracle. Losses of data are not recorded, so the oracle does not
-	 * allow for them, and a replica that Sentinels promote is empty. The oracle must find a
+	/* Only for tests of the oracle. If set, losses of data are not recorded, so the oracle does
+	 * not allow for them. A replica that Sentinels promote is empty. The oracle must find a
 	 * failure. */
 	bool hide_losses;
 };
@@ -111,11 +111,11 @@ struct wr_sim_plan {
 struct wr_sim_report {
 	uint64_t trace; /* hash of all events */
 	uint64_t events, requests, admitted, refused, failed;
-	/* number of commands that Redis received; number of script calls among them */
+	/* number of commands that Redis received, and number of script calls among them */
 	uint64_t commands, calls;
 	uint64_t faults;
 	uint64_t renewals;      /* number of nodes that were replaced */
-	uint64_t redirected;    /* commands that a cluster redirected */
+	uint64_t redirected;    /* number of commands that a cluster redirected */
 	uint64_t losses;        /* how often Redis lost data */
 	uint64_t burnt;         /* units of leases that expired unspent */
 	uint32_t overshoot_ppm; /* eventual: the largest excess over the limit */
@@ -154,9 +154,9 @@ void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
 /* A primary, replicas and Sentinels. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
 
-/* Returns n if the first n values of enum wr_sim_fault may happen in this plan. With an eventual
- * limit no caller waits for a reply of Redis, so WR_SIM_SLOW and the faults after it are left
- * out. */
+/* Returns the number n of faults that may happen in this plan: the first n values of enum
+ * wr_sim_fault. With an eventual limit no caller waits for a reply of Redis, so WR_SIM_SLOW and the
+ * faults after it are left out. */
 unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan);
 
 /* Writes the plan to `text`, which has room for `cap` bytes, as one line. */

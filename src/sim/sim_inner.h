@@ -1,4 +1,4 @@
-/* The parts of a simulated fleet. Only files of src/sim and its tests include this header.
+/* The parts of a simulated fleet. Only files of src/sim and test/sim include this header.
  *
  * "True time" is sim->now_ns, which starts at 0. The clocks of nodes and masters may be ahead of or
  * behind the true time. */
@@ -182,7 +182,7 @@ struct wr_sim_node {
 	bool freeing;                          /* serve is being killed, so its output is dropped */
 	bool leaving;                          /* the node is being replaced */
 	uint64_t banned_until_ns[WR_SIM_KEYS]; /* bans known to the node, by its own clock */
-	uint64_t spent; /* units of leases that admitted and not cancelled requests spent */
+	uint64_t spent; /* units of leases that requests spent, without cancelled requests */
 	/* The last reply of Redis about each key. */
 	struct {
 		bool known;
@@ -210,12 +210,13 @@ struct wr_sim_admission {
 	uint64_t at_us;
 	uint64_t request;    /* number of the request */
 	uint64_t decided_ns; /* true time of the decision */
-	uint32_t cost;       /* 0: the client left, and the admission was cancelled */
-	uint32_t returned;   /* the cost of a cancelled admission, else 0 */
-	uint32_t nodes;      /* size of the fleet, as known to the node */
-	uint64_t delay_ns;   /* leaky bucket: time from at_ns until the request proceeds */
-	uint64_t slack_ns;   /* the units may have been taken up to slack_ns before at_ns */
-	uint64_t taken_ns;   /* true time at which the primary of `term` sent the reply */
+	/* cost of the request; 0: the client left, and the admission was cancelled */
+	uint32_t cost;
+	uint32_t returned; /* the cost of a cancelled admission, else 0 */
+	uint32_t nodes;    /* size of the fleet, as known to the node */
+	uint64_t delay_ns; /* leaky bucket: time from at_ns until the request proceeds */
+	uint64_t slack_ns; /* the units may have been taken up to slack_ns before at_ns */
+	uint64_t taken_ns; /* true time at which the primary of `term` sent the reply */
 	uint32_t term;
 	uint8_t key, node, how; /* `key` of the second limit of key k is k + plan->keys */
 };
@@ -262,10 +263,11 @@ struct wr_sim {
 	unsigned loss_count;
 	struct wr_sim_admission *admissions;
 	size_t admission_count, admission_cap;
-	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS]; /* probes at the end */
-	struct wr_sim_reading early[WR_SIM_KEYS];                  /* earlier probes of one node */
-	uint64_t burnt;           /* units of leases that were lost unspent */
-	unsigned crashes;         /* number of WR_SIM_CRASH deaths */
+	/* results of the probes at the end */
+	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS];
+	struct wr_sim_reading early[WR_SIM_KEYS]; /* results of the earlier probe of one node */
+	uint64_t burnt;                           /* units of leases that were lost unspent */
+	unsigned crashes;                         /* number of machines that died by WR_SIM_CRASH */
 	uint64_t last_request_ns; /* when all nodes got their last requests, one for each key */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
@@ -282,8 +284,8 @@ static inline bool wr_sim_has_fault(const struct wr_sim *sim, enum wr_sim_fault 
  * the event waits while this node is paused. */
 void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node,
 		     wr_sim_event_fn *run, void *object, uint64_t arg);
-/* Removes and returns the next event, or NULL if none is due before end_ns. The caller frees
- * the event. */
+/* Removes and returns the next event. Returns NULL if no event is due before end_ns. The caller
+ * frees the event. */
 struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns);
 void wr_sim_events_init(struct wr_sim *sim);
 void wr_sim_events_free(struct wr_sim *sim);
@@ -327,13 +329,12 @@ void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
 
 /* Event: a batch of requests arrives at the node, and the next batch is scheduled. */
 void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation);
-/* Events: all nodes, or the node `number`, get one request for each key. */
-void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg);
-void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number);
-/* Events: read all counters of all nodes into sim->readings, or all counters of the node `number`
- * into sim->early. */
-void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg);
-void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number);
+/* Event: the node `number`, or each node if `number` is WR_SIM_NODES, gets one request for each
+ * key. */
+void wr_sim_final_requests(struct wr_sim *sim, void *object, uint64_t number);
+/* Event: reads all counters of the node `number` into sim->early, or if `number` is WR_SIM_NODES, all
+ * counters of all nodes into sim->readings. */
+void wr_sim_probe(struct wr_sim *sim, void *object, uint64_t number);
 /* Cancels all requests of the node that are in flight. */
 void wr_sim_requests_end(struct wr_sim_node *node);
 void wr_sim_requests_free(struct wr_sim_node *node);
@@ -343,11 +344,11 @@ void wr_sim_requests_free(struct wr_sim_node *node);
 /* Checks that the circuit breaker opens after timeouts. Called when Redis has replied to the
  * request or has failed (`failed`). */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed);
-/* Records what Redis replied about a key. */
+/* Records the reply of Redis about a key. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key);
-/* Checks that a node without Redis admits at most its share of what remained by Redis' last reply
- * about the key. */
+/* Checks that a node without Redis admits at most its share of the amount that remained in the last
+ * reply of Redis about the key. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission);
 
@@ -356,7 +357,7 @@ void wr_sim_check_known_share(struct wr_sim_request *request,
 /* Returns the number of Redis servers, Sentinels not included. */
 unsigned wr_sim_server_count(const struct wr_sim_plan *plan);
 void wr_sim_cluster_start(struct wr_sim *sim);
-void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master, unsigned server);
+void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master);
 void wr_sim_cluster_move(struct wr_sim *sim);
 void wr_sim_cluster_down(struct wr_sim *sim, unsigned server);
 bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server);

@@ -74,7 +74,7 @@ static void run_script(struct qs_sim *sim, const struct weir_str *argv, size_t a
 	redisReaderFree(reader);
 }
 
-/* The function `intercept` of struct wr_sim_redis. Replies to every command, so it always returns
+/* Implements `intercept` of struct wr_sim_redis. Replies to every command, so it always returns
  * true. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
 			      struct wr_buf *out)

@@ -35,6 +35,7 @@
 
 #include <weir/error.h>
 
+#include "base/list.h"
 #include "queue/deferred.h"
 #include "queue/reason.h"
 
@@ -219,7 +220,7 @@ struct wr_queue_job {
 	/* Only the queue uses these members. */
 	struct wr_queue_port *port;
 	unsigned unsure; /* number of calls that got no reply; Redis may have run these calls */
-	struct wr_queue_job *next;
+	struct wr_list link;
 
 	union {
 		struct {

@@ -187,7 +187,7 @@ static void wait_for_jobs(struct wr_queue *queue)
 {
 	struct timespec until = after_us(queue->open ? queue->backend->tick_us : REOPEN_US / 4);
 
-	while (!queue->first && !queue->ending)
+	while (wr_list_is_empty(&queue->pending) && !queue->ending)
 		if (pthread_cond_timedwait(&queue->submitted, &queue->lock, &until) == ETIMEDOUT)
 			return;
 }
@@ -212,21 +212,19 @@ static void wait_for_more_jobs(struct wr_queue *queue)
 static bool fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t *count)
 {
 	size_t before = *count;
+	struct wr_list *link;
 	bool more;
 
 	*count = 0;
 	pthread_mutex_lock(&queue->lock);
-	if (!queue->first)
-		wait_for_jobs(queue);
-	if (queue->first && before >= LINGER_FROM && queue->jobs < LINGER_BELOW)
+	wait_for_jobs(queue);
+	if (!wr_list_is_empty(&queue->pending) && before >= LINGER_FROM &&
+	    queue->jobs < LINGER_BELOW)
 		wait_for_more_jobs(queue);
-	while (queue->first && *count < BATCH_MAX) {
-		batch[(*count)++] = queue->first;
-		queue->urgent -= wr_queue_job_is_urgent(queue->first);
-		queue->first = queue->first->next;
+	while (*count < BATCH_MAX && (link = wr_list_pop(&queue->pending))) {
+		batch[*count] = wr_container_of(link, struct wr_queue_job, link);
+		queue->urgent -= wr_queue_job_is_urgent(batch[(*count)++]);
 	}
-	if (!queue->first)
-		queue->tail = &queue->first;
 	more = *count || !queue->ending;
 	pthread_mutex_unlock(&queue->lock);
 	return more;

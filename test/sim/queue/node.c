@@ -78,14 +78,11 @@ static void close_failed_store(struct qs_node *node)
 
 static size_t fetch_jobs(struct qs_node *node, struct wr_queue_job **batch)
 {
+	struct wr_list *link;
 	size_t count = 0;
 
-	while (node->first && count < BATCH) {
-		batch[count++] = node->first;
-		node->first = node->first->next;
-	}
-	if (!node->first)
-		node->tail = &node->first;
+	while (count < BATCH && (link = wr_list_pop(&node->pending)))
+		batch[count++] = wr_container_of(link, struct wr_queue_job, link);
 	return count;
 }
 
@@ -113,7 +110,7 @@ static void thread_turn(struct qs_node *node)
 	size_t count;
 
 	try_open(node);
-	if (!node->first)
+	if (wr_list_is_empty(&node->pending))
 		qs_node_block(node, node->sim->now_us + tick_us);
 	count = node->dead ? 0 : fetch_jobs(node, batch);
 	if (count)
@@ -139,9 +136,8 @@ static void run_thread(void)
 
 void qs_node_submit(struct qs_node *node, struct wr_queue_job *job)
 {
-	job->next = NULL;
-	*node->tail = job;
-	node->tail = &job->next;
+	job->link = (struct wr_list){0};
+	wr_list_add_last(&node->pending, &job->link);
 	qs_node_wake(node);
 }
 
@@ -562,8 +558,7 @@ void qs_node_start(struct qs_sim *sim, unsigned number, bool new_name)
 	node->number = number;
 	node->names += new_name;
 	node->dead = node->open = node->taking = node->paging = node->asking = false;
-	node->tail = &node->first;
-	node->first = NULL;
+	wr_list_init(&node->pending);
 	node->tried_us = node->ticked_us = 0;
 	node->deadline_us = UINT64_MAX;
 	node->sending = node->down = 0;

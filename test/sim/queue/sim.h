@@ -260,7 +260,7 @@ struct qs_node {
 	bool open;
 	enum wr_queue_reason reason;
 	uint64_t tried_us, ticked_us;
-	struct wr_queue_job *first, **tail;
+	struct wr_list pending; /* submitted jobs that the thread has not fetched */
 	struct qs_connection *connection;
 	/* number of waiting requests of each line, as the backend reported it */
 	uint64_t known_waiting[QS_LINES];

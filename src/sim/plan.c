@@ -130,6 +130,18 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 		plan->timeout_ns = 10000 * MS;
 }
 
+/* Makes the run last at least length_ms, with the same number of requests, and makes the quiet time
+ * at its end last at least quiet_ms. */
+static void extend_run(struct wr_sim_plan *plan, uint64_t length_ms, uint64_t quiet_ms)
+{
+	if (plan->length_ns < length_ms * MS) {
+		plan->gap_ns = plan->gap_ns * length_ms / (plan->length_ns / MS);
+		plan->length_ns = length_ms * MS;
+	}
+	if (plan->quiet_ns < quiet_ms * MS)
+		plan->quiet_ns = quiet_ms * MS;
+}
+
 /* The clocks of all masters agree, because a counter that moves to another master is continued by
  * that master's clock. There is no WR_SIM_SPLIT, because plans without a cluster test it. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
@@ -178,13 +190,8 @@ void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_WATCH;
 	if (plan->faults && plan->timeout_ns > 1000 * MS)
 		plan->timeout_ns = wr_rng_scale(&rng, 20 * MS, 1000 * MS);
-	if (plan->length_ns < 30000 * MS) {
-		plan->gap_ns = plan->gap_ns * 30000 / (plan->length_ns / MS);
-		plan->length_ns = 30000 * MS;
-	}
+	extend_run(plan, 30000, 8000);
 	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
-	if (plan->quiet_ns < 8000 * MS)
-		plan->quiet_ns = 8000 * MS;
 }
 
 /* The whole run lies in one window, the limit is so high that no request is refused, and no key in
@@ -255,13 +262,8 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;
-	if (plan->length_ns < 6000 * MS) {
-		plan->gap_ns = plan->gap_ns * 6000 / (plan->length_ns / MS);
-		plan->length_ns = 6000 * MS;
-	}
+	extend_run(plan, 6000, 6000);
 	plan->order_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
-	if (plan->quiet_ns < 6000 * MS)
-		plan->quiet_ns = 6000 * MS;
 }
 
 const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},

@@ -59,9 +59,9 @@ end
 --   → {now, expired, next, line, waiting, …, '', fence, row, …}
 -- The pairs (line, waiting) are the lines of expired requests; after '' follow the taken requests.
 -- expired: number of expired requests. next: time until the next line is due, or below 0 if no line
--- waits. RECEIVED: on a new connection the highest fence that OWNER has received, otherwise below 0.
--- LINK: number of the connection. If OWNER has had a later connection, nothing is done, expired is
--- -1 and next is the number of that later connection.
+-- waits. RECEIVED: on a new connection the highest fence that OWNER has received, otherwise below
+-- 0. LINK: number of the connection. If OWNER has had a later connection, nothing is done, expired
+-- is -1 and next is the number of that later connection.
 function verbs.take(max, lease, keep_dead, owner, received, link)
   local reported, given, bytes, expired = {}, {}, 0, 0
   local newer = newer_link(owner, tonumber(link))

@@ -34,8 +34,8 @@ end
 -- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}
 -- Deletes expired requests. If no request has expired, deletes the oldest finished requests that
 -- exceed MAX_TICKETS. Then deletes the oldest dead letters that exceed MAX_DEAD or MAX_DEAD_BYTES.
--- forgotten: number of deleted expired or finished requests. trimmed: number of deleted dead letters
--- that exceeded a maximum.
+-- forgotten: number of deleted expired or finished requests. trimmed: number of deleted dead
+-- letters that exceeded a maximum.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
   append(ids, call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most))

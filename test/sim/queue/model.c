@@ -376,7 +376,7 @@ static void check_answer(const struct call *call, const struct qs_row *row, uint
 	bool sent = send && !send->unsent;
 	bool fine = strcmp(outcome, "release") == 0 ? !sent : sent;
 
-	/* The fence does not identify the send, because Redis issues the same fences again after a
+	/* The fence does not identify the delivery attempt, because Redis issues the same fences again after a
 	 * loss of data. */
 	if (call->sim->plan->faults & 1u << QS_LOSS)
 		return;

@@ -189,8 +189,8 @@ static bool is_resting(const struct qs_node *node)
 	return node->down && node->sim->now_us < node->rest_until_us;
 }
 
-/* Returns whether it is too late to begin the delivery, because it might not end within the
- * lease. */
+/* Returns whether it is too late to begin the delivery, because the delivery might not end within
+ * the lease. */
 static bool is_late(const struct qs_slot *slot)
 {
 	return slot->node->sim->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
@@ -562,9 +562,8 @@ void qs_node_start(struct qs_sim *sim, unsigned number, bool new_name)
 	node->tried_us = node->ticked_us = 0;
 	node->deadline_us = UINT64_MAX;
 	node->sending = node->down = 0;
-	memset(node->known_waiting, 0,
-	       sizeof node
-		       ->known_waiting); /* the service forgets the counts too when it restarts */
+	/* the service forgets these counts too when it restarts */
+	memset(node->known_waiting, 0, sizeof node->known_waiting);
 	node->opts = sim->plan->opts;
 	node->opts.waiting = record_waiting;
 	node->opts.context = node;

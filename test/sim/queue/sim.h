@@ -88,7 +88,7 @@ struct qs_plan {
 	uint64_t delay_us;     /* longest delay of a message to or from Redis */
 	uint32_t max_tries, max_waiting;
 	uint64_t max_age_us;
-	struct wr_queue_opts opts; /* the same for all nodes */
+	struct wr_queue_opts opts; /* options of the queue, the same for all nodes */
 };
 
 struct qs_report {
@@ -303,7 +303,7 @@ struct qs_post {
 	uint64_t begun_us, done_us;
 	uint8_t ticket[WR_TICKET_BYTES];
 	unsigned answers; /* number of final responses of the API */
-	bool vanished;    /* lost when Redis lost data */
+	bool vanished;    /* the post was lost because Redis lost data */
 	bool copied;      /* the post was stored a second time, possibly behind later posts */
 };
 

@@ -31,7 +31,7 @@ struct wr_queue_backend_ops {
 	/* Does periodic work. Called every `tick_us`, or later while jobs run. */
 	void (*tick)(struct wr_queue_backend *backend, struct wr_queue_moment now);
 
-	/* after a close, `open` may be called again */
+	/* After `close`, `open` may be called again. */
 	void (*close)(struct wr_queue_backend *backend);
 	void (*free)(struct wr_queue_backend *backend);
 };
@@ -41,15 +41,21 @@ struct wr_queue_backend {
 	const struct wr_queue_opts *opts; /* the options of the queue, with defaults filled in */
 	const struct wr_seals *seals;     /* keys that encrypt secret fields; NULL: no keys */
 	uint64_t tick_us;
-	enum wr_queue_reason failed; /* why the backend has to be reopened; WR_QUEUE_OK: it works */
-	struct weir_error why;       /* text for people that explains `failed` */
-	/* dead letters that were deleted since `trimmed_us` because there were too many */
+	/* why the backend has to be reopened; WR_QUEUE_OK: the backend works */
+	enum wr_queue_reason failed;
+	struct weir_error why; /* text for people that explains `failed` */
+	/* number of dead letters that exceeded the maximum and were deleted since `trimmed_us` */
 	uint64_t trimmed;
 	uint64_t trimmed_us; /* when deleted dead letters were last logged; 0: never */
 };
 
-/* Creates a SQLite backend. The caller has checked opts->url. Returns NULL if memory is
- * exhausted. */
+/* Creates the backend that opts->url selects. Returns 0 with *made set, or WEIR_EINVAL, WEIR_ESYS or
+ * WEIR_EMEMORY. The caller frees *made with (*made)->ops->free. */
+int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
+			 struct wr_queue_backend **made, struct weir_error *error);
+
+/* Creates a SQLite backend. The caller has checked opts->url with wr_queue_url_check(). Returns
+ * NULL if memory is exhausted. */
 struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
 				       const struct wr_seals *seals);
 /* Creates a Redis backend in *made. Returns 0, WEIR_EMEMORY, WEIR_ESYS, or WEIR_EINVAL if a
@@ -69,8 +75,8 @@ enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
 void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_level level,
 			  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Counts dead letters that were deleted because there were too many. Logs their number, at most
- * once a minute. */
+/* Counts dead letters that exceeded the maximum and were deleted. Logs the number of dead letters
+ * deleted since the last log line, at most once a minute. */
 void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
 				    uint64_t now_us);
 

@@ -1,4 +1,5 @@
-/* States, memory and tickets of deferred requests. Called by both backends and by src/serve. */
+/* Names of states, memory, hexadecimal digits and tickets of deferred requests. Called by both
+ * backends and by src/serve. */
 #include "queue/deferred.h"
 
 #include <stdlib.h>
@@ -26,27 +27,37 @@ void wr_deferred_free(struct wr_deferred *first)
 	}
 }
 
+void wr_queue_write_hex(const uint8_t *bytes, size_t count, char *digits)
+{
+	static const char values[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < count; i++) {
+		*digits++ = values[bytes[i] >> 4];
+		*digits++ = values[bytes[i] & 15];
+	}
+}
+
+bool wr_queue_parse_hex(struct weir_str digits, uint8_t *bytes, size_t count)
+{
+	if (digits.len != 2 * count)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		int high = wr_hex(digits.ptr[2 * i]), low = wr_hex(digits.ptr[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
 void wr_ticket_text(const uint8_t ticket[WR_TICKET_BYTES], char text[WR_TICKET_TEXT])
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < WR_TICKET_BYTES; i++) {
-		*text++ = digits[ticket[i] >> 4];
-		*text++ = digits[ticket[i] & 15];
-	}
-	*text = 0;
+	wr_queue_write_hex(ticket, WR_TICKET_BYTES, text);
+	text[WR_TICKET_TEXT - 1] = 0;
 }
 
 bool wr_ticket_parse(struct weir_str text, uint8_t ticket[WR_TICKET_BYTES])
 {
-	if (text.len != WR_TICKET_TEXT - 1)
-		return false;
-	for (size_t i = 0; i < WR_TICKET_BYTES; i++) {
-		int high = wr_hex(text.ptr[2 * i]), low = wr_hex(text.ptr[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		ticket[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
+	return wr_queue_parse_hex(text, ticket, WR_TICKET_BYTES);
 }

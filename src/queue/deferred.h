@@ -1,5 +1,5 @@
-/* A deferred request: a request that its limit refused, that is stored in a queue and is delivered
- * later. */
+/* A deferred request is a request that its limit refused. The queue stores the request and delivers
+ * it later. */
 #ifndef WR_QUEUE_DEFERRED_H
 #define WR_QUEUE_DEFERRED_H
 
@@ -8,8 +8,9 @@
 
 #include <weir/rules.h>
 
-#define WR_TICKET_BYTES 16u /* random bytes; who holds a ticket can read the request's state */
-#define WR_TICKET_TEXT 33u  /* 32 lower-case hexadecimal digits and a zero byte */
+/* length of a ticket: random bytes with which a client can read the state of its request */
+#define WR_TICKET_BYTES 16u
+#define WR_TICKET_TEXT 33u /* 32 lower-case hexadecimal digits and a zero byte */
 #define WR_TICKET_HASH_BYTES 32u
 #define WR_LINE_KEY_BYTES 16u
 
@@ -30,7 +31,7 @@
 	X(WR_DEFERRED_WAITING, "waiting")                                                          \
 	X(WR_DEFERRED_DELIVERING, "delivering") /* waiting, and a deliverer has taken it */        \
 	X(WR_DEFERRED_DELIVERED, "delivered") /* the API has responded; only the ticket is left */ \
-	X(WR_DEFERRED_DEAD, "dead")           /* no more tries; all data is kept for a retry */    \
+	X(WR_DEFERRED_DEAD, "dead")           /* not tried again, unless an operator retries it */ \
 	X(WR_DEFERRED_DROPPED, "dropped")     /* an operator deleted it; only the ticket is left */
 
 enum wr_deferred_state {
@@ -46,7 +47,8 @@ struct wr_deferred_field {
 	struct weir_str name;
 	struct weir_str value;
 	bool secret; /* the value is encrypted in the backend */
-	/* `value` is "" because it was not decrypted: the request is only shown, or no key fits */
+	/* The value was not decrypted, so `value` is "". The request is only shown, or no key fits.
+	 */
 	bool locked;
 };
 
@@ -57,36 +59,45 @@ struct wr_deferred {
 	uint64_t id; /* number of the request, in order of arrival, from 1 */
 	uint8_t ticket_hash[WR_TICKET_HASH_BYTES]; /* SHA-256 of the ticket */
 
-	/* key of its line; requests of a line are delivered in order */
+	/* key of the request's line; the requests of a line are delivered in order of their ids */
 	uint8_t key[WR_LINE_KEY_BYTES];
 	struct weir_str rule, domain, method, uri;
-	/* the same key is sent with every try; "" in a put means that the queue makes a key */
+	/* sent with every delivery attempt; "" in a put: the queue makes the key */
 	struct weir_str idempotency_key;
 	struct weir_str descriptors; /* input of weir_ask_replay() */
 	const struct wr_deferred_field *fields;
 	size_t field_count;
-	uint32_t max_tries; /* delivery attempts before the request is dead; at least 1 */
-	uint64_t
-		interval_us; /* the limit admits one request of this key per interval; 0: unknown */
+	uint32_t max_tries; /* maximum number of delivery attempts; at least 1 */
+	/* the limit admits one request of this key per interval; 0: unknown */
+	uint64_t interval_us;
 	struct weir_str body;
 
 	enum wr_deferred_state state;
 	uint32_t tries;    /* failed delivery attempts */
 	uint16_t status;   /* HTTP status of the last try; 0: no response */
 	uint64_t position; /* position in its line, from 1; 0: the request does not wait */
-	uint64_t body_len; /* length of the body, also if the body was not read */
-	uint64_t bytes;    /* size that counts against the queue's limits; SQLite only */
-	uint64_t fence;    /* number of the take; a settle must pass the same number */
+	uint64_t body_len; /* length of the body, even if the body was not read */
+	uint64_t bytes;    /* size that counts against the queue's limits; only SQLite sets it */
+	/* number of the take that returned the request; a settle must pass this number */
+	uint64_t fence;
 	/* done_us is 0 until the request is finished */
 	uint64_t accepted_us, due_us, done_us, expires_us;
 	struct weir_str reason; /* why the last try failed, for people */
 
-	struct wr_deferred *next; /* next request of a result that has several */
+	/* the next request of a result with several requests; NULL: this is the last one */
+	struct wr_deferred *next;
 	void *memory; /* the allocation that holds this struct and its texts; NULL for a put */
 };
 
 /* Frees a result and all requests that follow it through `next`. NULL is allowed. */
 void wr_deferred_free(struct wr_deferred *first);
+
+/* Writes the bytes as 2 * count lower-case hexadecimal digits, without a zero byte. */
+void wr_queue_write_hex(const uint8_t *bytes, size_t count, char *digits);
+
+/* Parses 2 * count hexadecimal digits. Returns false if the text has another length or another
+ * character. */
+bool wr_queue_parse_hex(struct weir_str digits, uint8_t *bytes, size_t count);
 
 void wr_ticket_text(const uint8_t ticket[WR_TICKET_BYTES], char text[WR_TICKET_TEXT]);
 

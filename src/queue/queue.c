@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "queue/thread.h"
-#include "queue/url.h"
 
 #define LINE_BYTES_LEAST (4ull << 20)
 
@@ -38,7 +37,7 @@ struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(voi
 	port->queue = queue;
 	port->wake = wake;
 	port->context = context;
-	port->tail = &port->first;
+	wr_list_init(&port->finished);
 	pthread_mutex_init(&port->lock, NULL);
 	return port;
 }
@@ -58,10 +57,8 @@ void wr_queue_return_job(struct wr_queue_job *job)
 	struct wr_queue_port *port = job->port;
 	bool wake;
 
-	job->next = NULL;
 	pthread_mutex_lock(&port->lock);
-	*port->tail = job;
-	port->tail = &job->next;
+	wr_list_add_last(&port->finished, &job->link);
 	wake = !port->woken;
 	port->woken = true;
 	/* `wake` is called with the lock held. Otherwise the port's owner could run and free the
@@ -73,23 +70,19 @@ void wr_queue_return_job(struct wr_queue_job *job)
 
 size_t wr_queue_port_run(struct wr_queue_port *port)
 {
-	struct wr_queue_job *job;
+	struct wr_list finished, *link;
 	size_t count = 0;
 
 	wr_assert(port);
+	wr_list_init(&finished);
 	pthread_mutex_lock(&port->lock);
-	job = port->first;
-	port->first = NULL;
-	port->tail = &port->first;
+	wr_list_move_all(&finished, &port->finished);
 	port->woken = false;
 	pthread_mutex_unlock(&port->lock);
-	while (job) {
-		/* read now, because `done` may submit the job again or free it */
-		struct wr_queue_job *next = job->next;
+	for (; (link = wr_list_pop(&finished)); count++) {
+		struct wr_queue_job *job = wr_container_of(link, struct wr_queue_job, link);
 
-		job->done(job);
-		job = next;
-		count++;
+		job->done(job); /* may submit the job again or free it */
 	}
 	return count;
 }
@@ -101,7 +94,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 
 	wr_assert(job->done);
 	job->port = port;
-	job->next = NULL;
+	job->link = (struct wr_list){0};
 	clear_results(job);
 	pthread_mutex_lock(&queue->lock);
 	if (queue->ending)
@@ -110,10 +103,9 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 		refused = WR_QUEUE_BUSY;
 	if (refused == WR_QUEUE_OK) {
 		bool urgent = wr_queue_job_is_urgent(job);
-		bool wakes = queue->lingers ? urgent : queue->first == NULL;
+		bool wakes = queue->lingers ? urgent : wr_list_is_empty(&queue->pending);
 
-		*queue->tail = job;
-		queue->tail = &job->next;
+		wr_list_add_last(&queue->pending, &job->link);
 		queue->jobs++;
 		queue->urgent += urgent;
 		if (wakes)
@@ -221,7 +213,7 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 	if (!queue)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	queue->opts = *opts;
-	queue->tail = &queue->first;
+	wr_list_init(&queue->pending);
 	set_defaults(&queue->opts);
 	init_locks(queue);
 	queue->opts.seals = NULL;

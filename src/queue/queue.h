@@ -1,6 +1,6 @@
 /* A queue of deferred requests, stored in SQLite or in Redis. A URL selects the storage:
  *
- *   file:/var/lib/weir/queue          a folder of this process alone, created if it is missing
+ *   file:/var/lib/weir/queue          a folder that only this process uses, created if it is missing
  *   redis://HOST[:PORT][/DB], rediss://…, redis+unix:///path     shared by several processes
  *
  * The queue has its own thread, because disks and networks block. Jobs are submitted from any
@@ -28,12 +28,14 @@
  * settle after that is refused as WR_QUEUE_LOST.
  *
  * Time: the queue has its own clock. This clock advances evenly even if the wall clock is set, and
- * never goes back when the queue is reopened. Waits and ages are therefore true durations. */
+ * never goes back when the queue is reopened. So a change of the wall clock affects neither the
+ * waits nor the ages of requests. */
 #ifndef WR_QUEUE_QUEUE_H
 #define WR_QUEUE_QUEUE_H
 
 #include <weir/error.h>
 
+#include "base/list.h"
 #include "queue/deferred.h"
 #include "queue/reason.h"
 
@@ -44,20 +46,22 @@ enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_WARN, WR_QUEUE_ERROR };
 
 struct wr_seals;
 
-struct wr_queue_tls { /* files in PEM form, for rediss:; ca NULL: the CAs of the system */
+/* Files in PEM form, used with rediss:. If `ca` is NULL, the CAs of the system are trusted. */
+struct wr_queue_tls {
 	const char *ca, *cert, *key;
 };
 
-/* Options of a queue. Texts must live as long as the queue. If a number is 0, the default is used,
- * which the comment of the member gives. */
+/* Options of a queue. Texts must live as long as the queue. A number of 0 means the default, which
+ * is in the comment of the member. */
 struct wr_queue_opts {
 	const char *url;
 	/* file with the keys that encrypt secret fields; NULL: requests with secret fields are
 	 * refused */
 	const char *key_file;
-	/* the keys of key_file if the caller has already read them; they are copied */
+	/* the keys of key_file, if the caller has already read them, or NULL; the queue copies the
+	 * keys */
 	const struct wr_seals *seals;
-	/* Redis: file with the password, used instead of the password in the URL; or NULL */
+	/* Redis: file with the password; NULL: the password of the URL is used */
 	const char *password_file;
 	const char *prefix; /* Redis: prefix of all keys; NULL: "weir" */
 	struct wr_queue_tls tls;
@@ -67,7 +71,8 @@ struct wr_queue_opts {
 	 * requests wait until their lease expires. */
 	const char *owner_file;
 
-	/* Redis: accept a server that does not show its settings, as if it lost nothing */
+	/* Redis: accept a server that does not show its settings, and assume that it loses no data
+	 */
 	bool assume_durable;
 
 	uint64_t max_requests; /* maximum number of waiting requests; default 100,000 */
@@ -75,8 +80,8 @@ struct wr_queue_opts {
 	/* Maximum size of the requests of one line; the first request of a line always fits.
 	 * Default: 1/16 of max_bytes, at least 4 MiB. */
 	uint64_t max_line_bytes;
-	/* Maximum number of dead letters; beyond it the oldest are deleted. Default: 1/10 of
-	 * max_requests. */
+	/* Maximum number of dead letters. If there are more, the oldest are deleted. Default: 1/10
+	 * of max_requests. */
 	uint64_t max_dead;
 	uint64_t max_dead_bytes; /* maximum size of all dead letters; default 1/4 of max_bytes */
 	/* maximum number of finished requests whose ticket is stored; default 1,000,000 */
@@ -88,8 +93,8 @@ struct wr_queue_opts {
 	uint64_t timeout_us; /* Redis: timeout of a connect and of a reply; default 5 s */
 	/* Disk space that puts leave free. Default 16 MiB, but never more than 1/16 of the disk. */
 	uint64_t free_bytes_min;
-	/* Maximum number of jobs in flight; beyond it puts fail with WR_QUEUE_BUSY. Default
-	 * 4096. */
+	/* Maximum number of jobs in flight. While this many jobs are in flight, puts fail with
+	 * WR_QUEUE_BUSY. Default 4096. */
 	uint32_t max_jobs;
 
 	/* The callbacks run on the queue's thread and must not call functions of the queue. */
@@ -158,10 +163,10 @@ enum wr_queue_verb {
 	WR_QUEUE_SETTLE,
 	WR_QUEUE_TICKET, /* finds a request by its ticket; does not read body and fields */
 	WR_QUEUE_LIST,   /* lists many requests, without fields and bodies */
-	/* reads one request by its id, with fields and body; secret values are locked */
+	/* reads one request by its id, with fields and body; secret values stay encrypted */
 	WR_QUEUE_SHOW,
-	/* Makes dead requests wait again, at their old position in the line, with tries and age
-	 * reset, if the queue's limits allow it. Makes waiting requests due at once. */
+	/* Makes dead requests wait again at their old position in the line, unless the queue is
+	 * full. Their tries and ages start again at 0. Makes waiting requests due at once. */
 	WR_QUEUE_RETRY,
 	WR_QUEUE_DROP, /* deletes waiting and dead requests, but no request in delivery */
 	WR_QUEUE_STATS,
@@ -172,15 +177,16 @@ enum wr_queue_verb {
  * uses. */
 enum wr_queue_outcome {
 	WR_QUEUE_DELIVERED, /* [status] */
-	/* [wait_us, status, reason] the try failed; the request is dead if it was the last try */
+	/* [wait_us, status, reason] the try failed and is repeated after wait_us; after the last
+	 * try the request is dead */
 	WR_QUEUE_AGAIN,
 	WR_QUEUE_GIVE_UP, /* [status, reason] the try failed, and the request is dead at once */
-	/* [wait_us] not tried, because the limiter refused; this result is not durable */
+	/* [wait_us] not tried, because the limiter refused; a file does not store this result */
 	WR_QUEUE_RELEASE,
 	WR_QUEUE_ABSENT, /* like AGAIN, but not counted as a try, because the API was unreachable */
 };
 
-/* Selects requests by several conditions, all of which must hold. All members 0: selects all
+/* Selects the requests that meet all of these conditions. If all members are 0, selects all
  * requests. */
 struct wr_queue_filter {
 	struct weir_str rule; /* name of the rule; "": any rule */
@@ -192,14 +198,15 @@ struct wr_queue_filter {
 };
 
 struct wr_queue_stats {
-	/* requests now in this state; `waiting` excludes `delivering` */
+	/* number of requests that are now in this state; `waiting` excludes `delivering` */
 	uint64_t waiting, delivering, dead;
 	uint64_t bytes;      /* size of the requests in these three states */
 	uint64_t lines;      /* number of keys that have waiting requests */
 	uint64_t tickets;    /* number of finished requests whose ticket is stored */
 	uint64_t oldest_us;  /* age of the oldest request that waits or is in delivery */
 	uint64_t disk_bytes; /* size of the file; 0 for Redis */
-	/* Counted since the queue was created. In Redis all processes count together. */
+	/* Counted since the queue was created. With Redis, the counts include the jobs of all
+	 * processes. */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t commits_total; /* commits by this process since it started */
 };
@@ -212,8 +219,8 @@ struct wr_queue_job {
 
 	/* Only the queue uses these members. */
 	struct wr_queue_port *port;
-	unsigned unsure; /* calls to Redis that got no reply, so Redis may have executed them */
-	struct wr_queue_job *next;
+	unsigned unsure; /* number of calls that got no reply; Redis may have run these calls */
+	struct wr_list link;
 
 	union {
 		struct {
@@ -229,8 +236,8 @@ struct wr_queue_job {
 		struct {
 			uint32_t max;
 			/* Results: */
-			/* one request per line; the caller frees the list with
-			 * wr_deferred_free() */
+			/* the taken requests, at most one of each line; the caller frees the list
+			 * with wr_deferred_free() */
 			struct wr_deferred *first;
 			uint32_t count;
 			/* number of requests that were too old and are dead now */
@@ -267,9 +274,9 @@ struct wr_queue_job {
 			struct wr_deferred *first; /* LIST, SHOW: the requests that were found */
 			uint32_t count; /* number of requests that were found or changed */
 			/* RETRY: number of requests that stay dead because the queue is full. If
-			 * the filter has an id, `reason` tells which limit is reached. */
+			 * the filter has an id, `reason` is the limit that was reached. */
 			uint32_t left;
-			/* pass it as `after` for the next page; 0: this is the last page */
+			/* the value of `after` for the next page; 0: this is the last page */
 			uint64_t last;
 			/* the highest id of the queue, so last ÷ end is the progress */
 			uint64_t end;
@@ -280,8 +287,8 @@ struct wr_queue_job {
 
 #define WR_QUEUE_PAGE_MAX 1000u
 
-/* Submits a job. May be called on any thread. The result always comes through `done`, also for a
- * put that is refused as WR_QUEUE_BUSY and for a job that is refused as WR_QUEUE_ENDING after
+/* Submits a job. May be called on any thread. The result always comes through `done`. This includes
+ * a put that is refused as WR_QUEUE_BUSY, and a job that is refused as WR_QUEUE_ENDING after
  * wr_queue_close(). */
 void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job);
 

@@ -37,7 +37,8 @@ enum wr_queue_reason {
 		WR_QUEUE_REASON_COUNT
 };
 
-/* Return the name or the sentence of a reason; never NULL, also for a value outside the enum. */
+/* Return the name or the sentence of a reason. The result is never NULL, even for a value outside
+ * the enum. */
 const char *wr_queue_reason_name(enum wr_queue_reason reason);
 const char *wr_queue_reason_text(enum wr_queue_reason reason);
 

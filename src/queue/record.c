@@ -10,8 +10,8 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-/* The queue makes an idempotency key for a request that has none: OWN_KEY_PREFIX and OWN_KEY_BYTES
- * bytes of the ticket's hash in hexadecimal. */
+/* The queue makes an idempotency key for a request without a key. It consists of OWN_KEY_PREFIX and
+ * OWN_KEY_BYTES bytes of the ticket's hash in hexadecimal. */
 #define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)
@@ -93,18 +93,13 @@ static uint8_t *put_text(uint8_t *at, struct weir_str text)
 
 static uint8_t *put_idempotency(uint8_t *at, struct weir_str given, const uint8_t *hash)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	if (given.len)
 		return put_text(at, given);
 	at = put_number(at, OWN_KEY_TEXT);
 	memcpy(at, OWN_KEY_PREFIX, sizeof OWN_KEY_PREFIX - 1);
 	at += sizeof OWN_KEY_PREFIX - 1;
-	for (unsigned i = 0; i < OWN_KEY_BYTES; i++) {
-		*at++ = (uint8_t)digits[hash[i] >> 4];
-		*at++ = (uint8_t)digits[hash[i] & 15];
-	}
-	return at;
+	wr_queue_write_hex(hash, OWN_KEY_BYTES, (char *)at);
+	return at + 2 * (size_t)OWN_KEY_BYTES;
 }
 
 bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
@@ -222,15 +217,6 @@ static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_deferr
 	return !c->bad && c->at == c->end;
 }
 
-static void clear_head(struct wr_deferred *row)
-{
-	row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
-		(struct weir_str){"", 0};
-	row->fields = NULL;
-	row->field_count = 0;
-	row->reason = WR_STR("the stored data of this request is damaged");
-}
-
 static struct weir_str copy_text(char **at, struct weir_str text)
 {
 	struct weir_str copy = {*at, text.len};
@@ -268,7 +254,12 @@ struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
 	head.end = (uint8_t *)at;
 	head.bad = false;
 	if (!get_head(&head, row, (struct wr_deferred_field *)(memory + sizeof *row),
-		      record->open ? seals : NULL))
-		clear_head(row);
+		      record->open ? seals : NULL)) {
+		row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
+			(struct weir_str){"", 0};
+		row->fields = NULL;
+		row->field_count = 0;
+		row->reason = WR_STR("the stored data of this request is damaged");
+	}
 	return row;
 }

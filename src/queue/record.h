@@ -12,8 +12,8 @@
 #include "queue/queue.h"
 #include "queue/seal.h"
 
-/* Bytes that the queue counts for each request in addition to head, body and rule name. They stand
- * for rows, indexes and the ticket. */
+/* Bytes that the queue counts for each request in addition to head, body and rule name. They are an
+ * estimate of the space for rows, indexes and the ticket. */
 #define WR_QUEUE_RECORD_OVERHEAD 512u
 
 /* Returns WR_QUEUE_OK if the request can be stored, WR_QUEUE_TOO_LARGE if a part is too large, or

@@ -12,14 +12,14 @@
 #include "base/str.h"
 #include "queue/record.h"
 
-/* maximum size of one pipeline; its last job may exceed the maximum */
+/* a pipeline gets no further job once its commands have this size */
 #define PIPELINE_BYTES ((size_t)8 << 20)
 #define TIDY_US 1000000u
 #define TIDY_MAX 100 /* maximum number of requests that one call of tidy deletes */
 #define NO_REPLY "Redis closed the connection, or did not reply in time"
 
-/* Sets the reason of each put that cannot be stored, before anything is sent. Returns false if the
- * connection was lost. */
+/* Sets the reason of each put that cannot be stored. Called before the jobs are sent. Returns false
+ * if the connection was lost. */
 static bool check_puts(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	enum wr_queue_reason durability = WR_QUEUE_OK;
@@ -86,16 +86,6 @@ static size_t run_pipeline(struct wr_queue_redis *redis, struct wr_queue_job **j
 	return done;
 }
 
-/* Changes the reason of a refused put to "away" if an earlier call of this put got no reply. Redis
- * may have stored the request in that call, or may store it later, so the refusal is not final. */
-static void doubt_puts(struct wr_queue_job **jobs, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
-		    jobs[i]->reason != WR_QUEUE_OK)
-			jobs[i]->reason = WR_QUEUE_AWAY;
-}
-
 /* Does a batch of jobs. If the connection is lost, reconnects once and repeats the jobs that got no
  * reply. */
 static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
@@ -117,7 +107,12 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 		while (done < count && link->fd >= 0)
 			done += run_pipeline(redis, jobs + done, count - done);
 	}
-	doubt_puts(jobs, count);
+	/* A refusal of a put is not final if an earlier call of this put got no reply: Redis may
+	 * have stored the request in that call, or may store it later. */
+	for (size_t i = 0; i < count; i++)
+		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
+		    jobs[i]->reason != WR_QUEUE_OK)
+			jobs[i]->reason = WR_QUEUE_AWAY;
 	if (done == count)
 		return;
 	for (; done < count; done++)
@@ -218,8 +213,8 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 		wr_queue_redis_disconnect(&redis->link);
 		return WR_QUEUE_AWAY;
 	}
-	wr_queue_redis_check_durability(
-		redis, true); /* logs wrong settings now, not at the first refused put */
+	/* logs wrong settings when the queue is opened, not only at the first put */
+	wr_queue_redis_check_durability(redis, true);
 	return WR_QUEUE_OK;
 }
 

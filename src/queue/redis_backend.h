@@ -43,7 +43,7 @@ struct wr_queue_redis_link {
 	SSL *session;
 	redisReader *reader;
 	bool fresh; /* durability was not yet checked on this connection */
-	size_t fed; /* number of bytes received of the current reply */
+	size_t fed; /* number of bytes of the current reply that were received */
 	struct wr_commands out;
 	uint64_t timeout_us;
 	const struct wr_queue_redis_wire *wire; /* NULL: a real socket is used */
@@ -101,7 +101,7 @@ struct wr_queue_redis {
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* prefix of all keys of the queue in Redis */
 	struct wr_queue_moment now;          /* time of the current jobs */
 	struct wr_queue_owner owner;         /* the name under which this process takes requests */
-	uint64_t heard;                      /* the highest fence that this process has received */
+	uint64_t received;                   /* the highest fence that this process has received */
 	uint64_t links; /* number of the current connection, counted per owner; see take.lua */
 	/* number of the last change that was reported; below 0: report all lines */
 	int64_t changes;
@@ -121,8 +121,8 @@ struct wr_queue_redis {
  * arguments. */
 void wr_queue_redis_begin_call(struct wr_queue_redis *redis, const char *verb, size_t args);
 
-/* Appends the script call of a job to link.out. Makes a ticket for a put that has none. Returns
- * false if memory is exhausted or encryption failed. */
+/* Appends the script call of a job to link.out. Makes a ticket for a put that has no ticket.
+ * Returns false if memory is exhausted or encryption failed. */
 bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job);
 
 /* Reads the reply into the results of the job and reports changed lines. A malformed reply sets
@@ -142,8 +142,8 @@ struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at);
 struct wr_deferred *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
 					    const redisReply *row, uint64_t now_us, bool open);
 
-/* Reports the pairs (line, waiting) of a reply from element `at` on, until an element that is not a
- * line. Returns the index of that element. */
+/* Reports the pairs (line, waiting) of a reply, from element `at` to the first element that is not
+ * a line. Returns the index of that element. */
 size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at);
 
@@ -157,8 +157,8 @@ enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply);
 
 /* Asks Redis for its settings. Returns WR_QUEUE_OK if Redis does not lose stored requests,
  * WR_QUEUE_NOT_PERSISTENT if it could, WR_QUEUE_AWAY if the connection was lost. Logs when the
- * result changes. With `thoroughly` it also asks for INFO, as the first call on a connection always
- * does. */
+ * result changes. Asks for INFO too if `thoroughly` is set, on the first call on a connection, and
+ * until INFO has shown a complete append-only file. */
 enum wr_queue_reason wr_queue_redis_check_durability(struct wr_queue_redis *redis, bool thoroughly);
 
 #endif

@@ -112,20 +112,6 @@ static enum wr_queue_reason report_durable(struct wr_queue_redis *redis)
 	return WR_QUEUE_OK;
 }
 
-static enum wr_queue_reason check_known_settings(struct wr_queue_redis *redis,
-						 const bool good[RULES], const redisReply *info)
-{
-	if (!check_settings(redis, good))
-		return WR_QUEUE_NOT_PERSISTENT;
-	if (info && !has_whole_file(redis, (struct weir_str){info->str, info->len})) {
-		log_not_durable(redis,
-				"its append-only file is incomplete, or could not be rewritten",
-				"see its INFO persistence");
-		return WR_QUEUE_NOT_PERSISTENT;
-	}
-	return report_durable(redis);
-}
-
 enum { POLICY, APPEND, INFO, QUESTIONS };
 
 /* Used with --queue-assume-durable if Redis does not show all of its settings. The settings that
@@ -139,7 +125,7 @@ static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const r
 	    has_line((struct weir_str){info->str, info->len}, "\r\nmaxmemory_policy:allkeys-")) {
 		log_not_durable(redis, "INFO says maxmemory_policy:allkeys-…",
 				"choose noeviction there");
-		redis->whole_file = false; /* so that each check asks for INFO */
+		redis->whole_file = false; /* makes each later check ask for INFO */
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
 	if (!redis->trusted_logged)
@@ -159,7 +145,7 @@ static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const r
 static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisReply *const *replies,
 					 size_t count)
 {
-	const redisReply *refused = NULL;
+	const redisReply *refused = NULL, *info = count > INFO ? replies[INFO] : NULL;
 	bool good[RULES] = {false};
 
 	for (size_t i = 0; i < count; i++) {
@@ -179,17 +165,25 @@ static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisRepl
 				"not offer them, see --queue-assume-durable");
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
-	/* A question that Redis refused counts as good. Only with --queue-assume-durable can a
-	 * refusal get here. */
+	/* With --queue-assume-durable, the settings that Redis refused to show count as good.
+	 * Without this option, a refusal does not get here. */
 	for (size_t r = 0; r < RULES; r++)
 		good[r] = replies[rules[r].prefix ? POLICY : APPEND]->type == REDIS_REPLY_ERROR;
 	read_settings(replies[POLICY], good);
 	read_settings(replies[APPEND], good);
 	if (refused)
-		return assume_durable(redis, refused, good, count > INFO ? replies[INFO] : NULL);
-	if (count > INFO && replies[INFO]->type != REDIS_REPLY_STRING)
+		return assume_durable(redis, refused, good, info);
+	if (info && info->type != REDIS_REPLY_STRING)
 		return WR_QUEUE_FAILED;
-	return check_known_settings(redis, good, count > INFO ? replies[INFO] : NULL);
+	if (!check_settings(redis, good))
+		return WR_QUEUE_NOT_PERSISTENT;
+	if (info && !has_whole_file(redis, (struct weir_str){info->str, info->len})) {
+		log_not_durable(redis,
+				"its append-only file is incomplete, or could not be rewritten",
+				"see its INFO persistence");
+		return WR_QUEUE_NOT_PERSISTENT;
+	}
+	return report_durable(redis);
 }
 
 static void write_question(struct wr_commands *out, size_t which)

@@ -7,8 +7,9 @@
 #include "queue/record.h"
 #include "queue/redis_backend.h"
 
+/* Error replies of Redis are logged at most once in this time. */
 #define REMIND_US 60000000u
-/* longer waits are cut, so that sums of times are exact in Lua's numbers */
+/* Longer waits are shortened to this time, so that sums of times are exact in Lua's numbers. */
 #define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
 /* ---- calls ---- */
@@ -40,29 +41,25 @@ static void write_duration(struct wr_queue_redis *redis, uint64_t us)
 	write_number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
 }
 
-static bool is_zero(const uint8_t *bytes, size_t len)
-{
-	while (len && bytes[len - 1] == 0)
-		len--;
-	return len == 0;
-}
-
-static bool write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+/* Writes a put. If memory is exhausted or encryption failed, sets the job's reason instead. */
+static void write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	const struct wr_deferred *r = job->put.request;
 	const struct wr_queue_opts *opts = redis->backend.opts;
 	size_t head_len = wr_queue_record_size(r);
 	uint8_t *head = malloc(head_len);
 	uint8_t hash[WR_TICKET_HASH_BYTES];
-	bool good;
+	bool good = head;
 
 	/* A repeated put keeps its ticket, because the script recognizes the repetition by the
-	 * ticket. */
-	good = !is_zero(job->put.ticket, WR_TICKET_BYTES) || wr_ticket_make(job->put.ticket, hash);
+	 * ticket. A ticket of zero bytes means that the put is not a repetition. */
+	if (memcmp(job->put.ticket, (const uint8_t[WR_TICKET_BYTES]){0}, WR_TICKET_BYTES) == 0)
+		good = good && wr_ticket_make(job->put.ticket, hash);
 	wr_ticket_hash(job->put.ticket, hash);
-	if (!head || !good || !wr_queue_record_write(r, hash, redis->backend.seals, head)) {
+	if (!good || !wr_queue_record_write(r, hash, redis->backend.seals, head)) {
 		free(head);
-		return false;
+		job->reason = WR_QUEUE_FAILED;
+		return;
 	}
 	wr_queue_redis_begin_call(redis, "put", 15);
 	wr_command_arg(&redis->link.out, hash, sizeof hash);
@@ -81,13 +78,12 @@ static bool write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *jo
 	write_number(redis, opts->max_bytes);
 	write_number(redis, opts->max_line_bytes);
 	free(head);
-	return true;
 }
 
 /* Writes a take. The first take on a connection makes the script free the requests of earlier takes
  * whose reply was lost. The number of the connection lets the script ignore takes that arrive late
  * from an earlier connection. */
-static void write_take_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
+static void write_take_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	redis->links += redis->link.untaken;
 	wr_queue_redis_begin_call(redis, "take", 6);
@@ -95,12 +91,12 @@ static void write_take_call(struct wr_queue_redis *redis, const struct wr_queue_
 	write_number(redis, redis->backend.opts->lease_us);
 	write_duration(redis, redis->backend.opts->keep_dead_us);
 	wr_command_text(&redis->link.out, redis->owner.name);
-	wr_command_number(&redis->link.out, redis->link.untaken ? (int64_t)redis->heard : -1);
+	wr_command_number(&redis->link.out, redis->link.untaken ? (int64_t)redis->received : -1);
 	write_number(redis, redis->links);
 	redis->link.untaken = false;
 }
 
-static void write_settle_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
+static void write_settle_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	static const char *const outcomes[] = {"delivered", "again", "dead", "release", "absent"};
 
@@ -152,7 +148,7 @@ static void write_page_call(struct wr_queue_redis *redis, struct wr_queue_job *j
 	write_number(redis, opts->max_line_bytes);
 }
 
-static void write_ticket_call(struct wr_queue_redis *redis, const struct wr_queue_job *job)
+static void write_ticket_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	uint8_t hash[WR_TICKET_HASH_BYTES];
 
@@ -161,37 +157,17 @@ static void write_ticket_call(struct wr_queue_redis *redis, const struct wr_queu
 	wr_command_arg(&redis->link.out, hash, sizeof hash);
 }
 
-bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+static void write_stats_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
-	switch (job->verb) {
-	case WR_QUEUE_PUT:
-		if (!write_put_call(redis, job))
-			return false;
-		break;
-	case WR_QUEUE_TAKE:
-		write_take_call(redis, job);
-		break;
-	case WR_QUEUE_SETTLE:
-		write_settle_call(redis, job);
-		break;
-	case WR_QUEUE_TICKET:
-		write_ticket_call(redis, job);
-		break;
-	case WR_QUEUE_LIST:
-	case WR_QUEUE_SHOW:
-	case WR_QUEUE_RETRY:
-	case WR_QUEUE_DROP:
-		write_page_call(redis, job);
-		break;
-	case WR_QUEUE_STATS:
-		wr_queue_redis_begin_call(redis, "stats", 0);
-		break;
-	case WR_QUEUE_RECOUNT:
-		wr_queue_redis_begin_call(redis, "poll", 1);
-		wr_command_number(&redis->link.out, -1);
-		break;
-	}
-	return wr_command_end(&redis->link.out);
+	(void)job;
+	wr_queue_redis_begin_call(redis, "stats", 0);
+}
+
+static void write_recount_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+{
+	(void)job;
+	wr_queue_redis_begin_call(redis, "poll", 1);
+	wr_command_number(&redis->link.out, -1);
 }
 
 /* ---- replies ---- */
@@ -231,7 +207,7 @@ static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 		struct wr_deferred *row =
 			wr_queue_redis_read_row(redis, reply->element[at + 1], now_us, true);
 
-		redis->heard = fence > redis->heard ? fence : redis->heard;
+		redis->received = fence > redis->received ? fence : redis->received;
 		if (!row) {
 			job->reason = WR_QUEUE_FAILED;
 			continue;
@@ -335,53 +311,53 @@ static void read_stats_reply(struct wr_queue_redis *redis, struct wr_queue_job *
 	s->commits_total = redis->commits;
 }
 
-/* Logs an error reply, at most once a minute. The sentence of WR_QUEUE_FAILED tells people to read
- * the log. */
-static void log_error_reply(struct wr_queue_redis *redis, const redisReply *reply)
+static void read_recount_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
+			       const redisReply *reply)
 {
-	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
-		return;
-	redis->logged_us = redis->now.mono_us | 1;
-	wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR, "the queue's Redis replied: %.*s",
-			     (int)(reply->len < 300 ? reply->len : 300), reply->str);
+	(void)job;
+	wr_queue_redis_report_lines(redis, reply, 2);
+}
+
+/* ---- both, by verb ---- */
+
+static const struct {
+	void (*write)(struct wr_queue_redis *redis, struct wr_queue_job *job);
+	void (*read)(struct wr_queue_redis *redis, struct wr_queue_job *job,
+		     const redisReply *reply);
+} verbs[] = {
+	[WR_QUEUE_PUT] = {write_put_call, read_put_reply},
+	[WR_QUEUE_TAKE] = {write_take_call, read_take_reply},
+	[WR_QUEUE_SETTLE] = {write_settle_call, read_settle_reply},
+	[WR_QUEUE_TICKET] = {write_ticket_call, read_ticket_reply},
+	[WR_QUEUE_LIST] = {write_page_call, read_page_reply},
+	[WR_QUEUE_SHOW] = {write_page_call, read_page_reply},
+	[WR_QUEUE_RETRY] = {write_page_call, read_page_reply},
+	[WR_QUEUE_DROP] = {write_page_call, read_page_reply},
+	[WR_QUEUE_STATS] = {write_stats_call, read_stats_reply},
+	[WR_QUEUE_RECOUNT] = {write_recount_call, read_recount_reply},
+};
+
+bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
+{
+	verbs[job->verb].write(redis, job);
+	return job->reason == WR_QUEUE_OK && wr_command_end(&redis->link.out);
 }
 
 void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_job *job,
 				const redisReply *reply)
 {
-	if (reply->type == REDIS_REPLY_ERROR) {
-		job->reason = wr_queue_redis_error_reason(reply);
-		log_error_reply(redis, reply);
+	if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0) {
+		verbs[job->verb].read(redis, job, reply);
 		return;
 	}
-	if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0) {
-		job->reason = WR_QUEUE_FAILED;
+	job->reason = WR_QUEUE_FAILED;
+	if (reply->type != REDIS_REPLY_ERROR)
 		return;
-	}
-	switch (job->verb) {
-	case WR_QUEUE_PUT:
-		read_put_reply(redis, job, reply);
-		break;
-	case WR_QUEUE_TAKE:
-		read_take_reply(redis, job, reply);
-		break;
-	case WR_QUEUE_SETTLE:
-		read_settle_reply(redis, job, reply);
-		break;
-	case WR_QUEUE_TICKET:
-		read_ticket_reply(redis, job, reply);
-		break;
-	case WR_QUEUE_LIST:
-	case WR_QUEUE_SHOW:
-	case WR_QUEUE_RETRY:
-	case WR_QUEUE_DROP:
-		read_page_reply(redis, job, reply);
-		break;
-	case WR_QUEUE_STATS:
-		read_stats_reply(redis, job, reply);
-		break;
-	case WR_QUEUE_RECOUNT:
-		wr_queue_redis_report_lines(redis, reply, 2);
-		break;
-	}
+	job->reason = wr_queue_redis_error_reason(reply);
+	/* The error is logged, because the sentence of WR_QUEUE_FAILED refers to the log. */
+	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
+		return;
+	redis->logged_us = redis->now.mono_us | 1;
+	wr_queue_backend_log(&redis->backend, WR_QUEUE_ERROR, "the queue's Redis replied: %.*s",
+			     (int)(reply->len < 300 ? reply->len : 300), reply->str);
 }

@@ -17,35 +17,18 @@
 #include "base/error.h"
 #include "queue/redis_backend.h"
 
-static int make_name(char name[WR_QUEUE_OWNER_TEXT], struct weir_error *error)
-{
-	uint64_t random;
-
-	if (RAND_bytes((unsigned char *)&random, sizeof random) != 1)
-		return wr_error(error, WEIR_ESYS, "the system has no random numbers");
-	snprintf(name, WR_QUEUE_OWNER_TEXT, "%016llx", (unsigned long long)random);
-	return 0;
-}
-
-/* Returns true if no other user can write to the file. Another user could write the name of another
- * process into it. */
-static bool is_private(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-	       (st.st_mode & 022) == 0;
-}
-
 /* Opens and locks the file. Returns its descriptor, or a number below 0 if the file cannot be used
- * or another process has locked it. */
+ * or another process has locked it. Refuses a file to which other users can write, because they
+ * could write the name of another process into it. */
 static int lock_file(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+	struct stat st;
 
 	if (fd < 0)
 		return -1;
-	if (is_private(fd) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	    (st.st_mode & 022) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
 	close(fd);
 	return -1;
@@ -69,19 +52,16 @@ static bool read_or_write_name(int fd, char name[WR_QUEUE_OWNER_TEXT])
 
 int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct weir_error *error)
 {
-	char own[WR_QUEUE_OWNER_TEXT];
-	int rc = make_name(owner->name, error);
+	uint64_t random;
 
 	owner->path = path;
 	owner->fd = -1;
-	if (rc < 0 || !path)
-		return rc;
-	owner->fd = lock_file(path);
-	if (owner->fd < 0)
-		return 0;
-	memcpy(own, owner->name, sizeof own);
-	if (!read_or_write_name(owner->fd, owner->name)) {
-		memcpy(owner->name, own, sizeof own);
+	if (RAND_bytes((unsigned char *)&random, sizeof random) != 1)
+		return wr_error(error, WEIR_ESYS, "the system has no random numbers");
+	snprintf(owner->name, sizeof owner->name, "%016llx", (unsigned long long)random);
+	if (path)
+		owner->fd = lock_file(path);
+	if (owner->fd >= 0 && !read_or_write_name(owner->fd, owner->name)) {
 		close(owner->fd);
 		owner->fd = -1;
 	}

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "queue/deferred.h"
 
 #define ID_BYTES 4u
 #define NONCE_BYTES 12u
@@ -40,15 +41,8 @@ static bool add_hex_key(struct wr_seals *seals, struct weir_str digits)
 {
 	uint8_t bytes[WR_SEAL_KEY_BYTES];
 
-	if (digits.len != 2 * sizeof bytes || seals->count == WR_SEALS_MAX)
+	if (seals->count == WR_SEALS_MAX || !wr_queue_parse_hex(digits, bytes, sizeof bytes))
 		return false;
-	for (size_t i = 0; i < sizeof bytes; i++) {
-		int high = wr_hex(digits.ptr[2 * i]), low = wr_hex(digits.ptr[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		bytes[i] = (uint8_t)(high << 4 | low);
-	}
 	add_key(seals, bytes);
 	OPENSSL_cleanse(bytes, sizeof bytes);
 	return true;

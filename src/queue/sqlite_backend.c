@@ -25,23 +25,50 @@ int wr_sqlite_execute(sqlite3_stmt *sql)
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
-int wr_sqlite_note_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting)
+int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint64_t *numbers,
+		  size_t count)
 {
-	struct wr_sqlite_change *change;
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, which);
 
-	if (sqlite->change_count == sqlite->change_cap) {
-		size_t cap = sqlite->change_cap ? 2 * sqlite->change_cap : 64;
-		struct wr_sqlite_change *more = realloc(sqlite->changes, cap * sizeof *more);
+	for (size_t i = 0; i < count; i++)
+		sqlite3_bind_int64(sql, (int)i + 1, (sqlite3_int64)numbers[i]);
+	return wr_sqlite_execute(sql);
+}
 
-		if (!more)
-			return SQLITE_NOMEM;
-		sqlite->changes = more;
-		sqlite->change_cap = cap;
+int wr_sqlite_end_transaction(struct wr_sqlite *sqlite, int rc)
+{
+	if (rc == SQLITE_OK)
+		rc = wr_sqlite_run(sqlite, WR_SQL_COMMIT, NULL, 0);
+	if (rc == SQLITE_OK) {
+		sqlite->committed = sqlite->counts;
+		return SQLITE_OK;
 	}
-	change = &sqlite->changes[sqlite->change_count++];
-	memcpy(change->key, key, sizeof change->key);
-	change->waiting = waiting;
-	return SQLITE_OK;
+	sqlite->counts = sqlite->committed;
+	if (!sqlite3_get_autocommit(sqlite->db))
+		wr_sqlite_run(sqlite, WR_SQL_ROLLBACK, NULL, 0);
+	return rc;
+}
+
+int wr_sqlite_query_number(struct wr_sqlite *sqlite, const char *query, int64_t *number)
+{
+	sqlite3_stmt *sql = NULL;
+	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
+
+	*number = 0;
+	if (rc == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
+		*number = sqlite3_column_int64(sql, 0);
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(sql);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int wr_sqlite_record_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting)
+{
+	struct wr_sqlite_change change = {.waiting = waiting};
+
+	memcpy(change.key, key, sizeof change.key);
+	return wr_buf_add(&sqlite->changes, &change, sizeof change) ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 static int do_job(struct wr_sqlite *sqlite, struct wr_queue_job *job)
@@ -78,49 +105,45 @@ static int do_job(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 static int commit_transaction(struct wr_sqlite *sqlite)
 {
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
-	sqlite3_stmt *save = wr_sqlite_statement(sqlite, WR_SQL_SAVE);
+	const uint64_t saved[] = {sqlite->now_us,          counts->put_total,
+				  counts->delivered_total, counts->retried_total,
+				  counts->dead_total,      counts->dropped_total};
 	int rc = SQLITE_OK;
 
-	if (counts->touched) {
-		sqlite3_bind_int64(save, 1, (sqlite3_int64)sqlite->now_us);
-		sqlite3_bind_int64(save, 2, (sqlite3_int64)counts->put_total);
-		sqlite3_bind_int64(save, 3, (sqlite3_int64)counts->delivered_total);
-		sqlite3_bind_int64(save, 4, (sqlite3_int64)counts->retried_total);
-		sqlite3_bind_int64(save, 5, (sqlite3_int64)counts->dead_total);
-		sqlite3_bind_int64(save, 6, (sqlite3_int64)counts->dropped_total);
-		rc = wr_sqlite_execute(save);
-	}
-	if (rc == SQLITE_OK)
-		rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_COMMIT));
-	return rc;
+	if (counts->touched)
+		rc = wr_sqlite_run(sqlite, WR_SQL_SAVE, saved, sizeof saved / sizeof *saved);
+	return rc == SQLITE_OK ? wr_sqlite_run(sqlite, WR_SQL_COMMIT, NULL, 0) : rc;
 }
 
 static void roll_back(struct wr_sqlite *sqlite)
 {
-	/* Reset all statements, because a statement that is still reading would block the
+	/* All statements are reset, because a statement that is still reading would block the
 	 * rollback. */
 	for (size_t i = 0; i < WR_SQL_COUNT; i++)
 		sqlite3_reset(sqlite->sql[i]);
 	if (!sqlite3_get_autocommit(sqlite->db))
-		wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_ROLLBACK));
+		wr_sqlite_run(sqlite, WR_SQL_ROLLBACK, NULL, 0);
 	wr_queue_lines_roll_back(&sqlite->lines);
 	sqlite->counts = sqlite->committed;
-	sqlite->change_count = 0;
+	wr_buf_clear(&sqlite->changes);
 }
 
 static void report_changes(struct wr_sqlite *sqlite)
 {
-	for (size_t i = 0; i < sqlite->change_count; i++)
-		wr_queue_backend_report_waiting(&sqlite->backend, sqlite->changes[i].key,
-						sqlite->changes[i].waiting);
-	sqlite->change_count = 0;
+	const struct wr_sqlite_change *changes =
+		(const struct wr_sqlite_change *)sqlite->changes.ptr;
+
+	for (size_t i = 0; i < sqlite->changes.len / sizeof *changes; i++)
+		wr_queue_backend_report_waiting(&sqlite->backend, changes[i].key,
+						changes[i].waiting);
+	wr_buf_clear(&sqlite->changes);
 }
 
 /* Does all jobs that were not refused yet in one transaction. If it returns an error, the caller
  * rolls back. */
 static int run_transaction(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
-	int rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
+	int rc = wr_sqlite_run(sqlite, WR_SQL_BEGIN, NULL, 0);
 
 	sqlite->counts.touched = false;
 	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
@@ -233,7 +256,7 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	/* may wrap around, but mono_us + ahead_us is right */
+	/* The difference may wrap around below 0, but mono_us + ahead_us is right. */
 	sqlite->ahead_us = sqlite->now_us - now.mono_us;
 	sqlite->wall_us = now.wall_us;
 	sqlite->old_fence = sqlite->fence;
@@ -252,7 +275,7 @@ static void free_backend(struct wr_queue_backend *backend)
 	struct wr_sqlite *sqlite = (struct wr_sqlite *)backend;
 
 	wr_queue_lines_clear(&sqlite->lines);
-	free(sqlite->changes);
+	wr_buf_free(&sqlite->changes);
 	free(sqlite);
 }
 
@@ -279,5 +302,7 @@ struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
 		.ops = &ops, .opts = opts, .seals = seals, .tick_us = TICK_US};
 	sqlite->folder = wr_sqlite_folder(opts->url);
 	sqlite->lock = -1;
+	wr_queue_lines_init(&sqlite->lines);
+	wr_buf_init(&sqlite->changes, SIZE_MAX / 4);
 	return &sqlite->backend;
 }

@@ -70,7 +70,6 @@
 	  "ORDER BY gone LIMIT ?2")                                                                \
 	X(DEAD, "SELECT id, state, bytes, ticket FROM request WHERE state = 3 "                    \
 		"ORDER BY gone LIMIT ?1")                                                          \
-	X(FREE_PAGES, "PRAGMA freelist_count")                                                     \
 	X(DELETE_REQUEST, "DELETE FROM request WHERE id = ?1")                                     \
 	X(VACUUM, "PRAGMA incremental_vacuum(256)")
 
@@ -87,8 +86,8 @@ struct wr_sqlite_change {
 	uint64_t waiting;
 };
 
-/* Counters, kept up to date so that no query has to count rows. When a transaction is rolled back,
- * they get their old values again. */
+/* Counters of rows. Each change updates them, so that no query has to count rows. A rollback
+ * restores their values. */
 struct wr_sqlite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
 	uint64_t dead_bytes; /* part of `bytes` that dead letters use */
@@ -114,11 +113,12 @@ struct wr_sqlite {
 	uint64_t now_us;    /* the queue's time of the current jobs */
 	uint64_t wall_us;   /* the wall clock at now_us */
 	uint64_t space; /* bytes of disk space that the puts of this transaction may still use */
-	uint64_t wal_pages; /* pages that are in the write-ahead log and not yet in the file */
-	uint64_t full_us;   /* when a full disk was last logged; 0: never */
-	bool removed;       /* the file was removed, and the log already says so */
-	struct wr_sqlite_change *changes;
-	size_t change_count, change_cap;
+	/* number of pages that are in the write-ahead log and not yet in the file */
+	uint64_t wal_pages;
+	uint64_t full_us; /* when a full disk was last logged; 0: never */
+	bool removed;     /* the file was removed, and the log already says so */
+	/* array of struct wr_sqlite_change: lines to report after the commit */
+	struct wr_buf changes;
 };
 
 /* sqlite_file.c: opens folder, lock and file. Returns WR_QUEUE_OK. On failure returns the reason,
@@ -140,7 +140,7 @@ enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc);
 enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
 				       struct weir_error *error);
 
-#define WR_SQLITE_HASH_BYTES 8 /* the index of tickets contains so many bytes of each hash */
+#define WR_SQLITE_HASH_BYTES 8 /* number of bytes of each hash that the index of tickets contains */
 
 /* sqlite_backend.c: returns a prepared statement after a reset, without bindings. */
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which);
@@ -148,9 +148,22 @@ sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql w
 /* Runs a statement that returns no rows. Returns SQLITE_OK or an error code of SQLite. */
 int wr_sqlite_execute(sqlite3_stmt *sql);
 
-/* Records that a line changed, so that it is reported after the commit. Returns SQLITE_OK or
- * SQLITE_NOMEM. */
-int wr_sqlite_note_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
+/* Like wr_sqlite_execute(), for a prepared statement whose parameters are `count` numbers. */
+int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint64_t *numbers,
+		  size_t count);
+
+/* Ends a transaction of periodic work, which changes the file but no line. Commits if rc is
+ * SQLITE_OK. If rc is an error or the commit fails, rolls back the file and the counters. Returns
+ * SQLITE_OK or the error. */
+int wr_sqlite_end_transaction(struct wr_sqlite *sqlite, int rc);
+
+/* Sets *number to the first column of the first row that the query returns; 0 if the query returns
+ * no row. Returns SQLITE_OK or an error code of SQLite. */
+int wr_sqlite_query_number(struct wr_sqlite *sqlite, const char *query, int64_t *number);
+
+/* Records that a line changed, so that the change is reported after the commit. Returns SQLITE_OK
+ * or SQLITE_NOMEM. */
+int wr_sqlite_record_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t waiting);
 
 /* Each of these functions does one job. Returns SQLITE_OK with job->reason and the results set.
  * After any other return value the caller rolls the whole transaction back. */
@@ -174,7 +187,7 @@ struct wr_sqlite_line {
 struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
 
 /* sqlite_put.c: returns WR_QUEUE_OK if one more request of this size may wait in the line,
- * otherwise the reason that tells which limit is reached. */
+ * otherwise the reason that names the limit. */
 enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
 					    const struct wr_sqlite_line *line, uint64_t bytes,
 					    uint64_t max_waiting);
@@ -191,8 +204,9 @@ int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 /* Removes a request from its line. Called after the request's row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
-/* How a waiting or dead request ends; the new state is dead, dropped or delivered. `bytes` is the
- * size that the request counted for; only dead letters still count after this. */
+/* The end of a waiting or dead request. The new state is dead, dropped or delivered. `bytes` is the
+ * size of the request, which counted against the queue's limits. Afterwards the size counts only if
+ * the new state is dead. */
 struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_deferred_state state;
@@ -208,11 +222,11 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
 /* Sweep within the current transaction. wr_sqlite_sweep() always sweeps, so that rows are up to
- * date; wr_sqlite_sweep_if_due() sweeps only if there is enough to sweep. */
+ * date; wr_sqlite_sweep_if_due() sweeps only after many deliveries. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
-/* Sweeps in a transaction of its own. */
+/* Like wr_sqlite_sweep(), but in its own transaction. */
 int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
 
 /* The columns of a row that decide about a retry: tries, age limit and size. */
@@ -225,8 +239,8 @@ int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlit
  * request; otherwise the caller frees *row. */
 enum wr_sqlite_depth {
 	WR_SQLITE_ROW,  /* reads numbers, rule and reason */
-	WR_SQLITE_HEAD, /* reads also the head: URI, fields, … */
-	WR_SQLITE_ALL,  /* reads also the body; secret fields stay encrypted */
+	WR_SQLITE_HEAD, /* also reads the head: URI, fields, … */
+	WR_SQLITE_ALL,  /* also reads the body; secret fields stay encrypted */
 	WR_SQLITE_OPEN, /* reads everything and decrypts secret fields */
 };
 int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
@@ -243,9 +257,9 @@ bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
 void wr_sqlite_space_report(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 
 /* A checkpoint copies the write-ahead log into the file; it is possible only between transactions.
- * wr_sqlite_checkpoint() always does it, and truncates the log if `truncate` is set.
- * wr_sqlite_checkpoint_if_due() does it only if the log is long. wr_sqlite_watch_wal() makes SQLite
- * report the length of the log after each commit. */
+ * wr_sqlite_checkpoint() runs a checkpoint, and truncates the log if `truncate` is set.
+ * wr_sqlite_checkpoint_if_due() runs a checkpoint only if the log is long. wr_sqlite_watch_wal()
+ * makes SQLite report the length of the log after each commit. */
 void wr_sqlite_watch_wal(struct wr_sqlite *sqlite);
 void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite);
 void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool truncate);

@@ -7,7 +7,6 @@
 
 #define BUCKETS_MIN 64u
 #define POSITIONS_MIN 2u
-#define ROOM_MIN 64u
 
 enum change_kind { JOINED, LEFT, OTHER };
 
@@ -19,20 +18,6 @@ struct wr_queue_lines_change {
 	struct wr_queue_position position;
 	uint64_t head, due_us, fence, bytes;
 };
-
-/* Returns the array with room for one more element, reallocated if needed. Returns NULL if memory
- * is exhausted. */
-static void *grow_array(void *memory, size_t *cap, size_t count, size_t min, size_t size)
-{
-	size_t more = *cap ? 2 * *cap : min;
-
-	if (count < *cap)
-		return memory;
-	memory = realloc(memory, more * size);
-	if (memory)
-		*cap = more;
-	return memory;
-}
 
 /* ---- lines by key ---- */
 
@@ -95,14 +80,11 @@ static bool grow_buckets(struct wr_queue_lines *lines)
  * cannot fail. Returns NULL if memory is exhausted. */
 static struct wr_queue_line *make_line(struct wr_queue_lines *lines, const uint8_t *key)
 {
-	struct wr_queue_line **heap = grow_array(lines->heap, &lines->heap_cap, lines->line_count,
-						 ROOM_MIN, sizeof(struct wr_queue_line *));
 	struct wr_queue_line *line, **bucket;
 
-	if (!heap)
+	if (!wr_heap_reserve(&lines->heap, lines->line_count + 1) || !grow_buckets(lines))
 		return NULL;
-	lines->heap = heap;
-	line = grow_buckets(lines) ? calloc(1, sizeof *line) : NULL;
+	line = calloc(1, sizeof *line);
 	if (!line)
 		return NULL;
 	memcpy(line->key, key, sizeof line->key);
@@ -127,61 +109,35 @@ static void free_line(struct wr_queue_lines *lines, struct wr_queue_line *line)
 
 /* ---- the heap: lines by due time; if that is equal, by the id of their head ---- */
 
-static bool is_before(const struct wr_queue_line *a, const struct wr_queue_line *b)
+static bool is_before(const struct wr_heap_node *first, const struct wr_heap_node *second)
 {
+	const struct wr_queue_line *a = wr_container_of(first, const struct wr_queue_line, node);
+	const struct wr_queue_line *b = wr_container_of(second, const struct wr_queue_line, node);
+
 	return a->due_us != b->due_us ? a->due_us < b->due_us : a->head < b->head;
 }
 
-static void heap_set(struct wr_queue_lines *lines, struct wr_queue_line *line, size_t at)
-{
-	lines->heap[at - 1] = line;
-	line->heap_at = at;
-}
-
-static void heap_sift(struct wr_queue_lines *lines, struct wr_queue_line *line)
-{
-	size_t at = line->heap_at, child;
-
-	for (; at > 1 && is_before(line, lines->heap[at / 2 - 1]); at /= 2)
-		heap_set(lines, lines->heap[at / 2 - 1], at);
-	for (; (child = 2 * at) <= lines->heap_count; at = child) {
-		if (child < lines->heap_count &&
-		    is_before(lines->heap[child], lines->heap[child - 1]))
-			child++;
-		if (!is_before(lines->heap[child - 1], line))
-			break;
-		heap_set(lines, lines->heap[child - 1], at);
-	}
-	heap_set(lines, line, at);
-}
-
-/* Moves the line to its place in the heap. If the line is taken or empty, removes it from the
- * heap. */
+/* Moves a line to its position in the heap after a change. If the line is taken or empty, removes
+ * the line from the heap. */
 static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {
-	bool is_free = line->count && !line->fence;
-	size_t at = line->heap_at;
-	struct wr_queue_line *last;
+	bool in_heap = wr_heap_holds(&line->node);
 
-	if (is_free) {
-		if (!at)
-			heap_set(lines, line, ++lines->heap_count);
-		heap_sift(lines, line);
-		return;
+	if (!line->count || line->fence) {
+		if (in_heap)
+			wr_heap_remove(&lines->heap, &line->node);
+	} else if (in_heap) {
+		wr_heap_update(&lines->heap, &line->node);
+	} else {
+		wr_heap_add(&lines->heap, &line->node); /* make_line() made room */
 	}
-	if (!at)
-		return;
-	line->heap_at = 0;
-	last = lines->heap[--lines->heap_count];
-	if (last == line)
-		return;
-	heap_set(lines, last, at);
-	heap_sift(lines, last);
 }
 
 struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
 {
-	return lines->heap_count ? lines->heap[0] : NULL;
+	struct wr_heap_node *first = wr_heap_first(&lines->heap);
+
+	return first ? wr_container_of(first, struct wr_queue_line, node) : NULL;
 }
 
 /* ---- positions in a line ---- */
@@ -223,23 +179,27 @@ size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 }
 
 /* Makes room for one more position. If the array is full at its end and more than half empty at its
- * front, moves the positions to the front; otherwise lets the array grow if needed. Returns false
- * if memory is exhausted. */
+ * front, moves the positions to the front. If the array is full otherwise, doubles its size.
+ * Returns false if memory is exhausted. */
 static bool make_room(struct wr_queue_line *line)
 {
-	size_t end = line->first + line->count;
+	size_t cap = line->cap ? 2 * line->cap : POSITIONS_MIN;
 	struct wr_queue_position *positions;
 
-	if (line->first > line->cap / 2 && end == line->cap) {
+	if (line->first + line->count < line->cap)
+		return true;
+	if (line->first > line->cap / 2) {
 		memmove(line->positions, line->positions + line->first,
 			line->count * sizeof *line->positions);
 		line->first = 0;
 		return true;
 	}
-	positions = grow_array(line->positions, &line->cap, end, POSITIONS_MIN, sizeof *positions);
-	if (positions)
-		line->positions = positions;
-	return positions != NULL;
+	positions = realloc(line->positions, cap * sizeof *positions);
+	if (!positions)
+		return false;
+	line->positions = positions;
+	line->cap = cap;
+	return true;
 }
 
 /* Inserts a position. The caller has made room with make_room(). */
@@ -282,15 +242,10 @@ static void erase_position(struct wr_queue_line *line, const struct wr_queue_pos
 static bool log_change(struct wr_queue_lines *lines, struct wr_queue_line *line,
 		       enum change_kind kind, struct wr_queue_position position)
 {
-	struct wr_queue_lines_change *changes = grow_array(
-		lines->changes, &lines->change_cap, lines->change_count, ROOM_MIN, sizeof *changes);
+	struct wr_queue_lines_change change = {line,         kind,        position,   line->head,
+					       line->due_us, line->fence, line->bytes};
 
-	if (!changes)
-		return false;
-	lines->changes = changes;
-	lines->changes[lines->change_count++] = (struct wr_queue_lines_change){
-		line, kind, position, line->head, line->due_us, line->fence, line->bytes};
-	return true;
+	return wr_buf_add(&lines->undo_log, &change, sizeof change);
 }
 
 static void set_head(struct wr_queue_line *line, struct wr_queue_position position)
@@ -368,19 +323,20 @@ bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *
 /* Frees empty lines, which the undo log may have referred to until now, and clears the undo log. */
 void wr_queue_lines_commit(struct wr_queue_lines *lines)
 {
-	size_t empty = 0;
+	struct wr_queue_lines_change *changes = (struct wr_queue_lines_change *)lines->undo_log.ptr;
+	size_t count = lines->undo_log.len / sizeof *changes, empty = 0;
 
-	for (size_t i = 0; i < lines->change_count; i++) {
-		struct wr_queue_line *line = lines->changes[i].line;
+	for (size_t i = 0; i < count; i++) {
+		struct wr_queue_line *line = changes[i].line;
 
 		if (line->count || line->empty)
 			continue;
 		line->empty = true;
-		lines->changes[empty++].line = line;
+		changes[empty++].line = line;
 	}
 	for (size_t i = 0; i < empty; i++)
-		free_line(lines, lines->changes[i].line);
-	lines->change_count = 0;
+		free_line(lines, changes[i].line);
+	wr_buf_clear(&lines->undo_log);
 }
 
 /* Undoes one change. Inserting a position again cannot fail, because the arrays never shrink. */
@@ -404,8 +360,11 @@ static void undo_change(struct wr_queue_lines *lines, const struct wr_queue_line
 
 void wr_queue_lines_roll_back(struct wr_queue_lines *lines)
 {
-	for (size_t i = lines->change_count; i-- > 0;)
-		undo_change(lines, &lines->changes[i]);
+	const struct wr_queue_lines_change *changes =
+		(const struct wr_queue_lines_change *)lines->undo_log.ptr;
+
+	for (size_t i = lines->undo_log.len / sizeof *changes; i-- > 0;)
+		undo_change(lines, &changes[i]);
 	wr_queue_lines_commit(lines);
 }
 
@@ -422,6 +381,13 @@ const struct wr_queue_line *wr_queue_lines_next(const struct wr_queue_lines *lin
 	return line;
 }
 
+void wr_queue_lines_init(struct wr_queue_lines *lines)
+{
+	*lines = (struct wr_queue_lines){0};
+	wr_heap_init(&lines->heap, is_before, SIZE_MAX);
+	wr_buf_init(&lines->undo_log, SIZE_MAX / 4);
+}
+
 void wr_queue_lines_clear(struct wr_queue_lines *lines)
 {
 	for (size_t i = 0; i < lines->bucket_count; i++) {
@@ -434,7 +400,7 @@ void wr_queue_lines_clear(struct wr_queue_lines *lines)
 		}
 	}
 	free(lines->buckets);
-	free(lines->heap);
-	free(lines->changes);
-	*lines = (struct wr_queue_lines){0};
+	wr_heap_free(&lines->heap);
+	wr_buf_free(&lines->undo_log);
+	wr_queue_lines_init(lines);
 }

@@ -9,9 +9,8 @@
 #ifndef WR_QUEUE_SQLITE_LINES_H
 #define WR_QUEUE_SQLITE_LINES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
+#include "base/buffer.h"
+#include "base/heap.h"
 #include "queue/deferred.h"
 
 struct wr_queue_position {
@@ -22,9 +21,9 @@ struct wr_queue_position {
 
 struct wr_queue_line {
 	uint8_t key[WR_LINE_KEY_BYTES];
-	/* Id of the next request to deliver. Usually the lowest id of the line. But a retried dead
-	 * letter can be older than a head that is taken; then the dead letter waits until the head
-	 * has left. */
+	/* Id of the next request to deliver. This is usually the lowest id of the line. But a
+	 * retried dead letter can be older than a head that is taken. The dead letter then waits
+	 * until the head has left the line. */
 	uint64_t head;
 	uint64_t due_us; /* when the head is due */
 	uint64_t fence;  /* number of the take that took the head; 0: the head is not taken */
@@ -33,10 +32,9 @@ struct wr_queue_line {
 	/* sorted by id: `count` elements, the first is positions[first] */
 	struct wr_queue_position *positions;
 	size_t first, count, cap;
-	uint64_t held; /* size of all requests in the line */
-	/* index in the heap, from 1; 0: not in the heap, because the line is taken or empty */
-	size_t heap_at;
-	bool empty; /* no request is left; the next commit frees the line */
+	uint64_t held;            /* size of all requests in the line */
+	struct wr_heap_node node; /* in the heap unless the line is taken or empty */
+	bool empty;               /* no request is left; wr_queue_lines_commit() frees the line */
 	struct wr_queue_line *next;
 };
 
@@ -44,11 +42,12 @@ struct wr_queue_lines {
 	/* hash table of lines; bucket_count is a power of two or 0 */
 	struct wr_queue_line **buckets;
 	size_t bucket_count, line_count;
-	struct wr_queue_line **heap; /* all lines that are not taken; heap[0] is due first */
-	size_t heap_count, heap_cap;
-	struct wr_queue_lines_change *changes; /* undo log: the changes since the last commit */
-	size_t change_count, change_cap;
+	struct wr_heap heap;    /* all lines that are not taken, by the time when they are due */
+	struct wr_buf undo_log; /* array of struct wr_queue_lines_change since the last commit */
 };
+
+/* Makes an empty set of lines. wr_queue_lines_clear() frees its memory. */
+void wr_queue_lines_init(struct wr_queue_lines *lines);
 
 /* Returns the line of this key, or NULL if no request of the key waits. The pointer is valid until
  * the last request has left the line and this change is committed. */
@@ -89,7 +88,7 @@ void wr_queue_lines_roll_back(struct wr_queue_lines *lines);
 const struct wr_queue_line *wr_queue_lines_next(const struct wr_queue_lines *lines,
 						const struct wr_queue_line *before);
 
-/* Frees all lines and sets *lines to all zeroes, which is also the initial state. */
+/* Frees all lines. Afterwards *lines is empty and can be used again. */
 void wr_queue_lines_clear(struct wr_queue_lines *lines);
 
 #endif

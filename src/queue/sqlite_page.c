@@ -15,7 +15,7 @@ struct found {
 };
 
 /* Sets the position of a waiting request, and the state `delivering` if the request is taken. The
- * file contains neither. */
+ * file stores neither the position nor this state. */
 static int add_position(const struct wr_sqlite *sqlite, struct wr_deferred *row)
 {
 	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);
@@ -156,12 +156,9 @@ static int drop_row(struct wr_sqlite *sqlite, const struct found *found)
 static int revive_request(struct wr_sqlite *sqlite, const struct found *found,
 			  const struct wr_sqlite_line *line, uint64_t bytes)
 {
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_REVIVE);
-	int rc;
+	const uint64_t due[] = {found->id, sqlite->now_us};
+	int rc = wr_sqlite_run(sqlite, WR_SQL_REVIVE, due, 2);
 
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)found->id);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)sqlite->now_us);
-	rc = wr_sqlite_execute(sql);
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite->counts.dead--;
@@ -194,12 +191,9 @@ static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const 
 
 static int retry_waiting(struct wr_sqlite *sqlite, const struct found *found)
 {
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_NOW_DUE);
-	int rc;
+	const uint64_t due[] = {found->id, sqlite->now_us};
+	int rc = wr_sqlite_run(sqlite, WR_SQL_NOW_DUE, due, 2);
 
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)found->id);
-	sqlite3_bind_int64(sql, 2, (sqlite3_int64)sqlite->now_us);
-	rc = wr_sqlite_execute(sql);
 	sqlite->counts.touched = true;
 	return rc == SQLITE_OK
 		       ? wr_sqlite_line_set_due(sqlite, found->key, found->id, sqlite->now_us)
@@ -263,22 +257,13 @@ static int find_oldest(struct wr_sqlite *sqlite, uint64_t *age_us)
 	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int64_t read_pragma(struct wr_sqlite *sqlite, const char *text)
-{
-	sqlite3_stmt *sql = NULL;
-	int64_t value = 0;
-
-	if (sqlite3_prepare_v2(sqlite->db, text, -1, &sql, NULL) == SQLITE_OK &&
-	    sqlite3_step(sql) == SQLITE_ROW)
-		value = sqlite3_column_int64(sql, 0);
-	sqlite3_finalize(sql);
-	return value;
-}
-
 int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
+	int64_t pages, page_bytes;
 
+	wr_sqlite_query_number(sqlite, "PRAGMA page_count", &pages);
+	wr_sqlite_query_number(sqlite, "PRAGMA page_size", &page_bytes);
 	job->stats = (struct wr_queue_stats){
 		.waiting = counts->waiting - counts->delivering,
 		.delivering = counts->delivering,
@@ -286,8 +271,7 @@ int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 		.bytes = counts->bytes,
 		.lines = counts->lines,
 		.tickets = counts->tickets,
-		.disk_bytes = (uint64_t)(read_pragma(sqlite, "PRAGMA page_count") *
-					 read_pragma(sqlite, "PRAGMA page_size")),
+		.disk_bytes = (uint64_t)(pages * page_bytes),
 		.put_total = counts->put_total,
 		.delivered_total = counts->delivered_total,
 		.retried_total = counts->retried_total,
@@ -304,6 +288,6 @@ int wr_sqlite_recount(struct wr_sqlite *sqlite)
 	int rc = SQLITE_OK;
 
 	while (rc == SQLITE_OK && (line = wr_queue_lines_next(&sqlite->lines, line)))
-		rc = wr_sqlite_note_change(sqlite, line->key, line->count);
+		rc = wr_sqlite_record_change(sqlite, line->key, line->count);
 	return rc;
 }

@@ -48,7 +48,7 @@ static const char schema[] =
 
 static const char upgrade_from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
-/* An index that contains only dead letters, so it is small. It is created if the file was made by
+/* An index of dead letters only, so that the index is small. It is created if the file was made by
  * an older version. */
 static const char dead_index[] =
 	"CREATE INDEX IF NOT EXISTS request_dead ON request (gone) WHERE state = 3;";
@@ -66,21 +66,6 @@ static enum wr_queue_reason report_failure(struct wr_sqlite *sqlite, int rc,
 	wr_error(error, WEIR_ESYS, "the queue's file %s: %s", sqlite->path,
 		 sqlite3_errmsg(sqlite->db));
 	return wr_sqlite_reason(sqlite, rc);
-}
-
-/* Sets *number to the first column of the first row; 0 if there is no row. */
-static int query_number(struct wr_sqlite *sqlite, const char *query, int64_t *number)
-{
-	sqlite3_stmt *sql = NULL;
-	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
-
-	*number = 0;
-	if (rc == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
-		*number = sqlite3_column_int64(sql, 0);
-		rc = SQLITE_OK;
-	}
-	sqlite3_finalize(sql);
-	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 /* Checks every page of the file for damage. Skips the comparison of indexes with tables. */
@@ -111,12 +96,12 @@ static enum wr_queue_reason check_integrity(struct wr_sqlite *sqlite, struct wei
 static enum wr_queue_reason check_version(struct wr_sqlite *sqlite, struct weir_error *error)
 {
 	int64_t application, version, tables;
-	int rc = query_number(sqlite, "PRAGMA application_id", &application);
+	int rc = wr_sqlite_query_number(sqlite, "PRAGMA application_id", &application);
 
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "PRAGMA user_version", &version);
+		rc = wr_sqlite_query_number(sqlite, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
+		rc = wr_sqlite_query_number(sqlite, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
 	if (application == APPLICATION && version == VERSION)
@@ -236,11 +221,11 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 	if (rc == SQLITE_OK)
 		rc = read_meta(sqlite, last_us);
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "SELECT max(id) FROM request", &last_id);
+		rc = wr_sqlite_query_number(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
-		rc = query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
-	/* An id must not be used twice, even if the row with the highest id was deleted. put_total
-	 * helps, because it counts all puts. */
+		rc = wr_sqlite_query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
+	/* An id must not be used twice, even if the row with the highest id was deleted. So ids
+	 * start above put_total too, because put_total counts all puts. */
 	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
 					 ? (uint64_t)last_id
 					 : sqlite->counts.put_total;
@@ -264,16 +249,6 @@ static const char *sql_of(enum wr_sqlite_sql which)
 	}
 }
 
-static int prepare_sql(struct wr_sqlite *sqlite)
-{
-	int rc = SQLITE_OK;
-
-	for (unsigned i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
-		rc = sqlite3_prepare_v3(sqlite->db, sql_of((enum wr_sqlite_sql)i), -1,
-					SQLITE_PREPARE_PERSISTENT, &sqlite->sql[i], NULL);
-	return rc;
-}
-
 enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
 				       struct weir_error *error)
 {
@@ -289,13 +264,14 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 	if (reason != WR_QUEUE_OK)
 		return reason;
 	rc = read_counts(sqlite, &last_us);
-	if (rc == SQLITE_OK)
-		rc = prepare_sql(sqlite);
+	for (unsigned i = 0; i < WR_SQL_COUNT && rc == SQLITE_OK; i++)
+		rc = sqlite3_prepare_v3(sqlite->db, sql_of((enum wr_sqlite_sql)i), -1,
+					SQLITE_PREPARE_PERSISTENT, &sqlite->sql[i], NULL);
 	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
-	/* The queue's time must not go back if the wall clock was set back or is wrong, so start at
-	 * the saved time at least. */
+	/* The queue's time must not go back if the wall clock was set back or is wrong, so it
+	 * starts at the saved time or later. */
 	sqlite->now_us = wall_us > last_us ? wall_us : last_us;
 	return WR_QUEUE_OK;
 }

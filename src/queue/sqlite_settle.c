@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
-/* longer waits are cut, so that no sum of times overflows */
+/* Longer waits are shortened to this time, so that no sum of times overflows. */
 #define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
 /* Makes the request wait again, until it is due or expires. */
@@ -53,8 +53,8 @@ static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 }
 
 /* Returns true if the settle has the fence of the current take of the request. After an error the
- * file is reopened, and takes are forgotten. An earlier take still counts if the request was not
- * taken again, which avoids a second delivery. */
+ * file is reopened, and the takes in memory are lost. A take from before the error is still valid
+ * if the request was not taken again. This avoids a second delivery. */
 static bool is_holder(const struct wr_sqlite *sqlite, const struct wr_sqlite_line *line,
 		      const struct wr_queue_job *job)
 {

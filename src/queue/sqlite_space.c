@@ -48,29 +48,22 @@ void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite)
 		wr_sqlite_checkpoint(sqlite, false);
 }
 
-static uint64_t free_in_file(struct wr_sqlite *sqlite)
-{
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_FREE_PAGES);
-	uint64_t pages =
-		sqlite3_step(sql) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(sql, 0) : 0;
-
-	sqlite3_reset(sql);
-	return pages * PAGE_BYTES;
-}
-
-/* Returns twice the number of bytes that may be stored, because each byte needs space in the log,
- * which grows on the disk, and in the file. When the log is copied into the file, the file uses its
- * free pages first. The reserve (free_bytes_min) is left for other programs and for recording the
- * results of deliveries. */
+/* Returns the disk space that new requests may use. This is twice the size of the requests that
+ * fit, because each byte is written to the log and later to the file. The log grows on the disk.
+ * The file uses its free pages before it grows. The reserve (free_bytes_min) is left for other
+ * programs and for the results of deliveries. */
 static uint64_t measure_space(struct wr_sqlite *sqlite)
 {
 	uint64_t reserve = sqlite->backend.opts->free_bytes_min, size, disk;
-	uint64_t log = sqlite->wal_pages * PAGE_BYTES, file = free_in_file(sqlite);
+	uint64_t log = sqlite->wal_pages * PAGE_BYTES, file;
+	int64_t free_pages;
 	struct statvfs at;
 
 	if (statvfs(sqlite->folder, &at) < 0)
 		/* the free space is unknown; if the disk is full, the commit fails */
 		return UINT64_MAX;
+	wr_sqlite_query_number(sqlite, "PRAGMA freelist_count", &free_pages);
+	file = (uint64_t)free_pages * PAGE_BYTES;
 	size = (uint64_t)at.f_blocks * at.f_frsize;
 	disk = (uint64_t)at.f_bavail * at.f_frsize;
 	if (reserve > size / 16)
@@ -94,7 +87,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	/* tries to free space; a failure only means that no space is freed */
+	/* Tries to free space. Failures are ignored: the second measurement then shows no more
+	 * space. */
 	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);
 	sqlite->space = measure_space(sqlite);

@@ -22,7 +22,7 @@ int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_
 {
 	struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, key);
 
-	if (!line) /* cannot happen: the caller has found the request in this line */
+	if (!line) /* does not happen, because the caller has found the request in this line */
 		return SQLITE_CORRUPT;
 	return wr_queue_lines_set_due(&sqlite->lines, line, id, due_us) ? SQLITE_OK : SQLITE_NOMEM;
 }
@@ -35,7 +35,7 @@ int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 	sqlite->counts.waiting++;
 	sqlite->counts.lines += line->waiting == 0;
 	sqlite->counts.touched = true;
-	return wr_sqlite_note_change(sqlite, key, line->waiting + 1);
+	return wr_sqlite_record_change(sqlite, key, line->waiting + 1);
 }
 
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id)
@@ -49,7 +49,7 @@ int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t 
 	sqlite->counts.waiting--;
 	sqlite->counts.lines -= line->count == 0;
 	sqlite->counts.touched = true;
-	return wr_sqlite_note_change(sqlite, key, line->count);
+	return wr_sqlite_record_change(sqlite, key, line->count);
 }
 
 int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)
@@ -70,11 +70,8 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 	sqlite3_bind_blob(sql, 7, end->reason.ptr, (int)reason_len, SQLITE_STATIC);
 	sqlite3_bind_int64(sql, 8, (sqlite3_int64)(dead ? end->bytes : 0));
 	rc = wr_sqlite_execute(sql);
-	if (rc == SQLITE_OK && !dead) {
-		sql = wr_sqlite_statement(sqlite, WR_SQL_DELETE_CONTENT);
-		sqlite3_bind_int64(sql, 1, (sqlite3_int64)end->id);
-		rc = wr_sqlite_execute(sql);
-	}
+	if (rc == SQLITE_OK && !dead)
+		rc = wr_sqlite_run(sqlite, WR_SQL_DELETE_CONTENT, &end->id, 1);
 	sqlite->counts.dead += dead;
 	sqlite->counts.dead_bytes += dead ? end->bytes : 0;
 	sqlite->counts.tickets += !dead;

@@ -5,39 +5,32 @@
  * by the other sqlite_*.c files. */
 #include "queue/sqlite_backend.h"
 
-/* a sweep is due after this many deliveries; it takes a few ms, and jobs wait for it */
+/* A sweep is due after this many deliveries. Jobs wait for the sweep, which takes a few ms. */
 #define SWEEP_FROM 512u
 
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)
 {
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_DELIVERED);
+	const uint64_t row[] = {end->id, end->status, sqlite->now_us};
 
-	sqlite3_bind_int64(sql, 1, (sqlite3_int64)end->id);
-	sqlite3_bind_int(sql, 2, end->status);
-	sqlite3_bind_int64(sql, 3, (sqlite3_int64)sqlite->now_us);
 	sqlite->counts.unswept++;
 	sqlite->counts.tickets++;
 	sqlite->counts.bytes -= end->bytes;
 	sqlite->counts.delivered_total++;
 	sqlite->counts.touched = true;
-	return wr_sqlite_execute(sql);
+	return wr_sqlite_run(sqlite, WR_SQL_DELIVERED, row, 3);
 }
 
 int wr_sqlite_sweep(struct wr_sqlite *sqlite)
 {
-	static const enum wr_sqlite_sql steps[] = {WR_SQL_SWEEP_ROWS, WR_SQL_SWEEP_CONTENT,
-						   WR_SQL_SWEEP_DONE};
-	int rc = SQLITE_OK;
+	int rc;
 
 	if (sqlite->counts.unswept == 0)
 		return SQLITE_OK;
-	for (size_t i = 0; i < sizeof steps / sizeof *steps && rc == SQLITE_OK; i++) {
-		sqlite3_stmt *sql = wr_sqlite_statement(sqlite, steps[i]);
-
-		if (steps[i] == WR_SQL_SWEEP_ROWS)
-			sqlite3_bind_int64(sql, 1, (sqlite3_int64)sqlite->backend.opts->keep_us);
-		rc = wr_sqlite_execute(sql);
-	}
+	rc = wr_sqlite_run(sqlite, WR_SQL_SWEEP_ROWS, &sqlite->backend.opts->keep_us, 1);
+	if (rc == SQLITE_OK)
+		rc = wr_sqlite_run(sqlite, WR_SQL_SWEEP_CONTENT, NULL, 0);
+	if (rc == SQLITE_OK)
+		rc = wr_sqlite_run(sqlite, WR_SQL_SWEEP_DONE, NULL, 0);
 	sqlite->counts.unswept = 0;
 	sqlite->counts.touched = true;
 	return rc;
@@ -49,19 +42,10 @@ int wr_sqlite_sweep_now(struct wr_sqlite *sqlite)
 
 	if (sqlite->counts.unswept == 0)
 		return SQLITE_OK;
-	rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
+	rc = wr_sqlite_run(sqlite, WR_SQL_BEGIN, NULL, 0);
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_sweep(sqlite);
-	if (rc == SQLITE_OK)
-		rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_COMMIT));
-	if (rc == SQLITE_OK) {
-		sqlite->committed = sqlite->counts;
-		return SQLITE_OK;
-	}
-	sqlite->counts = sqlite->committed;
-	if (!sqlite3_get_autocommit(sqlite->db))
-		wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_ROLLBACK));
-	return rc;
+	return wr_sqlite_end_transaction(sqlite, rc);
 }
 
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite)

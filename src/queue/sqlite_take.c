@@ -7,9 +7,9 @@
 #include "queue/sqlite_backend.h"
 
 #define TAKE_MAX 256u
-/* maximum size of the bodies of one take; the last body may exceed it */
+/* a take returns no further request once its bodies have this size */
 #define BYTES_MAX (32u << 20)
-/* maximum number of expired requests per take; the next take finds the rest */
+/* maximum number of requests that one take finds expired; the next take continues */
 #define EXPIRED_MAX 1000u
 
 static int expire_request(struct wr_sqlite *sqlite, const struct wr_deferred *row)

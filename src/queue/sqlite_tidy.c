@@ -33,8 +33,8 @@ static size_t read_rows(sqlite3_stmt *sql, size_t max, struct expired *rows)
 	return count;
 }
 
-/* Finds rows that expire until until_us, but no dead letters if `dead` is false. Returns the number
- * of rows found. */
+/* Finds up to `max` rows that expire at until_us or earlier. Includes dead letters only if `dead`
+ * is set. Returns the number of rows found. */
 static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dead, size_t max,
 			   struct expired *rows)
 {
@@ -46,8 +46,8 @@ static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dea
 	return read_rows(sql, max, rows);
 }
 
-/* Finds the oldest dead letters, as many as exceed max_dead or max_dead_bytes. Returns their
- * number. */
+/* Finds the oldest dead letters that have to be deleted, so that the others do not exceed max_dead
+ * and max_dead_bytes. Returns the number of dead letters found. */
 static size_t find_excess_dead(struct wr_sqlite *sqlite, struct expired rows[DELETE_MAX])
 {
 	const struct wr_queue_opts *opts = sqlite->backend.opts;
@@ -68,18 +68,16 @@ static size_t find_excess_dead(struct wr_sqlite *sqlite, struct expired rows[DEL
 
 static int delete_row(struct wr_sqlite *sqlite, const struct expired *row)
 {
-	static const enum wr_sqlite_sql steps[] = {WR_SQL_DELETE_CONTENT, WR_SQL_DELETE_REQUEST};
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_DELETE_TICKET);
 	int rc;
 
 	sqlite3_bind_blob(sql, 1, row->hash, sizeof row->hash, SQLITE_STATIC);
 	sqlite3_bind_int64(sql, 2, (sqlite3_int64)row->id);
 	rc = wr_sqlite_execute(sql);
-	for (size_t i = 0; i < 2 && rc == SQLITE_OK; i++) {
-		sql = wr_sqlite_statement(sqlite, steps[i]);
-		sqlite3_bind_int64(sql, 1, (sqlite3_int64)row->id);
-		rc = wr_sqlite_execute(sql);
-	}
+	if (rc == SQLITE_OK)
+		rc = wr_sqlite_run(sqlite, WR_SQL_DELETE_CONTENT, &row->id, 1);
+	if (rc == SQLITE_OK)
+		rc = wr_sqlite_run(sqlite, WR_SQL_DELETE_REQUEST, &row->id, 1);
 	sqlite->counts.dead -= row->dead;
 	sqlite->counts.dead_bytes -= row->dead ? row->bytes : 0;
 	sqlite->counts.tickets -= !row->dead;
@@ -87,8 +85,8 @@ static int delete_row(struct wr_sqlite *sqlite, const struct expired *row)
 	return rc;
 }
 
-/* Deletes expired rows. If there are none, deletes the dead letters beyond their maximum; if there
- * are none either, the tickets beyond their maximum. */
+/* Deletes expired rows. If no row has expired, deletes the dead letters that exceed their maximum.
+ * If no dead letter was deleted either, deletes the tickets that exceed their maximum. */
 static int delete_expired(struct wr_sqlite *sqlite)
 {
 	uint64_t max_tickets = sqlite->backend.opts->max_tickets;
@@ -106,31 +104,24 @@ static int delete_expired(struct wr_sqlite *sqlite)
 	}
 	if (count == 0)
 		return SQLITE_OK;
-	rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_BEGIN));
+	rc = wr_sqlite_run(sqlite, WR_SQL_BEGIN, NULL, 0);
 	for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
 		rc = delete_row(sqlite, &rows[i]);
+	rc = wr_sqlite_end_transaction(sqlite, rc);
 	if (rc == SQLITE_OK)
-		rc = wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_COMMIT));
-	if (rc != SQLITE_OK) {
-		sqlite->counts = sqlite->committed;
-		return rc;
-	}
-	sqlite->committed = sqlite->counts;
-	wr_queue_backend_count_trimmed(&sqlite->backend, trimmed, sqlite->now_us);
-	return SQLITE_OK;
+		wr_queue_backend_count_trimmed(&sqlite->backend, trimmed, sqlite->now_us);
+	return rc;
 }
 
 /* Returns free pages of the file to the file system if there are many. */
 static int shrink_file(struct wr_sqlite *sqlite)
 {
-	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_FREE_PAGES);
-	int rc = sqlite3_step(sql);
-	bool many = rc == SQLITE_ROW && sqlite3_column_int64(sql, 0) > FREE_PAGES_KEPT;
+	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_VACUUM);
+	int64_t pages;
+	int rc = wr_sqlite_query_number(sqlite, "PRAGMA freelist_count", &pages);
 
-	sqlite3_reset(sql);
-	if (!many)
-		return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
-	sql = wr_sqlite_statement(sqlite, WR_SQL_VACUUM);
+	if (rc != SQLITE_OK || pages <= FREE_PAGES_KEPT)
+		return rc;
 	while ((rc = sqlite3_step(sql)) == SQLITE_ROW)
 		;
 	sqlite3_reset(sql);
@@ -147,9 +138,7 @@ void wr_sqlite_tidy(struct wr_sqlite *sqlite)
 		rc = shrink_file(sqlite);
 	if (rc == SQLITE_OK)
 		wr_sqlite_checkpoint(sqlite, false);
-	else if (!sqlite3_get_autocommit(sqlite->db))
-		wr_sqlite_execute(wr_sqlite_statement(sqlite, WR_SQL_ROLLBACK));
-	/* A full disk prevents this work, but it is no failure of the backend, because the queue
+	/* If the disk is full, this work fails, but the backend has not failed, because the queue
 	 * can still deliver. */
 	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) != WR_QUEUE_NO_SPACE)
 		wr_queue_backend_fail(&sqlite->backend, wr_sqlite_reason(sqlite, rc),

@@ -16,7 +16,7 @@
  * once in this time. */
 #define REMIND_US 60000000ull
 /* If the last batch had at least LINGER_FROM jobs, more jobs are likely to come soon. Then the
- * thread waits LINGER_US for more jobs if fewer than LINGER_BELOW are there. */
+ * thread waits LINGER_US for more jobs, if fewer than LINGER_BELOW jobs are in flight. */
 #define LINGER_FROM 16u
 #define LINGER_US 1000u
 #define LINGER_BELOW 64u
@@ -187,7 +187,7 @@ static void wait_for_jobs(struct wr_queue *queue)
 {
 	struct timespec until = after_us(queue->open ? queue->backend->tick_us : REOPEN_US / 4);
 
-	while (!queue->first && !queue->ending)
+	while (wr_list_is_empty(&queue->pending) && !queue->ending)
 		if (pthread_cond_timedwait(&queue->submitted, &queue->lock, &until) == ETIMEDOUT)
 			return;
 }
@@ -206,26 +206,28 @@ static void wait_for_more_jobs(struct wr_queue *queue)
 	queue->lingers = false;
 }
 
-/* Fetches up to BATCH_MAX submitted jobs. `before` is the size of the previous batch. Returns the
- * number of fetched jobs, which is 0 when it is time for a tick. */
-static size_t fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t before)
+/* Fetches up to BATCH_MAX submitted jobs. On entry *count is the size of the previous batch.
+ * Afterwards it is the number of fetched jobs, which is 0 when it is time for a tick. Returns false
+ * if the queue was closed and no job is left. */
+static bool fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t *count)
 {
-	size_t count = 0;
+	size_t before = *count;
+	struct wr_list *link;
+	bool more;
 
+	*count = 0;
 	pthread_mutex_lock(&queue->lock);
-	if (!queue->first)
-		wait_for_jobs(queue);
-	if (queue->first && before >= LINGER_FROM && queue->jobs < LINGER_BELOW)
+	wait_for_jobs(queue);
+	if (!wr_list_is_empty(&queue->pending) && before >= LINGER_FROM &&
+	    queue->jobs < LINGER_BELOW)
 		wait_for_more_jobs(queue);
-	while (queue->first && count < BATCH_MAX) {
-		batch[count++] = queue->first;
-		queue->urgent -= wr_queue_job_is_urgent(queue->first);
-		queue->first = queue->first->next;
+	while (*count < BATCH_MAX && (link = wr_list_pop(&queue->pending))) {
+		batch[*count] = wr_container_of(link, struct wr_queue_job, link);
+		queue->urgent -= wr_queue_job_is_urgent(batch[(*count)++]);
 	}
-	if (!queue->first)
-		queue->tail = &queue->first;
+	more = *count || !queue->ending;
 	pthread_mutex_unlock(&queue->lock);
-	return count;
+	return more;
 }
 
 static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t count)
@@ -244,16 +246,6 @@ static void do_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t
 		wr_queue_return_job(batch[i]);
 }
 
-static bool has_ended(struct wr_queue *queue)
-{
-	bool ended;
-
-	pthread_mutex_lock(&queue->lock);
-	ended = queue->ending && !queue->first;
-	pthread_mutex_unlock(&queue->lock);
-	return ended;
-}
-
 void *wr_queue_thread(void *argument)
 {
 	struct wr_queue *queue = argument;
@@ -261,12 +253,10 @@ void *wr_queue_thread(void *argument)
 	uint64_t ticked_us = 0;
 	size_t count = 0;
 
-	pthread_setname_np(pthread_self(), "weir-queue");
-	while (!has_ended(queue)) {
+	try_open(queue);
+	while (fetch_batch(queue, batch, &count)) {
 		struct wr_queue_moment at;
 
-		try_open(queue);
-		count = fetch_batch(queue, batch, count);
 		if (count)
 			do_batch(queue, batch, count);
 		at = read_time(queue);
@@ -275,6 +265,7 @@ void *wr_queue_thread(void *argument)
 			queue->backend->ops->tick(queue->backend, at);
 			close_if_failed(queue);
 		}
+		try_open(queue);
 	}
 	if (queue->open)
 		queue->backend->ops->close(queue->backend);

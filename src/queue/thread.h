@@ -12,8 +12,8 @@ struct wr_queue_port {
 	void (*wake)(void *context);
 	void *context;
 	pthread_mutex_t lock;
-	struct wr_queue_job *first, **tail; /* finished jobs */
-	bool woken; /* `wake` was called since the last wr_queue_port_run() */
+	struct wr_list finished; /* finished jobs */
+	bool woken;              /* `wake` was called since the last wr_queue_port_run() */
 };
 
 struct wr_queue {
@@ -23,17 +23,17 @@ struct wr_queue {
 	/* Only the queue's thread uses these members. */
 	struct wr_queue_backend *backend;
 	bool open;
-	uint64_t tried_us;  /* monotonic time of the last try to open the backend; 0: none yet */
+	uint64_t tried_us;  /* monotonic time of the last try to open the backend; 0: not tried */
 	uint64_t logged_us; /* monotonic time of the last log line about a problem; 0: no problem */
 
 	pthread_t thread;
-	pthread_mutex_t lock;               /* protects all members below */
-	pthread_cond_t submitted;           /* signalled when `first` or `ending` was set */
-	pthread_cond_t opened;              /* signalled when `tried` was set */
-	struct wr_queue_job *first, **tail; /* submitted jobs that the thread has not fetched */
-	uint32_t jobs;   /* number of jobs that were submitted and are not done */
-	uint32_t urgent; /* number of urgent jobs in the list `first` */
-	bool lingers;    /* the thread waits for a larger batch, and only an urgent job wakes it */
+	pthread_mutex_t lock;     /* protects all members below */
+	pthread_cond_t submitted; /* signalled when a job was submitted or `ending` was set */
+	pthread_cond_t opened;    /* signalled when `tried` was set */
+	struct wr_list pending;   /* submitted jobs that the thread has not fetched */
+	uint32_t jobs;            /* number of jobs that were submitted and are not done */
+	uint32_t urgent;          /* number of urgent jobs in `pending` */
+	bool lingers; /* the thread waits for a larger batch, and only an urgent job wakes it */
 	bool ending, tried;
 	enum wr_queue_reason reason;
 	struct weir_error why;

@@ -1,5 +1,6 @@
-/* Calendar windows. A run covers the edges of one to three windows, some seconds before and after
- * each edge. All machines are paused between these sessions.
+/* Runs with calendar windows. Such a run consists of one to three sessions. A session lasts from
+ * some seconds before to some seconds after the edge between two windows. All machines are paused
+ * between two sessions.
  *
  * The edges in the table below were computed by another implementation of time zones (Python's
  * zoneinfo). The oracle compares the windows of the rules with these edges. */
@@ -101,7 +102,8 @@ uint64_t wr_sim_active_ns(const struct wr_sim_plan *plan, uint64_t at_ns)
 static void pause_all(struct wr_sim *sim, void *object, uint64_t until_ns)
 {
 	(void)object;
-	wr_sim_trace(sim, NULL, "all stand still until %llu ms", (unsigned long long)until_ns / MS);
+	wr_sim_trace(sim, NULL, "all nodes are paused until %llu ms",
+		     (unsigned long long)until_ns / MS);
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		sim->nodes[i].paused_until_ns = until_ns;
 }
@@ -118,7 +120,8 @@ void wr_sim_calendar_start(struct wr_sim *sim)
 /* ---- plans ---- */
 
 /* Sets the number of requests and the limit. The limit is 10 % to 120 % of the cost of a key's
- * requests in one window, which are the requests after its start and before its end. */
+ * requests in one window. Requests arrive only within half_ns after the start of a window and
+ * within half_ns before its end. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	uint64_t turns = wr_rng_between(rng, 100, 300), total;
@@ -129,7 +132,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* In most runs the clocks of nodes differ from the clock of Redis. There are no failovers here,
+/* In most runs the clocks of nodes differ from the clock of Redis. These plans have no failovers,
  * because other kinds of plans test a new master with another clock. */
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed)
 {

@@ -5,8 +5,8 @@
  * redirects the client to the new owner (ASK). The new owner accepts a command after ASKING. It
  * replies TRYAGAIN if the command has several keys and one of these keys is missing. When all keys
  * have moved, the new owner serves the slot. The other masters learn of the new owner later. Until
- * then they redirect clients to the old owner, which redirects the clients to the new owner
- * (MOVED). */
+ * they learn of it, they redirect clients to the old owner, and the old owner redirects the clients
+ * to the new owner (MOVED). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ unsigned wr_sim_server_count(const struct wr_sim_plan *plan)
 
 /* ---- replies to clients ---- */
 
-/* Returns the number of keys of a command. *first becomes the index of the first key. */
+/* Returns the number of keys of a command. Sets *first to the index of the first key. */
 static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 {
 	int64_t count;
@@ -39,7 +39,7 @@ static size_t find_keys(const struct weir_str *argv, size_t argc, size_t *first)
 		*first = 3;
 		return argc > 3 && wr_sim_redis_parse_int(argv[2], &count) ? (size_t)count : 0;
 	}
-	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* the key is the last word but one */
+	if (wr_sim_redis_word_is(argv[0], "XREAD")) { /* the key is the second to last word */
 		*first = argc - 2;
 		return 1;
 	}
@@ -126,8 +126,7 @@ static bool refuse_keys(struct wr_sim_master *master, const struct weir_str *key
 	return false;
 }
 
-/* The function `intercept` of struct wr_sim_redis. Returns true if it has replied to the
- * command. */
+/* Implements `intercept` of struct wr_sim_redis. Returns true if it has replied to the command. */
 static bool intercept_command(void *context, const struct weir_str *argv, size_t argc,
 			      struct wr_buf *out)
 {
@@ -156,10 +155,8 @@ static bool intercept_command(void *context, const struct weir_str *argv, size_t
 	return refuse_keys(master, argv + first, count, asking, out);
 }
 
-void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master, unsigned server)
+void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master)
 {
-	master->sim = sim;
-	master->server = server;
 	if (!sim->plan->shards)
 		return;
 	master->redis->intercept = intercept_command;
@@ -279,7 +276,7 @@ void wr_sim_cluster_down(struct wr_sim *sim, unsigned server)
 {
 	sim->cluster->clusterdown_until_ns[server] =
 		sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 2000 * MS);
-	wr_sim_trace(sim, NULL, "%u says CLUSTERDOWN", server);
+	wr_sim_trace(sim, NULL, "%u replies CLUSTERDOWN", server);
 }
 
 /* ---- failover ---- */

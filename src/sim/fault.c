@@ -71,16 +71,13 @@ static void change_limit(struct wr_sim *sim)
 
 /* ---- Redis ---- */
 
-/* Returns the longest time for which a lease is valid, or 0 if the plan has no leases. */
-static uint64_t lease_ns(const struct wr_sim_plan *plan)
+void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool limit_changed)
 {
-	if (plan->consistency != WR_LEASE)
-		return 0;
-	return plan->period_ns / 10 < 1000 * MS ? plan->period_ns / 10 : 1000 * MS;
-}
+	/* A lease is valid for a tenth of the period, but for one second at most. */
+	uint64_t lease_ns = sim->plan->consistency != WR_LEASE      ? 0
+			    : sim->plan->period_ns / 10 < 1000 * MS ? sim->plan->period_ns / 10
+								    : 1000 * MS;
 
-void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool changed)
-{
 	if (sim->plan->hide_losses)
 		return;
 	if (sim->loss_count == WR_SIM_LOSSES) {
@@ -88,14 +85,15 @@ void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool changed)
 		return;
 	}
 	sim->losses[sim->loss_count++] =
-		(struct wr_sim_loss){sim->now_ns, to_ns, to_ns + lease_ns(sim->plan), changed};
-	sim->report->losses += !changed;
+		(struct wr_sim_loss){sim->now_ns, to_ns, to_ns + lease_ns, limit_changed};
+	sim->report->losses += !limit_changed;
 }
 
 static void end_split(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
-	wr_sim_trace(sim, NULL, "the old master of %llu is cut off", (unsigned long long)server);
+	wr_sim_trace(sim, NULL, "the old master of %llu is disconnected",
+		     (unsigned long long)server);
 	wr_sim_disconnect_old_master(sim, (unsigned)server);
 }
 
@@ -129,17 +127,8 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 				NULL, replicate, NULL, server);
 }
 
-static void restart_master(struct wr_sim *sim, unsigned server)
-{
-	sim->servers[server].down_until_ns =
-		sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 2000 * MS);
-	wr_sim_disconnect(sim, server, NULL, 100);
-	for (size_t i = 0; i < WR_SIM_REDIS_SCRIPTS; i++)
-		sim->servers[server].master->redis->cached[i] = false;
-}
-
-/* Disconnects a region: its nodes do not reach the servers of other regions, and nodes of other
- * regions do not reach its server. */
+/* Disconnects a region. The nodes of the region do not reach the servers of other regions, and the
+ * nodes of other regions do not reach the server of this region. */
 static void isolate_region(struct wr_sim *sim, unsigned region)
 {
 	uint64_t until_ns = sim->now_ns + wr_rng_scale(&sim->fault_rng, 50 * MS, 5000 * MS);
@@ -165,7 +154,7 @@ static void slow_down(struct wr_sim *sim)
 
 		if (only && node != only)
 			continue;
-		wr_sim_trace(sim, node, "answers take %llu ms more until %llu ms",
+		wr_sim_trace(sim, node, "replies take %llu ms longer until %llu ms",
 			     (unsigned long long)(slow_ns / MS),
 			     (unsigned long long)(until_ns / MS));
 		node->slow_from_ns = sim->now_ns;
@@ -203,7 +192,7 @@ static void set_error_reply(struct wr_sim *sim, unsigned server)
 	redis->error_for_reads = wr_rng_percent(&sim->fault_rng, 33);
 	redis->error_reply = redis->error_for_reads ? all[wr_rng_below(&sim->fault_rng, 2)]
 						    : writes[wr_rng_below(&sim->fault_rng, 5)];
-	wr_sim_trace(sim, NULL, "%u answers %s", server, redis->error_reply);
+	wr_sim_trace(sim, NULL, "%u replies %s", server, redis->error_reply);
 	wr_sim_schedule(sim, sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 3000 * MS), NULL,
 			clear_error_reply, master, ++redis->error_number);
 }
@@ -238,8 +227,9 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* The clock jumps. Not in this case, because the oracle cannot determine the window
-		 * of a request if the node's clock jumps back across an edge. */
+		/* The node's clock jumps. It does not jump in calendar runs with an eventual limit,
+		 * because the oracle cannot determine the window of a request if the clock jumps
+		 * back across an edge. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=
@@ -251,6 +241,7 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 {
 	unsigned server = (unsigned)wr_rng_below(&sim->fault_rng, wr_sim_server_count(sim->plan));
+	struct wr_sim_redis *redis = sim->servers[server].master->redis;
 
 	sim->report->faults++;
 	if (sim->sentinels &&
@@ -265,11 +256,13 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 	case WR_SIM_SPLIT:
 		wr_sim_trace(sim, NULL, "%s of %u", wr_sim_fault_name(fault), server);
 		if (fault == WR_SIM_FLUSH) {
-			wr_sim_redis_flush(sim->servers[server].master->redis,
-					   wr_rng_percent(&sim->fault_rng, 50));
+			wr_sim_redis_flush(redis, wr_rng_percent(&sim->fault_rng, 50));
 			wr_sim_loss_add(sim, sim->now_ns, false);
 		} else if (fault == WR_SIM_RESTART) {
-			restart_master(sim, server);
+			sim->servers[server].down_until_ns =
+				sim->now_ns + wr_rng_scale(&sim->fault_rng, 5 * MS, 2000 * MS);
+			wr_sim_disconnect(sim, server, NULL, 100);
+			memset(redis->cached, 0, sizeof redis->cached);
 		} else if (!wr_sim_cluster_is_moving(sim, server)) {
 			fail_over(sim, server, fault == WR_SIM_SPLIT);
 		}
@@ -278,11 +271,11 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		change_limit(sim);
 		break;
 	case WR_SIM_REGION:
-		wr_sim_trace(sim, NULL, "region %u is cut off", server);
+		wr_sim_trace(sim, NULL, "region %u is disconnected", server);
 		isolate_region(sim, server);
 		break;
-	case WR_SIM_TWICE: /* the next WR_SIM_TWICE switches it off again */
-		sim->servers[server].master->redis->repeats_calls ^= true;
+	case WR_SIM_TWICE: /* the next WR_SIM_TWICE ends the repetition again */
+		redis->repeats_calls ^= true;
 		break;
 	case WR_SIM_LEAVE: /* request.c injects this fault */
 		break;
@@ -323,9 +316,9 @@ static void inject_next_fault(struct wr_sim *sim, void *object, uint64_t arg)
 		NULL, inject_next_fault, NULL, 0);
 }
 
-/* Event every 5 s: records the largest overshoot that a node reports. A node reports its maximum of
- * the last ten seconds. */
-static void note_gauge(struct wr_sim *sim, void *object, uint64_t arg)
+/* Event every 5 s: records the largest overshoot that a node reports. Each node reports the maximum
+ * of the last ten seconds. */
+static void record_overshoot(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 
@@ -341,14 +334,14 @@ static void note_gauge(struct wr_sim *sim, void *object, uint64_t arg)
 	free(info);
 	if (sim->now_ns < sim->plan->length_ns)
 		wr_sim_schedule(sim, wr_sim_active_ns(sim->plan, sim->now_ns + 5000 * MS), NULL,
-				note_gauge, NULL, 0);
+				record_overshoot, NULL, 0);
 }
 
 static void end_faults(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	(void)object;
 	(void)arg;
-	wr_sim_trace(sim, NULL, "all is well again");
+	wr_sim_trace(sim, NULL, "all faults have ended");
 	wr_sim_cluster_heal(sim);
 	wr_sim_sentinel_heal(sim);
 	for (unsigned i = 0; i < WR_SIM_ENDPOINTS; i++)
@@ -375,7 +368,7 @@ void wr_sim_faults_start(struct wr_sim *sim)
 			replicate(sim, NULL, i);
 	wr_sim_schedule(sim, sim->plan->length_ns, NULL, end_faults, NULL, 0);
 	if (sim->plan->consistency == WR_EVENTUAL)
-		wr_sim_schedule(sim, 5000 * MS, NULL, note_gauge, NULL, 0);
+		wr_sim_schedule(sim, 5000 * MS, NULL, record_overshoot, NULL, 0);
 	if (sim->plan->faults)
 		wr_sim_schedule(sim, wr_rng_below(&sim->fault_rng, 2 * sim->plan->fault_gap_ns),
 				NULL, inject_next_fault, NULL, 0);

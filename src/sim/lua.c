@@ -8,7 +8,6 @@
 
 #include "base/assert.h"
 #include "base/str.h"
-#include "sim/lua_libs.h"
 #include "sim/redis.h"
 #include "redis/script.h"
 
@@ -21,13 +20,15 @@ _Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "SCRIPTS is the numbe
 
 _Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scripts");
 
-#define LEASE_ARGS 12u /* a lease call with this many arguments or more names a holder */
+#define REPORT_FLAG 512 /* set in the first argument of `take` if the call is a report */
+#define LEASE_ARGS 12u  /* a lease call with at least this many arguments names a holder */
 
 struct wr_sim_lua {
 	lua_State *state;
-	struct wr_sim_redis *redis;         /* the server of the running script */
-	struct wr_buf reply;                /* reply to the command that the script called */
-	int compiled[WR_SIM_LUA_OTHER + 1]; /* Lua references, by script number; 0: none */
+	struct wr_sim_redis *redis; /* the server of the running script */
+	struct wr_buf reply;        /* reply to the last command that the script ran */
+	int compiled[WR_SIM_LUA_OTHER +
+		     1]; /* Lua references of compiled scripts, by script number; 0: not compiled */
 };
 
 int wr_sim_lua_script_by_text(struct weir_str text)
@@ -46,22 +47,14 @@ int wr_sim_lua_script_by_sha1(struct weir_str sha1)
 	return -1;
 }
 
-/* Returns whether a call of the script `take` is a report. Its first argument has the flags
- * (script_args.c). */
-static bool is_report(struct weir_str first)
-{
-	enum { REPORT = 512 };
-	int64_t flags;
-
-	return wr_sim_redis_parse_int(first, &flags) && flags & REPORT;
-}
-
 bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count)
 {
+	int64_t flags;
+
 	if (number < 0)
 		return false;
 	if (scripts[number] == &wr_script_take)
-		return arg_count && is_report(args[0]);
+		return arg_count && wr_sim_redis_parse_int(args[0], &flags) && flags & REPORT_FLAG;
 	return scripts[number] != &wr_script_lease || arg_count >= LEASE_ARGS;
 }
 

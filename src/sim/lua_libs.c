@@ -1,10 +1,8 @@
 /* The Lua libraries `bit` and `struct`, with only the functions that weir's scripts use. lua.c
  * calls wr_sim_lua_open_libs(). */
-#include "sim/lua_libs.h"
-
 #include <lua5.1/lauxlib.h>
-#include <stdbool.h>
-#include <stdint.h>
+
+#include "sim/redis.h"
 
 /* ---- bit: operations on 32 bits ---- */
 

@@ -18,14 +18,15 @@ struct wr_sim_conn {
 	bool asking;            /* the last command on this connection was ASKING */
 	bool input_lost;        /* bytes to the server are lost from now on */
 	bool lost;              /* bytes from the server are lost from now on */
-	uint64_t out_ns, in_ns; /* when the last message arrives at the server; at the node */
+	uint64_t out_ns, in_ns; /* when the last message arrives at the server, and at the node */
 	struct wr_buf in;       /* an incomplete command that the server has received */
 };
 
 struct message {
 	struct wr_sim_conn *conn;
-	uint64_t sent_ns, sent_us; /* when it was sent: true time; the server's clock */
-	uint32_t term;             /* with Sentinels: the server's term as primary */
+	/* when the message was sent: in true time, and by the server's clock */
+	uint64_t sent_ns, sent_us;
+	uint32_t term; /* with Sentinels: the server's term as primary */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -42,11 +43,13 @@ struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int
 {
 	struct wr_sim_master *master = wr_sim_alloc(1, sizeof *master);
 
-	master->redis = wr_sim_redis_new(sim->lua);
-	master->skew_ns = skew_ns;
-	master->next = sim->masters;
+	*master = (struct wr_sim_master){.next = sim->masters,
+					 .redis = wr_sim_redis_new(sim->lua),
+					 .skew_ns = skew_ns,
+					 .sim = sim,
+					 .server = server};
 	sim->masters = master;
-	wr_sim_cluster_add_instance(sim, master, server);
+	wr_sim_cluster_add_instance(sim, master);
 	wr_sim_sentinel_add_instance(sim, master);
 	return master;
 }
@@ -69,7 +72,7 @@ void wr_sim_servers_start(struct wr_sim *sim)
 
 /* ---- messages ---- */
 
-#define TRACE_BYTES_MAX 4096u /* not traced if longer, as scripts are */
+#define TRACE_BYTES_MAX 4096u /* longer messages, such as scripts, are not written to the trace */
 
 /* Returns the delay of a message. One message in fifty has 20 times the jitter. */
 static uint64_t message_delay(struct wr_sim *sim)
@@ -82,8 +85,8 @@ static uint64_t message_delay(struct wr_sim *sim)
 	return plan->delay_ns + (jitter_ns ? wr_rng_below(&sim->net_rng, jitter_ns) : 0);
 }
 
-/* Returns the time at which a message that is sent now arrives. This is later than *last_ns, the
- * arrival of the message before, and is stored in *last_ns. */
+/* Returns the time at which a message that is sent now arrives. *last_ns is the arrival time of the
+ * message before, and the result is always later. Stores the result in *last_ns. */
 static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
@@ -149,7 +152,7 @@ static void trace_bytes(const struct wr_sim *sim, const struct wr_sim_conn *conn
 	fprintf(sim->trace, "%llu.%06llu node%u %s ", (unsigned long long)(sim->now_ns / 1000000),
 		(unsigned long long)(sim->now_ns % 1000000), conn->node->number, what);
 	for (size_t i = 0; i < len; i++) {
-		if (bytes[i] == '*' || bytes[i] == '$') /* omit lengths */
+		if (bytes[i] == '*' || bytes[i] == '$') /* skip a length and the rest of its line */
 			while (i < len && bytes[i] != '\n')
 				i++;
 		else if (bytes[i] > ' ' && bytes[i] < 127)
@@ -334,13 +337,13 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 		node, tick_central, client, client->wake_number);
 }
 
-static void host_say(void *context, enum wr_central_log_level level, const char *text)
+static void host_log(void *context, enum wr_central_log_level level, const char *text)
 {
 	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
 	(void)level;
 	if (!node->freeing)
-		wr_sim_trace(node->sim, node, "says: %s", text);
+		wr_sim_trace(node->sim, node, "log: %s", text);
 }
 
 static void host_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
@@ -354,11 +357,11 @@ static void host_nodes(void *context, uint32_t nodes)
 {
 	const struct wr_sim_node *node = ((struct wr_sim_client *)context)->node;
 
-	wr_sim_trace(node->sim, node, "hears from %u", nodes);
+	wr_sim_trace(node->sim, node, "the fleet has %u nodes", nodes);
 	weir_fleet_note(node->table, nodes, wr_sim_node_now(node));
 }
 
-static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	(void)own;
 	wr_sim_order_received(((struct wr_sim_client *)context)->node, bytes, len, age_ns);
@@ -368,10 +371,10 @@ const struct wr_central_host wr_sim_host = {.open = host_open,
 					    .close = host_close,
 					    .dirty = host_dirty,
 					    .wake_at = host_wake_at,
-					    .log = host_say,
+					    .log = host_log,
 					    .secret = host_secret,
 					    .nodes = host_nodes,
-					    .message = host_heard};
+					    .message = host_message};
 
 /* ---- the end ---- */
 

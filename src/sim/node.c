@@ -37,28 +37,21 @@ _Noreturn static void stop_simulator(const char *what, const char *why)
 	abort();
 }
 
-static void print_errors(const struct weir_errors *errors)
-{
-	char text[1024];
-
-	for (size_t i = 0; i < errors->count; i++) {
-		weir_diagnostic_text(&errors->items[i], text, sizeof text);
-		fputs(text, stderr);
-	}
-}
-
 static struct weir_rules *load_rules(const struct wr_buf *text)
 {
 	struct weir_errors errors = {.size = sizeof errors};
 	struct weir_rules *rules;
-	char path[64];
+	char path[64], error[1024];
 	int fd = memfd_create("rules", MFD_CLOEXEC);
 
 	if (fd < 0 || write(fd, text->ptr, text->len) != (ssize_t)text->len)
 		stop_simulator("rules", "cannot write a file in memory");
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (weir_rules_load(path, &rules, &errors) != 0) {
-		print_errors(&errors);
+		for (size_t i = 0; i < errors.count; i++) {
+			weir_diagnostic_text(&errors.items[i], error, sizeof error);
+			fputs(error, stderr);
+		}
 		stop_simulator("rules", "the generated rules have errors");
 	}
 	weir_errors_free(&errors);
@@ -264,8 +257,8 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 	node->drift_ppm = (int64_t)wr_rng_below(&node->rng, 81) - 40;
 	if (wr_sim_has_fault(sim, WR_SIM_SKEW))
 		node->skew_ns = (int64_t)wr_rng_below(&node->rng, 4000000000u) - 2000000000;
-	/* Some nodes have a clock that is several windows ahead. This tests that other nodes'
-	 * counts are not dropped as too old. */
+	/* Some nodes have a clock that is several windows ahead. This tests that the counts of the
+	 * other nodes are not dropped as too old. */
 	if (wr_sim_has_fault(sim, WR_SIM_SKEW) && sim->plan->consistency == WR_EVENTUAL &&
 	    !sim->plan->calendar &&
 	    (sim->plan->ahead ? number < sim->plan->ahead : wr_rng_percent(&node->rng, 25)))
@@ -282,7 +275,7 @@ void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 	node->table = table_new(node);
 	engine_new(node);
 	wr_sim_serve_start(node);
-	/* The first batch of requests arrives at a random time within one gap. */
+	/* The first batch of requests arrives at a random time within plan->gap_ns. */
 	from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
 	wr_sim_schedule(sim, from_ns + wr_rng_below(&sim->traffic_rng, sim->plan->gap_ns + 1), node,
 			wr_sim_requests_arrive, node, node->incarnation);

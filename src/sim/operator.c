@@ -1,11 +1,10 @@
 /* An operator gives orders to random nodes: bans of keys, and grants, which raise the limit of a
  * key. The node publishes an order to the other nodes through Redis (limiter/order.h).
  *
- * The checks are:
- * - A node that knows of a ban admits no requests of the key until the ban ends or is lifted.
- * - From the order until the end of a grant, nodes may admit more by the amount of the grant.
- * - Without faults, an order is in force on all nodes after one second plus the delay of messages.
- * - At the end of the run the same orders are in force on all nodes. */
+ * The checks are: - A node that knows of a ban admits no requests of the key until the ban ends or
+ * is lifted. - From the time of the order until the end of a grant, nodes may admit the limit plus
+ * the grant. - Without faults, an order is in force on all nodes after one second plus the delay of
+ * messages. - At the end of the run the same orders are in force on all nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +56,7 @@ void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t l
 	}
 	if (!wr_order_end(&text, age_ns, wr_sim_node_now(node)))
 		return;
-	wr_sim_trace(node->sim, node, "hears an order: %u, %u for %.*s, until %llu",
+	wr_sim_trace(node->sim, node, "receives an order: %u, %u for %.*s, until %llu",
 		     text.order.verb, text.order.extra, (int)text.entries[0].value.len,
 		     text.entries[0].value.ptr, (unsigned long long)text.order.until_ns);
 	apply_order(node, &text.order);
@@ -76,7 +75,7 @@ struct override_state {
 };
 
 struct override_search {
-	char key[32]; /* in the form of `key` of struct weir_override */
+	char key[32]; /* the key, written like `key` of struct weir_override */
 	struct override_state found;
 };
 
@@ -109,7 +108,7 @@ static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned 
 	return NULL;
 }
 
-/* Returns the time that an order needs at most to arrive at all nodes, without faults. */
+/* Returns the longest time that an order needs to arrive at all nodes in a run without faults. */
 static uint64_t max_arrival_ns(const struct wr_sim *sim)
 {
 	return SECOND_NS + wr_sim_max_reply_ns(sim->plan);
@@ -144,25 +143,21 @@ static void check_node(struct wr_sim *sim, unsigned node, unsigned key,
 			    (unsigned long long)(sim->now_ns / MS));
 }
 
-static struct override_state expected_state(const struct wr_sim *sim, unsigned key)
-{
-	const struct wr_sim_order *ban = last_order(sim, key, WR_ORDER_BAN);
-	const struct wr_sim_order *grant = last_order(sim, key, WR_ORDER_GRANT);
-
-	return (struct override_state){ban && ban->end_ns > sim->now_ns,
-				       grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
-}
-
 /* Event in runs without faults: checks that the last orders for the key are in force on all
  * nodes. */
 static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 {
+	const struct wr_sim_order *ban = last_order(sim, (unsigned)key, WR_ORDER_BAN);
+	const struct wr_sim_order *grant = last_order(sim, (unsigned)key, WR_ORDER_GRANT);
+	struct override_state expected = {ban && ban->end_ns > sim->now_ns,
+					  grant && grant->end_ns > sim->now_ns ? grant->extra : 0};
+
 	(void)object;
 	if (is_changing(sim, (unsigned)key, max_arrival_ns(sim)))
 		return;
 	for (unsigned i = 0; i < sim->plan->nodes; i++)
 		if (sim->nodes[i].table)
-			check_node(sim, i, (unsigned)key, expected_state(sim, (unsigned)key));
+			check_node(sim, i, (unsigned)key, expected);
 }
 
 /* Event at the end: checks that all nodes have the same bans and grants. Then lifts all bans and
@@ -233,7 +228,7 @@ static void give_order(struct wr_sim *sim, struct wr_sim_node *node,
 		order.until_ns = WEIR_NEVER;
 	else if (given->end_ns > sim->now_ns)
 		order.until_ns = now_ns + (given->end_ns - sim->now_ns);
-	wr_sim_trace(sim, node, "is ordered: %u, %u for key %u until %llu ms", given->verb,
+	wr_sim_trace(sim, node, "gets an order: %u, %u for key %u until %llu ms", given->verb,
 		     given->extra, given->key, (unsigned long long)(given->end_ns / MS));
 	apply_order(node, &order);
 	len = wr_order_write(&order, now_ns, bytes, sizeof bytes);

@@ -74,8 +74,8 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 	}
 }
 
-/* Checks the time before or after an edge by the clock of Redis, in runs with clock skew as the
- * only fault. The whole limit is available in this time, whatever the clocks of nodes show. */
+/* Checks the time before or after an edge, by the clock of Redis, in runs whose only fault is clock
+ * skew. In this time the whole limit must be available, whatever the clocks of the nodes show. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -123,7 +123,8 @@ static void check_calendar(struct wr_sim *sim)
 /* ---- counters at the end ---- */
 
 /* Checks fixed windows in runs without loss of data: Redis has counted at least the admitted cost.
- * Without faults Redis has counted at most the admitted cost plus the burnt units. */
+ * Without faults Redis has counted at most the admitted cost plus the units of leases that expired
+ * unspent. */
 static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_reading *reading = &sim->readings[node][key];
@@ -140,7 +141,8 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
-	/* All grants were lifted before the probe, so the probe shows at most the limit as used. */
+	/* All grants were lifted before the probe, so the used amount in the probe is at most the
+	 * limit. */
 	if (sim->plan->order_gap_ns && counted > reading->limit)
 		counted = reading->limit;
 	if (counted > used ||
@@ -157,25 +159,25 @@ static bool all_reported(const struct wr_sim *sim)
 	unsigned others =
 		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
-	/* Requests with several limits are excluded for leases: a unit of one limit that was spent
-	 * and reported stays spent if another limit refuses the request. */
-	bool heard = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
-		     (sim->plan->consistency == WR_STRICT ||
-		      (!sim->plan->pairs_percent && !sim->plan->second_limit));
+	/* With leases, runs whose requests have several limits are excluded: if one limit has spent
+	 * and reported a unit and another limit refuses the request, the unit stays spent. */
+	bool reported = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
+			(sim->plan->consistency == WR_STRICT ||
+			 (!sim->plan->pairs_percent && !sim->plan->second_limit));
 
-	for (unsigned i = 0; heard && i < sim->plan->nodes; i++) {
+	for (unsigned i = 0; reported && i < sim->plan->nodes; i++) {
 		wr_central_info(sim->nodes[i].home.central, info);
-		heard = info->counts.connects <= wr_sim_server_count(sim->plan) &&
-			!info->counts.reports_lost && !info->counts.reports_stale &&
-			!info->counts.returns_lost && !info->reports_waiting;
+		reported = info->counts.connects <= wr_sim_server_count(sim->plan) &&
+			   !info->counts.reports_lost && !info->counts.reports_stale &&
+			   !info->counts.returns_lost && !info->reports_waiting;
 	}
 	free(info);
-	return heard;
+	return reported;
 }
 
 /* Returns the cost admitted in the window, including admissions shortly before and after the
- * window. Their times are not exact, because a node sets its estimate of Redis' clock by a
- * reply. */
+ * window. These admissions are included because their times are not exact: a node estimates the
+ * time of Redis from a reply. */
 static uint64_t cost_admitted_near(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -209,8 +211,8 @@ static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 /* ---- shares ---- */
 
 /* Checks an admission without Redis: the sum of the node's admissions in the window is at most the
- * node's share of the limit. The window is that of the node's clock, which shows the true time
- * here. */
+ * node's share of the limit. The node's clock, which shows the true time in these runs, determines
+ * the window. */
 static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];
@@ -235,10 +237,11 @@ static void check_share(struct wr_sim *sim, size_t at)
 
 /* ---- units of leases ---- */
 
-/* Checks a node at the end, when it has been idle for longer than a lease lasts. It must hold no
- * leases, and must have spent, returned or burnt each granted unit. The units that it reports as
- * spent are those of its admissions. It may report more if clients leave late, because a client
- * that leaves gives back units that were already reported. */
+/* Checks a node at the end, when it has been idle for longer than a lease lasts. The node must hold
+ * no leases. Each granted unit must be spent, returned, or burnt, which means that its lease
+ * expired before the unit was spent. The node must report the units of its admissions as spent. If
+ * clients leave late, the node may report more units as spent, because a client that leaves gives
+ * back units that were already reported. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {

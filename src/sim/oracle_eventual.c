@@ -21,8 +21,8 @@
 
 #define US 1000u
 #define MS 1000000ull
-#define STALE 3u                 /* the value of WR_SYNC_STALE */
-#define SILENCE_NS 1000000000ull /* a connection without replies is then closed */
+#define STALE 3u                 /* must be equal to WR_SYNC_STALE */
+#define SILENCE_NS 1000000000ull /* a connection without replies is closed after this time */
 
 static uint64_t unseen_span_ns(const struct wr_sim *sim)
 {
@@ -35,8 +35,8 @@ static uint64_t unseen_span_ns(const struct wr_sim *sim)
 	       SILENCE_NS;
 }
 
-/* Returns the largest cost that the node admitted within any time of span_ns. `at` is sorted by
- * time. */
+/* Returns the largest cost that the node admitted within any time span of span_ns. `at` is sorted
+ * by time. */
 static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsigned node,
 			   uint64_t span_ns)
 {
@@ -54,8 +54,8 @@ static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsi
 	return most;
 }
 
-/* Returns an upper bound of the cost that the node with the last admission did not know of. Also
- * updates bound_ppm of the report. */
+/* Updates bound_ppm of the report. Returns an upper bound of the cost that other nodes admitted and
+ * that the node with the last admission did not know of. */
 static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			   uint64_t limit)
 {
@@ -165,32 +165,20 @@ static void check_fleet_bucket(const struct wr_sim_list *list)
 	}
 }
 
-static struct wr_exchange_name exchange_name(const struct wr_sim_plan *plan)
-{
-	return (struct wr_exchange_name){.algorithm = plan->algorithm,
-					 .limit = plan->limit,
-					 .burst = plan->burst,
-					 .period_ns = plan->period_ns};
-}
-
-/* Returns whether an admission at at_ns is too old for an exchange at asked_ns. An exchange has
- * only the counts of the current and the previous span. */
-static bool is_expired(const struct wr_sim_plan *plan, uint64_t at_ns, uint64_t asked_ns)
-{
-	struct wr_exchange_name name = exchange_name(plan);
-	uint64_t epoch_ns = wr_sim_epoch_ns(plan);
-
-	return wr_exchange_start_ns(&name, epoch_ns + asked_ns) >
-	       wr_exchange_start_ns(&name, epoch_ns + at_ns) + wr_exchange_span_ns(&name);
-}
-
-/* Returns the time from which the node must know of an admission at at_ns, or UINT64_MAX if it may
- * never know. A node asks for the other nodes' counts in the exchange after an admission of its
- * own. The counts in a node's first exchange, or in its first exchange after it has forgotten the
- * counts, are only a baseline and not taken into account. */
+/* Returns the time from which the node must know of an admission at at_ns, or UINT64_MAX if the
+ * node may never know of it. A node asks for the other nodes' counts in the exchange after an
+ * admission of its own. The counts in a node's first exchange, or in its first exchange after it
+ * has forgotten the counts, are only a baseline, which the node does not add to its own counts. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
-	struct wr_exchange_name name = exchange_name(list->sim->plan);
+	const struct wr_sim_plan *plan = list->sim->plan;
+	struct wr_exchange_name name = {.algorithm = plan->algorithm,
+					.limit = plan->limit,
+					.burst = plan->burst,
+					.period_ns = plan->period_ns};
+	/* An exchange has only the counts of the current and the previous span. */
+	uint64_t end_ns = wr_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + at_ns) +
+			  wr_exchange_span_ns(&name);
 	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
 	/* A node that admits nothing for this long, because the key is banned, forgets the counts
 	 * of the other nodes. */
@@ -205,11 +193,12 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 		last_ns = list->at[i].at_ns;
 		if (at_ns < first_ns + 2 * half_ns)
 			return UINT64_MAX;
-		if (list->at[i].at_ns < at_ns + half_ns)
+		if (last_ns < at_ns + half_ns)
 			continue;
-		return is_expired(list->sim->plan, at_ns, list->at[i].at_ns + half_ns)
+		return wr_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + last_ns + half_ns) >
+				       end_ns
 			       ? UINT64_MAX
-			       : list->at[i].at_ns + half_ns;
+			       : last_ns + half_ns;
 	}
 	return UINT64_MAX;
 }
@@ -293,7 +282,7 @@ static bool is_cut_off(const struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	struct wr_central_info *info;
-	bool unheard = false;
+	bool cut_off = false;
 
 	if (plan->timeout_ns > 2 * (plan->delay_ns + plan->jitter_ns))
 		return false;
@@ -302,10 +291,10 @@ static bool is_cut_off(const struct wr_sim *sim)
 		if (!sim->nodes[i].home.central)
 			continue;
 		wr_central_info(sim->nodes[i].home.central, info);
-		unheard |= !info->all_up;
+		cut_off |= !info->all_up;
 	}
 	free(info);
-	return unheard;
+	return cut_off;
 }
 
 /* Checks that the node knows the sum of the last fixed window: at least all admissions before the
@@ -317,8 +306,8 @@ static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 	uint64_t window = wr_sim_window_of(sim->plan, reading->at_us);
 	uint64_t before = 0, all = returned_in(sim, list->key, window), own = 0, used, least;
 
-	/* Not checked after a crash, because unreported admissions of a machine that died are
-	 * lost. */
+	/* After a crash the sum is not checked, because unreported admissions of the machine that
+	 * died are lost. */
 	if (!reading->valid || sim->crashes || is_cut_off(sim))
 		return;
 	for (size_t i = 0; i < list->count; i++) {

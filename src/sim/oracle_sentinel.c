@@ -31,8 +31,9 @@ static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t ter
 	return false;
 }
 
-/* Checks the admissions that the counts of this term include. Changes of the limit are allowed for,
- * losses of data are not. During the check the run has shorter lists of admissions and losses. */
+/* Checks the admissions that the counts of this term include. The check allows for changes of the
+ * limit, but not for losses of data. During the check the run has shorter lists of admissions and
+ * losses. */
 static void check_term(struct wr_sim *sim, uint32_t term)
 {
 	struct wr_sim_admission *all = sim->admissions;

@@ -6,15 +6,12 @@
 
 #define MS 1000000ull
 
-/* Picks one of four algorithms. The sliding log is the last of these, because an eventual limit
- * cannot use it. */
-static uint32_t pick_algorithm(struct wr_rng *rng, uint8_t consistency)
-{
-	static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER,
-					     WEIR_TOKEN_BUCKET, WEIR_SLIDING_LOG};
+static const uint8_t consistencies[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
 
-	return algorithms[wr_rng_below(rng, consistency == WR_EVENTUAL ? 3 : 4)];
-}
+/* The algorithms of the first limit. The sliding log is the last element, because an eventual limit
+ * cannot use it. */
+static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER, WEIR_TOKEN_BUCKET,
+				     WEIR_SLIDING_LOG};
 
 /* Picks the settings of an eventual limit. The period becomes at least 2.2 s, so a window is much
  * longer than the interval between exchanges, which is at most 500 ms. */
@@ -29,15 +26,8 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
 }
 
-static uint8_t pick_consistency(struct wr_rng *rng)
-{
-	static const uint8_t all[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
-
-	return all[wr_rng_below(rng, sizeof all)];
-}
-
-/* Returns a bit for each kind of fault. One run in five has no faults, the others have one to four
- * kinds of faults. */
+/* Returns a bit for each kind of fault. One run in five has no faults. The other runs have one to
+ * four kinds of faults. */
 static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 {
 	unsigned faults = 0;
@@ -53,24 +43,26 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
  * 120 % of the requests. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
-	bool frequent = plan->consistency != WR_STRICT; /* leases need frequent requests */
+	bool frequent =
+		plan->consistency != WR_STRICT; /* leases and exchanges need frequent requests */
 	uint64_t turns = wr_rng_between(rng, 100, 300) * (frequent ? 4 : 1), total;
 
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
-	if (plan->algorithm == WEIR_TOKEN_BUCKET) /* Redis' reply lacks the time of the decision */
+	if (plan->algorithm ==
+	    WEIR_TOKEN_BUCKET) /* the reply of Redis does not contain the time of the decision */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
-	/* The total cost of the requests of one key in a period. */
+	/* `total` is the cost of all requests of one key in a period. */
 	total = turns * (1 + plan->batch_max) / 2 * (1 + plan->cost_max) / 2 * plan->period_ns /
 		plan->length_ns / plan->keys;
 	plan->limit = (uint32_t)(total * wr_rng_between(rng, 20, 120) / 100 + 1);
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* Adds settings that few rules have. Each setting is in few runs. */
+/* Adds settings that few rules have. A run rarely gets each of these settings. */
 static void pick_variant(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;
@@ -108,10 +100,11 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 {
 	struct wr_rng rng = {seed ^ 0x7765697273696d31u};
 
-	*plan = (struct wr_sim_plan){.seed = seed, .consistency = pick_consistency(&rng)};
+	*plan = (struct wr_sim_plan){.seed = seed};
+	plan->consistency = consistencies[wr_rng_below(&rng, sizeof consistencies)];
 	if (consistency != WR_SIM_ANY)
 		plan->consistency = consistency;
-	plan->algorithm = pick_algorithm(&rng, plan->consistency);
+	plan->algorithm = algorithms[wr_rng_below(&rng, plan->consistency == WR_EVENTUAL ? 3 : 4)];
 	plan->on_store_failure = wr_rng_percent(&rng, 60) ? WR_FAIL_DENY : WR_FAIL_LOCAL;
 	plan->period_ns = wr_rng_scale(&rng, 200, 20000) * MS;
 	plan->regions = 1;
@@ -135,6 +128,18 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 		plan->timeout_ns = 300 * MS;
 	if (!plan->faults) /* without faults no request may time out */
 		plan->timeout_ns = 10000 * MS;
+}
+
+/* Makes the run last at least length_ms, with the same number of requests, and makes the quiet time
+ * at its end last at least quiet_ms. */
+static void extend_run(struct wr_sim_plan *plan, uint64_t length_ms, uint64_t quiet_ms)
+{
+	if (plan->length_ns < length_ms * MS) {
+		plan->gap_ns = plan->gap_ns * length_ms / (plan->length_ns / MS);
+		plan->length_ns = length_ms * MS;
+	}
+	if (plan->quiet_ns < quiet_ms * MS)
+		plan->quiet_ns = quiet_ms * MS;
 }
 
 /* The clocks of all masters agree, because a counter that moves to another master is continued by
@@ -185,13 +190,8 @@ void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 		plan->faults |= 1u << WR_SIM_WATCH;
 	if (plan->faults && plan->timeout_ns > 1000 * MS)
 		plan->timeout_ns = wr_rng_scale(&rng, 20 * MS, 1000 * MS);
-	if (plan->length_ns < 30000 * MS) {
-		plan->gap_ns = plan->gap_ns * 30000 / (plan->length_ns / MS);
-		plan->length_ns = 30000 * MS;
-	}
+	extend_run(plan, 30000, 8000);
 	plan->fault_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
-	if (plan->quiet_ns < 8000 * MS)
-		plan->quiet_ns = 8000 * MS;
 }
 
 /* The whole run lies in one window, the limit is so high that no request is refused, and no key in
@@ -262,13 +262,8 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;
-	if (plan->length_ns < 6000 * MS) {
-		plan->gap_ns = plan->gap_ns * 6000 / (plan->length_ns / MS);
-		plan->length_ns = 6000 * MS;
-	}
+	extend_run(plan, 6000, 6000);
 	plan->order_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
-	if (plan->quiet_ns < 6000 * MS)
-		plan->quiet_ns = 6000 * MS;
 }
 
 const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
@@ -281,7 +276,7 @@ const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
 
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 {
-	static const char *const consistencies[] = {
+	static const char *const names[] = {
 #define NAME(enum, number, name) [enum] = (name),
 		WR_CONSISTENCIES(NAME)
 #undef NAME
@@ -290,7 +285,7 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 
 	wr_buf_init_fixed(&out, text, cap);
 	wr_buf_printf(&out, "seed %llu: %s %s, %u per %llu ms%s, %u nodes, %u keys, delay %llu us,",
-		      (unsigned long long)plan->seed, consistencies[plan->consistency],
+		      (unsigned long long)plan->seed, names[plan->consistency],
 		      weir_algorithm_name((int)plan->algorithm), plan->limit,
 		      (unsigned long long)(plan->period_ns / MS), plan->burst ? " (burst)" : "",
 		      plan->nodes, plan->keys, (unsigned long long)(plan->delay_ns / 1000));

@@ -2,6 +2,7 @@
  * tests call wr_sim_redis_input(). */
 #include "sim/redis.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,19 @@ bool wr_sim_redis_parse_int(struct weir_str text, int64_t *number)
 	return end == copy + text.len;
 }
 
+bool wr_sim_redis_parse_score(struct weir_str text, double *score)
+{
+	char copy[64];
+	char *end;
+
+	if (text.len == 0 || text.len >= sizeof copy)
+		return false;
+	memcpy(copy, text.ptr, text.len);
+	copy[text.len] = '\0';
+	*score = strtod(copy, &end);
+	return *end == '\0' && !isnan(*score);
+}
+
 static const struct wr_sim_redis_op *find_op(struct weir_str name)
 {
 	static const struct wr_sim_redis_op *const lists[4] = {
@@ -129,7 +143,7 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 			  struct wr_buf *out)
 {
 	const struct wr_sim_redis_op *op = find_op(argv[0]);
-	struct wr_sim_redis_call call = {redis, argv, argc, out};
+	struct wr_sim_redis_call call = {redis, argv, argc, out, NULL};
 	char text[160];
 
 	if (!op) {
@@ -157,7 +171,13 @@ void wr_sim_redis_command(struct wr_sim_redis *redis, const struct weir_str *arg
 		wr_sim_reply_error(out, "ERR Script attempted to access a non local key");
 		return;
 	}
-	op->run(&call);
+	if (op->type != WR_SIM_REDIS_ANY)
+		call.value = wr_sim_redis_find(redis, argv[1]);
+	if (call.value && call.value->type != op->type)
+		wr_sim_redis_refuse(
+			&call, "WRONGTYPE Operation against a key holding the wrong kind of value");
+	else
+		op->run(&call);
 }
 
 /* ---- input ---- */

@@ -37,7 +37,7 @@ struct wr_sim_redis {
 	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
 	bool in_script;
 	bool repeats_calls;      /* runs each idempotent call twice and compares the replies */
-	const char *error_reply; /* the reply to all writes of clients; NULL: writes run */
+	const char *error_reply; /* the reply to all writes of clients; NULL: writes are run */
 	bool error_for_reads;    /* clients' other commands get error_reply too */
 	bool replica;            /* the server is a replica and refuses writes */
 	uint64_t error_number;   /* number of the event that will clear error_reply */
@@ -46,10 +46,11 @@ struct wr_sim_redis {
 	bool (*intercept)(void *context, const struct weir_str *argv, size_t argc,
 			  struct wr_buf *out);
 	void *intercept_context;
-	bool asking;              /* the client's last command was ASKING */
-	uint64_t commands, calls; /* commands of clients; calls of scripts among them */
-	uint64_t errors;          /* failed scripts, and commands that are not supported */
-	char error[256];          /* text of the last error */
+	bool asking; /* the client's last command was ASKING */
+	/* number of commands of clients, and number of script calls among them */
+	uint64_t commands, calls;
+	uint64_t errors; /* number of failed scripts and unsupported commands */
+	char error[256]; /* text of the last error */
 };
 
 struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua);
@@ -84,6 +85,7 @@ __attribute__((format(printf, 2, 3))) void wr_sim_redis_unexpected(struct wr_sim
 /* ---- values: redis_value.c ---- */
 
 enum wr_sim_redis_type {
+	WR_SIM_REDIS_ANY, /* no value has this type; a command with this type accepts values of all types */
 	WR_SIM_REDIS_STRING,
 	WR_SIM_REDIS_HASH,
 	WR_SIM_REDIS_ZSET,
@@ -104,7 +106,7 @@ struct wr_sim_redis_value {
 	enum wr_sim_redis_type type;
 	uint64_t expires_ms; /* 0: the key never expires */
 	struct wr_buf string;
-	struct wr_sim_redis_entry *entries; /* in the order of insertion */
+	struct wr_sim_redis_entry *entries; /* sorted by the order of insertion */
 	size_t count, cap;
 };
 
@@ -116,10 +118,10 @@ struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, 
 /* Removes a key. Returns whether the key existed. */
 bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key);
 
-/* Returns the entry with this name, or NULL. `value` may be NULL. */
+/* Returns the entry with this name, or NULL if there is no such entry. `value` may be NULL. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_find(const struct wr_sim_redis_value *value,
 						   struct weir_str name);
-/* Returns the entry with this name. If there is none, adds an empty entry. */
+/* Returns the entry with this name. If there is no such entry, adds an empty entry. */
 struct wr_sim_redis_entry *wr_sim_redis_entry_add(struct wr_sim_redis_value *value,
 						  struct weir_str name);
 void wr_sim_redis_entry_remove(struct wr_sim_redis_value *value, struct wr_sim_redis_entry *entry);
@@ -140,6 +142,8 @@ struct wr_sim_redis_call {
 	const struct weir_str *argv;
 	size_t argc;
 	struct wr_buf *out;
+	/* the value of the key argv[1]; NULL: the key does not exist, or the command has no type */
+	struct wr_sim_redis_value *value;
 };
 
 struct wr_sim_redis_op {
@@ -148,17 +152,13 @@ struct wr_sim_redis_op {
 	int argc;   /* number of words, including the name; -n: at least n */
 	bool keyed; /* argv[1] is a key */
 	bool writes;
+	/* The type that the value of argv[1] must have. If the value has another type, the reply is
+	 * WRONGTYPE and the command does not run. */
+	enum wr_sim_redis_type type;
 };
 
 /* Replies with this error and counts it in `errors`, so the simulation fails. */
 void wr_sim_redis_refuse(const struct wr_sim_redis_call *call, const char *text);
-
-/* Returns the value of the key argv[1]. If the key does not exist, returns a new value if `make` is
- * set, otherwise NULL. If the key has another type, replies WRONGTYPE, sets *wrong and returns
- * NULL. */
-struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
-						   enum wr_sim_redis_type type, bool make,
-						   bool *wrong);
 
 /* The commands, defined in redis_string.c, redis_collection.c, redis_range.c and redis_server.c.
  * Each list ends with an element without a name. */
@@ -167,6 +167,8 @@ extern const struct wr_sim_redis_op wr_sim_redis_string_ops[], wr_sim_redis_coll
 
 /* Parses an integer in the form that Redis accepts. Returns false for any other text. */
 bool wr_sim_redis_parse_int(struct weir_str text, int64_t *number);
+/* Parses a score of a sorted set. Returns false if the text is not a number. */
+bool wr_sim_redis_parse_score(struct weir_str text, double *score);
 /* Returns whether the texts are equal without regard to case. */
 bool wr_sim_redis_word_is(struct weir_str text, const char *word);
 
@@ -177,15 +179,20 @@ bool wr_sim_redis_word_is(struct weir_str text, const char *word);
 struct wr_sim_lua *wr_sim_lua_new(void);
 void wr_sim_lua_free(struct wr_sim_lua *lua);
 
-/* Return the number of the script of central with this text or SHA1, or -1 if there is none. */
+/* Adds the libraries `bit` and `struct` of lua_libs.c to an interpreter. */
+struct lua_State;
+void wr_sim_lua_open_libs(struct lua_State *state);
+
+/* Return the number of the script of central with this text or SHA1, or -1 if central has no such
+ * script. */
 int wr_sim_lua_script_by_text(struct weir_str text);
 int wr_sim_lua_script_by_sha1(struct weir_str sha1);
 
 /* Returns whether the script promises that a second call with the same arguments has no effect. */
 bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count);
 
-/* The script number for a script that is not one of central's. The first run with this number
- * compiles the text, and later runs use the compiled text. */
+/* The script number for a script that does not belong to central, such as the script of the queue.
+ * The first run with this number compiles the text, and later runs use the compiled text. */
 #define WR_SIM_LUA_OTHER ((int)WR_SIM_REDIS_SCRIPTS)
 
 /* Runs the script with this number and appends its reply. If the number is negative, `text` is

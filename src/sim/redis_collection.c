@@ -1,5 +1,4 @@
 /* Commands for hashes and sorted sets. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,20 +6,11 @@
 #include "base/str.h"
 #include "sim/redis.h"
 
-struct wr_sim_redis_value *wr_sim_redis_find_typed(const struct wr_sim_redis_call *call,
-						   enum wr_sim_redis_type type, bool make,
-						   bool *wrong)
+/* Returns the value of the key. If the key does not exist, adds an empty value of this type. */
+static struct wr_sim_redis_value *value_to_change(const struct wr_sim_redis_call *call,
+						  enum wr_sim_redis_type type)
 {
-	struct wr_sim_redis_value *value =
-		make ? wr_sim_redis_find_or_add(call->redis, call->argv[1], type)
-		     : wr_sim_redis_find(call->redis, call->argv[1]);
-
-	*wrong = value && value->type != type;
-	if (!*wrong)
-		return value;
-	wr_sim_redis_refuse(call,
-			    "WRONGTYPE Operation against a key holding the wrong kind of value");
-	return NULL;
+	return wr_sim_redis_find_or_add(call->redis, call->argv[1], type);
 }
 
 static void remove_if_empty(const struct wr_sim_redis_call *call,
@@ -32,9 +22,9 @@ static void remove_if_empty(const struct wr_sim_redis_call *call,
 
 /* ---- hashes ---- */
 
-static void set_fields(const struct wr_sim_redis_call *call, bool status)
+/* Runs HSET, or HMSET, whose reply is OK instead of the number of new fields. */
+static void cmd_hset(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
 	struct wr_sim_redis_value *hash;
 	int64_t added = 0;
 
@@ -42,28 +32,16 @@ static void set_fields(const struct wr_sim_redis_call *call, bool status)
 		wr_sim_redis_refuse(call, "ERR wrong number of arguments for 'hset' command");
 		return;
 	}
-	hash = wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, true, &wrong);
-	if (wrong)
-		return;
+	hash = value_to_change(call, WR_SIM_REDIS_HASH);
 	for (size_t i = 2; i < call->argc; i += 2) {
 		added += wr_sim_redis_entry_find(hash, call->argv[i]) == NULL;
 		wr_sim_buf_set(&wr_sim_redis_entry_add(hash, call->argv[i])->text,
 			       call->argv[i + 1]);
 	}
-	if (status)
+	if (wr_sim_redis_word_is(call->argv[0], "HMSET"))
 		wr_sim_reply_status(call->out, "OK");
 	else
 		wr_sim_reply_int(call->out, added);
-}
-
-static void cmd_hset(const struct wr_sim_redis_call *call)
-{
-	set_fields(call, false);
-}
-
-static void cmd_hmset(const struct wr_sim_redis_call *call)
-{
-	set_fields(call, true);
 }
 
 static void reply_field(const struct wr_sim_redis_call *call,
@@ -77,35 +55,20 @@ static void reply_field(const struct wr_sim_redis_call *call,
 
 static void cmd_hget(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
-
-	if (!wrong)
-		reply_field(call, wr_sim_redis_entry_find(hash, call->argv[2]));
+	reply_field(call, wr_sim_redis_entry_find(call->value, call->argv[2]));
 }
 
 static void cmd_hmget(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
-
-	if (wrong)
-		return;
 	wr_sim_reply_array(call->out, call->argc - 2);
 	for (size_t i = 2; i < call->argc; i++)
-		reply_field(call, wr_sim_redis_entry_find(hash, call->argv[i]));
+		reply_field(call, wr_sim_redis_entry_find(call->value, call->argv[i]));
 }
 
 static void cmd_hgetall(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
+	const struct wr_sim_redis_value *hash = call->value;
 
-	if (wrong)
-		return;
 	wr_sim_reply_array(call->out, hash ? 2 * hash->count : 0);
 	for (size_t i = 0; hash && i < hash->count; i++) {
 		wr_sim_reply_bulk(call->out, wr_buf_str(&hash->entries[i].name));
@@ -113,14 +76,12 @@ static void cmd_hgetall(const struct wr_sim_redis_call *call)
 	}
 }
 
-static void remove_entries(const struct wr_sim_redis_call *call, enum wr_sim_redis_type type)
+/* Runs HDEL or ZREM. */
+static void cmd_remove_entries(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	struct wr_sim_redis_value *set = wr_sim_redis_find_typed(call, type, false, &wrong);
+	struct wr_sim_redis_value *set = call->value;
 	int64_t removed = 0;
 
-	if (wrong)
-		return;
 	for (size_t i = 2; set && i < call->argc; i++) {
 		struct wr_sim_redis_entry *entry = wr_sim_redis_entry_find(set, call->argv[i]);
 
@@ -132,42 +93,23 @@ static void remove_entries(const struct wr_sim_redis_call *call, enum wr_sim_red
 	wr_sim_reply_int(call->out, removed);
 }
 
-static void cmd_hdel(const struct wr_sim_redis_call *call)
+/* Runs HLEN or ZCARD. */
+static void cmd_count_entries(const struct wr_sim_redis_call *call)
 {
-	remove_entries(call, WR_SIM_REDIS_HASH);
-}
-
-static void count_entries(const struct wr_sim_redis_call *call, enum wr_sim_redis_type type)
-{
-	bool wrong;
-	const struct wr_sim_redis_value *set = wr_sim_redis_find_typed(call, type, false, &wrong);
-
-	if (!wrong)
-		wr_sim_reply_int(call->out, set ? (int64_t)set->count : 0);
-}
-
-static void cmd_hlen(const struct wr_sim_redis_call *call)
-{
-	count_entries(call, WR_SIM_REDIS_HASH);
+	wr_sim_reply_int(call->out, call->value ? (int64_t)call->value->count : 0);
 }
 
 static void cmd_hincrby(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	struct wr_sim_redis_value *hash =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, true, &wrong);
-	struct wr_sim_redis_entry *entry;
+	struct wr_sim_redis_entry *entry = wr_sim_redis_entry_find(call->value, call->argv[2]);
 	int64_t number = 0, by = 0;
 
-	if (wrong)
-		return;
-	entry = wr_sim_redis_entry_find(hash, call->argv[2]);
 	if (!wr_sim_redis_parse_int(call->argv[3], &by) ||
 	    (entry && !wr_sim_redis_parse_int(wr_buf_str(&entry->text), &number))) {
 		wr_sim_redis_refuse(call, "ERR value is not an integer or out of range");
 		return;
 	}
-	entry = wr_sim_redis_entry_add(hash, call->argv[2]);
+	entry = wr_sim_redis_entry_add(value_to_change(call, WR_SIM_REDIS_HASH), call->argv[2]);
 	wr_buf_clear(&entry->text);
 	number += by;
 	wr_buf_printf(&entry->text, "%lld", (long long)number);
@@ -176,63 +118,34 @@ static void cmd_hincrby(const struct wr_sim_redis_call *call)
 
 /* ---- sorted sets ---- */
 
-static bool parse_score(struct weir_str text, double *score)
-{
-	char copy[64];
-	char *end;
-
-	if (text.len == 0 || text.len >= sizeof copy)
-		return false;
-	memcpy(copy, text.ptr, text.len);
-	copy[text.len] = '\0';
-	*score = strtod(copy, &end);
-	return *end == '\0' && !isnan(*score);
-}
-
 static void cmd_zadd(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
 	struct wr_sim_redis_value *set;
 	int64_t added = 0;
 	double score;
 
 	for (size_t i = 2; i < call->argc; i += 2)
-		if (i + 1 >= call->argc || !parse_score(call->argv[i], &score)) {
+		if (i + 1 >= call->argc || !wr_sim_redis_parse_score(call->argv[i], &score)) {
 			wr_sim_redis_refuse(call, "ERR value is not a valid float");
 			return;
 		}
-	set = wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, true, &wrong);
-	if (wrong)
-		return;
+	set = value_to_change(call, WR_SIM_REDIS_ZSET);
 	for (size_t i = 2; i < call->argc; i += 2) {
-		parse_score(call->argv[i], &score);
+		wr_sim_redis_parse_score(call->argv[i], &score);
 		added += wr_sim_redis_entry_find(set, call->argv[i + 1]) == NULL;
 		wr_sim_redis_entry_add(set, call->argv[i + 1])->score = score;
 	}
 	wr_sim_reply_int(call->out, added);
 }
 
-static void cmd_zrem(const struct wr_sim_redis_call *call)
-{
-	remove_entries(call, WR_SIM_REDIS_ZSET);
-}
-
-static void cmd_zcard(const struct wr_sim_redis_call *call)
-{
-	count_entries(call, WR_SIM_REDIS_ZSET);
-}
-
 static void cmd_zremrangebyscore(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	struct wr_sim_redis_value *set =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	struct wr_sim_redis_value *set = call->value;
 	int64_t removed = 0;
 	double low, high;
 
-	if (wrong)
-		return;
-	if (!parse_score(call->argv[2], &low) || !parse_score(call->argv[3], &high)) {
+	if (!wr_sim_redis_parse_score(call->argv[2], &low) ||
+	    !wr_sim_redis_parse_score(call->argv[3], &high)) {
 		wr_sim_redis_refuse(call, "ERR value is not a valid float");
 		return;
 	}
@@ -249,16 +162,16 @@ static void cmd_zremrangebyscore(const struct wr_sim_redis_call *call)
 }
 
 const struct wr_sim_redis_op wr_sim_redis_collection_ops[] = {
-	{"HSET", cmd_hset, -4, true, true},
-	{"HMSET", cmd_hmset, -4, true, true},
-	{"HGET", cmd_hget, 3, true, false},
-	{"HMGET", cmd_hmget, -3, true, false},
-	{"HGETALL", cmd_hgetall, 2, true, false},
-	{"HDEL", cmd_hdel, -3, true, true},
-	{"HLEN", cmd_hlen, 2, true, false},
-	{"HINCRBY", cmd_hincrby, 4, true, true},
-	{"ZADD", cmd_zadd, -4, true, true},
-	{"ZREM", cmd_zrem, -3, true, true},
-	{"ZCARD", cmd_zcard, 2, true, false},
-	{"ZREMRANGEBYSCORE", cmd_zremrangebyscore, 4, true, true},
+	{"HSET", cmd_hset, -4, true, true, WR_SIM_REDIS_HASH},
+	{"HMSET", cmd_hset, -4, true, true, WR_SIM_REDIS_HASH},
+	{"HGET", cmd_hget, 3, true, false, WR_SIM_REDIS_HASH},
+	{"HMGET", cmd_hmget, -3, true, false, WR_SIM_REDIS_HASH},
+	{"HGETALL", cmd_hgetall, 2, true, false, WR_SIM_REDIS_HASH},
+	{"HDEL", cmd_remove_entries, -3, true, true, WR_SIM_REDIS_HASH},
+	{"HLEN", cmd_count_entries, 2, true, false, WR_SIM_REDIS_HASH},
+	{"HINCRBY", cmd_hincrby, 4, true, true, WR_SIM_REDIS_HASH},
+	{"ZADD", cmd_zadd, -4, true, true, WR_SIM_REDIS_ZSET},
+	{"ZREM", cmd_remove_entries, -3, true, true, WR_SIM_REDIS_ZSET},
+	{"ZCARD", cmd_count_entries, 2, true, false, WR_SIM_REDIS_ZSET},
+	{"ZREMRANGEBYSCORE", cmd_zremrangebyscore, 4, true, true, WR_SIM_REDIS_ZSET},
 	{0}};

@@ -1,6 +1,5 @@
 /* Commands that read sorted sets in the order of scores, and HEXISTS. The queue's script uses these
  * commands. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +15,7 @@ struct score_bound {
 
 static void cmd_hexists(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *hash =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_HASH, false, &wrong);
-
-	if (!wrong)
-		wr_sim_reply_int(call->out, wr_sim_redis_entry_find(hash, call->argv[2]) != NULL);
+	wr_sim_reply_int(call->out, wr_sim_redis_entry_find(call->value, call->argv[2]) != NULL);
 }
 
 /* Compares for qsort(): by score, and if the scores are equal by the bytes of the member. */
@@ -56,14 +50,10 @@ static const struct wr_sim_redis_entry **sort_entries(const struct wr_sim_redis_
 
 static void cmd_zrank(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *set =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	const struct wr_sim_redis_value *set = call->value;
 	const struct wr_sim_redis_entry *entry = wr_sim_redis_entry_find(set, call->argv[2]);
 	int64_t rank = 0;
 
-	if (wrong)
-		return;
 	if (!entry) {
 		wr_sim_reply_nil(call->out);
 		return;
@@ -94,14 +84,10 @@ static void reply_entries(const struct wr_sim_redis_call *call,
 /* Runs ZRANGE key start stop [WITHSCORES]. */
 static void cmd_zrange(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *set =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	const struct wr_sim_redis_value *set = call->value;
 	const struct wr_sim_redis_entry **list;
 	int64_t start, stop, count = set ? (int64_t)set->count : 0;
 
-	if (wrong)
-		return;
 	if (!wr_sim_redis_parse_int(call->argv[2], &start) ||
 	    !wr_sim_redis_parse_int(call->argv[3], &stop) ||
 	    (call->argc == 5 && !wr_sim_redis_word_is(call->argv[4], "WITHSCORES")) ||
@@ -119,19 +105,10 @@ static void cmd_zrange(const struct wr_sim_redis_call *call)
 	free(list);
 }
 
-static bool read_bound(struct weir_str text, struct score_bound *score_bound)
+static bool read_bound(struct weir_str text, struct score_bound *bound)
 {
-	char copy[64], *rest;
-
-	score_bound->open = text.len && text.ptr[0] == '(';
-	if (score_bound->open)
-		text = wr_str_from(text, 1);
-	if (text.len == 0 || text.len >= sizeof copy)
-		return false;
-	memcpy(copy, text.ptr, text.len);
-	copy[text.len] = '\0';
-	score_bound->score = strtod(copy, &rest);
-	return *rest == '\0' && !isnan(score_bound->score);
+	bound->open = wr_str_begins(text, WR_STR("("));
+	return wr_sim_redis_parse_score(wr_str_from(text, bound->open), &bound->score);
 }
 
 /* Reads the options [WITHSCORES] [LIMIT offset count]. Returns false for any other word. */
@@ -155,33 +132,28 @@ static bool read_range_options(const struct wr_sim_redis_call *call, bool *score
 	return true;
 }
 
-static bool is_in_range(double score, const struct score_bound *low, const struct score_bound *high)
-{
-	return (low->open ? score > low->score : score >= low->score) &&
-	       (high->open ? score < high->score : score <= high->score);
-}
-
 static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 {
-	bool wrong, scores;
-	const struct wr_sim_redis_value *set =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_ZSET, false, &wrong);
+	bool scores;
+	const struct wr_sim_redis_value *set = call->value;
 	const struct wr_sim_redis_entry **list;
 	int64_t offset, most;
 	size_t found = 0, count;
 	struct score_bound low, high;
 
-	if (wrong)
-		return;
 	if (!read_bound(call->argv[2], &low) || !read_bound(call->argv[3], &high) ||
 	    !read_range_options(call, &scores, &offset, &most)) {
 		wr_sim_redis_refuse(call, "ERR syntax error");
 		return;
 	}
 	list = sort_entries(set);
-	for (size_t i = 0; set && i < set->count; i++)
-		if (is_in_range(list[i]->score, &low, &high))
+	for (size_t i = 0; set && i < set->count; i++) {
+		double score = list[i]->score;
+
+		if ((low.open ? score > low.score : score >= low.score) &&
+		    (high.open ? score < high.score : score <= high.score))
 			list[found++] = list[i];
+	}
 	count = offset < 0 || (size_t)offset > found ? 0 : found - (size_t)offset;
 	if (most >= 0 && count > (size_t)most)
 		count = (size_t)most;
@@ -190,8 +162,8 @@ static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 }
 
 const struct wr_sim_redis_op wr_sim_redis_range_ops[] = {
-	{"HEXISTS", cmd_hexists, 3, true, false},
-	{"ZRANK", cmd_zrank, 3, true, false},
-	{"ZRANGE", cmd_zrange, -4, true, false},
-	{"ZRANGEBYSCORE", cmd_zrangebyscore, -4, true, false},
+	{"HEXISTS", cmd_hexists, 3, true, false, WR_SIM_REDIS_HASH},
+	{"ZRANK", cmd_zrank, 3, true, false, WR_SIM_REDIS_ZSET},
+	{"ZRANGE", cmd_zrange, -4, true, false, WR_SIM_REDIS_ZSET},
+	{"ZRANGEBYSCORE", cmd_zrangebyscore, -4, true, false, WR_SIM_REDIS_ZSET},
 	{0}};

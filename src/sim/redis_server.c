@@ -20,12 +20,12 @@ static void cmd_time(const struct wr_sim_redis_call *call)
 {
 	uint64_t now_us = call->redis->now_us;
 	char s[24], us[24];
-	int s_len = snprintf(s, sizeof s, "%llu", (unsigned long long)(now_us / 1000000));
-	int us_len = snprintf(us, sizeof us, "%llu", (unsigned long long)(now_us % 1000000));
 
+	snprintf(s, sizeof s, "%llu", (unsigned long long)(now_us / 1000000));
+	snprintf(us, sizeof us, "%llu", (unsigned long long)(now_us % 1000000));
 	wr_sim_reply_array(call->out, 2);
-	wr_sim_reply_bulk(call->out, (struct weir_str){s, (size_t)s_len});
-	wr_sim_reply_bulk(call->out, (struct weir_str){us, (size_t)us_len});
+	wr_sim_reply_bulk(call->out, wr_str(s));
+	wr_sim_reply_bulk(call->out, wr_str(us));
 }
 
 static void cmd_info(const struct wr_sim_redis_call *call)
@@ -45,8 +45,8 @@ static void parse_stream_id(struct weir_str text, uint64_t *ms, uint64_t *seq)
 	*seq = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
 }
 
-/* Runs `XADD key MAXLEN ~ n * name value …`. `name` of the new entry is its id. `text` is its
- * fields in the form of a reply, which XREAD returns. */
+/* Runs `XADD key MAXLEN ~ n * name value …`. The member `name` of the new entry contains its id.
+ * The member `text` contains its fields in the form of a reply, which XREAD returns. */
 static void cmd_xadd(const struct wr_sim_redis_call *call)
 {
 	struct wr_sim_redis_value *value =
@@ -54,7 +54,6 @@ static void cmd_xadd(const struct wr_sim_redis_call *call)
 	uint64_t ms = 0, seq = 0, now_ms = call->redis->now_us / 1000;
 	struct wr_sim_redis_entry *entry;
 	char id[48];
-	int len;
 
 	if (call->argc < 8 || !wr_sim_redis_word_is(call->argv[2], "MAXLEN") ||
 	    !wr_sim_redis_word_is(call->argv[5], "*")) {
@@ -64,21 +63,13 @@ static void cmd_xadd(const struct wr_sim_redis_call *call)
 	if (value->count)
 		parse_stream_id(wr_buf_str(&value->entries[value->count - 1].name), &ms, &seq);
 	seq = now_ms > ms ? 0 : seq + 1;
-	len = snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)(now_ms > ms ? now_ms : ms),
-		       (unsigned long long)seq);
-	entry = wr_sim_redis_entry_add(value, (struct weir_str){id, (size_t)len});
+	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)(now_ms > ms ? now_ms : ms),
+		 (unsigned long long)seq);
+	entry = wr_sim_redis_entry_add(value, wr_str(id));
 	wr_sim_reply_array(&entry->text, call->argc - 6);
 	for (size_t i = 6; i < call->argc; i++)
 		wr_sim_reply_bulk(&entry->text, call->argv[i]);
-	wr_sim_reply_bulk(call->out, (struct weir_str){id, (size_t)len});
-}
-
-static bool is_after(const struct wr_sim_redis_entry *entry, uint64_t ms, uint64_t seq)
-{
-	uint64_t its_ms, its_seq;
-
-	parse_stream_id(wr_buf_str(&entry->name), &its_ms, &its_seq);
-	return its_ms > ms || (its_ms == ms && its_seq > seq);
+	wr_sim_reply_bulk(call->out, wr_str(id));
 }
 
 /* Runs XREAD COUNT n STREAMS key id. */
@@ -86,13 +77,16 @@ static void cmd_xread(const struct wr_sim_redis_call *call)
 {
 	const struct wr_sim_redis_value *value =
 		wr_sim_redis_find(call->redis, call->argv[call->argc - 2]);
-	uint64_t ms, seq;
+	uint64_t after_ms, after_seq, ms, seq;
 	size_t first = 0, count;
 	int64_t most;
 
-	parse_stream_id(call->argv[call->argc - 1], &ms, &seq);
-	while (value && first < value->count && !is_after(&value->entries[first], ms, seq))
-		first++;
+	parse_stream_id(call->argv[call->argc - 1], &after_ms, &after_seq);
+	for (; value && first < value->count; first++) {
+		parse_stream_id(wr_buf_str(&value->entries[first].name), &ms, &seq);
+		if (ms > after_ms || (ms == after_ms && seq > after_seq))
+			break;
+	}
 	if (!value || first == value->count || !wr_sim_redis_parse_int(call->argv[2], &most)) {
 		wr_buf_add(call->out, "*-1\r\n", 5);
 		return;
@@ -179,14 +173,14 @@ static void cmd_evalsha(const struct wr_sim_redis_call *call)
 }
 
 const struct wr_sim_redis_op wr_sim_redis_server_ops[] = {
-	{"PING", cmd_ping, 1, false, false},
-	{"CLIENT", cmd_ok, -2, false, false},
-	{"SELECT", cmd_ok, 2, false, false},
-	{"TIME", cmd_time, 1, false, false},
-	{"INFO", cmd_info, -1, false, false},
-	{"XREAD", cmd_xread, -4, false, false},
-	{"XADD", cmd_xadd, -5, true, true},
-	{"FLUSHALL", cmd_flushall, 1, false, true},
-	{"EVAL", cmd_eval, -3, false, false},
-	{"EVALSHA", cmd_evalsha, -3, false, false},
+	{"PING", cmd_ping, 1, false, false, WR_SIM_REDIS_ANY},
+	{"CLIENT", cmd_ok, -2, false, false, WR_SIM_REDIS_ANY},
+	{"SELECT", cmd_ok, 2, false, false, WR_SIM_REDIS_ANY},
+	{"TIME", cmd_time, 1, false, false, WR_SIM_REDIS_ANY},
+	{"INFO", cmd_info, -1, false, false, WR_SIM_REDIS_ANY},
+	{"XREAD", cmd_xread, -4, false, false, WR_SIM_REDIS_ANY},
+	{"XADD", cmd_xadd, -5, true, true, WR_SIM_REDIS_ANY},
+	{"FLUSHALL", cmd_flushall, 1, false, true, WR_SIM_REDIS_ANY},
+	{"EVAL", cmd_eval, -3, false, false, WR_SIM_REDIS_ANY},
+	{"EVALSHA", cmd_evalsha, -3, false, false, WR_SIM_REDIS_ANY},
 	{0}};

@@ -8,13 +8,9 @@
 
 static void cmd_get(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *value =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
-
-	if (value)
-		wr_sim_reply_bulk(call->out, wr_buf_str(&value->string));
-	else if (!wrong)
+	if (call->value)
+		wr_sim_reply_bulk(call->out, wr_buf_str(&call->value->string));
+	else
 		wr_sim_reply_nil(call->out);
 }
 
@@ -72,19 +68,16 @@ static void cmd_set(const struct wr_sim_redis_call *call)
 
 static void cmd_getrange(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	const struct wr_sim_redis_value *value =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
+	const struct wr_sim_redis_value *value = call->value;
 	int64_t from, to, len = value ? (int64_t)value->string.len : 0;
 
-	if (wrong)
-		return;
 	if (!wr_sim_redis_parse_int(call->argv[2], &from) ||
 	    !wr_sim_redis_parse_int(call->argv[3], &to)) {
 		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
-	if (from < 0 && to < 0 && from > to) /* else the code below returns the first byte */
+	if (from < 0 && to < 0 &&
+	    from > to) /* without this check, the code below would return the first byte */
 		len = 0;
 	from = from < 0 ? from + len : from;
 	to = to < 0 ? to + len : to;
@@ -101,14 +94,10 @@ static void cmd_getrange(const struct wr_sim_redis_call *call)
 
 static void cmd_setrange(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	struct wr_sim_redis_value *value =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
+	struct wr_sim_redis_value *value = call->value;
 	struct weir_str text = call->argv[3];
 	int64_t at;
 
-	if (wrong)
-		return;
 	if (!wr_sim_redis_parse_int(call->argv[2], &at) || at < 0 || at > 1 << 20) {
 		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
@@ -117,13 +106,11 @@ static void cmd_setrange(const struct wr_sim_redis_call *call)
 		value = wr_sim_redis_find_or_add(call->redis, call->argv[1], WR_SIM_REDIS_STRING);
 		if (value->string.len < (size_t)at + text.len) {
 			size_t more = (size_t)at + text.len - value->string.len;
-
 			char *room = wr_buf_reserve(&value->string, more);
 
-			if (room)
-				memset(room, 0, more);
-			else
+			if (!room)
 				wr_sim_no_memory();
+			memset(room, 0, more);
 			wr_buf_commit(&value->string, more);
 		}
 		memcpy(value->string.ptr + at, text.ptr, text.len);
@@ -131,16 +118,14 @@ static void cmd_setrange(const struct wr_sim_redis_call *call)
 	wr_sim_reply_int(call->out, value ? (int64_t)value->string.len : 0);
 }
 
-static void add_to_number(const struct wr_sim_redis_call *call, int64_t by)
+/* Runs INCR key, or INCRBY key number. */
+static void cmd_incr(const struct wr_sim_redis_call *call)
 {
-	bool wrong;
-	struct wr_sim_redis_value *value =
-		wr_sim_redis_find_typed(call, WR_SIM_REDIS_STRING, false, &wrong);
-	int64_t number = 0;
+	struct wr_sim_redis_value *value = call->value;
+	int64_t number = 0, by = 1;
 
-	if (wrong)
-		return;
-	if (value && !wr_sim_redis_parse_int(wr_buf_str(&value->string), &number)) {
+	if ((call->argc > 2 && !wr_sim_redis_parse_int(call->argv[2], &by)) ||
+	    (value && !wr_sim_redis_parse_int(wr_buf_str(&value->string), &number))) {
 		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
 	}
@@ -149,21 +134,6 @@ static void add_to_number(const struct wr_sim_redis_call *call, int64_t by)
 	wr_buf_clear(&value->string);
 	wr_buf_printf(&value->string, "%lld", (long long)number);
 	wr_sim_reply_int(call->out, number);
-}
-
-static void cmd_incr(const struct wr_sim_redis_call *call)
-{
-	add_to_number(call, 1);
-}
-
-static void cmd_incrby(const struct wr_sim_redis_call *call)
-{
-	int64_t by;
-
-	if (wr_sim_redis_parse_int(call->argv[2], &by))
-		add_to_number(call, by);
-	else
-		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 }
 
 /* ---- expiry and removal ---- */
@@ -195,49 +165,35 @@ static void cmd_pttl(const struct wr_sim_redis_call *call)
 				 (int64_t)(value->expires_ms - call->redis->now_us / 1000));
 }
 
-static void expire_at(const struct wr_sim_redis_call *call, int64_t ms)
+/* Runs PEXPIRE, whose time counts from now, or PEXPIREAT. */
+static void cmd_pexpire(const struct wr_sim_redis_call *call)
 {
 	struct wr_sim_redis_value *value = wr_sim_redis_find(call->redis, call->argv[1]);
+	int64_t now_ms = (int64_t)(call->redis->now_us / 1000), ms;
 
-	wr_sim_reply_int(call->out, value != NULL);
-	if (!value)
+	if (!wr_sim_redis_parse_int(call->argv[2], &ms)) {
+		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
 		return;
-	if (ms <= (int64_t)(call->redis->now_us / 1000))
+	}
+	if (wr_sim_redis_word_is(call->argv[0], "PEXPIRE"))
+		ms += now_ms;
+	wr_sim_reply_int(call->out, value != NULL);
+	if (value && ms <= now_ms)
 		wr_sim_redis_remove(call->redis, call->argv[1]);
-	else
+	else if (value)
 		value->expires_ms = (uint64_t)ms;
 }
 
-static void cmd_pexpire(const struct wr_sim_redis_call *call)
-{
-	int64_t ms;
-
-	if (wr_sim_redis_parse_int(call->argv[2], &ms))
-		expire_at(call, (int64_t)(call->redis->now_us / 1000) + ms);
-	else
-		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
-}
-
-static void cmd_pexpireat(const struct wr_sim_redis_call *call)
-{
-	int64_t ms;
-
-	if (wr_sim_redis_parse_int(call->argv[2], &ms))
-		expire_at(call, ms);
-	else
-		wr_sim_redis_refuse(call, NOT_AN_INTEGER);
-}
-
 const struct wr_sim_redis_op wr_sim_redis_string_ops[] = {
-	{"GET", cmd_get, 2, true, false},
-	{"SET", cmd_set, -3, true, true},
-	{"GETRANGE", cmd_getrange, 4, true, false},
-	{"SETRANGE", cmd_setrange, 4, true, true},
-	{"INCR", cmd_incr, 2, true, true},
-	{"INCRBY", cmd_incrby, 3, true, true},
-	{"DEL", cmd_del, -2, true, true},
-	{"EXISTS", cmd_exists, 2, true, false},
-	{"PTTL", cmd_pttl, 2, true, false},
-	{"PEXPIRE", cmd_pexpire, 3, true, true},
-	{"PEXPIREAT", cmd_pexpireat, 3, true, true},
+	{"GET", cmd_get, 2, true, false, WR_SIM_REDIS_STRING},
+	{"SET", cmd_set, -3, true, true, WR_SIM_REDIS_ANY},
+	{"GETRANGE", cmd_getrange, 4, true, false, WR_SIM_REDIS_STRING},
+	{"SETRANGE", cmd_setrange, 4, true, true, WR_SIM_REDIS_STRING},
+	{"INCR", cmd_incr, 2, true, true, WR_SIM_REDIS_STRING},
+	{"INCRBY", cmd_incr, 3, true, true, WR_SIM_REDIS_STRING},
+	{"DEL", cmd_del, -2, true, true, WR_SIM_REDIS_ANY},
+	{"EXISTS", cmd_exists, 2, true, false, WR_SIM_REDIS_ANY},
+	{"PTTL", cmd_pttl, 2, true, false, WR_SIM_REDIS_ANY},
+	{"PEXPIRE", cmd_pexpire, 3, true, true, WR_SIM_REDIS_ANY},
+	{"PEXPIREAT", cmd_pexpire, 3, true, true, WR_SIM_REDIS_ANY},
 	{0}};

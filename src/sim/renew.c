@@ -5,7 +5,8 @@
 
 #define MS 1000000ull
 #define POLL_NS (5 * MS)
-#define STOP_BEFORE_NS (4000 * MS) /* none in the last 4 s, so that new nodes get requests */
+/* No node is replaced in the last 4 s of a run, so that each new node gets requests. */
+#define STOP_BEFORE_NS (4000 * MS)
 
 static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnation)
 {
@@ -24,26 +25,20 @@ static void finish_renewal(struct wr_sim *sim, void *object, uint64_t incarnatio
 	node->leaving = false;
 }
 
-/* Returns whether the node has run long enough to report its admissions to Redis. The slowest
- * message has 20 times the jitter. */
-static bool is_settled(const struct wr_sim *sim, const struct wr_sim_node *node)
-{
-	const struct wr_sim_plan *plan = sim->plan;
-	uint64_t way_ns = plan->delay_ns + 20 * plan->jitter_ns;
-
-	return node->table && node->home.central && !node->leaving &&
-	       sim->now_ns >= node->started_ns + 8 * way_ns + 2 * plan->sync_ns;
-}
-
 static void renew_node(struct wr_sim *sim, void *object, uint64_t arg)
 {
-	struct wr_sim_node *node = &sim->nodes[wr_rng_below(&sim->fault_rng, sim->plan->nodes)];
+	const struct wr_sim_plan *plan = sim->plan;
+	struct wr_sim_node *node = &sim->nodes[wr_rng_below(&sim->fault_rng, plan->nodes)];
+	/* After this time the node has reported its admissions to Redis. The slowest message has 20
+	 * times the jitter. */
+	uint64_t settled_ns =
+		node->started_ns + 8 * (plan->delay_ns + 20 * plan->jitter_ns) + 2 * plan->sync_ns;
 
 	(void)object;
 	(void)arg;
-	if (sim->now_ns + STOP_BEFORE_NS >= sim->plan->length_ns)
+	if (sim->now_ns + STOP_BEFORE_NS >= plan->length_ns)
 		return;
-	if (is_settled(sim, node)) {
+	if (node->table && node->home.central && !node->leaving && sim->now_ns >= settled_ns) {
 		wr_sim_trace(sim, node, "is replaced");
 		sim->report->renewals++;
 		node->leaving = true;
@@ -51,9 +46,9 @@ static void renew_node(struct wr_sim *sim, void *object, uint64_t arg)
 		wr_sim_requests_end(node);
 		finish_renewal(sim, node, node->incarnation);
 	}
-	wr_sim_schedule(
-		sim, sim->now_ns + 1 + wr_rng_below(&sim->fault_rng, 2 * sim->plan->renew_gap_ns),
-		NULL, renew_node, NULL, 0);
+	wr_sim_schedule(sim,
+			sim->now_ns + 1 + wr_rng_below(&sim->fault_rng, 2 * plan->renew_gap_ns),
+			NULL, renew_node, NULL, 0);
 }
 
 void wr_sim_renewals_start(struct wr_sim *sim)

@@ -1,6 +1,5 @@
 /* Requests: how they arrive at a node and ask Redis, and how their decisions are recorded. Events
  * that node.c and sim.c schedule start requests. */
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +65,8 @@ void wr_sim_requests_free(struct wr_sim_node *node)
 
 /* ---- the record of decisions ---- */
 
-/* Converts at_us, a time by the clock of an unknown master, to true time. The master is found by
- * the condition that the true time lies between the start of the request and now. */
+/* Converts at_us, a time by the clock of an unknown master, to true time. The right master is the
+ * master whose clock gives a true time between the start of the request and now. */
 static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request *request,
 			  uint64_t at_us)
 {
@@ -82,8 +81,8 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 }
 
 /* Sets the time at which Redis took the units. For a sliding log or counter this time is
- * decided_us. For a fixed window decided_us is only some time in the same window (redis/script.c),
- * so the true time is that of the reply. For a bucket both times are those of the reply. */
+ * decided_us. For a fixed window, decided_us is only some time in the same window (redis/script.c),
+ * so at_ns is the time of the reply. For a bucket, at_us and at_ns are the time of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -114,8 +113,8 @@ static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
-/* Returns the number under which the admissions of a need are recorded: the key for the first limit
- * of the key, key + plan->keys for its second limit. */
+/* Returns the number under which the admissions of a limit are recorded. This is the key for the
+ * first limit of the key, and key + plan->keys for the second limit. */
 static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	const struct weir_ask *ask = request->ask;
@@ -125,24 +124,17 @@ static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_
 	return (uint8_t)(request->keys[need->descriptor] + nth * request->node->sim->plan->keys);
 }
 
-/* Returns how long before the last reply Redis may have taken a part of the request. There are
- * several replies if the request has two keys, because each key is a separate call. Also, while a
- * slot moves, one limit of a key may be taken first and the other limit by a later call. */
-static uint64_t take_slack_ns(const struct wr_sim_request *request)
-{
-	const struct wr_sim *sim = request->node->sim;
-	bool parts = request->key_count > 1 ||
-		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
-
-	return parts ? sim->now_ns - request->begun_ns : 0;
-}
-
-static void note_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
+static void record_admission(struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	struct wr_sim_node *node = request->node;
 	struct wr_sim *sim = node->sim;
 	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
+	/* Redis may have counted a part of the request before the last reply: a request with two
+	 * keys makes a call for each key, and while a slot moves, the two limits of a key may be
+	 * counted by two calls. */
+	bool parts = request->key_count > 1 ||
+		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 	struct wr_sim_admission admission = {
 		.at_ns = sim->now_ns,
 		.at_us = wr_sim_master_us(sim, sim->servers[node->server].master),
@@ -152,7 +144,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 		.nodes = nodes ? nodes : sim->plan->nodes,
 		.key = counter_of(request, need),
 		.delay_ns = need->need.decision.delay_ns,
-		.slack_ns = take_slack_ns(request),
+		.slack_ns = parts ? sim->now_ns - request->begun_ns : 0,
 		.taken_ns = node->reply_ns,
 		.term = node->reply_term,
 		.node = (uint8_t)node->number,
@@ -165,7 +157,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	}
 	if (how == WR_SIM_BY_SHARE)
 		wr_sim_check_known_share(request, &admission);
-	if (sim->plan->consistency == WR_EVENTUAL) /* the window is that of the node's clock */
+	if (sim->plan->consistency == WR_EVENTUAL) /* the node's clock determines the window */
 		admission.at_us = wr_sim_node_now(node) / 1000;
 	if (how == WR_SIM_BY_LEASE) { /* units are spent when the request begins */
 		admission.at_us -= (sim->now_ns - request->begun_ns) / 1000;
@@ -178,7 +170,7 @@ static void note_admission(struct wr_sim_request *request, const struct wr_ask_n
 	wr_sim_admission_add(sim, admission);
 }
 
-static void note_reading(struct wr_sim_request *request)
+static void record_reading(struct wr_sim_request *request)
 {
 	struct wr_sim *sim = request->node->sim;
 	struct wr_sim_reading *reading =
@@ -198,11 +190,11 @@ static void note_reading(struct wr_sim_request *request)
 					   sim->now_ns,
 					   wr_sim_node_now(request->node) / 1000,
 					   request->node->reply_us};
-	wr_sim_trace(sim, request->node, "sees %u of %u left to key %u", reading->remaining,
+	wr_sim_trace(sim, request->node, "reads %u of %u left for key %u", reading->remaining,
 		     reading->limit, request->keys[0]);
 }
 
-static void note_verdict(struct wr_sim_request *request, int verdict)
+static void record_verdict(struct wr_sim_request *request, int verdict)
 {
 	struct wr_sim *sim = request->node->sim;
 	const struct weir_ask *ask = request->ask;
@@ -217,7 +209,7 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 			break;
 		}
 	if (request->probe) {
-		note_reading(request);
+		record_reading(request);
 		return;
 	}
 	if (verdict != WEIR_ADMIT && verdict != WEIR_DELAY) {
@@ -232,12 +224,12 @@ static void note_verdict(struct wr_sim_request *request, int verdict)
 			    request->node->number, (unsigned long long)request->number);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i)
-			note_admission(request, &ask->needs[i]);
+			record_admission(request, &ask->needs[i]);
 }
 
 /* ---- questions to Redis ---- */
 
-/* Sends the messages to Redis that the limiter has after the verdict, such as reports. */
+/* Sends the messages, such as reports, that the limiter has for Redis after the verdict. */
 static void send_messages(struct wr_sim_request *request)
 {
 	struct wr_sim_node *node = request->node;
@@ -253,7 +245,7 @@ static void send_messages(struct wr_sim_request *request)
 static void finish_decision(struct wr_sim_request *request, int verdict)
 {
 	request->asking = false;
-	note_verdict(request, verdict);
+	record_verdict(request, verdict);
 	send_messages(request);
 	if (!request->client_leaves)
 		request_end(request);
@@ -261,8 +253,7 @@ static void finish_decision(struct wr_sim_request *request, int verdict)
 
 static void on_reply(struct wr_central_ask *store, const void *answer, size_t len)
 {
-	struct wr_sim_request *request =
-		(struct wr_sim_request *)((char *)store - offsetof(struct wr_sim_request, store));
+	struct wr_sim_request *request = wr_container_of(store, struct wr_sim_request, store);
 	uint64_t now_ns = wr_sim_node_now(request->node);
 	int verdict = len ? weir_ask_answer(request->ask, answer, len, now_ns) : WEIR_EFORMAT;
 	bool failed = verdict == WEIR_EFORMAT;
@@ -375,50 +366,38 @@ static void request_arrive(struct wr_sim_node *node)
 	start_decision(request);
 }
 
-static void request_keys(struct wr_sim *sim, unsigned number, uint32_t cost, bool early)
+/* Begins a request for each key at the node `number`, or at all nodes if `number` is WR_SIM_NODES. A
+ * request without cost is a probe. */
+static void request_keys(struct wr_sim *sim, uint64_t number, uint32_t cost)
 {
-	for (unsigned key = 0; key < sim->plan->keys; key++) {
-		struct wr_sim_request *request = request_begin(&sim->nodes[number], cost);
+	bool all = number == WR_SIM_NODES;
 
+	for (unsigned i = 0; i < sim->plan->nodes * sim->plan->keys; i++) {
+		struct wr_sim_request *request;
+
+		if (!all && i / sim->plan->keys != number)
+			continue;
+		request = request_begin(&sim->nodes[i / sim->plan->keys], cost);
 		sim->report->requests += cost > 0;
 		request->probe = cost == 0;
-		request->early = early;
-		add_key(request, (uint8_t)key);
+		request->early = !all;
+		add_key(request, (uint8_t)(i % sim->plan->keys));
 		start_decision(request);
 	}
 }
 
-static void ask_each(struct wr_sim *sim, uint32_t cost)
-{
-	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		request_keys(sim, i, cost, false);
-}
-
-void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg)
+void wr_sim_final_requests(struct wr_sim *sim, void *object, uint64_t number)
 {
 	(void)object;
-	(void)arg;
-	sim->last_request_ns = sim->now_ns;
-	ask_each(sim, 1);
+	if (number == WR_SIM_NODES)
+		sim->last_request_ns = sim->now_ns;
+	request_keys(sim, number, 1);
 }
 
-void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg)
+void wr_sim_probe(struct wr_sim *sim, void *object, uint64_t number)
 {
 	(void)object;
-	(void)arg;
-	ask_each(sim, 0);
-}
-
-void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number)
-{
-	(void)object;
-	request_keys(sim, (unsigned)number, 1, false);
-}
-
-void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number)
-{
-	(void)object;
-	request_keys(sim, (unsigned)number, 0, true);
+	request_keys(sim, number, 0);
 }
 
 void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation)

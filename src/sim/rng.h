@@ -19,7 +19,7 @@ static inline uint64_t wr_rng_next(struct wr_rng *rng)
 	return z ^ z >> 31;
 }
 
-/* Returns a number from 0 to n - 1; n > 0. */
+/* Returns a number from 0 to n - 1. `n` must not be 0. */
 static inline uint64_t wr_rng_below(struct wr_rng *rng, uint64_t n)
 {
 	return wr_rng_next(rng) % n;

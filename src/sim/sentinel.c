@@ -55,7 +55,7 @@ static void reply_role(const struct wr_sim_master *master, struct wr_buf *out)
 
 /* Marks the term if the command is a call that gives units back. If Redis had lost these units
  * before, the call lowers the count of other requests, so the oracle does not check such a term. */
-static void note_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
+static void record_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
 {
 	int64_t keys, cost;
 
@@ -75,11 +75,12 @@ static bool intercept_data(void *context, const struct weir_str *argv, size_t ar
 		reply_role(master, out);
 		return true;
 	}
-	note_return(master, argv, argc);
+	record_return(master, argv, argc);
 	return false;
 }
 
-/* Replies to SENTINEL sentinels with all Sentinels except the one that was asked. */
+/* Replies to the command SENTINEL sentinels with all Sentinels except the Sentinel that got the
+ * command. */
 static void reply_sentinels(const struct wr_sim *sim, unsigned asked, struct wr_buf *out)
 {
 	wr_sim_reply_array(out, sim->plan->sentinels - 1);
@@ -149,38 +150,31 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 
 /* ---- elections ---- */
 
-/* Returns whether nodes can find the primary. The primary must be up, no change of roles may be
- * scheduled, and a Sentinel that is up must name the primary. */
-static bool is_findable(const struct wr_sim *sim)
+/* Returns the number of Sentinels that are up and name the primary. If `right` is false, returns
+ * the number of Sentinels that are up and name another instance. */
+static unsigned count_sentinels(const struct wr_sim *sim, bool right)
 {
 	const struct wr_sim_sentinel_state *sentinels = sim->sentinels;
-	bool named = false;
+	unsigned count = 0;
 
 	for (unsigned i = 0; i < sim->plan->sentinels; i++)
-		named |= sentinels->view[i] == sentinels->primary &&
+		count += (sentinels->view[i] == sentinels->primary) == right &&
 			 !is_down(sim, WR_SIM_SERVERS + i);
-	return named && !sentinels->pending && !is_down(sim, sentinels->primary);
+	return count;
 }
 
-/* Returns whether all Sentinels are up and name the primary. */
-static bool is_agreed(const struct wr_sim *sim)
-{
-	for (unsigned i = 0; i < sim->plan->sentinels; i++)
-		if (sim->sentinels->view[i] != sim->sentinels->primary ||
-		    is_down(sim, WR_SIM_SERVERS + i))
-			return false;
-	return true;
-}
-
+/* Event: records whether nodes can find the primary, and whether all Sentinels name it. Nodes can
+ * find the primary if it is up, a Sentinel names it, and no change of roles is scheduled. */
 static void watch_primary(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
+	unsigned right = count_sentinels(sim, true);
 
 	(void)object;
 	(void)arg;
-	if (!is_findable(sim))
+	if (right == 0 || sentinels->pending || is_down(sim, sentinels->primary))
 		sentinels->unfindable_ns = sim->now_ns;
-	if (!is_agreed(sim))
+	if (right < sim->plan->sentinels)
 		sentinels->disagreed_ns = sim->now_ns;
 	wr_sim_schedule(sim, sim->now_ns + WATCH_NS, NULL, watch_primary, NULL, 0);
 }
@@ -265,7 +259,7 @@ static bool promote_replica(struct wr_sim *sim, uint64_t old_until_ns)
 
 	if (server == sentinels->primary || sentinels->term_count == WR_SIM_TERMS)
 		return false;
-	wr_sim_trace(sim, NULL, "%u is promoted, with what it had at %llu.%06llu ms", server,
+	wr_sim_trace(sim, NULL, "%u is promoted, with its copy of %llu.%06llu ms", server,
 		     (unsigned long long)(master->copied_ns / MS),
 		     (unsigned long long)(master->copied_ns % MS));
 	begin_term(sim, master, master->copied_term, master->copied_ns);
@@ -296,8 +290,7 @@ static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server
 		sim->sentinels->pending--;
 		return;
 	}
-	wr_sim_trace(sim, NULL, "%llu is back, and believes to be the primary",
-		     (unsigned long long)server);
+	wr_sim_trace(sim, NULL, "%llu is back as a second primary", (unsigned long long)server);
 	memset(master->redis->cached, 0, sizeof master->redis->cached);
 	wr_sim_loss_add(sim, until_ns, false);
 	if (wr_rng_percent(&sim->fault_rng, 30)) {
@@ -357,28 +350,8 @@ static void replace_isolated(struct wr_sim *sim, void *object, uint64_t server)
 		sim->sentinels->isolated[server] = false;
 }
 
-static void isolate_primary(struct wr_sim *sim)
-{
-	unsigned server = sim->sentinels->primary;
-
-	sim->sentinels->isolated[server] = true;
-	sim->sentinels->pending++;
-	wr_sim_schedule(sim, sim->now_ns + random_ns(sim, 50 * MS, 3000 * MS), NULL,
-			replace_isolated, NULL, server);
-}
-
-/* Returns whether a Sentinel that is up names another instance than the primary. */
-static bool is_misleading(const struct wr_sim *sim)
-{
-	for (unsigned i = 0; i < sim->plan->sentinels; i++)
-		if (sim->sentinels->view[i] != sim->sentinels->primary &&
-		    !is_down(sim, WR_SIM_SERVERS + i))
-			return true;
-	return false;
-}
-
-/* Injects WR_SIM_WATCH for a while: a Sentinel is down, learns of no elections or names a random
- * instance, or a node reaches no Sentinel. */
+/* Injects WR_SIM_WATCH for a while. Either a Sentinel is down, learns of no elections or names a
+ * random instance, or a node reaches no Sentinel. */
 static void disturb_sentinel(struct wr_sim *sim)
 {
 	unsigned sentinel = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->sentinels);
@@ -392,7 +365,9 @@ static void disturb_sentinel(struct wr_sim *sim)
 	case 0:
 		sim->servers[WR_SIM_SERVERS + sentinel].down_until_ns = until_ns;
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
-		if (is_misleading(sim)) /* nodes may ask the misleading Sentinel next */
+		if (count_sentinels(
+			    sim,
+			    false)) /* nodes may ask a Sentinel next that names another instance */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:
@@ -414,14 +389,23 @@ static void disturb_sentinel(struct wr_sim *sim)
 
 void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 {
-	wr_sim_trace(sim, NULL, "%s of %u", wr_sim_fault_name(fault), sim->sentinels->primary);
-	if (fault == WR_SIM_WATCH)
+	unsigned primary = sim->sentinels->primary;
+
+	wr_sim_trace(sim, NULL, "%s of %u", wr_sim_fault_name(fault), primary);
+	if (fault == WR_SIM_WATCH) {
 		disturb_sentinel(sim);
-	else if (sim->sentinels->pending || is_down(sim, sim->sentinels->primary))
 		return;
-	else if (fault == WR_SIM_SPLIT)
-		isolate_primary(sim);
-	else if (wr_rng_percent(&sim->fault_rng, 60))
+	}
+	if (sim->sentinels->pending || is_down(sim, primary))
+		return;
+	if (fault == WR_SIM_SPLIT) {
+		sim->sentinels->isolated[primary] = true;
+		sim->sentinels->pending++;
+		wr_sim_schedule(sim, sim->now_ns + random_ns(sim, 50 * MS, 3000 * MS), NULL,
+				replace_isolated, NULL, primary);
+		return;
+	}
+	if (wr_rng_percent(&sim->fault_rng, 60))
 		crash_primary(sim);
 	else
 		start_failover(sim, 500 * MS);

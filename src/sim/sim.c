@@ -17,20 +17,21 @@ static void start_node(struct wr_sim *sim, void *object, uint64_t number)
 		wr_sim_node_start(sim, (unsigned)number);
 }
 
-/* First only one node gets a request for each key. Then it is probed: it must know the sum of all
- * admissions that the other nodes have reported. Later all nodes get two requests for each key.
- * After the first request they report again the counts that Redis may have lost. After the second
- * request they learn the new sum. */
+/* First only one node gets a request for each key. Then a probe reads the counters of this node,
+ * which must know the sum of all admissions that the other nodes have reported. Later all nodes get
+ * two requests for each key. After the first request the nodes report again the counts that Redis
+ * may have lost. After the second request the nodes learn the new sum. */
 static void schedule_final_requests(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	uint64_t part_ns = plan->quiet_ns / 4;
 	uint64_t one = plan->ahead + plan->seed % (plan->nodes - plan->ahead);
 
-	wr_sim_schedule(sim, plan->length_ns + part_ns, NULL, wr_sim_request_one, NULL, one);
-	wr_sim_schedule(sim, plan->length_ns + 2 * part_ns - 1, NULL, wr_sim_probe_one, NULL, one);
-	wr_sim_schedule(sim, plan->length_ns + 2 * part_ns, NULL, wr_sim_request_all, NULL, 0);
-	wr_sim_schedule(sim, plan->length_ns + 3 * part_ns, NULL, wr_sim_request_all, NULL, 0);
+	wr_sim_schedule(sim, plan->length_ns + part_ns, NULL, wr_sim_final_requests, NULL, one);
+	wr_sim_schedule(sim, plan->length_ns + 2 * part_ns - 1, NULL, wr_sim_probe, NULL, one);
+	for (unsigned i = 2; i <= 3; i++)
+		wr_sim_schedule(sim, plan->length_ns + i * part_ns, NULL, wr_sim_final_requests,
+				NULL, WR_SIM_NODES);
 }
 
 static void start_run(struct wr_sim *sim, const struct wr_sim_plan *plan)
@@ -54,7 +55,8 @@ static void start_run(struct wr_sim *sim, const struct wr_sim_plan *plan)
 	wr_sim_calendar_start(sim);
 	if (plan->consistency == WR_EVENTUAL)
 		schedule_final_requests(sim);
-	wr_sim_schedule(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_probe_all, NULL, 0);
+	wr_sim_schedule(sim, plan->length_ns + plan->quiet_ns, NULL, wr_sim_probe, NULL,
+			WR_SIM_NODES);
 }
 
 static void run_event(struct wr_sim *sim, const struct wr_sim_event *event)

@@ -37,7 +37,7 @@
 	X(WR_SIM_CRASH, "crash")       /* a machine dies and restarts with an empty table */       \
 	X(WR_SIM_FLUSH, "flush")       /* Redis loses all data */                                  \
 	X(WR_SIM_RESTART, "restart")   /* Redis is down for a while and keeps its data */          \
-	X(WR_SIM_FAILOVER, "failover") /* a replica without the last writes is promoted */         \
+	X(WR_SIM_FAILOVER, "failover") /* a replica that lacks the last writes is promoted */      \
 	X(WR_SIM_SPLIT, "split") /* a failover after which some nodes still use the old master */  \
 	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree and jump */               \
 	X(WR_SIM_REGION, "region") /* a region is disconnected from the others */                  \
@@ -76,32 +76,34 @@ struct wr_sim_plan {
 	unsigned nodes, keys;
 	unsigned ahead;     /* the clocks of the first `ahead` nodes are 3 to 10 windows ahead */
 	unsigned shards;    /* number of masters of the cluster; 0: no cluster */
-	unsigned sentinels; /* number of Sentinels; 0: none */
-	unsigned instances; /* with Sentinels: number of Redis servers, the primary included */
+	unsigned sentinels; /* number of Sentinels; 0: no Sentinels */
+	unsigned instances; /* with Sentinels: number of Redis servers, including the primary */
 	unsigned regions;   /* each region has its own Redis; node i is in region i % regions */
 	uint64_t begin_ns;  /* the first requests arrive at this time */
 	uint64_t length_ns; /* requests and faults end at this time */
 	uint64_t gap_ns;    /* mean time between two batches of requests at a node */
 	unsigned batch_max; /* largest number of requests in a batch */
 	unsigned cost_max;  /* largest cost of a request */
-	unsigned pairs_percent; /* percentage of requests that ask for two keys */
+	unsigned pairs_percent; /* percentage of requests that have two keys */
 	uint64_t delay_ns;      /* shortest delay of a message, one way */
-	uint64_t jitter_ns;     /* each delay is up to jitter_ns longer; 2 % up to 20 times that */
-	uint64_t timeout_ns;    /* time after which central stops waiting for a reply */
-	unsigned faults;        /* a bit for each enum wr_sim_fault that may happen */
-	uint64_t sync_ns;       /* eventual: time between two exchanges of a node */
-	uint64_t fault_gap_ns;  /* mean time between two faults */
-	uint64_t renew_gap_ns;  /* mean time between replacements of nodes; 0: no replacements */
-	uint64_t order_gap_ns;  /* mean time between orders of an operator; 0: no orders */
-	uint64_t quiet_ns;      /* time without requests and faults at the end */
-	/* The second limit of the descriptor, which must admit a request too. 0: only one limit. */
+	/* each delay is up to jitter_ns longer; 2 % are up to 20 times jitter_ns longer */
+	uint64_t jitter_ns;
+	uint64_t timeout_ns;   /* time after which central stops waiting for a reply */
+	unsigned faults;       /* a bit for each enum wr_sim_fault that may happen */
+	uint64_t sync_ns;      /* eventual: time between two exchanges of a node */
+	uint64_t fault_gap_ns; /* mean time between two faults */
+	uint64_t renew_gap_ns; /* mean time between replacements of nodes; 0: no replacements */
+	uint64_t order_gap_ns; /* mean time between orders of an operator; 0: no orders */
+	uint64_t quiet_ns;     /* time without requests and faults at the end */
+	/* The second limit of the descriptor, which must admit a request too. If second_limit is 0,
+	 * there is only one limit. */
 	uint32_t second_limit, second_algorithm;
 	uint64_t second_period_ns;
 	uint32_t soft_percent; /* allowed overshoot of a rule with `mode: soft`; 0: hard limit */
-	uint32_t queue_size;   /* of a leaky bucket; 0 for other algorithms */
+	uint32_t queue_size;   /* size of the leaky bucket's queue; 0 for other algorithms */
 	bool count_rejected;
-	/* Only for tests of the oracle. Losses of data are not recorded, so the oracle does not
-	 * allow for them, and a replica that Sentinels promote is empty. The oracle must find a
+	/* Only for tests of the oracle. If set, losses of data are not recorded, so the oracle does
+	 * not allow for them. A replica that Sentinels promote is empty. The oracle must find a
 	 * failure. */
 	bool hide_losses;
 };
@@ -109,19 +111,21 @@ struct wr_sim_plan {
 struct wr_sim_report {
 	uint64_t trace; /* hash of all events */
 	uint64_t events, requests, admitted, refused, failed;
-	uint64_t commands, calls; /* commands that Redis received; calls of scripts among them */
+	/* number of commands that Redis received, and number of script calls among them */
+	uint64_t commands, calls;
 	uint64_t faults;
 	uint64_t renewals;      /* number of nodes that were replaced */
-	uint64_t redirected;    /* commands that a cluster redirected */
+	uint64_t redirected;    /* number of commands that a cluster redirected */
 	uint64_t losses;        /* how often Redis lost data */
 	uint64_t burnt;         /* units of leases that expired unspent */
 	uint32_t overshoot_ppm; /* eventual: the largest excess over the limit */
-	uint32_t bound_ppm;     /* eventual: the largest excess that unseen admissions allow */
-	uint32_t gauge_ppm;     /* eventual: the largest excess that nodes reported */
-	char failure[512];      /* the first invariant that was violated, or "" */
+	/* eventual: the largest excess that is valid, as nodes learn of admissions late */
+	uint32_t bound_ppm;
+	uint32_t gauge_ppm; /* eventual: the largest excess that nodes reported */
+	char failure[512];  /* the first invariant that was violated, or "" */
 };
 
-#define WR_SIM_ANY 0xff /* as `consistency`: the seed selects one */
+#define WR_SIM_ANY 0xff /* value of `consistency`: the seed selects the consistency */
 
 /* Fills the plan for a seed. All limits have this consistency (enum wr_consistency). */
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency);
@@ -150,9 +154,9 @@ void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
 /* A primary, replicas and Sentinels. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
 
-/* Returns n if the first n values of enum wr_sim_fault may happen in this plan. With an eventual
- * limit no caller waits for a reply of Redis, so WR_SIM_SLOW and the faults after it are left
- * out. */
+/* Returns the number n of faults that may happen in this plan: the first n values of enum
+ * wr_sim_fault. With an eventual limit no caller waits for a reply of Redis, so WR_SIM_SLOW and the
+ * faults after it are left out. */
 unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan);
 
 /* Writes the plan to `text`, which has room for `cap` bytes, as one line. */

@@ -1,4 +1,4 @@
-/* The parts of a simulated fleet. Only files of src/sim and its tests include this header.
+/* The parts of a simulated fleet. Only files of src/sim and test/sim include this header.
  *
  * "True time" is sim->now_ns, which starts at 0. The clocks of nodes and masters may be ahead of or
  * behind the true time. */
@@ -14,7 +14,8 @@
 #include "sim/sim.h"
 #include "redis/slot.h"
 
-#define WR_SIM_EPOCH_NS 1700000040000000000ull /* what clocks show at true time 0; a whole minute */
+/* time that clocks show at true time 0; a whole minute */
+#define WR_SIM_EPOCH_NS 1700000040000000000ull
 #define WR_SIM_DOMAIN "sim"
 #define WR_SIM_PORT 7000u
 #define WR_SIM_MASTER "mymaster" /* the master's name in Sentinel */
@@ -44,13 +45,14 @@ struct wr_sim_event {
 
 /* A process of Redis or a Sentinel. */
 struct wr_sim_master {
-	struct wr_sim_master *next; /* list of all masters of the run, former masters included */
+	struct wr_sim_master *next; /* list of all masters of the run, including former masters */
 	struct wr_sim_redis *redis;
 	int64_t skew_ns; /* the master's clock minus the true time */
 	struct wr_sim *sim;
 	unsigned server;
-	uint32_t term; /* with Sentinels: index of the term in which it is primary */
-	/* Only for a replica: it has copied the counts of the term copied_term up to copied_ns. */
+	uint32_t term; /* with Sentinels: index of the term in which this server is primary */
+	/* Only for a replica: the replica has copied the counts of the term copied_term up to
+	 * copied_ns. */
 	uint32_t copied_term;
 	uint64_t copied_ns;
 };
@@ -58,7 +60,7 @@ struct wr_sim_master {
 struct wr_sim_server {
 	struct wr_sim_master *master; /* the current master */
 	struct wr_sim_redis *replica; /* the data that a promoted replica would have */
-	uint64_t down_until_ns;       /* until then the server refuses connections */
+	uint64_t down_until_ns;       /* the server refuses connections until this time */
 };
 
 /* A ban or a grant that an operator ordered. */
@@ -82,8 +84,8 @@ struct wr_sim_move {
 };
 
 struct wr_sim_cluster {
-	uint8_t view[WR_SIM_SERVERS]
-		    [WR_REDIS_SLOTS];    /* view[i][s]: the owner of slot s, as server i knows it */
+	/* view[i][s]: the owner of slot s, as server i knows it */
+	uint8_t view[WR_SIM_SERVERS][WR_REDIS_SLOTS];
 	uint16_t number[WR_REDIS_SLOTS]; /* how often the owner of each slot has changed */
 	struct wr_sim_move moves[WR_SIM_MOVES];
 	uint64_t moved; /* number of moves that have begun */
@@ -94,20 +96,22 @@ struct wr_sim_cluster {
 
 /* A term is the time in which one Redis server is primary (sentinel.c). */
 struct wr_sim_term {
-	uint32_t parent;   /* the term whose counts this term began with; WR_SIM_TERMS: none */
+	/* the term whose counts this term began with; WR_SIM_TERMS: it began without counts */
+	uint32_t parent;
 	uint64_t until_ns; /* this term began with the counts that the parent had at until_ns */
 	bool returned;     /* in this term the primary got calls that give units back */
 };
 
 struct wr_sim_sentinel_state {
-	uint8_t primary;                           /* the server that was elected last */
-	uint8_t view[WR_SIM_SENTINELS];            /* the primary that each Sentinel names */
-	uint64_t stale_until_ns[WR_SIM_SENTINELS]; /* until then this Sentinel learns nothing */
-	uint64_t unreachable_until_ns;             /* until then some node reaches no Sentinel */
-	bool isolated[WR_SIM_SERVERS];             /* no replica copies this server */
-	unsigned pending;                          /* number of scheduled changes of roles */
-	uint64_t unfindable_ns; /* last time at which nodes could not find the primary */
-	uint64_t disagreed_ns;  /* last time at which Sentinels disagreed */
+	uint8_t primary;                /* the server that was elected last */
+	uint8_t view[WR_SIM_SENTINELS]; /* the primary that each Sentinel names */
+	/* each Sentinel learns of no elections until its time */
+	uint64_t stale_until_ns[WR_SIM_SENTINELS];
+	uint64_t unreachable_until_ns; /* some node reaches no Sentinel until this time */
+	bool isolated[WR_SIM_SERVERS]; /* no replica copies this server */
+	unsigned pending;              /* number of scheduled changes of roles */
+	uint64_t unfindable_ns;        /* last time at which nodes could not find the primary */
+	uint64_t disagreed_ns;         /* last time at which Sentinels disagreed */
 	struct wr_sim_term terms[WR_SIM_TERMS];
 	uint32_t term_count;
 };
@@ -159,25 +163,26 @@ struct wr_sim_node {
 	struct wr_sim_client home, peers[WR_SIM_SERVERS];
 	struct wr_rng rng;
 	int64_t skew_ns;   /* the node's clock minus the true time */
-	int64_t drift_ppm; /* the node's monotonic clock is this much too fast */
+	int64_t drift_ppm; /* by how much the node's monotonic clock is too fast */
 	uint64_t paused_until_ns;
 	/* Replies of Redis take slow_ns longer between these two times. */
 	uint64_t slow_from_ns, slow_until_ns, slow_ns;
-	uint32_t timeouts;          /* requests in a row that waited for Redis until the timeout */
+	uint32_t timeouts; /* number of requests in a row that waited for Redis until the timeout */
 	uint64_t timeouts_since_ns; /* when `timeouts` was large enough to open a breaker */
 	uint64_t opened_before;     /* how often breakers had opened before these timeouts */
-	uint64_t cut_until_ns[WR_SIM_ENDPOINTS]; /* until then no bytes pass to or from endpoint */
-	uint32_t limit;                          /* limit of the node's current rules */
+	/* no bytes pass between the node and each endpoint until its time */
+	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
+	uint32_t limit; /* limit of the node's current rules */
 	/* About the reply of Redis that the node received last: the primary's term, and the time
 	 * at which Redis sent the reply, as true time (ns) and by the clock of Redis (us). */
 	uint32_t reply_term;
 	uint64_t reply_ns, reply_us;
-	uint32_t incarnation;                  /* +1 when the node dies or is replaced */
+	uint32_t incarnation;                  /* how often the node has died or was replaced */
 	uint64_t started_ns;                   /* true time at which serve started */
 	bool freeing;                          /* serve is being killed, so its output is dropped */
 	bool leaving;                          /* the node is being replaced */
 	uint64_t banned_until_ns[WR_SIM_KEYS]; /* bans known to the node, by its own clock */
-	uint64_t spent; /* units of leases that admitted and not cancelled requests spent */
+	uint64_t spent; /* units of leases that requests spent, without cancelled requests */
 	/* The last reply of Redis about each key. */
 	struct {
 		bool known;
@@ -193,23 +198,25 @@ struct wr_sim_node {
 
 enum wr_sim_admitted_by {
 	WR_SIM_BY_STORE, /* admitted by Redis */
-	WR_SIM_BY_LEASE, /* by a lease in the node's table */
-	WR_SIM_BY_NODE,  /* by the node's table (eventual limits) */
-	WR_SIM_BY_SHARE, /* by the node's share of the limit, because Redis was unavailable */
-	WR_SIM_BY_ALLOW, /* by `on_store_failure: allow`, because Redis was unavailable */
+	WR_SIM_BY_LEASE, /* admitted by a lease in the node's table */
+	WR_SIM_BY_NODE,  /* admitted by the node's table (eventual limits) */
+	WR_SIM_BY_SHARE, /* admitted by the node's share of the limit, because Redis was unavailable */
+	WR_SIM_BY_ALLOW, /* admitted by `on_store_failure: allow`, because Redis was unavailable */
 };
 
 struct wr_sim_admission {
-	uint64_t at_ns;      /* true time at which the units were taken */
-	uint64_t at_us;      /* at_ns by the master's clock; eventual: by the node's clock */
+	uint64_t at_ns; /* true time at which the units were taken */
+	/* at_ns by the master's clock, or for an eventual limit by the node's clock */
+	uint64_t at_us;
 	uint64_t request;    /* number of the request */
 	uint64_t decided_ns; /* true time of the decision */
-	uint32_t cost;       /* 0: the client left, and the admission was cancelled */
-	uint32_t returned;   /* the cost of a cancelled admission, else 0 */
-	uint32_t nodes;      /* size of the fleet, as known to the node */
-	uint64_t delay_ns;   /* leaky bucket: time from at_ns until the request proceeds */
-	uint64_t slack_ns;   /* the units may have been taken up to slack_ns before at_ns */
-	uint64_t taken_ns;   /* true time at which the primary of `term` sent the reply */
+	/* cost of the request; 0: the client left, and the admission was cancelled */
+	uint32_t cost;
+	uint32_t returned; /* the cost of a cancelled admission, else 0 */
+	uint32_t nodes;    /* size of the fleet, as known to the node */
+	uint64_t delay_ns; /* leaky bucket: time from at_ns until the request proceeds */
+	uint64_t slack_ns; /* the units may have been taken up to slack_ns before at_ns */
+	uint64_t taken_ns; /* true time at which the primary of `term` sent the reply */
 	uint32_t term;
 	uint8_t key, node, how; /* `key` of the second limit of key k is k + plan->keys */
 };
@@ -256,10 +263,11 @@ struct wr_sim {
 	unsigned loss_count;
 	struct wr_sim_admission *admissions;
 	size_t admission_count, admission_cap;
-	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS]; /* probes at the end */
-	struct wr_sim_reading early[WR_SIM_KEYS];                  /* earlier probes of one node */
-	uint64_t burnt;           /* units of leases lost unspent */
-	unsigned crashes;         /* number of WR_SIM_CRASH deaths */
+	/* results of the probes at the end */
+	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS];
+	struct wr_sim_reading early[WR_SIM_KEYS]; /* results of the earlier probe of one node */
+	uint64_t burnt;                           /* units of leases that were lost unspent */
+	unsigned crashes;                         /* number of machines that died by WR_SIM_CRASH */
 	uint64_t last_request_ns; /* when all nodes got their last requests, one for each key */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
@@ -276,13 +284,13 @@ static inline bool wr_sim_has_fault(const struct wr_sim *sim, enum wr_sim_fault 
  * the event waits while this node is paused. */
 void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *node,
 		     wr_sim_event_fn *run, void *object, uint64_t arg);
-/* Removes and returns the next event, or NULL if none is due before end_ns. The caller frees
- * the event. */
+/* Removes and returns the next event. Returns NULL if no event is due before end_ns. The caller
+ * frees the event. */
 struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns);
 void wr_sim_events_init(struct wr_sim *sim);
 void wr_sim_events_free(struct wr_sim *sim);
-/* Adds a line about an event to the trace and to the hash of the trace. `node` is the node that the
- * event concerns, or NULL. */
+/* Writes a line about an event to the trace and adds it to the hash of the trace. `node` is the
+ * node that the event concerns, or NULL. */
 __attribute__((format(printf, 3, 4))) void
 wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...);
 /* Reports a violated invariant. The report keeps the text of the first call only. */
@@ -321,13 +329,12 @@ void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
 
 /* Event: a batch of requests arrives at the node, and the next batch is scheduled. */
 void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation);
-/* Events: all nodes, or the node `number`, get one request for each key. */
-void wr_sim_request_all(struct wr_sim *sim, void *object, uint64_t arg);
-void wr_sim_request_one(struct wr_sim *sim, void *object, uint64_t number);
-/* Events: all nodes are asked for all counters (sim->readings), or only the node `number` is
- * (sim->early). */
-void wr_sim_probe_all(struct wr_sim *sim, void *object, uint64_t arg);
-void wr_sim_probe_one(struct wr_sim *sim, void *object, uint64_t number);
+/* Event: the node `number`, or each node if `number` is WR_SIM_NODES, gets one request for each
+ * key. */
+void wr_sim_final_requests(struct wr_sim *sim, void *object, uint64_t number);
+/* Event: reads all counters of the node `number` into sim->early, or if `number` is WR_SIM_NODES, all
+ * counters of all nodes into sim->readings. */
+void wr_sim_probe(struct wr_sim *sim, void *object, uint64_t number);
 /* Cancels all requests of the node that are in flight. */
 void wr_sim_requests_end(struct wr_sim_node *node);
 void wr_sim_requests_free(struct wr_sim_node *node);
@@ -337,11 +344,11 @@ void wr_sim_requests_free(struct wr_sim_node *node);
 /* Checks that the circuit breaker opens after timeouts. Called when Redis has replied to the
  * request or has failed (`failed`). */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed);
-/* Records what Redis replied about a key. */
+/* Records the reply of Redis about a key. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key);
-/* Checks that a node without Redis admits at most its share of what remained by Redis' last reply
- * about the key. */
+/* Checks that a node without Redis admits at most its share of the amount that remained in the last
+ * reply of Redis about the key. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission);
 
@@ -350,7 +357,7 @@ void wr_sim_check_known_share(struct wr_sim_request *request,
 /* Returns the number of Redis servers, Sentinels not included. */
 unsigned wr_sim_server_count(const struct wr_sim_plan *plan);
 void wr_sim_cluster_start(struct wr_sim *sim);
-void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master, unsigned server);
+void wr_sim_cluster_add_instance(struct wr_sim *sim, struct wr_sim_master *master);
 void wr_sim_cluster_move(struct wr_sim *sim);
 void wr_sim_cluster_down(struct wr_sim *sim, unsigned server);
 bool wr_sim_cluster_is_moving(const struct wr_sim *sim, unsigned server);

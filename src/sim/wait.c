@@ -1,6 +1,6 @@
 /* Two checks of requests that wait for Redis. The circuit breaker opens after timeouts. A node
- * without Redis admits its share of the remaining amount in the last reply of Redis. request.c
- * calls these functions. */
+ * without Redis admits at most its share of the amount that remained in the last reply of Redis.
+ * request.c calls these functions. */
 #include <stdlib.h>
 
 #include "central/breaker.h"
@@ -39,8 +39,8 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 }
 
 /* While replies are slower than the timeout, WR_BREAKER_FAILURES timeouts of a server open its
- * breaker, and later requests do not wait. Only runs without batches are checked, because all
- * requests of a batch may be one call to Redis. */
+ * breaker, and later requests do not wait. Only runs without batches are checked, because one call
+ * to Redis may decide all requests of a batch. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;

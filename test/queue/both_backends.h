@@ -1,18 +1,16 @@
-/* For suites that test both backends. Each test has its own queue: in a file, or with the argument
- * `redis` in a Redis of this suite. */
+/* Helpers of the suites that test both backends. Each test has its own queue. The queue is in a
+ * file, or with the argument `redis` in a redis-server that the suite starts. */
 #ifndef TEST_QUEUE_BOTH_BACKENDS_H
 #define TEST_QUEUE_BOTH_BACKENDS_H
 
 #include "queue/queue_test.h"
 
-/* Longer than a busy machine can delay a job in Redis. */
+/* This time is longer than a busy machine can delay a job in Redis. */
 #define LONG_US (1000 * S_US)
 #define AGE_US (86400 * S_US)
 
 static struct rig rig;
-static struct redis redis; /* without a pid: files are tested */
-
-static struct redis redis; /* with no pid: files are tested */
+static struct redis redis; /* its pid is 0 if the suite tests files */
 
 static int setup(void **state)
 {
@@ -30,7 +28,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Gives up the head of a line, which must be due. */
+/* Takes the head of a line, which must be due, and makes it a dead letter. */
 static inline void kill_head(uint8_t line)
 {
 	struct wr_deferred *taken = rig_take(&rig, 1).take.first;
@@ -41,7 +39,7 @@ static inline void kill_head(uint8_t line)
 	wr_deferred_free(taken);
 }
 
-/* Runs the tests on the backend that the arguments name. */
+/* Runs the tests on Redis if the first argument is `redis`, otherwise on a file. */
 #define RUN_ON_BACKEND(argc, argv, tests)                                                          \
 	do {                                                                                       \
 		int failed;                                                                        \

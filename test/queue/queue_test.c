@@ -20,7 +20,7 @@ static void wake_rig(void *context)
 
 	pthread_mutex_lock(&rig->lock);
 	rig->woken = true;
-	pthread_cond_broadcast(&rig->come);
+	pthread_cond_broadcast(&rig->woken_set);
 	pthread_mutex_unlock(&rig->lock);
 }
 
@@ -33,15 +33,15 @@ static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], ui
 	pthread_mutex_unlock(&rig->lock);
 }
 
-static void note_log_line(void *context, enum wr_queue_level level, const char *text)
+static void append_log_line(void *context, enum wr_queue_level level, const char *text)
 {
 	struct rig *rig = context;
 	size_t len;
 
 	(void)level;
 	pthread_mutex_lock(&rig->lock);
-	len = strlen(rig->said);
-	snprintf(rig->said + len, sizeof rig->said - len, "%s\n", text);
+	len = strlen(rig->log);
+	snprintf(rig->log + len, sizeof rig->log - len, "%s\n", text);
 	pthread_mutex_unlock(&rig->lock);
 }
 
@@ -60,13 +60,13 @@ void rig_init(struct rig *rig)
 	*rig = (struct rig){
 		.dir = "/tmp/weir-test-queue-XXXXXX", .wall_us = T0_US, .mono_us = 1000 * S_US};
 	pthread_mutex_init(&rig->lock, NULL);
-	pthread_cond_init(&rig->come, NULL);
+	pthread_cond_init(&rig->woken_set, NULL);
 	if (!mkdtemp(rig->dir))
 		fail_msg("no folder in /tmp: %s", strerror(errno));
 	snprintf(rig->url, sizeof rig->url, "file:%s/q", rig->dir);
 	rig->opts = (struct wr_queue_opts){.url = rig->url,
 					   .waiting = note_waiting,
-					   .say = note_log_line,
+					   .say = append_log_line,
 					   .context = rig,
 					   .now = read_clocks};
 }
@@ -118,11 +118,11 @@ void rig_free(struct rig *rig)
 {
 	rig_close(rig);
 	remove_tree(rig->dir);
-	pthread_cond_destroy(&rig->come);
+	pthread_cond_destroy(&rig->woken_set);
 	pthread_mutex_destroy(&rig->lock);
 }
 
-static void note_done(struct wr_queue_job *job)
+static void mark_done(struct wr_queue_job *job)
 {
 	*(bool *)job->context = true;
 }
@@ -132,8 +132,8 @@ enum wr_queue_reason rig_do(struct rig *rig, struct wr_queue_job *job)
 	struct timespec until;
 	bool done = false;
 
-	job->done = note_done;
-	// cppcheck-suppress autoVariables ; it is done before this returns
+	job->done = mark_done;
+	// cppcheck-suppress autoVariables ; the job is done before this function returns
 	job->context = &done;
 	wr_queue_submit(rig->port, job);
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -141,7 +141,8 @@ enum wr_queue_reason rig_do(struct rig *rig, struct wr_queue_job *job)
 	while (!done) {
 		pthread_mutex_lock(&rig->lock);
 		while (!rig->woken)
-			if (pthread_cond_timedwait(&rig->come, &rig->lock, &until) == ETIMEDOUT) {
+			if (pthread_cond_timedwait(&rig->woken_set, &rig->lock, &until) ==
+			    ETIMEDOUT) {
 				pthread_mutex_unlock(&rig->lock);
 				fail_msg("a job was not done within %d s", PATIENCE_S);
 			}
@@ -156,8 +157,8 @@ enum wr_queue_reason rig_do(struct rig *rig, struct wr_queue_job *job)
 void rig_pass(struct rig *rig, uint64_t us)
 {
 	if (rig->redis)
-		redis_tell(rig->redis, "HINCRBY weir:1:{queue}:n ahead %llu",
-			   (unsigned long long)us);
+		redis_run(rig->redis, "HINCRBY weir:1:{queue}:n ahead %llu",
+			  (unsigned long long)us);
 	pthread_mutex_lock(&rig->lock);
 	rig->wall_us += us;
 	rig->mono_us += us;
@@ -299,7 +300,8 @@ void assert_near(const struct rig *rig, uint64_t us, uint64_t expected_us)
 
 /* ---- Redis ---- */
 
-/* Runs in the child. The child is killed when its parent ends, even by SIGKILL. */
+/* Replaces the child process by a redis-server. The kernel kills the server when the parent ends,
+ * even if the parent is killed by SIGKILL. */
 static _Noreturn void become_redis(const char *dir, pid_t parent)
 {
 	int nowhere = open("/dev/null", O_RDWR);
@@ -371,7 +373,7 @@ void redis_end(struct redis *redis)
 	*redis = (struct redis){0};
 }
 
-void redis_tell(struct redis *redis, const char *format, ...)
+void redis_run(struct redis *redis, const char *format, ...)
 {
 	redisReply *reply;
 	va_list args;
@@ -386,7 +388,7 @@ void redis_tell(struct redis *redis, const char *format, ...)
 
 void rig_use_redis(struct rig *rig, struct redis *redis)
 {
-	redis_tell(redis, "FLUSHALL");
+	redis_run(redis, "FLUSHALL");
 	rig->redis = redis;
 	snprintf(rig->url, sizeof rig->url, "redis+unix://%s/redis.sock", redis->dir);
 	rig->opts.timeout_us = 60 * S_US;

@@ -1,4 +1,4 @@
-/* A test rig for queues: jobs are synchronous, and tests set the clocks. */
+/* Helpers for tests of a queue. They wait until a job is done, and tests set the clocks. */
 #ifndef TEST_QUEUE_H
 #define TEST_QUEUE_H
 
@@ -30,34 +30,34 @@ struct rig {
 	char url[160];       /* file:FOLDER/q, or the URL of Redis */
 	struct redis *redis; /* NULL: the queue is in a file */
 
-	pthread_mutex_t lock; /* protects all members below */
-	pthread_cond_t come;  /* `woken` was set */
+	pthread_mutex_t lock;     /* protects all members below */
+	pthread_cond_t woken_set; /* signalled when `woken` was set */
 	bool woken;
 	uint64_t wall_us, mono_us;
-	char said[4096];       /* all log lines */
+	char log[4096];        /* all log lines */
 	uint64_t waiting[256]; /* reported counts, by the first byte of the key */
 };
 
-/* A redis-server in its own folder, with appendfsync always. It is killed when the test process
- * ends.
- */
+/* A redis-server with its own folder and appendfsync always. The server is killed when the test
+ * process ends. */
 struct redis {
 	char dir[64];
 	pid_t pid;
 	struct redisContext *link;
 };
-void redis_start(struct redis *redis); /* after redis_kill(), it loads its data again */
+void redis_start(struct redis *redis); /* after redis_kill(), the server loads its data again */
 void redis_kill(struct redis *redis);  /* SIGKILL */
-void redis_end(struct redis *redis);   /* kills it and removes the folder */
+void redis_end(struct redis *redis);   /* kills the server and removes its folder */
 /* Sends a command, which must succeed. */
-void redis_tell(struct redis *redis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void redis_run(struct redis *redis, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts the queue into this Redis, which is flushed. The queue's time then also advances with the
- * server's clock, so durations are exact only up to SLACK_US. */
+/* Deletes all data of this Redis and stores the rig's queue there. The queue's time then follows
+ * the clock of Redis too, so durations are exact only up to SLACK_US. */
 void rig_use_redis(struct rig *rig, struct redis *redis);
 #define SLACK_US (100 * S_US)
 
-/* Makes a rig with a new folder and default options, which may be changed before rig_open(). */
+/* Makes a rig with a new folder and default options. Tests may change the options before
+ * rig_open(). */
 void rig_init(struct rig *rig);
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig); /* rig_open() may be called again */
@@ -70,26 +70,26 @@ void rig_pass(struct rig *rig, uint64_t us);         /* advances both clocks */
 void rig_set_wall(struct rig *rig, uint64_t us);     /* sets the wall clock */
 uint64_t rig_waiting(struct rig *rig, uint8_t line); /* the reported count of a line */
 
-/* Puts a request into this line. It must be accepted. */
+/* Puts a request into this line. The put must succeed. */
 struct wr_queue_job rig_put(struct rig *rig, uint8_t line, const char *body);
 
-/* Puts any request. */
+/* Puts this request. The put may fail. */
 struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_deferred *request,
 			       uint64_t max_waiting, uint64_t max_age_us, uint64_t wait_us);
 struct wr_deferred request_of(uint8_t line, const char *body);
 
-/* Takes up to `max`; the caller frees job.take.first. */
+/* Takes up to `max` requests. The caller frees job.take.first. */
 struct wr_queue_job rig_take(struct rig *rig, uint32_t max);
 
-/* Takes the only request that is due and checks its body. The caller frees it. */
+/* Takes the only request that is due and checks its body. The caller frees the request. */
 struct wr_deferred *rig_take_one(struct rig *rig, const char *body);
 
 struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
 			       enum wr_queue_outcome outcome, uint64_t wait_us, uint16_t status,
 			       const char *reason);
 
-/* Takes the next request, checks its body unless that is NULL, and settles it. Returns the settle.
- */
+/* Takes the next request, checks its body unless `body` is NULL, and settles the request. Returns
+ * the job that settled it. */
 struct wr_queue_job rig_deliver(struct rig *rig, const char *body, enum wr_queue_outcome outcome,
 				uint64_t wait_us, uint16_t status, const char *reason);
 
@@ -98,7 +98,7 @@ struct wr_queue_stats rig_stats(struct rig *rig);
 struct wr_queue_job rig_page(struct rig *rig, enum wr_queue_verb verb,
 			     struct wr_queue_filter filter, uint64_t after, uint32_t max);
 
-/* For a queue in Redis the times may differ by SLACK_US, else they must be equal. */
+/* Checks that the times are equal. For a queue in Redis, the times may differ by SLACK_US. */
 void assert_near(const struct rig *rig, uint64_t us, uint64_t expected_us);
 
 #define assert_reason(reason, expected)                                                            \

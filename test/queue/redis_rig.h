@@ -1,5 +1,5 @@
-/* For suites that test the Redis backend: two queues in one Redis, which is restarted for each
- * test. */
+/* Helpers of the suites that test the Redis backend: two queues in one Redis. Redis is restarted
+ * before each test. */
 #ifndef TEST_QUEUE_REDIS_RIG_H
 #define TEST_QUEUE_REDIS_RIG_H
 
@@ -22,10 +22,11 @@ static inline void use_redis(struct rig *of)
 static int setup(void **state)
 {
 	(void)state;
-	/* Redis may still be rewriting its file for the last test; then it would refuse puts. */
+	/* Redis may still rewrite its file because of the last test. Puts would fail during that
+	 * time. */
 	redis_kill(&redis);
 	redis_start(&redis);
-	redis_tell(&redis, "FLUSHALL");
+	redis_run(&redis, "FLUSHALL");
 	rig_init(&rig);
 	rig_init(&other);
 	use_redis(&rig);
@@ -51,20 +52,21 @@ static inline enum wr_queue_reason try_put(struct rig *of)
 static inline void expect_logged(struct rig *of, const char *words)
 {
 	pthread_mutex_lock(&of->lock);
-	if (!strstr(of->said, words))
-		fail_msg("\"%s\" was not logged: %s", words, of->said);
+	if (!strstr(of->log, words))
+		fail_msg("\"%s\" was not logged: %s", words, of->log);
 	pthread_mutex_unlock(&of->lock);
 }
 
 static inline void expect_not_logged(struct rig *of, const char *words)
 {
 	pthread_mutex_lock(&of->lock);
-	if (strstr(of->said, words))
-		fail_msg("\"%s\" was logged: %s", words, of->said);
+	if (strstr(of->log, words))
+		fail_msg("\"%s\" was logged: %s", words, of->log);
 	pthread_mutex_unlock(&of->lock);
 }
 
-/* Waits until a put is accepted: after appendonly was switched on, Redis first writes its file. */
+/* Waits until a put succeeds. After appendonly was switched on, puts fail until Redis has written
+ * its file. */
 static inline void expect_durable(struct rig *of)
 {
 	enum wr_queue_reason reason = WR_QUEUE_NOT_PERSISTENT;

@@ -1,11 +1,12 @@
-/* The process that uses the queue's file dies at any of its writes, as by kill -9. Jobs that were
- * reported as done are done, the job in flight is done completely or not at all, and nothing else
- * has changed.
+/* Kills the process that uses the queue's file at any of its writes. Afterwards all jobs that the
+ * process reported as done are in the file, the job in flight is in the file completely or not at
+ * all, and nothing else has changed.
  *
  * A child does random jobs one after the other, with a SQLite file system that counts writes, syncs
- * and truncations. At the n-th the child exits, in the middle of a write or before it. It reports
- * each job through a pipe, before and after. The parent computes the expected content of the queue,
- * opens the file after each death and compares. */
+ * and truncations. At the n-th of these operations the child exits, before a write or in the middle
+ * of it. The child reports each job through a pipe before and after it does the job. The parent
+ * computes the expected content of the queue, opens the file after each death of the child, and
+ * compares. */
 #include "queue/queue_test.h"
 #include "rounds.h"
 
@@ -21,12 +22,12 @@
 
 enum verb { PUT, TAKE, SETTLE, RETRY, DROP };
 
-struct note {
-	bool done; /* false: the job begins */
+struct report {
+	bool done; /* true: the job is done; false: the job begins */
 	enum verb verb;
 	uint8_t line;
 	enum wr_queue_outcome outcome;
-	uint64_t id; /* done PUT: the new id; done TAKE: the id of a taken request */
+	uint64_t id; /* the new id after PUT; the id of a taken request after TAKE */
 	enum wr_queue_reason reason;
 	uint8_t ticket[WR_TICKET_BYTES];
 };
@@ -40,7 +41,7 @@ struct row {
 };
 
 static struct rig rig;
-static int notes[2];
+static int reports[2];
 static uint64_t seed;
 static struct row rows[ROWS]; /* by id */
 
@@ -54,7 +55,7 @@ static uint32_t random_below(uint32_t n)
 
 struct file {
 	sqlite3_file base;
-	sqlite3_file *real; /* behind this */
+	sqlite3_file *real; /* the file of the real file system */
 };
 
 static sqlite3_vfs counted;
@@ -82,7 +83,7 @@ static int x_read(sqlite3_file *file, void *to, int len, sqlite3_int64 at)
 	return real_file(file)->pMethods->xRead(real_file(file), to, len, at);
 }
 
-/* The last write is cut short. */
+/* Writes to the file. The last write before the process ends writes only a part of the bytes. */
 static int x_write(sqlite3_file *file, const void *from, int len, sqlite3_int64 at)
 {
 	if (writes_left == 1)
@@ -181,64 +182,65 @@ static void count_writes(uint32_t most)
 
 /* ---- the child ---- */
 
-static void report_note(const struct note *note)
+static void send_report(const struct report *report)
 {
-	if (write(notes[1], note, sizeof *note) != sizeof *note)
+	if (write(reports[1], report, sizeof *report) != sizeof *report)
 		_exit(3);
 }
 
-static void do_put(struct note *note)
+static void do_put(struct report *report)
 {
 	static char body[3000];
-	struct wr_deferred request = request_of(note->line, "");
+	struct wr_deferred request = request_of(report->line, "");
 	struct wr_queue_job job;
 
 	request.max_tries = TRIES;
 	request.body = (struct weir_str){body, 1 + random_below(sizeof body)};
 	job = rig_put_as(&rig, &request, 1000, 86400 * S_US, 0);
-	note->id = job.put.id;
-	note->reason = job.reason;
-	memcpy(note->ticket, job.put.ticket, sizeof note->ticket);
+	report->id = job.put.id;
+	report->reason = job.reason;
+	memcpy(report->ticket, job.put.ticket, sizeof report->ticket);
 }
 
-static void do_settle(struct note *note, const struct wr_deferred *taken)
+static void do_settle(struct report *report, const struct wr_deferred *taken)
 {
-	note->verb = SETTLE;
-	note->done = false;
-	note->id = taken->id;
-	note->outcome = (enum wr_queue_outcome)random_below(5);
-	report_note(note);
-	note->reason = rig_settle(&rig, taken, note->outcome, 0, 500, "no").reason;
-	note->done = true;
-	report_note(note);
+	report->verb = SETTLE;
+	report->done = false;
+	report->id = taken->id;
+	report->outcome = (enum wr_queue_outcome)random_below(5);
+	send_report(report);
+	report->reason = rig_settle(&rig, taken, report->outcome, 0, 500, "no").reason;
+	report->done = true;
+	send_report(report);
 }
 
 static void do_random_job(uint64_t last_id)
 {
 	uint32_t luck = random_below(10);
-	struct note note;
+	struct report report;
 
-	memset(&note, 0, sizeof note);
-	note.line = (uint8_t)random_below(LINES);
-	note.id = last_id ? 1 + random_below((uint32_t)last_id) : 1;
-	note.verb = luck < 4 ? PUT : luck < 8 ? TAKE : luck < 9 ? RETRY : DROP;
-	if (note.verb == TAKE) {
+	memset(&report, 0, sizeof report);
+	report.line = (uint8_t)random_below(LINES);
+	report.id = last_id ? 1 + random_below((uint32_t)last_id) : 1;
+	report.verb = luck < 4 ? PUT : luck < 8 ? TAKE : luck < 9 ? RETRY : DROP;
+	if (report.verb == TAKE) {
 		struct wr_deferred *taken = rig_take(&rig, 1 + random_below(LINES)).take.first;
 
 		for (const struct wr_deferred *each = taken; each; each = each->next)
-			do_settle(&note, each);
+			do_settle(&report, each);
 		wr_deferred_free(taken);
 		return;
 	}
-	report_note(&note);
-	if (note.verb == PUT)
-		do_put(&note);
+	send_report(&report);
+	if (report.verb == PUT)
+		do_put(&report);
 	else
-		note.reason = rig_page(&rig, note.verb == RETRY ? WR_QUEUE_RETRY : WR_QUEUE_DROP,
-				       (struct wr_queue_filter){.id = note.id}, 0, 1)
-				      .reason;
-	note.done = true;
-	report_note(&note);
+		report.reason =
+			rig_page(&rig, report.verb == RETRY ? WR_QUEUE_RETRY : WR_QUEUE_DROP,
+				 (struct wr_queue_filter){.id = report.id}, 0, 1)
+				.reason;
+	report.done = true;
+	send_report(&report);
 }
 
 static _Noreturn void run_child(uint32_t writes, uint64_t last_id, pid_t parent)
@@ -264,17 +266,17 @@ static void apply_settle(struct row *row, enum wr_queue_outcome outcome)
 		row->state = WR_DEFERRED_DEAD;
 }
 
-static void apply_note(const struct note *note, uint64_t id)
+static void apply_report(const struct report *report, uint64_t id)
 {
 	struct row *row = &rows[id];
 
-	switch (note->verb) {
+	switch (report->verb) {
 	case PUT:
-		*row = (struct row){.there = true, .line = note->line, .accepted = note->done};
-		memcpy(row->ticket, note->ticket, sizeof row->ticket);
+		*row = (struct row){.there = true, .line = report->line, .accepted = report->done};
+		memcpy(row->ticket, report->ticket, sizeof row->ticket);
 		break;
 	case SETTLE:
-		apply_settle(row, note->outcome);
+		apply_settle(row, report->outcome);
 		break;
 	case RETRY:
 		if (row->state == WR_DEFERRED_DEAD) {
@@ -297,35 +299,36 @@ static bool is_head(uint64_t id)
 	return rows[id].there && rows[id].state == WR_DEFERRED_WAITING;
 }
 
-/* Reads the child's reports. Returns true if the job *last was in flight. */
-static bool read_notes(struct note *last, uint64_t *last_id)
+/* Reads the child's reports. Returns true if a job was in flight, which is then in *last. */
+static bool read_reports(struct report *last, uint64_t *last_id)
 {
-	struct note note;
+	struct report report;
 	bool open = false;
 
-	while (read(notes[0], &note, sizeof note) == sizeof note) {
-		assert_true(note.id < ROWS);
-		if (!note.done) {
-			*last = note;
+	while (read(reports[0], &report, sizeof report) == sizeof report) {
+		assert_true(report.id < ROWS);
+		if (!report.done) {
+			*last = report;
 			open = true;
 			continue;
 		}
 		open = false;
-		if (note.verb == SETTLE && note.reason == WR_QUEUE_OK && !is_head(note.id))
+		if (report.verb == SETTLE && report.reason == WR_QUEUE_OK && !is_head(report.id))
 			fail_msg("request %llu was taken out of order",
-				 (unsigned long long)note.id);
-		if (note.verb == PUT) {
-			assert_reason(note.reason, WR_QUEUE_OK);
-			assert_int_equal(note.id, *last_id + 1);
-			*last_id = note.id;
+				 (unsigned long long)report.id);
+		if (report.verb == PUT) {
+			assert_reason(report.reason, WR_QUEUE_OK);
+			assert_int_equal(report.id, *last_id + 1);
+			*last_id = report.id;
 		}
-		if (note.reason == WR_QUEUE_OK)
-			apply_note(&note, note.id);
+		if (report.reason == WR_QUEUE_OK)
+			apply_report(&report, report.id);
 	}
 	return open;
 }
 
-/* Returns the id of the first request that differs from the expected state; 0: none. */
+/* Returns the id of the first request that differs from its expected state, or 0 if no request
+ * differs. */
 static uint64_t find_difference(uint64_t last_id)
 {
 	bool seen[ROWS] = {false};
@@ -367,8 +370,9 @@ static void check_tickets(uint64_t last_id)
 	}
 }
 
-/* The job in flight may have been done; then it is applied to the expected state. */
-static void compare_with_file(const struct note *open, uint64_t *last_id)
+/* Opens the file and compares it with the expected state. If they differ, the job in flight must
+ * have been done, so it is applied to the expected state before a second comparison. */
+static void compare_with_file(const struct report *open, uint64_t *last_id)
 {
 	uint64_t wrong;
 
@@ -377,7 +381,7 @@ static void compare_with_file(const struct note *open, uint64_t *last_id)
 	if (wrong && open) {
 		uint64_t id = open->verb == PUT ? *last_id + 1 : open->id;
 
-		apply_note(open, id);
+		apply_report(open, id);
 		*last_id += open->verb == PUT;
 		wrong = find_difference(*last_id);
 	}
@@ -391,19 +395,19 @@ static void run_child_until_death(uint64_t *last_id)
 {
 	uint32_t writes = 1 + random_below(120);
 	pid_t parent = getpid(), child;
-	struct note open;
+	struct report open;
 	bool is_open;
 	int status;
 
-	assert_int_equal(pipe(notes), 0);
+	assert_int_equal(pipe(reports), 0);
 	random_below(1);
 	child = fork();
 	if (child == 0)
 		run_child(writes, *last_id, parent);
 	assert_true(child > 0);
-	close(notes[1]);
-	is_open = read_notes(&open, last_id);
-	close(notes[0]);
+	close(reports[1]);
+	is_open = read_reports(&open, last_id);
+	close(reports[0]);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
 	compare_with_file(is_open ? &open : NULL, last_id);

@@ -28,7 +28,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	rig_close(&rig);
-	umount2(rig.dir, MNT_DETACH); /* some tests mount a disk there */
+	umount2(rig.dir, MNT_DETACH); /* some tests mount a disk at this folder */
 	rig_free(&rig);
 	return 0;
 }
@@ -50,7 +50,8 @@ static unsigned mode_of(const char *name)
 	return st.st_mode & 07777;
 }
 
-/* A put fails with this reason. The queue's state has it too, and its text contains these words. */
+/* Checks that a put fails with this reason, that wr_queue_state() returns this reason, and that the
+ * error text and the log contain these words. */
 static void expect_failure(enum wr_queue_reason reason, const char *words)
 {
 	struct wr_deferred request = request_of(1, "x");
@@ -61,12 +62,12 @@ static void expect_failure(enum wr_queue_reason reason, const char *words)
 	if (!strstr(why.text, words))
 		fail_msg("\"%s\" is not in \"%s\"", words, why.text);
 	pthread_mutex_lock(&rig.lock);
-	if (!strstr(rig.said, words))
-		fail_msg("\"%s\" was not logged: %s", words, rig.said);
+	if (!strstr(rig.log, words))
+		fail_msg("\"%s\" was not logged: %s", words, rig.log);
 	pthread_mutex_unlock(&rig.lock);
 }
 
-/* The queue reopens its file every second by the clock of the test. */
+/* Advances the clock of the test until the queue has reopened its file and a put succeeds. */
 static void expect_recovery(void)
 {
 	struct wr_deferred request = request_of(1, "after");
@@ -133,7 +134,7 @@ static void test_restart_keeps_all(void **state)
 	job = rig_take(&rig, 10);
 	assert_int_equal(job.take.count, 2);
 	wr_deferred_free(job.take.first);
-	/* Ids continue. */
+	/* The next id is 4, because ids are not used again after a restart. */
 	assert_int_equal(rig_put(&rig, 3, "d").put.id, 4);
 }
 
@@ -191,9 +192,9 @@ static void test_read_only(void **state)
 	wr_deferred_free(rig_take_one(&rig, "before"));
 }
 
-/* The folder is removed or renamed while the queue is open. SQLite still writes to the open file,
- * which no later process will find. So new requests are refused, and the waiting ones are
- * delivered. */
+/* Removes or renames the folder while the queue is open. SQLite still writes to the open file,
+ * which no later process will find. So the queue refuses new requests and delivers the waiting
+ * requests. */
 static void check_removal(void (*remove)(void))
 {
 	struct wr_deferred lost = request_of(1, "lost");
@@ -208,7 +209,7 @@ static void check_removal(void (*remove)(void))
 		      WR_QUEUE_OK);
 	expect_recovery();
 	pthread_mutex_lock(&rig.lock);
-	assert_non_null(strstr(rig.said, "WAS REMOVED: its 1 requests"));
+	assert_non_null(strstr(rig.log, "WAS REMOVED: its 1 requests"));
 	pthread_mutex_unlock(&rig.lock);
 	rig_close(&rig);
 	rig_open(&rig);
@@ -240,7 +241,7 @@ static void test_moved_away(void **state)
 	check_removal(move_folder);
 }
 
-/* Puts requests of 100 KiB until one is refused. Returns the number of accepted ones. */
+/* Puts requests of 100 KiB until a put fails. Returns the number of stored requests. */
 static unsigned fill_disk(enum wr_queue_reason expected)
 {
 	static char body[100 << 10];
@@ -267,7 +268,7 @@ static void test_full_disk(void **state)
 	rig_open(&rig);
 	stored = fill_disk(WR_QUEUE_NO_SPACE);
 	assert_in_range(stored, 10, 80);
-	assert_non_null(strstr(rig.said, "queue.db is full or nearly full: "));
+	assert_non_null(strstr(rig.log, "queue.db is full or nearly full: "));
 	assert_int_equal(rig_stats(&rig).waiting, stored);
 	for (unsigned i = 0; i < stored; i++) {
 		struct wr_queue_job job = rig_take(&rig, 1);
@@ -298,7 +299,7 @@ static void take_all_space(void)
 	assert_int_equal(errno, ENOSPC);
 }
 
-/* Another program has used the last free byte: the commit itself fails. */
+/* Another program has used the last free byte of the disk, so the commit itself fails. */
 static void test_disk_full_in_a_commit(void **state)
 {
 	struct wr_deferred request = request_of(1, "y");
@@ -314,7 +315,8 @@ static void test_disk_full_in_a_commit(void **state)
 	take_all_space();
 	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason, WR_QUEUE_NO_SPACE);
 	assert_int_equal(rig_waiting(&rig, 1), 1);
-	/* The request can be read. Its result may not fit on the disk; then it is not recorded. */
+	/* The request can still be taken. If the result of the delivery does not fit on the disk,
+	 * the request stays in delivery. */
 	taken = rig_take_one(&rig, "x");
 	fill_disk(WR_QUEUE_NO_SPACE);
 	if (rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason != WR_QUEUE_OK) {
@@ -364,8 +366,8 @@ static void check_damage(off_t at, size_t len)
 	overwrite_bytes("queue.db", at, len);
 	rig_open(&rig);
 	pthread_mutex_lock(&rig.lock);
-	assert_non_null(strstr(rig.said, "DAMAGED"));
-	assert_non_null(strstr(rig.said, ".recover"));
+	assert_non_null(strstr(rig.log, "DAMAGED"));
+	assert_non_null(strstr(rig.log, ".recover"));
 	pthread_mutex_unlock(&rig.lock);
 	assert_true(is_moved_away());
 	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
@@ -399,7 +401,7 @@ static void test_truncated_file(void **state)
 	rig_put(&rig, 1, "new");
 }
 
-/* Damage while the file is open is found when the page is read again, or at the next start. */
+/* Damages the write-ahead log while the file is open. The queue works again after the next open. */
 static void test_damaged_log(void **state)
 {
 	struct wr_queue_job job;
@@ -410,7 +412,8 @@ static void test_damaged_log(void **state)
 	rig_close(&rig); /* copies the log into the file */
 	rig_open(&rig);
 	rig_put(&rig, 1, "in the log");
-	/* As if the machine had crashed while it wrote the log: SQLite's checksums detect it. */
+	/* Changes the log as a crash during a write would. SQLite detects the change by its
+	 * checksums. */
 	if (fork() == 0) {
 		overwrite_bytes("queue.db-wal", 32 + 24 + 100, 8);
 		_exit(0);
@@ -488,7 +491,8 @@ static void reopen_backend(struct wr_queue_backend *backend)
 		      WR_QUEUE_OK);
 }
 
-/* A request that was taken before can be settled, unless it was taken again since. */
+/* A request that was taken before the file was reopened can be settled, unless it was taken again.
+ */
 static void test_settle_after_reopen(void **state)
 {
 	struct wr_queue_opts opts = {.url = rig.url,
@@ -550,7 +554,7 @@ static void test_clock_set_while_open(void **state)
 		assert_int_equal(rig_take(&rig, 1).take.next_us, 60 * S_US);
 		rig_pass(&rig, 60 * S_US);
 		taken = rig_take_one(&rig, "x");
-		/* Times are converted to the wall clock as it is set now. */
+		/* The queue converts its times to the wall clock as the wall clock is set now. */
 		assert_int_equal(taken->accepted_us, walls[i]);
 		assert_int_equal(taken->expires_us, walls[i] + 3600 * S_US);
 		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
@@ -560,7 +564,8 @@ static void test_clock_set_while_open(void **state)
 	}
 }
 
-/* The machine starts with its clock in the past. Requests must not wait for years. */
+/* The machine starts with its clock in the past, and the clock is corrected later. Requests must
+ * not wait for years. */
 static void test_clock_in_the_past_at_start(void **state)
 {
 	(void)state;
@@ -578,7 +583,7 @@ static void test_clock_in_the_past_at_start(void **state)
 	wr_deferred_free(rig_take_one(&rig, "x"));
 }
 
-/* The time while the queue was closed counts as waiting time and age. */
+/* The waits and ages of requests include the time in which the queue was closed. */
 static void test_time_while_closed(void **state)
 {
 	struct wr_queue_job job;

@@ -1,8 +1,9 @@
 /* A process that stores and delivers requests is killed at random moments and replaced. Each
- * accepted request is delivered, in order, and not again after its delivery was recorded. With the
- * argument `redis` two processes share a Redis, which is killed too.
+ * accepted request is delivered in order, and is not delivered again after its delivery was
+ * recorded. With the argument `redis`, two processes share a Redis, and the test kills Redis too.
  *
- * A child reports its actions through a pipe. A report survives the child:
+ * A child reports its actions through a pipe. The parent gets each report even if the child is
+ * killed right after it:
  *   P line seq   the put succeeded: the client would get its 202 now
  *   D line seq   the delivery begins
  *   S line seq   the delivery was recorded */
@@ -19,12 +20,14 @@
 
 #define LINES 8u
 #define ROUNDS_MAX 30u
-#define PER_ROUND 100000u /* sequence numbers; no child gets that far */
+#define PER_ROUND 100000u /* sequence numbers that each child may use; no child needs that many */
 #define SEQS (ROUNDS_MAX * PER_ROUND)
 #define LEASE_US (5 * S_US)
-#define FRESH_US (2 * S_US) /* requests taken earlier are released: their lease may expire */
+#define FRESH_US                                                                                   \
+	(2 *                                                                                       \
+	 S_US) /* a request that was taken longer ago is released, because its lease may expire */
 
-struct note {
+struct report {
 	char what;
 	uint8_t line;
 	uint32_t seq;
@@ -32,7 +35,7 @@ struct note {
 
 static struct rig rig;
 static struct redis redis;
-static int notes[2];
+static int reports[2];
 static uint32_t seed;
 
 static uint32_t random_below(uint32_t n)
@@ -64,15 +67,15 @@ static struct producer producers[LINES];
 static struct wr_queue_job taking;
 static bool take_soon;
 
-static void report_note(char what, uint8_t line, uint32_t seq)
+static void send_report(char what, uint8_t line, uint32_t seq)
 {
-	struct note n;
+	struct report n;
 
 	memset(&n, 0, sizeof n);
 	n.what = what;
 	n.line = line;
 	n.seq = seq;
-	if (write(notes[1], &n, sizeof n) != sizeof n)
+	if (write(reports[1], &n, sizeof n) != sizeof n)
 		_exit(3);
 }
 
@@ -83,10 +86,10 @@ static void on_put_done(struct wr_queue_job *job)
 	struct producer *p = job->context;
 
 	if (job->reason == WR_QUEUE_OK) {
-		report_note('P', p->line, p->seq);
+		send_report('P', p->line, p->seq);
 		put_next(p);
 	} else {
-		p->parked = true; /* until the next take */
+		p->parked = true; /* no put is in flight; the next take submits a put again */
 	}
 }
 
@@ -117,7 +120,7 @@ static void on_settle_done(struct wr_queue_job *job)
 	struct delivery *d = job->context;
 
 	if (job->reason == WR_QUEUE_OK && job->settle.outcome == WR_QUEUE_DELIVERED)
-		report_note('S', d->line, d->seq);
+		send_report('S', d->line, d->seq);
 	free(d);
 	take_soon = true;
 }
@@ -156,7 +159,7 @@ static void deliver_request(const struct wr_deferred *r, uint64_t taken_us)
 	if (mono_us() - taken_us > FRESH_US)
 		d->job.settle.outcome = WR_QUEUE_RELEASE;
 	if (d->job.settle.outcome == WR_QUEUE_DELIVERED)
-		report_note('D', d->line, d->seq);
+		send_report('D', d->line, d->seq);
 	wr_queue_submit(rig.port, &d->job);
 }
 
@@ -182,7 +185,7 @@ static void submit_take(void)
 	wr_queue_submit(rig.port, &taking);
 }
 
-/* Waits for finished jobs, at most 5 ms, and submits takes and puts. */
+/* Waits up to 5 ms for finished jobs. Then submits takes and puts. */
 static void run_loop_once(void)
 {
 	struct timespec until;
@@ -195,7 +198,7 @@ static void run_loop_once(void)
 	}
 	pthread_mutex_lock(&rig.lock);
 	while (!rig.woken)
-		if (pthread_cond_timedwait(&rig.come, &rig.lock, &until) == ETIMEDOUT) {
+		if (pthread_cond_timedwait(&rig.woken_set, &rig.lock, &until) == ETIMEDOUT) {
 			take_soon = true;
 			break;
 		}
@@ -210,7 +213,8 @@ static void run_loop_once(void)
 			put_next(&producers[i]);
 }
 
-/* Puts requests into its own lines and delivers those of all lines, until it is killed. */
+/* Runs the child: puts requests into its own lines and delivers requests of all lines, until the
+ * child is killed. */
 static _Noreturn void run_child(uint32_t first_seq, unsigned part, unsigned parts, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -233,11 +237,11 @@ static _Noreturn void run_child(uint32_t first_seq, unsigned part, unsigned part
 
 enum { ACCEPTED = 1, BEGUN = 2, RECORDED = 4 };
 
-static uint8_t *seen[LINES]; /* bits by sequence number */
+static uint8_t *seen[LINES]; /* for each sequence number: a set of ACCEPTED, BEGUN and RECORDED */
 static uint32_t last_begun[LINES];
 static size_t accepted, delivered, repeated;
 
-static void apply_note(const struct note *n)
+static void apply_report(const struct report *n)
 {
 	uint8_t *at;
 
@@ -265,26 +269,27 @@ static void apply_note(const struct note *n)
 }
 
 /* Reads all reports in the pipe. */
-static void read_notes(void)
+static void read_reports(void)
 {
-	struct pollfd fd = {notes[0], POLLIN, 0};
-	struct note n;
+	struct pollfd fd = {reports[0], POLLIN, 0};
+	struct report n;
 
-	while (poll(&fd, 1, 0) == 1 && read(notes[0], &n, sizeof n) == sizeof n)
-		apply_note(&n);
+	while (poll(&fd, 1, 0) == 1 && read(reports[0], &n, sizeof n) == sizeof n)
+		apply_report(&n);
 }
 
-/* Waits until a request was accepted, so that each child makes progress, and some µs longer. */
+/* Waits until the child has reported an accepted request, so that each child makes progress. Then
+ * waits for a random time. */
 static void let_children_work(uint32_t beyond_us)
 {
 	size_t before = accepted;
 	uint64_t until = mono_us() + 120 * S_US;
 
 	while (accepted == before && mono_us() < until) {
-		struct pollfd fd = {notes[0], POLLIN, 0};
+		struct pollfd fd = {reports[0], POLLIN, 0};
 
 		poll(&fd, 1, 100);
-		read_notes();
+		read_reports();
 	}
 	assert_true(accepted > before);
 	usleep(beyond_us);
@@ -304,7 +309,8 @@ static void end_child(pid_t pid)
 {
 	int status;
 
-	/* A child that has ended by itself has found an error. */
+	/* The child ends only when it is killed. If it has ended by itself, it has found an error.
+	 */
 	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -320,17 +326,17 @@ static void deliver_rest(void)
 		struct wr_queue_job job = rig_take(&rig, 100);
 
 		for (const struct wr_deferred *r = job.take.first; r; r = r->next) {
-			struct note n = {.what = 'D'};
+			struct report n = {.what = 'D'};
 			unsigned line, seq;
 
 			read_body(r, &line, &seq);
 			n.line = (uint8_t)line;
 			n.seq = seq;
-			apply_note(&n);
+			apply_report(&n);
 			assert_reason(rig_settle(&rig, r, WR_QUEUE_DELIVERED, 0, 200, "").reason,
 				      WR_QUEUE_OK);
 			n.what = 'S';
-			apply_note(&n);
+			apply_report(&n);
 		}
 		if (!job.take.first)
 			usleep(10000);
@@ -350,7 +356,7 @@ static void check_all_delivered(void)
 
 static void begin_test(void)
 {
-	assert_int_equal(pipe(notes), 0);
+	assert_int_equal(pipe(reports), 0);
 	rig_init(&rig);
 	rig.opts.now = NULL;
 	rig.opts.lease_us = LEASE_US;
@@ -364,7 +370,7 @@ static void begin_test(void)
 
 static void finish_test(void)
 {
-	read_notes();
+	read_reports();
 	deliver_rest();
 	check_all_delivered();
 	print_message("%zu accepted, %zu delivered, %zu of them repeatedly\n", accepted, delivered,
@@ -372,8 +378,8 @@ static void finish_test(void)
 	for (unsigned i = 0; i < LINES; i++)
 		free(seen[i]);
 	rig_free(&rig);
-	close(notes[0]);
-	close(notes[1]);
+	close(reports[0]);
+	close(reports[1]);
 }
 
 static void test_killed(void **state)
@@ -387,12 +393,12 @@ static void test_killed(void **state)
 
 		let_children_work(random_below(30000));
 		end_child(child);
-		read_notes();
+		read_reports();
 	}
 	finish_test();
 }
 
-/* Two processes share a Redis. Each round kills one of them, or Redis. */
+/* Two processes share a Redis. Each round kills one of the processes, or Redis. */
 static void test_killed_redis(void **state)
 {
 	const uint32_t rounds = (uint32_t)test_rounds(8, ROUNDS_MAX / 2);
@@ -415,7 +421,7 @@ static void test_killed_redis(void **state)
 			continue;
 		}
 		end_child(children[victim]);
-		read_notes();
+		read_reports();
 		children[victim] = start_child(round, victim, 2);
 	}
 	for (unsigned i = 0; i < 2; i++)

@@ -1,4 +1,5 @@
-/* Maxima of waiting requests, bytes, dead letters and tickets, on both backends. */
+/* Tests the limits of the queue on both backends: waiting requests, bytes, dead letters and
+ * tickets. */
 #include "queue/both_backends.h"
 
 static void test_limits_of_the_queue(void **state)
@@ -43,7 +44,7 @@ static struct wr_deferred of_bytes(uint8_t line, const char *body, size_t len)
 }
 
 /* One key cannot fill the queue, because max_line_bytes limits a line. An empty line accepts a
- * request of any size. */
+ * request of any size, even above max_line_bytes. */
 static void test_limit_of_a_line(void **state)
 {
 	static char body[40000];
@@ -60,7 +61,8 @@ static void test_limit_of_a_line(void **state)
 	assert_reason(rig_put_as(&rig, &other, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
 	assert_reason(rig_put_as(&rig, &huge, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
 	assert_reason(rig_put_as(&rig, &huge, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
-	/* The bytes are known after a restart. Delivered requests make room. */
+	/* The queue knows the size of a line after a restart. Delivered requests make room in the
+	 * line. */
 	rig_close(&rig);
 	rig_open(&rig);
 	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
@@ -102,8 +104,8 @@ static void wait_dead(uint64_t count)
 	assert_int_equal(rig_stats(&rig).dead, count);
 }
 
-/* Dead letters do not count against the limits of waiting requests. Beyond their own limits the
- * oldest are deleted. */
+/* Dead letters do not count against the limits of waiting requests. They have their own limits. If
+ * a limit is exceeded, the oldest dead letters are deleted. */
 static void test_limits_of_dead_letters(void **state)
 {
 	static char body[10000];
@@ -126,8 +128,8 @@ static void test_limits_of_dead_letters(void **state)
 	for (int i = 0; i < 2; i++) {
 		rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 200, "");
 	}
-	/* Two large dead letters and a small one fit into max_dead_bytes, three large ones do not.
-	 */
+	/* Two large dead letters and a small one fit into max_dead_bytes. Three large ones do not
+	 * fit. */
 	for (int i = 0; i < 2; i++)
 		dead[i] = put_dead(&large);
 	wait_dead(3);
@@ -135,7 +137,7 @@ static void test_limits_of_dead_letters(void **state)
 	dead[4] = put_dead(&large);
 	wait_dead(2);
 	assert_true(is_dead(&dead[1]) && is_dead(&dead[4]));
-	/* Retried and dropped dead letters no longer count: there is room for three. */
+	/* Retried and dropped dead letters no longer count, so three new dead letters fit. */
 	rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = dead[1].put.id}, 0, 1);
 	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = dead[4].put.id}, 0, 1);
 	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = dead[1].put.id}, 0, 1);
@@ -173,8 +175,8 @@ static void test_limit_of_tickets(void **state)
 	}
 }
 
-/* Retries a request, or all with id 0. `count` wait then, and `left` stay dead because the queue is
- * full. */
+/* Retries the request with this id, or all requests if `id` is 0. Checks that `count` requests were
+ * retried and that `left` requests stay dead because the queue is full. */
 static void check_retry(uint64_t id, uint32_t count, uint32_t left, enum wr_queue_reason reason)
 {
 	struct wr_queue_job job =
@@ -196,7 +198,9 @@ static void test_retry_respects_max_requests(void **state)
 		kill_head(1);
 	rig_put(&rig, 2, "a");
 	rig_put(&rig, 2, "b");
-	check_retry(0, 3, 2, WR_QUEUE_OK); /* also counts a and b, which become due at once */
+	check_retry(
+		0, 3, 2,
+		WR_QUEUE_OK); /* 3 includes a and b, which already waited and become due at once */
 	assert_int_equal(rig_stats(&rig).waiting, 3);
 	assert_int_equal(rig_stats(&rig).dead, 2);
 	check_retry(2, 0, 1, WR_QUEUE_FULL);
@@ -222,16 +226,18 @@ static void test_retry_respects_max_bytes(void **state)
 		rig_put(&rig, 1, large);
 		kill_head(1);
 	}
-	/* Two requests fit into the line, the third does not. */
+	/* Two dead requests fit into the line. The third does not fit. */
 	job = rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){0}, 0, 10);
 	assert_int_equal(job.page.count, 2);
 	assert_int_equal(job.page.left, 1);
 	check_retry(3, 0, 1, WR_QUEUE_KEY_BYTES_FULL);
-	/* With a request in another line, the queue is full too. */
+	/* A request in another line makes the queue full, so a retry fails for this reason instead.
+	 */
 	rig_put(&rig, 2, large);
 	check_retry(3, 0, 1, WR_QUEUE_BYTES_FULL);
 	assert_int_equal(rig_stats(&rig).waiting, 3);
-	/* An empty line accepts a request of any size, as for a put. */
+	/* A retry into an empty line always succeeds, even if the request is larger than
+	 * max_line_bytes. */
 	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.states = 1u << WR_DEFERRED_WAITING},
 		 0, 10);
 	assert_int_equal(rig_stats(&rig).waiting, 0);

@@ -13,7 +13,7 @@ static void test_order_within_a_line(void **state)
 	assert_int_equal(rig_put(&rig, 1, "third").put.position, 3);
 	assert_int_equal(rig_waiting(&rig, 1), 3);
 
-	/* A line has no further request until the taken one is settled. */
+	/* No other request of the line can be taken until the taken request is settled. */
 	a = rig_take_one(&rig, "first");
 	job = rig_take(&rig, 10);
 	assert_int_equal(job.take.count, 0);
@@ -24,8 +24,8 @@ static void test_order_within_a_line(void **state)
 	assert_int_equal(job.settle.waiting, 2);
 	assert_int_equal(rig_waiting(&rig, 1), 2);
 
-	/* A second settle is refused; in Redis, where a reply can be lost, it gets the same reply
-	 * again. A settle with another fence is refused in both. */
+	/* A file refuses a second settle. Redis accepts it, because the reply to the first settle
+	 * may have been lost. Both backends refuse a settle with another fence. */
 	job = rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 201, "");
 	assert_reason(job.reason, rig.redis ? WR_QUEUE_OK : WR_QUEUE_LOST);
 	a->fence++;
@@ -55,7 +55,8 @@ static void test_order_of_lines(void **state)
 		rig_put(&rig, i, "behind");
 		rig_pass(&rig, 1000);
 	}
-	/* The oldest lines come first, up to the maximum of the take. */
+	/* A take returns the heads of the lines that were due first, up to the maximum of the take.
+	 */
 	job = rig_take(&rig, 3);
 	assert_int_equal(job.take.count, 3);
 	for (const struct wr_deferred *r = job.take.first; r; r = r->next)
@@ -167,7 +168,7 @@ static void test_dead_after_the_last_try(void **state)
 	assert_text(job.ticket.found->reason, "HTTP 500");
 	wr_deferred_free(job.ticket.found);
 
-	/* The request behind it can be taken. */
+	/* The next request of the line can be taken, because the dead request has left the line. */
 	taken = rig_take_one(&rig, "good");
 	wr_deferred_free(taken);
 	assert_int_equal(rig_stats(&rig).dead, 1);
@@ -324,7 +325,8 @@ static void test_tickets(void **state)
 	wr_deferred_free(job.ticket.found);
 	assert_reason(rig_ticket(&rig, unknown).reason, WR_QUEUE_UNKNOWN);
 
-	/* The ticket of a finished request expires, that of a waiting one does not. */
+	/* The ticket of a finished request expires. The ticket of a waiting request does not
+	 * expire. */
 	assert_int_equal(rig_stats(&rig).tickets, 1);
 	rig_pass(&rig, LONG_US);
 	while (rig_stats(&rig).tickets)
@@ -344,7 +346,7 @@ static void test_recount(void **state)
 	rig_open(&rig);
 	rig_put(&rig, 4, "x");
 	rig_put(&rig, 4, "y");
-	rig.waiting[4] = 0; /* without the lock: no job is in flight */
+	rig.waiting[4] = 0; /* the lock is not needed, because no job is in flight */
 	assert_reason(rig_do(&rig, &job), WR_QUEUE_OK);
 	assert_int_equal(rig_waiting(&rig, 4), 2);
 }

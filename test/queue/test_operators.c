@@ -13,7 +13,7 @@ static void test_retry_returns_to_its_position(void **state)
 	rig_put(&rig, 1, "c");
 	kill_head(1);
 	taken = rig_take_one(&rig, "b");
-	/* While b is in delivery, a waits again, before c. */
+	/* Request a waits again while b is in delivery. It will be delivered before c. */
 	job = rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){.id = 1}, 0, 1);
 	assert_reason(job.reason, WR_QUEUE_OK);
 	assert_int_equal(job.page.count, 1);
@@ -67,7 +67,7 @@ static void test_drop(void **state)
 	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DROPPED);
 	wr_deferred_free(job.ticket.found);
 
-	/* Drops all dead requests, then all of a line. */
+	/* Drops all dead requests, then all requests of a line. */
 	job = rig_page(&rig, WR_QUEUE_DROP,
 		       (struct wr_queue_filter){.states = 1u << WR_DEFERRED_DEAD}, 0, 10);
 	assert_int_equal(job.page.count, 1);
@@ -81,7 +81,8 @@ static void test_drop(void **state)
 	wr_deferred_free(rig_take_one(&rig, "d"));
 }
 
-/* After the head of a line is dropped, the next request is due at its own time. */
+/* After the head of a line is dropped, the next request does not wait for the back-off of the head.
+ */
 static void test_drop_the_head(void **state)
 {
 	struct wr_queue_job job;

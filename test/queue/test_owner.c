@@ -1,5 +1,5 @@
-/* Owner names: a process gets the name of a killed one, and two running processes never share a
- * name. */
+/* Tests owner names. A process gets the name of a killed process. Two running processes never have
+ * the same name. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -55,7 +55,8 @@ static void names_without_a_file_are_random(void **state)
 	wr_queue_owner_close(&other);
 }
 
-/* The name of a process passes to the next one after the process was killed, not before. */
+/* The next process gets the name of a process that was killed, but not the name of a running
+ * process. */
 static void a_killed_process_passes_on_its_name(void **state)
 {
 	char first[WR_QUEUE_OWNER_TEXT] = "";
@@ -68,11 +69,12 @@ static void a_killed_process_passes_on_its_name(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		bool told = wr_queue_owner_open(&owner, path, NULL) == 0 && owner.fd >= 0 &&
-			    write(ends[1], owner.name, WR_QUEUE_OWNER_TEXT) == WR_QUEUE_OWNER_TEXT;
+		bool reported =
+			wr_queue_owner_open(&owner, path, NULL) == 0 && owner.fd >= 0 &&
+			write(ends[1], owner.name, WR_QUEUE_OWNER_TEXT) == WR_QUEUE_OWNER_TEXT;
 
-		if (told)
-			pause(); /* until the parent kills this process */
+		if (reported)
+			pause(); /* waits until the parent kills this process */
 		_exit(1);
 	}
 	assert_int_equal(read(ends[0], first, sizeof first), WR_QUEUE_OWNER_TEXT);
@@ -85,7 +87,7 @@ static void a_killed_process_passes_on_its_name(void **state)
 	assert_true(owner.fd >= 0);
 	assert_string_equal(owner.name, first);
 	wr_queue_owner_close(&other);
-	/* After a clean end the name is not needed, and the file is removed. */
+	/* wr_queue_owner_close() removes the file, so the next process gets another name. */
 	wr_queue_owner_close(&owner);
 	assert_int_equal(access(path, F_OK), -1);
 	open_owner(&owner, path);
@@ -125,7 +127,7 @@ static void files_without_a_valid_name(void **state)
 		assert_string_equal(found, owner.name);
 		wr_queue_owner_close(&owner);
 	}
-	/* Other users can write to this file. */
+	/* A name in a file to which other users can write is not used. */
 	write_file("0123456789abcdef", 0622);
 	open_owner(&owner, path);
 	assert_true(owner.fd < 0);

@@ -1,7 +1,8 @@
 /* The Redis backend accepts requests only if Redis does not lose them. */
 #include "queue/redis_rig.h"
 
-/* The settings are checked before each put, because they can change at any time. */
+/* Changes each required setting while the queue is open. The next put must fail until the setting
+ * is right again. */
 static void test_required_settings(void **state)
 {
 	static const struct {
@@ -19,31 +20,31 @@ static void test_required_settings(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char remedy[128];
 
-		redis_tell(&redis, "CONFIG SET %s %s", cases[i].setting, cases[i].bad);
+		redis_run(&redis, "CONFIG SET %s %s", cases[i].setting, cases[i].bad);
 		assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
 		snprintf(remedy, sizeof remedy, "CONFIG SET %s %s", cases[i].setting,
 			 cases[i].good);
 		expect_logged(&rig, remedy);
-		/* Waiting requests are still available. */
+		/* Requests that were stored before are still in the queue. */
 		assert_int_equal(rig_stats(&rig).waiting, i + 1);
-		redis_tell(&redis, "CONFIG SET %s %s", cases[i].setting, cases[i].good);
+		redis_run(&redis, "CONFIG SET %s %s", cases[i].setting, cases[i].good);
 		expect_durable(&rig);
 		expect_logged(&rig, "again");
 	}
-	redis_tell(&redis, "CONFIG SET maxmemory-policy volatile-ttl");
+	redis_run(&redis, "CONFIG SET maxmemory-policy volatile-ttl");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	redis_tell(&redis, "CONFIG SET maxmemory-policy noeviction");
+	redis_run(&redis, "CONFIG SET maxmemory-policy noeviction");
 }
 
 static void test_user_without_config(void **state)
 {
 	(void)state;
-	redis_tell(&redis, "ACL SETUSER weak reset on >pw ~* +@all -config");
+	redis_run(&redis, "ACL SETUSER weak reset on >pw ~* +@all -config");
 	snprintf(rig.url, sizeof rig.url, "redis+unix://weak:pw@%s/redis.sock", redis.dir);
 	rig_open(&rig);
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
 	expect_logged(&rig, "+config|get");
-	redis_tell(&redis, "ACL DELUSER weak");
+	redis_run(&redis, "ACL DELUSER weak");
 }
 
 static void open_weak(bool assume)
@@ -53,41 +54,42 @@ static void open_weak(bool assume)
 	rig_open(&rig);
 }
 
-/* With assume_durable a server that does not show its settings is accepted. Settings that it does
- * show still have to be right. */
+/* With assume_durable, a server that does not show its settings is accepted. Settings that the
+ * server does show must still be right. */
 static void test_assume_durable(void **state)
 {
 	(void)state;
-	redis_tell(&redis, "ACL SETUSER weak reset on >pw ~* +@all -config");
-	redis_tell(&redis, "CONFIG SET appendonly no");
+	redis_run(&redis, "ACL SETUSER weak reset on >pw ~* +@all -config");
+	redis_run(&redis, "CONFIG SET appendonly no");
 	open_weak(true);
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	expect_logged(&rig, "--queue-assume-durable");
-	redis_tell(&redis, "CONFIG SET maxmemory-policy allkeys-lru");
+	redis_run(&redis, "CONFIG SET maxmemory-policy allkeys-lru");
 	rig_close(&rig);
 	open_weak(true);
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
 	expect_logged(&rig, "maxmemory_policy:allkeys-");
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
 	expect_not_logged(&rig, "again");
-	redis_tell(&redis, "CONFIG SET maxmemory-policy noeviction");
+	redis_run(&redis, "CONFIG SET maxmemory-policy noeviction");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	expect_logged(&rig, "again");
 	rig_close(&rig);
-	/* If CONFIG is allowed, the settings decide in spite of assume_durable. */
-	redis_tell(&redis, "ACL SETUSER weak +config");
+	/* If Redis shows its settings, wrong settings make the put fail even with assume_durable.
+	 */
+	redis_run(&redis, "ACL SETUSER weak +config");
 	open_weak(true);
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
 	expect_logged(&rig, "CONFIG SET appendonly yes");
 	rig_close(&rig);
-	/* The same if only INFO is blocked. */
-	redis_tell(&redis, "ACL SETUSER weak -info");
+	/* If only INFO is blocked, wrong settings make the put fail too. */
+	redis_run(&redis, "ACL SETUSER weak -info");
 	open_weak(true);
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
-	redis_tell(&redis, "CONFIG SET appendonly yes");
+	redis_run(&redis, "CONFIG SET appendonly yes");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	rig.opts.assume_durable = false;
-	redis_tell(&redis, "ACL DELUSER weak");
+	redis_run(&redis, "ACL DELUSER weak");
 }
 
 /* If appendonly is switched on while Redis runs, nothing is durable until the first rewrite of its
@@ -95,12 +97,12 @@ static void test_assume_durable(void **state)
 static void test_appendonly_switched_on(void **state)
 {
 	(void)state;
-	redis_tell(&redis, "CONFIG SET appendonly no");
+	redis_run(&redis, "CONFIG SET appendonly no");
 	rig_open(&rig);
 	assert_reason(try_put(&rig), WR_QUEUE_NOT_PERSISTENT);
-	/* Enough data that the rewrite takes a while. */
-	redis_tell(&redis, "DEBUG POPULATE 200000 filler 100");
-	redis_tell(&redis, "CONFIG SET appendonly yes");
+	/* Adds so much data that the rewrite takes a while. */
+	redis_run(&redis, "DEBUG POPULATE 200000 filler 100");
+	redis_run(&redis, "CONFIG SET appendonly yes");
 	expect_durable(&rig);
 	redis_kill(&redis);
 	redis_start(&redis);
@@ -108,26 +110,26 @@ static void test_appendonly_switched_on(void **state)
 	assert_int_equal(rig_stats(&rig).waiting, 1);
 	expect_durable(&rig);
 	/* During a later rewrite puts are accepted. */
-	redis_tell(&redis, "BGREWRITEAOF");
+	redis_run(&redis, "BGREWRITEAOF");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
+	redis_run(&redis, "CLIENT KILL TYPE normal SKIPME yes");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	/* The next server starts without this large file. */
+	/* Removes the large file, so that the server of the next test starts quickly. */
 	rig_close(&rig);
 	redis_end(&redis);
 }
 
-/* These are the permissions that docs/deferred.md names. */
+/* The queue works with exactly the permissions that docs/deferred.md names. */
 static void test_user_with_minimal_permissions(void **state)
 {
 	struct wr_queue_job job;
 
 	(void)state;
-	redis_tell(&redis,
-		   "ACL SETUSER weir reset on >pw ~weir:1:{queue}:* ~weir:1:{queue} "
-		   "+evalsha +script|load +config|get +info +select +time +get +incr +del +hset "
-		   "+hget +hmget +hdel +hexists +hincrby +zadd +zrem +zcard +zrange "
-		   "+zrangebyscore +zrank");
+	redis_run(&redis,
+		  "ACL SETUSER weir reset on >pw ~weir:1:{queue}:* ~weir:1:{queue} "
+		  "+evalsha +script|load +config|get +info +select +time +get +incr +del +hset "
+		  "+hget +hmget +hdel +hexists +hincrby +zadd +zrem +zcard +zrange "
+		  "+zrangebyscore +zrank");
 	snprintf(rig.url, sizeof rig.url, "redis+unix://weir:pw@%s/redis.sock?db=1", redis.dir);
 	rig.redis = NULL; /* the queue is in another database, so rig_pass() cannot set its time */
 	rig_open(&rig);
@@ -141,7 +143,7 @@ static void test_user_with_minimal_permissions(void **state)
 	assert_int_equal(job.page.count, 2);
 	rig_pass(&rig, 5 * S_US);
 	assert_int_equal(rig_stats(&rig).tickets, 2);
-	redis_tell(&redis, "ACL DELUSER weir");
+	redis_run(&redis, "ACL DELUSER weir");
 }
 
 static void test_full_memory(void **state)
@@ -149,9 +151,9 @@ static void test_full_memory(void **state)
 	(void)state;
 	rig_open(&rig);
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	redis_tell(&redis, "CONFIG SET maxmemory 1mb");
+	redis_run(&redis, "CONFIG SET maxmemory 1mb");
 	assert_reason(try_put(&rig), WR_QUEUE_NO_SPACE);
-	redis_tell(&redis, "CONFIG SET maxmemory 0");
+	redis_run(&redis, "CONFIG SET maxmemory 0");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	assert_int_equal(rig_stats(&rig).waiting, 2);
 }

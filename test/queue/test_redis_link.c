@@ -1,4 +1,4 @@
-/* Connections of the Redis backend: passwords, outages, signals, TLS. */
+/* Tests the connections of the Redis backend: passwords, outages, signals and TLS. */
 #include "queue/redis_rig.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static void test_away_and_back(void **state)
 	expect_logged(&rig, "retrying every second");
 	redis_start(&redis);
 	wait_until_ok(&rig);
-	/* The take is still valid. */
+	/* The take from before the outage is still valid. */
 	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
 	wr_deferred_free(taken);
 	put = rig_ticket(&rig, put.put.ticket);
@@ -46,15 +46,15 @@ static void test_away_and_back(void **state)
 	wr_deferred_free(put.ticket.found);
 }
 
-/* A lost connection or a flushed script is not visible to callers. */
+/* A put succeeds even if the connection was lost or the script was flushed before the put. */
 static void test_connection_lost(void **state)
 {
 	(void)state;
 	rig_open(&rig);
 	expect_durable(&rig);
-	redis_tell(&redis, "CLIENT KILL TYPE normal SKIPME yes");
+	redis_run(&redis, "CLIENT KILL TYPE normal SKIPME yes");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	redis_tell(&redis, "SCRIPT FLUSH");
+	redis_run(&redis, "SCRIPT FLUSH");
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
 	assert_int_equal(rig_stats(&rig).waiting, 3);
 }
@@ -78,12 +78,12 @@ static void on_signal(int number)
 	(void)number;
 }
 
-static void note_done(struct wr_queue_job *job)
+static void mark_done(struct wr_queue_job *job)
 {
 	*(bool *)job->context = true;
 }
 
-/* Returns a number from INFO. */
+/* Returns the number with this name in the reply to INFO. */
 static long long read_info(const char *name)
 {
 	redisReply *reply = redisCommand(redis.link, "INFO");
@@ -95,8 +95,8 @@ static long long read_info(const char *name)
 	return count;
 }
 
-/* Redis delays a reply. Meanwhile the waiting thread is interrupted by 100 signals, as SIGSTOP and
- * SIGCONT would do. The connection must survive. */
+/* Makes Redis delay a reply. Meanwhile 100 signals interrupt the waiting thread, as SIGSTOP and
+ * SIGCONT would do. The connection must not be closed. */
 static void expect_signals_ignored(struct rig *of)
 {
 	/* The handler stays installed, because the last signal may arrive late. */
@@ -107,15 +107,16 @@ static void expect_signals_ignored(struct rig *of)
 	sigset_t one;
 	struct wr_queue_job job = {
 		.verb = WR_QUEUE_PUT,
-		.done = note_done,
+		.done = mark_done,
 		.context = &done,
 		.put = {.request = &request, .max_waiting = 1000, .max_age_us = 86400 * S_US}};
 
 	sigaction(SIGUSR1, &mine, NULL);
 	sigemptyset(&one);
 	sigaddset(&one, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &one, NULL); /* so that the queue's thread gets the signal */
-	redis_tell(&redis, "CLIENT PAUSE 60000 WRITE");
+	pthread_sigmask(SIG_BLOCK, &one,
+			NULL); /* makes the kernel deliver the signal to the queue's thread */
+	redis_run(&redis, "CLIENT PAUSE 60000 WRITE");
 	wr_queue_submit(of->port, &job);
 	while (read_info("blocked_clients") == 0)
 		usleep(1000);
@@ -125,7 +126,7 @@ static void expect_signals_ignored(struct rig *of)
 	}
 	wr_queue_port_run(of->port);
 	assert_false(done);
-	redis_tell(&redis, "CLIENT UNPAUSE");
+	redis_run(&redis, "CLIENT UNPAUSE");
 	while (!done) {
 		wr_queue_port_run(of->port);
 		usleep(1000);
@@ -195,7 +196,8 @@ static void expect_tls_failure(const char *words)
 	rig_close(&rig);
 }
 
-/* Makes Redis listen with TLS. If another process gets the port first, tries another port. */
+/* Makes Redis listen with TLS on a free port. If another process takes the port first, tries
+ * another port. Returns the port. */
 static int listen_with_tls(void)
 {
 	for (int i = 0; i < 100; i++) {
@@ -231,7 +233,7 @@ static void test_tls(void **state)
 	wr_deferred_free(rig_take_one(&rig, "x"));
 	expect_signals_ignored(&rig);
 	rig_close(&rig);
-	/* A certificate for another name, and one of an unknown CA. */
+	/* The certificate is refused if it is for another name or from an unknown CA. */
 	snprintf(rig.url, sizeof rig.url, "rediss://127.0.0.1:%d", port);
 	expect_tls_failure("mismatch");
 	snprintf(rig.url, sizeof rig.url, "rediss://localhost:%d", port);

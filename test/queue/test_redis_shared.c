@@ -1,4 +1,5 @@
-/* The data of the Redis backend: lines shared by two gateways, leases, the clock, leftovers. */
+/* Tests the data of the Redis backend: lines that two gateways share, leases, the clock, and keys
+ * that are left at the end. */
 #include "queue/redis_rig.h"
 
 #include <hiredis/hiredis.h>
@@ -17,7 +18,8 @@ static void test_two_share_lines(void **state)
 	rig_put(&other, 2, "elsewhere");
 	a = rig_take(&rig, 1).take.first;
 	assert_text(a->body, "first");
-	/* While one gateway delivers the first request, the other gets only other lines. */
+	/* While one gateway delivers the first request of a line, the other gateway gets only
+	 * requests of other lines. */
 	b = rig_take_one(&other, "elsewhere");
 	wr_deferred_free(b);
 	rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 200, "");
@@ -31,7 +33,7 @@ static void test_changes_of_others_are_reported(void **state)
 	(void)state;
 	rig_put((rig_open(&rig), &rig), 3, "x");
 	rig_open(&other);
-	assert_int_equal(rig_waiting(&other, 3), 1); /* reported at the open */
+	assert_int_equal(rig_waiting(&other, 3), 1); /* reported when the queue was opened */
 	rig_put(&rig, 3, "y");
 	for (int i = 0; i < 3000 && rig_waiting(&other, 3) != 2; i++) {
 		rig_pass(&other, S_US);
@@ -74,19 +76,19 @@ static void test_lease_expires(void **state)
 
 /* Calls the script's take directly, with an owner and the number of its connection. The caller
  * frees the reply. */
-static redisReply *take_raw(const char *owner, int heard, int link)
+static redisReply *take_raw(const char *owner, int received, int link)
 {
 	redisReply *reply = redisCommand(
 		redis.link, "EVALSHA %s 1 weir:1:{queue} take 10 100000000 1000000 %s %d %d",
-		wr_script_lines.sha1, owner, heard, link);
+		wr_script_lines.sha1, owner, received, link);
 
 	assert_non_null(reply);
 	assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
 	return reply;
 }
 
-/* A take that arrives after its owner has made a new connection does nothing: its reply is lost,
- * and it would free lines that the owner has received since. */
+/* A take that arrives after its owner has made a new connection has no effect. Its reply is lost,
+ * and it would free lines that the owner has taken on the new connection. */
 static void test_late_take(void **state)
 {
 	redisReply *reply;
@@ -96,7 +98,7 @@ static void test_late_take(void **state)
 	rig_put(&rig, 1, "a");
 	rig_put(&rig, 2, "b");
 	reply = take_raw("me", 0, 2);
-	assert_int_equal(reply->elements, 4 + 4); /* both */
+	assert_int_equal(reply->elements, 4 + 4); /* requests a and b */
 	freeReplyObject(reply);
 	rig_put(&rig, 3, "c");
 	reply = take_raw("me", 0, 1);
@@ -106,7 +108,7 @@ static void test_late_take(void **state)
 	freeReplyObject(reply);
 	/* Connections are counted per owner. */
 	reply = take_raw("you", 0, 1);
-	assert_int_equal(reply->elements, 4 + 2); /* c alone */
+	assert_int_equal(reply->elements, 4 + 2); /* only request c */
 	freeReplyObject(reply);
 	/* A further take on the same connection frees nothing. A new connection frees the lines
 	 * that its owner has not received. */
@@ -115,11 +117,12 @@ static void test_late_take(void **state)
 	assert_int_equal(reply->element[1]->integer, 0);
 	freeReplyObject(reply);
 	reply = take_raw("me", 1, 3);
-	assert_int_equal(reply->elements, 4 + 2); /* b: fence 2 was not received */
+	assert_int_equal(reply->elements,
+			 4 + 2); /* request b, because the owner has received only fence 1 */
 	freeReplyObject(reply);
 }
 
-/* If the clock of Redis goes back, waiting requests do not wait longer. */
+/* A request does not wait longer if the clock of Redis goes back. */
 static void test_clock_set_back(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
@@ -127,17 +130,18 @@ static void test_clock_set_back(void **state)
 
 	(void)state;
 	rig_open(&rig);
-	/* As if the clock of Redis was a day ahead during the put. */
+	/* Simulates a clock of Redis that is a day ahead during the put. */
 	rig_pass(&rig, 86400 * S_US);
 	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 1000 * S_US).reason,
 		      WR_QUEUE_OK);
-	redis_tell(&redis, "HSET weir:1:{queue}:n ahead 0");
+	redis_run(&redis, "HSET weir:1:{queue}:n ahead 0");
 	job = rig_take(&rig, 1);
 	assert_int_equal(job.take.count, 0);
 	assert_near(&rig, job.take.next_us, 1000 * S_US);
 }
 
-/* An older weir did not store the sums of bytes per line and of dead letters. */
+/* Deletes the sums of bytes, which an older weir did not store: the sum of each line and the sum of
+ * dead letters. The script must compute them again. */
 static void test_data_of_an_older_weir(void **state)
 {
 	static char body[9000];
@@ -151,8 +155,8 @@ static void test_data_of_an_older_weir(void **state)
 		assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason,
 			      i < 3 ? WR_QUEUE_OK : WR_QUEUE_KEY_BYTES_FULL);
 	rig_deliver(&rig, NULL, WR_QUEUE_GIVE_UP, 0, 400, "no");
-	redis_tell(&redis, "DEL weir:1:{queue}:held");
-	redis_tell(&redis, "HDEL weir:1:{queue}:n dead_bytes");
+	redis_run(&redis, "DEL weir:1:{queue}:held");
+	redis_run(&redis, "HDEL weir:1:{queue}:n dead_bytes");
 	/* Two requests wait, and there is room for a third. */
 	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason, WR_QUEUE_OK);
 	assert_reason(rig_put_as(&rig, &request, 10, 86400 * S_US, 0).reason,

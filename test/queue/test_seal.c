@@ -1,5 +1,5 @@
-/* Sealed header fields: encrypted in the file, decrypted for delivery, useless in another request.
- */
+/* Tests sealed header fields. They are encrypted in the file and decrypted for delivery, and cannot
+ * be used in another request. */
 #include "queue/queue_test.h"
 
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void test_seal(void **state)
 	assert_true(wr_unseal(&seals, hash, WR_STR("authorization"), copy, len, &opened));
 	assert_text(opened, "Bearer secret");
 
-	/* A change of any bit is detected, and so is another field name or ticket. */
+	/* Unsealing fails if any bit was changed, or with another field name or ticket. */
 	for (size_t bit = 0; bit < 8 * len; bit++) {
 		memcpy(copy, sealed, len);
 		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -128,7 +128,7 @@ static void test_without_a_key(void **state)
 	assert_int_equal(rig_stats(&rig).waiting, 0);
 }
 
-/* Whether these bytes are in a file of the folder. */
+/* Returns whether the file of this name in the queue's folder contains these bytes. */
 static bool is_in(const char *name, const char *bytes)
 {
 	char path[128], *all = malloc(1 << 20);
@@ -177,8 +177,8 @@ static void test_through_the_queue(void **state)
 	wr_deferred_free(taken);
 	rig_close(&rig);
 
-	/* With a new key before the old one the field can be read, without the old key it cannot.
-	 */
+	/* The field can be read with a new key before the old key. It cannot be read without the
+	 * old key. */
 	write_keys(KEY_B "\n" KEY_A);
 	rig_open(&rig);
 	taken = rig_take_one(&rig, "body");

@@ -1,4 +1,5 @@
-/* Lines in memory, compared with a simple oracle: one array of all requests, searched linearly. */
+/* Compares the lines in memory with a simple oracle: an array of all requests, which is searched
+ * linearly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static const uint8_t *key_of(unsigned key)
 	static uint8_t bytes[WR_LINE_KEY_BYTES];
 
 	memset(bytes, 0, sizeof bytes);
-	bytes[0] = 64; /* so that all keys share one bucket at first */
+	bytes[0] = 64; /* all keys are in one bucket until the table grows */
 	bytes[1] = (uint8_t)key;
 	return bytes;
 }
@@ -93,7 +94,7 @@ static const struct dull_line *dull_first(const struct dull *dull)
 	return first;
 }
 
-/* Bytes of waiting requests: each counts three times its id. */
+/* Returns the size of the waiting requests. The size of each request is three times its id. */
 static uint64_t dull_held(const struct dull_line *line)
 {
 	uint64_t sum = 0;
@@ -142,7 +143,8 @@ static void compare_all(const struct wr_queue_lines *lines, const struct dull *d
 	assert_int_equal(line->head, first->head);
 }
 
-/* Makes one random change, if it is possible. An id belongs to one line only, as in a file. */
+/* Makes a random change of the lines and of the oracle, if the change is possible. Each id belongs
+ * to only one line, as in a file. */
 static void make_random_change(struct wr_queue_lines *lines, struct dull *dull)
 {
 	unsigned key = random_below(KEYS), id = 1 + random_below(IDS / KEYS) * KEYS + key,
@@ -176,10 +178,11 @@ static void make_random_change(struct wr_queue_lines *lines, struct dull *dull)
 static void test_like_the_oracle(void **state)
 {
 	static struct dull dull, kept;
-	struct wr_queue_lines lines = {0};
+	struct wr_queue_lines lines;
 	unsigned undone = 0;
 
 	(void)state;
+	wr_queue_lines_init(&lines);
 	for (unsigned i = 0; i < STEPS; i++) {
 		make_random_change(&lines, &dull);
 		compare_all(&lines, &dull);
@@ -200,12 +203,13 @@ static void test_like_the_oracle(void **state)
 
 static void test_many_lines(void **state)
 {
-	struct wr_queue_lines lines = {0};
+	struct wr_queue_lines lines;
 	const struct wr_queue_line *each = NULL;
 	uint8_t key[WR_LINE_KEY_BYTES] = {0};
 	uint64_t sum = 0;
 
 	(void)state;
+	wr_queue_lines_init(&lines);
 	for (uint64_t id = 1; id <= 1000; id++) {
 		memcpy(key, &id, sizeof id);
 		assert_true(wr_queue_lines_join(&lines, key,
@@ -215,7 +219,7 @@ static void test_many_lines(void **state)
 	while ((each = wr_queue_lines_next(&lines, each)))
 		sum += each->head;
 	assert_int_equal(sum, 500500);
-	/* The line that joined last is due first. */
+	/* The lines are due in the reverse order of their creation. */
 	for (uint64_t id = 1000; id >= 1; id--) {
 		struct wr_queue_line *line = wr_queue_lines_first(&lines);
 
@@ -228,13 +232,14 @@ static void test_many_lines(void **state)
 	wr_queue_lines_clear(&lines);
 }
 
-/* Memory does not grow with the number of requests that have passed through the line. */
+/* The memory of a line depends on its waiting requests, not on the requests that have left it. */
 static void test_long_line(void **state)
 {
-	struct wr_queue_lines lines = {0};
+	struct wr_queue_lines lines;
 	const uint8_t *key = key_of(1);
 
 	(void)state;
+	wr_queue_lines_init(&lines);
 	for (uint64_t id = 1; id <= 100000; id++) {
 		assert_true(
 			wr_queue_lines_join(&lines, key, (struct wr_queue_position){id, id, 1}));

@@ -1,4 +1,5 @@
-/* Jobs from many threads, the maximum of jobs, closing; URLs; damaged records. */
+/* Tests jobs from many threads, the maximum number of jobs, closing a queue, URLs, and damaged
+ * records. */
 #include "queue/queue_test.h"
 
 #include "queue/record.h"
@@ -24,8 +25,8 @@ static int teardown(void **state)
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-/* The queue's thread reads the clock before each batch. While a test holds the gate, it waits here.
- */
+/* Replaces the clock. The queue's thread reads the clock before each batch, so it waits here while
+ * a test has locked `gate`. */
 static void read_gated(void *context, uint64_t *wall_us, uint64_t *mono_us)
 {
 	(void)context;
@@ -40,7 +41,7 @@ static pthread_barrier_t submitted;
 struct loop {
 	struct wr_queue_port *port;
 	pthread_mutex_t lock;
-	pthread_cond_t come;
+	pthread_cond_t woken_set;
 	bool woken;
 	uint8_t line;
 	unsigned stored, last_position;
@@ -54,7 +55,7 @@ static void wake_loop(void *context)
 
 	pthread_mutex_lock(&loop->lock);
 	loop->woken = true;
-	pthread_cond_signal(&loop->come);
+	pthread_cond_signal(&loop->woken_set);
 	pthread_mutex_unlock(&loop->lock);
 }
 
@@ -86,7 +87,7 @@ static void *run_loop(void *argument)
 	while (done < EACH) {
 		pthread_mutex_lock(&loop->lock);
 		while (!loop->woken)
-			pthread_cond_wait(&loop->come, &loop->lock);
+			pthread_cond_wait(&loop->woken_set, &loop->lock);
 		loop->woken = false;
 		pthread_mutex_unlock(&loop->lock);
 		done += wr_queue_port_run(loop->port);
@@ -109,7 +110,7 @@ static void test_many_threads(void **state)
 	for (uint8_t i = 0; i < THREADS; i++) {
 		loops[i].line = i;
 		pthread_mutex_init(&loops[i].lock, NULL);
-		pthread_cond_init(&loops[i].come, NULL);
+		pthread_cond_init(&loops[i].woken_set, NULL);
 		loops[i].port = wr_queue_port_new(rig.queue, wake_loop, &loops[i]);
 		assert_non_null(loops[i].port);
 		assert_int_equal(pthread_create(&threads[i], NULL, run_loop, &loops[i]), 0);
@@ -122,7 +123,8 @@ static void test_many_threads(void **state)
 	}
 	stats = rig_stats(&rig);
 	assert_int_equal(stats.put_total, THREADS * EACH);
-	/* One commit for the jobs that were fetched before the gate, one for all others. */
+	/* The jobs that the thread fetched before it waited at the gate have one commit, and all
+	 * other jobs have one commit. */
 	assert_in_range(stats.commits_total, 1, 2);
 	pthread_barrier_destroy(&submitted);
 	rig_close(&rig);
@@ -133,7 +135,7 @@ static void test_many_threads(void **state)
 static unsigned ended;
 static enum wr_queue_reason reasons[8];
 
-static void note_reason(struct wr_queue_job *job)
+static void record_reason(struct wr_queue_job *job)
 {
 	reasons[ended++] = job->reason;
 }
@@ -142,11 +144,11 @@ static struct wr_queue_job put_of(const struct wr_deferred *request)
 {
 	return (struct wr_queue_job){
 		.verb = WR_QUEUE_PUT,
-		.done = note_reason,
+		.done = record_reason,
 		.put = {.request = request, .max_waiting = 100, .max_age_us = S_US}};
 }
 
-/* Jobs submitted before wr_queue_close() are done, later ones are refused. */
+/* Jobs that were submitted before wr_queue_close() are done. Later jobs are refused. */
 static void test_close(void **state)
 {
 	struct wr_deferred request = request_of(1, "x");
@@ -222,7 +224,8 @@ static void test_urls(void **state)
 	assert_string_equal(text, good[0]);
 }
 
-/* A record may be cut or changed at any byte. It is refused, and nothing beyond it is read. */
+/* Cuts or changes a record at each byte. A cut record must be reported as damaged, and no byte
+ * behind it may be read. */
 static void test_damaged_records(void **state)
 {
 	static const struct wr_deferred_field fields[] = {

@@ -1,5 +1,5 @@
-/* The Redis backend with replies that are lost, late or errors. The connection is simulated, and
- * each test writes the replies. */
+/* Tests the Redis backend with error replies and with replies that are lost or late. The connection
+ * is simulated, and each test sets the replies. */
 #include "queue/queue_test.h"
 
 #include <errno.h>
@@ -8,14 +8,15 @@
 
 #define WORDS 24
 
-/* One call of the script: its words, as texts. */
+/* The words of a call of the script. */
 struct call {
 	char words[WORDS][40];
 	int count;
 };
 
 static struct {
-	const char *replies[8]; /* replies to the calls of the script, in order; NULL: lost */
+	/* replies to the calls of the script, in order; NULL: the reply is lost */
+	const char *replies[8];
 	size_t next;
 	struct call calls[8];
 	char out[4096];
@@ -120,7 +121,7 @@ static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], ui
 	waiting[key[0]] = count;
 }
 
-/* Opens a backend. The reply to its first poll is change number 5. */
+/* Opens a backend. The reply to its first poll says that the last change has the number 5. */
 static int setup(void **state)
 {
 	struct weir_error error = {0};
@@ -188,8 +189,8 @@ static void test_refusal(void **state)
 	assert_reason(run_put("*2\r\n:100\r\n$4\r\nfull\r\n", NULL), WR_QUEUE_FULL);
 }
 
-/* Redis may have done the first call, or may do it later. A refusal of the second call therefore
- * does not mean that the request is not stored. */
+/* Redis may have run the first call, or may run it later. So the request may be stored although the
+ * second call was refused. */
 static void test_error_after_a_lost_reply(void **state)
 {
 	(void)state;
@@ -214,9 +215,8 @@ static void test_success_after_a_lost_reply(void **state)
 
 /* ---- changes by other processes ---- */
 
-/* Makes the backend fail and reopens it. `poll` is the reply to its poll, `next` to the call after
- * it.
- */
+/* Makes the backend fail and reopens it. `poll` is the reply to its poll, and `next` is the reply
+ * to the call after the poll. */
 static void reopen_backend(const char *poll, const char *next)
 {
 	struct weir_error error = {0};
@@ -254,7 +254,8 @@ static void test_reopened_after_redis_lost_data(void **state)
 
 /* ---- takes ---- */
 
-/* An earlier process with the same owner name had more connections. */
+/* The script refuses a take, because an earlier process with the same owner name has numbered its
+ * connections up to 7. The backend continues with number 8. */
 static void test_continues_the_count_of_connections(void **state)
 {
 	struct wr_queue_job job = {.verb = WR_QUEUE_TAKE, .take = {.max = 1}};
@@ -268,7 +269,8 @@ static void test_continues_the_count_of_connections(void **state)
 	assert_true(job.take.next_us == 0);
 	assert_string_equal(wire.calls[1].words[10], "1");
 	run_job(&job);
-	assert_string_equal(wire.calls[2].words[9], "0"); /* frees takes with a higher fence */
+	assert_string_equal(wire.calls[2].words[9],
+			    "0"); /* makes the script free all lines with a fence above 0 */
 	assert_string_equal(wire.calls[2].words[10], "8");
 	assert_true(job.take.next_us == UINT64_MAX);
 }

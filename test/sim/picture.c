@@ -1,4 +1,4 @@
-/* Draws how much eventual limits are exceeded, for several intervals between exchanges.
+/* Draws by how much eventual limits are exceeded, for several intervals between exchanges.
  *
  *   build/test/sim/sim_picture docs
  *
@@ -50,8 +50,8 @@ static struct wr_sim_plan plan_of(uint32_t algorithm, unsigned node_count, uint6
 				    .fault_gap_ns = 1};
 }
 
-/* Three figures in percent of the limit, each the maximum of all runs: the overshoot, the largest
- * valid overshoot, and the overshoot that nodes reported. */
+/* Three figures in percent of the limit: the overshoot, the largest valid overshoot, and the
+ * overshoot that nodes reported. Each figure is the maximum of all runs. */
 struct point {
 	double worst, bound, gauge;
 };
@@ -172,7 +172,7 @@ static bool draw_picture(struct wr_sim_lua *lua, uint32_t algorithm, const char 
 }
 
 /* Prints the cost of each consistency, as the number of script calls for 1,000 requests on four
- * nodes. Measures once with half as many requests as the limit, and once with four times as
+ * nodes. Measures once with half as many requests as the limit admits, and once with four times as
  * many. */
 static void print_costs(struct wr_sim_lua *lua)
 {

@@ -1,9 +1,9 @@
-/* Tests that a limit with leases is used completely. With a limit of 1,000 and 1,500 requests, at
- * least 990 and at most 1,000 requests are admitted.
+/* Tests that a limit with leases admits almost as many requests as it allows. With a limit of 1,000
+ * and 1,500 requests, at least 990 and at most 1,000 requests are admitted.
  *
  * A test with real nodes cannot require 990, because a busy machine may delay a node for longer
- * than a lease lasts, and units that the node has not spent by then are burnt. In this test time is
- * virtual and no node is delayed. */
+ * than a lease lasts, and unspent units of an expired lease are lost. In this test time is virtual
+ * and no node is delayed. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -91,7 +91,7 @@ static struct wr_sim_report run_plan(const struct wr_sim_plan *plan)
 	return report;
 }
 
-/* Checks that the limit is used completely and that Redis gets at most one call for two
+/* Checks that at least LEAST requests are admitted and that Redis gets at most one call for two
  * requests. */
 static void check_used_up(const struct wr_sim_plan *plan)
 {
@@ -145,11 +145,11 @@ static void test_token_bucket(void **state)
 	check_algorithm(WEIR_TOKEN_BUCKET);
 }
 
-/* Nodes are paused while they hold leases, so less than LEAST is admitted in some runs. The missing
- * units must be burnt units. */
+/* Nodes are paused while they hold leases, so fewer than LEAST requests are admitted in some runs.
+ * The missing units must be units of leases that expired unspent. */
 static void test_missing_units_are_burnt(void **state)
 {
-	unsigned short_of = 0; /* number of runs that admitted less than LEAST */
+	unsigned short_of = 0; /* number of runs that admitted fewer requests than LEAST */
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -157,7 +157,7 @@ static void test_missing_units_are_burnt(void **state)
 		struct wr_sim_report report;
 
 		plan.faults = 1u << WR_SIM_PAUSE;
-		plan.gap_ns /= 3; /* more requests, because a paused node gets none */
+		plan.gap_ns /= 3; /* more requests, because no requests arrive at a paused node */
 		report = run_plan(&plan);
 		assert_true(report.admitted + report.burnt >= LEAST);
 		short_of += report.admitted < LEAST;

@@ -140,7 +140,7 @@ static const char *const forms[] = {
 	"EXISTS K",
 	"EXISTS H",
 	"PEXPIRE K M",
-	"PEXPIRE K -1", /* not a short time, which would pass only on the real server */
+	"PEXPIRE K -1", /* a short time would pass only on the real server */
 	"HSET H F T",
 	"HSET H F N F T",
 	"HMSET H F T",
@@ -247,7 +247,7 @@ static void test_expiry(void **state)
 	reply = ask_simulated(redis, 2, get, NULL);
 	assert_string_equal(reply->str, "1");
 	freeReplyObject(reply);
-	/* The key exists until the end of the millisecond in which it expires. */
+	/* A key still exists in the millisecond in which it expires. */
 	wr_buf_printf(&in, "*2\r\n$3\r\nGET\r\n$5\r\nshort\r\n");
 	wr_sim_redis_input(redis, &in, 1700000000005999, &out);
 	assert_memory_equal(out.ptr, "$1\r\n1\r\n", 7);

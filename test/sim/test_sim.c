@@ -53,8 +53,8 @@ static void test_same_seed_same_trace(void **state)
 	assert_int_not_equal(first[0], first[1]);
 }
 
-/* Runs the simulator in another process and returns the hash of its trace. The process has other
- * memory addresses, which must not change the run. */
+/* Runs the simulator in another process and returns the hash of its trace. Memory addresses differ
+ * between processes and must not change the run. */
 static uint64_t trace_of_process(const char *program, const char *arguments)
 {
 	char command[512], line[512];
@@ -62,7 +62,7 @@ static uint64_t trace_of_process(const char *program, const char *arguments)
 	FILE *out;
 
 	snprintf(command, sizeof command, "'%s' %s", program, arguments);
-	// NOLINTNEXTLINE(cert-env33-c): our own program
+	// NOLINTNEXTLINE(cert-env33-c): the command is a program of this build
 	out = popen(command, "r");
 	assert_non_null(out);
 	while (fgets(line, sizeof line, out)) {
@@ -171,9 +171,9 @@ static void test_oracle_bounds_of_algorithms(void **state)
 	assert_false(IS_VALID(WEIR_FIXED_WINDOW, 10, 500, 600, 999));
 	assert_true(IS_VALID(WEIR_SLIDING_LOG, 10, 500, 999, 1010, 1500));
 	assert_false(IS_VALID(WEIR_SLIDING_LOG, 10, 500, 999, 1009));
-	/* The window before has 3 admissions. When 0.34 of this window has passed, these count as 3
-	 * · 0.66, rounded down to 1, so 2 more are valid. When 0.3 has passed, they count as 2, so
-	 * only 1 more is valid. */
+	/* The window before has 3 admissions. When 0.34 of the current window has passed, these
+	 * admissions count as 3 · 0.66, rounded down to 1, so 2 more admissions are valid. When 0.3
+	 * of the window has passed, they count as 2, so only 1 more admission is valid. */
 	assert_true(IS_VALID(WEIR_SLIDING_COUNTER, 10, 500, 999, 1340, 1350));
 	assert_false(IS_VALID(WEIR_SLIDING_COUNTER, 10, 500, 999, 1300, 1310));
 	/* The bucket gains one token per 333.4 ms. */
@@ -210,7 +210,7 @@ static void test_loss_allows_one_more_limit(void **state)
 	assert_false(is_valid_run(sim));
 }
 
-/* The limits are 3 per second and 4 per two seconds. */
+/* The first limit is 3 per second, and the second limit is 4 per two seconds. */
 static void test_second_limit_is_checked(void **state)
 {
 	static const uint64_t five[] = {10, 20, 30, 1010, 1020};
@@ -397,7 +397,7 @@ static void run_slow_redis(uint8_t consistency, uint8_t on_store_failure, unsign
 		plan.fault_gap_ns = 500 * MS;
 		plan.quiet_ns =
 			6000 *
-			MS; /* a breaker pauses for at most 2 s, a heartbeat comes every 2 s */
+			MS; /* enough time for the pause of a breaker (at most 2 s) and a heartbeat (every 2 s) */
 		wr_sim_run(&plan, lua, NULL, &report);
 		if (report.failure[0])
 			fail_msg("consistency %u, failure %u, seed %llu: %s", consistency,

@@ -18,8 +18,7 @@
 --                     deleted
 --   :changes          the last change number
 --   :changed          sorted set: lines, by the number of their last change
---   :held             hash: LINE → size of its waiting requests; missing for lines that only an
---                     older weir has written
+--   :held             hash: LINE → size of its waiting requests; an older weir did not write it
 --   :n                hash of counters: bytes, dead_bytes (part of bytes), put, delivered, retried,
 --                     dead, dropped; and for the queue's time: last, ahead
 --
@@ -57,10 +56,10 @@ end
 local function time()
   local t = call('TIME')
   local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
-  local kept = call('HMGET', key('n'), 'last', 'ahead')
-  local ahead = tonumber(kept[2] or 0)
-  if kept[1] and now + ahead < tonumber(kept[1]) then
-    ahead = tonumber(kept[1]) - now
+  local saved = call('HMGET', key('n'), 'last', 'ahead')
+  local ahead = tonumber(saved[2] or 0)
+  if saved[1] and now + ahead < tonumber(saved[1]) then
+    ahead = tonumber(saved[1]) - now
     call('HSET', key('n'), 'ahead', int(ahead))
   end
   return now + ahead
@@ -68,7 +67,7 @@ end
 
 local now = time()
 
-local function note_time()
+local function save_time()
   call('HSET', key('n'), 'last', int(now))
 end
 
@@ -82,6 +81,16 @@ end
 
 local function count(line)
   return call('ZCARD', line_key(line))
+end
+
+-- Appends all elements of a list.
+local function append(out, list)
+  for _, element in ipairs(list) do out[#out + 1] = element end
+end
+
+-- Appends a line and the number of its waiting requests.
+local function append_line(out, line)
+  append(out, {line, count(line)})
 end
 
 local function changed(line)
@@ -115,8 +124,8 @@ local function set_free(line)
   set_due(line)
 end
 
--- Returns the size of the requests that wait in a line. Computes the size if an older weir has not
--- stored it.
+-- Returns the size of the requests that wait in a line. If an older weir stored the requests, the
+-- size is computed and stored here.
 local function held(line)
   local known = call('HGET', key('held'), line)
   if known then return tonumber(known) end
@@ -128,14 +137,14 @@ local function held(line)
   return sum
 end
 
--- Adds the size of a request to that of its line; with sign '-' subtracts it.
+-- Adds the size of a request to the size of its line, or with sign '-' subtracts it.
 local function hold(line, id, sign)
   held(line)
   call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
 end
 
 -- Adds the size of a request to the size of all dead letters, or with sign '-' subtracts it.
--- Returns the size of all dead letters. Without an id, only returns it. Called before the request
+-- Without an id, changes nothing. Returns the size of all dead letters. Called before the request
 -- enters or leaves :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
@@ -155,7 +164,7 @@ local function waiting_bytes()
 end
 
 -- Returns nil if one more request of this size may wait in the line, otherwise the reason that
--- tells which limit is reached.
+-- names the limit.
 local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
   bytes = tonumber(bytes)
   if call('ZCARD', key('waiting')) >= tonumber(max_requests) then return 'full' end

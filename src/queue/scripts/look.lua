@@ -77,23 +77,20 @@ local function page(verb, rule, line, states, id, after, max, keep, ...)
     ids = call('ZRANGEBYSCORE', key('ids'), '(' .. after, '+inf', 'LIMIT', 0, max)
   end
   local last = id == '0' and #ids == tonumber(max) and tonumber(ids[#ids]) or 0
-  local told, shown, found, left, why = {}, {}, 0, 0, ''
+  local reported, shown, found, left, why = {}, {}, 0, 0, ''
   for _, one in ipairs(ids) do
     local r = call('HMGET', row(one), 'k', 'rule', 's')
     if r[3] and (rule == '' or rule == r[2]) and (line == '' or line == r[1])
         and (states == '' or string.find(states, r[3], 1, true)) then
       if verb == 'list' or verb == 'show' then
         local position, taken, content = show(one, verb == 'show' and 'all' or 'head')
-        shown[#shown + 1] = position
-        shown[#shown + 1] = taken
-        shown[#shown + 1] = content
+        append(shown, {position, taken, content})
         found = found + 1
       else
         local changed, bound = change(verb, one, r[1], r[3], tonumber(keep), ...)
         if changed then
           found = found + 1
-          told[#told + 1] = r[1]
-          told[#told + 1] = count(r[1])
+          append_line(reported, r[1])
         elseif bound then
           why = left == 0 and bound or why
           left = left + 1
@@ -101,11 +98,11 @@ local function page(verb, rule, line, states, id, after, max, keep, ...)
       end
     end
   end
-  if #told > 0 then note_time() end
+  if #reported > 0 then save_time() end
   local out = {now, last, tonumber(call('GET', key('seq')) or 0), found, left, why}
-  for _, what in ipairs(told) do out[#out + 1] = what end
-  out[#out + 1] = ''
-  for _, what in ipairs(shown) do out[#out + 1] = what end
+  append(out, reported)
+  append(out, {''})
+  append(out, shown)
   return out
 end
 
@@ -134,7 +131,7 @@ function verbs.poll(after)
   local last = tonumber(call('GET', key('changes')) or 0)
   if tonumber(after) < 0 then
     lines = call('ZRANGE', key('due'), 0, -1)
-    for _, line in ipairs(call('ZRANGE', key('taken'), 0, -1)) do lines[#lines + 1] = line end
+    append(lines, call('ZRANGE', key('taken'), 0, -1))
   else
     local found = call('ZRANGEBYSCORE', key('changed'), '(' .. after, '+inf', 'WITHSCORES', 'LIMIT',
       0, 1000)
@@ -143,9 +140,6 @@ function verbs.poll(after)
     if #found == 2000 then last = tonumber(found[#found]) end
   end
   local out = {now, last}
-  for _, line in ipairs(lines) do
-    out[#out + 1] = line
-    out[#out + 1] = count(line)
-  end
+  for _, line in ipairs(lines) do append_line(out, line) end
   return out
 end

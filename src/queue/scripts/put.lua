@@ -27,6 +27,6 @@ function verbs.put(ticket, line, rule, max_tries, max_age, interval, wait, bytes
     set_due(line)
   end
   changed(line)
-  note_time()
+  save_time()
   return {now, '', id, waiting, waiting}
 end

@@ -31,6 +31,6 @@ function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_de
     call('HSET', r, 'due', int(now + wait))
   end
   set_free(line)
-  note_time()
+  save_time()
   return {now, '', tonumber(state), count(line)}
 end

@@ -1,9 +1,9 @@
 
-local UNHEARD_MAX = 10000 -- maximum number of taken lines that are checked on a new connection
--- maximum number of expired requests per call; the next call finds the rest
+local LOST_MAX = 10000 -- maximum number of taken lines that are checked on a new connection
+-- maximum number of requests that one call finds expired; the next call continues
 local EXPIRED_MAX = 100
-local BYTES_MAX = 8388608 -- size of the bodies at which a reply gets no further request
-local OWNER_US = 2592000000000 -- 30 days; an owner that has not connected for so long is deleted
+local BYTES_MAX = 8388608 -- a reply gets no further request once its bodies have this size
+local OWNER_US = 2592000000000 -- 30 days; an owner without a connection for this long is deleted
 
 -- Frees lines whose lease has expired, because their owner has died or is too slow.
 local function reclaim()
@@ -20,13 +20,13 @@ local function expire(line, id, keep_dead)
   set_due(line)
 end
 
--- Frees the lines of this owner whose fence is higher than the highest fence that the owner has
--- received. The replies to these takes were lost with the connection. Without this, the requests
--- would wait until the lease expires.
-local function reclaim_unheard(owner, heard)
-  for _, line in ipairs(call('ZRANGE', key('taken'), 0, UNHEARD_MAX - 1)) do
+-- Frees the lines of this owner whose fence is higher than `received`, the highest fence that the
+-- owner has received. The replies to the takes of these lines were lost with the connection. If the
+-- lines were not freed, their requests would wait until the lease expires.
+local function reclaim_lost(owner, received)
+  for _, line in ipairs(call('ZRANGE', key('taken'), 0, LOST_MAX - 1)) do
     local what, who = holder(line)
-    if who == owner and tonumber(string.match(what, '^%d+')) > heard then
+    if who == owner and tonumber(string.match(what, '^%d+')) > received then
       set_free(line)
     end
   end
@@ -55,20 +55,20 @@ local function newer_link(owner, link)
   call('ZADD', key('owners'), int(now), owner)
 end
 
--- take MAX LEASE KEEP_DEAD OWNER HEARD LINK
+-- take MAX LEASE KEEP_DEAD OWNER RECEIVED LINK
 --   → {now, expired, next, line, waiting, …, '', fence, row, …}
 -- The pairs (line, waiting) are the lines of expired requests; after '' follow the taken requests.
 -- expired: number of expired requests. next: time until the next line is due, or below 0 if no line
--- waits. HEARD: on a new connection the highest fence that OWNER has received, otherwise below 0.
--- LINK: number of the connection. If OWNER has had a later connection, nothing is done, expired is
--- -1 and next is the number of that later connection.
-function verbs.take(max, lease, keep_dead, owner, heard, link)
-  local told, given, bytes, expired = {}, {}, 0, 0
+-- waits. RECEIVED: on a new connection the highest fence that OWNER has received, otherwise below
+-- 0. LINK: number of the connection. If OWNER has had a later connection, nothing is done, expired
+-- is -1 and next is the number of that later connection.
+function verbs.take(max, lease, keep_dead, owner, received, link)
+  local reported, given, bytes, expired = {}, {}, 0, 0
   local newer = newer_link(owner, tonumber(link))
   if newer then return {now, -1, newer, ''} end
   lease, max, keep_dead = tonumber(lease), tonumber(max), tonumber(keep_dead)
   reclaim()
-  if tonumber(heard) >= 0 then reclaim_unheard(owner, tonumber(heard)) end
+  if tonumber(received) >= 0 then reclaim_lost(owner, tonumber(received)) end
   while #given < 2 * max and expired < EXPIRED_MAX and bytes < BYTES_MAX do
     local line = call('ZRANGEBYSCORE', key('due'), '-inf', int(now), 'LIMIT', 0, 1)[1]
     if not line then break end
@@ -78,19 +78,18 @@ function verbs.take(max, lease, keep_dead, owner, heard, link)
     elseif tonumber(call('HGET', row(id), 'exp')) <= now then
       expire(line, id, keep_dead)
       expired = expired + 1
-      told[#told + 1] = line
-      told[#told + 1] = count(line)
+      append_line(reported, line)
     else
       given[#given + 1] = hand_out(line, id, lease, owner)
       given[#given + 1] = read(id, 'all')
       bytes = bytes + given[#given][15]
     end
   end
-  if #given > 0 or expired > 0 then note_time() end
+  if #given > 0 or expired > 0 then save_time() end
   local first = call('ZRANGE', key('due'), 0, 0, 'WITHSCORES')[2]
   local out = {now, expired, first and math.max(0, tonumber(first) - now) or -1}
-  for _, what in ipairs(told) do out[#out + 1] = what end
-  out[#out + 1] = ''
-  for _, what in ipairs(given) do out[#out + 1] = what end
+  append(out, reported)
+  append(out, {''})
+  append(out, given)
   return out
 end

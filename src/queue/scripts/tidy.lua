@@ -1,6 +1,6 @@
 
--- Maximum size of :changed. Beyond it, the oldest lines in it are removed if they are empty. Until
--- then, other gateways can see that these lines became empty.
+-- Maximum number of lines in :changed. If there are more, the lines that changed first are removed
+-- if no request waits in them. Until its removal, a line shows other gateways that it became empty.
 local CHANGED_MAX = 100000
 
 local function forget(id)
@@ -18,8 +18,8 @@ local function forget(id)
   end
 end
 
--- Deletes the oldest dead letters while there are too many, at most `most`. Returns how many were
--- deleted.
+-- Deletes the oldest dead letters while their number or size exceeds its maximum. Deletes at most
+-- `most` dead letters. Returns the number of deleted dead letters.
 local function trim(max_dead, max_bytes, most)
   local trimmed = 0
   while trimmed < most and (call('ZCARD', key('dead')) > max_dead or add_dead() > max_bytes) do
@@ -32,14 +32,13 @@ local function trim(max_dead, max_bytes, most)
 end
 
 -- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}
--- Deletes expired requests. If there are none, deletes the oldest finished requests beyond
--- MAX_TICKETS. Then deletes dead letters beyond their maximum. forgotten: number of expired or
--- finished requests deleted. trimmed: number of dead letters deleted because there were too many.
+-- Deletes expired requests. If no request has expired, deletes the oldest finished requests that
+-- exceed MAX_TICKETS. Then deletes the oldest dead letters that exceed MAX_DEAD or MAX_DEAD_BYTES.
+-- forgotten: number of deleted expired or finished requests. trimmed: number of deleted dead
+-- letters that exceeded a maximum.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
-  for _, id in ipairs(call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most)) do
-    ids[#ids + 1] = id
-  end
+  append(ids, call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most))
   local over = call('ZCARD', key('gone')) - tonumber(max_tickets)
   if #ids == 0 and over > 0 then
     ids = call('ZRANGE', key('gone'), 0, math.min(over, tonumber(most)) - 1)

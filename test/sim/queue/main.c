@@ -40,7 +40,7 @@ static void add_report(struct qs_report *sum, const struct qs_report *one)
 	sum->events += one->events;
 	sum->calls += one->calls;
 	sum->faults += one->faults;
-	sum->orders += one->orders;
+	sum->posts += one->posts;
 	sum->accepted += one->accepted;
 	sum->refused += one->refused;
 	sum->unknown += one->unknown;
@@ -89,13 +89,13 @@ int main(int argc, char **argv)
 	for (uint64_t i = 0; i < options.count; i++)
 		failed += !run_seed(options.first + i, options.verbose, lua, &sum);
 	wr_sim_lua_free(lua);
-	printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " orders (%" PRIu64
+	printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " posts (%" PRIu64
 	       " accepted, %" PRIu64 " refused, %" PRIu64 " without an answer), %" PRIu64
 	       " sends, %" PRIu64 " delivered, %" PRIu64 " dead, %" PRIu64 " dropped, %" PRIu64
 	       " answered again, %" PRIu64 " take-overs, %" PRIu64 " late takes, %" PRIu64
 	       " copies, %" PRIu64 " lost with Redis' data, %" PRIu64 " faults, %" PRIu64
 	       " calls, trace %016" PRIx64 "\n",
-	       options.count, failed, sum.orders, sum.accepted, sum.refused, sum.unknown, sum.sends,
+	       options.count, failed, sum.posts, sum.accepted, sum.refused, sum.unknown, sum.sends,
 	       sum.delivered, sum.dead, sum.dropped, sum.again, sum.takeover, sum.stale, sum.copies,
 	       sum.lost, sum.faults, sum.calls, sum.trace);
 	return failed ? 1 : 0;

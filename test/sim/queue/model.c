@@ -9,7 +9,7 @@
 
 /* A call of the script and its reply. */
 struct call {
-	struct qs_world *world;
+	struct qs_sim *sim;
 	struct qs_model *model;
 	const struct weir_str *args; /* arguments of the call, without the verb */
 	size_t count;
@@ -41,16 +41,15 @@ static uint64_t reply_number(const struct call *call, size_t at)
 static void expect(const struct call *call, const char *what, uint64_t actual, uint64_t expected)
 {
 	if (actual != expected)
-		qs_fail(call->world, "%s is %" PRIu64 "; expected %" PRIu64, what, actual,
-			expected);
+		qs_fail(call->sim, "%s is %" PRIu64 "; expected %" PRIu64, what, actual, expected);
 }
 
 static void expect_text(const struct call *call, const char *what, struct weir_str actual,
 			const char *expected)
 {
 	if (!wr_str_equal(actual, wr_str(expected)))
-		qs_fail(call->world, "%s is '%.*s'; expected '%s'", what, (int)actual.len,
-			actual.ptr, expected);
+		qs_fail(call->sim, "%s is '%.*s'; expected '%s'", what, (int)actual.len, actual.ptr,
+			expected);
 }
 
 /* ---- waiting requests ---- */
@@ -63,10 +62,10 @@ static struct qs_row *find_row(struct qs_model *model, uint64_t id)
 	return NULL;
 }
 
-const struct qs_row *qs_model_order(const struct qs_model *model, unsigned order)
+const struct qs_row *qs_model_find(const struct qs_model *model, unsigned post)
 {
 	for (size_t i = 0; i < model->count; i++)
-		if (model->rows[i].order == order)
+		if (model->rows[i].post == post)
 			return &model->rows[i];
 	return NULL;
 }
@@ -138,7 +137,7 @@ static bool is_taken(const struct qs_model *model, const struct qs_row *row)
 static const char *no_room(const struct call *call, unsigned line, uint64_t bytes,
 			   uint64_t max_waiting)
 {
-	const struct wr_queue_opts *opts = &call->world->plan->opts;
+	const struct wr_queue_opts *opts = &call->sim->plan->opts;
 	uint64_t all, held;
 	size_t waiting = count_state(call->model, QS_WAITING, &all);
 	size_t in_line = count_line(call->model, line, &held);
@@ -154,33 +153,33 @@ static const char *no_room(const struct call *call, unsigned line, uint64_t byte
 
 static void check_bounds(const struct call *call)
 {
-	const struct wr_queue_opts *opts = &call->world->plan->opts;
+	const struct wr_queue_opts *opts = &call->sim->plan->opts;
 	uint64_t all, held;
 	size_t waiting = count_state(call->model, QS_WAITING, &all);
 
 	if (waiting > opts->max_requests || all > opts->max_bytes)
-		qs_fail(call->world, "%zu requests with %" PRIu64 " bytes wait", waiting, all);
+		qs_fail(call->sim, "%zu requests with %" PRIu64 " bytes wait", waiting, all);
 	for (unsigned line = 0; line < QS_LINES; line++)
 		if (count_line(call->model, line, &held) > 1 && held > opts->max_line_bytes)
-			qs_fail(call->world, "%" PRIu64 " bytes wait in line %u", held, line);
+			qs_fail(call->sim, "%" PRIu64 " bytes wait in line %u", held, line);
 }
 
 static void advance_time(const struct call *call)
 {
 	if (call->now_us < call->model->last_us)
-		qs_fail(call->world, "the queue's time went back");
+		qs_fail(call->sim, "the queue's time went back");
 	call->model->last_us = call->now_us;
 }
 
 /* ---- put ---- */
 
-static unsigned read_order(const struct call *call, struct weir_str body)
+static unsigned read_post(const struct call *call, struct weir_str body)
 {
 	char text[16] = "";
 
 	memcpy(text, body.ptr, body.len < 15 ? body.len : 15);
-	if (strtoul(text, NULL, 10) >= call->world->plan->orders) {
-		qs_fail(call->world, "a body is not of any order");
+	if (strtoul(text, NULL, 10) >= call->sim->plan->posts) {
+		qs_fail(call->sim, "a body is not of any post");
 		return 0;
 	}
 	return (unsigned)strtoul(text, NULL, 10);
@@ -190,20 +189,20 @@ static void add_row(const struct call *call, unsigned line)
 {
 	struct qs_model *model = call->model;
 	struct qs_row *row = &model->rows[model->count];
-	unsigned order = read_order(call, call->args[10]);
-	struct qs_row *known = (struct qs_row *)qs_model_order(model, order);
+	unsigned post = read_post(call, call->args[10]);
+	struct qs_row *known = (struct qs_row *)qs_model_find(model, post);
 
 	if (known && known->state != QS_FORGOTTEN) {
-		qs_fail(call->world, "order %u is stored twice", order);
+		qs_fail(call->sim, "post %u is stored twice", post);
 		return;
 	}
-	if (known) { /* the ticket has expired, so the script stored the order again */
-		call->world->report->copies++;
-		call->world->orders[order].copied = true;
-		known->order = QS_ORDERS;
+	if (known) { /* the ticket has expired, so the script stored the post again */
+		call->sim->report->copies++;
+		call->sim->posts[post].copied = true;
+		known->post = QS_POSTS;
 	}
 	*row = (struct qs_row){.id = ++model->last_id,
-			       .order = order,
+			       .post = post,
 			       .line = line,
 			       .max_tries = arg_number(call, 3),
 			       .age_us = arg_number(call, 4),
@@ -215,7 +214,7 @@ static void add_row(const struct call *call, unsigned line)
 	model->count++;
 	model->put++;
 	advance_time(call);
-	qs_trace(call->world, "stored order %u of line %u as %" PRIu64, order, line, row->id);
+	qs_trace(call->sim, "stored post %u of line %u as %" PRIu64, post, line, row->id);
 }
 
 static void model_put(const struct call *call)
@@ -246,8 +245,8 @@ static void model_put(const struct call *call)
 
 /* ---- take ---- */
 
-/* Frees the lines whose lease has expired. On a new connection, also frees the caller's lines with
- * a fence above args[4], the highest fence that the caller knows. */
+/* Frees the lines whose lease has expired. On a new connection, also frees the lines of the caller
+ * whose fence is above args[4], the highest fence that the caller has received. */
 static void reclaim_lines(const struct call *call)
 {
 	bool asks = call->args[4].ptr[0] != '-';
@@ -256,7 +255,7 @@ static void reclaim_lines(const struct call *call)
 		struct qs_line *line = &call->model->lines[i];
 
 		if (line->fence && line->until_us <= call->now_us) {
-			call->world->report->takeover++;
+			call->sim->report->takeover++;
 			line->fence = 0;
 		}
 		if (line->fence && asks && line->fence > arg_number(call, 4) &&
@@ -275,7 +274,7 @@ static void finish_row(const struct call *call, struct qs_row *row, enum qs_stat
 	model->delivered += state == QS_DELIVERED;
 	model->dead += state == QS_DEAD;
 	model->dropped += state == QS_DROPPED;
-	qs_trace(call->world, "%" PRIu64 " of line %u is %s", row->id, row->line,
+	qs_trace(call->sim, "%" PRIu64 " of line %u is %s", row->id, row->line,
 		 state == QS_DELIVERED ? "delivered"
 		 : state == QS_DEAD    ? "dead"
 				       : "dropped");
@@ -286,7 +285,7 @@ static void expire_head(const struct call *call, unsigned line, uint64_t waiting
 	struct qs_row *row = line < QS_LINES ? line_head(call->model, line) : NULL;
 
 	if (!row || call->model->lines[line].fence || row->expires_us > call->now_us) {
-		qs_fail(call->world, "line %u lost its head, which has not expired", line);
+		qs_fail(call->sim, "line %u lost its head, which has not expired", line);
 		return;
 	}
 	finish_row(call, row, QS_DEAD, arg_number(call, 2));
@@ -303,24 +302,24 @@ static void hand_out(const struct call *call, uint64_t fence, const redisReply *
 	struct qs_line *line = row ? &model->lines[row->line] : NULL;
 
 	if (!row || row->state != QS_WAITING) {
-		qs_fail(call->world, "%" PRIu64 " is given out and is not waiting", id);
+		qs_fail(call->sim, "%" PRIu64 " is given out and is not waiting", id);
 		return;
 	}
 	if (line->fence)
-		qs_fail(call->world, "line %u has two owners", row->line);
+		qs_fail(call->sim, "line %u has two owners", row->line);
 	if (first != row)
-		qs_fail(call->world, "%" PRIu64 " is given out before %" PRIu64, id, first->id);
+		qs_fail(call->sim, "%" PRIu64 " is given out before %" PRIu64, id, first->id);
 	if (row->due_us > call->now_us || row->expires_us <= call->now_us)
-		qs_fail(call->world, "%" PRIu64 " is given out and is not due or has expired", id);
+		qs_fail(call->sim, "%" PRIu64 " is given out and is not due or has expired", id);
 	expect(call, "fence", fence, ++model->fences);
 	expect(call, "tries", (uint64_t)wr_queue_redis_number(given, 5), row->tries);
-	expect(call, "body", read_order(call, wr_queue_redis_text(given, 16)), row->order);
+	expect(call, "body", read_post(call, wr_queue_redis_text(given, 16)), row->post);
 	*line = (struct qs_line){
 		.fence = fence, .id = id, .until_us = call->now_us + arg_number(call, 1)};
 	snprintf(line->owner, sizeof line->owner, "%.*s", (int)call->args[3].len,
 		 call->args[3].ptr);
-	qs_trace(call->world, "%" PRIu64 " of line %u is taken by %s, fence %" PRIu64, id,
-		 row->line, line->owner, fence);
+	qs_trace(call->sim, "%" PRIu64 " of line %u is taken by %s, fence %" PRIu64, id, row->line,
+		 line->owner, fence);
 }
 
 /* Returns whether a take comes from a connection that its owner has replaced. Checks that Redis has
@@ -341,7 +340,7 @@ static bool is_stale(const struct call *call)
 	}
 	expect(call, "elements of a stale take", call->reply->elements, 4);
 	expect(call, "link of a stale take", reply_number(call, 2), owner->link);
-	call->world->report->stale++;
+	call->sim->report->stale++;
 	return true;
 }
 
@@ -359,7 +358,7 @@ static void model_take(const struct call *call)
 	expect(call, "expired", reply_number(call, 1), (at - 3) / 2);
 	given = (reply->elements - at - 1) / 2;
 	if (given > arg_number(call, 0))
-		qs_fail(call->world, "%zu requests are given out", given);
+		qs_fail(call->sim, "%zu requests are given out", given);
 	for (at++; at + 1 < reply->elements; at += 2)
 		hand_out(call, reply_number(call, at), reply->element[at + 1]);
 	if (reply->elements > 4)
@@ -368,26 +367,26 @@ static void model_take(const struct call *call)
 
 /* ---- settle ---- */
 
-/* Checks that the outcome that the owner reports matches the API's answer. */
+/* Checks that the outcome in a settle matches the response of the API. */
 static void check_answer(const struct call *call, const struct qs_row *row, uint64_t fence,
 			 const char *outcome)
 {
-	const struct qs_send *send = qs_api_by_fence(call->world, row->order, fence);
+	const struct qs_send *send = qs_api_by_fence(call->sim, row->post, fence);
 	unsigned status = send ? send->status : 0;
 	bool sent = send && !send->unsent;
 	bool fine = strcmp(outcome, "release") == 0 ? !sent : sent;
 
-	/* The fence does not identify the send, because Redis issues the same fences again after a
+	/* The fence does not identify the delivery attempt, because Redis issues the same fences again after a
 	 * loss of data. */
-	if (call->world->plan->faults & 1u << QS_LOSS)
+	if (call->sim->plan->faults & 1u << QS_LOSS)
 		return;
 	if (strcmp(outcome, "delivered") == 0)
 		fine = fine && wr_deliver_is_final(status);
 	if (strcmp(outcome, "again") == 0 || strcmp(outcome, "absent") == 0)
 		fine = fine && !wr_deliver_is_final(status);
 	if (!fine || (sent && arg_number(call, 4) != status))
-		qs_fail(call->world, "%" PRIu64 " is settled as %s after status %u", row->id,
-			outcome, status);
+		qs_fail(call->sim, "%" PRIu64 " is settled as %s after status %u", row->id, outcome,
+			status);
 }
 
 static void settle_row(const struct call *call, struct qs_row *row)
@@ -460,7 +459,7 @@ static bool retry_row(const struct call *call, struct qs_row *row, uint64_t *lef
 		row->tries = 0;
 		row->expires_us = call->now_us + row->age_us;
 		row->state = QS_WAITING;
-		qs_trace(call->world, "%" PRIu64 " of line %u waits again", row->id, row->line);
+		qs_trace(call->sim, "%" PRIu64 " of line %u waits again", row->id, row->line);
 	}
 	return true;
 }
@@ -520,11 +519,11 @@ static bool is_stored(const struct call *call, const struct qs_row *row)
 	char key[64];
 
 	snprintf(key, sizeof key, "weir:1:{queue}:r:%" PRIu64, row->id);
-	return wr_sim_redis_find(call->world->server.redis, wr_str(key)) != NULL;
+	return wr_sim_redis_find(call->sim->server.redis, wr_str(key)) != NULL;
 }
 
-/* Forgets the rows that the script has removed. If there are more rows than a bound, the script may
- * remove any of these rows. */
+/* Forgets the rows that the script has removed. If the number or the size of the rows exceeds a
+ * maximum, the script may remove any row of that state. */
 static void model_tidy(const struct call *call)
 {
 	struct qs_model *model = call->model;
@@ -543,7 +542,7 @@ static void model_tidy(const struct call *call)
 		if (row->state == QS_WAITING ||
 		    (row->gone_us > call->now_us &&
 		     (row->state == QS_DEAD ? !over : tickets <= arg_number(call, 0))))
-			qs_fail(call->world, "%" PRIu64 " is forgotten, in state %d", row->id,
+			qs_fail(call->sim, "%" PRIu64 " is forgotten, in state %d", row->id,
 				(int)row->state);
 		row->state = QS_FORGOTTEN;
 	}
@@ -551,8 +550,7 @@ static void model_tidy(const struct call *call)
 	dead = count_state(model, QS_DEAD, &bytes);
 	if (reply_number(call, 2) < arg_number(call, 1) &&
 	    (dead > arg_number(call, 2) || bytes > arg_number(call, 3)))
-		qs_fail(call->world, "%zu dead letters with %" PRIu64 " bytes are kept", dead,
-			bytes);
+		qs_fail(call->sim, "%zu dead letters with %" PRIu64 " bytes are kept", dead, bytes);
 }
 
 static void model_stats(const struct call *call)
@@ -599,7 +597,7 @@ static void model_retry(const struct call *call)
 	change_rows(call, false);
 }
 
-void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t argc,
+void qs_model_call(struct qs_sim *sim, const struct weir_str *argv, size_t argc,
 		   const redisReply *reply)
 {
 	static const struct {
@@ -608,10 +606,10 @@ void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t a
 	} verbs[] = {{"put", model_put},       {"take", model_take},   {"settle", model_settle},
 		     {"ticket", model_ticket}, {"retry", model_retry}, {"drop", model_drop},
 		     {"tidy", model_tidy},     {"stats", model_stats}, {"poll", model_poll}};
-	struct call call = {world, &world->model, argv + 1, argc - 1, reply, 0};
+	struct call call = {sim, &sim->model, argv + 1, argc - 1, reply, 0};
 
 	if (reply->type != REDIS_REPLY_ARRAY) {
-		qs_fail(world, "the script answers %.*s with an error: %s", (int)argv[0].len,
+		qs_fail(sim, "the script answers %.*s with an error: %s", (int)argv[0].len,
 			argv[0].ptr, reply->str ? reply->str : "");
 		return;
 	}
@@ -622,5 +620,5 @@ void qs_model_call(struct qs_world *world, const struct weir_str *argv, size_t a
 			check_bounds(&call);
 			return;
 		}
-	qs_fail(world, "the oracle does not know %.*s", (int)argv[0].len, argv[0].ptr);
+	qs_fail(sim, "the oracle does not know %.*s", (int)argv[0].len, argv[0].ptr);
 }

@@ -1,6 +1,6 @@
 /* A node: a loop that replaces the queue's thread and calls the real backend, and a deliverer. The
- * loop makes the same calls as queue/thread.c, the deliverer the same calls as serve/deliver. Both
- * run in events of world.c. */
+ * loop makes the same calls as queue/thread.c, and the deliverer makes the same calls as
+ * serve/deliver. The loop and the deliverer run in events of run.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define STACK ((size_t)1 << 20)
 #define EPOCH_US 1700000000000000ull
 #define REOPEN_US SECOND
-#define LOOK_US SECOND      /* time between takes; other nodes may have stored requests */
+#define LOOK_US SECOND /* maximum time between two takes, because other nodes may store requests */
 #define FAILED_US SECOND    /* time until a failed job of the queue is retried */
 #define HOLD_MOST_US SECOND /* a request that must wait longer is released to the queue */
 #define RELEASE_MOST_US (60 * SECOND)
@@ -20,32 +20,32 @@
 
 /* ---- the thread: waiting ---- */
 
-static void resume_thread(struct qs_world *world, void *object, uint64_t arg)
+static void resume_thread(struct qs_sim *sim, void *object, uint64_t arg)
 {
 	struct qs_node *node = object;
 
 	if (!node->running || arg != node->blocks)
 		return;
 	node->blocks++;
-	swapcontext(&world->main, &node->here);
+	swapcontext(&sim->main, &node->here);
 }
 
 void qs_node_block(struct qs_node *node, uint64_t until_us)
 {
 	if (node->dead)
 		return;
-	qs_schedule(node->world, until_us, node, resume_thread, node, node->blocks);
-	swapcontext(&node->here, &node->world->main);
+	qs_schedule(node->sim, until_us, node, resume_thread, node, node->blocks);
+	swapcontext(&node->here, &node->sim->main);
 }
 
 void qs_node_wake(struct qs_node *node)
 {
-	qs_schedule(node->world, node->world->now_us, node, resume_thread, node, node->blocks);
+	qs_schedule(node->sim, node->sim->now_us, node, resume_thread, node, node->blocks);
 }
 
 static struct wr_queue_moment node_moment(const struct qs_node *node)
 {
-	uint64_t now_us = node->world->now_us;
+	uint64_t now_us = node->sim->now_us;
 
 	return (struct wr_queue_moment){EPOCH_US + now_us + (uint64_t)node->wall_skew_us,
 					SECOND + now_us};
@@ -56,7 +56,7 @@ static struct wr_queue_moment node_moment(const struct qs_node *node)
 static void try_open(struct qs_node *node)
 {
 	struct weir_error why = {0};
-	uint64_t now_us = node->world->now_us;
+	uint64_t now_us = node->sim->now_us;
 
 	if (node->open || (node->tried_us && now_us - node->tried_us < REOPEN_US))
 		return;
@@ -73,19 +73,16 @@ static void close_failed_store(struct qs_node *node)
 	node->store->ops->close(node->store);
 	node->store->failed = WR_QUEUE_OK;
 	node->open = false;
-	node->tried_us = node->world->now_us | 1;
+	node->tried_us = node->sim->now_us | 1;
 }
 
 static size_t fetch_jobs(struct qs_node *node, struct wr_queue_job **batch)
 {
+	struct wr_list *link;
 	size_t count = 0;
 
-	while (node->first && count < BATCH) {
-		batch[count++] = node->first;
-		node->first = node->first->next;
-	}
-	if (!node->first)
-		node->tail = &node->first;
+	while (count < BATCH && (link = wr_list_pop(&node->pending)))
+		batch[count++] = wr_container_of(link, struct wr_queue_job, link);
 	return count;
 }
 
@@ -113,15 +110,14 @@ static void thread_turn(struct qs_node *node)
 	size_t count;
 
 	try_open(node);
-	if (!node->first)
-		qs_node_block(node, node->world->now_us + tick_us);
+	if (wr_list_is_empty(&node->pending))
+		qs_node_block(node, node->sim->now_us + tick_us);
 	count = node->dead ? 0 : fetch_jobs(node, batch);
 	if (count)
 		run_batch(node, batch, count);
-	if (node->dead || !node->open ||
-	    node->world->now_us - node->ticked_us < node->store->tick_us)
+	if (node->dead || !node->open || node->sim->now_us - node->ticked_us < node->store->tick_us)
 		return;
-	node->ticked_us = node->world->now_us;
+	node->ticked_us = node->sim->now_us;
 	node->store->ops->tick(node->store, node_moment(node));
 	close_failed_store(node);
 }
@@ -135,18 +131,17 @@ static void run_thread(void)
 	while (!node->dead)
 		thread_turn(node);
 	node->running = false;
-	swapcontext(&node->here, &node->world->main);
+	swapcontext(&node->here, &node->sim->main);
 }
 
 void qs_node_submit(struct qs_node *node, struct wr_queue_job *job)
 {
-	job->next = NULL;
-	*node->tail = job;
-	node->tail = &job->next;
+	job->link = (struct wr_list){0};
+	wr_list_add_last(&node->pending, &job->link);
 	qs_node_wake(node);
 }
 
-static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
+static void record_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
 	struct qs_node *node = context;
 
@@ -159,11 +154,11 @@ static void note_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], ui
 static void take_requests(struct qs_node *node);
 static void ask_limiter(struct qs_slot *slot);
 
-static void on_deadline(struct qs_world *world, void *object, uint64_t arg)
+static void on_deadline(struct qs_sim *sim, void *object, uint64_t arg)
 {
 	struct qs_node *node = object;
 
-	(void)world;
+	(void)sim;
 	if (arg != node->deadline_number)
 		return;
 	node->deadline_us = UINT64_MAX;
@@ -172,13 +167,12 @@ static void on_deadline(struct qs_world *world, void *object, uint64_t arg)
 
 static void wake_deliverer_in(struct qs_node *node, uint64_t wait_us)
 {
-	uint64_t now_us = node->world->now_us;
+	uint64_t now_us = node->sim->now_us;
 
 	if (wait_us >= UINT64_MAX - now_us || now_us + wait_us >= node->deadline_us)
 		return;
 	node->deadline_us = now_us + wait_us;
-	qs_schedule(node->world, node->deadline_us, node, on_deadline, node,
-		    ++node->deadline_number);
+	qs_schedule(node->sim, node->deadline_us, node, on_deadline, node, ++node->deadline_number);
 }
 
 static unsigned count_stage(const struct qs_node *node, enum qs_stage stage)
@@ -192,14 +186,14 @@ static unsigned count_stage(const struct qs_node *node, enum qs_stage stage)
 
 static bool is_resting(const struct qs_node *node)
 {
-	return node->down && node->world->now_us < node->rest_until_us;
+	return node->down && node->sim->now_us < node->rest_until_us;
 }
 
-/* Returns whether it is too late to begin the delivery, because it might not end within the
- * lease. */
+/* Returns whether it is too late to begin the delivery, because the delivery might not end within
+ * the lease. */
 static bool is_late(const struct qs_slot *slot)
 {
-	return slot->node->world->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
+	return slot->node->sim->now_us - slot->asked_us > WR_DELIVER_BEGIN_US;
 }
 
 static void free_slot(struct qs_slot *slot)
@@ -212,9 +206,9 @@ static void free_slot(struct qs_slot *slot)
 
 static void settle_slot(struct qs_slot *slot);
 
-static void retry_settle(struct qs_world *world, void *object, uint64_t arg)
+static void retry_settle(struct qs_sim *sim, void *object, uint64_t arg)
 {
-	(void)world;
+	(void)sim;
 	(void)arg;
 	settle_slot(object);
 }
@@ -222,11 +216,11 @@ static void retry_settle(struct qs_world *world, void *object, uint64_t arg)
 static void on_settled(struct wr_queue_job *job)
 {
 	struct qs_slot *slot = job->context;
-	struct qs_world *world = slot->node->world;
+	struct qs_sim *sim = slot->node->sim;
 
 	if (job->reason != WR_QUEUE_OK && job->reason != WR_QUEUE_LOST &&
 	    job->reason != WR_QUEUE_UNKNOWN) {
-		qs_schedule(world, world->now_us + FAILED_US, slot->node, retry_settle, slot, 0);
+		qs_schedule(sim, sim->now_us + FAILED_US, slot->node, retry_settle, slot, 0);
 		return;
 	}
 	free_slot(slot);
@@ -275,8 +269,8 @@ static void send_or_wait(struct qs_slot *slot)
 	struct qs_node *node = slot->node;
 
 	if (is_resting(node))
-		release_slot(slot, node->rest_until_us - node->world->now_us);
-	else if (node->sending < node->world->plan->connections)
+		release_slot(slot, node->rest_until_us - node->sim->now_us);
+	else if (node->sending < node->sim->plan->connections)
 		send_now(slot);
 	else
 		slot->stage = QS_READY;
@@ -286,13 +280,13 @@ static void send_next(struct qs_node *node)
 {
 	for (unsigned i = 0; i < QS_SLOTS; i++)
 		if (node->slots[i].stage == QS_READY &&
-		    node->sending < node->world->plan->connections)
+		    node->sending < node->sim->plan->connections)
 			send_now(&node->slots[i]);
 }
 
-static void on_hold(struct qs_world *world, void *object, uint64_t arg)
+static void on_hold(struct qs_sim *sim, void *object, uint64_t arg)
 {
-	(void)world;
+	(void)sim;
 	(void)arg;
 	ask_limiter(object);
 }
@@ -300,18 +294,18 @@ static void on_hold(struct qs_world *world, void *object, uint64_t arg)
 /* Simulates the limiter, which admits one delivery of a line per pace_us. */
 static void ask_limiter(struct qs_slot *slot)
 {
-	struct qs_world *world = slot->node->world;
-	uint64_t *next_us = &world->paced_us[slot->request->key[0]];
-	uint64_t wait_us = *next_us > world->now_us ? *next_us - world->now_us : 0;
+	struct qs_sim *sim = slot->node->sim;
+	uint64_t *next_us = &sim->paced_us[slot->request->key[0]];
+	uint64_t wait_us = *next_us > sim->now_us ? *next_us - sim->now_us : 0;
 
 	if (wait_us == 0) {
-		*next_us = world->now_us + world->plan->pace_us;
+		*next_us = sim->now_us + sim->plan->pace_us;
 		send_or_wait(slot);
 	} else if (wait_us > HOLD_MOST_US || is_late(slot)) {
 		release_slot(slot, wait_us);
 	} else {
 		slot->stage = QS_HELD;
-		qs_schedule(world, world->now_us + wait_us, slot->node, on_hold, slot, 0);
+		qs_schedule(sim, sim->now_us + wait_us, slot->node, on_hold, slot, 0);
 	}
 }
 
@@ -353,7 +347,7 @@ static void on_taken(struct wr_queue_job *job)
 
 static void take_requests(struct qs_node *node)
 {
-	const struct qs_plan *plan = node->world->plan;
+	const struct qs_plan *plan = node->sim->plan;
 	unsigned free = count_stage(node, QS_FREE);
 	unsigned busy = node->sending + count_stage(node, QS_READY);
 	unsigned room = busy < 2 * plan->connections ? 2 * plan->connections - busy : 0;
@@ -362,7 +356,7 @@ static void take_requests(struct qs_node *node)
 	if (node->taking)
 		return;
 	if (is_resting(node)) {
-		wake_deliverer_in(node, node->rest_until_us - node->world->now_us);
+		wake_deliverer_in(node, node->rest_until_us - node->sim->now_us);
 		return;
 	}
 	if (node->down)
@@ -372,8 +366,8 @@ static void take_requests(struct qs_node *node)
 		return;
 	node->take_again = false;
 	node->taking = true;
-	node->asked_us = node->world->now_us;
-	node->asked_stepped = node->world->server.stepped;
+	node->asked_us = node->sim->now_us;
+	node->asked_stepped = node->sim->server.stepped;
 	node->take = (struct wr_queue_job){
 		.verb = WR_QUEUE_TAKE, .done = on_taken, .context = node, .take = {.max = room}};
 	qs_node_submit(node, &node->take);
@@ -381,13 +375,13 @@ static void take_requests(struct qs_node *node)
 
 /* ---- answers: serve/deliver/send.c ---- */
 
-static void note_api_down(struct qs_slot *slot)
+static void handle_api_down(struct qs_slot *slot)
 {
 	struct qs_node *node = slot->node;
-	uint64_t now_us = node->world->now_us, rest_us;
+	uint64_t now_us = node->sim->now_us, rest_us;
 
 	if (node->down == 0 || now_us >= node->rest_until_us) {
-		rest_us = wr_deliver_backoff_us(node->down, wr_rng_next(&node->world->api_rng));
+		rest_us = wr_deliver_backoff_us(node->down, wr_rng_next(&node->sim->api_rng));
 		node->down++;
 		node->rest_until_us = now_us + (rest_us < REST_MOST_US ? rest_us : REST_MOST_US);
 	}
@@ -421,7 +415,7 @@ static void set_outcome(struct qs_slot *slot, unsigned status)
 						 slot->request->rule, mono_us, &counts);
 	job->settle.outcome = counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 	job->settle.wait_us = wr_deliver_wait_us(
-		wr_deliver_backoff_us(before, wr_rng_next(&node->world->api_rng)), 0, left_us);
+		wr_deliver_backoff_us(before, wr_rng_next(&node->sim->api_rng)), 0, left_us);
 }
 
 void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool unsent)
@@ -432,7 +426,7 @@ void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool
 		slot++;
 	node->sending--;
 	if (unsent) {
-		note_api_down(slot);
+		handle_api_down(slot);
 		return;
 	}
 	node->down = 0;
@@ -446,75 +440,75 @@ void qs_node_answered(struct qs_node *node, uint64_t send, unsigned status, bool
 static void on_put(struct wr_queue_job *job)
 {
 	struct qs_put *put = job->context;
-	struct qs_world *world = put->node->world;
-	struct qs_order *order = &world->orders[put->order];
+	struct qs_sim *sim = put->node->sim;
+	struct qs_post *post = &sim->posts[put->post];
 
 	put->busy = false;
-	order->done = true;
-	order->done_us = world->now_us;
-	order->reason = job->reason;
-	memcpy(order->ticket, job->put.ticket, sizeof order->ticket);
-	qs_trace(world, "order %u: %s", put->order, wr_queue_reason_name(job->reason));
+	post->done = true;
+	post->done_us = sim->now_us;
+	post->reason = job->reason;
+	memcpy(post->ticket, job->put.ticket, sizeof post->ticket);
+	qs_trace(sim, "post %u: %s", put->post, wr_queue_reason_name(job->reason));
 	if (job->reason == WR_QUEUE_OK)
 		wake_deliverer_in(put->node, 0);
 }
 
 void qs_node_put(struct qs_node *node, unsigned number)
 {
-	struct qs_world *world = node->world;
-	struct qs_order *order = &world->orders[number];
+	struct qs_sim *sim = node->sim;
+	struct qs_post *post = &sim->posts[number];
 	struct qs_put *put = node->puts;
 
 	while (put < node->puts + QS_PUTS && put->busy)
 		put++;
 	if (!node->running || put == node->puts + QS_PUTS)
 		return;
-	*put = (struct qs_put){.node = node, .busy = true, .order = number};
+	*put = (struct qs_put){.node = node, .busy = true, .post = number};
 	snprintf(put->body, sizeof put->body, "%u ", number);
-	order->begun = true;
-	order->begun_us = world->now_us;
-	put->request = (struct wr_deferred){.key = {(uint8_t)order->line},
+	post->begun = true;
+	post->begun_us = sim->now_us;
+	put->request = (struct wr_deferred){.key = {(uint8_t)post->line},
 					    .rule = WR_STR("orders"),
 					    .domain = WR_STR("api"),
 					    .method = WR_STR("POST"),
 					    .uri = WR_STR("/orders"),
-					    .max_tries = world->plan->max_tries,
-					    .body = {put->body, order->body_len}};
+					    .max_tries = sim->plan->max_tries,
+					    .body = {put->body, post->body_len}};
 	put->job = (struct wr_queue_job){
 		.verb = WR_QUEUE_PUT,
 		.done = on_put,
 		.context = put,
 		.put = {.request = &put->request,
-			.max_waiting = world->plan->max_waiting,
-			.max_age_us = world->plan->max_age_us,
-			.wait_us = wr_rng_below(&world->traffic_rng, 2 * world->plan->pace_us)}};
+			.max_waiting = sim->plan->max_waiting,
+			.max_age_us = sim->plan->max_age_us,
+			.wait_us = wr_rng_below(&sim->traffic_rng, 2 * sim->plan->pace_us)}};
 	qs_node_submit(node, &put->job);
 }
 
 static void on_ticket(struct wr_queue_job *job)
 {
 	struct qs_node *node = job->context;
-	struct qs_world *world = node->world;
-	const struct qs_row *row = qs_model_order(&world->model, node->asked_order);
+	struct qs_sim *sim = node->sim;
+	const struct qs_row *row = qs_model_find(&sim->model, node->asked_post);
 
 	node->asking = false;
-	if (world->over && job->reason == WR_QUEUE_OK &&
+	if (sim->over && job->reason == WR_QUEUE_OK &&
 	    (!row || (unsigned)job->ticket.found->state != (unsigned)row->state))
-		qs_fail(world, "the ticket of order %u has the state %s", node->asked_order,
+		qs_fail(sim, "the ticket of post %u has the state %s", node->asked_post,
 			wr_deferred_state_name(job->ticket.found->state));
 	wr_deferred_free(job->ticket.found);
 	job->ticket.found = NULL;
 }
 
-void qs_node_ask(struct qs_node *node, unsigned order)
+void qs_node_ask(struct qs_node *node, unsigned post)
 {
 	if (!node->running || node->asking)
 		return;
 	node->asking = true;
-	node->asked_order = order;
+	node->asked_post = post;
 	node->ticket =
 		(struct wr_queue_job){.verb = WR_QUEUE_TICKET, .done = on_ticket, .context = node};
-	memcpy(node->ticket.ticket.ticket, node->world->orders[order].ticket, WR_TICKET_BYTES);
+	memcpy(node->ticket.ticket.ticket, node->sim->posts[post].ticket, WR_TICKET_BYTES);
 	qs_node_submit(node, &node->ticket);
 }
 
@@ -528,7 +522,7 @@ static void on_page(struct wr_queue_job *job)
 
 void qs_node_operate(struct qs_node *node)
 {
-	struct wr_rng *rng = &node->world->fault_rng;
+	struct wr_rng *rng = &node->sim->fault_rng;
 	unsigned kind = (unsigned)wr_rng_below(rng, 6);
 
 	if (!node->running || node->paging)
@@ -541,38 +535,37 @@ void qs_node_operate(struct qs_node *node)
 	if (kind < 2)
 		node->page.page.filter.states = 1u << WR_DEFERRED_DEAD;
 	else if (kind < 5)
-		node->page.page.filter.id = 1 + wr_rng_below(rng, node->world->model.last_id + 1);
+		node->page.page.filter.id = 1 + wr_rng_below(rng, node->sim->model.last_id + 1);
 	qs_node_submit(node, &node->page);
 }
 
 /* ---- start and death ---- */
 
-static void start_delivery(struct qs_world *world, void *object, uint64_t arg)
+static void start_delivery(struct qs_sim *sim, void *object, uint64_t arg)
 {
-	(void)world;
+	(void)sim;
 	(void)arg;
 	wake_deliverer_in(object, 0);
 }
 
-void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
+void qs_node_start(struct qs_sim *sim, unsigned number, bool new_name)
 {
-	struct qs_node *node = &world->nodes[number];
+	struct qs_node *node = &sim->nodes[number];
 	struct weir_error error = {0};
 	struct wr_queue_redis *remote;
 
-	node->world = world;
+	node->sim = sim;
 	node->number = number;
 	node->names += new_name;
 	node->dead = node->open = node->taking = node->paging = node->asking = false;
-	node->tail = &node->first;
-	node->first = NULL;
+	wr_list_init(&node->pending);
 	node->tried_us = node->ticked_us = 0;
 	node->deadline_us = UINT64_MAX;
 	node->sending = node->down = 0;
-	memset(node->known_waiting, 0,
-	       sizeof node->known_waiting); /* wr_deferred_sweep() does the same */
-	node->opts = world->plan->opts;
-	node->opts.waiting = note_waiting;
+	/* the service forgets these counts too when it restarts */
+	memset(node->known_waiting, 0, sizeof node->known_waiting);
+	node->opts = sim->plan->opts;
+	node->opts.waiting = record_waiting;
 	node->opts.context = node;
 	if (wr_queue_redis_new(&node->opts, NULL, &node->store, &error) < 0) {
 		fprintf(stderr, "%s\n", error.text);
@@ -587,12 +580,12 @@ void qs_node_start(struct qs_world *world, unsigned number, bool new_name)
 	getcontext(&node->here);
 	node->here.uc_stack.ss_sp = node->stack;
 	node->here.uc_stack.ss_size = STACK;
-	node->here.uc_link = &world->main;
+	node->here.uc_link = &sim->main;
 	makecontext(&node->here, run_thread, 0);
 	starting_node = node;
 	node->blocks++;
-	swapcontext(&world->main, &node->here);
-	qs_schedule(world, world->now_us + 1, node, start_delivery, node, 0);
+	swapcontext(&sim->main, &node->here);
+	qs_schedule(sim, sim->now_us + 1, node, start_delivery, node, 0);
 }
 
 /* Kills the node. The queue's thread runs to its end, but its calls to Redis fail, so the rest of
@@ -603,7 +596,7 @@ void qs_node_kill(struct qs_node *node)
 		return;
 	node->dead = true;
 	while (node->running)
-		swapcontext(&node->world->main, &node->here);
+		swapcontext(&node->sim->main, &node->here);
 	node->incarnation++;
 	node->store->ops->free(node->store);
 	node->store = NULL;

@@ -88,21 +88,23 @@ static const struct {
 	{{"call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)", "{}"}, 5},
 	/* a lease expires early */
 	{{"int(now + lease)", "int(now + lease / 8)"}, 3},
-	/* a new connection reclaims lines with known fences, or no lines */
-	{{"tonumber(string.match(what, '^%d+')) > heard", "true"}, 3},
-	{{"tonumber(string.match(what, '^%d+')) > heard", "false"}, 3},
-	/* a new connection reclaims lines of other owners too */
+	/* a new connection frees lines with fences that the owner has received, or frees no lines
+	 */
+	{{"tonumber(string.match(what, '^%d+')) > received", "true"}, 3},
+	{{"tonumber(string.match(what, '^%d+')) > received", "false"}, 3},
+	/* a new connection frees lines of other owners too */
 	{{"if who == owner and", "if"}, 2},
-	/* takes on a connection that was replaced are run */
+	/* a take on a connection that its node has replaced takes lines */
 	{{"if link < last then return last end", ""}, 3},
 	/* a repeated put is stored again */
 	{{"if known then\n    return {now, ''", "if false then\n    return {now, ''"}, 3},
-	/* a failed attempt is not counted, or an attempt while the API is absent is counted */
+	/* a failed attempt is not counted; an attempt while the API is absent is counted */
 	{{"call('HINCRBY', r, 'n', 1)", ""}, 3},
 	{{"if outcome == 'again' or outcome == 'dead' then", "if outcome ~= 'release' then"}, 1},
 	/* a request is tried once more than the maximum */
 	{{"tonumber(at[1]) + 1 >= tonumber(at[2])", "tonumber(at[1]) >= tonumber(at[2])"}, 3},
-	/* a bound is exceeded: waiting requests, bytes of a line, or retries by an operator */
+	/* a limit is exceeded: waiting requests; bytes of a line; any limit by a retry of an
+	 * operator */
 	{{"if call('ZCARD', key('waiting')) >=", "if call('ZCARD', key('waiting')) >"}, 24},
 	{{"held(line) + bytes > tonumber(max_line_bytes)", "held(line) > tonumber(max_line_bytes)"},
 	 15},
@@ -119,8 +121,8 @@ static const struct {
 	{{"call('ZREM', key('waiting'), id)\n  changed(line)", "call('ZREM', key('waiting'), id)"},
 	 7},
 	/* the script's time goes back with Redis' clock */
-	{{"if kept[1] and now + ahead < tonumber(kept[1]) then", "if false then"}, 73},
-	/* more dead letters are kept than the maximum */
+	{{"if saved[1] and now + ahead < tonumber(saved[1]) then", "if false then"}, 73},
+	/* more dead letters are stored than the maximum */
 	{{"call('ZCARD', key('dead')) > max_dead or", ""}, 287},
 };
 

@@ -134,7 +134,7 @@ static void close_worst(struct wr_grpc_loop *shared)
 	if (wr_log_due(&shared->crowded, &held))
 		wr_log(WR_LOG_WARN,
 		       "grpc: unfinished calls take more than %u MiB; the connection with the "
-		       "most of them, %u, was cut off (and %llu since this was said last)",
+		       "most of them, %u, was closed (%llu more since the last report)",
 		       WR_GRPC_LOOP_BYTES >> 20, worst->owing_count + worst->lasting,
 		       (unsigned long long)held);
 	worst->leaving = worst->counted;

@@ -101,15 +101,6 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 	return 0;
 }
 
-static void log_step(const struct weir_limit *l, uint32_t ceiling, struct weir_log *log,
-		     int64_t cost, uint64_t now_ns, struct weir_decision *d)
-{
-	struct wr_log_plan p;
-
-	wr_log_plan(l, ceiling, log, cost, now_ns, d, &p);
-	wr_log_commit(log, &p);
-}
-
 static void soft_log_step(const struct weir_limit *l, struct weir_log *log, struct weir_state *soft,
 			  int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -154,7 +145,10 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 		soft_log_step(limit, log, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {
-		log_step(limit, limit->capacity, log, cost, now_ns, decision);
+		struct wr_log_plan plan;
+
+		wr_log_plan(limit, limit->capacity, log, cost, now_ns, decision, &plan);
+		wr_log_commit(log, &plan);
 	}
 	return 0;
 }

@@ -153,18 +153,6 @@ static uint64_t name_of(const struct weir_limit *l)
 	return name ? name : 1;
 }
 
-/* Fills in the numbers for the quick path. Soft limits have no quick path, because their decision
- * depends on a second state. */
-static void set_quick_way(struct weir_limit *l)
-{
-	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;
-
-	l->narrow_ns = l->ceiling > l->capacity ? 0
-		       : fixed                  ? wr_fixed_quick_ns(l)
-						: wr_narrow_ns(l);
-	l->harm_base = wr_harm_of(l->period_ns);
-}
-
 int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 {
 	int rc;
@@ -190,7 +178,11 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	set_quick_way(limit);
+	/* Soft limits have no quick path, because their decision depends on a second state. */
+	limit->narrow_ns = ceiling > capacity                      ? 0
+			   : limit->algorithm == WEIR_FIXED_WINDOW ? wr_fixed_quick_ns(limit)
+								   : wr_narrow_ns(limit);
+	limit->harm_base = wr_harm_of(limit->period_ns);
 	limit->checked = name_of(limit);
 	return 0;
 }

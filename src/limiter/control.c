@@ -32,12 +32,9 @@ static int change_counters(struct weir_engine *engine, const struct weir_target 
 			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)
 {
 	int rc = for_each_counter(engine, target, now_ns, fn, context, error);
+	int moved = rc > 0 ? wr_scope_check_moved(engine, error) : 0;
 
-	if (rc > 0 && weir_moved(engine->table))
-		return wr_error(
-			error, WEIR_EMOVED,
-			"the table was resized during the call: open it again and repeat the call");
-	return rc;
+	return moved ? moved : rc;
 }
 
 /* ---- reset, ban, grant ---- */

@@ -8,15 +8,6 @@
 
 _Static_assert(WEIR_SECRET_BYTES == WR_SECRET_BYTES, "one kind of secret");
 
-static struct wr_fleet_secret *find_secret(struct weir_engine *engine, const uint8_t *bytes)
-{
-	struct wr_fleet_secret *secret = engine->fleet_secrets;
-
-	while (secret && memcmp(secret->bytes, bytes, sizeof secret->bytes) != 0)
-		secret = secret->next;
-	return secret;
-}
-
 static struct wr_fleet_secret *add_secret(struct weir_engine *engine, const uint8_t *bytes)
 {
 	struct wr_fleet_secret *secret = malloc(sizeof *secret);
@@ -37,7 +28,9 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 		return WEIR_EINVAL;
 	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
-	secret = find_secret(engine, bytes);
+	secret = engine->fleet_secrets;
+	while (secret && memcmp(secret->bytes, bytes, sizeof secret->bytes) != 0)
+		secret = secret->next;
 	if (!secret)
 		secret = add_secret(engine, bytes);
 	if (secret) /* paired with wr_fleet_secret */

@@ -7,12 +7,6 @@
 
 #include "limiter/message.h"
 
-/* Returns whether the item of a question is a take and ends within `room` bytes. */
-static bool is_take(const struct wr_question_item *item, size_t room)
-{
-	return item->bytes == sizeof *item + item->id_len && item->bytes <= room && item->cost >= 0;
-}
-
 /* Returns whether the bytes are a question with the number of items that its head contains. */
 static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
 {
@@ -30,7 +24,8 @@ static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_hea
 		if (len - at < sizeof item)
 			return false;
 		memcpy(&item, bytes + at, sizeof item);
-		if (!is_take(&item, len - at))
+		if (item.bytes != sizeof item + item.id_len || item.bytes > len - at ||
+		    item.cost < 0)
 			return false;
 		at += item.bytes;
 	}

@@ -89,8 +89,9 @@ bool wr_ask_spend(struct weir_ask *ask)
 static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	struct weir_table *table = ask->engine->table;
+	struct wr_spot spot;
 
-	return !wr_table_is_plain(table, need->need.key) &&
+	return !wr_table_find_to_swap(table, need->need.key, &spot) &&
 	       wr_override_any(wr_override_find(table, need->need.key, wr_seconds(ask->now_ns)));
 }
 

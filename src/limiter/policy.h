@@ -23,10 +23,9 @@ void wr_policy_put_name(struct wr_text *text, const struct wr_ask_need *need);
 /* Writes the policies of all limits of a generation. Returns false if there is no memory. */
 bool wr_policies_write(struct wr_generation *generation, uint32_t count);
 
-/* Return the quota and the window of a limit. The quota is the number of units that can be taken at
- * once. The window is the number of seconds in which the quota is refilled, at least 1. Example: a
- * token bucket of 2 per second with a burst of 5 has a quota of 5 and a window of 3 seconds. */
-uint64_t wr_policy_quota(const struct weir_ask *ask, const struct wr_ask_need *need);
+/* Returns the window of a limit: the number of seconds in which its quota is refilled, at least 1.
+ * The quota is the number of units that can be taken at once. Example: a token bucket of 2 per
+ * second with a burst of 5 has a quota of 5 and a window of 3 seconds. */
 uint64_t wr_policy_window_s(const struct wr_ask_need *need);
 
 /* Returns the seconds until more units are available, rounded up. */

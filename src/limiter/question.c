@@ -158,16 +158,6 @@ int wr_message_end(const struct wr_message *message)
 	return (int)message->len;
 }
 
-static int write_question(const struct weir_ask *ask, void *bytes, size_t cap)
-{
-	struct wr_message question = wr_message(WR_QUESTION_TAKE, bytes, cap);
-
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (is_asked(ask, i))
-			wr_message_add(&question, ask, &ask->needs[i]);
-	return wr_message_end(&question);
-}
-
 /* Writes a message about the needs that have `message` pending. Each need is written only once,
  * because a second message would give back or charge the units again. */
 static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
@@ -199,12 +189,17 @@ int weir_ask_central(const struct weir_ask *ask)
 
 int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 {
+	struct wr_message question = wr_message(WR_QUESTION_TAKE, bytes, cap);
 	int len;
 
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || (!bytes && cap))
 		return WEIR_EINVAL;
-	if (ask->state == WR_ASK_WAITING)
-		return write_question(ask, bytes, cap);
+	if (ask->state == WR_ASK_WAITING) {
+		for (uint8_t i = 0; i < ask->need_count; i++)
+			if (is_asked(ask, i))
+				wr_message_add(&question, ask, &ask->needs[i]);
+		return wr_message_end(&question);
+	}
 	len = write_pending(ask, WR_QUESTION_RETURN, WR_MESSAGE_RETURN, bytes, cap);
 	return len ? len : write_pending(ask, WR_QUESTION_REPORT, WR_MESSAGE_REPORT, bytes, cap);
 }
@@ -267,15 +262,6 @@ bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 	return true;
 }
 
-static bool answer_fits(const struct weir_ask *ask, const void *bytes, size_t len)
-{
-	uint16_t asked = 0;
-
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		asked += is_asked(ask, i);
-	return wr_answer_fits(bytes, len, asked);
-}
-
 /* Continues the decision after an answer or a failure of the store. ask->now_ns never goes back. */
 static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
@@ -295,13 +281,16 @@ static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns)
 {
 	const uint8_t *at = bytes;
+	uint16_t asked = 0;
 	int verdict;
 
 	if (!wr_ask_ok(ask) || !bytes || ask->state != WR_ASK_WAITING)
 		return WEIR_EINVAL;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
-	if (!answer_fits(ask, bytes, len))
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		asked += is_asked(ask, i);
+	if (!wr_answer_fits(bytes, len, asked))
 		return WEIR_EFORMAT;
 	at += sizeof(struct wr_question_head);
 	for (uint8_t i = 0; i < ask->need_count; i++) {

@@ -27,12 +27,8 @@ static void append_value(struct wr_key_text *text, const char *bytes, size_t len
 	text->len = (uint8_t)(text->len + len);
 }
 
-/* Whether the value comes from the client and is part of the key. */
-static bool is_client_value(const struct wr_node *node)
-{
-	return !node || (node->kind != WR_NODE_EXACT && !(node->flags & WR_SHARE));
-}
-
+/* Writes the values that come from the client and are part of the key. A value that the rule fixes,
+ * or that shares the counter of its pattern, is left out. */
 static void write_text(const struct wr_node *node, const struct weir_entry *entries, size_t count,
 		       struct wr_key_text *text)
 {
@@ -45,7 +41,9 @@ static void write_text(const struct wr_node *node, const struct weir_entry *entr
 	for (; node && node->depth; node = node->parent)
 		path[node->depth - 1] = node;
 	for (size_t i = 0; i < count; i++) {
-		if (!is_client_value(i < WR_DEPTH_MAX ? path[i] : NULL))
+		const struct wr_node *level = i < WR_DEPTH_MAX ? path[i] : NULL;
+
+		if (level && (level->kind == WR_NODE_EXACT || level->flags & WR_SHARE))
 			continue;
 		if (any)
 			append_value(text, &between, 1);

@@ -47,6 +47,15 @@ int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 	return 0;
 }
 
+int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *error)
+{
+	return weir_moved(engine->table)
+		       ? wr_error(error, WEIR_EMOVED,
+				  "the table was resized during the call: open it again and "
+				  "repeat the call")
+		       : 0;
+}
+
 void wr_scope_close(struct wr_scope *scope)
 {
 	weir_ask_done(scope->ask);

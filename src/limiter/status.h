@@ -35,4 +35,10 @@ static inline uint64_t wr_seconds_rounded_up(uint64_t ns)
 	return ns / 1000000000 + (ns % 1000000000 != 0);
 }
 
+/* Converts a wait to whole seconds, rounded up and at least 1. */
+static inline uint64_t wr_wait_seconds(uint64_t ns)
+{
+	return ns ? wr_seconds_rounded_up(ns) : 1;
+}
+
 #endif

@@ -68,15 +68,6 @@ static void clear_wake(const struct weir_watch *watch)
 		;
 }
 
-/* Returns the time until the next check. It ends at the next full second at the latest, because
- * weir_tick should run then. */
-static int wait_ms(const struct weir_watch *watch)
-{
-	int second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
-
-	return second_ms < LOOK_MS ? second_ms : LOOK_MS;
-}
-
 /* Waits for `ms`. The wait ends early if weir_watch_poke or weir_watch_stop is called. */
 static void pause_ms(const struct weir_watch *watch, int ms)
 {
@@ -199,9 +190,14 @@ static void *watch_main(void *arg)
 	struct weir_watch *watch = arg;
 
 	while (!is_stopped(watch)) {
+		int second_ms;
+
 		look_for_changes(watch);
+		/* The pause ends at the next full second at the latest, because weir_tick should
+		 * run then. */
+		second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
 		if (!is_stopped(watch) && !__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE))
-			pause_ms(watch, wait_ms(watch));
+			pause_ms(watch, second_ms < LOOK_MS ? second_ms : LOOK_MS);
 	}
 	return NULL;
 }

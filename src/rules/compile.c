@@ -60,7 +60,7 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 	}
 	node->more->order = parent->more->child_count++;
 	parent->flags |= WR_HAS_CHILDREN;
-	if (node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR)
+	if (wr_node_is_wild(node))
 		parent->flags |= WR_HAS_WILD;
 	if (node->kind == WR_NODE_EXACT)
 		parent->flags |= WR_HAS_EXACT;
@@ -103,7 +103,7 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 					    .column = at->column,
 					    .file_index = UINT32_MAX};
 	append_child(rules, parent, node);
-	load->wild_count += kind == WR_NODE_GLOB || kind == WR_NODE_CIDR;
+	load->wild_count += wr_node_is_wild(node);
 	if (!load->build.index.slots || load->build.count * 2 > load->build.index.mask)
 		grow_index(load);
 	wr_index_put(&load->build.index, hash_of(load, parent, kind, key, value), node);
@@ -121,11 +121,6 @@ static void make_index(struct wr_load *load, struct wr_index *index, size_t coun
 		slots *= 2;
 	index->slots = wr_load_alloc(load, &load->rules->arena, slots * sizeof *index->slots);
 	index->mask = slots - 1;
-}
-
-static bool is_wild(const struct wr_node *node)
-{
-	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
 }
 
 static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *node)
@@ -176,7 +171,7 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 	uint32_t count = 0;
 
 	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
-		count += is_wild(node) && node->flags & WR_KEY_GLOB;
+		count += wr_node_is_wild(node) && node->flags & WR_KEY_GLOB;
 	if (count == 0)
 		return;
 	if (count > load->bounds.wildcards)
@@ -186,7 +181,7 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 	parent->more->key_globs =
 		wr_load_alloc(load, &load->rules->arena, (size_t)count * sizeof(struct wr_node *));
 	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
-		if (is_wild(node) && node->flags & WR_KEY_GLOB)
+		if (wr_node_is_wild(node) && node->flags & WR_KEY_GLOB)
 			parent->more->key_globs[parent->more->key_glob_count++] = node;
 }
 
@@ -194,7 +189,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 		      void (*visit)(struct wr_load *, const struct wr_node *))
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
-		if (is_wild(node) && !(node->flags & WR_KEY_GLOB))
+		if (wr_node_is_wild(node) && !(node->flags & WR_KEY_GLOB))
 			visit(load, node);
 		each_wild(load, node, visit);
 	}
@@ -205,7 +200,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
-		if (!is_wild(node))
+		if (!wr_node_is_wild(node))
 			wr_index_put(&load->rules->nodes,
 				     wr_index_hash_node(load->rules->secret, node), node);
 		index_below(load, node);

@@ -29,6 +29,10 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
+/* Reports a value of the wrong type: `what` takes `takes`, not the type of the value at `at`. */
+void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
+			  const char *takes);
+
 /* Gets a text, which is copied into the arena of the rules. */
 bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 struct weir_str *text);

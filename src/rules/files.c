@@ -42,9 +42,9 @@ static void report_path(struct wr_load *load, enum wr_diag_id id, const char *pa
 	wr_rules_report_file(load, id, file, WR_ARGS(arg));
 }
 
-static bool is_known(const struct wr_load *load, const struct stat *st)
+static bool is_in_list(const struct wr_rules_file *file, const struct stat *st)
 {
-	for (const struct wr_rules_file *file = load->files; file; file = file->next)
+	for (; file; file = file->next)
 		if (file->device == st->st_dev && file->inode == st->st_ino)
 			return true;
 	return false;
@@ -55,9 +55,7 @@ static void add_file(struct wr_load *load, const char *path, const char *name,
 {
 	struct wr_rules_file *file;
 
-	if (is_known(load, st))
-		return;
-	if (load->file_count++ >= load->bounds.files)
+	if (is_in_list(load->files, st) || load->file_count++ >= load->bounds.files)
 		return;
 	file = new_file(load, path, name);
 	file->device = st->st_dev;
@@ -95,9 +93,8 @@ static bool is_visited(struct wr_load *load, const char *path)
 
 	if (stat(path, &st) != 0)
 		return false;
-	for (file = load->visited; file; file = file->next)
-		if (file->device == st.st_dev && file->inode == st.st_ino)
-			return true;
+	if (is_in_list(load->visited, &st))
+		return true;
 	file = new_file(load, path, path);
 	file->device = st.st_dev;
 	file->inode = st.st_ino;
@@ -273,7 +270,7 @@ static uint64_t fingerprint_path(char path[PATH_MAX], unsigned depth, unsigned *
 	return sum;
 }
 
-uint64_t wr_files_fingerprint(const char *path)
+uint64_t weir_rules_fingerprint(const char *path)
 {
 	unsigned budget = LOOKS_MAX;
 	char copy[PATH_MAX];

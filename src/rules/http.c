@@ -333,15 +333,6 @@ static int begin_reading(struct wr_rules_reading *reading, const struct weir_htt
 	return 0;
 }
 
-/* Exempts the request: no limit of this domain applies, whatever earlier entries decided. */
-static void allow_request(struct wr_http *http, const struct wr_rules_request *request)
-{
-	http->allowed = true;
-	http->denied = false;
-	http->count = 0;
-	http->allowed_by = request;
-}
-
 static bool str_ok(struct weir_str text)
 {
 	return text.ptr || text.len == 0;
@@ -386,8 +377,11 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 			continue;
 		if (!request->allow) {
 			rc = make_all(&reading, request, certain, http);
-		} else if (certain) {
-			allow_request(http, request);
+		} else if (certain) { /* exempt, whatever earlier entries decided */
+			http->allowed = true;
+			http->denied = false;
+			http->count = 0;
+			http->allowed_by = request;
 			return 0;
 		}
 	}

@@ -53,11 +53,6 @@ static size_t overlong_length(const unsigned char *at, size_t len)
 	return 0;
 }
 
-static char overlong_byte(const unsigned char *at, size_t size)
-{
-	return (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f));
-}
-
 /* Decodes the text once. With STRICT_SLASH an encoded slash stays encoded. If the text is not
  * decoded again, each percent sign becomes %25, however it was written, because %2F, %252F and
  * %%32F must not become equal. */
@@ -91,7 +86,7 @@ static size_t fold_slashes(char *path, size_t len)
 	for (size_t i = 0; i < len;) {
 		const unsigned char *at = (const unsigned char *)path + i;
 		size_t size = overlong_length(at, len - i);
-		char c = size ? overlong_byte(at, size) : path[i];
+		char c = size ? (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f)) : path[i];
 
 		if (size && (c == '%' || c == '\0')) {
 			size = 0;

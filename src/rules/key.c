@@ -5,23 +5,18 @@
 #include "base/str.h"
 #include "rules/address.h"
 
-/* Collects bytes into larger pieces, because hashing many short pieces is slow. */
+/* Receives the bytes of a key. */
 struct key_writer {
 	wr_feed_fn feed;
 	void *context;
 };
 
-static void put_len(const struct key_writer *out, size_t len)
-{
-	uint8_t bytes[4] = {(uint8_t)len, (uint8_t)(len >> 8), (uint8_t)(len >> 16),
-			    (uint8_t)(len >> 24)};
-
-	out->feed(out->context, bytes, sizeof bytes);
-}
-
 static void put_text(const struct key_writer *out, struct weir_str text)
 {
-	put_len(out, text.len);
+	uint8_t len[4] = {(uint8_t)text.len, (uint8_t)(text.len >> 8), (uint8_t)(text.len >> 16),
+			  (uint8_t)(text.len >> 24)};
+
+	out->feed(out->context, len, sizeof len);
 	if (text.len)
 		out->feed(out->context, text.ptr, text.len);
 }

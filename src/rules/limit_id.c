@@ -10,21 +10,11 @@
 
 #define SPAN_TEXT (WR_DURATION_TEXT + WR_ZONE_NAME_MAX + 16)
 
-static bool same_zone(const struct wr_limit *a, const struct wr_limit *b)
-{
-	return a->zone == b->zone ||
-	       (a->zone && b->zone && wr_str_equal(a->zone->name, b->zone->name));
-}
-
 static bool same_span(const struct wr_limit *a, const struct wr_limit *b)
 {
 	return a->calendar == b->calendar && a->limit.period_ns == b->limit.period_ns &&
-	       same_zone(a, b);
-}
-
-static bool count_alike(const struct wr_limit *a, const struct wr_limit *b)
-{
-	return a->limit.algorithm == b->limit.algorithm && same_span(a, b);
+	       (a->zone == b->zone ||
+		(a->zone && b->zone && wr_str_equal(a->zone->name, b->zone->name)));
 }
 
 /* Writes the period or the calendar of a limit: "1m", "month@Asia/Seoul". */
@@ -77,7 +67,9 @@ static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t cou
 		if (limits[i].unlimited || !limits[i].limit.period_ns)
 			continue;
 		for (uint32_t j = 0; j < count; j++) {
-			if (i == j || limits[j].unlimited || !count_alike(&limits[i], &limits[j]))
+			if (i == j || limits[j].unlimited ||
+			    limits[i].limit.algorithm != limits[j].limit.algorithm ||
+			    !same_span(&limits[i], &limits[j]))
 				continue;
 			has_twin = true;
 			clash |= j < i &&

@@ -7,11 +7,6 @@
 #include "rules/glob.h"
 #include "rules/http_target.h"
 
-static bool is_wild(const struct wr_node *node)
-{
-	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
-}
-
 static bool key_fits(const struct wr_node *node, struct weir_str key)
 {
 	return node->flags & WR_KEY_GLOB ? wr_glob_match(node->key, key)
@@ -41,7 +36,7 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 			continue;
 		if (node->kind == WR_NODE_EXACT && wr_str_equal(node->value, part->value))
 			return node;
-		if (is_wild(node) && !wild && value_fits(node, part->value))
+		if (wr_node_is_wild(node) && !wild && value_fits(node, part->value))
 			wild = node;
 		if (node->kind == WR_NODE_ANY)
 			any = node;

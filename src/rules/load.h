@@ -157,7 +157,4 @@ int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 			 const char *zone_directory, struct weir_rules **rules,
 			 struct weir_errors *errors);
 
-/* files.c: returns a number that changes if names, sizes or times of the files change. */
-uint64_t wr_files_fingerprint(const char *path);
-
 #endif

@@ -211,22 +211,38 @@ enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr
 	return conclude_match(walk(rules, domain, entries, count, tracer), match);
 }
 
+uint64_t wr_unit_ns(int unit)
+{
+#define UNIT_NS(name, number, text, s)                                                             \
+	if (unit == (number))                                                                      \
+		return (s)*1000000000ull;
+	WR_UNITS(UNIT_NS)
+#undef UNIT_NS
+	return 0;
+}
+
+uint8_t wr_unit_of(uint64_t period_ns)
+{
+#define UNIT_OF(name, number, text, s)                                                             \
+	if (period_ns == (s)*1000000000ull)                                                        \
+		return number;
+	WR_UNITS(UNIT_OF)
+#undef UNIT_OF
+	return 0;
+}
+
 int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 			   struct weir_error *error)
 {
-	static const uint64_t seconds[] = {
-#define UNIT_SECONDS(name, number, text, s) [number] = (s),
-		WR_UNITS(UNIT_SECONDS)
-#undef UNIT_SECONDS
-	};
+	uint64_t period_ns = wr_unit_ns(unit);
 
-	if (unit <= 0 || unit >= (int)(sizeof seconds / sizeof *seconds))
+	if (period_ns == 0)
 		return wr_error(error, WEIR_ELIMIT,
 				"unit %d of a limit override is none of second 1 … week 7", unit);
 	*limit = (struct weir_limit){.size = sizeof *limit,
 				     .algorithm = WEIR_FIXED_WINDOW,
 				     .limit = requests_per_unit,
-				     .period_ns = seconds[unit] * 1000000000};
+				     .period_ns = period_ns};
 	return weir_limit_check(limit, error);
 }
 

@@ -40,6 +40,11 @@ bool wr_is_token(struct weir_str text);
 /* read_request.c: reads the list under `requests`, and appends it to the list of the domain. */
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain);
 
+/* read_path.c: reads a path pattern. If the pattern is invalid, reports the error and returns
+ * false. */
+struct wr_path;
+bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_path *path);
+
 /* compile.c: wr_node_find() finds this child of `parent`, wr_node_add() makes it. */
 struct wr_node *wr_node_find(struct wr_load *load, const struct wr_node *parent, int kind,
 			     struct weir_str key, struct weir_str value);

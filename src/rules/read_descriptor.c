@@ -119,7 +119,7 @@ static void read_share(struct wr_load *load, const struct wr_fields *f, struct w
 {
 	if (!wr_get_flag(load, f, WR_KEY_SHARE_THRESHOLD))
 		return;
-	if (node->kind != WR_NODE_GLOB && node->kind != WR_NODE_CIDR)
+	if (!wr_node_is_wild(node))
 		wr_rules_report(load, WR_D_share_without_wildcard, f->key[WR_KEY_SHARE_THRESHOLD],
 				WR_ARGS(node->key));
 	node->flags |= WR_SHARE;

@@ -81,10 +81,7 @@ struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *val
 	struct metadata out = {0};
 
 	if (value->kind != WR_YAML_MAP) {
-		wr_rules_report(
-			load, WR_D_wrong_type, value,
-			WR_ARGS(WR_STR("metadata"), WR_STR("a map"),
-				value->kind == WR_YAML_LIST ? WR_STR("a list") : WR_STR("text")));
+		wr_rules_report_type(load, value, WR_STR("metadata"), "a map");
 		return WR_STR("");
 	}
 	wr_buf_clear(&load->buf);

@@ -1,6 +1,8 @@
 /* Reads path patterns: /v1/posts, /users/{id}, or /v1/ followed by a star. Patterns are written
  * without %-encoding. The paths of requests are brought to the same form by http_readings.c. */
-#include "rules/read_path.h"
+#include "rules/read.h"
+
+#include "rules/requests.h"
 
 static bool report_bad_path(struct wr_load *load, const struct wr_yaml *value, const char *why)
 {

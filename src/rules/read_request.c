@@ -1,7 +1,6 @@
 /* Reads `requests`: how HTTP requests become descriptors. */
 #include "rules/read.h"
 
-#include "rules/read_path.h"
 #include "rules/requests.h"
 
 #define METHODS_MAX 32
@@ -222,15 +221,6 @@ static bool has_commas(struct weir_str name)
 	return false;
 }
 
-static void settle_commas(const struct wr_rules_part *part, struct wr_source *list)
-{
-	for (uint32_t i = 0; i < part->source_count; i++)
-		if (part->ambiguous == WR_AMBIGUOUS_JOIN)
-			list[i].commas = WR_COMMAS_JOIN;
-		else if (has_commas(list[i].name))
-			list[i].commas = WR_COMMAS_TEXT;
-}
-
 /* Reads how many bits of an address count. The default is all bits of IPv4, and the /64 that an
  * IPv6 client owns. */
 static void read_masks(struct wr_load *load, const struct wr_fields *f, struct wr_source *list,
@@ -285,7 +275,11 @@ static void read_sources(struct wr_load *load, const struct wr_fields *f,
 			part->source_count++;
 	part->sources = list;
 	read_masks(load, f, list, part->source_count);
-	settle_commas(part, list);
+	for (uint32_t i = 0; i < part->source_count; i++)
+		if (part->ambiguous == WR_AMBIGUOUS_JOIN)
+			list[i].commas = WR_COMMAS_JOIN;
+		else if (has_commas(list[i].name))
+			list[i].commas = WR_COMMAS_TEXT;
 }
 
 static void read_part(struct wr_load *load, const struct wr_yaml *map,

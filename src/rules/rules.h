@@ -94,6 +94,13 @@ enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 #undef WR_ENUM3
 #undef WR_ENUM4
 
+/* match.c: returns the length of a unit, or 0 if there is no unit with this number. */
+uint64_t wr_unit_ns(int unit);
+
+/* match.c: returns the unit with this length, because RLS describes a period only by its unit.
+ * Returns 0 if no unit has this length. */
+uint8_t wr_unit_of(uint64_t period_ns);
+
 struct wr_node;
 struct wr_zone;
 struct wr_ranges;
@@ -193,6 +200,12 @@ struct wr_node {
 	/* If it is 0 and there are no children, the node admits requests without counting them. */
 	uint8_t limit_count : 4;
 };
+
+/* Whether the node is a wildcard: a pattern or a list of addresses. */
+static inline bool wr_node_is_wild(const struct wr_node *node)
+{
+	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
+}
 
 _Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node");
 

@@ -49,11 +49,6 @@ static bool is_free(struct wr_pair who, uint64_t mono_ns)
 	return wr_slot_state(who) == WR_SLOT_FREE;
 }
 
-static struct wr_pair tentative_word(struct wr_key key, uint64_t mono_ns)
-{
-	return (struct wr_pair){key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
-}
-
 /* Returns the number of the key's own slot, in whatever state it is, or of the first free one.
  * Returns a number below 0 if there is none. */
 static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
@@ -81,13 +76,6 @@ static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 
 	return who.lo == key.tag && wr_slot_state(who) == WR_SLOT_CLOSING &&
 	       wr_pair_cas(&slot->who, &who, live);
-}
-
-static bool reserve_slot(struct wr_exchange_slot *slot, struct wr_key key, uint64_t mono_ns)
-{
-	struct wr_pair who = wr_pair_load(&slot->who);
-
-	return is_free(who, mono_ns) && wr_pair_cas(&slot->who, &who, tentative_word(key, mono_ns));
 }
 
 /* Whether the key has another slot. A participant that makes a slot for a key first reserves the
@@ -149,7 +137,7 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_pair who, live;
+	struct wr_pair who, live, mine = {key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
 	int number = wr_exchange_find(table, key);
 
 	wr_assert(table && name);
@@ -160,16 +148,16 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		return -1;
 	if (reopen_slot(&in.slots[number], key))
 		return number;
-	if (!reserve_slot(&in.slots[number], key, mono_ns))
+	who = wr_pair_load(&in.slots[number].who);
+	if (!is_free(who, mono_ns) || !wr_pair_cas(&in.slots[number].who, &who, mine))
 		return -1;
-	who = tentative_word(key, mono_ns);
 	if (has_other_slot(&in, key, number)) {
-		wr_pair_cas(&in.slots[number].who, &who, (struct wr_pair){0});
+		wr_pair_cas(&in.slots[number].who, &mine, (struct wr_pair){0});
 		return -1;
 	}
 	write_name(&in.slots[number], name, mono_ns);
 	live = (struct wr_pair){key.tag, (new_incarnation(&in, mono_ns) & ~3ull) | WR_SLOT_LIVE};
-	return wr_pair_cas(&in.slots[number].who, &who, live) ? number : -1;
+	return wr_pair_cas(&in.slots[number].who, &mine, live) ? number : -1;
 }
 
 /* ---- using a slot ---- */

@@ -54,12 +54,6 @@ static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64
 	return now_ns >= newest_ns + 2 * span_ns;
 }
 
-static bool is_idle(const struct wr_exchange_slot *slot)
-{
-	return !wr_slot_load(&slot->pending_mono_ns) && !wr_slot_load(&slot->sent_mono_ns) &&
-	       !__atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE);
-}
-
 /* Closes an expired slot. Many turns later frees it, unless a participant that had found the slot
  * before counted in it meanwhile: then the slot becomes live again. */
 static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
@@ -69,7 +63,9 @@ static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t 
 	struct wr_pair hidden = {who.lo, incarnation | WR_SLOT_CLOSING};
 	struct wr_pair shown = {who.lo, incarnation | WR_SLOT_LIVE};
 	struct wr_pair none = {0};
-	bool over = is_idle(slot) && is_over(slot, now_ns, mono_ns);
+	bool over = !wr_slot_load(&slot->pending_mono_ns) && !wr_slot_load(&slot->sent_mono_ns) &&
+		    !__atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE) &&
+		    is_over(slot, now_ns, mono_ns);
 
 	if (wr_slot_state(who) == WR_SLOT_LIVE && over)
 		wr_pair_cas(&slot->who, &who, hidden);
@@ -336,8 +332,7 @@ static uint64_t counted_units(const struct charging *to, bool before)
 	struct wr_counter counter;
 	struct wr_spot spot;
 
-	if (!wr_table_find_quick(to->table, to->key, &spot) &&
-	    !wr_table_find(to->table, to->key, &spot))
+	if (!wr_table_find_any(to->table, to->key, &spot))
 		return 0;
 	state = (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
 	if (to->limit.algorithm == WEIR_FIXED_WINDOW)
@@ -362,8 +357,7 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	struct wr_spot spot;
 	struct wr_pair before;
 
-	if (!wr_table_find_quick(to->table, to->key, &spot) &&
-	    !wr_table_find(to->table, to->key, &spot))
+	if (!wr_table_find_any(to->table, to->key, &spot))
 		return false;
 	before = spot.hot;
 	do {

@@ -286,29 +286,22 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 	return units_in(seen);
 }
 
-/* Stores the units that the previous owner had left, for wr_lease_lapsed(). Overwrites units of an
- * earlier owner that has not asked for them. */
-static void note_lapsed(struct lease_slot *slot, uint64_t owner, uint32_t units)
-{
-	struct wr_pair seen = wr_pair_load(&slot->lapsed);
-
-	while (!wr_pair_cas(&slot->lapsed, &seen, (struct wr_pair){owner, units}))
-		;
-}
-
-/* Takes over a slot whose end has passed. The new key is written after the slot was emptied.
- * Returns false if another participant was faster. */
+/* Takes over a slot whose end has passed. Stores the units that the previous owner had left, for
+ * wr_lease_lapsed(), and overwrites the units of an earlier owner that has not asked for them. The
+ * new key is written after the slot was emptied. Returns false if another participant was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
-	struct wr_pair mine = {0, owner};
+	struct wr_pair mine = {0, owner}, seen;
 	uint32_t units;
 
 	if (load64(&slot->units.hi) > mono_ns || !wr_pair_cas(&slot->who, &who, mine))
 		return false;
 	units = empty_slot(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
-	note_lapsed(slot, who.hi, units);
+	seen = wr_pair_load(&slot->lapsed);
+	while (!wr_pair_cas(&slot->lapsed, &seen, (struct wr_pair){who.hi, units}))
+		;
 	forget_refusal(slot);
 	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
@@ -403,13 +396,6 @@ static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, ui
 	return 0;
 }
 
-static void write_terms(struct lease_slot *slot, const struct wr_lease_terms *terms)
-{
-	__atomic_store_n(&slot->remaining, terms->remaining, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->limit, terms->limit, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
-}
-
 /* Changes the identity of the slot. Units of another identity are removed first. Returns the number
  * of units removed. */
 static uint32_t change_identity(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
@@ -439,7 +425,9 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 	gone += change_identity(table, slot, owner, bind_identity(terms->identity, key), mono_ns);
 	if (burnt)
 		*burnt = gone;
-	write_terms(slot, terms);
+	__atomic_store_n(&slot->remaining, terms->remaining, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->limit, terms->limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
 	if (terms->units)
 		forget_refusal(slot);
 	seen = wr_pair_load(&slot->units);

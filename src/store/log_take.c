@@ -34,14 +34,6 @@ struct log_reading {
 	bool sealed;
 };
 
-static struct weir_log view_of(const struct wr_log_block *log, struct wr_log_word word)
-{
-	struct weir_log view = {word.newest_ns, word.head,     word.count,
-				word.pending,   log->capacity, log->block->stamps};
-
-	return view;
-}
-
 /* Makes the key start anew, because its cell names a block that does not exist or whose word is
  * invalid. Only damage causes this. The loss is counted. */
 static void forget_log(struct weir_table *table, struct log_reading *reading)
@@ -87,7 +79,12 @@ static bool read_ring(struct weir_table *table, struct log_reading *reading)
 		return false;
 	reading->word = wr_pair_load(&reading->log.block->word);
 	word = wr_log_word_of(reading->word);
-	reading->view = view_of(&reading->log, word);
+	reading->view = (struct weir_log){word.newest_ns,
+					  word.head,
+					  word.count,
+					  word.pending,
+					  reading->log.capacity,
+					  reading->log.block->stamps};
 	reading->sealed = word.sealed;
 	/* The word contains 15 bits of the generation, the tenure contains all bits. The tenure is
 	 * read after the word, and so confirms that the word belongs to this log. */
@@ -121,8 +118,7 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 		     struct log_reading *reading)
 {
 	do {
-		if (!wr_table_find_quick(table, attempt->key, &reading->spot) &&
-		    !wr_table_find(table, attempt->key, &reading->spot)) {
+		if (!wr_table_find_any(table, attempt->key, &reading->spot)) {
 			*reading = (struct log_reading){.view = view_of_instant(0, 0)};
 			return;
 		}
@@ -328,17 +324,13 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
-/* Whether the reading is the state of one moment. Otherwise slots may have been overwritten while
+/* Ends an attempt that writes nothing to the log, and marks the key as refused if necessary. Returns
+ * false if the word of the ring has changed, because slots may then have been overwritten while
  * they were read. */
-static bool is_consistent(const struct log_reading *reading)
-{
-	return !reading->log.block ||
-	       wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word);
-}
-
 static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
-	if (!is_consistent(reading))
+	if (reading->log.block &&
+	    !wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word))
 		return false;
 	if (!attempt->decision->admitted && wr_leaves_mark(attempt) && reading->spot.cell)
 		wr_mark_refused(&reading->spot);

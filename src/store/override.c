@@ -59,11 +59,6 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 
 /* ---- reset ---- */
 
-static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
-{
-	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
-}
-
 /* Returns the key of the cell that stores the time of a reset. That time has a cell of its own,
  * which only give-backs read, so that takes need no more time. */
 static struct wr_key reset_key(struct wr_key key)
@@ -125,7 +120,7 @@ bool wr_was_reset(const struct wr_attempt *attempt)
 				    : 0;
 	struct wr_spot spot;
 
-	return find_cell(attempt->table, reset_key(attempt->key), &spot) &&
+	return wr_table_find_any(attempt->table, reset_key(attempt->key), &spot) &&
 	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
 }
 
@@ -149,10 +144,10 @@ void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, st
 	struct wr_spot spot;
 
 	wr_assert(limit->checked);
-	if (find_cell(table, key, &spot)) {
+	if (wr_table_find_any(table, key, &spot)) {
 		note_reset(table, limit, key, now_ns);
 		wipe_state(table, &spot);
 	}
-	if (wr_soft_mode(limit) && find_cell(table, wr_soft_key(key), &spot))
+	if (wr_soft_mode(limit) && wr_table_find_any(table, wr_soft_key(key), &spot))
 		wipe_state(table, &spot);
 }

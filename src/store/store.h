@@ -63,9 +63,6 @@ static inline int wr_store_check_take(const struct weir_table *table,
 	return rc;
 }
 
-/* Carries out an attempt on a limit whose state fits into a cell. */
-void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt);
-
 /* Carries out an attempt on a sliding window log. */
 void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 

@@ -107,7 +107,8 @@ static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
+/* Carries out an attempt on a limit whose state fits into a cell. */
+static void cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct wr_spot spot;
 
@@ -123,7 +124,7 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 	if (attempt->limit->algorithm == WEIR_SLIDING_LOG)
 		wr_log_attempt(table, attempt);
 	else
-		wr_cell_attempt(table, attempt);
+		cell_attempt(table, attempt);
 }
 
 /* Returns the state of the overshoot. With `sure`, every cell where it may be is read. Without

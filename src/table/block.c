@@ -4,14 +4,6 @@
 
 #define GARBAGE_S 60u /* seconds after which a taken block without an owner is garbage */
 
-static uint64_t name_of(const struct weir_table *table, const struct wr_block *block,
-			uint32_t generation)
-{
-	uint64_t number = (uint64_t)((const uint8_t *)block - table->slab) / WR_BLOCK_MIN;
-
-	return number << 32 | generation;
-}
-
 static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
 {
 	if (wr_cell_fresh_s(victim->owner.cell) <= now_s)
@@ -34,7 +26,7 @@ static bool find_owner(const struct weir_table *table, struct wr_victim *victim)
 	victim->owner = (struct wr_spot){cell, wr_pair_load(&cell->hot)};
 	if (wr_hot_names_block(victim->owner.hot) &&
 	    victim->owner.hot.lo ==
-		    name_of(table, victim->block, (uint32_t)(victim->tenure.lo >> 32)))
+		    wr_block_name(table, victim->block, (uint32_t)(victim->tenure.lo >> 32)))
 		return true;
 	victim->owner.cell = NULL;
 	return false;

@@ -37,6 +37,15 @@ static inline struct wr_block *wr_block_at(const struct weir_table *table, uint6
 	return (struct wr_block *)(table->slab + offset);
 }
 
+/* Returns the name of a block that has this generation (slab.h). */
+static inline uint64_t wr_block_name(const struct weir_table *table, const struct wr_block *block,
+				     uint32_t generation)
+{
+	uint64_t number = (uint64_t)((const uint8_t *)block - table->slab) / WR_BLOCK_MIN;
+
+	return number << 32 | generation;
+}
+
 /* Finds the owner and the price of a block in a span whose word was `word`. If the span was cut
  * anew meanwhile, the bytes that were read may be stamps of another log. The price is then
  * WR_PRICE_NONE, and the caller must not use them in a swap. */

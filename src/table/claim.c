@@ -34,15 +34,8 @@ struct scan {
 /* The order in which cells are given to another key: lower ranks first. */
 enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_OVERRIDE };
 
-/* Returns the rank of a live cell. An override is found only through its key's cell, so the key's
- * cell has the same rank as the override cell. */
-static enum rank live_rank(struct wr_pair hot)
-{
-	if (wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
-		return RANK_OVERRIDE;
-	return RANK_LIVE;
-}
-
+/* Returns the rank of a cell. An override is found only through the cell of its key, so the cell of
+ * the key has the same rank as the cell of the override. */
 static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	struct wr_pair id = {0, __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE)};
@@ -54,7 +47,8 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	if (wr_id_fresh_s(id) <= now_s ||
 	    (wr_hot_kind(hot) == WR_KIND_OVERRIDE && !wr_override_ends_after(hot, now_s)))
 		return RANK_EXPIRED;
-	return live_rank(hot);
+	return wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE ? RANK_OVERRIDE
+									    : RANK_LIVE;
 }
 
 /* Combines rank, weight and expiry into one number, to compare cells in this order. */

@@ -41,8 +41,4 @@ void wr_file_abandon(struct wr_fresh_file *fresh);
 int wr_file_open(const char *path, bool private, struct weir_table **table,
 		 struct weir_error *error);
 
-/* Copies every key that has not expired. Other processes may use `from` meanwhile; `to` must have
- * no name yet. */
-void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
-
 #endif

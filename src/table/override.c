@@ -11,12 +11,6 @@ static struct wr_override content_of(struct wr_pair hot)
 	return override;
 }
 
-static struct wr_pair hot_with(struct wr_pair hot, struct wr_override override)
-{
-	return wr_hot_with(hot, (uint64_t) override.banned_until_s << 32 | override.granted_until_s,
-			   override.granted, WR_HARM_REFUSED | WR_HARM_MOST);
-}
-
 /* Returns the override without the parts that have ended. */
 static struct wr_override still_in_force(struct wr_override override, uint32_t now_s)
 {
@@ -33,17 +27,12 @@ static uint32_t end_of(struct wr_override override)
 								  : override.granted_until_s;
 }
 
-static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
-{
-	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
-}
-
 struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override none = {0};
 	struct wr_spot spot;
 
-	if (!find_cell(table, wr_override_key(key), &spot) ||
+	if (!wr_table_find_any(table, wr_override_key(key), &spot) ||
 	    wr_hot_kind(spot.hot) != WR_KIND_OVERRIDE)
 		return none;
 	return still_in_force(content_of(spot.hot), now_s);
@@ -54,7 +43,7 @@ struct wr_override wr_override_find(struct weir_table *table, struct wr_key key,
 	struct wr_override none = {0};
 	struct wr_spot spot;
 
-	if (!find_cell(table, key, &spot) || !wr_hot_override(spot.hot))
+	if (!wr_table_find_any(table, key, &spot) || !wr_hot_override(spot.hot))
 		return none;
 	return wr_override_read(table, key, now_s);
 }
@@ -77,16 +66,20 @@ static struct wr_override write_content(struct weir_table *table, struct wr_key 
 					const struct wr_override_change *change, uint32_t now_s)
 {
 	struct wr_override next = apply_change((struct wr_override){0}, change, now_s);
+	struct wr_pair hot;
 	struct wr_spot spot;
 
 	do {
 		if (wr_override_any(next))
 			wr_table_claim(table, key, WR_KIND_OVERRIDE, now_s, &spot);
-		else if (!find_cell(table, key, &spot))
+		else if (!wr_table_find_any(table, key, &spot))
 			return next;
 		next = apply_change(content_of(spot.hot), change, now_s);
+		hot = wr_hot_with(spot.hot,
+				  (uint64_t)next.banned_until_s << 32 | next.granted_until_s,
+				  next.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 		wr_cell_raise_fresh_s(spot.cell, end_of(next));
-	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot_with(spot.hot, next)));
+	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot));
 	return next;
 }
 
@@ -141,7 +134,7 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 	struct wr_spot spot;
 
 	do
-		if (!find_cell(table, key, &spot) || !wr_hot_override(spot.hot) ||
+		if (!wr_table_find_any(table, key, &spot) || !wr_hot_override(spot.hot) ||
 		    wr_override_any(wr_override_read(table, key, now_s)))
 			return;
 	while (!wr_pair_cas(&spot.cell->hot, &spot.hot, without_bit(spot.hot)));

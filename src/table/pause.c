@@ -112,14 +112,6 @@ bool wr_pause_all(struct weir_table *table, bool paused)
 	return true;
 }
 
-void wr_pauses_import(struct weir_table *to, const struct weir_table *from)
-{
-	static const struct wr_control nothing;
-
-	wr_assert(to != from);
-	wr_pauses_hand_over(to, from, &nothing);
-}
-
 static bool had_hash(const struct wr_control *then, uint64_t hash)
 {
 	for (unsigned i = 0; i < WR_PAUSES; i++)
@@ -133,6 +125,7 @@ void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 {
 	uint64_t all = load_word(from) & WR_PAUSING_ALL;
 
+	wr_assert(to != from);
 	for (unsigned i = 0; i < WR_PAUSES; i++)
 		if (then->paused[i] && !wr_pause_has(from, then->paused[i]))
 			wr_pause_drop(to, then->paused[i]);

@@ -40,9 +40,6 @@ bool wr_pause_has(const struct weir_table *table, uint64_t hash);
 /* Pauses or resumes all rules. Returns false if nothing changed. */
 bool wr_pause_all(struct weir_table *table, bool paused);
 
-/* Copies the pauses of `from` to `to`. No other process may have opened `to`. */
-void wr_pauses_import(struct weir_table *to, const struct weir_table *from);
-
 /* Carries over the changes that were made in `from` since `then`, when `to` had the same pauses. */
 void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 			 const struct wr_control *then);

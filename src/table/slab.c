@@ -55,13 +55,6 @@ bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_b
 	return wr_block_is(found->block, name);
 }
 
-static bool has_owner(const struct wr_block *block)
-{
-	uint64_t lo = __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE);
-
-	return lo & WR_TAKEN && ((uint32_t)lo & WR_NO_CELL) != WR_NO_CELL;
-}
-
 uint64_t wr_slab_used(const struct weir_table *table)
 {
 	uint64_t used = 0;
@@ -72,9 +65,13 @@ uint64_t wr_slab_used(const struct weir_table *table)
 
 		if (class == WR_SLAB_CLASSES)
 			continue;
-		for (uint32_t at = 0; at < table->span_bytes; at += wr_block_bytes(class))
-			if (has_owner(wr_block_at(table, start + at)))
+		for (uint32_t at = 0; at < table->span_bytes; at += wr_block_bytes(class)) {
+			const struct wr_block *block = wr_block_at(table, start + at);
+			uint64_t lo = __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE);
+
+			if (lo & WR_TAKEN && ((uint32_t)lo & WR_NO_CELL) != WR_NO_CELL)
 				used += wr_block_bytes(class);
+		}
 	}
 	return used;
 }
@@ -182,14 +179,13 @@ static bool take_bargain(struct weir_table *table, const struct wr_slab_wish *wi
 			 struct bargain *found, uint64_t now_ns, struct wr_log_block *taken)
 {
 	uint32_t generation = wr_block_generation(table);
-	uint64_t number = (uint64_t)((uint8_t *)found->victim.block - table->slab) / WR_BLOCK_MIN;
 	struct wr_pair held = {wr_tenure(generation, wr_cell_index(table, wish->cell)),
 			       (uint64_t)wish->slot << 32 | wr_seconds(now_ns)};
 
 	if (!wr_block_seize(table, &found->victim, held, now_ns))
 		return false;
 	if (__atomic_load_n(&table->spans[found->span].lo, __ATOMIC_ACQUIRE) == found->word &&
-	    wr_slab_find(table, number << 32 | generation, taken) &&
+	    wr_slab_find(table, wr_block_name(table, found->victim.block, generation), taken) &&
 	    wr_block_reset(table, found->span, found->word, taken->block, held))
 		return true;
 	set_free(found->victim.block, held);

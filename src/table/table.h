@@ -139,17 +139,17 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
-/* Whether the key is in the cell where it is expected and has no override, as most keys. */
-static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_key key)
-{
-	struct wr_spot spot;
-
-	return wr_table_find_to_swap(table, key, &spot);
-}
-
 /* Finds a key in any of its cells, and writes a hint. Returns false if the key has no cell, or only
  * a claim that is not confirmed. */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
+
+/* Finds a key in the cell where it is expected, or else in any of its cells. Returns false if the
+ * key has no cell. */
+static inline bool wr_table_find_any(struct weir_table *table, struct wr_key key,
+				     struct wr_spot *spot)
+{
+	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
+}
 
 /* Whether the cell still belongs to the key. Called after a swap of spot->hot failed; `before` is
  * the pair that was expected. */

@@ -1,8 +1,9 @@
 /* An ask: one request from weir_ask_init to weir_ask_done.
  *
- * When a descriptor is added, it is matched and its key is hashed, so an ask keeps no pointer to
- * the caller's data. For each descriptor the ask keeps the rule, and one need for each limit that
- * applies. The decision uses the needs only. */
+ * When a descriptor is added, its rule is found and its key is hashed, so an ask has no pointer to
+ * the caller's data. For each descriptor the ask stores the rule, and one need for each limit that
+ * applies. A need is a counter from which the request takes units. The decision uses only the
+ * needs. */
 #ifndef WR_LIMITER_ASK_H
 #define WR_LIMITER_ASK_H
 
@@ -20,11 +21,13 @@ enum wr_ask_state {
 	WR_ASK_DECIDED,
 };
 
-/* Whether a limit may refuse. */
+/* Whether the limit of a need may refuse the request. */
 enum wr_need_class {
 	WR_ENFORCED,
-	WR_QUOTA_CLASS, /* refuses only if all descriptors in quota mode are over their limit */
-	WR_COUNTED,     /* never refuses: shadow mode, paused, or the key is outside `enforce` */
+	/* The quotas refuse the request only if each descriptor with quotas has an exhausted
+	 * quota. */
+	WR_QUOTA_CLASS,
+	WR_COUNTED, /* never refuses: shadow mode, paused, or the key is outside `enforce` */
 };
 
 /* Which part of weir decides a need. */
@@ -54,30 +57,38 @@ struct wr_limit_numbers {
 struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_limit *rule; /* NULL: the limit is an override */
-	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key hashed with the fleet's secret */
+	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
 	uint64_t decided_us;   /* time by the store's clock when the store took the units */
 	/* If `failed`: the numbers of the limit before it was divided among nodes. */
 	struct wr_limit_numbers whole;
 	uint32_t granted;     /* with WR_NEED_CENTRAL: units of an operator's grant in this table */
 	uint32_t lease_grant; /* with WR_NEED_LEASED: argument of wr_lease_unspend */
-	uint32_t booked;  /* units charged to this node's counter, at the decision's charged_ns */
-	int32_t exchange; /* if `eventual`: the exchange slot, or below 0, see store/exchange.h */
-	uint32_t slot;    /* slot of the limit in the statistics */
-	uint32_t track;   /* track of the limit's top keys, see stats/history.h; 0: no top keys */
-	uint32_t policy;  /* index of the limit in the generation's policies */
+	/* Units that were added to this node's own counter in the table, at the decision's
+	 * charged_ns. */
+	uint32_t booked;
+	/* If `eventual`: the number of the exchange slot (store/exchange.h); below 0: no slot. */
+	int32_t exchange;
+	uint32_t slot; /* slot of the limit in the statistics */
+	/* Where the limit's top keys are counted, see stats/history.h; 0: the limit has no top
+	 * keys. */
+	uint32_t track;
+	uint32_t policy; /* index of the limit in the generation's policies */
 	uint8_t descriptor;
-	uint8_t class;   /* enum wr_need_class */
-	uint8_t part;    /* enum wr_need_state */
-	uint8_t same_as; /* index of the need that takes the units for this need; may be its own */
-	uint8_t own;     /* index in ask->own of the need's own copy of the limit */
+	uint8_t class; /* enum wr_need_class */
+	uint8_t part;  /* enum wr_need_state */
+	/* Index of the need that takes the units for this need; usually its own index. */
+	uint8_t same_as;
+	uint8_t own; /* index in ask->own of the need's own copy of the limit */
 	bool replaced;
-	bool eventual;    /* the need is decided in the table, and exchanged with other nodes */
-	bool paused;      /* an operator paused the rule; `class` is then WR_COUNTED */
-	bool taken;       /* units were taken from the table or the store, and not given back */
-	bool failed;      /* the store did not answer */
-	bool looked_at;   /* the need was sampled for the top keys */
-	uint8_t message;  /* enum wr_need_message */
-	int64_t own_cost; /* cost before the costs of all needs on the same counter were added up */
+	bool eventual;   /* the need is decided in the table, and exchanged with other nodes */
+	bool paused;     /* an operator paused the rule; `class` is then WR_COUNTED */
+	bool taken;      /* units were taken from the table or the store, and not given back */
+	bool failed;     /* the store did not answer */
+	bool looked_at;  /* the need was sampled for the top keys */
+	uint8_t message; /* enum wr_need_message */
+	/* Cost of this need alone; need.cost may include the costs of other needs on the same
+	 * counter. */
+	int64_t own_cost;
 };
 
 struct wr_ask_descriptor {
@@ -86,10 +97,10 @@ struct wr_ask_descriptor {
 	uint8_t first_need;
 	uint8_t need_count;
 	bool override;
-	bool has_text;            /* wr_ask_sample copied the text of the key */
-	bool replaced;            /* the rule is `unlimited`, and another rule replaces it */
-	bool crowded;             /* the limits of the descriptor did not fit into the ask */
-	bool certain;             /* every reading of the request has it, see rules/http.h */
+	bool has_text; /* wr_ask_sample copied the text of the key */
+	bool replaced; /* the rule is `unlimited`, and another rule replaces it */
+	bool crowded;  /* the limits of the descriptor did not fit into the ask */
+	bool certain;  /* every reading of the request makes this descriptor, see rules/http.h */
 	uint16_t log_at, log_len; /* offset and length of the descriptor's text in log_text */
 };
 
@@ -112,17 +123,18 @@ struct weir_ask {
 	bool allowed;    /* `requests:` exempts this request: no limit applies */
 	bool denied;     /* `missing: deny` refuses this request */
 	bool unreadable; /* the descriptors of the request cannot be determined */
-	bool crowded;    /* the request has more descriptors or limits than fit into the ask */
+	/* The request has more descriptors or limits than fit into the ask, so it is refused. */
+	bool crowded;
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
-	bool waited;        /* the ask waited for the central store */
-	bool timed;         /* the host should report the latency */
-	bool no_secret;     /* the fleet's secret is not known, so the store cannot be asked */
-	bool plain;         /* every need is enforced, decided in the table, and costs something */
-	bool leased;        /* every need is enforced, may be leased, and costs something */
-	bool leases;        /* some need may be leased */
-	bool eventual;      /* some need is eventual */
+	bool waited;    /* the ask waited for the central store */
+	bool timed;     /* the host should report the latency */
+	bool no_secret; /* the fleet's secret is not known, so the store cannot be asked */
+	bool plain;    /* every need is enforced, is decided in the table, and has a cost above 0 */
+	bool leased;   /* every need is enforced, may be leased, and has a cost above 0 */
+	bool leases;   /* some need may be leased */
+	bool eventual; /* some need is eventual */
 	bool is_delivery;   /* the ask is the delivery of a deferred request */
 	bool no_defer;      /* the host cannot queue the request */
 	bool gives_back;    /* a descriptor has negative hits */
@@ -180,7 +192,8 @@ static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 /* prepare.c: sets the window that contains now_ns in limits with a calendar. */
 void wr_ask_open_windows(struct weir_ask *ask);
 
-/* prepare.c: the steps before any need is decided: pauses, `replaces`, windows, equal counters. */
+/* prepare.c: prepares the needs before any need is decided: applies pauses and `replaces`, sets
+ * calendar windows, and joins needs on the same counter. */
 void wr_ask_prepare(struct weir_ask *ask);
 
 /* pause.c: returns whether an operator paused the need's rule. `pausing` is the value of
@@ -192,21 +205,22 @@ bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *nee
  * store need not be asked. Returns the verdict. */
 int wr_ask_decide_rest(struct weir_ask *ask);
 
-/* question.c: marks the needs whose units the store took, so that a message gives the units back.
+/* question.c: marks the needs whose units the store took, so that weir_ask_question writes a
+ * message that gives the units back.
  */
 void wr_ask_return_to_central(struct weir_ask *ask);
 
 /* exchange.c: finds or claims the exchange slots of eventual needs. Called before the decision if
- * ask->eventual. A need whose last exchange is too long ago is decided by the rule's
- * on_store_failure. */
+ * ask->eventual. If the last exchange of a slot is too long ago, applies the rule's
+ * on_store_failure to the need. */
 void wr_ask_exchange_begin(struct weir_ask *ask);
 
 /* exchange.c: counts the units that were taken and given back, for the exchange with other nodes.
  * Called after an admission. */
 void wr_ask_exchange_note(struct weir_ask *ask);
 
-/* exchange.c: subtracts `returned` units from the count for other nodes. Called after units of the
- * need's take were given back. */
+/* exchange.c: subtracts `returned` units from the count for other nodes. Called after these units
+ * of the need were given back. */
 void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
 
 /* result.c: sets verdict, waits and statistics from the decisions on the needs. Returns the

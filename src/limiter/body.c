@@ -15,7 +15,8 @@ struct problem {
 	struct weir_str detail;
 };
 
-/* Returns whether an operator's ban on a limit that is shown refused the request. */
+/* Returns whether an operator banned the key of a limit that the response shows
+ * (wr_need_is_shown). */
 static bool is_banned(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)

@@ -26,7 +26,7 @@ static int for_each_counter(struct weir_engine *engine, const struct weir_target
 	return rc;
 }
 
-/* Like for_each_counter, for an `fn` that changes counters. Returns WEIR_EMOVED if the table was
+/* Calls for_each_counter with an `fn` that changes counters. Returns WEIR_EMOVED if the table was
  * resized during the call, because the new table may lack the changes. */
 static int change_counters(struct weir_engine *engine, const struct weir_target *target,
 			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)

@@ -53,7 +53,8 @@ int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns)
 {
 	if (!table || nodes == 0)
 		return WEIR_EINVAL;
-	/* The number and the time are one word, so that readers see both of the same call. */
+	/* The number and the time are one word, so that a reader never sees the number of one call
+	 * with the time of another. */
 	__atomic_store_n(&table->tallies->fleet, (uint64_t)wr_seconds(now_ns) << 32 | nodes,
 			 __ATOMIC_RELAXED);
 	return 0;

@@ -1,8 +1,8 @@
 /* weir_ask_headers: writes the header fields of a response. */
 #include "limiter/policy.h"
 
-/* Header fields that are being written. They are appended to ask->text. A field that does not fit
- * is left out. */
+/* The header fields of a response while they are written. Their values are appended to ask->text. A
+ * field that does not fit is left out. */
 struct fields {
 	struct weir_ask *ask;
 	struct wr_text text;
@@ -99,8 +99,8 @@ static void put_state(const struct weir_ask *ask, struct wr_text *text,
 	wr_text_number(text, wr_policy_more_s(ask, need));
 }
 
-/* Adds a list with one item for each counter that is enforced. A list takes at most two fifths of
- * the text, so that both lists fit. */
+/* Adds a header field with one list item for each enforced counter. The value takes at most two
+ * fifths of ask->text, so that both lists fit. */
 static void add_list(struct fields *fields, struct weir_str name,
 		     void (*put)(const struct weir_ask *, struct wr_text *,
 				 const struct wr_ask_need *))

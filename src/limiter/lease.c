@@ -95,11 +95,10 @@ static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
 	       wr_override_any(wr_override_find(table, need->need.key, wr_seconds(ask->now_ns)));
 }
 
-/* Returns the units to book for this spend. Spent units are this node's own use and are booked on
- * the key's counter. Booking takes half of the time of spending. So for limits of 2048 and more
- * units are booked in batches of about a thousandth of the limit: whenever `remaining` passes a
- * multiple of the batch, the whole batch is booked. For smaller limits, and if `remaining` is
- * unknown, each unit is booked. */
+/* Returns the number of units to add now to this node's own counter (share.c). Adding units takes
+ * half as long as spending them. So for limits of 2048 and more, units are added in batches of
+ * about a thousandth of the limit: whenever `remaining` passes a multiple of the batch size, a
+ * whole batch is added. For smaller limits, and if `remaining` is unknown, each unit is added. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;

@@ -12,9 +12,10 @@
 #define WR_POLICY_TEXT (2 + 2 * WR_POLICY_NAME + 16 + 20)
 _Static_assert(WR_POLICY_TEXT <= UINT8_MAX, "fits struct wr_policy_text");
 
-/* Writes the limit's own name. If it has none, writes the keys of its rule and its period:
- * "route.ip/1d". Values are left out, because they may be personal data. The name may be cut within
- * a UTF-8 character, so the caller must escape it to ASCII. Returns the length of the name. */
+/* Writes the limit's own name. If the limit has no name, writes the keys of its rule and its
+ * period: "route.ip/1d". Values are left out, because they may be personal data. The name may be
+ * cut within a UTF-8 character, so the caller must escape it to ASCII. Returns the length of the
+ * name. */
 size_t wr_policy_name(const struct wr_ask_need *need, char name[WR_POLICY_NAME]);
 
 /* Writes the name as a String of RFC 9651, in quotes. */

@@ -12,7 +12,8 @@
 #include "rules/calendar.h"
 #include "limiter/share.h"
 
-#define LONGEST_NS ((uint64_t)INT64_MAX / 2) /* longest wait that can be added to now_ns */
+/* The longest wait for which now_ns + wait does not overflow. */
+#define LONGEST_NS ((uint64_t)INT64_MAX / 2)
 
 _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct wr_question_item) +
 								   WR_QUESTION_ID) <=
@@ -61,8 +62,8 @@ static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need 
 	return kind == WR_QUESTION_RETURN ? need->decided_us : 0;
 }
 
-/* Returns the group of a need. The quotas of a descriptor are one group. Each limit that is only
- * counted is a group of its own. */
+/* Returns the group of a need (limiter/question.h). Enforced limits have group 0. The quotas of a
+ * descriptor are one group. Each limit that is only counted is a group of its own. */
 static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	if (need->class == WR_ENFORCED)
@@ -83,7 +84,7 @@ static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 						   limit->soft_ceiling, limit->soft_for_ns};
 }
 
-/* Sets the calendar windows before and after the current window. */
+/* Sets the start of the previous calendar window and the end of the next one. */
 static void add_neighbours(struct wr_question_item *item, const struct wr_limit *rule)
 {
 	uint64_t start_ns, end_ns;
@@ -158,8 +159,8 @@ int wr_message_end(const struct wr_message *message)
 	return (int)message->len;
 }
 
-/* Writes a message about the needs that have `message` pending. Each need is written only once,
- * because a second message would give back or charge the units again. */
+/* Writes a message about all needs whose `message` field has this value, and clears the field. Each
+ * need is written only once, because a second message would give back or count the units again. */
 static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
 			 enum wr_need_message message, void *bytes, size_t cap)
 {
@@ -262,7 +263,8 @@ bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 	return true;
 }
 
-/* Continues the decision after an answer or a failure of the store. ask->now_ns never goes back. */
+/* Continues the decision after an answer or a failure of the store. ask->now_ns is never set to an
+ * earlier time. */
 static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (now_ns > ask->now_ns)

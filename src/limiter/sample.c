@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define TEXT_SHIFT 4u /* at least one text in 2^4 is copied, in case the request is refused */
+/* The text of at least one request in 2^4 is copied, in case the request is refused. */
+#define TEXT_SHIFT 4u
 
 _Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
 	       "a text for each descriptor");
@@ -98,7 +99,8 @@ void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* While the request waited for the store, the series may have been given to another rule.
+	/* While the request waited for the store, the series of counts may have been given to
+	 * another rule.
 	 */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=

@@ -1,5 +1,5 @@
 /* weir_ask_status and weir_ask_tightest: the status of a descriptor and of a request. Called by
- * hosts after the verdict, and by the code of headers and bodies. */
+ * hosts after the verdict, and by the files that write header fields and bodies. */
 #include "limiter/status.h"
 
 #include "base/str.h"

@@ -4,8 +4,8 @@
  * A thread compares the fingerprint of names, sizes and times four times a second. inotify is not
  * used, because not every file system reports changes to it, and close() of an inotify descriptor
  * can take many seconds on a busy machine (a grace period of the kernel). A change is loaded when
- * two checks in a row have the same fingerprint, so that a file is not read while it is written.
- * The fingerprint of a load is then older than any write that could have the same time stamp.
+ * two checks in a row have the same fingerprint, so that a file is not read while it is written. A
+ * write after the load then has another time stamp than the files in the fingerprint.
  *
  * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
  * block. If there is something to load, or if a recent check was slow (many files, many rules), a
@@ -31,7 +31,7 @@
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* checks after which a file that changes continuously is read anyway */
 #define LOOK_NS 500000 /* processor time that a check may take on the event loop */
-#define SLOW_LOOKS 16  /* checks that use a thread after a slow check; some have no tick */
+#define SLOW_LOOKS 16  /* number of checks that run in a thread of their own after a slow check */
 
 struct weir_watch {
 	struct weir_engine *engine;
@@ -41,13 +41,14 @@ struct weir_watch {
 	int wake; /* eventfd */
 	int stop;
 	int poked;
-	int looked;   /* 1: the thread of one check is done */
-	bool looking; /* the thread of one check exists and must be joined */
-	/* The fields from here on are used by the thread that checks; there is one at a time. */
-	unsigned slow;      /* number of further checks that use a thread, after a slow check */
+	int looked;   /* 1: the thread of a single check has finished */
+	bool looking; /* the thread of a single check exists and must be joined */
+	/* The fields from here on are used only by the thread that does a check; there is one such
+	 * thread at a time. */
+	unsigned slow;      /* number of further checks that run in a thread of their own */
 	uint64_t seen;      /* fingerprint of the last load, successful or not */
 	bool failing;       /* the last load failed */
-	uint64_t failed_as; /* hash of the error message of the last failed load */
+	uint64_t failed_as; /* hash of the message of the last failed load */
 };
 
 static uint64_t now_ns(const struct weir_watch *watch)
@@ -176,7 +177,9 @@ static void look_for_changes(struct weir_watch *watch)
 {
 	bool poked;
 
-	clear_wake(watch); /* first, so that a poke during the check is handled by the next check */
+	/* Cleared first, so that a call of weir_watch_poke during this check is handled by the next
+	 * check. */
+	clear_wake(watch);
 	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
 		watch->seen = settled_fingerprint(watch);

@@ -7,8 +7,8 @@
 
 #define SLOTS_MIN 16
 
-/* Makes the index larger. While rules are loaded, the index is allocated by malloc, because it is
- * replaced as it grows. */
+/* Replaces the index by a larger one. While rules are loaded, the index is allocated by malloc, so
+ * that the old one can be freed. */
 static void grow_index(struct wr_load *load)
 {
 	struct wr_index old = load->build.index;
@@ -111,8 +111,8 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	return node;
 }
 
-/* Makes an index that is at most half full, so that a search for a missing node soon finds an empty
- * slot. */
+/* Makes an index for `count` nodes that is at most half full, so that a search for a missing node
+ * soon finds an empty slot. */
 static void make_index(struct wr_load *load, struct wr_index *index, size_t count)
 {
 	uint64_t slots = SLOTS_MIN;
@@ -128,8 +128,8 @@ static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *
 	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
 }
 
-/* Counts a wildcard in the list of its parent and key. The children are gone over twice: add_wild()
- * counts them, then fill_wild() fills the lists. */
+/* Counts a wildcard in the list of its parent and key. The tree is visited twice: add_wild() counts
+ * the wildcards of each list, then fill_wild() fills the lists. */
 static void add_wild(struct wr_load *load, const struct wr_node *node)
 {
 	struct weir_rules *rules = load->rules;
@@ -162,7 +162,8 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* After the first call wild->count is 0, and it counts up to the same number again. */
+	/* The first call for a list sets wild->count to 0, and the calls then count up to the same
+	 * number again. */
 	wild->nodes[wild->count++] = node;
 }
 

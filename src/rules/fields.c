@@ -58,8 +58,8 @@ void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct
 				is_null(at) ? WR_STR("nothing") : wr_str(names[at->kind])));
 }
 
-/* Reports a key that is in the wrong map. envoyproxy/ratelimit checks the names of keys, but not
- * where they are. So a key that envoyproxy/ratelimit accepts here only gets a warning. */
+/* Reports a key that is in the wrong map. envoyproxy/ratelimit accepts its keys in any map. So a
+ * key of envoyproxy/ratelimit only gets a warning. */
 static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
 			     enum wr_rules_map place, const struct wr_key_info *info)
 {

@@ -1,8 +1,8 @@
 /* Finds and reads the files of a rule set.
  *
- * Names that start with a dot are skipped: they are copies made by editors, or the ..data
- * directories with which Kubernetes replaces a ConfigMap. Links beside such a directory lead to its
- * files. A file with two names is read once. */
+ * Names that start with a dot are skipped: they are copies made by editors, or the ..data directory
+ * of a Kubernetes ConfigMap, to whose files links in the parent directory lead. A file with two
+ * names is read once. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #include "base/hash.h"
 
-#define LOOKS_MAX                                                                                  \
-	100000 /* files and directories that a fingerprint visits; bounds loops of links */
+/* Maximum number of files and directories that a fingerprint visits. Links may form loops. */
+#define LOOKS_MAX 100000
 
 static bool is_rule_file(struct weir_str name)
 {
@@ -31,8 +31,8 @@ static struct wr_rules_file *new_file(struct wr_load *load, const char *path, co
 	return file;
 }
 
-/* Reports a diagnostic about a path that is not among the files. It is sorted behind the
- * diagnostics of files. */
+/* Reports a diagnostic about a path that is not one of load->files. It is sorted behind the
+ * diagnostics about the contents of files. */
 static void report_path(struct wr_load *load, enum wr_diag_id id, const char *path,
 			struct weir_str arg)
 {
@@ -84,8 +84,8 @@ static void list_entry(struct wr_load *load, const char *directory, const char *
 		add_file(load, path, below, &st);
 }
 
-/* Whether a directory was visited before. Each directory is visited only once, because links may
- * lead back to a parent. */
+/* Whether a directory was visited before. Adds the directory to the list of visited directories if
+ * not. Each directory is read only once, because links may lead back to a parent. */
 static bool is_visited(struct wr_load *load, const char *path)
 {
 	struct wr_rules_file *file;
@@ -155,7 +155,7 @@ static void sort_files(struct wr_load *load)
 	load->files = files[0];
 }
 
-/* Reads a file to its end, whatever its size was, because the size may change meanwhile. */
+/* Reads a file to its end. Does not use the size of the file, because it may change meanwhile. */
 static void read_content(struct wr_load *load, struct wr_rules_file *file)
 {
 	uint64_t left = load->bounds.bytes - load->bytes;
@@ -227,8 +227,8 @@ void wr_files_read(struct wr_load *load, const char *path)
 		read_file(load, file);
 }
 
-/* Returns the number of one file. The numbers are added up, so that the order of the files does not
- * matter. */
+/* Returns a hash of the path, size and times of one file. The hashes of all files are added up, so
+ * that the order of the files does not matter. */
 static uint64_t stat_number(const char *path, const struct stat *st)
 {
 	uint64_t words[] = {st->st_dev,

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-/* Gets the header fields of one name, by either of the two interfaces of the view. Returns their
+/* Gets the header fields of one name, from the callback or the array of the view. Returns their
  * number, which may be more than WR_VALUES_MAX. */
 static size_t header_values(const struct weir_http_view *view, struct weir_str name,
 			    struct weir_str values[WR_VALUES_MAX])
@@ -98,7 +98,7 @@ static int add_decoded_value(struct wr_rules_reading *reading, struct weir_str r
 	return rc;
 }
 
-/* Returns the next piece up to a separator, and removes both from *rest. */
+/* Returns the text up to the next separator, and removes this text and the separator from *rest. */
 static struct weir_str split_off(struct weir_str *rest, char separator)
 {
 	struct weir_str piece = wr_str_first(*rest, wr_str_find(*rest, separator));

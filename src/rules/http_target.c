@@ -68,8 +68,8 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* Whether servers may take this byte of a path not literally: %, backslash, semicolon, blank, and
- * the first bytes of overlong UTF-8. */
+/* Whether some servers do not take this byte of a path literally. Such bytes are %, backslash,
+ * semicolon, blank, and the first bytes of overlong UTF-8. */
 static bool is_odd(unsigned char c)
 {
 	return c == '%' || c == '\\' || c == ';' || c == ' ' || c == 0xc0 || c == 0xc1 ||

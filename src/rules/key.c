@@ -21,7 +21,7 @@ static void put_text(const struct key_writer *out, struct weir_str text)
 		out->feed(out->context, text.ptr, text.len);
 }
 
-/* The text that represents an entry in the key. */
+/* The texts that represent an entry of a descriptor in the key. */
 struct piece {
 	struct weir_str key, value, source;
 	char tag;
@@ -151,7 +151,8 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 	size_t len = 0;
 
 	wr_assert(!node || node->depth == count);
-	if (node) { /* if there is a node, there is one for each entry */
+	/* A node at this depth has a parent for each other entry, so all of `path` is set. */
+	if (node) {
 		path_to(node, path);
 		len = write_short(domain, path, entries, count, buf, cap);
 	}

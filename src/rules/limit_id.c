@@ -1,5 +1,6 @@
-/* Names limits: wr_limit.id for the table and Redis, wr_limit.stat for statistics. Neither name
- * depends on the size of a limit, its position or the generation. */
+/* Gives limits their names: wr_limit.id for counters in the table and in Redis, and wr_limit.stat
+ * for statistics. Neither name depends on the number of requests that a limit admits, on its
+ * position in the file, or on the generation of the rules. */
 #include "rules/read.h"
 
 #include <stdio.h>
@@ -42,7 +43,8 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	/* The counter's identity already includes algorithm and period. This adds the rest. */
+	/* The counter already depends on algorithm and period. The identity adds calendar, zone and
+	 * name. */
 	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,

@@ -25,8 +25,8 @@ const struct wr_bounds wr_default_bounds = {
 	.lint_steps = 2000000,
 };
 
-/* Returns a hash of the names and contents of all files, with which two machines can compare their
- * rules. */
+/* Returns a hash of the names and contents of all files. Two machines with the same hash have the
+ * same rules. */
 static uint64_t hash_files(const struct wr_load *load)
 {
 	uint64_t hash = 0;

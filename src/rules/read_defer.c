@@ -103,7 +103,8 @@ static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_
 		defer->max_age_ns = ns;
 }
 
-/* Warns if even the second request in the queue would become too old before it is admitted. */
+/* Warns if the limit admits so few requests that the second request in the queue would reach
+ * max_age before it is admitted. */
 static void check_age(struct wr_load *load, const struct wr_fields *f, const struct wr_limit *limit)
 {
 	char every[WR_DURATION_TEXT], age[WR_DURATION_TEXT];

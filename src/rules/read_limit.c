@@ -5,7 +5,7 @@
 
 #define WHOLE_PPM 1000000
 
-/* Keys that work only with some algorithms. X(key, names of these algorithms, set of these
+/* Keys that work only with some algorithms. X(key, names of the algorithms for messages, set of the
  * algorithms) */
 #define SPECIAL_KEYS(X)                                                                            \
 	X(BURST, "token_bucket", 1u << WEIR_TOKEN_BUCKET)                                          \
@@ -79,7 +79,8 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 	limit->calendar = (uint8_t)calendar;
 	limit->limit.period_ns = wr_calendar_period_ns(calendar);
 	limit->limit.window_end_ns =
-		limit->limit.period_ns; /* a placeholder until the time of a request is known */
+		/* A placeholder; the window is set when the time of a request is known. */
+		limit->limit.period_ns;
 	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
 		wr_rules_report(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
 				WR_ARGS(algorithm_name(limit)));
@@ -132,8 +133,8 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 		l->flags |= WEIR_FULL_REFUSES;
 }
 
-/* Warns about settings for which nothing can be leased, because Redis has to see each request if
- * its excess or refusal counts. */
+/* Warns about settings with which no units are leased: with soft mode or count_rejected, Redis has
+ * to see each request. */
 static void check_lease(struct wr_load *load, const struct wr_fields *f,
 			const struct wr_limit *limit)
 {

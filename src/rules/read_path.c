@@ -53,7 +53,7 @@ static const char *check_shape(struct weir_str text)
 	return NULL;
 }
 
-/* Whether the last segment is no capture, or has a name that no earlier capture has. */
+/* Whether segments[count] is not a capture, or has a name that no earlier capture has. */
 static bool is_new(const struct wr_segment *segments, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)

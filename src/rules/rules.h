@@ -113,7 +113,7 @@ struct wr_rules_response {
 	struct weir_str body;
 };
 
-/* How requests are stored that a limit with `on_limit: defer` refused. */
+/* How a request that a limit with `on_limit: defer` refused is stored. */
 struct wr_defer {
 	/* Names of the header fields that are stored, in lower case. */
 	const struct weir_str *headers;
@@ -133,7 +133,9 @@ bool wr_defer_method(struct weir_str method);
 /* A limit of a rule. */
 struct wr_limit {
 	struct weir_limit
-		limit; /* checked; a decision sets the window of a calendar in a copy of it */
+		/* Checked by weir_limit_check(); a decision sets the window of a calendar in a
+		 * copy. */
+		limit;
 	const struct wr_node *node;
 	struct weir_str name;
 	struct weir_str
@@ -142,7 +144,7 @@ struct wr_limit {
 		       so that the counter goes on when a limit is raised. */
 	struct weir_str stat; /* "api/route=signup/ip/1d": path and period, for statistics */
 	const struct weir_str *replaces;
-	/* Limits that are counted, but never enforced and never shared. */
+	/* Limits that are counted in this node's table only and never enforced. */
 	const struct wr_limit *candidates;
 	const struct wr_zone *zone;
 	const struct wr_rules_response *response; /* the response to a refused request, or NULL */
@@ -173,12 +175,12 @@ enum wr_node_flags {
 	WR_QUOTA = 2,
 	WR_DETAILED_METRIC = 4,
 	WR_VALUE_TO_METRIC = 8,
-	WR_SHARE = 16, /* share_threshold: one counter for all values that match here */
+	WR_SHARE = 16, /* share_threshold: all values that match this node share one counter */
 	WR_KEY_GLOB = 32,
 	WR_HAS_WILD = 64, /* some child is a WR_NODE_GLOB or WR_NODE_CIDR */
 	WR_HAS_CHILDREN = 256,
 	WR_IS_UNLIMITED = 512, /* the only limit of the node is `unlimited` */
-	WR_CLAIMED = 128,      /* only while loading: some file gave this node settings */
+	WR_CLAIMED = 128,      /* used only while loading: some file gave this node settings */
 	WR_HAS_EXACT = 1024,   /* some child is a WR_NODE_EXACT */
 };
 
@@ -197,7 +199,8 @@ struct wr_node {
 	uint16_t flags; /* enum wr_node_flags */
 	uint8_t depth;
 	uint8_t kind : 4; /* enum wr_node_kind */
-	/* If it is 0 and there are no children, the node admits requests without counting them. */
+	/* Number of limits. If it is 0 and there are no children, requests are admitted without
+	 * being counted. */
 	uint8_t limit_count : 4;
 };
 
@@ -222,8 +225,10 @@ struct wr_node_more {
 	uint32_t line;
 	uint32_t column;
 	uint32_t child_count;
-	uint32_t file_index; /* only while loading: the last file that mentioned the node */
-	uint32_t made;       /* only while loading: number of `requests:` entries that lead here */
+	uint32_t file_index; /* used only while loading: the last file that contained the node */
+	/* Used only while loading: number of entries of `requests:` whose descriptors may match the
+	 * node. */
+	uint32_t made;
 	struct wr_node *first_child; /* the first of its children, in file order */
 	struct wr_node *last_child;
 	struct wr_node *next;
@@ -251,7 +256,8 @@ struct wr_index {
 
 struct weir_rules {
 	struct wr_arena arena; /* owns everything below except the nodes */
-	/* Owns the nodes, which are close together because lookups read them. */
+	/* Owns the nodes. They have an arena of their own, so that they are close together in
+	 * memory. */
 	struct wr_arena nodes_arena;
 	uint8_t secret[192]; /* secret of the hash, new for every load */
 	struct wr_index nodes;

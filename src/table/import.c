@@ -16,7 +16,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define READ_TRIES 8 /* how often a log is read that is being written all the time */
+/* Number of times that a log is read if other threads change it while it is read. */
+#define READ_TRIES 8
 
 /* Reads the stamps of a log, oldest first, as they were at one moment. Returns the number of
  * stamps; 0 if the word is inconsistent, or changed during every try. */
@@ -130,7 +131,7 @@ static int copy_table(struct weir_table *from, const struct wr_table_paths *plac
 	return rc;
 }
 
-/* Finds the folder of a path; it is "." if the path has none. */
+/* Fills *place with the path and its folder, which is "." if the path contains no slash. */
 static int place_of_path(const char *path, struct wr_table_paths *place, struct weir_error *error)
 {
 	const char *slash = strrchr(path, '/');
@@ -185,8 +186,8 @@ static void path_before(const struct wr_table_paths *place, char path[sizeof pla
 }
 
 /* Opens the file that a new table starts from: a checkpoint, or the table of the previous layout.
- * Returns WEIR_ENOENT if there is none. A table of the previous layout that cannot be read is
- * ignored. */
+ * Returns WEIR_ENOENT if there is no such file. A table of the previous layout that cannot be read
+ * is ignored. */
 static int open_saved(const struct weir_opts *opts, const struct wr_table_paths *place,
 		      struct weir_table **saved, struct weir_error *error)
 {
@@ -259,7 +260,7 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 		return rc;
 	if (wr_file_publish(&fresh, place.path, error) == 0) {
 		path_before(&place, before);
-		unlink(before); /* its keys are in the new table */
+		unlink(before); /* the new table contains its keys */
 		*table = fresh.table;
 		return 0;
 	}
@@ -268,10 +269,11 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 	return rc;
 }
 
-/* Gives the new table the name of the old one. An operator's command writes to the old table first,
- * and then checks whether the table was superseded. Here the order is reversed: the table is first
- * marked as superseded, and then the changes are read. So either the operator is asked to repeat
- * the change, or the change is carried over. */
+/* Gives the new table the name of the old table, and copies the changes that an operator has made
+ * in the old table meanwhile. An operator's command first writes to the old table and then checks
+ * whether the table was superseded. This function first marks the old table as superseded and then
+ * reads the changes. So either the operator is asked to repeat the change, or the change is
+ * copied. */
 static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, const char *path,
 			   uint32_t now_s, struct weir_error *error)
 {

@@ -1,4 +1,5 @@
-/* Writes, reads and ends overrides of keys. store/override.c applies them to limits. */
+/* Writes, reads and ends the overrides (bans and grants) of keys. store/override.c applies them to
+ * limits. */
 #include "table/override.h"
 
 #include "base/assert.h"
@@ -60,8 +61,9 @@ static struct wr_override apply_change(struct wr_override override,
 	return still_in_force(override, now_s);
 }
 
-/* Writes the override cell, which is the first of the two writes. If an override that does not
- * exist is lifted, nothing is written and no cell is made. Returns the override now in force. */
+/* Writes the override cell, which is the first of the two writes. If the change ends an override
+ * that does not exist, nothing is written and no cell is made. Returns the override that is in
+ * force now. */
 static struct wr_override write_content(struct weir_table *table, struct wr_key key,
 					const struct wr_override_change *change, uint32_t now_s)
 {
@@ -84,8 +86,8 @@ static struct wr_override write_content(struct weir_table *table, struct wr_key 
 }
 
 /* Sets the bit in the key's cell, which is the second write. Changes the cell even if the bit is
- * set already, so that a participant that is about to clear the bit, or to take from the key under
- * the previous override, fails. */
+ * set already. So the swap of a thread fails that is about to clear the bit, or to decide under the
+ * previous override. */
 static void set_bit(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t end_s,
 		    uint32_t now_s)
 {
@@ -116,8 +118,9 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 	return now;
 }
 
-/* Returns the hot pair without the bit. If the key has taken nothing, the cell was made for the
- * override. It is then freed, because nothing else would free it before the end of the override. */
+/* Returns the hot pair without the override bit. If the key has no state, its cell was made for the
+ * override. Then an empty pair is returned, which frees the cell, because its expiry is the end of
+ * the override. */
 static struct wr_pair without_bit(struct wr_pair hot)
 {
 	if (hot.lo == 0 && wr_hot_s1(hot) == 0)
@@ -125,9 +128,10 @@ static struct wr_pair without_bit(struct wr_pair hot)
 	return wr_hot_free(hot);
 }
 
-/* The cell is read before the override, so that a new override changes the cell after it was read,
- * and the swap fails. The count of changes may wrap meanwhile, so that the swap succeeds; then the
- * bit is set again. */
+/* The key's cell is read before the override. So if an operator sets a new override, the cell
+ * changes after it was read, and the swap fails. The count of changes in the cell may have wrapped
+ * meanwhile, so that the swap succeeds nevertheless. So the override is read once more, and the bit
+ * is set again if necessary. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override again;

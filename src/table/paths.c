@@ -51,8 +51,8 @@ static int set_path(struct wr_table_paths *place, const char *dir, const char *p
 	return 0;
 }
 
-/* Makes files in /run/weir belong to the service's user if root creates them and that user
- * exists. */
+/* If root creates a file in /run/weir and the user weir exists, gives the file to that user and its
+ * group. */
 static void share_with_service(struct wr_table_paths *place)
 {
 	if (geteuid() == 0 && strcmp(place->dir, WR_SYSTEM_DIR) == 0 &&

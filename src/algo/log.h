@@ -32,12 +32,15 @@
 struct wr_log_plan {
 	uint64_t newest_ns;
 	uint32_t head;
-	uint32_t count; /* new number of entries; with needs_grow, the ring size to ask for */
+	/* New number of entries; if needs_grow is set, the number of stamps that a new ring must
+	 * hold. */
+	uint32_t count;
 	uint32_t pending;
 	uint32_t flush;
 	uint64_t flush_ns;
-	bool changed;    /* the plan has something to write */
-	bool rebase;     /* stamps later than now were set to now and are pending */
+	bool changed; /* the plan has something to write */
+	/* The clock stepped back: stamps later than now were set to now and are pending. */
+	bool rebase;
 	bool needs_grow; /* the ring is too small: only `count` of the plan may be used */
 };
 

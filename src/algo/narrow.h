@@ -19,7 +19,7 @@
 #define WR_NARROW_MAX (1ull << 62)
 
 struct wr_narrow {
-	uint64_t backlog; /* backlog after the take, in units of 1/period of a token */
+	uint64_t backlog; /* backlog after the tokens were taken, in units of 1/period of a token */
 	uint64_t since_ns;
 	uint64_t taken;
 };

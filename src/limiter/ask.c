@@ -197,23 +197,17 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 	return need;
 }
 
-/* Prepares a need of a limit with consistency `eventual`, which is counted in the table. The fleet
- * key of the need is computed only if the key has no exchange slot yet. */
-static void prepare_eventual(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
-{
-	need->eventual = ask->eventual = true;
-	need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
-	if (need->exchange < 0 && name_in_fleet(ask, key))
-		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
-}
-
 /* Determines whether the table or the central store decides the need. */
 static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
 		return;
 	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
-		prepare_eventual(ask, need, key);
+		need->eventual = ask->eventual = true;
+		need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
+		/* The fleet key is needed only to claim an exchange slot. */
+		if (need->exchange < 0 && name_in_fleet(ask, key))
+			memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 		return;
 	}
 	need->part = WR_NEED_CENTRAL;

@@ -11,7 +11,7 @@
 #include "rules/match.h"
 #include "store/need.h"
 
-#define WR_ASK_TEXT 4096 /* bytes for header fields */
+#define WR_ASK_TEXT 4096 /* number of bytes for the values of header fields */
 #define WR_ASK_HEADERS 8
 #define WR_ASK_MAGIC 0x6b736177
 
@@ -42,7 +42,7 @@ enum wr_need_state {
 enum wr_need_message {
 	WR_MESSAGE_NONE,
 	WR_MESSAGE_RETURN, /* gives the units back */
-	WR_MESSAGE_REPORT, /* reports units admitted while the store was unavailable */
+	WR_MESSAGE_REPORT, /* reports units that were admitted while the store was unavailable */
 };
 
 /* The numbers of a limit that become smaller when the limit is divided among nodes. */
@@ -61,8 +61,8 @@ struct wr_ask_need {
 	uint64_t decided_us;   /* time by the store's clock when the store took the units */
 	/* If `failed`: the numbers of the limit before it was divided among nodes. */
 	struct wr_limit_numbers whole;
-	uint32_t granted;     /* with WR_NEED_CENTRAL: units of an operator's grant in this table */
-	uint32_t lease_grant; /* with WR_NEED_LEASED: argument of wr_lease_unspend */
+	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
+	uint32_t lease_grant; /* with WR_NEED_LEASED: the argument `grant` of wr_lease_unspend */
 	/* Units that were added to this node's own counter in the table, at the decision's
 	 * charged_ns. */
 	uint32_t booked;
@@ -80,11 +80,12 @@ struct wr_ask_need {
 	uint8_t same_as;
 	uint8_t own; /* index in ask->own of the need's own copy of the limit */
 	bool replaced;
-	bool eventual;   /* the need is decided in the table, and exchanged with other nodes */
+	/* The need is decided in the table, and its units are exchanged with other nodes. */
+	bool eventual;
 	bool paused;     /* an operator paused the rule; `class` is then WR_COUNTED */
 	bool taken;      /* units were taken from the table or the store, and not given back */
 	bool failed;     /* the store did not answer */
-	bool looked_at;  /* the need was sampled for the top keys */
+	bool looked_at;  /* the need is in the sample for the top keys */
 	uint8_t message; /* enum wr_need_message */
 	/* Cost of this need alone; need.cost may include the costs of other needs on the same
 	 * counter. */
@@ -134,13 +135,14 @@ struct weir_ask {
 	bool plain;    /* every need is enforced, is decided in the table, and has a cost above 0 */
 	bool leased;   /* every need is enforced, may be leased, and has a cost above 0 */
 	bool leases;   /* some need may be leased */
-	bool eventual; /* some need is eventual */
-	bool is_delivery;   /* the ask is the delivery of a deferred request */
-	bool no_defer;      /* the host cannot queue the request */
-	bool gives_back;    /* a descriptor has negative hits */
-	bool counted;       /* the request was counted in the statistics */
-	bool unrecorded;    /* a part of the request could not be recorded */
-	uint8_t defer_need; /* 1 + index of the need that names the queue; 0: no need defers */
+	bool eventual; /* some need has a limit with consistency `eventual` */
+	bool is_delivery; /* the ask is the delivery of a deferred request */
+	bool no_defer;    /* the host cannot queue the request */
+	bool gives_back;  /* a descriptor has negative hits */
+	bool counted;     /* the request was counted in the statistics */
+	bool unrecorded;  /* a part of the request could not be recorded */
+	/* 1 + index of the need whose key identifies the queue; 0: no limit defers. */
+	uint8_t defer_need;
 	uint8_t defer_key[16];
 	struct weir_engine *engine;
 	struct wr_generation *generation;
@@ -152,17 +154,20 @@ struct weir_ask {
 	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
-	uint64_t behind_ns; /* part of retry_after_ns: the wait for requests queued earlier */
-	char *log_text;     /* texts of descriptors, in the caller's memory, or NULL */
+	/* Part of retry_after_ns: how long the requests that were queued earlier take. */
+	uint64_t behind_ns;
+	char *log_text; /* texts of descriptors, in the caller's memory, or NULL */
 	uint16_t log_cap, log_len;
 	const char *why_not; /* the reason, in one word, why the host did not queue the request */
 	uint8_t *record;     /* descriptors as bytes, in the caller's memory, or NULL */
 	size_t record_cap, record_len;
 	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
-	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar window */
+	/* Copies of limits: overrides, limits with a calendar window, and shares of limits. */
+	struct weir_limit own[WEIR_NEEDS_MAX];
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	char text[WR_ASK_TEXT]; /* header fields; before the verdict, the keys of wr_ask_sample */
+	/* Values of header fields; before the verdict, the texts of wr_ask_sample. */
+	char text[WR_ASK_TEXT];
 };
 
 _Static_assert(sizeof(struct weir_ask) <= WEIR_ASK_BYTES, "an ask fits into WEIR_ASK_BYTES");

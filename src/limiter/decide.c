@@ -315,15 +315,6 @@ static int choose_path(struct weir_ask *ask)
 	return asks_central(ask) ? decide_centrally(ask) : wr_ask_decide_rest(ask);
 }
 
-/* Removes the needs of a request that is admitted or refused for another reason than its limits. */
-static void forget_needs(struct weir_ask *ask)
-{
-	ask->need_count = 0;
-	for (uint8_t i = 0; i < ask->descriptor_count; i++)
-		ask->descriptors[i] = (struct wr_ask_descriptor){
-			.outcome = WR_NO_RULE, .crowded = ask->descriptors[i].crowded};
-}
-
 int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
@@ -333,7 +324,11 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	ask->now_ns = now_ns;
 	ask->state = WR_ASK_DECIDED;
 	if (ask->allowed || ask->denied || ask->unreadable || ask->crowded) {
-		forget_needs(ask);
+		/* The request is admitted or refused for another reason than its limits. */
+		ask->need_count = 0;
+		for (uint8_t i = 0; i < ask->descriptor_count; i++)
+			ask->descriptors[i] = (struct wr_ask_descriptor){
+				.outcome = WR_NO_RULE, .crowded = ask->descriptors[i].crowded};
 		return wr_ask_set_verdict(ask, ask->allowed);
 	}
 	return choose_path(ask);

@@ -54,10 +54,11 @@ struct wr_generation {
 	/* The slots of the candidates of limit slots[i] begin at candidate_slots[candidates[i]]. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
-	struct wr_policy_text *policies; /* parallel to slots */
+	/* The texts of the limits, with the same indexes as slots. */
+	struct wr_policy_text *policies;
 	char *policy_text;
 	uint64_t number;
-	struct wr_generation *next; /* list of all generations of the engine */
+	struct wr_generation *next; /* next in the list of all generations of the engine */
 	struct wr_limiter_shard shards[WR_LIMITER_SHARDS];
 };
 

@@ -164,7 +164,7 @@ static void clear_generation(struct wr_generation *generation)
 	generation->candidates = generation->candidate_slots = NULL;
 	generation->policies = NULL;
 	generation->policy_text = NULL;
-	generation->number = 0; /* free */
+	generation->number = 0; /* the generation is free */
 }
 
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules)

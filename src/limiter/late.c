@@ -33,15 +33,9 @@ static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_hea
 	return at == len;
 }
 
-static bool has_taken(const struct wr_answer *answer, const struct wr_question_item *item)
-{
-	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
-		       WR_ANSWER_ADMITTED &&
-	       item->cost > 0;
-}
-
 int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len)
 {
+	const uint32_t how = WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED;
 	uint8_t *bytes = question, *from, *to;
 	const uint8_t *answers = answer;
 	struct wr_question_head head;
@@ -61,7 +55,7 @@ int weir_question_late(void *question, size_t len, const void *answer, size_t an
 
 		memcpy(&item, from, sizeof item);
 		memcpy(&one, answers, sizeof one);
-		if (has_taken(&one, &item)) {
+		if ((one.flags & how) == WR_ANSWER_ADMITTED && item.cost > 0) {
 			item.decided_us = one.decided_us;
 			item.delay_ns = one.delay_ns;
 			memmove(to, from, item.bytes);

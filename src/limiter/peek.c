@@ -104,14 +104,9 @@ int weir_control_get(struct weir_engine *engine, const struct weir_target *targe
 		     weir_counter_fn fn, void *context)
 {
 	struct viewer viewer = {fn, context, NULL};
-	struct wr_scope scope;
-	int rc = fn ? wr_scope_open(&scope, engine, target, now_ns, NULL) : WEIR_EINVAL;
 
-	if (rc < 0)
-		return rc;
-	rc = wr_scope_each(&scope, show_counter, &viewer, NULL);
-	wr_scope_close(&scope);
-	return rc;
+	return fn ? wr_scope_visit(engine, target, now_ns, show_counter, &viewer, NULL)
+		  : WEIR_EINVAL;
 }
 
 /* ---- counters of the central store ---- */

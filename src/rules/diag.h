@@ -161,12 +161,10 @@ struct wr_diags {
 	struct weir_errors *errors;
 	struct wr_arena *arena; /* the arena that holds the items and their texts */
 	struct weir_diagnostic *items;
-	uint32_t *file_order; /* for each item, the position of its file */
+	uint32_t *file_order; /* for each item, the number of its file */
 	size_t capacity;
-	const struct wr_rules_file
-		/* File of the line that was quoted last; the next line to quote is usually behind
-		 * it. */
-		*seen_file;
+	/* File of the line that was quoted last; the next line to quote is usually behind it. */
+	const struct wr_rules_file *seen_file;
 	uint32_t seen_line;
 	size_t seen_at;
 };

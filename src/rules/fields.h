@@ -13,7 +13,7 @@ struct wr_fields {
 	 * reported. */
 	bool misread;
 	const struct wr_yaml *key[WR_KEY_COUNT];
-	const struct wr_yaml *value[WR_KEY_COUNT]; /* values by key; NULL: absent */
+	const struct wr_yaml *value[WR_KEY_COUNT]; /* value of each key; NULL: the key is absent */
 };
 
 /* A word and its number. A list of words ends with an empty word. */

@@ -95,9 +95,8 @@ static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rule
 /* One entry of a descriptor, and all values that it may have. */
 struct entry_choice {
 	struct weir_entry entry;
-	const struct weir_str
-		/* The `count` values, of which entry.value is the first; NULL if count is 1. */
-		*values;
+	/* The `count` values, of which entry.value is the first; NULL if count is 1. */
+	const struct weir_str *values;
 	uint32_t count;
 };
 
@@ -358,8 +357,7 @@ static bool view_ok(const struct weir_http_view *view)
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http)
 {
-	struct wr_rules_reading
-		reading; /* begin_reading() fills it in; a match fills in the captures */
+	struct wr_rules_reading reading; /* begin_reading() and matches fill it in */
 	const struct wr_rules_request *request =
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
@@ -381,7 +379,8 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 			continue;
 		if (!request->allow) {
 			rc = make_all(&reading, request, certain, http);
-		} else if (certain) { /* exempt, whatever earlier entries decided */
+		} else if (certain) {
+			/* The request is exempt, even if earlier entries limit or deny it. */
 			http->allowed = true;
 			http->denied = false;
 			http->count = 0;

@@ -39,8 +39,10 @@ struct wr_rules_descriptor {
 };
 
 struct wr_http {
-	bool allowed; /* by `allow: true`: no limit of this domain applies */
-	bool denied;  /* by `missing: deny` or `ambiguous: deny`: the caller refuses the request */
+	/* An entry with `allow: true` exempts the request: no limit of this domain applies. */
+	bool allowed;
+	/* `missing: deny` or `ambiguous: deny` applies: the caller refuses the request. */
+	bool denied;
 	const struct wr_rules_request *allowed_by,
 		*denied_by; /* the entries of `requests:` that set the two fields above */
 	uint32_t count;

@@ -12,8 +12,8 @@ struct wr_rules_reading {
 	const struct weir_http_view *view;
 	struct wr_http_memory memory;
 	struct wr_target target;
-	struct weir_str method; /* in upper case */
-	struct weir_str host;   /* in canonical form */
+	struct weir_str method; /* the method in upper case */
+	struct weir_str host;   /* the host in canonical form */
 	bool host_unsure;       /* servers may read the host in different ways */
 	bool has_peer;
 	struct wr_address peer;

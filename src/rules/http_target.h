@@ -34,7 +34,7 @@ struct wr_target {
 	struct weir_str readings[WR_READINGS_MAX];
 	uint32_t reading_count; /* number of readings, including the raw one */
 	uint32_t value_count;   /* number of readings without the raw one */
-	bool unsure;            /* servers may have other readings, so the target exempts nothing */
+	bool unsure; /* servers may have other readings, so the request is not exempt from limits */
 };
 
 /* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a

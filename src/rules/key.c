@@ -57,15 +57,6 @@ static inline void piece_of(const struct wr_node *node, const struct weir_entry 
 	}
 }
 
-static void put_piece(const struct key_writer *out, const struct piece *piece)
-{
-	put_text(out, piece->key);
-	out->feed(out->context, &piece->tag, 1);
-	put_text(out, piece->value);
-	if (piece->source.len)
-		put_text(out, piece->source);
-}
-
 /* Sets path[depth - 1] for each node on the path to `node`. The other elements are not set. */
 static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
 {
@@ -85,7 +76,11 @@ void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 	put_text(&out, domain->key);
 	for (size_t i = 0; i < count; i++) {
 		piece_of(i < WR_DEPTH_MAX ? path[i] : NULL, &entries[i], &piece);
-		put_piece(&out, &piece);
+		put_text(&out, piece.key);
+		feed(context, &piece.tag, 1);
+		put_text(&out, piece.value);
+		if (piece.source.len)
+			put_text(&out, piece.source);
 	}
 }
 

@@ -50,7 +50,8 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
 	if (limit->limit.checked)
-		weir_limit_check(&limit->limit, NULL); /* again, with the identity */
+		/* Checked again, because `checked` depends on the identity. */
+		weir_limit_check(&limit->limit, NULL);
 }
 
 static struct weir_str limit_name(const struct wr_limit *limit)

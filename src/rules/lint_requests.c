@@ -46,18 +46,11 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 
 enum met { NOTHING = 0, A_RULE = 1, A_LIMIT = 2, A_DEFERRAL = 4 };
 
-static bool method_defers(const struct wr_node *node)
+static unsigned met_at(const struct wr_node *node)
 {
 	for (uint8_t i = 0; i < node->limit_count; i++)
 		if (node->limits[i].on_limit == WR_DEFER)
-			return true;
-	return false;
-}
-
-static unsigned met_at(const struct wr_node *node)
-{
-	if (node->limit_count && method_defers(node))
-		return A_RULE | A_LIMIT | A_DEFERRAL;
+			return A_RULE | A_LIMIT | A_DEFERRAL;
 	if (node->limit_count)
 		return node->limits[0].unlimited ? A_RULE : A_RULE | A_LIMIT;
 	return node->more->first_child ? NOTHING : A_RULE;

@@ -26,22 +26,22 @@
 /* Bounds on rule files, because rule files are not trusted. Tests use lower bounds. */
 struct wr_bounds {
 	uint32_t files;
-	uint64_t bytes; /* bytes of all files together */
+	uint64_t bytes; /* maximum number of bytes of all files together */
 	uint32_t yaml_depth;
-	uint32_t yaml_values; /* values of one file, with aliases expanded */
-	uint32_t wildcards;   /* wildcards under one parent and key */
-	uint32_t requests;    /* entries of `requests:` of one domain */
-	uint32_t addresses;   /* addresses of one list */
-	uint32_t text_bytes;  /* bytes of one key, value or name */
-	uint32_t body_bytes;  /* bytes of the body of a response */
-	uint64_t lint_steps;  /* steps of work for warnings that compare all rules */
+	uint32_t yaml_values; /* maximum number of values in one file, with aliases expanded */
+	uint32_t wildcards;   /* maximum number of wildcards with the same parent and key */
+	uint32_t requests;    /* maximum number of entries of `requests:` of one domain */
+	uint32_t addresses;   /* maximum number of addresses in one list */
+	uint32_t text_bytes;  /* maximum number of bytes of a key, value or name */
+	uint32_t body_bytes;  /* maximum number of bytes of the body of a response */
+	uint64_t lint_steps;  /* maximum number of steps of the search for warnings */
 };
 
 extern const struct wr_bounds wr_default_bounds;
 
 struct wr_rules_file {
 	const char *path;
-	const char *name; /* path relative to the path that was loaded */
+	const char *name; /* path of the file relative to the path that was loaded */
 	struct weir_str content;
 	dev_t device;
 	ino_t inode;

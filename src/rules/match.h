@@ -18,8 +18,9 @@ enum wr_outcome {
 	/* Matched a rule without limits and without children: admitted, as the rule file
 	 * intends. */
 	WR_WHITELISTED,
-	WR_LIMITED,   /* the limits of the node apply; node->flags has shadow and quota */
-	WR_UNLIMITED, /* matched `unlimited`: limits[0] has its name and `replaces` */
+	WR_LIMITED, /* the limits of the node apply; node->flags contains WR_SHADOW and WR_QUOTA */
+	/* Matched a rule with `unlimited`: limits[0] contains its name and `replaces`. */
+	WR_UNLIMITED,
 };
 
 struct wr_match {
@@ -63,7 +64,7 @@ enum wr_rules_step_kind {
 	WR_STEP_EXACT,       /* looked up the key with the value */
 	WR_STEP_WILD,        /* tried a wildcard or address list */
 	WR_STEP_ANY,         /* looked up the key without value */
-	WR_STEP_PASSED,      /* would have matched, but an earlier rule was taken */
+	WR_STEP_PASSED,      /* the rule would have matched, but an earlier rule was chosen */
 	WR_STEP_LEVEL_EMPTY, /* the level above has no children */
 };
 

@@ -78,9 +78,8 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 		return;
 	limit->calendar = (uint8_t)calendar;
 	limit->limit.period_ns = wr_calendar_period_ns(calendar);
-	limit->limit.window_end_ns =
-		/* A placeholder; the window is set when the time of a request is known. */
-		limit->limit.period_ns;
+	/* A placeholder; the window is set when the time of a request is known. */
+	limit->limit.window_end_ns = limit->limit.period_ns;
 	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
 		wr_rules_report(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
 				WR_ARGS(algorithm_name(limit)));

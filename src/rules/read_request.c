@@ -357,8 +357,8 @@ static bool has_source(const struct wr_rules_request *request, enum wr_source_ki
 
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
-	struct wr_rules_requests *all =
-		(struct wr_rules_requests *)domain->more->requests; /* not const while loading */
+	/* The list is const, but may be changed while rules are loaded. */
+	struct wr_rules_requests *all = (struct wr_rules_requests *)domain->more->requests;
 	const struct wr_yaml *map;
 	struct wr_rules_list list;
 

@@ -40,10 +40,8 @@ enum wr_commas {
 struct wr_source {
 	enum wr_source_kind kind;
 	bool loose; /* a client may leave the value out or invent it */
-	struct weir_str
-		/* "header.x-user-id"; it is part of the counter's key if the entry has several
-		 * sources. */
-		label;
+	/* "header.x-user-id"; it is part of the counter's key if the entry has several sources. */
+	struct weir_str label;
 	struct weir_str name; /* "x-user-id" if the label is "header.x-user-id" */
 	enum wr_commas commas;
 	uint8_t v4_bits, v6_bits;
@@ -72,7 +70,8 @@ struct wr_path {
 	struct weir_str text;
 	const struct wr_segment *segments;
 	uint16_t count;
-	bool rest; /* ends in slash star: matches this path and everything below */
+	/* The pattern ends in slash star: it matches this path and everything below it. */
+	bool rest;
 };
 
 struct wr_texts {

@@ -108,7 +108,7 @@ struct wr_rules_requests;
 
 /* The response to a refused request, as the rule defines it. */
 struct wr_rules_response {
-	uint32_t status; /* HTTP status; 0: not given */
+	uint32_t status; /* HTTP status; 0: the rule does not set it */
 	struct weir_str content_type;
 	struct weir_str body;
 };
@@ -132,17 +132,17 @@ bool wr_defer_method(struct weir_str method);
 
 /* A limit of a rule. */
 struct wr_limit {
-	struct weir_limit
-		/* Checked by weir_limit_check(); a decision sets the window of a calendar in a
-		 * copy. */
-		limit;
+	/* Checked by weir_limit_check(); a decision sets the window of a calendar in a copy. */
+	struct weir_limit limit;
 	const struct wr_node *node;
 	struct weir_str name;
-	struct weir_str
-		id; /* "fixed_window/60s": algorithm, period or calendar and zone, and the name if
-		       necessary. With the key it names the counter. It does not contain the size,
-		       so that the counter goes on when a limit is raised. */
-	struct weir_str stat; /* "api/route=signup/ip/1d": path and period, for statistics */
+	/* Such as "fixed_window/1m": the algorithm, the period (or the calendar and the zone), and
+	 * the name if another limit has the same algorithm and period. The id and the key identify
+	 * the counter. The id does not contain the number of requests, so that the counter stays
+	 * the same when a limit is raised. */
+	struct weir_str id;
+	/* Name in statistics, such as "api/route=signup/ip/1d": path and period. */
+	struct weir_str stat;
 	const struct weir_str *replaces;
 	/* Limits that are counted in this node's table only and never enforced. */
 	const struct wr_limit *candidates;
@@ -151,13 +151,13 @@ struct wr_limit {
 	const struct wr_defer *defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
 	uint32_t replace_count;
 	uint32_t candidate_count;
-	uint32_t enforce_ppm;     /* share of keys for which the limit is enforced, in millionths */
-	uint8_t unit;             /* enum wr_unit for RLS responses; 0: none */
-	uint8_t calendar;         /* enum wr_calendar; 0: the period is limit.period_ns */
-	uint8_t unlimited;        /* requests are neither counted nor refused; `limit` is empty */
-	uint8_t mode;             /* enum wr_mode */
-	uint8_t on_limit;         /* enum wr_on_limit */
-	uint8_t consistency;      /* enum wr_consistency */
+	uint32_t enforce_ppm; /* share of keys for which the limit is enforced, in millionths */
+	uint8_t unit;        /* enum wr_unit for RLS responses; 0: RLS has no unit for the period */
+	uint8_t calendar;    /* enum wr_calendar; 0: the period is limit.period_ns */
+	uint8_t unlimited;   /* requests are neither counted nor refused; `limit` is empty */
+	uint8_t mode;        /* enum wr_mode */
+	uint8_t on_limit;    /* enum wr_on_limit */
+	uint8_t consistency; /* enum wr_consistency */
 	uint8_t on_store_failure; /* enum wr_store_failure */
 	uint8_t candidate;        /* this limit is a candidate */
 };
@@ -259,7 +259,7 @@ struct weir_rules {
 	/* Owns the nodes. They have an arena of their own, so that they are close together in
 	 * memory. */
 	struct wr_arena nodes_arena;
-	uint8_t secret[192]; /* secret of the hash, new for every load */
+	uint8_t secret[192]; /* secret of the index's hash; it is different for every load */
 	struct wr_index nodes;
 	struct wr_index wilds;
 	struct wr_node *first_domain;

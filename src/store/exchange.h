@@ -54,7 +54,7 @@ struct wr_exchange_name {
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t granted;
-	uint64_t period_ns; /* for windows of a calendar, the period of the rule */
+	uint64_t period_ns; /* for a calendar window, the nominal length of the window */
 	/* Start and end of the latest calendar window. Both are 0 for other limits. */
 	uint64_t window_start_ns;
 	uint64_t window_end_ns;

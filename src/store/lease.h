@@ -38,15 +38,15 @@
 /* The terms of a grant by Redis. */
 struct wr_lease_terms {
 	uint32_t units;
-	uint32_t remaining; /* units left in Redis after this grant */
+	uint32_t remaining; /* number of units left in Redis after this grant */
 	/* Value of `remaining` for an unused key, including an operator's grant. */
 	uint32_t limit;
 	uint32_t reserved;
 	/* The time at which all units of the slot expire. It is computed from the time when the
 	 * question to Redis was sent. */
 	uint64_t ends_mono_ns;
-	uint64_t resets_mono_ns; /* when the counter is reset, as far as known */
-	uint64_t identity; /* wr_lease_identity() of the limit that the units were granted under */
+	uint64_t resets_mono_ns; /* time at which the counter will be reset, as far as known */
+	uint64_t identity; /* wr_lease_identity() of the limit under which the units were granted */
 };
 
 /* A refusal by Redis. */

@@ -116,11 +116,11 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {
-	bool glanced = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
+	bool quick = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
 	size_t taken;
 
 	wr_assert(list || count == 0);
-	if (count > 1 && !glanced && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
+	if (count > 1 && !quick && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
 		look_at_need(table, list[0], now_ns);
 		wr_needs_refuse(table, list, count, now_ns);
 		return false;
@@ -129,7 +129,7 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 	if (taken == count)
 		return true;
 	wr_needs_undo(table, list, taken, now_ns);
-	if (glanced)
+	if (quick)
 		wr_needs_look(table, list + taken + 1, count - taken - 1, now_ns);
 	wr_needs_refuse(table, list + taken + 1, count - taken - 1, now_ns);
 	return false;

@@ -6,7 +6,8 @@
 #include "base/assert.h"
 #include "table/slab.h"
 
-#define REFUSED_FOR_GOOD_NS (INT64_MAX / 2) /* the longest time that can be added to now */
+/* The longest time for which now + time does not overflow. */
+#define REFUSED_FOR_GOOD_NS (INT64_MAX / 2)
 
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
 			    uint64_t now_ns, struct weir_decision *decision)

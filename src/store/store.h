@@ -34,7 +34,8 @@ struct wr_attempt {
 	struct wr_key key;
 	int64_t cost;
 	uint64_t now_ns;
-	uint32_t ceiling; /* the capacity to enforce: that of the limit, or its soft ceiling */
+	/* The number of units to enforce: limit->capacity, or limit->ceiling in soft mode. */
+	uint32_t ceiling;
 	enum wr_purpose purpose;
 	struct weir_decision *decision;
 	/* The count of changes of the key's override (wr_hot_changes()) when the override was

@@ -101,7 +101,7 @@ static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 
 	if (wr_table_find(table, attempt->key, spot))
 		return true;
-	if (!step_state(attempt, &state)) /* the attempt is decided as for a new key */
+	if (!step_state(attempt, &state)) /* decides the attempt as for a new key */
 		return false;
 	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
 		       spot);

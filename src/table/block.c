@@ -2,7 +2,8 @@
  * slab.c and span.c. */
 #include "table/block.h"
 
-#define GARBAGE_S 60u /* seconds after which a taken block without an owner is garbage */
+/* After this many seconds, a taken block without an owner can be taken again. */
+#define GARBAGE_S 60u
 
 static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
 {

@@ -27,7 +27,8 @@
 
 /* The result of a scan of both rows for a key. */
 struct scan {
-	struct wr_spot live;  /* the key's live cell; live.cell is NULL if there is none */
+	/* The key's live cell; live.cell is NULL if the key has no live cell. */
+	struct wr_spot live;
 	struct wr_spot claim; /* the lowest cell with a claim of the key */
 	struct wr_spot victim;
 	bool is_free; /* the victim is an empty cell, or its key has expired */

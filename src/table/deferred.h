@@ -19,7 +19,7 @@
 #include "table/table.h"
 
 #define WR_DEFERRED_KEY 16u
-#define WR_DEFERRED_NEAR 32u /* entries that are searched for a key: eight cache lines */
+#define WR_DEFERRED_NEAR 32u /* number of entries in which a key may be: eight cache lines */
 
 /* Sets the number of deferred requests of the key. Only one process at a time may call this
  * function for the same key. Returns false if there is no room for an entry. */

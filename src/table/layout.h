@@ -80,8 +80,9 @@ struct wr_header {
 	uint32_t header_bytes;
 	uint64_t file_bytes;
 	uint64_t created_ns;
-	uint64_t memory_bytes; /* size of keys and slab together, as the caller requested */
-	uint64_t table_id[2];  /* random; identifies this table in Redis as the holder of leases */
+	/* The memory_bytes that the caller requested for keys and slab together. */
+	uint64_t memory_bytes;
+	uint64_t table_id[2]; /* random; identifies this table in Redis as the holder of leases */
 	struct wr_extent sections[WR_SECTIONS];
 	uint8_t secret[WR_SECRET_BYTES];
 	uint64_t span_bytes;
@@ -132,7 +133,7 @@ struct wr_cell {
 /* The number of rows is limited, because a block of the slab stores the number of its cell in 31
  * bits. The size of the slab is limited, because a cell stores the number of its block in 32
  * bits. */
-#define WR_ROWS_MAX (INT32_MAX / WR_CELLS)         /* rows take up to 64 GiB less one row */
+#define WR_ROWS_MAX (INT32_MAX / WR_CELLS) /* all rows together take up to 64 GiB minus one row */
 #define WR_SLAB_MAX ((uint64_t)WR_BLOCK_MIN << 32) /* 256 GiB */
 
 struct wr_row {
@@ -158,9 +159,9 @@ struct wr_block {
 
 _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 
-#define WR_BLOCK_MIN 64u          /* bytes of a block of class 0, which has 4 stamps */
+#define WR_BLOCK_MIN 64u          /* number of bytes of a block of class 0, which has 4 stamps */
 #define WR_SLAB_CLASSES 14u       /* a block of the last class has 65532 stamps in 512 KiB */
-#define WR_SPAN_MAX (512u * 1024) /* bytes of a span, which holds blocks of one class */
+#define WR_SPAN_MAX (512u * 1024) /* maximum number of bytes of a span */
 #define WR_SPAN_MIN 4096u
 
 #define WR_PAUSES 64u
@@ -173,7 +174,8 @@ _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 struct wr_control {
 	_Alignas(64) uint64_t pausing;
 	uint64_t spare[7];
-	uint64_t paused[WR_PAUSES]; /* hashes of the names of paused rules; 0: free */
+	/* Hashes of the names of paused rules; 0: the element is free. */
+	uint64_t paused[WR_PAUSES];
 };
 
 /* A note: the rule and the key of an override as text, for people to read. No decision depends on a
@@ -198,7 +200,7 @@ enum wr_cell_kind {
 	/* A sliding window log. If s1 is 0, s0 is the name of its block in the slab: number 32 ·
 	 * generation 32. Otherwise the log is in the cell, see table/brief.h. */
 	WR_KIND_LOG = 5,
-	WR_KIND_SOFT = 6, /* the overshoot of a key in soft mode */
+	WR_KIND_SOFT = 6, /* the second state of a key in soft mode: algo/soft.h */
 	/* A ban or grant: s0 is banned until 32 · granted until 32, in seconds; s1 is the granted
 	 * amount: table/override.h. */
 	WR_KIND_OVERRIDE = 7,

@@ -16,8 +16,8 @@
 
 /* The override of a key. All fields are 0 if no override is in force. */
 struct wr_override {
-	uint32_t banned_until_s;  /* 0: not banned */
-	uint32_t granted_until_s; /* 0: no grant */
+	uint32_t banned_until_s;  /* end of the ban, in seconds; 0: not banned */
+	uint32_t granted_until_s; /* end of the grant, in seconds; 0: no grant */
 	uint32_t granted;
 };
 

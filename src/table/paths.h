@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#define WR_SYSTEM_DIR "/run/weir" /* folder of the tables that root or the user weir makes */
+#define WR_SYSTEM_DIR "/run/weir" /* default folder of tables that root or the user weir makes */
 
 struct wr_table_paths {
 	char dir[400];

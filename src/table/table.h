@@ -24,9 +24,8 @@ struct weir_table {
 	struct wr_note *notes;
 	uint32_t note_count;
 	struct wr_pair *spans;
-	struct wr_pair
-		/* Span words that were converted from layout 1; NULL for a file of this layout. */
-		*spans_made;
+	/* Span words that were converted from layout 1; NULL for a file of this layout. */
+	struct wr_pair *spans_made;
 	uint8_t *slab;
 	uint32_t span_count;
 	uint32_t span_bytes;
